@@ -19,7 +19,7 @@ test: ## All tests, over a real PostgreSQL. make test ARGS="-- name_of_a_test"
 test-model: ## A real model, on this machine, calls a real tool and answers: docs/operations/real-model.md
 	@scripts/test-model.sh
 
-mutants: ## Mutation tests of rights, leases and guards: docs/reports/mutants.md. make mutants FILES="shared/src/queue/*"
+mutants: ## Mutation tests of rights, leases and guards: docs/reports/mutants.md. make mutants FILES="shared/queue/src/*"
 	@scripts/mutants.sh $(FILES)
 
 check: ## What needs no database: format, lints, supply chain, freshness of the lock file

@@ -7,7 +7,7 @@
 -- The four arrays are the caller's memory of where its last claims stopped, one entry a lane (project, priority), sorted: this claim goes
 -- on behind. Index entries of jobs that are gone stay until they are vacuumed (which a long transaction elsewhere prevents), and
 -- without floors each claim walks over all of them. A floor hides jobs that became claimable behind it: the caller must claim without
--- floors now and then (shared/src/queue/turn.rs).
+-- floors now and then (shared/queue/src/turn.rs).
 create or replace function queue.claim(
     p_queue      text,
     p_worker_id  uuid,

@@ -5,5 +5,5 @@
 source "$(dirname "${BASH_SOURCE[0]}")/env.sh"
 
 # Only what is measured is optimised: everything else is there from other builds.
-exec cargo bench --locked --quiet --profile dev --config 'profile.dev.package.rejoin-shared.opt-level=3' \
-    -p rejoin-shared --bench routing -- "$@"
+exec cargo bench --locked --quiet --profile dev --config 'profile.dev.package.rejoin-routing.opt-level=3' \
+    -p rejoin-routing --bench routing -- "$@"

@@ -10,9 +10,9 @@ unset DATABASE_URL
 
 VERSION=27.1.0
 SCOPE=(
-    api/src/caller.rs api/src/authentication.rs shared/src/auth.rs shared/src/row_security.rs shared/src/walls.rs shared/src/makers.rs
-    shared/src/queue.rs 'shared/src/queue/*.rs' shared/src/events.rs 'shared/src/events/**/*.rs'
-    shared/src/commands.rs 'shared/src/commands/**/*.rs' sources/src/guard.rs 'sources/src/guard/*.rs'
+    api/src/caller.rs api/src/authentication.rs shared/identity/src/auth.rs shared/db/src/row_security.rs shared/db/src/walls.rs shared/identity/src/makers.rs
+    shared/queue/src/lib.rs 'shared/queue/src/*.rs' shared/event-log/src/lib.rs 'shared/event-log/src/**/*.rs'
+    shared/commands/src/lib.rs 'shared/commands/src/**/*.rs' extensions/data-sources/src/guard.rs 'extensions/data-sources/src/guard/*.rs'
 )
 tools=$PWD/.cache/cargo-mutants-$VERSION
 venv=$PWD/.cache/mutants
@@ -29,11 +29,11 @@ say "listing mutants"
 "$tools/bin/cargo-mutants" mutants --list --json "${SCOPE[@]/#/--file=}" >"$out/listed.json"
 say "putting each behind a switch"
 "$venv/bin/python" scripts/mutants/instrument.py . "$out/tree" "$out/listed.json" "$out/mutants.json" "$@" -- \
-    cargo check --locked -p rejoin-shared -p rejoin-sources -p rejoin-api -p rejoin-worker --lib --tests
+    cargo check --locked -p rejoin-db -p rejoin-queue -p rejoin-event-log -p rejoin-identity -p rejoin-commands -p rejoin-data-sources -p rejoin-api -p rejoin-worker --lib --tests
 say "building all of them at once"
 (
     cd "$out/tree"
-    cargo test --locked --no-run -p rejoin-tests -p rejoin-shared -p rejoin-sources -p rejoin-api --lib --test it
+    cargo test --locked --no-run -p rejoin-tests -p rejoin-db -p rejoin-queue -p rejoin-event-log -p rejoin-identity -p rejoin-commands -p rejoin-data-sources -p rejoin-api --lib --test it
     cargo build --locked -p rejoin -p rejoin-tests --bins
 )
 say "trying them"

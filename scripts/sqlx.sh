@@ -25,7 +25,7 @@ rm -rf "$fresh"
 mkdir -p "$fresh"
 # Only what is compiled anew writes its part of the cache.
 grep -rlE 'sqlx::(query|query_as|query_scalar|query_file\w*)(_unchecked)?!|\bquery(_as|_scalar)?!' \
-    --include='*.rs' shared api worker cli tests | xargs -r touch
+    --include='*.rs' shared extensions api worker cli tests | xargs -r touch
 compile=(check --tests)
 [ "$mode" != lint ] || compile=(clippy --all-targets)
 lints=()

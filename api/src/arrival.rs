@@ -74,7 +74,7 @@ fn too_large(max: usize) -> Problem {
 #[cfg(test)]
 mod tests {
     use futures::stream;
-    use rejoin_shared::config::DatabaseArgs;
+    use rejoin_db::config::DatabaseArgs;
 
     use super::*;
 

@@ -4,10 +4,10 @@ use axum::extract::FromRequestParts;
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, StatusCode, Uri};
-use rejoin_shared::access::Scope;
-use rejoin_shared::auth::{self, AuthError, Kind};
-use rejoin_shared::identities;
-use rejoin_shared::sabotage::{self, Break};
+use rejoin_faults::Break;
+use rejoin_identity::auth::{self, AuthError, Kind};
+use rejoin_identity::identities;
+use rejoin_types::access::Scope;
 use uuid::Uuid;
 
 use crate::caller::{self, Caller, LookedUp, Shown};
@@ -37,7 +37,7 @@ async fn authenticate(
             Some(id.ok_or_else(|| Problem::not_found("project_not_found", "The project"))?)
         }
     };
-    let known_as: Shown = if sabotage::is(Break::KeysShared) {
+    let known_as: Shown = if rejoin_faults::is(Break::KeysShared) {
         (kind, Vec::new(), None)
     } else {
         (kind, auth::hash_secret(shown), project)

@@ -8,12 +8,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::StatusCode;
-use rejoin_shared::auth::{self, Credential, Kind};
-use rejoin_shared::db::Db;
-use rejoin_shared::owner::Owner;
-use rejoin_shared::projects::Role;
-use rejoin_shared::wakeup::{self, SharedBus};
-use rejoin_shared::walls::{self, Asking};
+use rejoin_db::Db;
+use rejoin_db::walls::{self, Asking};
+use rejoin_event_log::wakeup::{self, SharedBus};
+use rejoin_identity::auth::{self, Credential, Kind};
+use rejoin_identity::projects::Role;
+use rejoin_types::owner::Owner;
 use sqlx::{Postgres, Transaction};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -208,7 +208,7 @@ mod tests {
                 project_id: project,
                 role,
                 scopes: Vec::new(),
-                quota: rejoin_shared::projects::Quota::default(),
+                quota: rejoin_identity::projects::Quota::default(),
             });
             assert!(caller.in_project(project).is_ok());
             assert!(caller.in_project(other).is_err());

@@ -4,14 +4,14 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use clap::Args;
+use rejoin_calendar::google::GoogleArgs;
+use rejoin_data_sources::SourceArgs;
+use rejoin_db::config::DatabaseArgs;
 use rejoin_embeddings::EmbeddingsArgs;
-use rejoin_outside::calendar::google::GoogleArgs;
-use rejoin_shared::config::DatabaseArgs;
-use rejoin_shared::files::FilesArgs;
-use rejoin_shared::mcp::commands::CommandsArgs;
-use rejoin_shared::models::answering::Environment;
-use rejoin_shared::secrets::SecretKeyArgs;
-use rejoin_sources::SourceArgs;
+use rejoin_files::FilesArgs;
+use rejoin_integrations::mcp::commands::CommandsArgs;
+use rejoin_models::answering::Environment;
+use rejoin_secrets::SecretKeyArgs;
 
 use crate::oidc::settings::OidcArgs;
 use crate::proxies::Proxy;
@@ -137,7 +137,7 @@ pub struct ApiConfig {
     pub max_import_bytes: u64,
 
     /// Maximum length of a chat message, in characters
-    #[arg(long, env = "REJOIN_MAX_MESSAGE_CHARS", default_value_t = rejoin_shared::messages::CONTENT_MAX_CHARS)]
+    #[arg(long, env = "REJOIN_MAX_MESSAGE_CHARS", default_value_t = rejoin_runs::messages::CONTENT_MAX_CHARS)]
     pub max_message_chars: usize,
 
     /// Interval of keep-alive comments on an idle stream, in seconds
@@ -222,7 +222,7 @@ impl ApiConfig {
             body_grace_ms: 5_000,
             max_body_bytes: 1024 * 1024,
             max_import_bytes: MAX_IMPORT_BYTES,
-            max_message_chars: rejoin_shared::messages::CONTENT_MAX_CHARS,
+            max_message_chars: rejoin_runs::messages::CONTENT_MAX_CHARS,
             heartbeat_s: 8,
             stall_timeout_ms: 10_000,
             max_streams_per_user: 10_000,

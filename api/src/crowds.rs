@@ -139,7 +139,7 @@ impl Drop for Admitted {
 
 #[cfg(test)]
 mod tests {
-    use rejoin_shared::config::DatabaseArgs;
+    use rejoin_db::config::DatabaseArgs;
 
     use super::*;
 

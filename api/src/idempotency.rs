@@ -1,7 +1,7 @@
 //! The key under which a client's request happens once, however often it is sent. `routes/chat` and `routes/trigger` take it.
 
 use axum::http::HeaderMap;
-use rejoin_shared::commands::Idempotency;
+use rejoin_commands::Idempotency;
 use serde::Serialize;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};

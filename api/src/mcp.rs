@@ -28,11 +28,12 @@ use axum::extract::{RawQuery, Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
-use rejoin_outside::calendar::tools as calendar;
-use rejoin_shared::access::Scope;
-use rejoin_shared::builtin;
-use rejoin_shared::tools::registry::{Patterns, Registry};
-use rejoin_shared::{agents, walls, work};
+use rejoin_calendar::tools as calendar;
+use rejoin_db::walls;
+use rejoin_runs::agents;
+use rejoin_runs::builtin;
+use rejoin_tools::registry::{Patterns, Registry};
+use rejoin_types::access::Scope;
 use rmcp::ErrorData;
 use rmcp::ServerHandler;
 use rmcp::model::{
@@ -188,11 +189,11 @@ impl Asked {
             .await
             .map_err(failed)?;
         let builtin = builtin::tools().with(calendar::without_conversation());
-        match work::pack::is_active(&mut *db, self.caller.project_id)
+        match rejoin_work_graph::pack::is_active(&mut *db, self.caller.project_id)
             .await
             .map_err(failed)?
         {
-            true => Ok(builtin.with(rejoin_shared::tools::work::tools())),
+            true => Ok(builtin.with(rejoin_work_graph::tools::tools())),
             false => Ok(builtin),
         }
     }

@@ -183,7 +183,7 @@ impl std::fmt::Debug for Rates {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rejoin_shared::config::DatabaseArgs;
+    use rejoin_db::config::DatabaseArgs;
 
     #[test]
     fn a_request_counts_for_key_user_and_project_and_the_tightest_is_told() {

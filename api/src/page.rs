@@ -11,7 +11,7 @@ use axum::http::header::{
 };
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
-use rejoin_shared::digest;
+use rejoin_types::digest;
 use rust_embed::{EmbeddedFile, RustEmbed};
 
 use crate::problem::Problem;

@@ -111,7 +111,7 @@ impl Drop for Place {
 
 #[cfg(test)]
 mod tests {
-    use rejoin_shared::config::DatabaseArgs;
+    use rejoin_db::config::DatabaseArgs;
 
     use super::*;
 

@@ -6,13 +6,12 @@ use std::collections::BTreeMap;
 use axum::http::StatusCode;
 use axum::http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::response::{IntoResponse, Response};
-use rejoin_shared::auth::AuthError;
-use rejoin_shared::commands::PostError;
-use rejoin_shared::db;
-use rejoin_shared::db::HotError;
-use rejoin_shared::files::AttachError;
-use rejoin_shared::models::reads;
-use rejoin_shared::projects::{Exhausted, MemberError};
+use rejoin_commands::PostError;
+use rejoin_db::HotError;
+use rejoin_files::AttachError;
+use rejoin_identity::auth::AuthError;
+use rejoin_identity::projects::{Exhausted, MemberError};
+use rejoin_models::reads;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use tracing::{error, warn};
@@ -182,7 +181,7 @@ impl IntoResponse for Problem {
 
 impl From<sqlx::Error> for Problem {
     fn from(error: sqlx::Error) -> Self {
-        if db::is_transient(&error) || matches!(error, sqlx::Error::PoolClosed) {
+        if rejoin_db::is_transient(&error) || matches!(error, sqlx::Error::PoolClosed) {
             warn!(%error, "the database could not serve a request");
             return Self::database_away();
         }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use rejoin_shared::projects::{self, Exhausted, Used};
+use rejoin_identity::projects::{self, Exhausted, Used};
 use sqlx::PgPool;
 use uuid::Uuid;
 

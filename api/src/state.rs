@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use metrics_exporter_prometheus::PrometheusHandle;
+use rejoin_data_sources::Sources;
+use rejoin_db::Db;
 use rejoin_embeddings::{Embedder, Endpoints};
-use rejoin_shared::db::Db;
-use rejoin_shared::files::FileStore;
-use rejoin_shared::mcp::commands::Commands;
-use rejoin_shared::wakeup::SharedBus;
-use rejoin_sources::Sources;
+use rejoin_event_log::wakeup::SharedBus;
+use rejoin_files::FileStore;
+use rejoin_integrations::mcp::commands::Commands;
 use tokio_util::sync::CancellationToken;
 
 use crate::caller::Keys;

@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use rejoin_shared::config::{BusKind, DatabaseArgs};
-use rejoin_shared::db::{Db, Role};
-use rejoin_shared::events::log;
-use rejoin_shared::events::rows::StoredEvent;
-use rejoin_shared::wakeup;
+use rejoin_db::config::{BusKind, DatabaseArgs};
+use rejoin_db::{Db, Role};
+use rejoin_event_log::log;
+use rejoin_event_log::rows::StoredEvent;
+use rejoin_event_log::wakeup;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 use uuid::Uuid;

@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use futures::{StreamExt as _, TryStreamExt as _};
-use rejoin_shared::commands::{self, OnBusy, PostMessage};
-use rejoin_shared::owner::Owner;
-use rejoin_shared::queue;
+use rejoin_commands::{OnBusy, PostMessage};
+use rejoin_types::owner::Owner;
 use sqlx::AssertSqlSafe;
 use uuid::Uuid;
 
@@ -41,7 +40,9 @@ pub async fn post(database: &Database, count: usize) -> Result<Vec<(Uuid, Uuid)>
             output_schema: None,
             exhausted: None,
         };
-        let posted = commands::execute(&database.db.sql, &command).await.context("posting")?;
+        let posted = rejoin_commands::execute(&database.db.sql, &command)
+            .await
+            .context("posting")?;
         Ok::<_, anyhow::Error>((posted.conversation_id, posted.run_id))
     });
     posts.buffered(POSTING).try_collect().await
@@ -51,9 +52,9 @@ pub async fn post(database: &Database, count: usize) -> Result<Vec<(Uuid, Uuid)>
 pub async fn begin(database: &Database, count: usize) -> Result<Vec<(Uuid, Uuid)>> {
     let runs = post(database, count).await?;
     let mut claimed = 0;
-    let mut turn = queue::Turn::default();
+    let mut turn = rejoin_queue::Turn::default();
     while claimed < count {
-        let jobs = queue::claim(&database.db.hot, "default", Uuid::now_v7(), LEASE, CLAIM, &mut turn).await?;
+        let jobs = rejoin_queue::claim(&database.db.hot, "default", Uuid::now_v7(), LEASE, CLAIM, &mut turn).await?;
         ensure!(!jobs.is_empty(), "only {claimed} of {count} jobs could be claimed");
         claimed += jobs.len();
     }

@@ -13,7 +13,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use rejoin_shared::events::{Event, Kind};
+use rejoin_types::events::{Event, Kind};
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::time::sleep;

@@ -4,8 +4,9 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context as _, Result};
-use rejoin_shared::agents;
-use rejoin_shared::reception::{self, Routing};
+use rejoin_models::choice::ModelChoice;
+use rejoin_runs::agents;
+use rejoin_runs::reception::{self, Routing};
 use uuid::Uuid;
 
 use crate::chat::Chat;
@@ -71,7 +72,7 @@ impl Fleet {
     /// An agent with the graph's tools and any number of steps.
     pub async fn agent(&self) -> Result<Uuid> {
         let mut content = agents::defaults().remove(0);
-        content.model = Some(agents::ModelChoice::named("openai:scripted"));
+        content.model = Some(ModelChoice::named("openai:scripted"));
         content.max_steps = None;
         content.is_default = false;
         let mut connection = self.database.db.sql.acquire().await?;

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use rejoin_shared::events::stream::RunStream;
-use rejoin_shared::events::{Event, Kind};
-use rejoin_shared::queue::{self, NewJob};
+use rejoin_event_log::stream::RunStream;
+use rejoin_queue::NewJob;
+use rejoin_types::events::{Event, Kind};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
@@ -34,21 +34,21 @@ pub async fn start_in(database: &Database, logs: &[Uuid]) -> Result<Vec<Arc<RunS
         .iter()
         .map(|log| NewJob {
             run_id: Some(*log),
-            ..NewJob::new(queue::KIND_RUN, serde_json::json!({}))
+            ..NewJob::new(rejoin_queue::KIND_RUN, serde_json::json!({}))
         })
         .collect();
-    queue::enqueue_many(&mut tx, &jobs).await?;
+    rejoin_queue::enqueue_many(&mut tx, &jobs).await?;
     tx.commit().await?;
     let mut claimed = Vec::with_capacity(n);
     while claimed.len() < n {
         let worker = Uuid::now_v7();
-        let batch = queue::claim(
+        let batch = rejoin_queue::claim(
             &database.db.hot,
-            queue::DEFAULT_QUEUE,
+            rejoin_queue::DEFAULT_QUEUE,
             worker,
             LEASE,
             n - claimed.len(),
-            &mut queue::Turn::default(),
+            &mut rejoin_queue::Turn::default(),
         )
         .await?;
         ensure!(!batch.is_empty(), "there are jobs, but a claim found none");

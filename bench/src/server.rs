@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::{Context as _, Result};
 use rejoin_cli::dev::postgres::{PostgresOptions, PrivatePostgres};
-use rejoin_shared::access::Scope;
-use rejoin_shared::auth;
-use rejoin_shared::config::DatabaseArgs;
-use rejoin_shared::db::{Db, Role};
-use rejoin_shared::projects;
+use rejoin_db::config::DatabaseArgs;
+use rejoin_db::{Db, Role};
+use rejoin_identity::auth;
+use rejoin_identity::projects;
+use rejoin_types::access::Scope;
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use uuid::Uuid;
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use futures::{StreamExt as _, stream};
-use rejoin_shared::sabotage::{self, Break};
+use rejoin_faults::Break;
 use tokio::time::Instant;
 
 use crate::checker::Violation;
@@ -101,7 +101,7 @@ const SCENES: [Scene; 19] = [
 #[expect(clippy::print_stdout, reason = "the verdict goes to whoever asked")]
 /// Runs each broken build (or those with these names), and fails if the checker does not fail it.
 pub async fn run(names: &[String]) -> Result<()> {
-    if !sabotage::IS_POSSIBLE {
+    if !rejoin_faults::IS_POSSIBLE {
         bail!("this build can't be broken: build with --features broken (make chaos-broken does)");
     }
     let scenes: Vec<&Scene> = SCENES
@@ -169,7 +169,7 @@ async fn play_once(scene: &Scene, seed: u64) -> Result<Caught> {
             lease: LEASE,
             directory: world::directory(scene.breaks.name()),
             standby: false,
-            environment: vec![(sabotage::VARIABLE.to_owned(), scene.breaks.name().to_owned())],
+            environment: vec![(rejoin_faults::VARIABLE.to_owned(), scene.breaks.name().to_owned())],
         },
     };
     let outcome = run::run(&options).await?;

@@ -13,7 +13,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use rejoin_cli::dev::postgres::PrivatePostgres;
 use rejoin_cli::dev::process::{self, Signal};
-use rejoin_shared::watchdog::Watchdog;
+use rejoin_egress::watchdog::Watchdog;
 use tokio::time::Instant;
 
 use crate::proxy::Proxy;

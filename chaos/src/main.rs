@@ -135,7 +135,7 @@ fn main() -> ExitCode {
 async fn obey(command: Command) -> Result<ExitCode> {
     match command {
         Command::Run(args) => {
-            rejoin_shared::telemetry::init(false);
+            rejoin_db::telemetry::init(false);
             start(args).await
         }
         Command::Check { database_url, evidence } => {
@@ -153,7 +153,7 @@ async fn obey(command: Command) -> Result<ExitCode> {
         }
         Command::Broken { names } => broken::run(&names).await.map(|()| ExitCode::SUCCESS),
         Command::Soak(args) => {
-            rejoin_shared::telemetry::init(false);
+            rejoin_db::telemetry::init(false);
             let directory = world::directory("soak");
             let options = soak::Options {
                 conversations: args.conversations,
@@ -175,7 +175,7 @@ async fn obey(command: Command) -> Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Command::Dags { seeds, tasks, report } => {
-            rejoin_shared::telemetry::init(false);
+            rejoin_db::telemetry::init(false);
             let directory = world::directory("dags");
             let options = dags::Options {
                 seeds,

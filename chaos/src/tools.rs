@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use async_trait::async_trait;
-use rejoin_shared::tools::registry::Registry;
-use rejoin_shared::tools::{SharedTool, Tool, ToolContext, ToolError, ToolSpec};
+use rejoin_tools::registry::Registry;
+use rejoin_tools::{SharedTool, Tool, ToolContext, ToolError, ToolSpec};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use uuid::Uuid;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use rejoin_cli::exit::Exit;
 use rejoin_cli::fleet;
-use rejoin_shared::db::Role;
+use rejoin_db::Role;
 use rejoin_worker::Services;
 
 use crate::tools;

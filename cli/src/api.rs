@@ -3,7 +3,7 @@ use std::pin::pin;
 
 use anyhow::{Context, Result};
 use rejoin_api::ApiConfig;
-use rejoin_shared::db::Role;
+use rejoin_db::Role;
 
 use crate::{
     exit::Exit,

@@ -3,8 +3,8 @@
 //! Invariant: a chain that is broken, or lacks what it should hold, is never exit code 0.
 use anyhow::{Context, Result};
 use clap::Subcommand;
-use rejoin_shared::audit::{self, Entry, Hash, Report};
-use rejoin_shared::digest;
+use rejoin_identity::audit::{self, Entry, Hash, Report};
+use rejoin_types::digest;
 
 use crate::{database, exit::Exit, global::Global, out::Out};
 

@@ -6,7 +6,7 @@ use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
-use rejoin_shared::agents::GRAPH_QUERY_AGENT;
+use rejoin_runs::agents::GRAPH_QUERY_AGENT;
 use serde_json::{Value, json};
 use uuid::Uuid;
 

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::ValueEnum;
-use rejoin_shared::horizon;
+use rejoin_db::horizon;
 use serde::Serialize;
 use sqlx::{Connection, PgConnection};
 

@@ -65,7 +65,7 @@ impl Exit {
             || error
                 .chain()
                 .filter_map(|cause| cause.downcast_ref::<sqlx::Error>())
-                .any(rejoin_shared::db::is_transient)
+                .any(rejoin_db::is_transient)
     }
 
     /// What an error means: the cause that says it most exactly decides.

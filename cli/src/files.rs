@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use clap::Subcommand;
-use rejoin_shared::files::types::{Signature, signature};
+use rejoin_files::types::{Signature, signature};
 use serde_json::Value;
 use uuid::Uuid;
 

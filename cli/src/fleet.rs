@@ -5,9 +5,9 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use rejoin_shared::config::DatabaseArgs;
-use rejoin_shared::db::{Db, Role, Unfit};
-use rejoin_shared::telemetry;
+use rejoin_db::config::DatabaseArgs;
+use rejoin_db::telemetry;
+use rejoin_db::{Db, Role, Unfit};
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
     time::sleep,

@@ -13,11 +13,9 @@ use clap::{Subcommand, ValueEnum};
 use flate2::read::MultiGzDecoder;
 use futures::stream;
 use indicatif::{ProgressBar, ProgressStyle};
-use rejoin_shared::graph::{
-    Actor, ActorKind,
-    export::{self, Writer},
-    import::{self, OnError, Report},
-};
+use rejoin_graph::export::{self, Writer};
+use rejoin_graph::import::{self, OnError, Report};
+use rejoin_graph::{Actor, ActorKind};
 use sqlx::PgPool;
 use tokio::sync::mpsc;
 use tokio_util::io::StreamReader;

@@ -2,7 +2,7 @@
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
-use rejoin_shared::products::manifest::{MAX_BYTES, SCHEMA};
+use rejoin_products::manifest::{MAX_BYTES, SCHEMA};
 use reqwest::Method;
 use serde_json::{Value, json};
 use uuid::Uuid;

@@ -3,13 +3,11 @@
 //! Invariant: a key is shown once, when it is made; only its hash is stored.
 use anyhow::{Context, Result, ensure};
 use clap::Subcommand;
-use rejoin_shared::{
-    access::Scope,
-    agents,
-    audit::{self, Action as Act, Actor, NewEntry},
-    auth,
-    projects::{self, Role},
-};
+use rejoin_identity::audit::{self, Action as Act, Actor, NewEntry};
+use rejoin_identity::auth;
+use rejoin_identity::projects::{self, Role};
+use rejoin_runs::agents;
+use rejoin_types::access::Scope;
 use serde_json::{Value, json};
 use sqlx::{Connection, PgConnection, PgPool};
 use uuid::Uuid;

@@ -3,8 +3,8 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use rejoin_cli::{args::Cli, exit::Exit};
-use rejoin_shared::watchdog;
-use rejoin_sources::sqlite::child;
+use rejoin_data_sources::sqlite::child;
+use rejoin_egress::watchdog;
 
 /// Many small allocations on several threads: glibc's allocator took a quarter of the API's time.
 #[global_allocator]

@@ -1,8 +1,8 @@
 //! `rejoin projects`: who is in a project and as what, and what it may use up. Straight to the database.
 use anyhow::{Context, Result};
 use clap::Subcommand;
-use rejoin_shared::audit::Action as Act;
-use rejoin_shared::projects::{self, MemberError, Quota, Role};
+use rejoin_identity::audit::Action as Act;
+use rejoin_identity::projects::{self, MemberError, Quota, Role};
 use serde_json::{Value, json};
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;

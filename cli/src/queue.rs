@@ -2,10 +2,8 @@
 use anyhow::{Context, Result};
 use chrono::{DateTime, Utc};
 use clap::Subcommand;
-use rejoin_shared::queue::{
-    DEFAULT_QUEUE,
-    stats::{self, QueueStats, WorkerStats},
-};
+use rejoin_queue::DEFAULT_QUEUE;
+use rejoin_queue::stats::{self, QueueStats, WorkerStats};
 use sqlx::PgPool;
 
 use crate::{database, exit::Exit, global::Global, out::Out};

@@ -5,11 +5,9 @@ use std::io::{self, IsTerminal, Read};
 
 use anyhow::{Context, Result, bail};
 use clap::Subcommand;
-use rejoin_shared::{
-    audit::Actor,
-    key_rotation,
-    secrets::{self, MasterKeys, Plaintext, SecretError, SecretKeyArgs, VALUE_MAX_BYTES, keys},
-};
+use rejoin_identity::audit::Actor;
+use rejoin_integrations::key_rotation;
+use rejoin_secrets::{MasterKeys, Plaintext, SecretError, SecretKeyArgs, VALUE_MAX_BYTES, keys};
 use serde_json::json;
 use sqlx::PgPool;
 use uuid::Uuid;
@@ -151,7 +149,7 @@ fn read_value(name: &str) -> Result<Plaintext> {
 async fn set(pool: &PgPool, keys: &MasterKeys, project: Uuid, name: &str, value: &Plaintext, out: Out) -> Result<()> {
     let setting = async {
         let mut tx = pool.begin().await?;
-        let version = secrets::set(&mut tx, keys, &Actor::operator(), project, name, value).await?;
+        let version = rejoin_secrets::set(&mut tx, keys, &Actor::operator(), project, name, value).await?;
         tx.commit().await?;
         Ok::<i32, SecretError>(version)
     };
@@ -168,7 +166,7 @@ async fn set(pool: &PgPool, keys: &MasterKeys, project: Uuid, name: &str, value:
 }
 
 async fn list(pool: &PgPool, project: Uuid, out: Out) -> Result<()> {
-    let listed = secrets::list(pool, project)
+    let listed = rejoin_secrets::list(pool, project)
         .await
         .context("reading the secrets failed")?;
     if out.is_json() {
@@ -188,7 +186,7 @@ async fn list(pool: &PgPool, project: Uuid, out: Out) -> Result<()> {
 async fn remove(pool: &PgPool, project: Uuid, name: &str, out: Out) -> Result<()> {
     let removing = async {
         let mut tx = pool.begin().await?;
-        let removed = secrets::remove(&mut tx, &Actor::operator(), project, name).await?;
+        let removed = rejoin_secrets::remove(&mut tx, &Actor::operator(), project, name).await?;
         tx.commit().await?;
         Ok::<bool, SecretError>(removed)
     };
@@ -227,7 +225,7 @@ async fn rotate(pool: &PgPool, keys: &MasterKeys, out: Out) -> Result<Exit> {
 }
 
 async fn say_what_is_old(pool: &PgPool, keys: &MasterKeys, out: Out) -> Result<Exit> {
-    let old = secrets::under_old_keys(pool, keys).await;
+    let old = rejoin_secrets::under_old_keys(pool, keys).await;
     let old = old.context("counting the secrets failed")?;
     let count: i64 = old.iter().map(|key| key.secrets).sum();
     if out.is_json() {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Subcommand;
-use rejoin_shared::data_sources::{self, Kind};
+use rejoin_integrations::data_sources::{self, Kind};
 use serde_json::{Value, json};
 use uuid::Uuid;
 

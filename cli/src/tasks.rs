@@ -72,7 +72,7 @@ pub enum Diagram {
 /// The file can't be read, or the API can't be reached, or refuses.
 pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
     if let Action::Apply { file, dry_run: true } = &args.action {
-        let spec: rejoin_shared::tasks::spec::DagSpec =
+        let spec: rejoin_scheduling::tasks::spec::DagSpec =
             serde_json::from_value(read(file)?).context("the file is not a valid task DAG")?;
         spec.check().map_err(anyhow::Error::msg)?;
         out.either(&json!({"tasks": spec.tasks.len()}), || {

@@ -1,6 +1,6 @@
 //! `rejoin worker`: one worker process of a fleet.
 use anyhow::{Context, Result};
-use rejoin_shared::db::Role;
+use rejoin_db::Role;
 use rejoin_worker::WorkerConfig;
 
 use crate::{

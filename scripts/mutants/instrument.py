@@ -23,12 +23,12 @@ HERE = pathlib.Path(__file__).parent
 ROUNDS = 30
 # What else of the tree is changed: programs started with an empty environment, the migrated database, and how long tests wait in vain.
 PATCHES = [
-    ("shared/src/lib.rs", "pub mod makers;", "pub mod makers;\npub mod mutant;"),
-    ("sources/src/sqlite/process.rs", ".env_clear()", ".env_clear()\n            .envs(rejoin_shared::mutant::environment())"),
+    ("shared/db/src/lib.rs", "pub mod outage;", "pub mod mutant;\npub mod outage;"),
+    ("extensions/data-sources/src/sqlite/process.rs", ".env_clear()", ".env_clear()\n            .envs(rejoin_db::mutant::environment())"),
     (
         "cli/src/migrate.rs",
         "    let after = applied(&mut connection).await?;\n    connection.close()",
-        "    let after = applied(&mut connection).await?;\n    if let Some(sql) = rejoin_shared::mutant::of_database() {\n"
+        "    let after = applied(&mut connection).await?;\n    if let Some(sql) = rejoin_db::mutant::of_database() {\n"
         "        sqlx::raw_sql(sqlx::AssertSqlSafe(sql)).execute(&mut connection).await?;\n    }\n    connection.close()",
     ),
     ("tests/src/support.rs", "LIMIT: Duration = Duration::from_secs(30)", "LIMIT: Duration = Duration::from_secs(15)"),
@@ -76,7 +76,7 @@ def up(node, *kinds):
 
 
 def is_on(source, mutant):
-    crate = "crate" if source.path.parts[source.path.parts.index("src") - 1] == "shared" else "rejoin_shared"
+    crate = "crate" if source.path.parts[source.path.parts.index("src") - 1] == "db" else "rejoin_db"
     return f"{crate}::mutant::on({mutant['id']})"
 
 
@@ -357,7 +357,7 @@ def main():
             mutant.update(state="untried", reason="not of the files that were named")
     changed = {mutant["file"] for mutant in everything if mutant["state"] != "untried"} | {name for name, _, _ in PATCHES}
     copied = copy_tree(root, tree, changed)
-    put(tree / "shared/src/mutant.rs", (HERE / "mutant.rs").read_bytes())
+    put(tree / "shared/db/src/mutant.rs", (HERE / "mutant.rs").read_bytes())
     for name, old, new in PATCHES:
         text = (root / name).read_text()
         if old not in text:

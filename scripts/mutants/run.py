@@ -77,8 +77,10 @@ class Binary:
 
 def binaries(tree):
     """The test binaries, which are built already."""
-    command = ["cargo", "test", "--locked", "--no-run", "--message-format=json", "-p", "rejoin-tests", "-p", "rejoin-shared"]
-    command += ["-p", "rejoin-sources", "-p", "rejoin-api", "--lib", "--test", "it"]
+    command = ["cargo", "test", "--locked", "--no-run", "--message-format=json", "-p", "rejoin-tests"]
+    for crate in ["db", "queue", "event-log", "identity", "commands", "data-sources", "api"]:
+        command += ["-p", f"rejoin-{crate}"]
+    command += ["--lib", "--test", "it"]
     found = {}
     for line in subprocess.run(command, cwd=tree, check=True, capture_output=True, text=True).stdout.splitlines():
         message = json.loads(line)

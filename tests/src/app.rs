@@ -9,14 +9,15 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use rejoin_api::{ApiConfig, Server};
+use rejoin_calendar::google::GoogleArgs;
+use rejoin_db::config::BusKind;
+use rejoin_db::{Db, Role};
 use rejoin_embeddings::EmbeddingsArgs;
-use rejoin_outside::calendar::google::GoogleArgs;
-use rejoin_shared::builtin;
-use rejoin_shared::config::BusKind;
-use rejoin_shared::db::{Db, Role};
-use rejoin_shared::files::objects::ObjectStoreArgs;
-use rejoin_shared::tools::registry::Registry;
-use rejoin_shared::{agents, wakeup};
+use rejoin_event_log::wakeup;
+use rejoin_files::objects::ObjectStoreArgs;
+use rejoin_runs::agents;
+use rejoin_runs::builtin;
+use rejoin_tools::registry::Registry;
 use rejoin_worker::models::name::ModelSettings;
 use rejoin_worker::models::retry::RetryPolicy;
 use rejoin_worker::publish::Observer;
@@ -190,9 +191,9 @@ impl TestApp {
     ) -> Uuid {
         let mut content = agents::defaults().remove(0);
         content.name = name.to_owned();
-        content.model = Some(agents::ModelChoice {
+        content.model = Some(rejoin_models::choice::ModelChoice {
             temperature: Some(0.1),
-            ..agents::ModelChoice::named("openai:scripted")
+            ..rejoin_models::choice::ModelChoice::named("openai:scripted")
         });
         content.tools = tools.iter().map(|tool| (*tool).to_owned()).collect();
         content.is_default = false;

@@ -21,7 +21,7 @@ use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use rejoin_outside::calendar::google::GoogleArgs;
+use rejoin_calendar::google::GoogleArgs;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use url::Url;

@@ -4,8 +4,8 @@
 use std::path::PathBuf;
 use std::process::Stdio;
 
-use rejoin_shared::data_sources::{Content, Kind, Limits, Settings};
-use rejoin_sources::SourceArgs;
+use rejoin_data_sources::SourceArgs;
+use rejoin_integrations::data_sources::{Content, Kind, Limits, Settings};
 use rejoin_worker::WorkerConfig;
 use serde_json::json;
 use sqlx::AssertSqlSafe;

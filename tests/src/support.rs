@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 
 use chrono::{DateTime, TimeDelta, Utc};
 use rejoin_cli::dev::postgres::{PostgresOptions, PrivatePostgres};
-use rejoin_shared::access::Scope;
-use rejoin_shared::audit::Actor;
-use rejoin_shared::auth;
-use rejoin_shared::config::DatabaseArgs;
-use rejoin_shared::db::{Db, Role};
-use rejoin_shared::owner::Owner;
-use rejoin_shared::projects;
-use rejoin_shared::secrets::{self, MasterKeys, Plaintext};
+use rejoin_db::config::DatabaseArgs;
+use rejoin_db::{Db, Role};
+use rejoin_identity::audit::Actor;
+use rejoin_identity::auth;
+use rejoin_identity::projects;
+use rejoin_secrets::{MasterKeys, Plaintext};
+use rejoin_types::access::Scope;
+use rejoin_types::owner::Owner;
 use sqlx::postgres::PgPoolOptions;
 use sqlx::{AssertSqlSafe, PgPool};
 use tokio::sync::{Mutex, OnceCell};
@@ -197,7 +197,7 @@ pub async fn populated_again(database: &TestDatabase) -> TestDatabase {
 pub async fn set_secret(db: &TestDatabase, keys: &MasterKeys, name: &str, value: &str) {
     let mut tx = db.pool.begin().await.expect("a transaction");
     let value = Plaintext::new(value.as_bytes().to_vec());
-    secrets::set(&mut tx, keys, &Actor::operator(), db.project_id, name, &value)
+    rejoin_secrets::set(&mut tx, keys, &Actor::operator(), db.project_id, name, &value)
         .await
         .expect("a secret");
     tx.commit().await.expect("a commit");

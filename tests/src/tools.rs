@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use rejoin_shared::tools::{SharedTool, Tool, ToolContext, ToolError, ToolSpec};
+use rejoin_tools::{SharedTool, Tool, ToolContext, ToolError, ToolSpec};
 use serde_json::{Value, json};
 use tokio::sync::{Barrier, Semaphore};
 

@@ -1,4 +1,4 @@
-// The rule by which texts are merged: the same as the server's (`shared/src/consoles/edit.rs`).
+// The rule by which texts are merged: the same as the server's (`shared/runs/src/consoles/edit.rs`).
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { buildSync } from 'esbuild';

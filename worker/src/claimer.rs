@@ -10,13 +10,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::FutureExt;
-use rejoin_shared::config::poll_interval;
-use rejoin_shared::db::HotError;
-use rejoin_shared::outage::{Causes, Outage};
-use rejoin_shared::queue::{self, ClaimedJob, Outcome, Settlement, Turn, lease};
-use rejoin_shared::runs;
-use rejoin_shared::sabotage::{self, Break};
-use rejoin_shared::wakeup::{self, Wake};
+use rejoin_db::HotError;
+use rejoin_db::config::poll_interval;
+use rejoin_db::outage::{Causes, Outage};
+use rejoin_event_log::wakeup::{self, Wake};
+use rejoin_faults::Break;
+use rejoin_queue::{ClaimedJob, Outcome, Settlement, Turn, lease};
+use rejoin_runs::runs;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 use tokio_util::sync::CancellationToken;
@@ -272,7 +272,7 @@ impl Claimer {
             }
             let claim = async |turn: &mut Turn| {
                 let (db, worker) = (&self.services.db.hot, self.services.worker.id);
-                queue::claim(db, queue, worker, self.services.config.lease(), limit, turn).await
+                rejoin_queue::claim(db, queue, worker, self.services.config.lease(), limit, turn).await
             };
             // While the queue is backed up, two at a time: one is worked on while the other waits for the disk.
             let claimed = if backed_up && free >= 2 * limit {
@@ -381,7 +381,7 @@ async fn settle(services: Services, jobs: Jobs, inbox: Arc<tokio::sync::Mutex<mp
             }
         }
         let settled = loop {
-            match queue::settle(&services.db.hot, &batch, keep_completed).await {
+            match rejoin_queue::settle(&services.db.hot, &batch, keep_completed).await {
                 Ok(settled) => break settled,
                 Err(error) => outage.failed(Causes(&error)),
             }
@@ -429,7 +429,7 @@ async fn beat(services: Services, jobs: Jobs, drain: CancellationToken, stop: Ca
                         if let Some(held) = jobs.get(id)
                             && held.attempt == *attempt
                             && !ours.contains(id)
-                            && !sabotage::is(Break::NoFence)
+                            && !rejoin_faults::is(Break::NoFence)
                         {
                             held.signals.lost.cancel();
                         }
@@ -483,7 +483,7 @@ async fn watch_cancellations(services: Services, jobs: Jobs, stop: CancellationT
 }
 
 fn cancel(jobs: &Jobs, run_ids: impl Iterator<Item = Uuid>) {
-    if sabotage::is(Break::CancelIgnored) {
+    if rejoin_faults::is(Break::CancelIgnored) {
         return;
     }
     let run_ids: Vec<Uuid> = run_ids.collect();

@@ -9,12 +9,13 @@ mod anchors;
 
 use async_trait::async_trait;
 use futures::StreamExt as _;
-use rejoin_shared::agents::ReasoningEffort;
-use rejoin_shared::compressions::{self, Compression};
-use rejoin_shared::messages::ChatMessage;
-use rejoin_shared::queue::{self, ClaimedJob, Outcome};
-use rejoin_shared::wakeup::Wake;
-use rejoin_shared::{agents, tokens};
+use rejoin_event_log::wakeup::Wake;
+use rejoin_models::choice::ReasoningEffort;
+use rejoin_models::tokens;
+use rejoin_queue::{ClaimedJob, Outcome};
+use rejoin_runs::agents;
+use rejoin_runs::compressions::{self, Compression};
+use rejoin_runs::messages::ChatMessage;
 use std::fmt::Write as _;
 use std::time::Duration;
 use tracing::warn;
@@ -96,7 +97,7 @@ pub async fn consider(services: &Services, project_id: Uuid, conversation_id: Uu
         compressions::consider(&mut db, project_id, conversation_id).await
     };
     match considered.await {
-        Ok(true) => services.bus.publish(Wake::queue(queue::DEFAULT_QUEUE)),
+        Ok(true) => services.bus.publish(Wake::queue(rejoin_queue::DEFAULT_QUEUE)),
         Ok(false) => {}
         Err(error) => warn!(%error, "requesting a conversation's summary failed"),
     }

@@ -4,15 +4,15 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use clap::Args;
+use rejoin_calendar::google::GoogleArgs;
+use rejoin_data_sources::SourceArgs;
+use rejoin_db::config::DatabaseArgs;
+use rejoin_db::horizon;
 use rejoin_embeddings::EmbeddingsArgs;
-use rejoin_outside::WebArgs;
-use rejoin_outside::calendar::google::GoogleArgs;
-use rejoin_shared::config::DatabaseArgs;
-use rejoin_shared::events::writer::WriterOptions;
-use rejoin_shared::files::FilesArgs;
-use rejoin_shared::horizon;
-use rejoin_shared::queue::lease;
-use rejoin_sources::SourceArgs;
+use rejoin_event_log::writer::WriterOptions;
+use rejoin_files::FilesArgs;
+use rejoin_queue::lease;
+use rejoin_web_search::web::WebArgs;
 
 use crate::mcp::McpArgs;
 

@@ -14,14 +14,14 @@ pub mod plans;
 use std::sync::{Arc, LazyLock};
 
 use async_trait::async_trait;
-use rejoin_shared::agents;
-use rejoin_shared::commands::{NewSpawn, NewTasks, SpawnItem, SpawnWhat};
-use rejoin_shared::contexts::PLAN_TOOL;
-use rejoin_shared::ids;
-use rejoin_shared::questions::{ANSWER_MAX_CHARS, AnswerOption, NewQuestion};
-use rejoin_shared::tasks::spec::{DagSpec, MAX_CONCURRENCY, OnFailure, TaskSpec};
-use rejoin_shared::tools::arguments::{Arguments, Kind, Parameter, schema};
-use rejoin_shared::tools::{SharedTool, Tool, ToolContext, ToolError, ToolSpec};
+use rejoin_commands::{NewSpawn, NewTasks, SpawnItem, SpawnWhat};
+use rejoin_runs::agents;
+use rejoin_runs::questions::{ANSWER_MAX_CHARS, AnswerOption, NewQuestion};
+use rejoin_scheduling::tasks::spec::{DagSpec, MAX_CONCURRENCY, OnFailure, TaskSpec};
+use rejoin_tools::arguments::{Arguments, Kind, Parameter, schema};
+use rejoin_tools::{SharedTool, Tool, ToolContext, ToolError, ToolSpec};
+use rejoin_types::events::PLAN_TOOL;
+use rejoin_types::ids;
 use serde_json::{Value, json};
 use uuid::Uuid;
 

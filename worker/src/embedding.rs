@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use rejoin_embeddings::{EmbedError, Embedder};
-use rejoin_shared::graph::query_vector::Model;
-use rejoin_shared::graph::unembedded::{self, Due, Made};
-use rejoin_shared::queue::{self, ClaimedJob, NewJob, Outcome};
-use rejoin_shared::wakeup::Wake;
+use rejoin_event_log::wakeup::Wake;
+use rejoin_graph::query_vector::Model;
+use rejoin_graph::unembedded::{self, Due, Made};
+use rejoin_queue::{ClaimedJob, NewJob, Outcome};
 use sqlx::PgPool;
 use tokio::time::sleep;
 use tracing::{info, warn};
@@ -278,9 +278,9 @@ pub async fn sweep(services: &Services) -> Result<(), sqlx::Error> {
             unique_key: Some(format!("{KIND}:{project_id}")),
             ..NewJob::new(KIND, serde_json::json!({}))
         };
-        queue::enqueue(&mut connection, &job).await?;
+        rejoin_queue::enqueue(&mut connection, &job).await?;
     }
-    services.bus.publish(Wake::queue(queue::DEFAULT_QUEUE));
+    services.bus.publish(Wake::queue(rejoin_queue::DEFAULT_QUEUE));
     Ok(())
 }
 

@@ -15,22 +15,22 @@ mod trouble;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rejoin_shared::agents::settings::{Settings, TreeSettings};
-use rejoin_shared::agents::{self, AgentDefinition};
-use rejoin_shared::commands::{Begun, FinishRun, Finished, RunError, SpawnLimits, StartRun, Started};
-use rejoin_shared::contexts;
-use rejoin_shared::events::Kind;
-use rejoin_shared::events::kinds::DoneStatus;
-use rejoin_shared::events::stream::{RunStream, Seen};
-use rejoin_shared::makers;
-use rejoin_shared::plans::TOOL_CALLS_MAX;
-use rejoin_shared::queue::{ClaimedJob, KIND_RUN, Outcome};
-use rejoin_shared::runs::part::Part;
-use rejoin_shared::runs::{self, Clocks, Run};
-use rejoin_shared::sabotage::{self, Break};
-use rejoin_shared::tool_calls;
-use rejoin_shared::tools::SharedTool;
-use rejoin_shared::tools::registry::Patterns;
+use rejoin_commands::{Begun, FinishRun, Finished, RunError, SpawnLimits, StartRun, Started};
+use rejoin_event_log::stream::{RunStream, Seen};
+use rejoin_faults::Break;
+use rejoin_identity::makers;
+use rejoin_queue::{ClaimedJob, KIND_RUN, Outcome};
+use rejoin_runs::agents::settings::{Settings, TreeSettings};
+use rejoin_runs::agents::{self, AgentDefinition};
+use rejoin_runs::contexts;
+use rejoin_runs::runs::part::Part;
+use rejoin_runs::runs::{self, Clocks, Run};
+use rejoin_runs::tool_calls;
+use rejoin_scheduling::plans::TOOL_CALLS_MAX;
+use rejoin_tools::SharedTool;
+use rejoin_tools::registry::Patterns;
+use rejoin_types::events::DoneStatus;
+use rejoin_types::events::Kind;
 use serde_json::Value;
 use tracing::{Instrument, info_span, warn};
 
@@ -425,7 +425,7 @@ async fn finish(
             error,
             usage,
         } => (status, text, error, usage),
-        End::HandOver if sabotage::is(Break::DrainDrops) => return Ok(None),
+        End::HandOver if rejoin_faults::is(Break::DrainDrops) => return Ok(None),
         End::HandOver => return Ok(Some(Outcome::HandOver)),
         End::LeaseLost => return Err(Trouble::LeaseLost),
         // Its job waits, and is nobody's.

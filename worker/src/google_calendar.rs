@@ -2,9 +2,9 @@
 //! calendar is due, or was changed here; at most one lives per calendar.
 
 use async_trait::async_trait;
-use rejoin_outside::calendar::google::{links, sync};
-use rejoin_shared::queue::{self, ClaimedJob, Outcome};
-use rejoin_shared::wakeup::Wake;
+use rejoin_calendar::google::{links, sync};
+use rejoin_event_log::wakeup::Wake;
+use rejoin_queue::{ClaimedJob, Outcome};
 
 use crate::jobs::Handler;
 use crate::services::Services;
@@ -52,7 +52,7 @@ impl Handler for GoogleCalendars {
 /// Lets calendars be synchronised that are due.
 pub async fn sweep(services: &Services) -> Result<(), sqlx::Error> {
     if links::sweep(&services.db.sql).await? {
-        services.bus.publish(Wake::queue(queue::DEFAULT_QUEUE));
+        services.bus.publish(Wake::queue(rejoin_queue::DEFAULT_QUEUE));
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use rejoin_shared::queue::{ClaimedJob, Outcome};
+use rejoin_queue::{ClaimedJob, Outcome};
 
 use crate::services::Services;
 use crate::signals::Signals;

@@ -43,8 +43,8 @@ pub mod web_probe;
 
 use std::sync::Arc;
 
-use rejoin_shared::db::ConnectError;
-use rejoin_shared::files::objects::ObjectStoreError;
+use rejoin_db::ConnectError;
+use rejoin_files::objects::ObjectStoreError;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 

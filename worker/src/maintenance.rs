@@ -4,21 +4,23 @@
 use std::fmt::Display;
 use std::time::Duration;
 
-use rejoin_outside::calendar::google::consents;
-use rejoin_outside::pages;
-use rejoin_shared::commands::{
+use rejoin_calendar::google::consents;
+use rejoin_commands::{
     AnswerError, ChangeDag, CloseQuestion, Closing, DagChange, DagError, FencedError, FinishRun, FireSchedule, RunError,
 };
-use rejoin_shared::contexts::location;
-use rejoin_shared::events::kinds::DoneStatus;
-use rejoin_shared::events::stream::Seen;
-use rejoin_shared::events::{compaction, retention};
-use rejoin_shared::files::objects::{self, SweepError};
-use rejoin_shared::outage::{Causes, Outage};
-use rejoin_shared::queue::sweep::{self, DeadJob, Watch};
-use rejoin_shared::queue::{self, Outcome, Settlement};
-use rejoin_shared::wakeup::Wake;
-use rejoin_shared::{consoles, files, horizon, questions, runs, schedules, tasks};
+use rejoin_db::horizon;
+use rejoin_db::outage::{Causes, Outage};
+use rejoin_event_log::stream::Seen;
+use rejoin_event_log::wakeup::Wake;
+use rejoin_event_log::{compaction, retention};
+use rejoin_files::objects::{self, SweepError};
+use rejoin_queue::sweep::{self, DeadJob, Watch};
+use rejoin_queue::{Outcome, Settlement};
+use rejoin_runs::contexts::location;
+use rejoin_runs::{consoles, questions, runs};
+use rejoin_scheduling::{schedules, tasks};
+use rejoin_types::events::DoneStatus;
+use rejoin_web_search::pages;
 use serde_json::json;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 use tokio_util::sync::CancellationToken;
@@ -182,7 +184,7 @@ async fn sweep_once(services: &Services, watch: &mut Watch) -> Result<(), String
     let failed = |error: sqlx::Error| Causes(&error).to_string();
     let stranded = sweep::stranded(db).await.map_err(failed)?;
     if stranded > 0 {
-        services.bus.publish(Wake::queue(queue::DEFAULT_QUEUE));
+        services.bus.publish(Wake::queue(rejoin_queue::DEFAULT_QUEUE));
     }
     // Where live workers may not have renewed their leases yet, an expired one says nothing.
     let Some(until) = watch.look(db).await.map_err(failed)? else {
@@ -192,7 +194,7 @@ async fn sweep_once(services: &Services, watch: &mut Watch) -> Result<(), String
     if expired > 0 {
         info!(jobs = expired, "leases expired; their jobs are available again");
         metrics::counter!("rejoin_leases_expired_total").increment(expired);
-        services.bus.publish(Wake::queue(queue::DEFAULT_QUEUE));
+        services.bus.publish(Wake::queue(rejoin_queue::DEFAULT_QUEUE));
     }
     for job in sweep::dead(db, until).await.map_err(failed)? {
         bury(services, &job).await?;
@@ -275,7 +277,7 @@ async fn bury(services: &Services, job: &DeadJob) -> Result<(), String> {
             max_attempts: job.attempt,
             outcome: Outcome::Fail { error: message },
         };
-        return queue::settle(&services.db.hot, &[settlement], true)
+        return rejoin_queue::settle(&services.db.hot, &[settlement], true)
             .await
             .map(|_| ())
             .map_err(|error| Causes(&error).to_string());
@@ -335,7 +337,7 @@ async fn retain_once(services: &Services) -> Result<(), sqlx::Error> {
     .await?;
     let days = services.config.keep_consoles_d;
     while days > 0.0 && consoles::sweep(db, days, CONSOLES).await? == CONSOLES.unsigned_abs() {}
-    while files::sweep(db, services.config.keep_files_h * 3600.0).await? {}
+    while rejoin_files::sweep(db, services.config.keep_files_h * 3600.0).await? {}
     remove_objects(services).await?;
     location::sweep(db).await?;
     while pages::sweep(db).await? {}

@@ -14,7 +14,7 @@
 //! - `stderr`       what a process writes to its standard error
 //! - `probe`        the job behind "test this server"
 //!
-//! Settings and what servers offer are in `rejoin_shared::mcp`; which of it an agent is given is decided by `pools`.
+//! Settings and what servers offer are in `rejoin_integrations::mcp`; which of it an agent is given is decided by `pools`.
 
 pub mod answer;
 pub mod authorized;
@@ -37,13 +37,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use clap::Args;
-use rejoin_shared::files::{self, BeginError, FileRef, FileStore, ProduceError, Produced};
-use rejoin_shared::mcp::Server;
-use rejoin_shared::mcp::commands::{CommandsArgs, CommandsError};
-use rejoin_shared::mcp::offers::Offered;
-use rejoin_shared::secrets::{KeyError, SecretKeyArgs};
-use rejoin_shared::tools::{Schema, SharedTool, Tool, ToolContext, ToolError, ToolSpec};
-use rejoin_shared::wakeup::SharedBus;
+use rejoin_event_log::wakeup::SharedBus;
+use rejoin_files::{BeginError, FileStore, ProduceError, Produced};
+use rejoin_integrations::mcp::Server;
+use rejoin_integrations::mcp::commands::{CommandsArgs, CommandsError};
+use rejoin_integrations::mcp::offers::Offered;
+use rejoin_secrets::{KeyError, SecretKeyArgs};
+use rejoin_tools::{Schema, SharedTool, Tool, ToolContext, ToolError, ToolSpec};
+use rejoin_types::file_ref::FileRef;
 use serde_json::{Value, json};
 use sqlx::PgPool;
 use tracing::error;
@@ -51,7 +52,7 @@ use tracing::error;
 use crate::net;
 use answer::{Keep, Part};
 use connections::{Connections, Limits};
-use rejoin_shared::net::Hosts;
+use rejoin_egress::net::Hosts;
 use transport::{ConnectorDeps, Processes};
 
 /// Providers allow so many characters in a tool's name.
@@ -230,7 +231,7 @@ impl Keep for KeepForCall<'_> {
         };
         // A call that is made again after a crash gives its files again.
         if self.is_first.swap(false, Ordering::Relaxed) {
-            let forgotten = files::forget_call(&context.db, context.record_id).await;
+            let forgotten = rejoin_files::forget_call(&context.db, context.record_id).await;
             forgotten.map_err(|error| failed(&error))?;
         }
         let name = part.name.unwrap_or_else(|| {
@@ -268,7 +269,7 @@ pub fn called(server: &str, tool: &str) -> String {
         return name;
     }
     // Two long names must not become one.
-    let digest = rejoin_shared::digest::hex(&rejoin_shared::digest::of_json(&[&json!([server, tool])])[..4]);
+    let digest = rejoin_types::digest::hex(&rejoin_types::digest::of_json(&[&json!([server, tool])])[..4]);
     format!("{}-{digest}", &name[..NAME_MAX_CHARS - digest.len() - 1])
 }
 

@@ -32,10 +32,10 @@ use futures::stream::BoxStream;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use rejoin_shared::agents::ReasoningEffort;
-use rejoin_shared::files::FileRef;
-use rejoin_shared::models::Tokens;
-use rejoin_shared::tools::ToolSpec;
+use rejoin_models::Tokens;
+use rejoin_models::choice::ReasoningEffort;
+use rejoin_tools::ToolSpec;
+use rejoin_types::file_ref::FileRef;
 
 pub use reasoning::{Reasoning, ReasoningPart};
 

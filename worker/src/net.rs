@@ -1,4 +1,4 @@
-//! The HTTP client for URLs that projects have set: `rejoin_shared::net` judges where it connects to.
+//! The HTTP client for URLs that projects have set: `rejoin_egress::net` judges where it connects to.
 //!
 //! Invariant: redirects are not followed, and no proxy is asked.
 
@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rejoin_shared::net::Hosts;
+use rejoin_egress::net::Hosts;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
 /// Until a connection is there.

@@ -13,17 +13,17 @@ use std::time::{Duration, Instant};
 
 use dashmap::DashMap;
 use futures::future::join_all;
-use rejoin_outside::{Web, calendar, tools::for_settings};
-use rejoin_shared::data_sources::{self, Kind};
-use rejoin_shared::mcp::offers::Standing;
-use rejoin_shared::mcp::{self, Server, offers};
-use rejoin_shared::tools::registry::{Patterns, Registry};
-use rejoin_shared::tools::{self, SharedTool};
-use rejoin_shared::wakeup::{self, SharedBus};
-use rejoin_shared::web_settings;
-use rejoin_shared::work;
-use rejoin_sources::Sources;
-use rejoin_sources::tools::for_kinds;
+use rejoin_data_sources::Sources;
+use rejoin_data_sources::tools::for_kinds;
+use rejoin_event_log::wakeup::{self, SharedBus};
+use rejoin_integrations::data_sources::{self, Kind};
+use rejoin_integrations::mcp::offers::Standing;
+use rejoin_integrations::mcp::{self, Server, offers};
+use rejoin_integrations::web_settings;
+use rejoin_tools::SharedTool;
+use rejoin_tools::registry::{Patterns, Registry};
+use rejoin_web_search::tools::for_settings;
+use rejoin_web_search::web::Web;
 use sqlx::PgPool;
 use tracing::warn;
 use uuid::Uuid;
@@ -63,7 +63,9 @@ impl Pools {
         bus: &SharedBus,
     ) -> Arc<Self> {
         let pools = Arc::new(Self {
-            builtin: builtin.with(coordination::tools()).with(calendar::tools::tools()),
+            builtin: builtin
+                .with(coordination::tools())
+                .with(rejoin_calendar::tools::tools()),
             connections,
             sources,
             web,
@@ -130,8 +132,8 @@ impl Pools {
         let kinds: Vec<Kind> = kept.iter().map(|source| source.content.kind).collect();
         let any_writable = kept.iter().any(|source| !source.content.read_only);
         let of_sources = for_kinds(&self.sources, &kinds, any_writable);
-        let of_work = match work::pack::is_active(&self.db, project_id).await? {
-            true => tools::work::tools(),
+        let of_work = match rejoin_work_graph::pack::is_active(&self.db, project_id).await? {
+            true => rejoin_work_graph::tools::tools(),
             false => Vec::new(),
         };
         let switched_on = web_settings::get(&self.db, project_id).await?;

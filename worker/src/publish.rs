@@ -6,10 +6,11 @@
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
-use rejoin_shared::events::stream::RunStream;
-use rejoin_shared::events::writer::LeaseLost;
-use rejoin_shared::events::{EventWriter, Kind};
-use rejoin_shared::runs::Run;
+use rejoin_event_log::EventWriter;
+use rejoin_event_log::stream::RunStream;
+use rejoin_event_log::writer::LeaseLost;
+use rejoin_runs::runs::Run;
+use rejoin_types::events::Kind;
 use serde_json::Value;
 use uuid::Uuid;
 

@@ -40,17 +40,17 @@ mod transfer;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rejoin_shared::agents::ReasoningEffort;
-use rejoin_shared::agents::settings::Planning;
-use rejoin_shared::commands::{FencedError, RunError};
-use rejoin_shared::events::kinds::DoneStatus;
-use rejoin_shared::events::stream::RunStream;
-use rejoin_shared::events::writer::LeaseLost;
-use rejoin_shared::inbox;
-use rejoin_shared::runs::{Run, TreeUse};
-use rejoin_shared::sabotage::{self, Break};
-use rejoin_shared::tool_calls::ToolCallRow;
-use rejoin_shared::tools::registry::Patterns;
+use rejoin_commands::{FencedError, RunError};
+use rejoin_event_log::stream::RunStream;
+use rejoin_event_log::writer::LeaseLost;
+use rejoin_faults::Break;
+use rejoin_models::choice::ReasoningEffort;
+use rejoin_runs::agents::settings::Planning;
+use rejoin_runs::inbox;
+use rejoin_runs::runs::{Run, TreeUse};
+use rejoin_runs::tool_calls::ToolCallRow;
+use rejoin_tools::registry::Patterns;
+use rejoin_types::events::DoneStatus;
 use serde_json::{Value, json};
 
 use crate::coordination::handoffs::Target;
@@ -59,7 +59,7 @@ use crate::models::{Message, Usage};
 use crate::publish::{StreamCallback, StreamEvent};
 use crate::services::Services;
 use crate::signals::Signals;
-use rejoin_shared::tools::SharedTool;
+use rejoin_tools::SharedTool;
 
 use answer::AnswerError;
 pub use history::LoadError;
@@ -255,7 +255,7 @@ impl Execution {
                 Next::Step => {}
                 Next::End(end) => {
                     let end = match end {
-                        End::Database { attempted, error } if rejoin_shared::db::is_final(&error) => {
+                        End::Database { attempted, error } if rejoin_db::is_final(&error) => {
                             let refused = errors::refused_by_database(attempted, &error);
                             self.finished(DoneStatus::Failed, Some(refused))
                         }
@@ -278,7 +278,7 @@ impl Execution {
     /// The run's end comes after all of its events: nothing of a turn follows its `done`.
     async fn after_its_events(&self, end: End) -> End {
         match end {
-            End::Finished { .. } if sabotage::is(Break::SettleBeforeEvents) => end,
+            End::Finished { .. } if rejoin_faults::is(Break::SettleBeforeEvents) => end,
             End::Finished { .. } => match self.request.services.writer.flush(&self.request.stream).await {
                 Ok(()) => end,
                 Err(LeaseLost) => End::LeaseLost,
@@ -394,7 +394,7 @@ impl Execution {
         let (db, run) = (&self.request.services.db.sql, self.request.run.id);
         for _ in 1..READ_TRIES {
             match inbox::of_run(db, run).await {
-                Err(error) if rejoin_shared::db::is_transient(&error) => tokio::time::sleep(READ_RETRY).await,
+                Err(error) if rejoin_db::is_transient(&error) => tokio::time::sleep(READ_RETRY).await,
                 done => return done,
             }
         }

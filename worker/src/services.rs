@@ -6,18 +6,18 @@ use std::time::Duration;
 use axum::Router;
 use axum::routing::get;
 use metrics_exporter_prometheus::PrometheusBuilder;
+use rejoin_calendar::google::Google;
+use rejoin_data_sources::Sources;
+use rejoin_db::{Db, Role};
 use rejoin_embeddings::{Embedder, Endpoints};
-use rejoin_outside::Web;
-use rejoin_outside::calendar::google::Google;
-use rejoin_shared::builtin;
-use rejoin_shared::db::{Db, Role};
-use rejoin_shared::events::EventWriter;
-use rejoin_shared::files::FileStore;
-use rejoin_shared::graph::meaning::SharedTextModel;
-use rejoin_shared::queue::lease::WorkerInfo;
-use rejoin_shared::wakeup::{self, SharedBus};
-use rejoin_shared::{commands, ids};
-use rejoin_sources::Sources;
+use rejoin_event_log::EventWriter;
+use rejoin_event_log::wakeup::{self, SharedBus};
+use rejoin_files::FileStore;
+use rejoin_graph::meaning::SharedTextModel;
+use rejoin_queue::lease::WorkerInfo;
+use rejoin_runs::builtin;
+use rejoin_types::ids;
+use rejoin_web_search::web::Web;
 use tokio_util::sync::CancellationToken;
 
 use crate::WorkerError;
@@ -30,7 +30,7 @@ use crate::models::retry::RetryPolicy;
 use crate::pools::Pools;
 use crate::publish::Observer;
 use crate::run::ranking::ToolVectors;
-use rejoin_shared::tools::registry::Registry;
+use rejoin_tools::registry::Registry;
 
 #[derive(Clone)]
 pub struct Services {
@@ -178,10 +178,10 @@ impl Services {
     /// Runs a command, and wakes whom it concerns. A database that is away is waited for: the run's lease does not end meanwhile.
     pub async fn execute<C>(&self, command: &C) -> Result<C::Output, C::Error>
     where
-        C: commands::Command,
+        C: rejoin_commands::Command,
         C::Output: Wakes,
     {
-        let output = commands::execute_patiently(&self.db.sql, command).await?;
+        let output = rejoin_commands::execute_patiently(&self.db.sql, command).await?;
         let wake = output.wake();
         if !wake.is_empty() {
             self.bus.publish(wake);
@@ -201,37 +201,37 @@ impl Wakes for wakeup::Wake {
     }
 }
 
-impl Wakes for commands::Begun {
+impl Wakes for rejoin_commands::Begun {
     fn wake(&self) -> wakeup::Wake {
         self.wake.clone()
     }
 }
 
-impl Wakes for commands::Recorded {
+impl Wakes for rejoin_commands::Recorded {
     fn wake(&self) -> wakeup::Wake {
         self.wake.clone()
     }
 }
 
-impl Wakes for commands::Finished {
+impl Wakes for rejoin_commands::Finished {
     fn wake(&self) -> wakeup::Wake {
         match self {
-            commands::Finished::Ended(wake) => wake.clone(),
-            commands::Finished::HasMail => wakeup::Wake::default(),
+            rejoin_commands::Finished::Ended(wake) => wake.clone(),
+            rejoin_commands::Finished::HasMail => wakeup::Wake::default(),
         }
     }
 }
 
-impl Wakes for commands::Suspended {
+impl Wakes for rejoin_commands::Suspended {
     fn wake(&self) -> wakeup::Wake {
         match self {
-            commands::Suspended::Parked(wake) | commands::Suspended::Answered(wake) => wake.clone(),
-            commands::Suspended::Cancelled => wakeup::Wake::default(),
+            rejoin_commands::Suspended::Parked(wake) | rejoin_commands::Suspended::Answered(wake) => wake.clone(),
+            rejoin_commands::Suspended::Cancelled => wakeup::Wake::default(),
         }
     }
 }
 
-impl Wakes for Option<commands::Fired> {
+impl Wakes for Option<rejoin_commands::Fired> {
     fn wake(&self) -> wakeup::Wake {
         self.as_ref().map(|fired| fired.wake.clone()).unwrap_or_default()
     }

@@ -2,10 +2,10 @@
 //! the outcome from the settings' row.
 
 use async_trait::async_trait;
-use rejoin_outside::search::Ask;
-use rejoin_shared::queue::{ClaimedJob, Outcome};
-use rejoin_shared::wakeup::Wake;
-use rejoin_shared::web_settings;
+use rejoin_event_log::wakeup::Wake;
+use rejoin_integrations::web_settings;
+use rejoin_queue::{ClaimedJob, Outcome};
+use rejoin_web_search::search::Ask;
 use tokio::time::Instant;
 
 use crate::jobs::Handler;

@@ -5,15 +5,15 @@
 
 use std::time::Duration;
 
-use rejoin_shared::agents;
-use rejoin_shared::commands::{self, CancelRun, OnBusy, PostMessage, Posted};
-use rejoin_shared::config::poll_interval;
-use rejoin_shared::events::log;
-use rejoin_shared::models::answering::Environment;
-use rejoin_shared::tools::arguments::{self, Kind, Parameter};
-use rejoin_shared::tools::{Schema, ToolSpec};
-use rejoin_shared::wakeup;
-use rejoin_shared::walls;
+use rejoin_commands::{CancelRun, OnBusy, PostMessage, Posted};
+use rejoin_db::config::poll_interval;
+use rejoin_db::walls;
+use rejoin_event_log::log;
+use rejoin_event_log::wakeup;
+use rejoin_models::answering::Environment;
+use rejoin_runs::agents;
+use rejoin_tools::arguments::{self, Kind, Parameter};
+use rejoin_tools::{Schema, ToolSpec};
 use rmcp::ErrorData;
 use rmcp::model::{CallToolResult, JsonObject, ProgressNotificationParam, RequestId, Tool, ToolAnnotations};
 use rmcp::service::{RequestContext, RoleServer};
@@ -155,7 +155,7 @@ async fn post(asked: &Asked, session: Option<String>, given: &Value, request: &R
         conversation_id,
         agent_definition_id,
         on_busy: OnBusy::Enqueue,
-        idempotency: session.map(|session| commands::Idempotency {
+        idempotency: session.map(|session| rejoin_commands::Idempotency {
             key: key(&session, request),
             body_hash: idempotency::body_hash(given),
         }),
@@ -285,11 +285,11 @@ pub async fn cancel(asked: &Asked, session: &str, request: &RequestId) {
     for _ in 0..CANCEL_LOOKS {
         let run = async {
             let mut db = walls::begin(&state.db.sql, caller.asking()).await?;
-            commands::run_of_key(&mut db, caller.owner(), &key(session, request)).await
+            rejoin_commands::run_of_key(&mut db, caller.owner(), &key(session, request)).await
         };
         match run.await {
             Ok(Some(run_id)) => {
-                match commands::execute_for(&state.db.sql, caller.asking(), &CancelRun { run_id }).await {
+                match rejoin_commands::execute_for(&state.db.sql, caller.asking(), &CancelRun { run_id }).await {
                     Ok(wake) => state.bus.publish(wake),
                     Err(error) => warn!(%error, "cancelling a run for an MCP client failed"),
                 }

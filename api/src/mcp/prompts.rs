@@ -1,7 +1,6 @@
 //! Prompts of the products that the project has installed, for MCP clients. Called by the server in `mcp`.
 
-use rejoin_shared::products;
-use rejoin_shared::walls;
+use rejoin_db::walls;
 use rmcp::ErrorData;
 use rmcp::model::{GetPromptResult, JsonObject, Prompt, PromptArgument, PromptMessage, Role};
 use serde_json::Value;
@@ -15,7 +14,7 @@ async fn all(asked: &Asked) -> Result<Vec<Value>, ErrorData> {
     let mut db = walls::begin(&asked.state.db.sql, asked.caller.asking())
         .await
         .map_err(failed)?;
-    let products = products::list(&mut *db, asked.caller.project_id)
+    let products = rejoin_products::list(&mut *db, asked.caller.project_id)
         .await
         .map_err(failed)?;
     let mut prompts: Vec<Value> = Vec::new();

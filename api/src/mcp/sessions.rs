@@ -1,8 +1,8 @@
 //! Sessions of MCP clients in the database, each for its own caller: an API that was restarted, or another one behind the same balancer, goes
 //! on with them. Called by the server in `mcp`.
 
-use rejoin_shared::owner::Owner;
-use rejoin_shared::walls::{self, Asking};
+use rejoin_db::walls::{self, Asking};
+use rejoin_types::owner::Owner;
 use rmcp::transport::streamable_http_server::session::store::{SessionState, SessionStore, SessionStoreError};
 use serde_json::Value;
 use sqlx::PgPool;

@@ -4,9 +4,9 @@
 
 use std::sync::Arc;
 
-use rejoin_shared::tools::registry::Registry;
-use rejoin_shared::tools::{SharedTool, ToolContext, ToolError, ToolSpec, arguments};
-use rejoin_shared::{ids, schemas};
+use rejoin_tools::registry::Registry;
+use rejoin_tools::{SharedTool, ToolContext, ToolError, ToolSpec, arguments};
+use rejoin_types::ids;
 use rmcp::ErrorData;
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject, Tool, ToolAnnotations};
 use serde_json::Value;
@@ -52,7 +52,7 @@ pub fn schema(document: &Value) -> Arc<JsonObject> {
     if let Some(Value::Array(required)) = schema.get_mut("required") {
         required.retain(|name| {
             let property = &properties[name.as_str().unwrap_or_default()];
-            !schemas::allows_null(property)
+            !rejoin_schemas::allows_null(property)
         });
     }
     Arc::new(schema)

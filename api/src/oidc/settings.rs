@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueEnum};
 use jsonwebtoken::Algorithm;
-use rejoin_shared::access::Scope;
+use rejoin_types::access::Scope;
 use url::Url;
 use uuid::Uuid;
 

@@ -6,10 +6,10 @@ use axum::extract::State;
 use axum::http::header::LOCATION;
 use axum::http::{HeaderName, StatusCode};
 use chrono::{DateTime, Utc};
-use rejoin_shared::agents::{self, AgentDefinition, DefinitionContent, ModelChoice};
-use rejoin_shared::audit::Action;
-use rejoin_shared::wakeup::Wake;
-use rejoin_shared::work;
+use rejoin_event_log::wakeup::Wake;
+use rejoin_identity::audit::Action;
+use rejoin_models::choice::ModelChoice;
+use rejoin_runs::agents::{self, AgentDefinition, DefinitionContent};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
@@ -408,7 +408,7 @@ async fn install_defaults(
     }
     if params.set.as_deref() == Some("planner") {
         // What they work on: without its types they would have no tools for it.
-        work::pack::install(&mut db, project_id).await?;
+        rejoin_work_graph::pack::install(&mut db, project_id).await?;
     }
     if !answer.installed.is_empty() {
         let (target, named) = (format!("project:{project_id}"), json!({ "names": answer.installed }));

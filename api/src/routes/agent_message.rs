@@ -8,8 +8,8 @@ use axum::extract::State;
 use axum::http::header::{ACCEPT, LOCATION};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use rejoin_shared::commands::{self, TriggerRun};
-use rejoin_shared::runs::part::Part;
+use rejoin_commands::TriggerRun;
+use rejoin_runs::runs::part::Part;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::ToSchema;
@@ -108,7 +108,7 @@ async fn propose(
         exhausted: state.quotas.exhausted(&state.db.sql, &caller).await?,
         part: Some(Part::Suggestion),
     };
-    let (run_id, wake) = commands::execute_for(&state.db.sql, caller.asking(), &command).await?;
+    let (run_id, wake) = rejoin_commands::execute_for(&state.db.sql, caller.asking(), &command).await?;
     state.bus.publish(wake);
     let mut response = match permit {
         None => (StatusCode::ACCEPTED, Json(Triggered { run_id, cursor: 0 })).into_response(),

@@ -8,11 +8,11 @@ use axum::extract::State;
 use axum::http::header::ACCEPT;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::{IntoResponse, Response};
-use rejoin_shared::attachments::Attachment;
-use rejoin_shared::consoles::attached;
-use rejoin_shared::conversations::Conversation;
-use rejoin_shared::work::{Kind, entities};
-use rejoin_shared::{agents, conversations, graph, messages};
+use rejoin_runs::attachments::Attachment;
+use rejoin_runs::consoles::attached;
+use rejoin_runs::conversations::Conversation;
+use rejoin_runs::{agents, conversations, messages};
+use rejoin_work_graph::{Kind, entities};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -228,7 +228,7 @@ async fn focus_on(state: &AppState, caller: &Caller, id: Uuid, named: Option<&st
     let mut db = caller.walled(state).await?;
     let found = match entities::get_any(&mut db, caller.project_id, id).await {
         Ok(entity) => Some(entity),
-        Err(graph::Error::NotFound { .. }) => None,
+        Err(rejoin_graph::Error::NotFound { .. }) => None,
         Err(error) => return Err(error.into()),
     };
     match found.filter(|entity| named.is_none_or(|named| named == entity.kind.as_str())) {

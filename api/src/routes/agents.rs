@@ -3,7 +3,7 @@
 
 use axum::Json;
 use axum::extract::State;
-use rejoin_shared::agents::{self, AgentDefinition};
+use rejoin_runs::agents::{self, AgentDefinition};
 use serde::Serialize;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;

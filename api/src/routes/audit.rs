@@ -4,8 +4,8 @@
 use axum::Json;
 use axum::extract::State;
 use chrono::{DateTime, Utc};
-use rejoin_shared::audit::{self, Action, Actor, Entry, NewEntry};
-use rejoin_shared::digest;
+use rejoin_identity::audit::{self, Action, Actor, Entry, NewEntry};
+use rejoin_types::digest;
 use serde::Serialize;
 use serde_json::Value;
 use sqlx::PgConnection;

@@ -5,10 +5,9 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use chrono::{DateTime, Utc};
-use rejoin_outside::calendar::events;
-use rejoin_outside::calendar::links::{self, LinkedEntity, LinkedEvent, MAX_ENTITIES};
-use rejoin_shared::graph;
-use rejoin_shared::work::entities;
+use rejoin_calendar::events;
+use rejoin_calendar::links::{self, LinkedEntity, LinkedEvent, MAX_ENTITIES};
+use rejoin_work_graph::entities;
 use serde::Serialize;
 use sqlx::PgConnection;
 use utoipa::ToSchema;
@@ -117,7 +116,7 @@ async fn link(
     seen(&mut db, &caller, id).await?;
     match entities::get_any(&mut db, caller.project_id, entity).await {
         Ok(_) => {}
-        Err(graph::Error::NotFound { .. }) => return Err(Problem::not_found("not_found", "The entity")),
+        Err(rejoin_graph::Error::NotFound { .. }) => return Err(Problem::not_found("not_found", "The entity")),
         Err(error) => return Err(error.into()),
     }
     if !links::link(&mut db, caller.owner(), id, entity).await? {

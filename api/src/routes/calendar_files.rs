@@ -7,11 +7,11 @@ use axum::extract::{DefaultBodyLimit, State};
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderName, StatusCode};
 use chrono::{DateTime, TimeDelta};
-use rejoin_outside::calendar::events::{self, Calendar, MAX_ROWS};
-use rejoin_outside::calendar::ical::{self, Told};
-use rejoin_outside::calendar::imports::{self, Imported};
-use rejoin_outside::calendar::occurrences::{self, AskError};
-use rejoin_shared::owner::Owner;
+use rejoin_calendar::events::{self, Calendar, MAX_ROWS};
+use rejoin_calendar::ical::{self, Told};
+use rejoin_calendar::imports::{self, Imported};
+use rejoin_calendar::occurrences::{self, AskError};
+use rejoin_types::owner::Owner;
 use serde::Serialize;
 use sqlx::PgConnection;
 use utoipa::ToSchema;
@@ -32,7 +32,7 @@ const EVER: (i64, i64) = (-36_500, 100_000);
 
 /// Where a file is imported; its body may be larger than those of other requests.
 pub const IMPORT_PATH: &str = "/api/calendars/{id}/import";
-pub use rejoin_outside::calendar::ical::MAX_BYTES;
+pub use rejoin_calendar::ical::MAX_BYTES;
 
 pub fn routes() -> OpenApiRouter<AppState> {
     let import = OpenApiRouter::new().routes(routes!(import));

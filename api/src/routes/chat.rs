@@ -6,14 +6,13 @@ use axum::extract::State;
 use axum::http::header::{ACCEPT, LOCATION};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use rejoin_shared::attachments::{self, Attachment};
-use rejoin_shared::commands;
-use rejoin_shared::commands::{OnBusy, PostError, PostMessage, Posted};
-use rejoin_shared::consoles::NewConsole;
-use rejoin_shared::consoles::attached::{ATTACHED_MAX, Attached};
-use rejoin_shared::contexts;
-use rejoin_shared::outputs;
-use rejoin_shared::walls::Asking;
+use rejoin_commands::{OnBusy, PostError, PostMessage, Posted};
+use rejoin_db::walls::Asking;
+use rejoin_runs::attachments::{self, Attachment};
+use rejoin_runs::consoles::NewConsole;
+use rejoin_runs::consoles::attached::{ATTACHED_MAX, Attached};
+use rejoin_runs::contexts;
+use rejoin_tools::outputs;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use utoipa::{IntoParams, ToSchema};
@@ -432,7 +431,7 @@ pub fn attached_consoles(told: Option<&Value>) -> Result<Vec<Attached>, Problem>
 
 /// Stores the message, its run and its job; then wakes the workers.
 pub async fn post(state: &AppState, asking: Asking, command: &PostMessage) -> Result<Posted, Problem> {
-    let posted = match commands::execute_for(&state.db.sql, asking, command).await {
+    let posted = match rejoin_commands::execute_for(&state.db.sql, asking, command).await {
         Ok(posted) => posted,
         Err(PostError::DefinitionNotFound) => {
             return Err(definition_not_found(

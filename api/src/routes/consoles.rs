@@ -6,10 +6,11 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::http::header::LOCATION;
 use chrono::{DateTime, Utc};
-use rejoin_shared::consoles::{
+use rejoin_integrations::data_sources;
+use rejoin_runs::consoles::{
     self, Change, Console, Filter, NewConsole, Version, Writer, Written, attached, connection,
 };
-use rejoin_shared::{data_sources, ids};
+use rejoin_types::ids;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};

@@ -2,8 +2,8 @@
 
 use axum::Json;
 use axum::extract::State;
-use rejoin_shared::audit::Action;
-use rejoin_shared::contexts::{self, ContextType, PROMPT_MAX_CHARS, TOOLS_MAX};
+use rejoin_identity::audit::Action;
+use rejoin_runs::contexts::{self, ContextType, PROMPT_MAX_CHARS, TOOLS_MAX};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::ToSchema;

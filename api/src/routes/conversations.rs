@@ -6,17 +6,18 @@ use axum::http::StatusCode;
 use axum::http::header::LOCATION;
 use axum::response::Response;
 use chrono::{DateTime, Utc};
-use rejoin_shared::attachments;
-use rejoin_shared::audit::Actor;
-use rejoin_shared::commands::DeleteConversation;
-use rejoin_shared::consoles::attached;
-use rejoin_shared::contexts;
-use rejoin_shared::conversations::{self, Conversation};
-use rejoin_shared::messages::{self, ChatMessage};
-use rejoin_shared::runs::part::Part;
-use rejoin_shared::tool_calls::{self, CallOfTurn};
-use rejoin_shared::wakeup::Wake;
-use rejoin_shared::{agents, commands, ids};
+use rejoin_commands::DeleteConversation;
+use rejoin_event_log::wakeup::Wake;
+use rejoin_identity::audit::Actor;
+use rejoin_runs::agents;
+use rejoin_runs::attachments;
+use rejoin_runs::consoles::attached;
+use rejoin_runs::contexts;
+use rejoin_runs::conversations::{self, Conversation};
+use rejoin_runs::messages::{self, ChatMessage};
+use rejoin_runs::runs::part::Part;
+use rejoin_runs::tool_calls::{self, CallOfTurn};
+use rejoin_types::ids;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sqlx::PgConnection;
@@ -416,7 +417,7 @@ async fn delete(
         by: Actor::caller(&caller),
         id,
     };
-    if !commands::execute_for(&state.db.sql, caller.asking(), &command).await? {
+    if !rejoin_commands::execute_for(&state.db.sql, caller.asking(), &command).await? {
         return Err(visible::conversation_not_found());
     }
     state.bus.publish(Wake::log(id));

@@ -4,9 +4,9 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use rejoin_shared::access::Scope;
-use rejoin_shared::audit::Action;
-use rejoin_shared::prompts::{self, MAX_CHARS, Prompts};
+use rejoin_identity::audit::Action;
+use rejoin_runs::prompts::{self, MAX_CHARS, Prompts};
+use rejoin_types::access::Scope;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::ToSchema;

@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use rejoin_shared::feedback::{self, COMMENT_MAX_CHARS};
+use rejoin_runs::feedback::{self, COMMENT_MAX_CHARS};
 use serde::Deserialize;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;

@@ -12,10 +12,10 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use chrono::{DateTime, Utc};
-use rejoin_shared::digest::hex;
-use rejoin_shared::files::objects::ObjectStoreError;
-use rejoin_shared::files::types::{self, Class};
-use rejoin_shared::files::{self, File};
+use rejoin_files::File;
+use rejoin_files::objects::ObjectStoreError;
+use rejoin_files::types::{self, Class};
+use rejoin_types::digest::hex;
 use serde::Serialize;
 use tracing::error;
 use utoipa::ToSchema;
@@ -68,7 +68,7 @@ impl From<File> for FileBody {
                 Class::Audio => "audio",
                 Class::Text => "text",
             }),
-            content_url: files::content_path(file.id),
+            content_url: rejoin_types::file_ref::content_path(file.id),
             id: file.id,
             sha256: hex(&file.sha256),
             name: file.name,
@@ -111,7 +111,7 @@ async fn list(
 ) -> Result<Json<FilePage>, Problem> {
     let limit = params.limit(&state)?;
     let mut db = caller.walled(&state).await?;
-    let rows = files::list(&mut *db, caller.owner(), params.after()?, limit + 1).await?;
+    let rows = rejoin_files::list(&mut *db, caller.owner(), params.after()?, limit + 1).await?;
     let (items, next_cursor) = page(rows, limit, |row| (row.created_at, row.id), FileBody::from);
     Ok(Json(FilePage { items, next_cursor }))
 }
@@ -129,7 +129,9 @@ async fn get(
 
 async fn visible(state: &AppState, caller: &Caller, id: Uuid) -> Result<File, Problem> {
     let mut db = caller.walled(state).await?;
-    files::get(&mut *db, caller.project_id, id).await?.ok_or_else(not_found)
+    rejoin_files::get(&mut *db, caller.project_id, id)
+        .await?
+        .ok_or_else(not_found)
 }
 
 /// Delete a file. Messages keep its name; models see a note that it was deleted
@@ -141,7 +143,7 @@ async fn delete(
     Segments(id): Segments<Uuid>,
 ) -> Result<StatusCode, Problem> {
     let mut db = caller.walled(&state).await?;
-    let deleted = files::delete(&mut db, caller.owner(), id).await?;
+    let deleted = rejoin_files::delete(&mut db, caller.owner(), id).await?;
     db.commit().await?;
     if deleted {
         Ok(StatusCode::NO_CONTENT)

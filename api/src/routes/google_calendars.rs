@@ -5,10 +5,10 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use chrono::{DateTime, Utc};
-use rejoin_outside::calendar::google::consents::{self, CODE_MAX_BYTES, Outcome};
-use rejoin_outside::calendar::google::links::{self, Link};
-use rejoin_shared::audit::Action;
-use rejoin_shared::wakeup::Wake;
+use rejoin_calendar::google::consents::{self, CODE_MAX_BYTES, Outcome};
+use rejoin_calendar::google::links::{self, Link};
+use rejoin_event_log::wakeup::Wake;
+use rejoin_identity::audit::Action;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::ToSchema;
@@ -373,7 +373,7 @@ async fn unlink_google(
 async fn start(state: &AppState, caller: &Caller, id: Uuid) -> Result<(), Problem> {
     let job = links::job(caller.project_id, id);
     let mut db = caller.walled(state).await?;
-    rejoin_shared::queue::enqueue(&mut db, &job).await?;
+    rejoin_queue::enqueue(&mut db, &job).await?;
     db.commit().await?;
     state.bus.publish(Wake::queue(job.queue));
     Ok(())

@@ -16,7 +16,7 @@ pub mod transfer;
 
 use axum::http::header::IF_MATCH;
 use axum::http::{HeaderMap, HeaderName, StatusCode};
-use rejoin_shared::graph::{self, Actor, ActorKind};
+use rejoin_graph::{Actor, ActorKind};
 use tracing::error;
 use utoipa_axum::router::OpenApiRouter;
 
@@ -74,11 +74,11 @@ pub(super) fn expected_version(headers: &HeaderMap, in_body: Option<i32>) -> Res
     }
 }
 
-impl From<graph::Error> for Problem {
-    fn from(error: graph::Error) -> Self {
+impl From<rejoin_graph::Error> for Problem {
+    fn from(error: rejoin_graph::Error) -> Self {
         let detail = error.to_string();
         match error {
-            graph::Error::NotFound { what } => {
+            rejoin_graph::Error::NotFound { what } => {
                 let code = match what.split(' ').next() {
                     Some("relationship") => "relationship_not_found",
                     Some("template") => "pack_not_found",
@@ -86,12 +86,12 @@ impl From<graph::Error> for Problem {
                 };
                 Self::new(StatusCode::NOT_FOUND, code, detail)
             }
-            graph::Error::VersionConflict { expected, actual } => Self::conflict("version_conflict", detail)
+            rejoin_graph::Error::VersionConflict { expected, actual } => Self::conflict("version_conflict", detail)
                 .with("expectedVersion", expected.into())
                 .with("version", actual.into()),
-            graph::Error::Conflict(_) => Self::conflict("already_exists", detail),
-            graph::Error::Invalid(_) => Self::bad_request("invalid_graph_data", detail),
-            graph::Error::Database { attempted, source } => {
+            rejoin_graph::Error::Conflict(_) => Self::conflict("already_exists", detail),
+            rejoin_graph::Error::Invalid(_) => Self::bad_request("invalid_graph_data", detail),
+            rejoin_graph::Error::Database { attempted, source } => {
                 let problem = Self::from(source);
                 if problem.status == StatusCode::INTERNAL_SERVER_ERROR {
                     error!(attempted, "a graph operation failed");

@@ -3,9 +3,9 @@
 use axum::Json;
 use axum::extract::State;
 use chrono::{DateTime, Utc};
-use rejoin_shared::run_messages::{self, RunMessage};
-use rejoin_shared::runs::{self, Listed, Run, RunFilter, RunState};
-use rejoin_shared::tool_calls::{self, ToolCallRow};
+use rejoin_runs::run_messages::{self, RunMessage};
+use rejoin_runs::runs::{self, Listed, Run, RunFilter, RunState};
+use rejoin_runs::tool_calls::{self, ToolCallRow};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};

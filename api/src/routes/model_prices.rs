@@ -3,9 +3,9 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use rejoin_shared::audit::Action;
-use rejoin_shared::models::{self, Model, Price};
-use rejoin_shared::prices::{self, ModelPrice};
+use rejoin_identity::audit::Action;
+use rejoin_models::{Model, Price};
+use rejoin_runs::prices::{self, ModelPrice};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::{IntoParams, ToSchema};
@@ -108,8 +108,8 @@ async fn list(
     caller.in_project(project_id)?;
     let own = prices::list(&mut *caller.walled(&state).await?, project_id).await?;
     let own = own.into_iter().map(PriceBody::of_project);
-    let today = models::today();
-    let served = models::catalogue()
+    let today = rejoin_models::today();
+    let served = rejoin_models::catalogue()
         .all()
         .iter()
         .filter(|model| !model.is_retired(today));

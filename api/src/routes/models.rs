@@ -1,8 +1,8 @@
 //! `GET /api/models`: the catalogue of models, with what each costs, takes and can do.
 
 use axum::Json;
-use rejoin_shared::models::search::{Search, providers_with_key};
-use rejoin_shared::models::{self, Ability, Model, Price};
+use rejoin_models::search::{Search, providers_with_key};
+use rejoin_models::{Ability, Model, Price};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
@@ -130,13 +130,13 @@ pub struct ModelList {
 }
 
 fn body(model: &Model, with_key: &[&str]) -> ModelBody {
-    let today = models::today();
+    let today = rejoin_models::today();
     ModelBody {
         name: model.name.clone(),
         aliases: model.aliases.clone(),
         provider: model.provider().to_owned(),
         has_key: with_key.contains(&model.provider()).then_some(true),
-        is_default: models::CHAT_MODELS.iter().any(|(_, name)| *name == model.name),
+        is_default: rejoin_models::CHAT_MODELS.iter().any(|(_, name)| *name == model.name),
         price: model.price(today).map(ModelPriceBody::from),
         context_tokens: model.context,
         max_output_tokens: model.max_output,
@@ -178,11 +178,11 @@ async fn list(_: Caller, Params(wanted): Params<Wanted>) -> Result<Json<ModelLis
         retired: wanted.retired,
     };
     let with_key = providers_with_key(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()));
-    let catalogue = models::catalogue();
+    let catalogue = rejoin_models::catalogue();
     let fits = catalogue
         .all()
         .iter()
-        .filter(|model| search.fits(model, models::today()));
+        .filter(|model| search.fits(model, rejoin_models::today()));
     Ok(Json(ModelList {
         made: catalogue.made.to_string(),
         items: fits.map(|model| body(model, &with_key)).collect(),

@@ -1,4 +1,4 @@
-//! The work graph over HTTP: projects with their tasks, goals, plans, documents and so on. Their rules are in `rejoin_shared::work`, which
+//! The work graph over HTTP: projects with their tasks, goals, plans, documents and so on. Their rules are in `rejoin_work_graph`, which
 //! the work tools use, too.
 //!
 //! - `entities`   one of any kind: make, list, read, change, delete; what it was like before
@@ -16,10 +16,10 @@ pub mod projects;
 
 use axum::http::{HeaderMap, StatusCode};
 use chrono::{DateTime, Utc};
-use rejoin_shared::graph::{Actor, ActorKind};
-use rejoin_shared::work::entities::Entity;
-use rejoin_shared::work::links::{End, Link};
-use rejoin_shared::work::{self, Change};
+use rejoin_graph::{Actor, ActorKind};
+use rejoin_work_graph::Change;
+use rejoin_work_graph::entities::Entity;
+use rejoin_work_graph::links::{End, Link};
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -128,7 +128,7 @@ fn change(caller: &Caller, headers: &HeaderMap) -> Result<Change, Problem> {
             let word = value
                 .to_str()
                 .map_err(|_| refused("X-Change-Source must be one word".to_owned()))?;
-            work::checked_source(word).map_err(refused)?
+            rejoin_work_graph::checked_source(word).map_err(refused)?
         }
     };
     Ok(Change {

@@ -3,9 +3,10 @@
 
 use axum::Json;
 use axum::extract::State;
-use rejoin_shared::contexts::{self, Told, location};
-use rejoin_shared::wakeup::Wake;
-use rejoin_shared::{conversations, ids};
+use rejoin_event_log::wakeup::Wake;
+use rejoin_runs::contexts::{self, Told, location};
+use rejoin_runs::conversations;
+use rejoin_types::ids;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::ToSchema;
@@ -70,7 +71,7 @@ async fn prewarm(
         None => {
             let mut db = caller.walled(&state).await?;
             if let Some(agent) = request.agent_definition_id {
-                let found = rejoin_shared::agents::get(&mut db, caller.project_id, agent).await?;
+                let found = rejoin_runs::agents::get(&mut db, caller.project_id, agent).await?;
                 let missing =
                     || Problem::bad_request("agent_definition_not_found", "there is no such agent definition");
                 found.filter(|found| found.is_open()).ok_or_else(missing)?;

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::StatusCode;
-use rejoin_shared::config::poll_interval;
-use rejoin_shared::queue::enqueue::{self, NewJob};
-use rejoin_shared::wakeup::{self, Wake};
+use rejoin_db::config::poll_interval;
+use rejoin_event_log::wakeup::{self, Wake};
+use rejoin_queue::enqueue::{self, NewJob};
 use serde_json::Value;
 use tokio::sync::broadcast;
 use tokio::time::{Instant, sleep, timeout};

@@ -2,11 +2,11 @@
 
 use axum::Json;
 use axum::extract::State;
-use rejoin_shared::audit::Action;
-use rejoin_shared::mcp::Transport;
-use rejoin_shared::products::{self, Change, Manifest, Plan, Product, ProductError};
-use rejoin_shared::wakeup::Wake;
-use rejoin_shared::walls::{self, Asking};
+use rejoin_db::walls::{self, Asking};
+use rejoin_event_log::wakeup::Wake;
+use rejoin_identity::audit::Action;
+use rejoin_integrations::mcp::Transport;
+use rejoin_products::{Change, Manifest, Plan, Product, ProductError};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
@@ -104,7 +104,7 @@ async fn list(
 ) -> Result<Json<Products>, Problem> {
     caller.in_project(project_id)?;
     let mut db = walls::begin(&state.db.sql, Asking::For(caller.owner())).await?;
-    let items = products::list(&mut *db, project_id).await?;
+    let items = rejoin_products::list(&mut *db, project_id).await?;
     Ok(Json(Products { items }))
 }
 
@@ -137,7 +137,7 @@ async fn install(
         })?;
     }
     let mut db = walls::begin(&state.db.sql, Asking::For(caller.owner())).await?;
-    let plan = products::install(&mut db, project_id, &manifest, request.adopt).await?;
+    let plan = rejoin_products::install(&mut db, project_id, &manifest, request.adopt).await?;
     if request.dry_run {
         return Ok(Json(Done::of(plan, true)));
     }
@@ -176,7 +176,7 @@ async fn uninstall(
 ) -> Result<Json<Done>, Problem> {
     caller.in_project(project_id)?;
     let mut db = walls::begin(&state.db.sql, Asking::For(caller.owner())).await?;
-    let plan = products::uninstall(&mut db, project_id, &name).await?;
+    let plan = rejoin_products::uninstall(&mut db, project_id, &name).await?;
     if params.dry_run.unwrap_or_default() {
         return Ok(Json(Done::of(plan, true)));
     }

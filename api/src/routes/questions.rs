@@ -4,8 +4,8 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use chrono::{DateTime, Utc};
-use rejoin_shared::commands::{self, AnswerError, CloseQuestion, Closing};
-use rejoin_shared::questions::{self, Question};
+use rejoin_commands::{AnswerError, CloseQuestion, Closing};
+use rejoin_runs::questions::{self, Question};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
@@ -164,7 +164,7 @@ async fn answer(
             user_id: Some(caller.user_id),
         },
     };
-    let wake = commands::execute_for(&state.db.sql, caller.asking(), &command).await?;
+    let wake = rejoin_commands::execute_for(&state.db.sql, caller.asking(), &command).await?;
     state.bus.publish(wake);
     Ok((StatusCode::OK, Json(visible(&state, &caller, id).await?.into())))
 }

@@ -3,9 +3,9 @@
 use axum::Json;
 use axum::extract::State;
 use chrono::{DateTime, Utc};
-use rejoin_shared::agents;
-use rejoin_shared::audit::Action;
-use rejoin_shared::reception::{self, Arm, Misrouted, Routing, TRIAGE, Went};
+use rejoin_identity::audit::Action;
+use rejoin_runs::agents;
+use rejoin_runs::reception::{self, Arm, Misrouted, Routing, TRIAGE, Went};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};

@@ -6,9 +6,9 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::header::LOCATION;
 use axum::http::{HeaderName, StatusCode};
-use rejoin_shared::commands::{self, ForkError, ForkRun, PostError};
-use rejoin_shared::runs::{self, Run};
-use rejoin_shared::{questions, run_messages, tool_calls};
+use rejoin_commands::{ForkError, ForkRun, PostError};
+use rejoin_runs::runs::{self, Run};
+use rejoin_runs::{questions, run_messages, tool_calls};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
@@ -191,7 +191,7 @@ async fn fork(
         user_id: Some(caller.user_id),
         exhausted: state.quotas.exhausted(&state.db.sql, &caller).await?,
     };
-    let (run_id, wake) = commands::execute_for(&state.db.sql, caller.asking(), &command).await?;
+    let (run_id, wake) = rejoin_commands::execute_for(&state.db.sql, caller.asking(), &command).await?;
     state.bus.publish(wake);
     Ok((
         StatusCode::ACCEPTED,

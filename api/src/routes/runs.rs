@@ -6,11 +6,11 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use chrono::{DateTime, Utc};
-use rejoin_shared::access::Scope;
-use rejoin_shared::commands::{self, CancelRun};
-use rejoin_shared::owner::Owner;
-use rejoin_shared::runs::{self, Listed, Run, RunHead};
-use rejoin_shared::walls::{self, Asking};
+use rejoin_commands::CancelRun;
+use rejoin_db::walls::{self, Asking};
+use rejoin_runs::runs::{self, Listed, Run, RunHead};
+use rejoin_types::access::Scope;
+use rejoin_types::owner::Owner;
 use serde::Serialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
@@ -243,7 +243,7 @@ async fn cancel(
     Segments(id): Segments<Uuid>,
 ) -> Result<(StatusCode, Json<Cancelled>), Problem> {
     let asking = may_cancel(&state, &caller, id).await?;
-    let wake = commands::execute_for(&state.db.sql, asking, &CancelRun { run_id: id }).await?;
+    let wake = rejoin_commands::execute_for(&state.db.sql, asking, &CancelRun { run_id: id }).await?;
     state.bus.publish(wake);
     let run = runs::get(&mut *walls::begin(&state.db.sql, asking).await?, id)
         .await?

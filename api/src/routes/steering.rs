@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::header::LOCATION;
 use axum::http::{HeaderName, StatusCode};
-use rejoin_shared::commands::{self, ResumeError, ResumeRun, SteerError, SteerRun};
+use rejoin_commands::{ResumeError, ResumeRun, SteerError, SteerRun};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
@@ -73,14 +73,14 @@ async fn resume(
         check_message(message, state.config.max_message_chars)?;
     }
     if let Some(exhausted) = state.quotas.exhausted(&state.db.sql, &caller).await? {
-        return Err(commands::PostError::Exhausted(exhausted).into());
+        return Err(rejoin_commands::PostError::Exhausted(exhausted).into());
     }
     let command = ResumeRun {
         run_id: id,
         message: request.message.as_deref(),
         user_id: Some(caller.user_id),
     };
-    let resumed = commands::execute_for(&state.db.sql, caller.asking(), &command).await?;
+    let resumed = rejoin_commands::execute_for(&state.db.sql, caller.asking(), &command).await?;
     state.bus.publish(resumed.wake);
     Ok((
         StatusCode::ACCEPTED,
@@ -113,7 +113,7 @@ async fn steer(
         message: &request.message,
         user_id: Some(caller.user_id),
     };
-    let steered = commands::execute_for(&state.db.sql, caller.asking(), &command).await?;
+    let steered = rejoin_commands::execute_for(&state.db.sql, caller.asking(), &command).await?;
     state.bus.publish(steered.wake);
     Ok((
         StatusCode::ACCEPTED,

@@ -9,14 +9,14 @@ use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use chrono::{DateTime, Utc};
-use rejoin_shared::access::Scope;
-use rejoin_shared::agents;
-use rejoin_shared::commands::{self, ChangeDag, CreateDag, DagChange, DagError};
-use rejoin_shared::ids;
-use rejoin_shared::owner::Owner;
-use rejoin_shared::tasks::spec::DagSpec;
-use rejoin_shared::tasks::{self, Dag, Task};
-use rejoin_shared::walls::Asking;
+use rejoin_commands::{ChangeDag, CreateDag, DagChange, DagError};
+use rejoin_db::walls::Asking;
+use rejoin_runs::agents;
+use rejoin_scheduling::tasks::spec::DagSpec;
+use rejoin_scheduling::tasks::{self, Dag, Task};
+use rejoin_types::access::Scope;
+use rejoin_types::ids;
+use rejoin_types::owner::Owner;
 use serde::{Deserialize, Serialize};
 use sqlx::PgConnection;
 use utoipa::{IntoParams, ToSchema};
@@ -215,7 +215,7 @@ async fn create(
         .check()
         .map_err(|fault| Problem::bad_request("invalid_task_dag", fault))?;
     if let Some(exhausted) = state.quotas.exhausted(&state.db.sql, &caller).await? {
-        return Err(commands::PostError::Exhausted(exhausted).into());
+        return Err(rejoin_commands::PostError::Exhausted(exhausted).into());
     }
     if let Some(name) = internal_agent(&mut *caller.walled(&state).await?, &caller, &spec).await? {
         let detail = format!("there is no agent {name}");
@@ -231,7 +231,7 @@ async fn create(
         made_by: None,
         plan: None,
     };
-    let wake = commands::execute_for(&state.db.sql, caller.asking(), &command).await?;
+    let wake = rejoin_commands::execute_for(&state.db.sql, caller.asking(), &command).await?;
     state.bus.publish(wake);
     let detail = detailed(&state, &caller, project_id, id).await?;
     Ok((StatusCode::CREATED, Json(detail)))
@@ -352,7 +352,7 @@ async fn cancel(
 ) -> Result<(StatusCode, Json<DagDetail>), Problem> {
     let dag = found(&state, &caller, project_id, id).await?;
     let asking = may_change(&caller, &dag, &DagChange::Cancel)?;
-    let wake = commands::cancel_dag(&state.db.sql, asking, id).await?;
+    let wake = rejoin_commands::cancel_dag(&state.db.sql, asking, id).await?;
     state.bus.publish(wake);
     Ok((
         StatusCode::ACCEPTED,
@@ -385,7 +385,7 @@ async fn change(
 ) -> Result<Json<DagDetail>, Problem> {
     let dag = found(state, caller, project_id, id).await?;
     let asking = may_change(caller, &dag, &change)?;
-    let wake = commands::execute_for(&state.db.sql, asking, &ChangeDag { id, change }).await?;
+    let wake = rejoin_commands::execute_for(&state.db.sql, asking, &ChangeDag { id, change }).await?;
     state.bus.publish(wake);
     Ok(Json(detailed(state, caller, project_id, id).await?))
 }

@@ -4,9 +4,9 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::header::LOCATION;
 use axum::http::{HeaderMap, HeaderName, StatusCode};
-use rejoin_shared::agents::{self, AgentDefinition};
-use rejoin_shared::commands::{self, TriggerRun};
-use rejoin_shared::text::storable_json;
+use rejoin_commands::TriggerRun;
+use rejoin_runs::agents::{self, AgentDefinition};
+use rejoin_types::text::storable_json;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::ToSchema;
@@ -79,7 +79,7 @@ async fn trigger(
         part: None,
         output_schema: request.output_schema,
     };
-    let (run_id, wake) = commands::execute_for(&state.db.sql, caller.asking(), &command).await?;
+    let (run_id, wake) = rejoin_commands::execute_for(&state.db.sql, caller.asking(), &command).await?;
     state.bus.publish(wake);
     let location = format!("/api/runs/{run_id}/events");
     Ok((

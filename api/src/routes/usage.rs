@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
-use rejoin_shared::projects;
+use rejoin_identity::projects;
 use serde::Serialize;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;

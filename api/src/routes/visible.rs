@@ -1,7 +1,7 @@
 //! What a caller may see: conversations and runs by their ids, else 404.
 
-use rejoin_shared::conversations::{self, Conversation};
-use rejoin_shared::runs::{self, Run};
+use rejoin_runs::conversations::{self, Conversation};
+use rejoin_runs::runs::{self, Run};
 use uuid::Uuid;
 
 use crate::caller::Caller;

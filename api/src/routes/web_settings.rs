@@ -3,9 +3,9 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use rejoin_shared::audit::Action;
-use rejoin_shared::wakeup::Wake;
-use rejoin_shared::web_settings::{self, KIND_PROBE, Provider, WebSettings};
+use rejoin_event_log::wakeup::Wake;
+use rejoin_identity::audit::Action;
+use rejoin_integrations::web_settings::{self, KIND_PROBE, Provider, WebSettings};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::ToSchema;

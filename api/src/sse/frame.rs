@@ -1,8 +1,8 @@
 //! Frames of the native dialect: data only, one line of JSON each.
 
 use bytes::Bytes;
-use rejoin_shared::events::rows::StoredEvent;
-use rejoin_shared::events::snapshot::Snapshot;
+use rejoin_event_log::rows::StoredEvent;
+use rejoin_event_log::snapshot::Snapshot;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};

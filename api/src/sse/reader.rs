@@ -15,8 +15,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::Stream;
-use rejoin_shared::outage::Causes;
-use rejoin_shared::sabotage::{self, Break};
+use rejoin_db::outage::Causes;
+use rejoin_faults::Break;
 use tracing::debug;
 use uuid::Uuid;
 
@@ -171,7 +171,7 @@ impl Reader {
 
     /// What is after the cursor, as far as it is shown: maybe nothing. Pending: the tail knows the waker.
     fn poll_frames(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
-        if sabotage::is(Break::ReadersKeep) {
+        if rejoin_faults::is(Break::ReadersKeep) {
             std::mem::forget(vec![1_u8; 1024 * 1024]);
         }
         loop {
@@ -182,7 +182,7 @@ impl Reader {
                 };
                 self.page = None;
                 match page {
-                    Page::Frames(frames) if sabotage::is(Break::ReaderSkips) && frames.len() > 1 => {
+                    Page::Frames(frames) if rejoin_faults::is(Break::ReaderSkips) && frames.len() > 1 => {
                         return Poll::Ready(Some(self.take(&frames[1..])));
                     }
                     Page::Frames(frames) => return Poll::Ready(Some(self.take(&frames))),

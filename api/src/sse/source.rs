@@ -3,10 +3,10 @@
 use std::error::Error;
 
 use async_trait::async_trait;
-use rejoin_shared::auth::{self, Ground};
-use rejoin_shared::db::Db;
-use rejoin_shared::events::log;
-use rejoin_shared::events::rows::StoredEvent;
+use rejoin_db::Db;
+use rejoin_event_log::log;
+use rejoin_event_log::rows::StoredEvent;
+use rejoin_identity::auth::{self, Ground};
 use uuid::Uuid;
 
 /// The database could not be asked. It is asked again, whatever it was.

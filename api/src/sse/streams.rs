@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use rejoin_shared::auth::{Credential, Ground};
+use rejoin_identity::auth::{Credential, Ground};
 use uuid::Uuid;
 
 use super::ground::Mutex;

@@ -11,12 +11,12 @@ use std::task::Waker;
 use std::time::Duration;
 
 use metrics::{Counter, counter};
-use rejoin_shared::auth::Ground;
-use rejoin_shared::config::poll_interval;
-use rejoin_shared::events::log;
-use rejoin_shared::events::rows::StoredEvent;
-use rejoin_shared::outage::Causes;
-use rejoin_shared::wakeup::{self, SharedBus, Wake};
+use rejoin_db::config::poll_interval;
+use rejoin_db::outage::Causes;
+use rejoin_event_log::log;
+use rejoin_event_log::rows::StoredEvent;
+use rejoin_event_log::wakeup::{self, SharedBus, Wake};
+use rejoin_identity::auth::Ground;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};

@@ -3,7 +3,7 @@
 //! | operation | does |
 //! |---|---|
 //! | `setup` | migrates |
-//! | `bulk N` | N jobs by `queue::enqueue_many` |
+//! | `bulk N` | N jobs by `rejoin_queue::enqueue_many` |
 //! | `single SECONDS PRODUCERS` | a message and its job in one transaction, again and again |
 //! | `produce RATE SECONDS` | the same at a fixed rate, each with its wake-up |
 //! | `work` | a whole worker with a handler that does nothing, until stdin closes |
@@ -19,11 +19,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail};
 use async_trait::async_trait;
 use clap::{Args, Command, FromArgMatches as _};
-use rejoin_shared::config::DatabaseArgs;
-use rejoin_shared::db::{Db, Role};
-use rejoin_shared::queue::{self, ClaimedJob, NewJob, Outcome};
-use rejoin_shared::tools::registry::Registry;
-use rejoin_shared::wakeup::{self, SharedBus, Wake};
+use rejoin_db::config::DatabaseArgs;
+use rejoin_db::{Db, Role};
+use rejoin_event_log::wakeup::{self, SharedBus, Wake};
+use rejoin_queue::{ClaimedJob, NewJob, Outcome};
+use rejoin_tools::registry::Registry;
 use rejoin_worker::jobs::{Handler, Handlers};
 use rejoin_worker::models::name::ModelSettings;
 use rejoin_worker::signals::Signals;
@@ -105,7 +105,7 @@ async fn bulk(url: &str, jobs: usize) -> Result<()> {
     let mut left = jobs;
     while left > 0 {
         let chunk: Vec<NewJob> = (0..left.min(CHUNK)).map(|_| noop()).collect();
-        queue::enqueue_many(&mut connection, &chunk).await?;
+        rejoin_queue::enqueue_many(&mut connection, &chunk).await?;
         left -= chunk.len();
     }
     report(jobs as u64, began.elapsed());
@@ -185,7 +185,7 @@ async fn single(url: &str, seconds: f64, producers: usize) -> Result<()> {
 
 async fn produce(url: &str, rate: f64, seconds: f64) -> Result<()> {
     let producer = Producer::new(url, 4).await?;
-    let bus: SharedBus = wakeup::start(rejoin_shared::config::BusKind::Postgres, &producer.db);
+    let bus: SharedBus = wakeup::start(rejoin_db::config::BusKind::Postgres, &producer.db);
     // Its connection is warm, too.
     bus.publish(Wake::queue("warm-up"));
     let jobs = (rate * seconds) as u32;
@@ -196,7 +196,7 @@ async fn produce(url: &str, rate: f64, seconds: f64) -> Result<()> {
         let (producer, bus) = (producer.clone(), bus.clone());
         tokio::spawn(async move {
             if producer.one().await.is_ok() {
-                bus.publish(Wake::queue(queue::DEFAULT_QUEUE));
+                bus.publish(Wake::queue(rejoin_queue::DEFAULT_QUEUE));
             }
         });
     }

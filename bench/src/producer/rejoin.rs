@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use anyhow::Result;
-use rejoin_shared::config::{BusKind, DatabaseArgs};
-use rejoin_shared::db::{Db, Role};
-use rejoin_shared::events::EventWriter;
-use rejoin_shared::events::stream::RunStream;
-use rejoin_shared::events::writer::WriterOptions;
-use rejoin_shared::wakeup;
+use rejoin_db::config::{BusKind, DatabaseArgs};
+use rejoin_db::{Db, Role};
+use rejoin_event_log::EventWriter;
+use rejoin_event_log::stream::RunStream;
+use rejoin_event_log::wakeup;
+use rejoin_event_log::writer::WriterOptions;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 

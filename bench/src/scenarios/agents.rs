@@ -6,8 +6,8 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use async_trait::async_trait;
 use futures::{StreamExt as _, TryStreamExt as _};
-use rejoin_shared::agents;
-use rejoin_shared::commands::{self, TriggerRun};
+use rejoin_commands::TriggerRun;
+use rejoin_runs::agents;
 
 use crate::load::{Latencies, now_us};
 use crate::model::{Moments, Script};
@@ -87,7 +87,7 @@ impl Scenario for Agents {
                 exhausted: None,
                 part: None,
             };
-            commands::execute(&database.db.sql, &command)
+            rejoin_commands::execute(&database.db.sql, &command)
                 .await
                 .context("triggering")
         });

@@ -6,12 +6,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use async_trait::async_trait;
-use rejoin_shared::config::{BusKind, DatabaseArgs};
-use rejoin_shared::db::{Db, Role};
-use rejoin_shared::events::stream::RunStream;
-use rejoin_shared::events::writer::WriterOptions;
-use rejoin_shared::events::{Event, EventWriter, Kind};
-use rejoin_shared::wakeup;
+use rejoin_db::config::{BusKind, DatabaseArgs};
+use rejoin_db::{Db, Role};
+use rejoin_event_log::EventWriter;
+use rejoin_event_log::stream::RunStream;
+use rejoin_event_log::wakeup;
+use rejoin_event_log::writer::WriterOptions;
+use rejoin_types::events::{Event, Kind};
 use tokio::runtime::Handle;
 
 use crate::follow::{self, Follower};

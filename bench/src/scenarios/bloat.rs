@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use async_trait::async_trait;
-use rejoin_shared::queue::{self, NewJob, Outcome, Settlement, Turn};
+use rejoin_queue::{NewJob, Outcome, Settlement, Turn};
 use uuid::Uuid;
 
 use super::append::{Load, Pourer};
@@ -154,8 +154,16 @@ async fn work(database: Database, n: u64) -> Result<()> {
     let mut turn = Turn::default();
     let mut done = 0;
     while done < n {
-        queue::enqueue_many(&mut *database.db.sql.acquire().await?, &batch).await?;
-        let claimed = queue::claim(&database.db.hot, queue::DEFAULT_QUEUE, worker, LEASE, BATCH, &mut turn).await?;
+        rejoin_queue::enqueue_many(&mut *database.db.sql.acquire().await?, &batch).await?;
+        let claimed = rejoin_queue::claim(
+            &database.db.hot,
+            rejoin_queue::DEFAULT_QUEUE,
+            worker,
+            LEASE,
+            BATCH,
+            &mut turn,
+        )
+        .await?;
         let settlements: Vec<Settlement> = claimed
             .iter()
             .map(|job| Settlement {
@@ -165,7 +173,7 @@ async fn work(database: Database, n: u64) -> Result<()> {
                 outcome: Outcome::Complete,
             })
             .collect();
-        let settled = queue::settle(&database.db.hot, &settlements, true).await?;
+        let settled = rejoin_queue::settle(&database.db.hot, &settlements, true).await?;
         ensure!(settled.ids.len() == claimed.len(), "a job was claimed twice");
         done += claimed.len() as u64;
     }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use async_trait::async_trait;
-use rejoin_shared::events::{compaction, log, retention};
+use rejoin_event_log::{compaction, log, retention};
 use sqlx::AssertSqlSafe;
 use tokio::task::JoinHandle;
 use uuid::Uuid;

@@ -12,10 +12,10 @@ use std::time::Instant;
 
 use anyhow::{Result, ensure};
 use async_trait::async_trait;
-use rejoin_shared::config::DatabaseArgs;
-use rejoin_shared::db::{Db, Role};
-use rejoin_shared::graph::import::{self, OnError};
-use rejoin_shared::graph::{Actor, ActorKind};
+use rejoin_db::config::DatabaseArgs;
+use rejoin_db::{Db, Role};
+use rejoin_graph::import::{self, OnError};
+use rejoin_graph::{Actor, ActorKind};
 
 use super::search::import_packages;
 use crate::results::{Better, Claim, Column, Of, Table};

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use async_trait::async_trait;
-use rejoin_shared::events::log;
-use rejoin_shared::events::stream::RunStream;
+use rejoin_event_log::log;
+use rejoin_event_log::stream::RunStream;
 use uuid::Uuid;
 
 use super::append::{Load, Pourer};

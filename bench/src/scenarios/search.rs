@@ -7,12 +7,12 @@ use std::time::Instant;
 use anyhow::{Context as _, Result, ensure};
 use async_trait::async_trait;
 use rejoin_embeddings::{Choice, Embedder, EmbeddingsArgs, Endpoints};
-use rejoin_shared::graph::hybrid::{self, Fusion, Mode};
-use rejoin_shared::graph::import::{self, OnError};
-use rejoin_shared::graph::query_vector::{Model, QueryVector};
-use rejoin_shared::graph::scope::Scope;
-use rejoin_shared::graph::unembedded::{self, Made};
-use rejoin_shared::graph::{Actor, ActorKind};
+use rejoin_graph::hybrid::{self, Fusion, Mode};
+use rejoin_graph::import::{self, OnError};
+use rejoin_graph::query_vector::{Model, QueryVector};
+use rejoin_graph::scope::Scope;
+use rejoin_graph::unembedded::{self, Made};
+use rejoin_graph::{Actor, ActorKind};
 use sqlx::PgPool;
 use uuid::Uuid;
 

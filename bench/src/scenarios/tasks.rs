@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use async_trait::async_trait;
-use rejoin_shared::commands::{self, CreateDag};
-use rejoin_shared::tasks::spec::DagSpec;
+use rejoin_commands::CreateDag;
+use rejoin_scheduling::tasks::spec::DagSpec;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -77,7 +77,7 @@ impl Scenario for Tasks {
                 made_by: None,
                 plan: None,
             };
-            commands::execute(&database.db.sql, &dag)
+            rejoin_commands::execute(&database.db.sql, &dag)
                 .await
                 .context("making the DAG")?;
             out.record(TABLE, row, "make", ms_each(began.elapsed(), count));
@@ -134,12 +134,12 @@ async fn wait_for_dag(fleet: &Fleet, id: Uuid) -> Result<String> {
 /// As many runs, without a DAG [ms each].
 async fn plain_runs(fleet: &Fleet, agent: Uuid, script: Script, count: usize) -> Result<f64> {
     let database = &fleet.database;
-    let definition = rejoin_shared::agents::get(&mut *database.db.sql.acquire().await?, database.project_id, agent)
+    let definition = rejoin_runs::agents::get(&mut *database.db.sql.acquire().await?, database.project_id, agent)
         .await?
         .context("the agent is there")?;
     let began = Instant::now();
     for _ in 0..count {
-        let command = commands::TriggerRun {
+        let command = rejoin_commands::TriggerRun {
             definition: &definition,
             user_id: Some(database.user_id),
             input: script.message(),
@@ -148,7 +148,7 @@ async fn plain_runs(fleet: &Fleet, agent: Uuid, script: Script, count: usize) ->
             exhausted: None,
             part: None,
         };
-        commands::execute(&database.db.sql, &command).await?;
+        rejoin_commands::execute(&database.db.sql, &command).await?;
     }
     loop {
         let left: i64 = sqlx::query_scalar("select count(*) from queue.jobs where run_id is not null")

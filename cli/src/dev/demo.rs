@@ -5,13 +5,11 @@
 use std::{collections::BTreeMap, io::Cursor, path::Path};
 
 use anyhow::{Context, Result, ensure};
-use rejoin_shared::{
-    access::Scope,
-    auth::{self, AuthError, Kind},
-    digest,
-    graph::import::OnError,
-    projects::Role,
-};
+use rejoin_graph::import::OnError;
+use rejoin_identity::auth::{self, AuthError, Kind};
+use rejoin_identity::projects::Role;
+use rejoin_types::access::Scope;
+use rejoin_types::digest;
 use sqlx::PgPool;
 use uuid::Uuid;
 

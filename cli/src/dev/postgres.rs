@@ -20,7 +20,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail, ensure};
-use rejoin_shared::watchdog::Watchdog;
+use rejoin_egress::watchdog::Watchdog;
 use sqlx::{AssertSqlSafe, Connection, PgConnection, postgres::PgConnectOptions};
 use tokio::time::{Instant, sleep};
 

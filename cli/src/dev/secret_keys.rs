@@ -11,7 +11,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use rejoin_shared::secrets::keys;
+use rejoin_secrets::keys;
 
 const FILE: &str = "secret-keys";
 
@@ -63,7 +63,7 @@ fn make(path: &Path) -> Result<(), std::io::Error> {
 mod tests {
     use std::os::unix::fs::PermissionsExt;
 
-    use rejoin_shared::secrets::MasterKeys;
+    use rejoin_secrets::MasterKeys;
     use uuid::Uuid;
 
     use super::*;

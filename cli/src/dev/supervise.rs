@@ -5,7 +5,7 @@
 //! our stderr with a prefix: our stdout is for data.
 //!
 //! Invariants: each child has one keeper, a spawned future that waits for it, starts it again, and stops it; no child
-//! outlives us, even when we are killed with SIGKILL (see `rejoin_shared::watchdog`).
+//! outlives us, even when we are killed with SIGKILL (see `rejoin_egress::watchdog`).
 use std::{
     collections::BTreeMap,
     ffi::OsString,
@@ -19,7 +19,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use rejoin_shared::watchdog::Watchdog;
+use rejoin_egress::watchdog::Watchdog;
 use tokio::{
     io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader},
     process::{Child, Command},

@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 
 use anyhow::Result;
 use chrono::NaiveDate;
-use rejoin_shared::agents::ModelChoice;
-use rejoin_shared::models::{self, DEFAULT_MODEL, names};
-use rejoin_shared::prices::{self, ModelPrice};
+use rejoin_models::choice::ModelChoice;
+use rejoin_models::{DEFAULT_MODEL, names};
+use rejoin_runs::prices::{self, ModelPrice};
 use sqlx::types::Json;
 use sqlx::{Connection, PgConnection, Row};
 
@@ -40,7 +40,7 @@ pub(super) async fn of_database(url: Option<&str>) -> Vec<Finding> {
         anyhow::Ok(named)
     });
     match read.await {
-        Ok(Ok(named)) => findings(named, models::today()),
+        Ok(Ok(named)) => findings(named, rejoin_models::today()),
         Ok(Err(_)) | Err(_) => Vec::new(),
     }
 }
@@ -115,7 +115,7 @@ fn of_model(name: &str, named: &Named, today: NaiveDate) -> Option<Finding> {
         return None;
     }
     let who = who(&named.agents);
-    let catalogue = models::catalogue();
+    let catalogue = rejoin_models::catalogue();
     let resolved = catalogue.resolve(name, today);
     let note = |found: String, todo: String| Some(lacking(Check::Models, false, found, todo));
     if let Some(retired) = &resolved.retired {

@@ -2,7 +2,7 @@
 //! nothing is written.
 
 use clap::Parser;
-use rejoin_shared::files::objects::{ObjectStore, ObjectStoreArgs, ObjectStoreError};
+use rejoin_files::objects::{ObjectStore, ObjectStoreArgs, ObjectStoreError};
 
 use super::{Check, Finding, good, lacking};
 

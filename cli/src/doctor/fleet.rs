@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::Parser;
-use rejoin_shared::config::DatabaseArgs;
-use rejoin_shared::db::{Db, Role, Unfit};
-use rejoin_shared::queue::lease;
+use rejoin_db::config::DatabaseArgs;
+use rejoin_db::{Db, Role, Unfit};
+use rejoin_queue::lease;
 use sqlx::{Connection, PgConnection, Row};
 
 use super::{ANSWER_LIMIT, Check, Finding, good, lacking};

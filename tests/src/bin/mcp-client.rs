@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::DateTime;
-use rejoin_shared::mcp::{Server, Settings, Transport};
-use rejoin_shared::net::Hosts;
+use rejoin_egress::net::Hosts;
+use rejoin_integrations::mcp::{Server, Settings, Transport};
 use rejoin_worker::mcp::connection::Connection;
 use rejoin_worker::mcp::oauth::Grant;
 use rejoin_worker::mcp::redact::Redactor;

@@ -190,7 +190,7 @@ impl Linked {
         assert_eq!(status, StatusCode::OK, "{listed}");
         let moment = |text: &Value| {
             let text = text.as_str().expect("a time");
-            rejoin_outside::calendar::recurrence::read_time(text, chrono_tz::Europe::Berlin)
+            rejoin_calendar::recurrence::read_time(text, chrono_tz::Europe::Berlin)
                 .expect("a time")
                 .0
         };

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use chrono::{DateTime, NaiveDate, NaiveTime, Utc};
 use chrono_tz::Tz;
-use rejoin_outside::calendar::recurrence::{Series, at_wall};
+use rejoin_calendar::recurrence::{Series, at_wall};
 use serde_json::Value;
 
 use super::account::ZONE;

@@ -6,7 +6,7 @@
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use rejoin_shared::models::Tokens;
+use rejoin_models::Tokens;
 
 /// Characters of a token.
 const TOKEN_CHARACTERS: usize = 4;

@@ -1,6 +1,6 @@
 //! A turn as it will be sent: with ids, signatures and tokens. The protocols write it down, each in its own form.
 
-use rejoin_shared::models::Tokens;
+use rejoin_models::Tokens;
 use serde_json::Value;
 
 use super::account::tokens_of;

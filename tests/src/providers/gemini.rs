@@ -21,7 +21,7 @@ use super::models::{Named, served};
 use super::plan::{Plan, Request, bad_request, list, text_of};
 use super::refusal::Refusal;
 use axum::http::StatusCode;
-use rejoin_shared::models::Ability;
+use rejoin_models::Ability;
 use serde_json::Value;
 
 /// <https://ai.google.dev/gemini-api/docs/api-key> and the troubleshooting page: 400 `API_KEY_INVALID` for a wrong key, 403 without one.

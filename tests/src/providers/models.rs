@@ -1,7 +1,7 @@
 //! What the named model takes: the catalogue, and what providers' pages say of families that the catalogue has no field for.
 
 use chrono::NaiveDate;
-use rejoin_shared::models::{self, Ability, Model};
+use rejoin_models::{Ability, Model};
 
 /// The model of a request.
 #[derive(Clone, Copy)]
@@ -13,7 +13,7 @@ pub(super) struct Named<'a> {
 
 /// Returns the model, unless it is unknown or no longer served on this day.
 pub(super) fn served<'a>(provider: &str, name: &'a str, today: NaiveDate) -> Option<Named<'a>> {
-    let model = models::catalogue().find(&format!("{provider}:{name}"))?;
+    let model = rejoin_models::catalogue().find(&format!("{provider}:{name}"))?;
     (!model.is_retired(today)).then_some(Named { name, model })
 }
 

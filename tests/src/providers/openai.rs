@@ -2,7 +2,7 @@
 
 use axum::http::StatusCode;
 use chrono::NaiveDate;
-use rejoin_shared::models::Ability;
+use rejoin_models::Ability;
 use serde_json::{Value, json};
 
 use super::account::{Caching, IMPLICIT_MIN_TOKENS, IMPLICIT_STEP_TOKENS, OPENAI_LOOKBACK};

@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use axum::{Json, Router};
 use chrono::NaiveDate;
-use rejoin_shared::models::{Tokens, catalogue};
+use rejoin_models::{Tokens, catalogue};
 use serde_json::Value;
 use tokio::sync::watch;
 

@@ -4,12 +4,12 @@
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use rejoin_shared::tools::registry::Registry;
 use rejoin_tests::app::{AppOptions, TestApp, binary};
 use rejoin_tests::client::{Client, answer, json_of};
 use rejoin_tests::model_server::Reply;
 use rejoin_tests::support;
 use rejoin_tests::tools::{Ledger, Payment};
+use rejoin_tools::registry::Registry;
 use reqwest::{Method, Response, StatusCode};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;

@@ -3,9 +3,9 @@
 use std::process::{Command, Output};
 
 use rejoin_api::oidc::settings::NewUsersArg;
-use rejoin_shared::audit::{self, Action, Actor, Hash, NewEntry, Report};
-use rejoin_shared::db::{Db, Role};
-use rejoin_shared::walls::{self, Asking};
+use rejoin_db::walls::{self, Asking};
+use rejoin_db::{Db, Role};
+use rejoin_identity::audit::{self, Action, Actor, Hash, NewEntry, Report};
 use rejoin_tests::app::{AppOptions, TestApp, binary};
 use rejoin_tests::client::Client;
 use rejoin_tests::issuer::{Issuer, SigningKey};

@@ -2,9 +2,9 @@
 
 use std::process::Output;
 
-use rejoin_shared::audit::{self, Broken, Fault};
-use rejoin_shared::db::{Db, Role};
-use rejoin_shared::walls::{self, Asking};
+use rejoin_db::walls::{self, Asking};
+use rejoin_db::{Db, Role};
+use rejoin_identity::audit::{self, Broken, Fault};
 use rejoin_tests::support::{self, TestDatabase};
 use serde_json::{Value, json};
 use sqlx::{AssertSqlSafe, Connection};

@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use rejoin_shared::access::Scope;
-use rejoin_shared::auth;
-use rejoin_shared::projects;
+use rejoin_identity::auth;
+use rejoin_identity::projects;
 use rejoin_tests::app::{AppOptions, TestApp};
 use rejoin_tests::client::{Client, answer};
+use rejoin_types::access::Scope;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use uuid::Uuid;

@@ -2,15 +2,14 @@
 
 use std::sync::Arc;
 
-use rejoin_outside::calendar::tools::tools;
-use rejoin_shared::contexts::Focus;
-use rejoin_shared::graph::meaning::NoModel;
-use rejoin_shared::ids;
-use rejoin_shared::tools::{ToolContext, ToolError, arguments};
+use rejoin_calendar::tools::tools;
+use rejoin_graph::meaning::NoModel;
 use rejoin_tests::app::TestApp;
 use rejoin_tests::client::{Client, json_of, of_kind};
 use rejoin_tests::model_server::Reply;
 use rejoin_tests::support::{self, TestDatabase};
+use rejoin_tools::{ToolContext, ToolError, arguments};
+use rejoin_types::{focus::Focus, ids};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -290,7 +289,6 @@ async fn e56_a_conversation_about_a_project_sees_that_projects_calendar_only() {
     let db = support::database().await;
     let own = standup(&db).await;
     let mut focused = context(&db);
-    focused.bounds = Some(rejoin_shared::work::bounds(Uuid::from_u128(7)));
     focused.focus = Some(Focus {
         project_id: Uuid::from_u128(7),
         project_name: "Bridge".to_owned(),

@@ -4,12 +4,12 @@
 use chrono::{DateTime, Duration, Utc};
 use chrono_tz::Tz;
 use proptest::prelude::*;
-use rejoin_outside::calendar::events::{Calendar, Content, Event};
-use rejoin_outside::calendar::ical::{self, MAX_BYTES, MAX_COMPONENTS};
-use rejoin_outside::calendar::recurrence::{at_wall, moved};
-use rejoin_shared::ids;
+use rejoin_calendar::events::{Calendar, Content, Event};
+use rejoin_calendar::ical::{self, MAX_BYTES, MAX_COMPONENTS};
+use rejoin_calendar::recurrence::{at_wall, moved};
 use rejoin_tests::app::TestApp;
 use rejoin_tests::client::{Client, answer};
+use rejoin_types::ids;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 

@@ -1,8 +1,8 @@
 //! What people are told of the calls of calendar tools: which event, by its name, and nothing outside the focus.
 
-use rejoin_outside::calendar::tools::tools;
-use rejoin_shared::contexts::Focus;
+use rejoin_calendar::tools::tools;
 use rejoin_tests::support;
+use rejoin_types::focus::Focus;
 use serde_json::json;
 use uuid::Uuid;
 

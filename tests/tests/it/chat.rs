@@ -1,7 +1,7 @@
 //! Chat with and without an agent, over HTTP and SSE: requirements A01-A32 and B01-B26, by name.
 
-use rejoin_shared::agents;
-use rejoin_shared::builtin;
+use rejoin_runs::agents;
+use rejoin_runs::builtin;
 use rejoin_tests::app::{AppOptions, TestApp};
 use rejoin_tests::client::{json_of, kinds, of_kind, text};
 use rejoin_tests::model_server::Reply;
@@ -18,12 +18,12 @@ async fn graph(app: &TestApp) {
 {"kind":"object","type":"Package","key":"libssl3","properties":{"summary":"Secure Sockets Layer toolkit"}}
 {"kind":"relationship","type":"DEPENDS_ON","source":{"type":"Package","key":"curl"},"target":{"type":"Package","key":"libssl3"},"properties":{"constraint":">= 3.0.0"}}
 "#;
-    let actor = rejoin_shared::graph::Actor {
-        kind: rejoin_shared::graph::ActorKind::User,
+    let actor = rejoin_graph::Actor {
+        kind: rejoin_graph::ActorKind::User,
         id: None,
     };
-    let on_error = rejoin_shared::graph::import::OnError::Refuse;
-    rejoin_shared::graph::import::import(
+    let on_error = rejoin_graph::import::OnError::Refuse;
+    rejoin_graph::import::import(
         &app.db.pool,
         app.db.project_id,
         file.as_bytes(),
@@ -406,7 +406,7 @@ async fn a_missing_model_key_names_its_variable() {
     let app = TestApp::start().await;
     let agent = app
         .agent_with("keyless", &[], |content| {
-            content.model = Some(agents::ModelChoice::named("anthropic:claude-x"));
+            content.model = Some(rejoin_models::choice::ModelChoice::named("anthropic:claude-x"));
         })
         .await;
     let frames = app.client().ask(Some(agent), "hello").await;
@@ -542,9 +542,9 @@ async fn a08_the_stored_list_of_enabled_tools_configures_nothing() {
 
 #[tokio::test]
 async fn b10_without_a_callback_the_executor_runs_in_batch_and_emits_nothing() {
-    use rejoin_shared::events::stream::RunStream;
-    use rejoin_shared::runs::TreeUse;
-    use rejoin_shared::tools::registry::Patterns;
+    use rejoin_event_log::stream::RunStream;
+    use rejoin_runs::runs::TreeUse;
+    use rejoin_tools::registry::Patterns;
     use rejoin_worker::models::fallback::{Candidate, Candidates};
     use rejoin_worker::models::name::ModelSettings;
     use rejoin_worker::run::limits::TreeLimits;
@@ -570,7 +570,7 @@ async fn b10_without_a_callback_the_executor_runs_in_batch_and_emits_nothing() {
         .post_message(json!({"message": "hi", "agentDefinitionId": agent}))
         .await;
     let run_id: Uuid = posted["runId"].as_str().unwrap().parse().unwrap();
-    let bus = rejoin_shared::wakeup::start(rejoin_shared::config::BusKind::Poll, &app.db.db);
+    let bus = rejoin_event_log::wakeup::start(rejoin_db::config::BusKind::Poll, &app.db.db);
     let settings = ModelSettings::openai_compatible(app.model.base_url());
     let services = Services::with(
         WorkerConfig::new(&app.db.url),
@@ -580,17 +580,17 @@ async fn b10_without_a_callback_the_executor_runs_in_batch_and_emits_nothing() {
         builtin::tools(),
     )
     .unwrap();
-    rejoin_shared::queue::claim(
+    rejoin_queue::claim(
         &app.db.db.hot,
         "default",
         Uuid::now_v7(),
         Duration::from_secs(15),
         1,
-        &mut rejoin_shared::queue::Turn::default(),
+        &mut rejoin_queue::Turn::default(),
     )
     .await
     .unwrap();
-    let run = rejoin_shared::runs::get(&app.db.pool, run_id).await.unwrap().unwrap();
+    let run = rejoin_runs::runs::get(&app.db.pool, run_id).await.unwrap().unwrap();
     let definition = agents::find_by_name(&app.db.pool, app.db.project_id, "batch")
         .await
         .unwrap();
@@ -600,7 +600,7 @@ async fn b10_without_a_callback_the_executor_runs_in_batch_and_emits_nothing() {
     for (role, content) in &opening.messages {
         let mut connection = app.db.pool.acquire().await.unwrap();
         let id = Uuid::now_v7();
-        rejoin_shared::run_messages::append(&mut connection, run.id, id, role, content, 0)
+        rejoin_runs::run_messages::append(&mut connection, run.id, id, role, content, 0)
             .await
             .unwrap();
     }

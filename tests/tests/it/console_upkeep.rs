@@ -143,9 +143,7 @@ async fn d14_what_a_client_says_of_a_console_neither_hides_nor_forges_what_the_s
         known
     };
     assert_eq!(now["metadata"], known(Value::Null, 1));
-    rejoin_shared::consoles::ran(&app.db.pool, id, "select 1")
-        .await
-        .unwrap();
+    rejoin_runs::consoles::ran(&app.db.pool, id, "select 1").await.unwrap();
     let patch = json!({"metadata": {"mine": 2, "cachedSchema": "forged"}});
     assert_eq!(client.patch(&path, patch).await.0, 200);
     assert_eq!(get(&client, id).await["metadata"], known(json!("select 1"), 2));

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use rejoin_shared::builtin;
-use rejoin_shared::graph::meaning::NoModel;
-use rejoin_shared::ids;
-use rejoin_shared::tools::registry::Registry;
-use rejoin_shared::tools::{ToolContext, ToolError};
+use rejoin_graph::meaning::NoModel;
+use rejoin_runs::builtin;
 use rejoin_tests::app::TestApp;
 use rejoin_tests::client::{Client, json_of, kinds, of_kind};
 use rejoin_tests::model_server::{Reply, sent};
 use rejoin_tests::support;
+use rejoin_tools::registry::Registry;
+use rejoin_tools::{ToolContext, ToolError};
+use rejoin_types::ids;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -412,10 +412,7 @@ async fn d37_d42_consoles_are_their_owners_and_a_sweep_takes_temporary_ones() {
         .execute(&app.db.pool)
         .await
         .unwrap();
-    assert_eq!(
-        rejoin_shared::consoles::sweep(&app.db.pool, 30.0, 100).await.unwrap(),
-        1
-    );
+    assert_eq!(rejoin_runs::consoles::sweep(&app.db.pool, 30.0, 100).await.unwrap(), 1);
     assert_eq!(client.get(&format!("/api/consoles/{unsaved}")).await.0, 404);
     assert_eq!(client.get(&path).await.0, 200);
 }
@@ -491,6 +488,6 @@ async fn an_agent_finds_consoles_and_says_where_they_run_and_each_tool_is_tried_
         "set_console_connection",
         "switch_console",
     ];
-    let registry = Registry::new(rejoin_shared::tools::consoles::tools());
+    let registry = Registry::new(rejoin_runs::consoles::tools::tools());
     assert_eq!(registry.names().collect::<Vec<_>>(), tried);
 }

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use rejoin_shared::contexts::{self, ContextType};
-use rejoin_shared::tools::registry::Patterns;
+use rejoin_runs::contexts::{self, ContextType};
 use rejoin_tests::app::TestApp;
 use rejoin_tests::client::{json_of, of_kind};
 use rejoin_tests::model_server::{Reply, sent};
+use rejoin_tools::registry::Patterns;
 use serde_json::{Value, json};
 
 use super::work::project;

@@ -2,15 +2,15 @@
 //! shown for it.
 
 use async_trait::async_trait;
-use rejoin_shared::contexts::ContextType;
-use rejoin_shared::events::Kind;
-use rejoin_shared::events::kinds::Operation;
-use rejoin_shared::tools::arguments::{self, Parameter};
-use rejoin_shared::tools::registry::Registry;
-use rejoin_shared::tools::{Tool, ToolContext, ToolError, ToolSpec};
+use rejoin_runs::contexts::ContextType;
 use rejoin_tests::app::{AppOptions, TestApp};
 use rejoin_tests::client::{json_of, kinds, of_kind, text};
 use rejoin_tests::model_server::{Reply, sent};
+use rejoin_tools::arguments::{self, Parameter};
+use rejoin_tools::registry::Registry;
+use rejoin_tools::{Tool, ToolContext, ToolError, ToolSpec};
+use rejoin_types::events::Kind;
+use rejoin_types::events::Operation;
 use serde_json::{Value, json};
 use std::sync::{Arc, LazyLock};
 use uuid::Uuid;
@@ -44,7 +44,7 @@ pub fn compass() -> Registry {
         idempotent: true,
         destructive: false,
     };
-    static TOOLS: LazyLock<Registry> = LazyLock::new(rejoin_shared::builtin::tools);
+    static TOOLS: LazyLock<Registry> = LazyLock::new(rejoin_runs::builtin::tools);
     TOOLS.with(["where_am_i", "go_to"].map(|name| Arc::new(Compass { spec: spec(name) }) as Arc<dyn Tool>))
 }
 

@@ -313,7 +313,7 @@ async fn a_search_goes_on_behind_the_conversations_that_one_request_looks_throug
                 case when n = 2 * $1 + 1 then 'needle' else 'hay' end, now() - n * interval '1 minute'
          from older, (select project_id, owner_user_id from kb.chat_conversations limit 1) mine",
     )
-    .bind(rejoin_shared::conversations::SEARCHED_MAX)
+    .bind(rejoin_runs::conversations::SEARCHED_MAX)
     .execute(&app.db.pool)
     .await
     .unwrap();

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use rejoin_shared::agents::{DefinitionContent, ModelChoice};
-use rejoin_shared::models::{Tokens, catalogue, today};
+use rejoin_models::choice::ModelChoice;
+use rejoin_models::{Tokens, catalogue, today};
+use rejoin_runs::agents::DefinitionContent;
 use rejoin_tests::app::TestApp;
 use rejoin_tests::client::{json_of, of_kind};
 use rejoin_tests::model_server::Reply;

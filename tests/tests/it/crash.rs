@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use rejoin_shared::config::BusKind;
-use rejoin_shared::events::retention;
-use rejoin_shared::tools::registry::Registry;
+use rejoin_db::config::BusKind;
+use rejoin_event_log::retention;
 use rejoin_tests::app::{AppOptions, LEASE, Process, TestApp};
 use rejoin_tests::client::{Client, Frame, apply_resets, kinds, text};
 use rejoin_tests::model_server::Reply;
 use rejoin_tests::tools::{Ledger, Payment};
+use rejoin_tools::registry::Registry;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use tokio::sync::{Notify, Semaphore};

@@ -1,9 +1,9 @@
 //! What keys, tokens and tickets are good for, condition by condition, in the database alone (invariant I14). What that means over HTTP is in
 //! `auth`, `keys`, `identity` and `oidc`.
 
-use rejoin_shared::access::Scope;
-use rejoin_shared::auth::{self, AuthError, Caller, Credential, Expiry, Ground, Kind};
-use rejoin_shared::projects;
+use rejoin_identity::auth::{self, AuthError, Caller, Credential, Expiry, Ground, Kind};
+use rejoin_identity::projects;
+use rejoin_types::access::Scope;
 use sqlx::AssertSqlSafe;
 use uuid::Uuid;
 

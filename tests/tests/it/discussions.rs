@@ -1,6 +1,6 @@
 //! Discussions: agents propose, argue and vote; who can't agree asks a person; and all of it is in the knowledge graph.
 
-use rejoin_shared::agents::DefinitionContent;
+use rejoin_runs::agents::DefinitionContent;
 use rejoin_tests::app::TestApp;
 use rejoin_tests::client::{Client, json_of, of_kind};
 use rejoin_tests::model_server::{Reply, sent};

@@ -1,11 +1,11 @@
 //! Vectors of the graph's objects, from the write to the search: made in the background by any worker, again when an object changes, and
 //! searched by meaning; and what is left of a search when the model is not well.
 
-use rejoin_shared::graph::query_vector::{Model, QueryVector};
-use rejoin_shared::graph::scope::Scope;
-use rejoin_shared::graph::unembedded::{self, Made};
-use rejoin_shared::graph::vectors;
-use rejoin_shared::graph::{Actor, ActorKind, import, search, signs};
+use rejoin_graph::query_vector::{Model, QueryVector};
+use rejoin_graph::scope::Scope;
+use rejoin_graph::unembedded::{self, Made};
+use rejoin_graph::vectors;
+use rejoin_graph::{Actor, ActorKind, import, search, signs};
 use rejoin_tests::app::{AppOptions, TestApp};
 use rejoin_tests::embedding_server::{DIMENSIONS, EmbeddingServer, Mood, POISON};
 use rejoin_tests::support;

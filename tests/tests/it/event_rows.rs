@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
-use rejoin_shared::events::compaction::{self, Compacted};
-use rejoin_shared::events::log;
-use rejoin_shared::events::retention;
-use rejoin_shared::events::rows::StoredEvent;
+use rejoin_event_log::compaction::{self, Compacted};
+use rejoin_event_log::log;
+use rejoin_event_log::retention;
+use rejoin_event_log::rows::StoredEvent;
 use rejoin_tests::app::{AppOptions, TestApp};
 use rejoin_tests::client::{Frame, kinds, text};
 use rejoin_tests::model_server::Reply;

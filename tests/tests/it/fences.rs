@@ -4,14 +4,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use rejoin_shared::commands::{self, PostMessage, Posted};
-use rejoin_shared::config::BusKind;
-use rejoin_shared::db::HotError;
-use rejoin_shared::events::stream::RunStream;
-use rejoin_shared::events::writer::{LeaseLost, WriterOptions};
-use rejoin_shared::events::{Event, EventWriter, Kind, log};
-use rejoin_shared::queue::{self, NewJob, Outcome, lease, settle, sweep};
-use rejoin_shared::wakeup;
+use rejoin_commands::{PostMessage, Posted};
+use rejoin_db::HotError;
+use rejoin_db::config::BusKind;
+use rejoin_event_log::stream::RunStream;
+use rejoin_event_log::wakeup;
+use rejoin_event_log::writer::{LeaseLost, WriterOptions};
+use rejoin_event_log::{EventWriter, log};
+use rejoin_queue::{NewJob, Outcome, lease, settle, sweep};
+use rejoin_types::events::{Event, Kind};
 use sqlx::PgConnection;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -35,11 +36,13 @@ async fn post(db: &TestDatabase) -> Posted {
         models: Default::default(),
         consoles: Vec::new(),
         idempotency: None,
-        on_busy: commands::OnBusy::Enqueue,
+        on_busy: rejoin_commands::OnBusy::Enqueue,
         output_schema: None,
         exhausted: None,
     };
-    commands::execute(&db.pool, &command).await.expect("it is posted")
+    rejoin_commands::execute(&db.pool, &command)
+        .await
+        .expect("it is posted")
 }
 
 async fn expire(db: &TestDatabase) {
@@ -368,7 +371,7 @@ async fn a_job_that_joins_a_key_keeps_its_head_until_it_is_there() {
     add(&db, keyed("head")).await;
     let head = claim(&db, 1).await.remove(0);
     let mut joins = db.pool.begin().await.unwrap();
-    queue::enqueue(&mut joins, &keyed("next")).await.unwrap();
+    rejoin_queue::enqueue(&mut joins, &keyed("next")).await.unwrap();
     let mut ends = db.pool.begin().await.unwrap();
     run(&mut ends, "set local lock_timeout = '100ms'").await;
     let ended = settle::settle_one(&mut ends, head.id, head.attempt, "completed", None).await;
@@ -415,8 +418,8 @@ async fn settling_says_whether_there_is_work_now_that_there_was_not() {
     add(&db, job("plain")).await;
     let jobs = claim(&db, 10).await;
     assert_eq!(kinds(&jobs), ["head", "plain"]);
-    let makes_work = async |job: &queue::ClaimedJob, outcome| {
-        queue::settle(&db.db.hot, &[ended(job, outcome)], true)
+    let makes_work = async |job: &rejoin_queue::ClaimedJob, outcome| {
+        rejoin_queue::settle(&db.db.hot, &[ended(job, outcome)], true)
             .await
             .expect("an answer")
             .makes_work

@@ -4,12 +4,11 @@ use std::process::Stdio;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use rejoin_shared::digest::hex;
-use rejoin_shared::files;
 use rejoin_tests::app::{AppOptions, TestApp, binary};
 use rejoin_tests::client::{Client, answer, json_of, text};
 use rejoin_tests::model_server::Reply;
 use rejoin_tests::support::wait_for;
+use rejoin_types::digest::hex;
 use rejoin_worker::WorkerConfig;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -266,7 +265,7 @@ async fn hostile_files_are_refused_in_words_or_made_harmless() {
         bytes[20..24].copy_from_slice(&height.to_be_bytes());
         bytes
     };
-    let mut half_text = vec![b'a'; files::CHUNK_BYTES];
+    let mut half_text = vec![b'a'; rejoin_files::CHUNK_BYTES];
     half_text.extend([0xff, 0x00, 0x01]);
     let zip = b"PK\x03\x04\x14\0\0\0".to_vec();
     let refused: [Refused; 10] = [
@@ -373,7 +372,7 @@ async fn hostile_files_are_refused_in_words_or_made_harmless() {
 async fn a_form_uploads_a_file_and_downloads_take_ranges_and_tags() {
     let app = TestApp::start().await;
     let client = app.client();
-    let sound = wav(files::CHUNK_BYTES * 2 + 5);
+    let sound = wav(rejoin_files::CHUNK_BYTES * 2 + 5);
     let form = |name: &str, field: &str| {
         let mut body = format!(
             "--XX\r\ncontent-disposition: form-data; name=\"note\"\r\n\r\nhello\r\n--XX\r\ncontent-disposition: form-data; \

@@ -1,9 +1,8 @@
 //! Files as they are kept: whose they are, how many there may be, how long they stay; and which runs have them.
 
-use rejoin_shared::db::{Db, Role};
-use rejoin_shared::files;
-use rejoin_shared::models::{self, Ability};
-use rejoin_shared::walls::{self, Asking};
+use rejoin_db::walls::{self, Asking};
+use rejoin_db::{Db, Role};
+use rejoin_models::Ability;
 use rejoin_tests::app::{AppOptions, TestApp};
 use rejoin_tests::client::{Client, json_of, of_kind, text};
 use rejoin_tests::mcp::{self, Shop};
@@ -139,7 +138,7 @@ async fn files_that_no_message_names_are_removed_and_others_stay() {
         .post_message(json!({"message": "x", "attachments": [{"fileId": kept}]}))
         .await;
     app.wait_until_idle().await;
-    let sweep = async || while files::sweep(&app.db.pool, 24.0 * 3600.0).await.expect("a sweep") {};
+    let sweep = async || while rejoin_files::sweep(&app.db.pool, 24.0 * 3600.0).await.expect("a sweep") {};
     sweep().await;
     assert_eq!(
         client.get(&format!("/api/files/{forgotten}")).await.0,
@@ -170,8 +169,8 @@ async fn files_that_no_message_names_are_removed_and_others_stay() {
 async fn a_model_that_is_known_not_to_read_a_file_says_so_and_names_some_that_do() {
     let app = TestApp::start().await;
     let client = app.client();
-    let today = models::today();
-    let blind = models::catalogue().all().iter().find(|model| {
+    let today = rejoin_models::today();
+    let blind = rejoin_models::catalogue().all().iter().find(|model| {
         model.provider() == "openai" && model.can(Ability::Images) == Some(false) && !model.is_retired(today)
     });
     let blind = blind.expect("a model that reads no images");

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use futures::stream;
-use rejoin_shared::files::objects::{self, ObjectStore, ObjectStoreArgs, ObjectStoreError, SweepError};
-use rejoin_shared::files::{FileStore, FilesArgs, Produced};
+use rejoin_files::objects::{self, ObjectStore, ObjectStoreArgs, ObjectStoreError, SweepError};
+use rejoin_files::{FileStore, FilesArgs, Produced};
 use rejoin_tests::app::{AppOptions, TestApp, binary};
 use rejoin_tests::client::{Client, answer, json_of, of_kind, text};
 use rejoin_tests::model_server::Reply;
@@ -202,10 +202,7 @@ async fn nothing_is_left_of_uploads_that_break_off_or_are_refused() {
     sending.abort();
     let old = "update kb.files set created_at = now() - interval '7 hours'";
     sqlx::query(old).execute(&app.db.pool).await.expect("it is old");
-    while rejoin_shared::files::sweep(&app.db.pool, 24.0 * 3600.0)
-        .await
-        .expect("a sweep")
-    {}
+    while rejoin_files::sweep(&app.db.pool, 24.0 * 3600.0).await.expect("a sweep") {}
     sweep(&app, &server.endpoint, true).await;
     assert_eq!(kept(server, &app).await, none);
     assert_eq!(count(&app.db.pool, "kb.files").await, 0);
@@ -260,10 +257,10 @@ async fn a_file_that_arrived_although_its_commit_was_not_answered_stays() {
     let id = stored(&client, "note.txt", b"whole".to_vec()).await;
     // What an upload does that does not know whether it was stored.
     let mut db = app.db.pool.acquire().await.expect("a connection");
-    let is_gone = rejoin_shared::files::discard(&mut db, id.parse().expect("an id")).await;
+    let is_gone = rejoin_files::discard(&mut db, id.parse().expect("an id")).await;
     assert!(!is_gone.expect("an answer"), "its object must stay");
     assert_eq!(content(&client, &id).await, b"whole");
-    let is_gone = rejoin_shared::files::discard(&mut db, Uuid::now_v7()).await;
+    let is_gone = rejoin_files::discard(&mut db, Uuid::now_v7()).await;
     assert!(is_gone.expect("an answer"));
 }
 
@@ -303,7 +300,7 @@ async fn each_file_is_read_where_it_is_whatever_is_set_now() {
     with_store.stop().await.expect("it stops");
 }
 
-async fn api(db: rejoin_shared::config::DatabaseArgs, object_store: ObjectStoreArgs) -> rejoin_api::Server {
+async fn api(db: rejoin_db::config::DatabaseArgs, object_store: ObjectStoreArgs) -> rejoin_api::Server {
     let mut config = rejoin_api::ApiConfig::new(db);
     config.listen = ([127, 0, 0, 1], 0).into();
     config.drain_grace_ms = 0;

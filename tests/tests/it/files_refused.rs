@@ -1,7 +1,7 @@
 //! Messages whose files no model of the turn reads: they are refused when they are posted, where the API knows which model would answer.
 
-use rejoin_shared::models::answering::Environment;
-use rejoin_shared::models::{self, Ability};
+use rejoin_models::Ability;
+use rejoin_models::answering::Environment;
 use rejoin_tests::app::{AppOptions, TestApp};
 use rejoin_tests::client::{json_of, of_kind, text};
 use rejoin_tests::model_server::Reply;
@@ -13,8 +13,8 @@ use super::files::{png, stored};
 
 /// A model of OpenAI's that reads no images.
 fn blind() -> &'static str {
-    let today = models::today();
-    let found = models::catalogue().all().iter().find(|model| {
+    let today = rejoin_models::today();
+    let found = rejoin_models::catalogue().all().iter().find(|model| {
         model.provider() == "openai" && model.can(Ability::Images) == Some(false) && !model.is_retired(today)
     });
     &found.expect("a model that reads no images").name
@@ -32,7 +32,7 @@ async fn app() -> TestApp {
 }
 
 async fn agent(app: &TestApp, name: &str, tools: &[&str], model: &str) -> Uuid {
-    let named = |content: &mut rejoin_shared::agents::DefinitionContent| {
+    let named = |content: &mut rejoin_runs::agents::DefinitionContent| {
         content.model.as_mut().expect("a model").name = model.to_owned();
     };
     app.agent_with(name, tools, named).await

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
-use rejoin_shared::tools::registry::Registry;
 use rejoin_tests::app::{AppOptions, TestApp};
 use rejoin_tests::client::{Client, Frame, Stream, answer, apply_resets, kinds, text};
 use rejoin_tests::model_server::Reply;
 use rejoin_tests::tools::{Ledger, Payment};
+use rejoin_tools::registry::Registry;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use tokio::sync::{Notify, Semaphore};

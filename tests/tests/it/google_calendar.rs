@@ -2,12 +2,12 @@
 //! where Google is.
 
 use chrono::{DateTime, Utc};
-use rejoin_shared::access::Scope;
-use rejoin_shared::auth;
-use rejoin_shared::projects;
+use rejoin_identity::auth;
+use rejoin_identity::projects;
 use rejoin_tests::client::Client;
 use rejoin_tests::google::account::PRIMARY;
 use rejoin_tests::google::linked::{Linked, linked, unlinked};
+use rejoin_types::access::Scope;
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use axum::http::StatusCode as Status;
 use axum::response::{IntoResponse, Response};
-use rejoin_outside::calendar::google::links;
+use rejoin_calendar::google::links;
 use rejoin_tests::google::account::PRIMARY;
 use rejoin_tests::google::linked::{Linked, linked, unlinked};
 use rejoin_tests::google::{Asked, Fate, error};
@@ -329,27 +329,29 @@ async fn e56_who_has_left_the_project_is_not_synchronised_any_more() {
 
 #[tokio::test]
 async fn e56_tokens_are_sealed_anew_with_the_other_secrets() {
-    use rejoin_shared::audit::Actor;
-    use rejoin_shared::key_rotation;
-    use rejoin_shared::secrets::keys::generate;
-    use rejoin_shared::secrets::{self, MasterKeys};
+    use rejoin_identity::audit::Actor;
+    use rejoin_integrations::key_rotation;
+    use rejoin_secrets::MasterKeys;
+    use rejoin_secrets::keys::generate;
     use rejoin_tests::mcp::SECRET_KEYS;
     let linked = linked().await;
     let both = MasterKeys::parse(&format!("{},{}", *generate(), SECRET_KEYS.trim())).unwrap();
-    let before = secrets::under_old_keys(&linked.app.db.pool, &both).await.unwrap();
+    let before = rejoin_secrets::under_old_keys(&linked.app.db.pool, &both)
+        .await
+        .unwrap();
     assert_eq!(before.iter().map(|under| under.secrets).sum::<i64>(), 1);
     let rotated = key_rotation::rotate(&linked.app.db.pool, &both, &Actor::operator())
         .await
         .unwrap();
     assert_eq!((rotated.rewrapped, rotated.failed), (1, 0));
     assert!(
-        secrets::under_old_keys(&linked.app.db.pool, &both)
+        rejoin_secrets::under_old_keys(&linked.app.db.pool, &both)
             .await
             .unwrap()
             .is_empty()
     );
     let id = linked.calendar.rsplit('/').next().unwrap().parse().unwrap();
-    let token = rejoin_shared::google_tokens::open(&linked.app.db.pool, &both, id)
+    let token = rejoin_integrations::google_tokens::open(&linked.app.db.pool, &both, id)
         .await
         .unwrap()
         .unwrap();

@@ -1,14 +1,12 @@
 //! The knowledge graph on a real database: versions, imports, search, and walks. (The tools over them: `graph_tools`.)
 
-use rejoin_shared::graph::export::{self, Writer};
-use rejoin_shared::graph::import::{self, BadLine, Counts, OnError, Report};
-use rejoin_shared::graph::objects::{NewObject, ObjectChange, Resolved};
-use rejoin_shared::graph::relationships::NewRelationship;
-use rejoin_shared::graph::scope::Scope;
-use rejoin_shared::graph::traverse::Walk;
-use rejoin_shared::graph::{
-    Actor, ActorKind, Direction, Error, edges, objects, relationships, schema, search, traverse,
-};
+use rejoin_graph::export::{self, Writer};
+use rejoin_graph::import::{self, BadLine, Counts, OnError, Report};
+use rejoin_graph::objects::{NewObject, ObjectChange, Resolved};
+use rejoin_graph::relationships::NewRelationship;
+use rejoin_graph::scope::Scope;
+use rejoin_graph::traverse::Walk;
+use rejoin_graph::{Actor, ActorKind, Direction, Error, edges, objects, relationships, schema, search, traverse};
 use serde_json::{Map, Value, json};
 use sqlx::PgPool;
 use uuid::Uuid;

@@ -1,11 +1,11 @@
 //! The graph over HTTP: what a client may rely on. What the graph itself does is in `graph`; imports and exports
 //! are in `graph_transfer`.
 
-use rejoin_shared::access::Scope;
-use rejoin_shared::auth;
-use rejoin_shared::projects;
+use rejoin_identity::auth;
+use rejoin_identity::projects;
 use rejoin_tests::app::{AppOptions, TestApp};
 use rejoin_tests::client::{Client, answer};
+use rejoin_types::access::Scope;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use uuid::Uuid;

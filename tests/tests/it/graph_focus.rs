@@ -1,13 +1,13 @@
 //! The graph's general tools in a conversation about one project of the work graph: what belongs to other projects is not there for them.
 //! What is no part of any project (notes, packages, people) is.
 
-use rejoin_shared::access::Scope;
-use rejoin_shared::auth;
-use rejoin_shared::projects::{self, Role};
-use rejoin_shared::tools::graph;
+use rejoin_identity::auth;
+use rejoin_identity::projects::{self, Role};
 use rejoin_tests::app::TestApp;
 use rejoin_tests::client::{Client, json_of, of_kind};
 use rejoin_tests::model_server::Reply;
+use rejoin_tools::graph;
+use rejoin_types::access::Scope;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -322,11 +322,11 @@ async fn a_focus_on_another_tenants_project_tells_the_model_and_its_readers_noth
     let (_, key) = auth::create_key(&mut db, eve, Some(tenant), "test", &Scope::ALL, None)
         .await
         .unwrap();
-    let mut content = rejoin_shared::agents::defaults().remove(0);
+    let mut content = rejoin_runs::agents::defaults().remove(0);
     content.name = "snoop".to_owned();
-    content.model = Some(rejoin_shared::agents::ModelChoice::named("openai:scripted"));
+    content.model = Some(rejoin_models::choice::ModelChoice::named("openai:scripted"));
     content.tools = vec!["*".to_owned()];
-    let agent = rejoin_shared::agents::insert(&mut db, tenant, &content)
+    let agent = rejoin_runs::agents::insert(&mut db, tenant, &content)
         .await
         .unwrap()
         .unwrap()

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use rejoin_shared::builtin;
-use rejoin_shared::graph::import::{self, OnError};
-use rejoin_shared::graph::meaning::NoModel;
-use rejoin_shared::graph::objects::{self, Filter, Resolved};
-use rejoin_shared::graph::{Actor, ActorKind};
-use rejoin_shared::tools::arguments::admit;
-use rejoin_shared::tools::{ToolContext, ToolError};
+use rejoin_graph::import::{self, OnError};
+use rejoin_graph::meaning::NoModel;
+use rejoin_graph::objects::{self, Filter, Resolved};
+use rejoin_graph::{Actor, ActorKind};
+use rejoin_runs::builtin;
+use rejoin_tools::arguments::admit;
+use rejoin_tools::{ToolContext, ToolError};
 use serde_json::{Value, json};
 use uuid::Uuid;
 

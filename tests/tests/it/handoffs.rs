@@ -1,6 +1,6 @@
 //! A conversation that changes hands: within one turn, in one stream, remembered, bounded, and whatever dies.
 
-use rejoin_shared::agents::DefinitionContent;
+use rejoin_runs::agents::DefinitionContent;
 use rejoin_tests::app::TestApp;
 use rejoin_tests::client::{apply_resets, json_of, kinds, of_kind, text};
 use rejoin_tests::model_server::{Reply, sent};

@@ -6,8 +6,8 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use rejoin_outside::calendar::ical::MAX_COMPONENTS;
-use rejoin_shared::graph::import::{MAX_LINE_BYTES, MAX_REPORTED_BAD_LINES};
+use rejoin_calendar::ical::MAX_COMPONENTS;
+use rejoin_graph::import::{MAX_LINE_BYTES, MAX_REPORTED_BAD_LINES};
 use rejoin_tests::app::{AppOptions, TestApp, binary};
 use rejoin_tests::client::{Client, answer};
 use reqwest::{Method, StatusCode};

@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use rejoin_shared::access::Scope;
-use rejoin_shared::auth;
-use rejoin_shared::projects::{self, Quota, Role};
+use rejoin_identity::auth;
+use rejoin_identity::projects::{self, Quota, Role};
 use rejoin_tests::app::{AppOptions, TestApp};
 use rejoin_tests::client::{Client, Stream, answer};
 use rejoin_tests::support::wait_for;
+use rejoin_types::access::Scope;
 use reqwest::header::SET_COOKIE;
 use reqwest::{Method, Response, StatusCode};
 use serde_json::json;

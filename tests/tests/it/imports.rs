@@ -4,56 +4,79 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::layout::{MEMBERS, read, sources};
 
-/// The members that each member may depend on, in any of its dependency tables.
-const MAY_IMPORT: [(&str, &[&str]); 11] = [
-    ("interleave", &[]),
-    ("shared", &["interleave"]),
-    ("embeddings", &["shared"]),
-    ("sources", &["shared"]),
-    ("outside", &["shared"]),
-    ("api", &["embeddings", "interleave", "outside", "shared", "sources"]),
-    ("worker", &["embeddings", "outside", "shared", "sources"]),
-    ("cli", &["api", "shared", "sources", "worker"]),
-    (
-        "tests",
-        &["api", "cli", "embeddings", "outside", "shared", "sources", "worker"],
-    ),
-    ("chaos", &["cli", "shared", "tests", "worker"]),
-    ("bench", &["api", "cli", "embeddings", "shared", "tests", "worker"]),
+/// The members, from the ground up: each may depend on those of the floors below its own, and on none of its own floor.
+const FLOORS: [&[&str]; 13] = [
+    &[
+        "interleave",
+        "shared/types",
+        "shared/faults",
+        "shared/schemas",
+        "shared/routing",
+        "shared/egress",
+    ],
+    &["shared/db"],
+    &["shared/queue", "shared/event-log", "shared/files", "shared/identity"],
+    &["shared/models", "shared/secrets", "shared/graph"],
+    &["shared/integrations", "shared/tools"],
+    &["shared/runs"],
+    &["shared/scheduling"],
+    &["shared/commands"],
+    &[
+        "extensions/work-graph",
+        "extensions/products",
+        "extensions/embeddings",
+        "extensions/data-sources",
+        "extensions/web-search",
+        "extensions/calendar",
+    ],
+    &["api", "worker"],
+    &["cli"],
+    &["tests"],
+    &["bench", "chaos"],
 ];
 /// Files that still import each other in a circle: a member, and how many of its files. Make it fewer, not more.
 const KNOWN_CIRCLES: [(&str, usize); 2] = [("bench", 8), ("tests", 5)];
 
 /// The package of a member, as manifests name it.
 fn package(member: &str) -> String {
-    match member {
-        "cli" => "rejoin".to_owned(),
-        _ => format!("rejoin-{member}"),
+    match member.rsplit('/').next() {
+        Some("cli") => "rejoin".to_owned(),
+        name => format!("rejoin-{}", name.unwrap_or_default()),
     }
 }
 
 #[test]
 fn members_import_only_what_they_may() {
-    for (member, allowed) in MAY_IMPORT {
-        let manifest = read(format!("{member}/Cargo.toml"));
-        let mut in_dependencies = false;
-        for line in manifest.lines() {
-            if line.starts_with('[') {
-                in_dependencies = line.contains("dependencies");
-                continue;
-            }
-            let name = line.split(['.', ' ', '=']).next().unwrap_or_default();
-            let of_ours = MEMBERS.iter().find(|other| in_dependencies && package(other) == name);
-            if let Some(other) = of_ours {
-                assert!(
-                    allowed.contains(other),
-                    "{member}/Cargo.toml names {name}, which {member} may not import"
-                );
+    for (floor, members) in FLOORS.iter().enumerate() {
+        let below: Vec<&str> = FLOORS[..floor].concat();
+        for member in *members {
+            let manifest = read(format!("{member}/Cargo.toml"));
+            let mut in_dependencies = false;
+            for line in manifest.lines() {
+                if line.starts_with('[') {
+                    in_dependencies = line.contains("dependencies");
+                    continue;
+                }
+                let name = line.split(['.', ' ', '=']).next().unwrap_or_default();
+                let of_ours = MEMBERS.iter().find(|other| in_dependencies && package(other) == name);
+                if let Some(other) = of_ours {
+                    assert!(
+                        below.contains(other),
+                        "{member}/Cargo.toml names {name}, which is not below {member}"
+                    );
+                }
             }
         }
     }
-    let listed: BTreeSet<&str> = MAY_IMPORT.iter().map(|(member, _)| *member).collect();
-    assert_eq!(listed, MEMBERS.into_iter().collect(), "each member is in the list");
+    let listed: BTreeSet<&str> = FLOORS.concat().into_iter().collect();
+    assert_eq!(listed, MEMBERS.into_iter().collect(), "each member is on a floor");
+    let manifest = read("Cargo.toml");
+    for member in MEMBERS {
+        assert!(
+            manifest.contains(&format!("    \"{member}\",\n")),
+            "Cargo.toml does not name {member}"
+        );
+    }
 }
 
 #[test]

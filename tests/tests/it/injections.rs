@@ -2,7 +2,7 @@
 //! it was told to call, with what it was told. What holds is not its good sense: it has the tools of its list and no others, within its focus, and what is
 //! to be confirmed is confirmed.
 
-use rejoin_shared::agents::DefinitionContent;
+use rejoin_runs::agents::DefinitionContent;
 use rejoin_tests::app::TestApp;
 use rejoin_tests::client::{Client, json_of, of_kind};
 use rejoin_tests::model_server::Reply;

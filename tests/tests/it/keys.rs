@@ -2,15 +2,15 @@
 
 use std::time::{Duration, Instant};
 
-use rejoin_shared::access::Scope;
-use rejoin_shared::auth;
-use rejoin_shared::keys::MAX_KEYS;
-use rejoin_shared::owner::Owner;
-use rejoin_shared::projects::{self, Role};
-use rejoin_shared::walls::{self, Asking};
+use rejoin_db::walls::{self, Asking};
+use rejoin_identity::auth;
+use rejoin_identity::keys::MAX_KEYS;
+use rejoin_identity::projects::{self, Role};
 use rejoin_tests::app::{AppOptions, TestApp};
 use rejoin_tests::client::{Client, answer};
 use rejoin_tests::support::wait_for;
+use rejoin_types::access::Scope;
+use rejoin_types::owner::Owner;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use sqlx::AssertSqlSafe;

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use rejoin_shared::agents::DefinitionContent;
+use rejoin_runs::agents::DefinitionContent;
 use rejoin_tests::app::TestApp;
 use rejoin_tests::client::{Client, json_of, of_kind};
 use rejoin_tests::model_server::{Reply, last_user_message};

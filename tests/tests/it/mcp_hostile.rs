@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use axum::body::Bytes;
-use rejoin_shared::mcp::offers::{MAX_LEFT_OUT, MAX_TOOLS};
+use rejoin_integrations::mcp::offers::{MAX_LEFT_OUT, MAX_TOOLS};
 use rejoin_tests::mcp::hostile::{Answer, Hostile, text, tool};
 use rejoin_tests::mcp::{self, Shop};
 use rejoin_tests::support::wait_for;

@@ -1,6 +1,6 @@
 //! MCP servers that want tokens of an authorization server: who gets them, how they are replaced, and where they are never seen.
 
-use rejoin_shared::secrets::MasterKeys;
+use rejoin_secrets::MasterKeys;
 use rejoin_tests::app::Process;
 use rejoin_tests::mcp::guarded::{CLIENT_ID, CLIENT_SECRET, Guarded, SCOPE};
 use rejoin_tests::mcp::{self, Shop};

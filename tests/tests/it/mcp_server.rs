@@ -3,14 +3,14 @@
 use std::process::Stdio;
 use std::sync::Arc;
 
-use rejoin_shared::access::Scope;
-use rejoin_shared::auth;
-use rejoin_shared::graph::import::{self, OnError};
-use rejoin_shared::graph::{Actor, ActorKind};
+use rejoin_graph::import::{self, OnError};
+use rejoin_graph::{Actor, ActorKind};
+use rejoin_identity::auth;
 use rejoin_tests::app::TestApp;
 use rejoin_tests::mcp;
 use rejoin_tests::model_server::Reply;
 use rejoin_tests::support::wait_for;
+use rejoin_types::access::Scope;
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};

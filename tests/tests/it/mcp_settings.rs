@@ -1,6 +1,6 @@
 //! MCP servers as a project sets them: what is refused, what is held until it is approved, and where secrets go.
 
-use rejoin_shared::secrets::MasterKeys;
+use rejoin_secrets::MasterKeys;
 use rejoin_tests::app::{AppOptions, TestApp};
 use rejoin_tests::mcp::{self, HttpServer, Shop};
 use rejoin_tests::support::{set_secret, wait_for};

@@ -2,11 +2,11 @@
 //! there before it.
 
 use rejoin_cli::migrate::{self, MIGRATOR, State};
-use rejoin_shared::graph::objects::{self, NewObject};
-use rejoin_shared::graph::{Actor, ActorKind, packs, relationships};
-use rejoin_shared::mcp;
-use rejoin_shared::secrets::MasterKeys;
-use rejoin_shared::secrets::keys::generate;
+use rejoin_graph::objects::{self, NewObject};
+use rejoin_graph::{Actor, ActorKind, packs, relationships};
+use rejoin_integrations::mcp;
+use rejoin_secrets::MasterKeys;
+use rejoin_secrets::keys::generate;
 use rejoin_tests::app::{AppOptions, TestApp};
 use rejoin_tests::client::{Client, kinds, text};
 use rejoin_tests::model_server::Reply;

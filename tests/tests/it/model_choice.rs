@@ -4,8 +4,9 @@
 use std::collections::HashMap;
 
 use chrono::NaiveDate;
-use rejoin_shared::agents::{self, ModelChoice};
-use rejoin_shared::models::{DEFAULT_MODEL, catalogue, today};
+use rejoin_models::choice::ModelChoice;
+use rejoin_models::{DEFAULT_MODEL, catalogue, today};
+use rejoin_runs::agents;
 use rejoin_tests::app::TestApp;
 use rejoin_tests::client::{json_of, of_kind};
 use rejoin_tests::model_server::Reply;

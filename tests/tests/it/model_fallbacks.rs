@@ -1,6 +1,6 @@
 //! A model that can't answer now is replaced by the definition's next one, and readers are told.
 
-use rejoin_shared::agents::ModelChoice;
+use rejoin_models::choice::ModelChoice;
 use rejoin_tests::app::TestApp;
 use rejoin_tests::client::{json_of, of_kind, text};
 use rejoin_tests::model_server::Reply;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
-use rejoin_shared::tools::ToolSpec;
 use rejoin_tests::model_server::{ModelServer, Reply};
+use rejoin_tools::ToolSpec;
 use rejoin_worker::models::name::{ModelSettings, Secret};
 use rejoin_worker::models::registry::Models;
 use rejoin_worker::models::retry::{RetryPolicy, stream_with_retry};

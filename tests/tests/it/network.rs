@@ -51,9 +51,9 @@ fn post_without_its_body(key: &str) -> Vec<u8> {
 
 /// A member of another project, who writes there.
 async fn stranger(app: &TestApp, url: &str) -> Client {
-    use rejoin_shared::access::Scope;
-    use rejoin_shared::auth;
-    use rejoin_shared::projects::Role;
+    use rejoin_identity::auth;
+    use rejoin_identity::projects::Role;
+    use rejoin_types::access::Scope;
     let mut db = app.db.pool.acquire().await.unwrap();
     let mut ids = Vec::new();
     for _ in 0..2 {
@@ -72,7 +72,7 @@ async fn stranger(app: &TestApp, url: &str) -> Client {
         .execute(&mut *db)
         .await
         .unwrap();
-    rejoin_shared::projects::add_member(&mut db, project, user, Role::Owner)
+    rejoin_identity::projects::add_member(&mut db, project, user, Role::Owner)
         .await
         .unwrap();
     let (_, key) = auth::create_key(&mut db, user, Some(project), "test", &Scope::ALL, None)
@@ -91,21 +91,26 @@ async fn bodies_that_never_come_leave_everybody_else_served() {
     )
     .await;
     let mut db = app.db.pool.acquire().await.unwrap();
-    let (_, key) = rejoin_shared::auth::create_key(
+    let (_, key) = rejoin_identity::auth::create_key(
         &mut db,
         app.db.user_id,
         Some(app.db.project_id),
         "reads",
-        &[rejoin_shared::access::Scope::Read],
+        &[rejoin_types::access::Scope::Read],
         None,
     )
     .await
     .unwrap();
     let others = [stranger(&app, &url).await, {
         let (user, key) = app.db.another_user().await;
-        rejoin_shared::projects::set_role(&mut db, app.db.project_id, user, rejoin_shared::projects::Role::Member)
-            .await
-            .unwrap();
+        rejoin_identity::projects::set_role(
+            &mut db,
+            app.db.project_id,
+            user,
+            rejoin_identity::projects::Role::Member,
+        )
+        .await
+        .unwrap();
         Client::new(url.clone(), &key)
     }];
     let begun = post_without_its_body(&key);

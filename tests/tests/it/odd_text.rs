@@ -4,12 +4,12 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use rejoin_shared::tools::registry::Registry;
-use rejoin_shared::tools::{Tool, ToolContext, ToolError, ToolSpec};
 use rejoin_tests::app::{AppOptions, TestApp};
 use rejoin_tests::client::{Frame, json_of, kinds, of_kind, text};
 use rejoin_tests::mcp::{self, Shop};
 use rejoin_tests::model_server::Reply;
+use rejoin_tools::registry::Registry;
+use rejoin_tools::{Tool, ToolContext, ToolError, ToolSpec};
 use serde_json::{Value, json};
 use uuid::Uuid;
 

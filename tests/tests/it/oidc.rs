@@ -2,7 +2,7 @@
 
 use rejoin_api::oidc::settings::{NewUsersArg, OidcArgs};
 use rejoin_api::{ApiConfig, Server};
-use rejoin_shared::projects;
+use rejoin_identity::projects;
 use rejoin_tests::client::{Client, answer};
 use rejoin_tests::issuer::{AUDIENCE, Issuer, SigningKey, now, signed_with_secret, unsigned};
 use rejoin_tests::support::{self, TestDatabase};

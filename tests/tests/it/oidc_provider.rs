@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use rejoin_api::oidc::settings::NewUsersArg;
-use rejoin_shared::access::Scope;
 use rejoin_tests::client::{Client, answer};
 use rejoin_tests::support;
+use rejoin_types::access::Scope;
 use reqwest::StatusCode;
 use serde_json::json;
 use uuid::Uuid;

@@ -1,8 +1,8 @@
 //! What admins of a project see of its work as a whole: queues, runs by the minute, dead jobs that come back; and that nobody sees
 //! anything of other projects.
 
-use rejoin_shared::projects::{self, Role};
-use rejoin_shared::queue::{NewJob, Outcome};
+use rejoin_identity::projects::{self, Role};
+use rejoin_queue::{NewJob, Outcome};
 use rejoin_tests::app::{AppOptions, TestApp};
 use rejoin_tests::client::Client;
 use rejoin_tests::model_server::Reply;

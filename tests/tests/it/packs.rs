@@ -1,9 +1,9 @@
 //! Template packs over HTTP: what is installed holds every way to write; and relationships that come back.
 
-use rejoin_shared::access::Scope;
-use rejoin_shared::auth;
-use rejoin_shared::projects;
+use rejoin_identity::auth;
+use rejoin_identity::projects;
 use rejoin_tests::client::{Client, answer};
+use rejoin_types::access::Scope;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 

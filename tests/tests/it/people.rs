@@ -1,7 +1,7 @@
 //! People in a run: questions, calls that they confirm, messages to a run at work, and "go on" to one that paused. A run that waits for a
 //! person holds no worker, however long it takes.
 
-use rejoin_shared::agents::DefinitionContent;
+use rejoin_runs::agents::DefinitionContent;
 use rejoin_tests::app::{AppOptions, TestApp};
 use rejoin_tests::client::{Client, json_of, of_kind, text};
 use rejoin_tests::model_server::{Reply, sent};

@@ -1,7 +1,7 @@
 //! Plans: made, shown, approved, carried out step by step, with what becomes of a step that fails, of a worker that dies, of a run that is
 //! cancelled.
 
-use rejoin_shared::agents::DefinitionContent;
+use rejoin_runs::agents::DefinitionContent;
 use rejoin_tests::app::TestApp;
 use rejoin_tests::client::{apply_resets, json_of, of_kind, text};
 use rejoin_tests::model_server::{Reply, sent};

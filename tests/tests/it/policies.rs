@@ -1,9 +1,9 @@
 //! Row-level security, table by table (invariant I14): each table has rows of two projects and two users, and the API's role sees
 //! exactly those that are the caller's. A table that is missing here fails the test.
 
-use rejoin_shared::db::{Db, Role};
-use rejoin_shared::owner::Owner;
-use rejoin_shared::walls::{self, Asking};
+use rejoin_db::walls::{self, Asking};
+use rejoin_db::{Db, Role};
+use rejoin_types::owner::Owner;
 use sqlx::{AssertSqlSafe, PgConnection, PgPool};
 use uuid::Uuid;
 

@@ -1,9 +1,10 @@
 //! What is read before a first message needs it, and that nothing old is ever told.
 
-use rejoin_shared::contexts::{Focus, location};
+use rejoin_runs::contexts::location;
 use rejoin_tests::app::{AppOptions, TestApp};
 use rejoin_tests::client::{json_of, of_kind};
 use rejoin_tests::model_server::{Reply, sent};
+use rejoin_types::focus::Focus;
 use serde_json::{Value, json};
 use uuid::Uuid;
 

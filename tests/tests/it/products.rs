@@ -1,7 +1,7 @@
 //! Products: manifests that are installed, again, in another version, beside each other, and taken away.
 
-use rejoin_shared::graph::objects::{self, NewObject};
-use rejoin_shared::graph::{Actor, ActorKind};
+use rejoin_graph::objects::{self, NewObject};
+use rejoin_graph::{Actor, ActorKind};
 use rejoin_tests::app::{AppOptions, TestApp, binary};
 use rejoin_tests::model_server::Reply;
 use reqwest::StatusCode;

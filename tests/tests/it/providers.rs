@@ -15,12 +15,12 @@ mod recordings;
 
 use std::collections::HashMap;
 
-use rejoin_shared::agents::ModelChoice;
-use rejoin_shared::tools::registry::Registry;
+use rejoin_models::choice::ModelChoice;
 use rejoin_tests::app::{AppOptions, TestApp};
 use rejoin_tests::client::{json_of, of_kind, text};
 use rejoin_tests::providers::{ANTHROPIC_KEY, GEMINI_KEY, OPENAI_KEY, Providers, Turn};
 use rejoin_tests::tools::Meeting;
+use rejoin_tools::registry::Registry;
 use rejoin_worker::models::name::ModelSettings;
 use serde_json::{Value, json};
 

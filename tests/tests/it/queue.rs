@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rejoin_shared::queue::{self, ClaimedJob, NewJob, Outcome, Settlement, Turn, lease, settle, stats, sweep};
+use rejoin_queue::{ClaimedJob, NewJob, Outcome, Settlement, Turn, lease, settle, stats, sweep};
 use serde_json::json;
 use uuid::Uuid;
 
@@ -11,7 +11,7 @@ use crate::support::{self, TestDatabase};
 pub(crate) const LEASE: Duration = Duration::from_secs(15);
 
 pub(crate) async fn add(db: &TestDatabase, job: NewJob) -> i64 {
-    queue::enqueue(&mut db.pool.acquire().await.unwrap(), &job)
+    rejoin_queue::enqueue(&mut db.pool.acquire().await.unwrap(), &job)
         .await
         .unwrap()
 }
@@ -25,7 +25,7 @@ pub(crate) async fn claim(db: &TestDatabase, limit: usize) -> Vec<ClaimedJob> {
 }
 
 pub(crate) async fn claim_after(db: &TestDatabase, limit: usize, after: Uuid) -> Vec<ClaimedJob> {
-    let mut jobs = queue::claim(
+    let mut jobs = rejoin_queue::claim(
         &db.db.hot,
         "default",
         Uuid::now_v7(),
@@ -49,7 +49,7 @@ pub(crate) fn ended(job: &ClaimedJob, outcome: Outcome) -> Settlement {
 }
 
 pub(crate) async fn end(db: &TestDatabase, job: &ClaimedJob, outcome: Outcome) -> bool {
-    queue::settle(&db.db.hot, &[ended(job, outcome)], true)
+    rejoin_queue::settle(&db.db.hot, &[ended(job, outcome)], true)
         .await
         .unwrap()
         .ids
@@ -74,10 +74,10 @@ pub(crate) async fn time_passes(db: &TestDatabase) {
 async fn a_job_exists_exactly_when_its_transaction_commits() {
     let db = support::database().await;
     let mut tx = db.pool.begin().await.unwrap();
-    queue::enqueue(&mut tx, &job("lost")).await.unwrap();
+    rejoin_queue::enqueue(&mut tx, &job("lost")).await.unwrap();
     tx.rollback().await.unwrap();
     let mut tx = db.pool.begin().await.unwrap();
-    queue::enqueue(&mut tx, &job("kept")).await.unwrap();
+    rejoin_queue::enqueue(&mut tx, &job("kept")).await.unwrap();
     assert!(claim(&db, 10).await.is_empty(), "not before the commit");
     tx.commit().await.unwrap();
     assert_eq!(kinds(&claim(&db, 10).await), ["kept"]);
@@ -101,7 +101,7 @@ async fn other_programs_enqueue_with_the_sql_function() {
 async fn two_workers_never_get_the_same_job() {
     let db = support::database().await;
     let jobs: Vec<NewJob> = (0..400).map(|_| job("noop")).collect();
-    queue::enqueue_many(&mut db.pool.acquire().await.unwrap(), &jobs)
+    rejoin_queue::enqueue_many(&mut db.pool.acquire().await.unwrap(), &jobs)
         .await
         .unwrap();
     let claims = futures::future::join_all((0..8).map(|_| claim(&db, 50))).await;
@@ -419,7 +419,7 @@ async fn a_heartbeat_keeps_jobs_and_shows_the_worker_in_the_fleet() {
         queues: vec!["default".into()],
         slots: 7,
     };
-    let mine = queue::claim(&db.db.hot, "default", worker.id, LEASE, 1, &mut Turn::default())
+    let mine = rejoin_queue::claim(&db.db.hot, "default", worker.id, LEASE, 1, &mut Turn::default())
         .await
         .unwrap()
         .remove(0);

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use rejoin_shared::queue::{self, NewJob, Outcome, Settlement, Turn, settle, sweep};
+use rejoin_queue::{NewJob, Outcome, Settlement, Turn, settle, sweep};
 use serde_json::json;
 use uuid::Uuid;
 
@@ -16,13 +16,13 @@ async fn a_claim_goes_on_where_the_last_one_stopped_and_looks_back_in_time() {
     let jobs: Vec<NewJob> = (0..60)
         .map(|n| NewJob::new(format!("job-{n}"), json!({ "n": n })))
         .collect();
-    queue::enqueue_many(&mut db.pool.acquire().await.unwrap(), &jobs)
+    rejoin_queue::enqueue_many(&mut db.pool.acquire().await.unwrap(), &jobs)
         .await
         .unwrap();
     // Dead rows have made walks dear: there is one a second.
     let mut turn = Turn::with_walks_of(Duration::from_millis(50));
     let mut next = async || {
-        queue::claim(&db.db.hot, "default", Uuid::now_v7(), LEASE, 20, &mut turn)
+        rejoin_queue::claim(&db.db.hot, "default", Uuid::now_v7(), LEASE, 20, &mut turn)
             .await
             .unwrap()
     };
@@ -70,7 +70,7 @@ async fn a_lane_that_ran_dry_takes_no_turn() {
     // Dear enough that floors outlast the test.
     let mut turn = Turn::with_walks_of(Duration::from_secs(60));
     let mut next = async |limit: usize| {
-        let claimed = queue::claim(&db.db.hot, "default", Uuid::now_v7(), LEASE, limit, &mut turn)
+        let claimed = rejoin_queue::claim(&db.db.hot, "default", Uuid::now_v7(), LEASE, limit, &mut turn)
             .await
             .unwrap();
         claimed.into_iter().map(|job| job.kind).collect::<Vec<String>>()
@@ -108,7 +108,7 @@ async fn a_claim_that_got_all_that_it_asked_for_goes_on_behind_it_and_one_that_d
     for (limit, expected, goes_on) in [(1, 1, true), (1, 1, true), (2, 1, false), (2, 0, false)] {
         // One walk makes none of them dear, however long it takes.
         let mut turn = Turn::default();
-        let claimed = queue::claim(&db.db.hot, "default", Uuid::now_v7(), LEASE, limit, &mut turn)
+        let claimed = rejoin_queue::claim(&db.db.hot, "default", Uuid::now_v7(), LEASE, limit, &mut turn)
             .await
             .unwrap();
         assert_eq!(
@@ -143,7 +143,7 @@ async fn jobs_that_are_copied_keep_whatever_their_texts_hold() {
     let db = support::database().await;
     let payload = json!({ "text": "a\\b\t\"c\"\nd\r\u{1F980} \\N \\." });
     let jobs: Vec<NewJob> = (0..40).map(|_| NewJob::new("tab\tand\\n", payload.clone())).collect();
-    queue::enqueue_many(&mut db.pool.acquire().await.unwrap(), &jobs)
+    rejoin_queue::enqueue_many(&mut db.pool.acquire().await.unwrap(), &jobs)
         .await
         .unwrap();
     let claimed = claim(&db, 100).await;
@@ -179,7 +179,7 @@ async fn a_batch_with_every_outcome_settles_each_job_its_own_way() {
     // Somebody else has it by now.
     batch[4].attempt += 1;
     batch.reverse();
-    let mut settled = queue::settle(&db.db.hot, &batch, true).await.unwrap().ids;
+    let mut settled = rejoin_queue::settle(&db.db.hot, &batch, true).await.unwrap().ids;
     settled.sort_unstable();
     let ours: Vec<i64> = claimed[..4].iter().map(|job| job.id).collect();
     assert_eq!(settled, ours);
@@ -249,7 +249,11 @@ async fn losses_in_a_row_make_a_job_wait_but_not_with_work_on_record_between_the
         .fetch_one(&mut *connection)
         .await
         .unwrap();
-    assert_eq!((losses, left), (1, queue::RUN_MAX_ATTEMPTS), "as if it were the first");
+    assert_eq!(
+        (losses, left),
+        (1, rejoin_queue::RUN_MAX_ATTEMPTS),
+        "as if it were the first"
+    );
     let none = settle::fence_progress(&mut connection, run, claimed.attempt)
         .await
         .unwrap();

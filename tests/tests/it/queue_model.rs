@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
-use rejoin_shared::queue::{self, ClaimedJob, NewJob, Outcome, Settlement, Turn, settle, sweep};
+use rejoin_queue::{ClaimedJob, NewJob, Outcome, Settlement, Turn, settle, sweep};
 use rejoin_tests::support::{self, TestDatabase};
 use serde_json::json;
 use tokio::runtime::Handle;
@@ -242,11 +242,11 @@ async fn play(db: &TestDatabase, history: &[Step]) -> Result<(), String> {
                     ..NewJob::new("step", json!({}))
                 };
                 let mut connection = db.pool.acquire().await.unwrap();
-                let id = queue::enqueue(&mut connection, &job).await.unwrap();
+                let id = rejoin_queue::enqueue(&mut connection, &job).await.unwrap();
                 model.enqueue(id, *key, *max_attempts);
             }
             Step::Claim { limit } => {
-                let claimed = queue::claim(
+                let claimed = rejoin_queue::claim(
                     &db.db.hot,
                     "default",
                     Uuid::now_v7(),
@@ -279,7 +279,7 @@ async fn play(db: &TestDatabase, history: &[Step]) -> Result<(), String> {
                         End::Cancel => Outcome::Cancel,
                     },
                 };
-                let settled = queue::settle(&db.db.hot, &[settlement], true).await.unwrap();
+                let settled = rejoin_queue::settle(&db.db.hot, &[settlement], true).await.unwrap();
                 let wanted = model.settle(claim.id, claim.attempt, *outcome);
                 if settled.ids.contains(&claim.id) != wanted {
                     return disagree("settled", format!("{:?}", settled.ids), wanted.to_string());

@@ -1,9 +1,9 @@
 //! How fast callers may go, all in all, and what they are told about it. (One key: `auth`; one user's streams: `sse`.)
 
-use rejoin_shared::access::Scope;
-use rejoin_shared::auth;
+use rejoin_identity::auth;
 use rejoin_tests::app::{AppOptions, TestApp};
 use rejoin_tests::client::{Client, answer};
+use rejoin_types::access::Scope;
 use reqwest::{Method, Response, StatusCode};
 use serde_json::json;
 

@@ -1,5 +1,5 @@
 //! Names that change where they lead between the look and the connection (DNS rebinding), told by a name server of the test's own. (What
-//! an address may be: `rejoin_shared::net`.)
+//! an address may be: `rejoin_egress::net`.)
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use rejoin_outside::fetch::{FetchError, Fetcher};
-use rejoin_shared::net::{Hosts, Names};
-use rejoin_sources::reach;
+use rejoin_data_sources::reach;
+use rejoin_egress::fetch::{FetchError, Fetcher};
+use rejoin_egress::net::{Hosts, Names};
 use reqwest::Url;
 use reqwest::header::HeaderMap;
 use tokio::net::{TcpListener, UdpSocket};

@@ -1,6 +1,6 @@
 //! A user's next message answers what a run of the conversation has asked; approvals are answered by their own words alone.
 
-use rejoin_shared::agents::DefinitionContent;
+use rejoin_runs::agents::DefinitionContent;
 use rejoin_tests::app::TestApp;
 use rejoin_tests::client::{Client, Stream, json_of, of_kind, text};
 use rejoin_tests::model_server::{Reply, sent};

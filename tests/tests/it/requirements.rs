@@ -3,16 +3,17 @@
 
 use std::sync::Arc;
 
-use rejoin_shared::agents::{self, DefinitionContent, ModelChoice};
-use rejoin_shared::builtin;
-use rejoin_shared::graph::objects::{self, NewObject};
-use rejoin_shared::graph::{Actor, ActorKind};
-use rejoin_shared::projects;
-use rejoin_shared::tools::{SharedTool, Tool, ToolContext, ToolError, ToolSpec};
+use rejoin_graph::objects::{self, NewObject};
+use rejoin_graph::{Actor, ActorKind};
+use rejoin_identity::projects;
+use rejoin_models::choice::ModelChoice;
+use rejoin_runs::agents::{self, DefinitionContent};
+use rejoin_runs::builtin;
 use rejoin_tests::app::{AppOptions, TestApp};
 use rejoin_tests::client::{json_of, of_kind, text};
 use rejoin_tests::model_server::{Reply, sent};
 use rejoin_tests::requirements::{self, Repository};
+use rejoin_tools::{SharedTool, Tool, ToolContext, ToolError, ToolSpec};
 use serde_json::{Map, Value, json};
 
 use super::spawning::{results, spawn};
@@ -48,7 +49,7 @@ fn each_requirement_has_code_and_a_test_that_asserts() {
 
 #[test]
 fn c07_more_than_thirty_tools_are_over_the_graph() {
-    let graph = rejoin_shared::tools::graph::tools();
+    let graph = rejoin_tools::graph::tools();
     assert!(graph.len() >= 30, "{}", graph.len());
     let offered = builtin::tools().resolve(&["*".to_owned()]);
     let is_offered = |tool: &SharedTool| offered.iter().any(|one| one.spec().name == tool.spec().name);

@@ -1,11 +1,11 @@
 //! Work is started in somebody's name long after they asked for it: by the clock, from the queue, behind another task. Whether they still
 //! may is looked at then. Whoever has left the project, or may only read by now, has nothing done any more, and is told why.
 
-use rejoin_shared::commands::{self, CloseQuestion, Closing};
-use rejoin_shared::db::{Db, Role as Process};
-use rejoin_shared::makers::{self, Standing};
-use rejoin_shared::projects::{self, Role};
-use rejoin_shared::walls::{self, Asking};
+use rejoin_commands::{CloseQuestion, Closing};
+use rejoin_db::walls::{self, Asking};
+use rejoin_db::{Db, Role as Process};
+use rejoin_identity::makers::{self, Standing};
+use rejoin_identity::projects::{self, Role};
 use rejoin_tests::app::{AppOptions, TestApp};
 use rejoin_tests::client::Client;
 use rejoin_tests::model_server::Reply;
@@ -226,7 +226,7 @@ async fn a_run_that_waited_while_its_maker_lost_the_right_to_write_does_not_go_o
             id: question,
             closing: Closing::Expire,
         };
-        commands::execute(&app.db.pool, &expire).await.unwrap();
+        rejoin_commands::execute(&app.db.pool, &expire).await.unwrap();
         let (state, told, error, last) = end_of(&app, &run).await;
         assert_eq!((state.as_str(), told.as_str()), ("failed", code), "{error}");
         assert!(error.contains(words), "{error}");

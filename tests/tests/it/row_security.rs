@@ -6,9 +6,9 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 use rejoin_cli::dev::postgres::{PostgresOptions, PrivatePostgres, binaries};
-use rejoin_shared::config::DatabaseArgs;
-use rejoin_shared::db::{Db, Role};
-use rejoin_shared::row_security::{self, Lacking};
+use rejoin_db::config::DatabaseArgs;
+use rejoin_db::row_security::{self, Lacking};
+use rejoin_db::{Db, Role};
 use rejoin_tests::app::binary;
 use sqlx::{AssertSqlSafe, PgPool};
 
@@ -181,7 +181,7 @@ async fn the_list_of_policies_and_grants_is_what_the_migrations_make() {
     let mut connection = database.pool.acquire().await.unwrap();
     let present = row_security::present(&mut connection).await.unwrap().join("\n") + "\n";
     if std::env::var("INSTA_UPDATE").as_deref() == Ok("always") {
-        let list = concat!(env!("CARGO_MANIFEST_DIR"), "/../shared/src/row_security.txt");
+        let list = concat!(env!("CARGO_MANIFEST_DIR"), "/../shared/db/src/row_security.txt");
         std::fs::write(list, &present).unwrap();
     }
     assert_eq!(present, row_security::EXPECTED, "INSTA_UPDATE=always writes it anew");

@@ -1,7 +1,7 @@
 //! Requirements of database specialists (D01 to D60) and of the planning chat (E01 to E69) that no other file is about.
 
-use rejoin_shared::agents;
-use rejoin_shared::builtin;
+use rejoin_runs::agents;
+use rejoin_runs::builtin;
 use rejoin_tests::app::{AppOptions, TestApp};
 use rejoin_tests::client::{Client, json_of, of_kind, text};
 use rejoin_tests::model_server::{Reply, sent};

@@ -1,10 +1,10 @@
 //! Runs as wholes: lists that are narrowed, trees, exports, and forks that go on from the records of another run.
 
-use rejoin_shared::access::Scope;
-use rejoin_shared::{auth, projects};
+use rejoin_identity::{auth, projects};
 use rejoin_tests::app::{AppOptions, TestApp, binary};
 use rejoin_tests::client::{Client, json_of, text};
 use rejoin_tests::model_server::Reply;
+use rejoin_types::access::Scope;
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 use uuid::Uuid;

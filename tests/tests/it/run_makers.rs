@@ -1,16 +1,16 @@
 //! Runs outside conversations act as whoever made them, with their calendars and consoles: what other members of the project get to see of
 //! such a run, and what they can not do with it. Enforced by the queries and, once more, by row-level security.
 
-use rejoin_shared::agents::DefinitionContent;
-use rejoin_shared::db::{Db, Role as Process};
-use rejoin_shared::owner::Owner;
-use rejoin_shared::projects::{self, Role};
-use rejoin_shared::tools::consoles;
-use rejoin_shared::walls::{self, Asking};
+use rejoin_db::walls::{self, Asking};
+use rejoin_db::{Db, Role as Process};
+use rejoin_identity::projects::{self, Role};
+use rejoin_runs::agents::DefinitionContent;
+use rejoin_runs::consoles::tools;
 use rejoin_tests::app::TestApp;
 use rejoin_tests::client::Client;
 use rejoin_tests::model_server::Reply;
 use rejoin_tests::support::wait_for;
+use rejoin_types::owner::Owner;
 use reqwest::StatusCode;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
@@ -91,9 +91,9 @@ async fn another_members_run_shows_its_agent_its_state_and_its_times_and_nothing
     app.agent("secretary", &["*"]).await;
     private_things(&demo).await;
     // Every tool that acts as the run's user is called, and its call recorded.
-    let private: Vec<(String, Value)> = rejoin_outside::calendar::tools::tools()
+    let private: Vec<(String, Value)> = rejoin_calendar::tools::tools()
         .into_iter()
-        .chain(consoles::tools())
+        .chain(tools::tools())
         .map(|tool| {
             let spec = tool.spec();
             (spec.name.clone(), secret_arguments(spec.parameters.document()))
@@ -165,7 +165,7 @@ async fn another_members_run_shows_its_agent_its_state_and_its_times_and_nothing
         let (status, answer) = other.post("/api/stream-tickets", json!({"runId": run})).await;
         assert_eq!(status, StatusCode::NOT_FOUND, "{role:?}: {answer}");
         let (_, fork) = other.post(&format!("/api/runs/{run}/fork"), json!({"step": 1})).await;
-        let writes = role.scopes().contains(&rejoin_shared::access::Scope::Write);
+        let writes = role.scopes().contains(&rejoin_types::access::Scope::Write);
         let refused = if writes { "run_not_found" } else { "scope_missing" };
         assert_eq!(fork["code"], refused, "{role:?}");
         for query in [

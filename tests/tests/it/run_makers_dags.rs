@@ -1,6 +1,6 @@
 //! Whose a DAG is, and a run that nobody made.
 
-use rejoin_shared::projects::Role;
+use rejoin_identity::projects::Role;
 use rejoin_tests::app::TestApp;
 use rejoin_tests::model_server::Reply;
 use rejoin_tests::support::wait_for;

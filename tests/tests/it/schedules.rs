@@ -1,13 +1,13 @@
 //! Schedules: each firing happens once, however many workers look; what was missed follows the schedule's policy; what can't be started
 //! is told, and keeps nobody waiting.
 
-use rejoin_shared::access::Scope;
-use rejoin_shared::auth;
-use rejoin_shared::projects;
+use rejoin_identity::auth;
+use rejoin_identity::projects;
 use rejoin_tests::app::{AppOptions, TestApp, binary};
 use rejoin_tests::client::Client;
 use rejoin_tests::model_server::Reply;
 use rejoin_tests::support;
+use rejoin_types::access::Scope;
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 

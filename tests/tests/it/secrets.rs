@@ -4,14 +4,14 @@ use std::io::Write;
 use std::process::{Command, Output, Stdio};
 use std::sync::{Arc, Mutex};
 
-use rejoin_shared::audit::{self, Actor};
-use rejoin_shared::db::{Db, Role};
-use rejoin_shared::digest;
-use rejoin_shared::key_rotation;
-use rejoin_shared::secrets::{self, KeyError, MasterKeys, Plaintext, SecretError, keys};
-use rejoin_shared::walls::{self, Asking};
+use rejoin_db::walls::{self, Asking};
+use rejoin_db::{Db, Role};
+use rejoin_identity::audit::{self, Actor};
+use rejoin_integrations::key_rotation;
+use rejoin_secrets::{KeyError, MasterKeys, Plaintext, SecretError, keys};
 use rejoin_tests::app::binary;
 use rejoin_tests::support::{self, TestDatabase, set_secret};
+use rejoin_types::digest;
 use serde_json::{Value, json};
 use sqlx::AssertSqlSafe;
 use tracing::instrument::WithSubscriber;
@@ -31,7 +31,7 @@ fn key(id: &str) -> String {
 }
 
 async fn opened(db: &TestDatabase, keys: &MasterKeys, name: &str) -> Result<Option<String>, SecretError> {
-    let value = secrets::open(&db.pool, keys, db.project_id, name).await?;
+    let value = rejoin_secrets::open(&db.pool, keys, db.project_id, name).await?;
     Ok(value.map(|value| value.expose_text().unwrap().to_owned()))
 }
 
@@ -189,7 +189,7 @@ async fn a_value_comes_back_and_is_found_in_no_table_and_no_output() {
 async fn what_is_missing_or_wrong_is_said_and_nothing_is_stored() {
     let db = support::database().await;
     let listed = keys::generate();
-    let big = "x".repeat(secrets::VALUE_MAX_BYTES + 1);
+    let big = "x".repeat(rejoin_secrets::VALUE_MAX_BYTES + 1);
     for (keys, arguments, stdin, code, word) in [
         (None, ["set", "TOKEN"], CANARY, 1, "no master key"),
         (Some("nonsense"), ["set", "TOKEN"], CANARY, 1, "master key 1"),
@@ -211,12 +211,12 @@ async fn what_is_missing_or_wrong_is_said_and_nothing_is_stored() {
         assert!(said.contains(word), "{arguments:?}: {said}");
         assert!(!said.contains(CANARY), "{said}");
     }
-    assert!(secrets::list(&db.pool, db.project_id).await.unwrap().is_empty());
+    assert!(rejoin_secrets::list(&db.pool, db.project_id).await.unwrap().is_empty());
     // As much as may be.
     let output = rejoin(&db, Some(&listed), &["set", "TOKEN"], &format!("{}\n", &big[1..]));
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
     let value = opened(&db, &master(&listed), "TOKEN").await.unwrap().unwrap();
-    assert_eq!(value.len(), secrets::VALUE_MAX_BYTES);
+    assert_eq!(value.len(), rejoin_secrets::VALUE_MAX_BYTES);
 }
 
 /// What was logged, from the most detailed level on.
@@ -248,9 +248,13 @@ async fn no_log_holds_a_value_or_a_key_whatever_happens_to_them() {
         let old = master(listed.split_once(',').unwrap().1);
         set_secret(&db, &old, "TOKEN", CANARY).await;
         set_secret(&db, &keys, "OTHER", CANARY).await;
-        let value = secrets::open(&db.pool, &keys, db.project_id, "TOKEN").await.unwrap();
+        let value = rejoin_secrets::open(&db.pool, &keys, db.project_id, "TOKEN")
+            .await
+            .unwrap();
         tracing::info!(?keys, ?value, "opened");
-        let refused = secrets::open(&db.pool, &old, db.project_id, "OTHER").await.unwrap_err();
+        let refused = rejoin_secrets::open(&db.pool, &old, db.project_id, "OTHER")
+            .await
+            .unwrap_err();
         tracing::warn!(%refused, ?refused, "refused");
         let rotated = key_rotation::rotate(&db.pool, &keys, &Actor::operator()).await.unwrap();
         tracing::info!(?rotated, "rotated");
@@ -388,7 +392,7 @@ async fn the_api_sets_and_lists_its_projects_secrets_without_reading_them_and_wo
     let api = Db::connect_lazy(&db.args(), "rejoin-test-app", Role::App).unwrap().sql;
     let begin = async || walls::begin(&api, Asking::For(db.owner())).await.unwrap();
     let names = async |project: Uuid| {
-        let listed = secrets::list(&mut *begin().await, project).await.unwrap();
+        let listed = rejoin_secrets::list(&mut *begin().await, project).await.unwrap();
         listed.into_iter().map(|secret| secret.name).collect::<Vec<_>>()
     };
     assert_eq!(names(db.project_id).await, ["MINE"]);
@@ -397,18 +401,18 @@ async fn the_api_sets_and_lists_its_projects_secrets_without_reading_them_and_wo
     let value = Plaintext::new(b"new".to_vec());
     for expected in [2, 3] {
         let mut tx = begin().await;
-        let version = secrets::set(&mut tx, &keys, &user, db.project_id, "MINE", &value)
+        let version = rejoin_secrets::set(&mut tx, &keys, &user, db.project_id, "MINE", &value)
             .await
             .unwrap();
         tx.commit().await.unwrap();
         assert_eq!(version, expected);
     }
     let mut tx = begin().await;
-    let foreign = secrets::set(&mut tx, &keys, &user, other.project_id, "THEIRS", &value).await;
+    let foreign = rejoin_secrets::set(&mut tx, &keys, &user, other.project_id, "THEIRS", &value).await;
     assert!(matches!(foreign, Err(SecretError::Database(_))), "{foreign:?}");
     drop(tx);
     assert!(
-        !secrets::remove(&mut *begin().await, &user, other.project_id, "THEIRS")
+        !rejoin_secrets::remove(&mut *begin().await, &user, other.project_id, "THEIRS")
             .await
             .unwrap()
     );
@@ -422,7 +426,7 @@ async fn the_api_sets_and_lists_its_projects_secrets_without_reading_them_and_wo
         assert_eq!(code.as_deref(), Some("42501"), "{column}");
     }
     assert!(
-        secrets::open(&mut *begin().await, &keys, db.project_id, "MINE")
+        rejoin_secrets::open(&mut *begin().await, &keys, db.project_id, "MINE")
             .await
             .is_err()
     );
@@ -431,13 +435,16 @@ async fn the_api_sets_and_lists_its_projects_secrets_without_reading_them_and_wo
         .unwrap()
         .sql;
     for (project, name, expected) in [(db.project_id, "MINE", "new"), (other.project_id, "THEIRS", CANARY)] {
-        let value = secrets::open(&worker, &keys, project, name).await.unwrap().unwrap();
+        let value = rejoin_secrets::open(&worker, &keys, project, name)
+            .await
+            .unwrap()
+            .unwrap();
         assert_eq!(value.expose_text(), Some(expected));
     }
     let deleted = sqlx::query("delete from kb.secrets").execute(&worker).await;
     assert!(deleted.is_err(), "a worker only opens them");
     assert!(
-        secrets::remove(&mut *begin().await, &user, db.project_id, "MINE")
+        rejoin_secrets::remove(&mut *begin().await, &user, db.project_id, "MINE")
             .await
             .unwrap()
     );

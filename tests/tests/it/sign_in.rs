@@ -1,8 +1,8 @@
 //! Browsers that sign in: codes that work once, and links that would put somebody into another account. (What sessions may do:
 //! `identity`.)
 
-use rejoin_shared::projects;
-use rejoin_shared::walls::{self, Asking};
+use rejoin_db::walls::{self, Asking};
+use rejoin_identity::projects;
 use rejoin_tests::app::{AppOptions, TestApp};
 use rejoin_tests::client::{Client, answer};
 use reqwest::header::{COOKIE, SET_COOKIE};
@@ -183,7 +183,7 @@ async fn a_sign_in_code_works_once_from_pages_of_ours_and_ends_with_its_key() {
     let theirs = code(&other).await;
     let key_id: uuid::Uuid = serde_json::from_value(other.get("/api/me").await.1["keyId"].clone()).unwrap();
     let mut db = app.db.pool.acquire().await.unwrap();
-    rejoin_shared::auth::revoke_key(&mut *db, key_id).await.unwrap();
+    rejoin_identity::auth::revoke_key(&mut *db, key_id).await.unwrap();
     refused(by_code(&theirs).await, StatusCode::UNAUTHORIZED, "code_invalid").await;
     // Many that nobody uses leave few behind.
     for _ in 0..15 {
@@ -201,9 +201,9 @@ async fn a_sign_in_code_works_once_from_pages_of_ours_and_ends_with_its_key() {
 async fn a_viewer_signs_in_by_code_and_a_code_adds_no_rights() {
     let app = quiet().await;
     let mut db = app.db.pool.acquire().await.unwrap();
-    let scopes = [rejoin_shared::access::Scope::Read];
+    let scopes = [rejoin_types::access::Scope::Read];
     let (_, key) =
-        rejoin_shared::auth::create_key(&mut db, app.db.user_id, Some(app.db.project_id), "reads", &scopes, None)
+        rejoin_identity::auth::create_key(&mut db, app.db.user_id, Some(app.db.project_id), "reads", &scopes, None)
             .await
             .unwrap();
     let reader = Client::new(app.url(), &key);

@@ -1,9 +1,9 @@
 //! BigQuery with a service account, over a double that is as strict as Google's documentation: the assertion for a token, the location of
 //! jobs, pages, and that a job whose answer nobody waits for is cancelled.
 
-use rejoin_shared::data_sources::{Content, Kind, Settings};
-use rejoin_shared::secrets::Plaintext;
-use rejoin_sources::{Ask, Opened, SourceArgs, SourceError, Sources};
+use rejoin_data_sources::{Ask, Opened, SourceArgs, SourceError, Sources};
+use rejoin_integrations::data_sources::{Content, Kind, Settings};
+use rejoin_secrets::Plaintext;
 use rejoin_tests::bigquery::{BigQuery, LOCATION, ORDERS, PROJECT};
 use rejoin_tests::sources;
 use rejoin_tests::support::wait_for;

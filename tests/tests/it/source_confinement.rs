@@ -4,16 +4,16 @@
 use std::path::Path;
 use std::time::Duration;
 
-use rejoin_shared::access::Scope;
-use rejoin_shared::auth;
-use rejoin_shared::data_sources::{Content, Kind, Settings};
-use rejoin_shared::projects::{self, Role};
-use rejoin_sources::source::{Access, Bounds, Question};
-use rejoin_sources::{Ask, Opened, SourceArgs, SourceError, Sources};
+use rejoin_data_sources::source::{Access, Bounds, Question};
+use rejoin_data_sources::{Ask, Opened, SourceArgs, SourceError, Sources};
+use rejoin_identity::auth;
+use rejoin_identity::projects::{self, Role};
+use rejoin_integrations::data_sources::{Content, Kind, Settings};
 use rejoin_tests::app::{AppOptions, Process, TestApp};
 use rejoin_tests::client::Client;
 use rejoin_tests::sources::{self, Folder};
 use rejoin_tests::support::wait_for;
+use rejoin_types::access::Scope;
 use serde_json::{Value, json};
 
 /// Sorts 2 GB of rows.

@@ -4,9 +4,9 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rejoin_shared::data_sources::{Kind, Settings};
-use rejoin_sources::source::{Access, Bounds, Question};
-use rejoin_sources::{Ask, Opened, SourceArgs, SourceError, Sources};
+use rejoin_data_sources::source::{Access, Bounds, Question};
+use rejoin_data_sources::{Ask, Opened, SourceArgs, SourceError, Sources};
+use rejoin_integrations::data_sources::{Kind, Settings};
 use rejoin_tests::app::{AppOptions, TestApp};
 use rejoin_tests::sources::{self, Folder};
 use rejoin_tests::support::wait_for;
@@ -70,7 +70,7 @@ async fn a7_behind_the_guard_duckdb_itself_refuses_every_attack() {
     let before = std::fs::read(&path).unwrap();
     let opened = opened(&folder, &path, &sources::args());
     let mut passed = Vec::new();
-    for attack in include_str!("../../../sources/tests/attacks/duckdb.sql").lines() {
+    for attack in include_str!("../../../extensions/data-sources/tests/attacks/duckdb.sql").lines() {
         let is_harmless = attack.starts_with(['#', '~']);
         let query = attack.trim_start_matches('~');
         let answer = opened.unguarded().execute(&question(query)).await;

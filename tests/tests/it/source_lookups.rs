@@ -1,8 +1,8 @@
 //! What the guard can't judge by a query's text alone: names that mean something in this database, and schemas that the question's
 //! database names. Over real PostgreSQL and MariaDB.
 
-use rejoin_shared::data_sources::{Kind, Settings};
-use rejoin_sources::{Ask, Opened, SourceError, Sources};
+use rejoin_data_sources::{Ask, Opened, SourceError, Sources};
+use rejoin_integrations::data_sources::{Kind, Settings};
 use rejoin_tests::sources::{self, MariaDb};
 use rejoin_tests::support;
 use serde_json::json;

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use rejoin_shared::data_sources::{Content, Kind, Settings};
-use rejoin_sources::source::{Access, Bounds, Question};
-use rejoin_sources::{Ask, Opened, SourceError, Sources};
+use rejoin_data_sources::source::{Access, Bounds, Question};
+use rejoin_data_sources::{Ask, Opened, SourceError, Sources};
+use rejoin_integrations::data_sources::{Content, Kind, Settings};
 use rejoin_tests::sources::{self, StandIn};
 use serde_json::json;
 use uuid::Uuid;
@@ -154,7 +154,7 @@ async fn a7_bigquery_is_tried_without_running_and_then_asked() {
         ask("delete from shop.orders where true").await,
         Err(SourceError::Refused(_))
     ));
-    let attacks = include_str!("../../../sources/tests/attacks/bigquery.sql");
+    let attacks = include_str!("../../../extensions/data-sources/tests/attacks/bigquery.sql");
     let mut passed = Vec::new();
     for attack in attacks.lines().filter(|line| !line.starts_with('#')) {
         let bounds = Bounds {

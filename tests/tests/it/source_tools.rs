@@ -1,10 +1,10 @@
 //! Every tool of the database specialists, called by an agent: MongoDB over a stand-in that speaks its wire, BigQuery over an emulator of its
 //! API, and one question to both.
 
-use rejoin_shared::agents;
-use rejoin_shared::data_sources::{Kind, Settings};
-use rejoin_sources::source::Access;
-use rejoin_sources::{Ask, Sources};
+use rejoin_data_sources::source::Access;
+use rejoin_data_sources::{Ask, Sources};
+use rejoin_integrations::data_sources::{Kind, Settings};
+use rejoin_runs::agents;
 use rejoin_tests::app::{AppOptions, TestApp};
 use rejoin_tests::model_server::Reply;
 use rejoin_tests::sources::{self, StandIn};

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use rejoin_shared::data_sources::{Kind, Limits, Settings};
-use rejoin_sources::source::{Access, Bounds, Question, Source};
-use rejoin_sources::{Ask, Opened, SourceError, Sources};
+use rejoin_data_sources::source::{Access, Bounds, Question, Source};
+use rejoin_data_sources::{Ask, Opened, SourceError, Sources};
+use rejoin_integrations::data_sources::{Kind, Limits, Settings};
 use rejoin_tests::sources::{self, Folder, MariaDb};
 use rejoin_tests::support::{self, wait_for};
 use serde_json::json;
@@ -73,7 +73,7 @@ async fn a7_behind_the_guard_postgresql_itself_refuses_every_attack() {
     let opened = opened(Kind::Postgresql, sources::postgresql(&db).await);
     let before = state(&db.pool).await;
     all_refused(
-        include_str!("../../../sources/tests/attacks/postgresql.sql"),
+        include_str!("../../../extensions/data-sources/tests/attacks/postgresql.sql"),
         &**opened.unguarded(),
     )
     .await;
@@ -105,7 +105,7 @@ async fn a7_behind_the_guard_sqlite_itself_refuses_every_attack() {
     };
     let opened = opened_in(folder.1, Kind::Sqlite, settings);
     all_refused(
-        include_str!("../../../sources/tests/attacks/sqlite.sql"),
+        include_str!("../../../extensions/data-sources/tests/attacks/sqlite.sql"),
         &**opened.unguarded(),
     )
     .await;
@@ -141,7 +141,7 @@ async fn a7_behind_the_guard_mariadb_itself_refuses_every_attack() {
     let before = server.output(all).await.unwrap();
     let opened = opened(Kind::Mysql, server.settings());
     all_refused(
-        include_str!("../../../sources/tests/attacks/mysql.sql"),
+        include_str!("../../../extensions/data-sources/tests/attacks/mysql.sql"),
         &**opened.unguarded(),
     )
     .await;
@@ -263,7 +263,7 @@ async fn a_query_has_bounds_of_time_rows_and_bytes_whatever_it_says_itself() {
 
 #[tokio::test]
 async fn a_host_that_the_operator_does_not_name_is_not_asked() {
-    let nobody = Sources::new(&rejoin_sources::SourceArgs::default(), None);
+    let nobody = Sources::new(&rejoin_data_sources::SourceArgs::default(), None);
     for host in [
         "127.0.0.1",
         "localhost",

@@ -1,18 +1,18 @@
 //! Data sources over HTTP and as agents have them: adding, looking, asking, and who may.
 
-use rejoin_shared::access::Scope;
-use rejoin_shared::audit::Actor;
-use rejoin_shared::auth;
-use rejoin_shared::data_sources;
-use rejoin_shared::key_rotation;
-use rejoin_shared::secrets::keys::generate;
-use rejoin_shared::secrets::{self, MasterKeys};
+use rejoin_identity::audit::Actor;
+use rejoin_identity::auth;
+use rejoin_integrations::data_sources;
+use rejoin_integrations::key_rotation;
+use rejoin_secrets::MasterKeys;
+use rejoin_secrets::keys::generate;
 use rejoin_tests::app::{AppOptions, TestApp};
 use rejoin_tests::client::Client;
 use rejoin_tests::mcp::SECRET_KEYS;
 use rejoin_tests::model_server::Reply;
 use rejoin_tests::sources;
 use rejoin_tests::support::wait_for;
+use rejoin_types::access::Scope;
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 
@@ -372,12 +372,15 @@ async fn a_sources_password_is_sealed_under_another_master_key_when_secrets_are(
     let (_, added) = add(&app).await;
     let id: uuid::Uuid = added["id"].as_str().unwrap().parse().unwrap();
     let both = MasterKeys::parse(&format!("{},{}", *generate(), SECRET_KEYS.trim())).unwrap();
-    assert_eq!(secrets::under_old_keys(&app.db.pool, &both).await.unwrap().len(), 1);
+    assert_eq!(
+        rejoin_secrets::under_old_keys(&app.db.pool, &both).await.unwrap().len(),
+        1
+    );
     let rotated = key_rotation::rotate(&app.db.pool, &both, &Actor::operator())
         .await
         .unwrap();
     assert_eq!((rotated.rewrapped, rotated.failed), (1, 0));
-    assert_eq!(secrets::under_old_keys(&app.db.pool, &both).await.unwrap(), []);
+    assert_eq!(rejoin_secrets::under_old_keys(&app.db.pool, &both).await.unwrap(), []);
     let opened = data_sources::open_secret(&app.db.pool, &both, app.db.project_id, id)
         .await
         .unwrap();

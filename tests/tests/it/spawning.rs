@@ -1,6 +1,6 @@
 //! Agents that start others: on the queue, side by side, in one log; whatever dies, a parent goes on once.
 
-use rejoin_shared::agents::DefinitionContent;
+use rejoin_runs::agents::DefinitionContent;
 use rejoin_tests::app::{AppOptions, Process, TestApp};
 use rejoin_tests::client::{json_of, kinds, of_kind, text};
 use rejoin_tests::model_server::{Reply, last_user_message, sent};

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use rejoin_shared::config::BusKind;
-use rejoin_shared::events::retention;
+use rejoin_db::config::BusKind;
+use rejoin_event_log::retention;
 use rejoin_tests::app::{AppOptions, TestApp};
 use rejoin_tests::client::{Frame, Stream, answer, kinds};
 use reqwest::{Method, StatusCode};

@@ -8,16 +8,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rejoin_cli::dev::postgres::{PostgresOptions, PrivatePostgres};
-use rejoin_shared::commands::{self, PostMessage};
-use rejoin_shared::config::{BusKind, DatabaseArgs};
-use rejoin_shared::db::{Db, Role};
-use rejoin_shared::events::stream::RunStream;
-use rejoin_shared::events::writer::WriterOptions;
-use rejoin_shared::events::{Event, EventWriter, Kind};
-use rejoin_shared::{horizon, queue, wakeup};
+use rejoin_commands::PostMessage;
+use rejoin_db::config::{BusKind, DatabaseArgs};
+use rejoin_db::horizon;
+use rejoin_db::{Db, Role};
+use rejoin_event_log::EventWriter;
+use rejoin_event_log::stream::RunStream;
+use rejoin_event_log::wakeup;
+use rejoin_event_log::writer::WriterOptions;
 use rejoin_tests::app::{AppOptions, TestApp, binary};
 use rejoin_tests::client::{Client, answer};
 use rejoin_tests::support::{self, wait_for};
+use rejoin_types::events::{Event, Kind};
 use reqwest::{Method, Response, StatusCode};
 use serde_json::{Value, json};
 use sqlx::Connection;
@@ -164,19 +166,19 @@ async fn a_flush_that_meets_a_lock_is_tried_again_until_it_works_and_writes_each
         models: Default::default(),
         consoles: Vec::new(),
         idempotency: None,
-        on_busy: commands::OnBusy::Enqueue,
+        on_busy: rejoin_commands::OnBusy::Enqueue,
         output_schema: None,
         exhausted: None,
     };
-    let posted = commands::execute(&app.db.pool, &command).await.unwrap();
+    let posted = rejoin_commands::execute(&app.db.pool, &command).await.unwrap();
     let lease = Duration::from_secs(60);
-    let claimed = queue::claim(
+    let claimed = rejoin_queue::claim(
         &app.db.db.hot,
         "default",
         Uuid::now_v7(),
         lease,
         1,
-        &mut queue::Turn::default(),
+        &mut rejoin_queue::Turn::default(),
     )
     .await;
     assert_eq!(claimed.unwrap().len(), 1);

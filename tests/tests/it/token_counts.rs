@@ -1,6 +1,6 @@
 //! The estimate of tokens against `o200k_base`, the encoding of OpenAI's models: within 20 % for what conversations are made of.
 
-use rejoin_shared::tokens;
+use rejoin_models::tokens;
 
 /// In percent, either way.
 const OFF_AT_MOST: f64 = 20.0;

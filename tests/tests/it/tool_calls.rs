@@ -1,11 +1,11 @@
 //! Several tool calls of one step: side by side where all of them only read, else one after the other; recorded in the model's order.
 
-use rejoin_shared::tools::registry::Registry;
 use rejoin_tests::app::{AppOptions, TestApp};
 use rejoin_tests::client::{json_of, of_kind};
 use rejoin_tests::model_server::Reply;
 use rejoin_tests::support::wait_for;
 use rejoin_tests::tools::Meeting;
+use rejoin_tools::registry::Registry;
 use serde_json::{Value, json};
 
 fn three(names: [&str; 3]) -> Reply {

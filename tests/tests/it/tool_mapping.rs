@@ -4,20 +4,21 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use rejoin_outside::{Web, WebArgs, calendar};
-use rejoin_shared::builtin;
-use rejoin_shared::data_sources::Kind;
-use rejoin_shared::tools::{SharedTool, work};
-use rejoin_shared::web_settings::{Provider, WebSettings};
-use rejoin_sources::{SourceArgs, Sources};
+use rejoin_data_sources::{SourceArgs, Sources};
+use rejoin_integrations::data_sources::Kind;
+use rejoin_integrations::web_settings::{Provider, WebSettings};
+use rejoin_runs::builtin;
 use rejoin_tests::support;
+use rejoin_tools::SharedTool;
+use rejoin_web_search::web::{Web, WebArgs};
+use rejoin_work_graph::tools;
 use serde_json::Value;
 
 /// Every tool of the product, by name. Those of MCP servers and of handoffs are a project's own.
 fn tools() -> BTreeMap<String, SharedTool> {
     let registry = builtin::tools()
         .with(rejoin_worker::coordination::tools())
-        .with(calendar::tools::tools());
+        .with(rejoin_calendar::tools::tools());
     let sources = Sources::new(&SourceArgs::default(), None);
     let web = WebSettings {
         visit: true,
@@ -27,9 +28,9 @@ fn tools() -> BTreeMap<String, SharedTool> {
     registry
         .resolve(&["*".to_owned()])
         .into_iter()
-        .chain(work::tools())
-        .chain(rejoin_sources::tools::for_kinds(&sources, &Kind::ALL, true))
-        .chain(rejoin_outside::tools::for_settings(
+        .chain(tools::tools())
+        .chain(rejoin_data_sources::tools::for_kinds(&sources, &Kind::ALL, true))
+        .chain(rejoin_web_search::tools::for_settings(
             &Web::new(&WebArgs::default(), None),
             &web,
         ))
@@ -58,7 +59,7 @@ fn mapped() -> BTreeMap<String, Mapped> {
             },
         )
     });
-    let of_work = work::mapping().map(|tool| {
+    let of_work = tools::mapping().map(|tool| {
         let mapped = Mapped {
             endpoint: Some(tool.endpoint.to_owned()),
             on: tool.types.to_owned(),

@@ -3,14 +3,14 @@
 
 use std::collections::BTreeSet;
 
-use rejoin_shared::graph::import::{self, OnError};
-use rejoin_shared::graph::objects::{self, Object, Resolved};
-use rejoin_shared::graph::{Actor, ActorKind, edges};
-use rejoin_shared::tools::graph;
-use rejoin_shared::tools::registry::Registry;
+use rejoin_graph::import::{self, OnError};
+use rejoin_graph::objects::{self, Object, Resolved};
+use rejoin_graph::{Actor, ActorKind, edges};
 use rejoin_tests::app::TestApp;
 use rejoin_tests::client::Frame;
 use rejoin_tests::model_server::Reply;
+use rejoin_tools::graph;
+use rejoin_tools::registry::Registry;
 use serde_json::{Value, json};
 use uuid::Uuid;
 

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use rejoin_shared::agents::DefinitionContent;
-use rejoin_shared::tools::registry::Registry;
-use rejoin_shared::tools::{SharedTool, Tool, ToolContext, ToolError, ToolSpec};
+use rejoin_runs::agents::DefinitionContent;
 use rejoin_tests::app::{AppOptions, TestApp};
 use rejoin_tests::client::{json_of, of_kind};
 use rejoin_tests::model_server::{Reply, sent};
+use rejoin_tools::registry::Registry;
+use rejoin_tools::{SharedTool, Tool, ToolContext, ToolError, ToolSpec};
 use serde_json::{Value, json};
 
 use super::spawning::{results, runs, spawn};

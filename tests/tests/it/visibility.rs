@@ -1,8 +1,8 @@
 //! Which agents callers from outside may choose (requirements C26 to C28). That agents see each other whatever their visibility is told in
 //! `spawning`.
 
-use rejoin_shared::agents::DefinitionContent;
-use rejoin_shared::projects::Role;
+use rejoin_identity::projects::Role;
+use rejoin_runs::agents::DefinitionContent;
 use rejoin_tests::app::TestApp;
 use rejoin_tests::model_server::Reply;
 use rejoin_tests::support;
@@ -183,7 +183,7 @@ async fn c26_c28_a_member_reaches_an_internal_agent_by_no_task_and_no_schedule_o
     let (status, taken) = other.patch(&path, json!({"agent": "hidden"})).await;
     assert_eq!(status, StatusCode::OK, "{taken}");
     let mut db = app.db.pool.acquire().await.unwrap();
-    rejoin_shared::projects::set_role(&mut db, app.db.project_id, maker, Role::Member)
+    rejoin_identity::projects::set_role(&mut db, app.db.project_id, maker, Role::Member)
         .await
         .unwrap();
     sqlx::query("update kb.schedules set next_at = now()")

@@ -4,13 +4,13 @@
 use std::time::Duration;
 
 use rejoin_api::ApiConfig;
-use rejoin_shared::db::{Db, Role};
-use rejoin_shared::owner::Owner;
-use rejoin_shared::walls::{self, Asking};
+use rejoin_db::walls::{self, Asking};
+use rejoin_db::{Db, Role};
 use rejoin_tests::app::TestApp;
 use rejoin_tests::client::Client;
 use rejoin_tests::model_server::Reply;
 use rejoin_tests::support::wait_for;
+use rejoin_types::owner::Owner;
 use serde_json::json;
 use sqlx::{AssertSqlSafe, PgConnection, PgPool, Row};
 use uuid::Uuid;

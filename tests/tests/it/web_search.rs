@@ -6,14 +6,14 @@ use axum::body::{Body, Bytes};
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use futures::stream;
-use rejoin_outside::fetch::MAX_BYTES;
-use rejoin_outside::tools::NOTICE;
-use rejoin_shared::secrets::MasterKeys;
-use rejoin_shared::web_settings::{self, Provider, WebSettings};
+use rejoin_egress::fetch::MAX_BYTES;
+use rejoin_integrations::web_settings::{self, Provider, WebSettings};
+use rejoin_secrets::MasterKeys;
 use rejoin_tests::app::{AppOptions, TestApp};
 use rejoin_tests::mcp::{SECRET_KEYS, secret_keys_file};
 use rejoin_tests::support;
 use rejoin_tests::web::{PLACE, Project, Site, to};
+use rejoin_web_search::tools::NOTICE;
 use serde_json::{Value, json};
 
 /// A project that searches by a provider of ours.

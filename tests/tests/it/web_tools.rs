@@ -9,13 +9,13 @@ use axum::body::{Body, Bytes};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use futures::{StreamExt, stream};
-use rejoin_outside::fetch::{MAX_BYTES, USER_AGENT};
-use rejoin_outside::tools::NOTICE;
-use rejoin_shared::web_settings::{self, WebSettings};
+use rejoin_egress::fetch::{MAX_BYTES, USER_AGENT};
+use rejoin_integrations::web_settings::{self, WebSettings};
 use rejoin_tests::app::{AppOptions, TestApp};
 use rejoin_tests::client::{json_of, of_kind};
 use rejoin_tests::model_server::Reply;
 use rejoin_tests::web::{PLACE, Project, Site, html, to, typed};
+use rejoin_web_search::tools::NOTICE;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 

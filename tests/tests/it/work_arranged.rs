@@ -1,6 +1,6 @@
 //! The work graph arranged over HTTP: links, the tree of documents, and many changes at once.
 
-use rejoin_shared::work::documents;
+use rejoin_work_graph::documents;
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 use uuid::Uuid;

@@ -1,6 +1,7 @@
 //! Work tools with a focus: what they keep to, and what people are told that they do.
 
-use rejoin_shared::tools::{SharedTool, work};
+use rejoin_tools::SharedTool;
+use rejoin_work_graph::tools;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -71,7 +72,7 @@ async fn e54_with_a_focus_no_id_of_another_project_is_read_written_or_named() {
         } else {
             other[thing].clone()
         };
-        let taking = work::taking(parameter);
+        let taking = tools::taking(parameter);
         assert!(!taking.is_empty(), "{parameter}");
         for name in taking {
             let mut given = arguments(&tools.tools[name], &own, &edge(&before_own));

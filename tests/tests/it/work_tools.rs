@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use rejoin_shared::contexts::Focus;
-use rejoin_shared::graph::meaning::NoModel;
-use rejoin_shared::tools::arguments::admit;
-use rejoin_shared::tools::{SharedTool, ToolContext, ToolError, work};
+use rejoin_graph::meaning::NoModel;
 use rejoin_tests::app::TestApp;
 use rejoin_tests::client::{Client, json_of, of_kind};
 use rejoin_tests::model_server::{Reply, sent};
+use rejoin_tools::arguments::admit;
+use rejoin_tools::{SharedTool, ToolContext, ToolError};
+use rejoin_types::focus::Focus;
+use rejoin_work_graph::tools;
 use reqwest::Method;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -25,7 +26,7 @@ pub struct Tools {
 impl Tools {
     pub fn new(app: &TestApp) -> Self {
         Self {
-            tools: work::tools()
+            tools: tools::tools()
                 .into_iter()
                 .map(|tool| (tool.spec().name.clone(), tool))
                 .collect(),
@@ -47,7 +48,7 @@ impl Tools {
     pub fn focused(app: &TestApp, ids: &Value, name: &str) -> Self {
         let mut tools = Self::new(app);
         let project_id = ids["project"].as_str().unwrap().parse().unwrap();
-        tools.context.bounds = Some(rejoin_shared::work::bounds(project_id));
+        tools.context.bounds = Some(rejoin_work_graph::bounds(project_id));
         tools.context.focus = Some(Focus {
             project_id,
             project_name: name.to_owned(),

@@ -1,6 +1,6 @@
 //! The work tools that write: each does so once, however often its call is repeated.
 
-use rejoin_shared::events::Kind;
+use rejoin_types::events::Kind;
 use serde_json::{Value, json};
 use uuid::Uuid;
 

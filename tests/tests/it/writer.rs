@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use rejoin_shared::commands::{self, PostMessage, Posted};
-use rejoin_shared::config::BusKind;
-use rejoin_shared::events::stream::RunStream;
-use rejoin_shared::events::writer::{LeaseLost, WriterOptions};
-use rejoin_shared::events::{Event, EventWriter, Kind, log};
-use rejoin_shared::queue;
-use rejoin_shared::wakeup;
+use rejoin_commands::{PostMessage, Posted};
+use rejoin_db::config::BusKind;
+use rejoin_event_log::stream::RunStream;
+use rejoin_event_log::wakeup;
+use rejoin_event_log::writer::{LeaseLost, WriterOptions};
+use rejoin_event_log::{EventWriter, log};
+use rejoin_types::events::{Event, Kind};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
@@ -27,21 +27,21 @@ async fn post(db: &TestDatabase) -> Posted {
         models: Default::default(),
         consoles: Vec::new(),
         idempotency: None,
-        on_busy: commands::OnBusy::Enqueue,
+        on_busy: rejoin_commands::OnBusy::Enqueue,
         output_schema: None,
         exhausted: None,
     };
-    commands::execute(&db.pool, &command).await.unwrap()
+    rejoin_commands::execute(&db.pool, &command).await.unwrap()
 }
 
-async fn claim(db: &TestDatabase, limit: usize) -> Vec<queue::ClaimedJob> {
-    queue::claim(
+async fn claim(db: &TestDatabase, limit: usize) -> Vec<rejoin_queue::ClaimedJob> {
+    rejoin_queue::claim(
         &db.db.hot,
         "default",
         Uuid::now_v7(),
         Duration::from_secs(15),
         limit,
-        &mut queue::Turn::default(),
+        &mut rejoin_queue::Turn::default(),
     )
     .await
     .unwrap()
@@ -173,7 +173,7 @@ async fn nothing_is_written_after_a_takeover_and_the_run_is_told() {
         .execute(&db.pool)
         .await
         .unwrap();
-    queue::sweep::expired(&db.pool, support::later()).await.unwrap();
+    rejoin_queue::sweep::expired(&db.pool, support::later()).await.unwrap();
     // Put back and not yet claimed again: already nobody's.
     writer.append(&zombie, &token(&posted, "after")).await.unwrap();
     assert_eq!(writer.flush(&zombie).await, Err(LeaseLost));
@@ -208,11 +208,11 @@ async fn two_runs_that_share_a_log_share_its_numbers() {
     .execute(&db.pool)
     .await
     .unwrap();
-    let job = queue::NewJob {
+    let job = rejoin_queue::NewJob {
         run_id: Some(child),
-        ..queue::NewJob::new("run", serde_json::json!({}))
+        ..rejoin_queue::NewJob::new("run", serde_json::json!({}))
     };
-    queue::enqueue(&mut db.pool.acquire().await.unwrap(), &job)
+    rejoin_queue::enqueue(&mut db.pool.acquire().await.unwrap(), &job)
         .await
         .unwrap();
     assert_eq!(claim(&db, 10).await.len(), 2);

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
-use rejoin_shared::tokens;
+use rejoin_models::tokens;
 
 /// Longer sentences are cut [characters].
 const SENTENCE_CHARS: usize = 300;

@@ -4,9 +4,8 @@
 use std::sync::{Arc, LazyLock};
 
 use async_trait::async_trait;
-use rejoin_shared::discussions::{self, Note};
-use rejoin_shared::graph;
-use rejoin_shared::tools::{SharedTool, Tool, ToolContext, ToolError, ToolSpec};
+use rejoin_scheduling::discussions::{self, Note};
+use rejoin_tools::{SharedTool, Tool, ToolContext, ToolError, ToolSpec};
 use serde_json::{Value, json};
 
 pub const NOTE_DISCUSSION: &str = "note_discussion";
@@ -53,7 +52,7 @@ impl Tool for NoteDiscussion {
         let mut db = context.db.acquire().await.map_err(|error| internal(error.into()))?;
         match discussions::write(&mut db, context.project_id, run_id, &note).await {
             Ok(id) => Ok(json!({ "discussion_id": id })),
-            Err(error @ graph::Error::Database { .. }) => Err(internal(error.into())),
+            Err(error @ rejoin_graph::Error::Database { .. }) => Err(internal(error.into())),
             Err(error) => Err(ToolError::RespondToModel(error.to_string())),
         }
     }

@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use rejoin_shared::agents::settings::Handoff;
-use rejoin_shared::agents::{self, AgentDefinition};
-use rejoin_shared::tools::arguments::{Kind, Parameter, schema};
-use rejoin_shared::tools::{SharedTool, Tool, ToolContext, ToolError, ToolSpec};
+use rejoin_runs::agents::settings::Handoff;
+use rejoin_runs::agents::{self, AgentDefinition};
+use rejoin_tools::arguments::{Kind, Parameter, schema};
+use rejoin_tools::{SharedTool, Tool, ToolContext, ToolError, ToolSpec};
 use serde_json::Value;
 use sqlx::PgPool;
 use uuid::Uuid;

@@ -1,16 +1,18 @@
 //! `agent_create_plan`: a plan in steps, carried out at once, or when a person or a reviewer has approved it. The step loop answers it
 //! (`run/planning.rs`): its run waits without a worker, however long that takes.
 
-use rejoin_shared::agents::settings::Planning;
-use rejoin_shared::commands::Review;
-use rejoin_shared::contexts::{ContextType, PLAN_TOOL};
-use rejoin_shared::plans::steps::{self, Step, StepStatus};
-use rejoin_shared::plans::{ExecutionMode, NewPlan, OBJECTIVE_MAX_CHARS, Plan};
-use rejoin_shared::questions::{AnswerOption, NewQuestion};
-use rejoin_shared::runs::Run;
-use rejoin_shared::tools::SharedTool;
-use rejoin_shared::tools::arguments::{Arguments, Kind, Parameter};
-use rejoin_shared::{ids, outputs};
+use rejoin_commands::Review;
+use rejoin_runs::agents::settings::Planning;
+use rejoin_runs::contexts::ContextType;
+use rejoin_runs::questions::{AnswerOption, NewQuestion};
+use rejoin_runs::runs::Run;
+use rejoin_scheduling::plans::steps::{self, Step, StepStatus};
+use rejoin_scheduling::plans::{ExecutionMode, NewPlan, OBJECTIVE_MAX_CHARS, Plan};
+use rejoin_tools::SharedTool;
+use rejoin_tools::arguments::{Arguments, Kind, Parameter};
+use rejoin_tools::outputs;
+use rejoin_types::events::PLAN_TOOL;
+use rejoin_types::ids;
 use serde_json::{Value, json};
 use uuid::Uuid;
 

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use rejoin_shared::agents::{self, AgentDefinition, ModelChoice};
-use rejoin_shared::contexts;
-use rejoin_shared::prices;
-use rejoin_shared::runs::Run;
+use rejoin_models::choice::ModelChoice;
+use rejoin_runs::agents::{self, AgentDefinition};
+use rejoin_runs::prices;
+use rejoin_runs::runs::Run;
 
 use crate::models::ModelError;
 use crate::models::fallback::{Candidate, Candidates};
@@ -82,7 +82,7 @@ impl Agent {
     /// Whether it is made for planning: its definition names the tool.
     pub(super) fn plans(&self) -> bool {
         let tools = self.definition.iter().flat_map(|definition| &definition.tools);
-        tools.into_iter().any(|tool| tool == contexts::PLAN_TOOL)
+        tools.into_iter().any(|tool| tool == rejoin_types::events::PLAN_TOOL)
     }
 
     pub(super) fn model_name(&self) -> String {

@@ -1,10 +1,10 @@
 //! Tells readers of a run that its budget in dollars does not count, because the model of the run has no price.
 
-use rejoin_shared::agents::settings::Settings;
-use rejoin_shared::agents::{self, AgentDefinition};
-use rejoin_shared::events::Kind;
-use rejoin_shared::prices;
-use rejoin_shared::runs::Run;
+use rejoin_runs::agents::settings::Settings;
+use rejoin_runs::agents::{self, AgentDefinition};
+use rejoin_runs::prices;
+use rejoin_runs::runs::Run;
+use rejoin_types::events::Kind;
 
 use crate::config::TREE_COST_USD;
 use crate::models::is_language_model;

@@ -1,6 +1,6 @@
 //! Why an attempt can't go on, and what becomes of its job then.
 
-use rejoin_shared::commands::FencedError;
+use rejoin_commands::FencedError;
 
 use crate::run::errors;
 
@@ -24,9 +24,9 @@ pub(super) enum Trouble {
 impl Trouble {
     pub(super) fn of(attempted: &str, error: &sqlx::Error) -> Self {
         let text = format!("{attempted}: {error}");
-        if rejoin_shared::db::is_transient(error) {
+        if rejoin_db::is_transient(error) {
             Trouble::DatabaseAway(text)
-        } else if rejoin_shared::db::is_final(error) {
+        } else if rejoin_db::is_final(error) {
             Trouble::Refused(errors::refusal(attempted, error))
         } else {
             Trouble::Infrastructure(text)

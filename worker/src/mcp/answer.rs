@@ -7,8 +7,8 @@ use base64::engine::general_purpose::STANDARD;
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents, Tool};
 use serde_json::{Value, json};
 
-use rejoin_shared::files::FileRef;
-use rejoin_shared::mcp::offers::Found;
+use rejoin_integrations::mcp::offers::Found;
+use rejoin_types::file_ref::FileRef;
 
 /// Files that are kept of one answer.
 const FILES_MAX: usize = 20;

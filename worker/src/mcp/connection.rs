@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use process_wrap::tokio::{CommandWrap, ProcessGroup};
-use rejoin_shared::mcp::{Server, Transport, offers};
-use rejoin_shared::text;
+use rejoin_integrations::mcp::{Server, Transport, offers};
+use rejoin_types::text;
 use rmcp::model::{CallToolRequestParams, CallToolResponse};
 use rmcp::service::{Peer, RoleClient, RunningService, ServiceError, ServiceExt};
 use rmcp::transport::child_process::TokioChildProcess;

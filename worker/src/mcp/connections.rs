@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 
 use backoff::{ExponentialBuilder, Retryable};
 use dashmap::DashMap;
-use rejoin_shared::files::FileStore;
-use rejoin_shared::mcp::{Server, offers};
-use rejoin_shared::secrets::MasterKeys;
-use rejoin_shared::text;
-use rejoin_shared::wakeup::{SharedBus, Wake};
+use rejoin_event_log::wakeup::{SharedBus, Wake};
+use rejoin_files::FileStore;
+use rejoin_integrations::mcp::{Server, offers};
+use rejoin_secrets::MasterKeys;
+use rejoin_types::text;
 use serde_json::{Map, Value};
 use sqlx::PgPool;
 use tokio::sync::{Mutex, Notify};

@@ -5,10 +5,10 @@
 
 use std::collections::BTreeSet;
 
-use rejoin_shared::mcp::offers::{
+use rejoin_integrations::mcp::offers::{
     DEFINITION_MAX_BYTES, Found, LeftOut, Listed, MAX_LEFT_OUT, MAX_TOOLS, NAME_MAX_CHARS,
 };
-use rejoin_shared::{schemas, text};
+use rejoin_types::text;
 use rmcp::model::{ClientRequest, ListToolsRequest, PaginatedRequestParams, ServerResult, Tool};
 use rmcp::service::{Peer, RoleClient, ServiceError};
 use serde_json::Value;
@@ -150,7 +150,7 @@ impl<'a> List<'a> {
         let definition = text::plain_json(self.redactor.value(definition));
         // Looking through a large one takes milliseconds.
         let schema = definition["inputSchema"].clone();
-        tokio::task::spawn_blocking(move || schemas::check(&schema))
+        tokio::task::spawn_blocking(move || rejoin_schemas::check(&schema))
             .await
             .unwrap_or_else(|_| Err("its schema could not be checked".to_owned()))?;
         if !self.names.insert(name.clone()) {

@@ -29,7 +29,7 @@ use url::{Url, form_urlencoded};
 use super::redact::Redactor;
 use asking::Asking;
 use discovery::Endpoint;
-use rejoin_shared::net::Hosts;
+use rejoin_egress::net::Hosts;
 
 /// A token is not used any more so long before it expires: a request takes a while to be read.
 const MARGIN: Duration = Duration::from_secs(30);

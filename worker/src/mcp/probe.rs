@@ -2,8 +2,8 @@
 //! outcome from the server's row.
 
 use async_trait::async_trait;
-use rejoin_shared::mcp;
-use rejoin_shared::queue::{ClaimedJob, Outcome};
+use rejoin_integrations::mcp;
+use rejoin_queue::{ClaimedJob, Outcome};
 use tracing::info;
 use uuid::Uuid;
 

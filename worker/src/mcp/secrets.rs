@@ -5,8 +5,8 @@
 
 use std::collections::HashMap;
 
-use rejoin_shared::mcp::{Server, template};
-use rejoin_shared::secrets::{self, MasterKeys};
+use rejoin_integrations::mcp::{Server, template};
+use rejoin_secrets::MasterKeys;
 use serde_json::{Map, Value};
 use sqlx::PgPool;
 
@@ -44,7 +44,7 @@ pub async fn fill(db: &PgPool, keys: Option<&MasterKeys>, server: &Server) -> Re
             let keys = keys.ok_or_else(|| {
                 format!("it uses the secret {name}, but this worker has no master key (REJOIN_SECRET_KEYS_FILE)")
             })?;
-            let opened = secrets::open(db, keys, server.project_id, name)
+            let opened = rejoin_secrets::open(db, keys, server.project_id, name)
                 .await
                 .map_err(|error| error.to_string())?
                 .ok_or_else(|| format!("the project has no secret {name}"))?;

@@ -3,9 +3,9 @@
 
 use std::sync::{Arc, OnceLock};
 
-use rejoin_shared::mcp::commands::Commands;
-use rejoin_shared::net::Hosts;
-use rejoin_shared::watchdog::Watchdog;
+use rejoin_egress::net::Hosts;
+use rejoin_egress::watchdog::Watchdog;
+use rejoin_integrations::mcp::commands::Commands;
 use rmcp::model::{ClientCapabilities, ClientConfig, Implementation, ProtocolVersion};
 use rmcp::service::{NotificationContext, RoleClient};
 use rmcp::{ClientHandler, model};

@@ -25,7 +25,7 @@ use serde_json::{Map, Value, json};
 use self::findings::{Edges, Entity};
 use self::question::Question;
 use super::{Chunk, Finish, Message, ModelError, ModelRequest, ModelStream, Provider, ToolCall, Usage};
-use rejoin_shared::tools::ToolSpec;
+use rejoin_tools::ToolSpec;
 
 /// How every answer begins.
 pub const OPENING: &str = "Demo model (rule-based, no language model): ";

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use rejoin_shared::models::Price;
+use rejoin_models::Price;
 
 use super::registry::Resolved;
 use super::retry::RetryPolicy;

@@ -7,9 +7,9 @@ mod discussion;
 
 use async_trait::async_trait;
 use futures::StreamExt as _;
-use rejoin_shared::agents::AgentDefinition;
-use rejoin_shared::agents::settings::{Flow, LOOP_ITERATIONS, Settings};
-use rejoin_shared::tools::SharedTool;
+use rejoin_runs::agents::AgentDefinition;
+use rejoin_runs::agents::settings::{Flow, LOOP_ITERATIONS, Settings};
+use rejoin_tools::SharedTool;
 use serde_json::{Value, json};
 
 use super::{Chunk, Finish, Message, ModelError, ModelRequest, ModelStream, Provider, ToolCall, Usage};

@@ -27,7 +27,7 @@ use ::genai::resolver::{AuthData, Endpoint};
 use ::genai::{Client, ModelIden, ServiceTarget, WebConfig};
 use async_trait::async_trait;
 use futures::StreamExt;
-use rejoin_shared::models::{Model, catalogue};
+use rejoin_models::{Model, catalogue};
 
 use self::answer::Answer;
 use self::endpoint::Address;

@@ -7,8 +7,8 @@ use std::collections::HashMap;
 use std::fmt;
 use std::time::Duration;
 
-use rejoin_shared::models::answering::OPENAI_HOST;
-use rejoin_shared::models::{CHAT_MODELS, DEFAULT_MODEL, names};
+use rejoin_models::answering::OPENAI_HOST;
+use rejoin_models::{CHAT_MODELS, DEFAULT_MODEL, names};
 
 use super::ModelError;
 

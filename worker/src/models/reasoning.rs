@@ -8,7 +8,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use rejoin_shared::text::storable_json;
+use rejoin_types::text::storable_json;
 
 /// More than this is not kept; models think 64,000 tokens at most, a fifth of this [bytes].
 const MAX_BYTES: usize = 2 * 1024 * 1024;

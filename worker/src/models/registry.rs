@@ -7,9 +7,10 @@
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use ::rejoin_models as known;
 use chrono::NaiveDate;
-use rejoin_shared::agents::ModelChoice;
-use rejoin_shared::models::{self as known, DEFAULT_MODEL};
+use rejoin_models::DEFAULT_MODEL;
+use rejoin_models::choice::ModelChoice;
 
 use super::demo::DemoGraph;
 use super::genai::GenaiModels;
@@ -196,7 +197,7 @@ fn key_missing(name: &ModelName, variable: &str) -> ModelError {
 mod tests {
     use std::collections::HashMap;
 
-    use rejoin_shared::models::answering::Environment;
+    use rejoin_models::answering::Environment;
 
     use super::*;
 

@@ -4,12 +4,12 @@ use std::panic::AssertUnwindSafe;
 use std::time::{Duration, Instant};
 
 use futures::FutureExt as _;
-use rejoin_shared::events::kinds::Operation;
-use rejoin_shared::models::catalogue;
-use rejoin_shared::runs::Run;
-use rejoin_shared::text::{storable, storable_json};
-use rejoin_shared::tool_calls::CallStatus;
-use rejoin_shared::tools::{SharedTool, ToolContext, ToolError};
+use rejoin_models::catalogue;
+use rejoin_runs::runs::Run;
+use rejoin_runs::tool_calls::CallStatus;
+use rejoin_tools::{SharedTool, ToolContext, ToolError};
+use rejoin_types::events::Operation;
+use rejoin_types::text::{storable, storable_json};
 use serde_json::Value;
 use tracing::{error, warn};
 

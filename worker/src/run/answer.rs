@@ -8,9 +8,9 @@ use super::{Execution, Interrupt};
 use crate::models::retry::stream_with_retry;
 use crate::models::{Chunk, Finish, ModelError, ModelRequest, ModelStream, Reasoning, ToolCall, Usage};
 use crate::publish::StreamEvent;
-use rejoin_shared::events::Kind;
-use rejoin_shared::text::{storable, storable_json};
-use rejoin_shared::tools::SharedTool;
+use rejoin_tools::SharedTool;
+use rejoin_types::events::Kind;
+use rejoin_types::text::{storable, storable_json};
 use serde_json::json;
 
 /// Between the texts of two steps.

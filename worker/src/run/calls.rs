@@ -5,14 +5,14 @@
 use std::time::{Duration, Instant};
 
 use futures::StreamExt as _;
-use rejoin_shared::commands::{RunError, ToolEnded, ToolStarted};
-use rejoin_shared::contexts::Shift;
-use rejoin_shared::events::Kind;
-use rejoin_shared::events::kinds::{DoneStatus, Operation};
-use rejoin_shared::runs::Run;
-use rejoin_shared::sabotage::{self, Break};
-use rejoin_shared::tool_calls::{CallStatus, ToolCallRow};
-use rejoin_shared::wakeup::Wake;
+use rejoin_commands::{RunError, ToolEnded, ToolStarted};
+use rejoin_event_log::wakeup::Wake;
+use rejoin_faults::Break;
+use rejoin_runs::contexts::Shift;
+use rejoin_runs::runs::Run;
+use rejoin_runs::tool_calls::{CallStatus, ToolCallRow};
+use rejoin_types::events::Kind;
+use rejoin_types::events::{DoneStatus, Operation};
 use serde_json::{Value, json};
 
 use super::act::{Doing, Ended};
@@ -20,7 +20,7 @@ use super::limits::{REPEATS_STOPPED, Verdict};
 use super::{End, Execution, Interrupt, Next, surroundings};
 use crate::models::{Message, ToolCall};
 use crate::publish::StreamEvent;
-use rejoin_shared::tools::{SharedTool, ToolContext, arguments};
+use rejoin_tools::{SharedTool, ToolContext, arguments};
 
 /// Bytes of a result that readers are sent; of a longer one they are told that it is there, and where.
 const TOLD_MAX_BYTES: usize = 256 * 1024;
@@ -214,7 +214,8 @@ impl Execution {
             (Verdict::Go, Some(tool)) => {
                 let may_have_acted = call.status() == CallStatus::Running;
                 // Before its arguments are looked at: the schema may have changed since it acted.
-                let repeats = tool.spec().read_only || tool.spec().idempotent || sabotage::is(Break::RepeatUnknown);
+                let repeats =
+                    tool.spec().read_only || tool.spec().idempotent || rejoin_faults::is(Break::RepeatUnknown);
                 if may_have_acted && !repeats {
                     Ended::unknown()
                 } else {
@@ -295,7 +296,7 @@ impl Execution {
             operation,
             publish: self.request.callback.is_some() && !again,
         };
-        let recorded = match sabotage::is(Break::ActBeforeRecord) {
+        let recorded = match rejoin_faults::is(Break::ActBeforeRecord) {
             true => Ok((true, Wake::default())),
             false => self.request.services.execute(&started).await,
         };
@@ -351,9 +352,7 @@ impl Execution {
                 call_id: call.call_id.clone(),
                 record_id: call.id,
                 cancel: self.request.signals.cancel.clone(),
-                bounds: focus
-                    .as_ref()
-                    .map(|focus| rejoin_shared::work::bounds(focus.project_id)),
+                bounds: focus.as_ref().map(|focus| rejoin_work_graph::bounds(focus.project_id)),
                 focus,
             },
             tool,

@@ -4,10 +4,12 @@
 //! Invariants: at most [`ROUNDS`] rounds in a conversation; an analysis that fails asks nothing; an agent that may not ask is not analysed. A round is
 //! a recorded step: a new attempt finds it, and asks nothing twice.
 
-use rejoin_shared::agents::ReasoningEffort;
-use rejoin_shared::commands::CLARIFYING;
-use rejoin_shared::contexts::{ContextType, PLAN_TOOL};
-use rejoin_shared::{outputs, tool_calls};
+use rejoin_commands::CLARIFYING;
+use rejoin_models::choice::ReasoningEffort;
+use rejoin_runs::contexts::ContextType;
+use rejoin_runs::tool_calls;
+use rejoin_tools::outputs;
+use rejoin_types::events::PLAN_TOOL;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tracing::warn;

@@ -2,16 +2,17 @@
 //! begun after all other calls of their step, together, and the run waits without a worker until all of them are answered. Then
 //! another attempt comes here again and finds the answers.
 
-use rejoin_shared::commands::{DagError, Deferred, DeferredWhat, SuspendRun, Suspended, cancel_dag};
-use rejoin_shared::contexts::PLAN_TOOL;
-use rejoin_shared::plans;
-use rejoin_shared::questions::{self, Question};
-use rejoin_shared::runs;
-use rejoin_shared::tool_calls::{CallStatus, ToolCallRow};
-use rejoin_shared::tools::consoles::SWITCH_CONSOLE;
-use rejoin_shared::tools::{SharedTool, arguments};
-use rejoin_shared::walls::Asking;
-use rejoin_shared::{tasks, waits};
+use rejoin_commands::{DagError, Deferred, DeferredWhat, SuspendRun, Suspended, cancel_dag};
+use rejoin_db::walls::Asking;
+use rejoin_runs::consoles::tools::SWITCH_CONSOLE;
+use rejoin_runs::questions::{self, Question};
+use rejoin_runs::runs;
+use rejoin_runs::tool_calls::{CallStatus, ToolCallRow};
+use rejoin_runs::waits;
+use rejoin_scheduling::plans;
+use rejoin_scheduling::tasks;
+use rejoin_tools::{SharedTool, arguments};
+use rejoin_types::events::PLAN_TOOL;
 use serde_json::{Value, json};
 
 use super::act::Ended;
@@ -264,7 +265,7 @@ impl Execution {
         }
         let children = runs::spawned_by(&mut *connection, call.id).await.map_err(failed)?;
         // Those that were not started are on record with the call, as the model is told of them.
-        let stored = rejoin_shared::tool_calls::get(&mut *connection, self.request.run.id, call.id)
+        let stored = rejoin_runs::tool_calls::get(&mut *connection, self.request.run.id, call.id)
             .await
             .map_err(failed)?;
         let refused = stored.and_then(|stored| stored.output).unwrap_or_default();
@@ -306,7 +307,7 @@ impl Execution {
         let db = &self.request.services.db.sql;
         let failed = |error| End::database("reading the tasks", error);
         let Some(dag) = tasks::of_call(db, call.id).await.map_err(failed)? else {
-            let stored = rejoin_shared::tool_calls::get(db, self.request.run.id, call.id)
+            let stored = rejoin_runs::tool_calls::get(db, self.request.run.id, call.id)
                 .await
                 .map_err(failed)?;
             let why = stored.and_then(|stored| stored.output).unwrap_or_default();

@@ -1,7 +1,7 @@
 //! Errors with which a run ends, in words for its user.
 
-use rejoin_shared::commands::RunError;
-use rejoin_shared::text::storable;
+use rejoin_commands::RunError;
+use rejoin_types::text::storable;
 
 use crate::models::ModelError;
 

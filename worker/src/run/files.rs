@@ -7,11 +7,12 @@ use std::sync::{Arc, LazyLock};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use rejoin_shared::files::objects::ObjectStoreError;
-use rejoin_shared::files::types::{self, Class};
-use rejoin_shared::files::{self, FileRef, ReadError};
-use rejoin_shared::models::reads::{self, Reads};
-use rejoin_shared::tool_calls::ToolCallRow;
+use rejoin_files::ReadError;
+use rejoin_files::objects::ObjectStoreError;
+use rejoin_files::types::{self, Class};
+use rejoin_models::reads::{self, Reads};
+use rejoin_runs::tool_calls::ToolCallRow;
+use rejoin_types::file_ref::FileRef;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -186,7 +187,7 @@ impl Execution {
         if !output.is_some_and(names_a_file) {
             return Ok(Vec::new());
         }
-        let made = files::of_call(&self.request.services.db.sql, call.id).await;
+        let made = rejoin_files::of_call(&self.request.services.db.sql, call.id).await;
         let made = made.map_err(|error| End::database("reading the files of a tool", error))?;
         let is_seen = |media_type: &str| match types::class_of(media_type) {
             Some(Class::Image | Class::Pdf | Class::Audio) => true,
@@ -203,7 +204,7 @@ impl Execution {
 /// Reads a file piece by piece. What comes from an object store has to be what the file was. Base64 is made of each piece by itself, so that nobody waits long for it, and the bytes are not held as well.
 async fn read(services: &Services, project_id: Uuid, id: Uuid, is_text: bool) -> Result<Option<String>, ReadError> {
     let db = &services.db.sql;
-    let Some(file) = files::get(db, project_id, id).await? else {
+    let Some(file) = rejoin_files::get(db, project_id, id).await? else {
         return Ok(None);
     };
     let size = usize::try_from(file.size_bytes).unwrap_or_default();
@@ -213,7 +214,7 @@ async fn read(services: &Services, project_id: Uuid, id: Uuid, is_text: bool) ->
         true => bytes.reserve(size),
         false => encoded.reserve(size.div_ceil(3) * 4),
     }
-    for position in 0..files::chunks_of(file.size_bytes) {
+    for position in 0..rejoin_files::chunks_of(file.size_bytes) {
         let Some(piece) = services.files.read(db, &file, position).await? else {
             // Deleted meanwhile.
             return Ok(None);

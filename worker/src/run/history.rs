@@ -1,19 +1,20 @@
 //! What a model is given at first, and what a new attempt rebuilds from the records.
 
-use rejoin_shared::agents::AgentDefinition;
-use rejoin_shared::attachments;
-use rejoin_shared::compressions::{self, Compression};
-use rejoin_shared::consoles::{self, attached};
-use rejoin_shared::contexts::{self, TurnContext};
-use rejoin_shared::files;
-use rejoin_shared::graph::scope::Scope;
-use rejoin_shared::graph::search;
-use rejoin_shared::owner::Owner;
-use rejoin_shared::runs::Run;
-use rejoin_shared::tool_calls::{CallStatus, ToolCallRow};
-use rejoin_shared::tools::consoles::READ_CONSOLE;
-use rejoin_shared::tools::registry::Patterns;
-use rejoin_shared::{messages, prompts, query_patterns, run_messages, tokens, tool_calls};
+use rejoin_graph::scope::Scope;
+use rejoin_graph::search;
+use rejoin_integrations::query_patterns;
+use rejoin_models::tokens;
+use rejoin_runs::agents::AgentDefinition;
+use rejoin_runs::attachments;
+use rejoin_runs::compressions::{self, Compression};
+use rejoin_runs::consoles::tools::READ_CONSOLE;
+use rejoin_runs::consoles::{self, attached};
+use rejoin_runs::contexts::{self, TurnContext};
+use rejoin_runs::runs::Run;
+use rejoin_runs::tool_calls::{CallStatus, ToolCallRow};
+use rejoin_runs::{messages, prompts, run_messages, tool_calls};
+use rejoin_tools::registry::Patterns;
+use rejoin_types::owner::Owner;
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 use sqlx::PgPool;
@@ -130,7 +131,10 @@ pub async fn open(
 
 /// The files of a chat message.
 fn of_message(metadata: &Value) -> Vec<Attached> {
-    files::of_metadata(metadata).into_iter().map(Attached::from).collect()
+    rejoin_files::of_metadata(metadata)
+        .into_iter()
+        .map(Attached::from)
+        .collect()
 }
 
 /// A system prompt, with what the turn is about and what of the conversation is told in short.

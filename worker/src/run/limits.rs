@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use rejoin_shared::commands::SpawnLimits;
-use rejoin_shared::runs::TreeUse;
-use rejoin_shared::runs::resuming::MAX_TOTAL_STEPS;
+use rejoin_commands::SpawnLimits;
+use rejoin_runs::runs::TreeUse;
+use rejoin_runs::runs::resuming::MAX_TOTAL_STEPS;
 use serde_json::Value;
 use tokio::time::{Instant, sleep_until};
 

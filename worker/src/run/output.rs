@@ -8,13 +8,13 @@
 use std::sync::Arc;
 
 use futures::StreamExt as _;
-use rejoin_shared::commands::RunError;
-use rejoin_shared::events::kinds::DoneStatus;
-use rejoin_shared::events::writer::LeaseLost;
-use rejoin_shared::models::{Ability, catalogue};
-use rejoin_shared::outputs;
-use rejoin_shared::runs::Run;
-use rejoin_shared::tools::{Schema, ToolSpec};
+use rejoin_commands::RunError;
+use rejoin_event_log::writer::LeaseLost;
+use rejoin_models::{Ability, catalogue};
+use rejoin_runs::runs::Run;
+use rejoin_tools::outputs;
+use rejoin_tools::{Schema, ToolSpec};
+use rejoin_types::events::DoneStatus;
 use serde_json::Value;
 
 use super::answer::Answer;

@@ -1,10 +1,10 @@
 //! Calls of `agent_create_plan`: the plan is stored and told; a person, an agent or rules may have to approve it; then its steps are carried
 //! out, and the run waits without a worker until the last one is over.
 
-use rejoin_shared::commands::{DeferredWhat, NewSpawn, PlanAhead, Reviewer, SpawnItem, SpawnWhat};
-use rejoin_shared::plans::{self, ExecutionMode, Plan};
-use rejoin_shared::tool_calls::ToolCallRow;
-use rejoin_shared::{agents, questions, runs};
+use rejoin_commands::{DeferredWhat, NewSpawn, PlanAhead, Reviewer, SpawnItem, SpawnWhat};
+use rejoin_runs::tool_calls::ToolCallRow;
+use rejoin_runs::{agents, questions, runs};
+use rejoin_scheduling::plans::{self, ExecutionMode, Plan};
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -52,7 +52,7 @@ impl Execution {
         &self,
         call: &ToolCallRow,
         plan: &Plan,
-    ) -> Result<Option<rejoin_shared::commands::Review>, sqlx::Error> {
+    ) -> Result<Option<rejoin_commands::Review>, sqlx::Error> {
         let children = runs::spawned_by(&self.request.services.db.sql, call.id).await?;
         // It was not started, or was deleted: nothing is carried out unreviewed.
         let Some(child) = children.first() else {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rejoin_embeddings::{Embedder, MAX_TEXTS};
-use rejoin_shared::tools::ToolSpec;
+use rejoin_tools::ToolSpec;
 use tracing::warn;
 
 /// What a first token waits for the message's vector at most.

@@ -1,13 +1,13 @@
 //! A step as it is stored, before anything of it is acted upon; what a run has used; and, for development, how things were decided.
 
-use rejoin_shared::commands::{AskedCall, RecordStep};
-use rejoin_shared::events::Kind;
-use rejoin_shared::events::writer::LeaseLost;
-use rejoin_shared::ids;
-use rejoin_shared::models::Tokens;
-use rejoin_shared::sabotage::{self, Break};
-use rejoin_shared::tokens::estimate;
-use rejoin_shared::tools::SharedTool;
+use rejoin_commands::{AskedCall, RecordStep};
+use rejoin_event_log::writer::LeaseLost;
+use rejoin_faults::Break;
+use rejoin_models::Tokens;
+use rejoin_models::tokens::estimate;
+use rejoin_tools::SharedTool;
+use rejoin_types::events::Kind;
+use rejoin_types::ids;
 use serde_json::{Value, json};
 
 use super::answer::Answer;
@@ -30,7 +30,7 @@ impl Execution {
         };
         let ids: Vec<_> = calls.iter().map(|_| ids::new()).collect();
         // What was streamed is committed before the step is: `reset` has nothing of it to take back.
-        if !sabotage::is(Break::SettleBeforeEvents)
+        if !rejoin_faults::is(Break::SettleBeforeEvents)
             && let Err(LeaseLost) = self.request.services.writer.flush(&self.request.stream).await
         {
             return Err(End::LeaseLost);

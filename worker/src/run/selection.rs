@@ -6,13 +6,14 @@
 
 use std::collections::HashSet;
 
-use rejoin_shared::agents::settings::{Settings, ToolSelection};
-use rejoin_shared::contexts::{self, PLAN_TOOL};
-use rejoin_shared::routing::words;
-use rejoin_shared::runs::Run;
-use rejoin_shared::tool_calls;
-use rejoin_shared::tools::registry::Patterns;
-use rejoin_shared::tools::{SharedTool, ToolSpec};
+use rejoin_routing::words;
+use rejoin_runs::agents::settings::{Settings, ToolSelection};
+use rejoin_runs::contexts;
+use rejoin_runs::runs::Run;
+use rejoin_runs::tool_calls;
+use rejoin_tools::registry::Patterns;
+use rejoin_tools::{SharedTool, ToolSpec};
+use rejoin_types::events::PLAN_TOOL;
 
 use crate::coordination::{ASK_USER, CREATE_TASKS, LIST_AVAILABLE_AGENTS, SPAWN_AGENTS, handoffs};
 use crate::services::Services;
@@ -140,7 +141,7 @@ fn split(text: &str) -> HashSet<String> {
 mod tests {
 
     use super::*;
-    use rejoin_shared::builtin;
+    use rejoin_runs::builtin;
 
     fn all() -> Vec<SharedTool> {
         builtin::tools().resolve(&["*".to_owned()])

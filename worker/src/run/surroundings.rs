@@ -2,8 +2,8 @@
 //! turn before was about. All of it is read from the database: nothing of it rests on a client's word but the focus itself, which only
 //! narrows what tools may touch.
 
-use rejoin_shared::contexts::{self, Context, TurnContext, location};
-use rejoin_shared::runs::Run;
+use rejoin_runs::contexts::{self, Context, TurnContext, location};
+use rejoin_runs::runs::Run;
 use serde_json::Value;
 
 use crate::services::Services;

@@ -1,9 +1,9 @@
 //! Calls that hand the run over to another agent. They come after all other calls of their step; the first one that may go goes, and the
 //! executor takes the run up again as that agent.
 
-use rejoin_shared::commands::{ToolEnded, TransferRun, transfer_run};
-use rejoin_shared::tool_calls::{self, CallStatus, ToolCallRow};
-use rejoin_shared::tools::arguments::{self, Arguments};
+use rejoin_commands::{ToolEnded, TransferRun, transfer_run};
+use rejoin_runs::tool_calls::{self, CallStatus, ToolCallRow};
+use rejoin_tools::arguments::{self, Arguments};
 use serde_json::{Value, json};
 
 use super::act::Ended;

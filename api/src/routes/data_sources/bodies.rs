@@ -1,11 +1,11 @@
 //! What requests about data sources and their answers say. Called by `data_sources`.
 
 use chrono::{DateTime, Utc};
-use rejoin_shared::data_sources::{Content, DataSource, Kind, Limits, Settings};
-use rejoin_sources::source::{Column, Table, Tested};
-use rejoin_sources::sources::Schema;
-use rejoin_sources::sources::join::{Join, Joined};
-use rejoin_sources::{Answer, SourceError};
+use rejoin_data_sources::source::{Column, Table, Tested};
+use rejoin_data_sources::sources::Schema;
+use rejoin_data_sources::sources::join::{Join, Joined};
+use rejoin_data_sources::{Answer, SourceError};
+use rejoin_integrations::data_sources::{Content, DataSource, Kind, Limits, Settings};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};

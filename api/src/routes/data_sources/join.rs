@@ -2,8 +2,8 @@
 
 use axum::Json;
 use axum::extract::State;
-use rejoin_shared::data_sources;
-use rejoin_sources::sources::join::{JoinBounds, JoinError, Part, QUERIES_MAX};
+use rejoin_data_sources::sources::join::{JoinBounds, JoinError, Part, QUERIES_MAX};
+use rejoin_integrations::data_sources;
 use uuid::Uuid;
 
 use super::ASK_LIMIT;

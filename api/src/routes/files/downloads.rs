@@ -14,10 +14,10 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures::{StreamExt, stream};
-use rejoin_shared::digest::hex;
-use rejoin_shared::files::types::{self, Class};
-use rejoin_shared::files::{self, CHUNK_BYTES, File, ReadError};
-use rejoin_shared::walls::{self, Asking};
+use rejoin_db::walls::{self, Asking};
+use rejoin_files::types::{self, Class};
+use rejoin_files::{CHUNK_BYTES, File, ReadError};
+use rejoin_types::digest::hex;
 use uuid::Uuid;
 
 use super::{not_found, visible};
@@ -137,7 +137,9 @@ impl Reader {
             true => self.state.files.read_object(&self.file, position).await?,
             false => {
                 let mut tx = walls::begin(&self.state.db.sql, self.asking).await?;
-                files::chunk(&mut *tx, self.file.id, position).await?.map(Bytes::from)
+                rejoin_files::chunk(&mut *tx, self.file.id, position)
+                    .await?
+                    .map(Bytes::from)
             }
         };
         let left = usize::try_from(self.to - at).unwrap_or(usize::MAX);

@@ -11,11 +11,11 @@ use axum::http::{HeaderName, StatusCode};
 use bytes::{Bytes, BytesMut};
 use futures::StreamExt;
 use futures::stream::BoxStream;
-use rejoin_shared::files::objects::Upload;
-use rejoin_shared::files::types::{self, TextCheck, TypeFault};
-use rejoin_shared::files::{self, BeginError, CHUNK_BYTES, File, NewFile, names};
-use rejoin_shared::ids;
-use rejoin_shared::walls;
+use rejoin_db::walls;
+use rejoin_files::objects::Upload;
+use rejoin_files::types::{self, TextCheck, TypeFault};
+use rejoin_files::{BeginError, CHUNK_BYTES, File, NewFile, names};
+use rejoin_types::ids;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use sqlx::PgConnection;
@@ -252,7 +252,7 @@ impl Arriving<'_> {
             self.begin(&mut db, media_type).await?;
         }
         if !piece.is_empty() {
-            files::put_chunk(&mut db, self.id, self.position, piece).await?;
+            rejoin_files::put_chunk(&mut db, self.id, self.position, piece).await?;
         }
         let file = match is_last {
             true => self.finish(&mut db, media_type).await?,
@@ -276,7 +276,7 @@ impl Arriving<'_> {
             && let Some(upload_id) = upload.write(piece).await?
         {
             let mut db = self.caller.walled(self.state).await?;
-            files::note_upload(&mut *db, self.id, &upload_id).await?;
+            rejoin_files::note_upload(&mut *db, self.id, &upload_id).await?;
             db.commit().await?;
         }
         if !is_last {
@@ -300,13 +300,13 @@ impl Arriving<'_> {
             made_by: None,
             in_object_store: self.upload.is_some(),
         };
-        files::begin(db, &new, self.state.config.files.max_project_files_bytes).await
+        rejoin_files::begin(db, &new, self.state.config.files.max_project_files_bytes).await
     }
 
     async fn finish(&self, db: &mut PgConnection, media_type: &str) -> Result<Option<File>, sqlx::Error> {
         let size = i64::try_from(self.size).unwrap_or(i64::MAX);
         let sha256 = self.hasher.clone().finalize();
-        files::finish(db, self.id, media_type, size, &sha256).await
+        rejoin_files::finish(db, self.id, media_type, size, &sha256).await
     }
 
     /// Removes what has arrived of a file that was refused, or broke off. What is left behind all the same, the upkeep removes.
@@ -316,7 +316,7 @@ impl Arriving<'_> {
         }
         let discarded = async {
             let mut db = walls::begin(&self.state.db.sql, self.caller.asking()).await?;
-            let is_gone = files::discard(&mut db, self.id).await?;
+            let is_gone = rejoin_files::discard(&mut db, self.id).await?;
             db.commit().await?;
             Ok::<_, sqlx::Error>(is_gone)
         };

@@ -2,10 +2,10 @@
 
 use axum::Json;
 use axum::extract::State;
-use rejoin_shared::graph::hybrid::{self, Mode};
-use rejoin_shared::graph::scope::Scope;
-use rejoin_shared::graph::traverse::{self, MAX_DEPTH, Walk};
-use rejoin_shared::graph::{Direction, meaning, schema};
+use rejoin_graph::hybrid::{self, Mode};
+use rejoin_graph::scope::Scope;
+use rejoin_graph::traverse::{self, MAX_DEPTH, Walk};
+use rejoin_graph::{Direction, meaning, schema};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};

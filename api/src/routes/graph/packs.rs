@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::http::header::LOCATION;
 use axum::http::{HeaderName, StatusCode};
 use chrono::{DateTime, Utc};
-use rejoin_shared::graph::packs::{self, Assignment, NewPack, Pack, PackSummary};
+use rejoin_graph::packs::{self, Assignment, NewPack, Pack, PackSummary};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::{IntoParams, ToSchema};

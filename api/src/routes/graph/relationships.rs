@@ -5,8 +5,7 @@ use axum::extract::State;
 use axum::http::header::{ETAG, LOCATION};
 use axum::http::{HeaderMap, StatusCode};
 use chrono::{DateTime, Utc};
-use rejoin_shared::graph;
-use rejoin_shared::graph::relationships::{self, Connected, Filter, NewRelationship, Relationship, RelationshipChange};
+use rejoin_graph::relationships::{self, Connected, Filter, NewRelationship, Relationship, RelationshipChange};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::{IntoParams, ToSchema};
@@ -211,7 +210,7 @@ async fn create(
     let mut db = state.db.sql.acquire().await?;
     let made = match relationships::create(&mut db, project_id, &new, actor(&caller)).await {
         // What the body names and is not there is the request's fault; the path's resource is there.
-        Err(error @ graph::Error::NotFound { .. }) => {
+        Err(error @ rejoin_graph::Error::NotFound { .. }) => {
             return Err(Problem::bad_request("object_not_found", error.to_string()));
         }
         outcome => outcome?,

@@ -1,8 +1,8 @@
 //! What requests about MCP servers and their answers say. Called by `mcp_servers`.
 
 use chrono::{DateTime, Utc};
-use rejoin_shared::mcp::offers::{Offered, Standing};
-use rejoin_shared::mcp::{Approval, OAuth, Server, Settings, Transport};
+use rejoin_integrations::mcp::offers::{Offered, Standing};
+use rejoin_integrations::mcp::{Approval, OAuth, Server, Settings, Transport};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;

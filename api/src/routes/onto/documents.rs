@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
-use rejoin_shared::work::documents::{self, Move, Node};
+use rejoin_work_graph::documents::{self, Move, Node};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;

@@ -4,10 +4,10 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::header::LOCATION;
 use axum::http::{HeaderMap, HeaderName, StatusCode};
-use rejoin_shared::work::documents::Move;
-use rejoin_shared::work::links::{self, NewLink};
-use rejoin_shared::work::projects::{self, Instantiation, Rearrange};
-use rejoin_shared::work::{Kind, pack};
+use rejoin_work_graph::documents::Move;
+use rejoin_work_graph::links::{self, NewLink};
+use rejoin_work_graph::projects::{self, Instantiation, Rearrange};
+use rejoin_work_graph::{Kind, pack};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -238,7 +238,7 @@ async fn graph(
 async fn overview(State(state): State<AppState>, caller: Caller) -> Result<Json<OverviewBody>, Problem> {
     let mut db = caller.walled(&state).await?;
     let overview = projects::overview(&mut db, caller.project_id, None).await?;
-    let bodies = |entities: Vec<rejoin_shared::work::Entity>| entities.into_iter().map(EntityBody::from).collect();
+    let bodies = |entities: Vec<rejoin_work_graph::Entity>| entities.into_iter().map(EntityBody::from).collect();
     Ok(Json(OverviewBody {
         projects: bodies(overview.projects),
         open_tasks: bodies(overview.open_tasks),

@@ -1,6 +1,6 @@
 //! Prefetches what the next answer of a conversation needs.
 
-use rejoin_shared::contexts::{self, location};
+use rejoin_runs::contexts::{self, location};
 use uuid::Uuid;
 
 use crate::caller::Caller;

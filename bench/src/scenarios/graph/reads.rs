@@ -4,13 +4,13 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
-use rejoin_shared::builtin;
-use rejoin_shared::graph::hybrid::{self, Mode};
-use rejoin_shared::graph::meaning::NoModel;
-use rejoin_shared::graph::scope::Scope;
-use rejoin_shared::graph::search;
-use rejoin_shared::tools::registry::Registry;
-use rejoin_shared::tools::{ToolContext, ToolError};
+use rejoin_graph::hybrid::{self, Mode};
+use rejoin_graph::meaning::NoModel;
+use rejoin_graph::scope::Scope;
+use rejoin_graph::search;
+use rejoin_runs::builtin;
+use rejoin_tools::registry::Registry;
+use rejoin_tools::{ToolContext, ToolError};
 use serde_json::{Value, json};
 use uuid::Uuid;
 

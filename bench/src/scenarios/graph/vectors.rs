@@ -5,10 +5,10 @@ use std::time::Instant;
 
 use anyhow::Result;
 use futures::{SinkExt as _, StreamExt as _};
-use rejoin_shared::graph::objects::{self, NewObject};
-use rejoin_shared::graph::query_vector::QueryVector;
-use rejoin_shared::graph::vectors;
-use rejoin_shared::graph::{Actor, ActorKind};
+use rejoin_graph::objects::{self, NewObject};
+use rejoin_graph::query_vector::QueryVector;
+use rejoin_graph::vectors;
+use rejoin_graph::{Actor, ActorKind};
 use tokio_postgres::NoTls;
 use uuid::Uuid;
 

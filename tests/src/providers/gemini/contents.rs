@@ -2,7 +2,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE};
-use rejoin_shared::models::Ability;
+use rejoin_models::Ability;
 use serde_json::{Value, json};
 
 use super::errors::INVALID;

@@ -1,6 +1,6 @@
 //! The conversation: roles and blocks, calls and their results.
 
-use rejoin_shared::models::Ability;
+use rejoin_models::Ability;
 use serde_json::Value;
 
 use super::errors::INVALID;

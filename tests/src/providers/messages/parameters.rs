@@ -1,6 +1,6 @@
 //! Everything of a request but its conversation: thinking, limits, sampling, output, tools.
 
-use rejoin_shared::models::Ability;
+use rejoin_models::Ability;
 use serde_json::Value;
 
 use super::errors::INVALID;

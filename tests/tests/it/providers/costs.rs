@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use rejoin_shared::models::{Tokens, catalogue};
+use rejoin_models::{Tokens, catalogue};
 use rejoin_tests::client::{json_of, of_kind, text};
 use rejoin_tests::providers::{Outcome, Providers, Turn};
 use serde_json::json;
@@ -78,10 +78,7 @@ async fn a_run_of_each_provider_stops_at_its_budget_in_dollars() {
         let providers = Providers::start().await.expect("a stand-in");
         let app = app(&providers, 1).await;
         let price = catalogue()
-            .price(
-                &model.replace("openai-responses:", "openai:"),
-                rejoin_shared::models::today(),
-            )
+            .price(&model.replace("openai-responses:", "openai:"), rejoin_models::today())
             .expect("a price");
         let step = price.of(&Tokens::new(0, DEAR_TOKENS));
         let agent = app

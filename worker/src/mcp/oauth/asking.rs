@@ -12,7 +12,7 @@ use url::Url;
 use super::{Refusal, shown};
 use crate::mcp::http::told;
 use crate::mcp::redact::Redactor;
-use rejoin_shared::net::Hosts;
+use rejoin_egress::net::Hosts;
 
 /// Until an answer is read.
 const ANSWER_LIMIT: Duration = Duration::from_secs(10);

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::question::{Direction, Question};
 use super::{Move, OPENING, chunks, next_move};
 use crate::models::{Chunk, Finish, Message, ModelRequest, ToolCall};
-use rejoin_shared::tools::ToolSpec;
+use rejoin_tools::ToolSpec;
 
 fn tool(name: &str, properties: &[&str]) -> ToolSpec {
     let properties: serde_json::Map<String, Value> =

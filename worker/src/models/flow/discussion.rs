@@ -1,8 +1,8 @@
 //! The flow `discussion`: all propose, all argue about the proposals, all vote. A proposal with enough of the votes is the answer; else
 //! a person decides. What was said is noted in the knowledge graph as it goes on.
 
-use rejoin_shared::agents::settings::{DISCUSSION_ROUNDS, DISCUSSION_THRESHOLD, Flow};
-use rejoin_shared::discussions::{Entry, EntryKind, Note, Status};
+use rejoin_runs::agents::settings::{DISCUSSION_ROUNDS, DISCUSSION_THRESHOLD, Flow};
+use rejoin_scheduling::discussions::{Entry, EntryKind, Note, Status};
 use serde_json::{Value, json};
 
 use super::{Found, Move, Outcome, refused};

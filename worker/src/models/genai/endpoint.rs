@@ -1,7 +1,7 @@
 //! Where each provider is reached: its adapter in genai, its address and its key.
 
 use ::genai::adapter::AdapterKind;
-use rejoin_shared::models::{Ability, Model};
+use rejoin_models::{Ability, Model};
 
 use super::super::ModelError;
 use super::super::name::{ModelName, ModelSettings, ProviderKind, ProviderSettings, Secret};

@@ -17,7 +17,7 @@ use reqwest::StatusCode;
 use reqwest::header::HeaderMap;
 use serde_json::Value;
 
-use rejoin_shared::models::Model;
+use rejoin_models::Model;
 
 use super::super::ModelError;
 use super::super::name::{ModelName, ProviderKind, Secret};

@@ -39,7 +39,7 @@ fn of(attachments: Vec<Attached>) -> impl Iterator<Item = ContentPart> {
 
 #[cfg(test)]
 mod tests {
-    use rejoin_shared::files::FileRef;
+    use rejoin_types::file_ref::FileRef;
     use uuid::Uuid;
 
     use super::*;

@@ -8,9 +8,9 @@ use ::genai::chat::{
 };
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use rejoin_shared::agents::ReasoningEffort;
-use rejoin_shared::models::{Ability, Model};
-use rejoin_shared::tools::ToolSpec;
+use rejoin_models::choice::ReasoningEffort;
+use rejoin_models::{Ability, Model};
+use rejoin_tools::ToolSpec;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 

@@ -1,6 +1,6 @@
 //! Errors that a user can do something about: which words of a provider mean them, and what to do.
 
-use rejoin_shared::models::{RETIRES_SOON_DAYS, catalogue, today};
+use rejoin_models::{RETIRES_SOON_DAYS, catalogue, today};
 
 use super::ErrorContext;
 use crate::models::ModelError;

@@ -2,7 +2,7 @@
 
 use reqwest::header::HeaderValue;
 
-use rejoin_shared::models::catalogue;
+use rejoin_models::catalogue;
 
 use super::*;
 

@@ -1,8 +1,8 @@
 //! Tests of requests: reasoning, parameters, cache marks, ids of tool calls.
 
 use ::genai::chat::ChatRole;
-use rejoin_shared::models::catalogue;
-use rejoin_shared::tools::ToolSpec;
+use rejoin_models::catalogue;
+use rejoin_tools::ToolSpec;
 use serde_json::json;
 
 use super::*;

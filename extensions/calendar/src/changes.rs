@@ -1,0 +1,243 @@
+//! An event changed or removed: one occurrence of it, all from one on, or all. Called by the tools, in one transaction each.
+//!
+//! Invariant: a change that is made again with the same id changes nothing more.
+
+use chrono::{DateTime, Duration, Utc};
+use rejoin_types::owner::Owner;
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use super::events::{self, Content, Event};
+use super::occurrences::AskError;
+use super::recurrence::moved;
+
+/// Occurrences that may be left out of one event.
+const MAX_EXDATES: usize = 1_000;
+
+/// How much of an event that comes back is meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extent {
+    This(DateTime<Utc>),
+    Following(DateTime<Utc>),
+    All,
+}
+
+fn wrong<T>(words: impl Into<String>) -> Result<T, AskError> {
+    Err(AskError::Wrong(words.into()))
+}
+
+async fn found(db: &mut PgConnection, owner: Owner, id: Uuid) -> Result<Event, AskError> {
+    match events::locked(db, owner, id).await? {
+        Some(event) => Ok(event),
+        None => wrong(format!(
+            "event {id} not found; list_calendar_events returns the existing events"
+        )),
+    }
+}
+
+/// Err: the event does not begin then.
+fn must_happen(event: &Event, rrule: &str, at: DateTime<Utc>) -> Result<(), AskError> {
+    match event.content.series(rrule).has(at).map_err(AskError::Wrong)? {
+        true => Ok(()),
+        false => wrong(
+            "the event does not occur at that time; pass `occurrence` exactly as list_calendar_events returns \
+                it, with its offset",
+        ),
+    }
+}
+
+/// Changes an event by `patch`, which is given it as it would be without. `id` is what is made new, if anything is.
+pub async fn update(
+    db: &mut PgConnection,
+    owner: Owner,
+    event_id: Uuid,
+    extent: Extent,
+    id: Uuid,
+    patch: impl Fn(&Content) -> Result<Content, String>,
+) -> Result<Event, AskError> {
+    if let Some(done) = events::locked(db, owner, id).await? {
+        return Ok(done);
+    }
+    let event = found(db, owner, event_id).await?;
+    if event.is_deleted {
+        return wrong("the event was deleted");
+    }
+    let patched = |content: &Content| {
+        let content = patch(content).map_err(AskError::Wrong)?;
+        content.check().map_err(AskError::Wrong)?;
+        Ok::<_, AskError>(content)
+    };
+    let rrule = event.content.rrule.clone();
+    let changed = match (extent, rrule) {
+        (Extent::This(at), Some(rrule)) => {
+            let others = events::replacing(db, event.id).await?;
+            let known = others.into_iter().find(|other| other.replaces == Some((event.id, at)));
+            if event.exdates.contains(&at) || known.as_ref().is_some_and(|known| known.is_deleted) {
+                return wrong("this occurrence was deleted");
+            }
+            let base = match &known {
+                Some(known) => known.content.clone(),
+                None => {
+                    must_happen(&event, &rrule, at)?;
+                    at_time(&event.content, at, None)
+                }
+            };
+            let content = patched(&base)?;
+            if content.rrule.is_some() {
+                return wrong("a single occurrence cannot have an rrule; use scope `following` or `all`");
+            }
+            match known {
+                Some(known) => {
+                    events::set(db, known.id, &content, &[]).await?;
+                    known.id
+                }
+                None => {
+                    events::add(db, id, event.calendar_id, &content, Some((event.id, at))).await?;
+                    id
+                }
+            }
+        }
+        (Extent::Following(at), Some(rrule)) if at > event.content.start => {
+            must_happen(&event, &rrule, at)?;
+            let (before, after) = event.content.series(&rrule).split(at).map_err(AskError::Wrong)?;
+            let content = patched(&at_time(&event.content, at, Some(after)))?;
+            events::add(db, id, event.calendar_id, &content, None).await?;
+            let by = wall_distance(&event.content, at, content.start);
+            let (earlier, later): (Vec<_>, Vec<_>) = event.exdates.iter().partition(|&&exdate| exdate < at);
+            let old = Content {
+                rrule: Some(before),
+                ..event.content.clone()
+            };
+            events::set(db, event.id, &old, &earlier).await?;
+            let later: Vec<_> = later
+                .into_iter()
+                .map(|exdate| moved(exdate, content.time_zone, by))
+                .collect();
+            events::set(db, id, &content, &later).await?;
+            for other in events::replacing(db, event.id).await? {
+                if let Some((_, replaced)) = other.replaces.filter(|(_, replaced)| *replaced >= at) {
+                    events::re_place(db, other.id, id, moved(replaced, content.time_zone, by)).await?;
+                }
+            }
+            id
+        }
+        // What happens once has no more of it; of a changed occurrence it is that one.
+        (Extent::This(_) | Extent::Following(_) | Extent::All, _) => {
+            let content = patched(&event.content)?;
+            if event.replaces.is_some() && content.rrule.is_some() {
+                return wrong("a single occurrence cannot have an rrule; change the series instead");
+            }
+            let by = wall_distance(&event.content, event.content.start, content.start);
+            let exdates: Vec<_> = event
+                .exdates
+                .iter()
+                .map(|&exdate| moved(exdate, content.time_zone, by))
+                .collect();
+            events::set(db, event.id, &content, &exdates).await?;
+            let mut others = events::replacing(db, event.id).await?;
+            // No two of them at one time on the way.
+            if by > Duration::zero() {
+                others.reverse();
+            }
+            let is_ruled_anew = content.rrule != event.content.rrule;
+            for other in others {
+                let Some((_, replaced)) = other.replaces else { continue };
+                let at = moved(replaced, content.time_zone, by);
+                if by != Duration::zero() {
+                    events::re_place(db, other.id, event.id, at).await?;
+                }
+                // What no longer comes back is not replaced either.
+                let happens = match &content.rrule {
+                    Some(rrule) if is_ruled_anew => content.series(rrule).has(at).map_err(AskError::Wrong)?,
+                    Some(_) => true,
+                    None => false,
+                };
+                if !happens {
+                    events::delete(db, other.id).await?;
+                }
+            }
+            event.id
+        }
+    };
+    found(db, owner, changed).await
+}
+
+/// Removes an event, or a part of it. Removed already, it stays so.
+pub async fn delete(db: &mut PgConnection, owner: Owner, event_id: Uuid, extent: Extent) -> Result<Event, AskError> {
+    let event = found(db, owner, event_id).await?;
+    let rrule = event.content.rrule.clone();
+    match (extent, rrule) {
+        (Extent::This(at), Some(rrule)) => leave_out(db, &event, &rrule, at).await?,
+        (Extent::Following(at), Some(rrule)) if at > event.content.start => {
+            // Nothing begins then any more: it was ended before.
+            if event.content.series(&rrule).has(at).map_err(AskError::Wrong)? {
+                let (before, _) = event.content.series(&rrule).split(at).map_err(AskError::Wrong)?;
+                let content = Content {
+                    rrule: Some(before),
+                    ..event.content.clone()
+                };
+                events::set(db, event.id, &content, &event.exdates).await?;
+            }
+            for other in events::replacing(db, event.id).await? {
+                if other.replaces.is_some_and(|(_, replaced)| replaced >= at) {
+                    events::delete(db, other.id).await?;
+                }
+            }
+        }
+        (Extent::This(_) | Extent::Following(_) | Extent::All, _) => {
+            events::delete(db, event.id).await?;
+            for other in events::replacing(db, event.id).await? {
+                events::delete(db, other.id).await?;
+            }
+            // The occurrence that it replaced does not come back.
+            if let Some((series, at)) = event.replaces {
+                let whole = found(db, owner, series).await?;
+                if let Some(rrule) = whole.content.rrule.clone() {
+                    leave_out(db, &whole, &rrule, at).await?;
+                }
+            }
+        }
+    }
+    Ok(event)
+}
+
+async fn leave_out(db: &mut PgConnection, event: &Event, rrule: &str, at: DateTime<Utc>) -> Result<(), AskError> {
+    must_happen(event, rrule, at)?;
+    let mut exdates = event.exdates.clone();
+    if exdates.contains(&at) {
+        return Ok(());
+    }
+    if exdates.len() >= MAX_EXDATES {
+        return wrong(format!(
+            "at most {MAX_EXDATES} occurrences of an event can be excluded; end the series and create a new one"
+        ));
+    }
+    exdates.push(at);
+    events::set(db, event.id, &event.content, &exdates).await?;
+    for other in events::replacing(db, event.id).await? {
+        if other.replaces == Some((event.id, at)) {
+            events::delete(db, other.id).await?;
+        }
+    }
+    Ok(())
+}
+
+/// An event as it is when it begins then.
+fn at_time(content: &Content, at: DateTime<Utc>, rrule: Option<String>) -> Content {
+    let by = wall_distance(content, content.start, at);
+    Content {
+        start: at,
+        end: match content.all_day {
+            true => moved(content.end, content.time_zone, by),
+            false => at + (content.end - content.start),
+        },
+        rrule,
+        ..content.clone()
+    }
+}
+
+/// How far the wall clock goes from one moment to another.
+fn wall_distance(content: &Content, from: DateTime<Utc>, to: DateTime<Utc>) -> Duration {
+    let wall = |moment: DateTime<Utc>| moment.with_timezone(&content.time_zone).naive_local();
+    wall(to) - wall(from)
+}

@@ -1,0 +1,400 @@
+//! Rows of `kb.calendars` and `kb.calendar_events`, with their SQL. Called by the rest of `calendar`, and by the API.
+//!
+//! Invariant: every statement names the owner, or a calendar that was found by its owner.
+
+use chrono::{DateTime, Duration, Utc};
+use chrono_tz::Tz;
+use rejoin_types::owner::Owner;
+use sha2::{Digest, Sha256};
+use sqlx::{PgConnection, PgExecutor};
+use uuid::{Builder, Uuid};
+
+use super::recurrence::Series;
+
+/// Calendars of one user in a project.
+pub const MAX_CALENDARS: i64 = 100;
+/// Of texts [characters].
+const TITLE_MAX_CHARS: usize = 200;
+const LOCATION_MAX_CHARS: usize = 500;
+const DESCRIPTION_MAX_CHARS: usize = 8_000;
+/// Longest event [days].
+pub const LONGEST_DAYS: i64 = 31;
+/// Rows that one question looks at.
+pub const MAX_ROWS: i64 = 5_000;
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Calendar {
+    pub id: Uuid,
+    pub name: String,
+    /// IANA's name.
+    pub time_zone: String,
+    /// The object of type project in the graph that it is the calendar of.
+    pub work_project: Option<Uuid>,
+}
+
+impl Calendar {
+    pub fn zone(&self) -> Tz {
+        self.time_zone.parse().unwrap_or(Tz::UTC)
+    }
+}
+
+/// The id of what somebody else calls so, in parts that can't be mistaken for each other: always the same in a calendar.
+pub fn id_in(calendar: Uuid, name: &[&[u8]]) -> Uuid {
+    let mut hasher = Sha256::new();
+    hasher.update(calendar.as_bytes());
+    for part in name {
+        hasher.update(part);
+    }
+    let mut bytes = *calendar.as_bytes();
+    // The first six bytes are the time.
+    bytes[6..].copy_from_slice(&hasher.finalize()[..10]);
+    Builder::from_bytes(bytes)
+        .with_version(uuid::Version::SortRand)
+        .with_variant(uuid::Variant::RFC4122)
+        .into_uuid()
+}
+
+/// Whether this is IANA's name of a time zone.
+pub fn is_time_zone(name: &str) -> bool {
+    name.parse::<Tz>().is_ok()
+}
+
+/// What somebody says of an event.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Content {
+    pub title: String,
+    pub description: String,
+    pub location: String,
+    pub start: DateTime<Utc>,
+    pub end: DateTime<Utc>,
+    pub all_day: bool,
+    pub time_zone: Tz,
+    pub rrule: Option<String>,
+}
+
+impl Content {
+    /// Err: what is wrong, for whoever wrote it.
+    pub fn check(&self) -> Result<(), String> {
+        let bounded = |name: &str, text: &str, most: usize| match text.chars().count() > most || text.contains('\0') {
+            true => Err(format!("{name} must have at most {most} characters and no NUL")),
+            false => Ok(()),
+        };
+        if self.title.trim().is_empty() {
+            return Err("title is empty; pass the event's title".to_owned());
+        }
+        bounded("title", &self.title, TITLE_MAX_CHARS)?;
+        bounded("location", &self.location, LOCATION_MAX_CHARS)?;
+        bounded("description", &self.description, DESCRIPTION_MAX_CHARS)?;
+        if self.end < self.start {
+            return Err("the event ends before it begins".to_owned());
+        }
+        if self.end - self.start > Duration::days(LONGEST_DAYS) {
+            return Err(format!("an event can last at most {LONGEST_DAYS} days"));
+        }
+        match &self.rrule {
+            Some(rrule) => self.series(rrule).check(),
+            None => Ok(()),
+        }
+    }
+
+    pub fn series<'a>(&self, rrule: &'a str) -> Series<'a> {
+        Series {
+            rrule,
+            start: self.start,
+            time_zone: self.time_zone,
+        }
+    }
+}
+
+/// An event as stored.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Event {
+    pub id: Uuid,
+    pub calendar_id: Uuid,
+    pub content: Content,
+    pub exdates: Vec<DateTime<Utc>>,
+    /// The event one of whose occurrences it replaces, and that one's beginning.
+    pub replaces: Option<(Uuid, DateTime<Utc>)>,
+    pub version: i32,
+    pub is_deleted: bool,
+}
+
+struct Row {
+    id: Uuid,
+    calendar_id: Uuid,
+    title: String,
+    description: String,
+    location: String,
+    starts_at: DateTime<Utc>,
+    ends_at: DateTime<Utc>,
+    all_day: bool,
+    time_zone: String,
+    rrule: Option<String>,
+    exdates: Vec<DateTime<Utc>>,
+    series_id: Option<Uuid>,
+    recurrence_id: Option<DateTime<Utc>>,
+    version: i32,
+    is_deleted: bool,
+}
+
+impl From<Row> for Event {
+    fn from(row: Row) -> Self {
+        Self {
+            id: row.id,
+            calendar_id: row.calendar_id,
+            content: Content {
+                title: row.title,
+                description: row.description,
+                location: row.location,
+                start: row.starts_at,
+                end: row.ends_at,
+                all_day: row.all_day,
+                time_zone: row.time_zone.parse().unwrap_or(Tz::UTC),
+                rrule: row.rrule,
+            },
+            exdates: row.exdates,
+            replaces: row.series_id.zip(row.recurrence_id),
+            version: row.version,
+            is_deleted: row.is_deleted,
+        }
+    }
+}
+
+/// An owner's calendars, the oldest first.
+pub async fn calendars(db: impl PgExecutor<'_>, owner: Owner) -> Result<Vec<Calendar>, sqlx::Error> {
+    sqlx::query_as!(
+        Calendar,
+        "select id, name, time_zone, work_project from kb.calendars
+         where project_id = $1 and owner_user_id = $2 order by created_at, id limit $3",
+        owner.project_id,
+        owner.user_id,
+        MAX_CALENDARS
+    )
+    .fetch_all(db)
+    .await
+}
+
+/// Adds a calendar. False: the owner has as many as may be, or the id is taken.
+pub async fn add_calendar(db: &mut PgConnection, owner: Owner, calendar: &Calendar) -> Result<bool, sqlx::Error> {
+    let added = sqlx::query!(
+        "insert into kb.calendars (id, project_id, owner_user_id, name, time_zone, work_project)
+         select $1, $2, $3, $4, $5, $6
+         where (select count(*) from kb.calendars where project_id = $2 and owner_user_id = $3) < $7
+         on conflict do nothing",
+        calendar.id,
+        owner.project_id,
+        owner.user_id,
+        calendar.name,
+        calendar.time_zone,
+        calendar.work_project,
+        MAX_CALENDARS
+    )
+    .execute(db)
+    .await?;
+    Ok(added.rows_affected() > 0)
+}
+
+/// Makes a calendar that of a project of the work graph, in the place of another one. False: there is none.
+pub async fn assign(db: &mut PgConnection, owner: Owner, id: Uuid, work_project: Uuid) -> Result<bool, sqlx::Error> {
+    sqlx::query!(
+        "update kb.calendars set work_project = null where project_id = $1 and owner_user_id = $2 and work_project = $3 and id <> $4",
+        owner.project_id,
+        owner.user_id,
+        work_project,
+        id
+    )
+    .execute(&mut *db)
+    .await?;
+    let assigned = sqlx::query!(
+        "update kb.calendars set work_project = $3 where project_id = $1 and owner_user_id = $2 and id = $4",
+        owner.project_id,
+        owner.user_id,
+        work_project,
+        id
+    )
+    .execute(db)
+    .await?;
+    Ok(assigned.rows_affected() > 0)
+}
+
+/// Removes a calendar with all its events. False: there is none.
+pub async fn delete_calendar(db: impl PgExecutor<'_>, owner: Owner, id: Uuid) -> Result<bool, sqlx::Error> {
+    let deleted = sqlx::query!(
+        "delete from kb.calendars where project_id = $1 and owner_user_id = $2 and id = $3",
+        owner.project_id,
+        owner.user_id,
+        id
+    )
+    .execute(db)
+    .await?;
+    Ok(deleted.rows_affected() > 0)
+}
+
+/// An owner's event, also one that was deleted; locked until the transaction ends.
+pub async fn locked(db: &mut PgConnection, owner: Owner, id: Uuid) -> Result<Option<Event>, sqlx::Error> {
+    let row = sqlx::query_as!(
+        Row,
+        r#"select e.id, calendar_id, title, description, location, starts_at, ends_at, all_day, e.time_zone, rrule, exdates, series_id,
+                  recurrence_id, version, deleted_at is not null as "is_deleted!"
+           from kb.calendar_events e join kb.calendars c on c.id = calendar_id
+           where c.project_id = $1 and c.owner_user_id = $2 and e.id = $3
+           for update of e"#,
+        owner.project_id,
+        owner.user_id,
+        id
+    )
+    .fetch_optional(db)
+    .await?;
+    Ok(row.map(Event::from))
+}
+
+/// Events of calendars that may be seen between two moments: those that happen once, those that come back, and those that replace an
+/// occurrence in between.
+pub async fn within(
+    db: impl PgExecutor<'_>,
+    calendars: &[Uuid],
+    from: DateTime<Utc>,
+    to: DateTime<Utc>,
+) -> Result<Vec<Event>, sqlx::Error> {
+    let rows = sqlx::query_as!(
+        Row,
+        r#"select id, calendar_id, title, description, location, starts_at, ends_at, all_day, time_zone, rrule, exdates, series_id,
+                  recurrence_id, version, deleted_at is not null as "is_deleted!"
+           from kb.calendar_events
+           where calendar_id = any($1) and deleted_at is null
+             and (starts_at < $3 and (ends_at >= $2 or rrule is not null)
+                  or recurrence_id < $3 and recurrence_id >= $2 - make_interval(days => $4))
+           order by starts_at, id
+           limit $5"#,
+        calendars,
+        from,
+        to,
+        i32::try_from(LONGEST_DAYS).unwrap_or(i32::MAX),
+        MAX_ROWS
+    )
+    .fetch_all(db)
+    .await?;
+    Ok(rows.into_iter().map(Event::from).collect())
+}
+
+/// Adds an event that was checked. False: the id is taken, or its occurrence is replaced already.
+pub async fn add(
+    db: &mut PgConnection,
+    id: Uuid,
+    calendar_id: Uuid,
+    content: &Content,
+    replaces: Option<(Uuid, DateTime<Utc>)>,
+) -> Result<bool, sqlx::Error> {
+    let added = sqlx::query!(
+        "insert into kb.calendar_events
+             (id, calendar_id, title, description, location, starts_at, ends_at, all_day, time_zone, rrule, series_id, recurrence_id)
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+         on conflict do nothing",
+        id,
+        calendar_id,
+        content.title,
+        content.description,
+        content.location,
+        content.start,
+        content.end,
+        content.all_day,
+        content.time_zone.name(),
+        content.rrule.as_deref(),
+        replaces.map(|(series, _)| series),
+        replaces.map(|(_, at)| at),
+    )
+    .execute(db)
+    .await?;
+    Ok(added.rows_affected() > 0)
+}
+
+/// Changes an event to content that was checked, with the beginnings at which it does not come back.
+pub async fn set(
+    db: &mut PgConnection,
+    id: Uuid,
+    content: &Content,
+    exdates: &[DateTime<Utc>],
+) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "update kb.calendar_events
+         set title = $2, description = $3, location = $4, starts_at = $5, ends_at = $6, all_day = $7, time_zone = $8, rrule = $9,
+             exdates = $10, version = version + 1, updated_at = now()
+         where id = $1",
+        id,
+        content.title,
+        content.description,
+        content.location,
+        content.start,
+        content.end,
+        content.all_day,
+        content.time_zone.name(),
+        content.rrule.as_deref(),
+        exdates,
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+/// Those that replace occurrences of an event.
+pub async fn replacing(db: &mut PgConnection, series: Uuid) -> Result<Vec<Event>, sqlx::Error> {
+    let rows = sqlx::query_as!(
+        Row,
+        r#"select id, calendar_id, title, description, location, starts_at, ends_at, all_day, time_zone, rrule, exdates, series_id,
+                  recurrence_id, version, deleted_at is not null as "is_deleted!"
+           from kb.calendar_events where series_id = $1 order by recurrence_id limit $2"#,
+        series,
+        MAX_ROWS
+    )
+    .fetch_all(db)
+    .await?;
+    Ok(rows.into_iter().map(Event::from).collect())
+}
+
+/// Makes an event replace another occurrence, perhaps of another event.
+pub async fn re_place(db: &mut PgConnection, id: Uuid, series: Uuid, at: DateTime<Utc>) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "update kb.calendar_events set series_id = $2, recurrence_id = $3 where id = $1",
+        id,
+        series,
+        at
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+/// Removes an event; that it was there stays known.
+pub async fn delete(db: &mut PgConnection, id: Uuid) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "update kb.calendar_events set deleted_at = coalesce(deleted_at, now()), version = version + 1 where id = $1",
+        id
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+/// Brings a deleted event back, as it was.
+pub async fn revive(db: &mut PgConnection, id: Uuid) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "update kb.calendar_events set deleted_at = null, version = version + 1, updated_at = now() where id = $1 and deleted_at is not null",
+        id
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+/// An owner's calendar.
+pub async fn calendar(db: impl PgExecutor<'_>, owner: Owner, id: Uuid) -> Result<Option<Calendar>, sqlx::Error> {
+    sqlx::query_as!(
+        Calendar,
+        "select id, name, time_zone, work_project from kb.calendars where project_id = $1 and owner_user_id = $2 and id = $3",
+        owner.project_id,
+        owner.user_id,
+        id
+    )
+    .fetch_optional(db)
+    .await
+}

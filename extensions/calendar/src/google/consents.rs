@@ -1,0 +1,187 @@
+//! Users who were sent to Google, and come back with a code: rows of `kb.google_consents`. Written by the API; a worker takes the code to
+//! Google and ends the row.
+//!
+//! Invariants: what a user comes back with is taken once, from the user who was sent, within [`MINUTES`]; of the state that Google gives
+//! back only the SHA-256 is stored.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use rejoin_identity::auth::{hash_secret, random_secret};
+use rejoin_types::owner::Owner;
+use sha2::{Digest, Sha256};
+use sqlx::{PgConnection, PgExecutor};
+use url::Url;
+use uuid::Uuid;
+
+use super::settings::{GoogleArgs, SCOPES};
+
+/// A user takes no longer at Google [minutes].
+const MINUTES: i32 = 15;
+/// Longest code that is taken [bytes].
+pub const CODE_MAX_BYTES: usize = 4_000;
+
+/// Begins to link a calendar: where its user must go now. None: the owner has no such calendar.
+pub async fn begin(
+    db: &mut PgConnection,
+    args: &GoogleArgs,
+    owner: Owner,
+    calendar_id: Uuid,
+    redirect_url: &str,
+) -> Result<Option<Url>, sqlx::Error> {
+    let (state, verifier) = (random_secret(), random_secret());
+    let added = sqlx::query!(
+        "insert into kb.google_consents (state_hash, calendar_id, project_id, owner_user_id, verifier, redirect_url, expires_at)
+         select $1, c.id, c.project_id, c.owner_user_id, $5, $6, now() + make_interval(mins => $7)
+         from kb.calendars c where c.id = $2 and c.project_id = $3 and c.owner_user_id = $4",
+        hash_secret(&state),
+        calendar_id,
+        owner.project_id,
+        owner.user_id,
+        verifier,
+        redirect_url,
+        MINUTES,
+    )
+    .execute(db)
+    .await?;
+    if added.rows_affected() == 0 {
+        return Ok(None);
+    }
+    let challenge = URL_SAFE_NO_PAD.encode(Sha256::digest(verifier.as_bytes()));
+    let mut url = args.google_auth_url.clone();
+    url.query_pairs_mut().extend_pairs([
+        ("client_id", args.client_id().unwrap_or_default()),
+        ("redirect_uri", redirect_url),
+        ("response_type", "code"),
+        ("scope", &SCOPES.join(" ")),
+        // A token that lasts, which Google gives only to who asks for consent anew.
+        ("access_type", "offline"),
+        ("prompt", "consent"),
+        ("state", &state),
+        ("code_challenge", &challenge),
+        ("code_challenge_method", "S256"),
+    ]);
+    Ok(Some(url))
+}
+
+/// Takes a user's code. The calendar that it is for; None: nobody was sent with this state, or it is too old, or was used.
+pub async fn come_back(
+    db: impl PgExecutor<'_>,
+    owner: Owner,
+    state: &str,
+    code: &str,
+) -> Result<Option<Uuid>, sqlx::Error> {
+    sqlx::query_scalar!(
+        "update kb.google_consents set code = $4
+         where state_hash = $1 and project_id = $2 and owner_user_id = $3 and code is null and expires_at > now()
+         returning calendar_id",
+        hash_secret(state),
+        owner.project_id,
+        owner.user_id,
+        code,
+    )
+    .fetch_optional(db)
+    .await
+}
+
+/// Ends what a user has refused, or what has failed and was told. False: there is none.
+pub async fn end(db: impl PgExecutor<'_>, owner: Owner, state: &str) -> Result<bool, sqlx::Error> {
+    let ended = sqlx::query!(
+        "delete from kb.google_consents where state_hash = $1 and project_id = $2 and owner_user_id = $3",
+        hash_secret(state),
+        owner.project_id,
+        owner.user_id,
+    )
+    .execute(db)
+    .await?;
+    Ok(ended.rows_affected() > 0)
+}
+
+/// What has become of a code.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// No worker has taken it to Google yet.
+    Waiting,
+    /// In words.
+    Failed(String),
+    /// There is a link.
+    Entered,
+}
+
+pub async fn outcome(db: impl PgExecutor<'_>, owner: Owner, state: &str) -> Result<Outcome, sqlx::Error> {
+    let row = sqlx::query!(
+        "select failure from kb.google_consents where state_hash = $1 and project_id = $2 and owner_user_id = $3",
+        hash_secret(state),
+        owner.project_id,
+        owner.user_id,
+    )
+    .fetch_optional(db)
+    .await?;
+    Ok(match row.map(|row| row.failure) {
+        Some(None) => Outcome::Waiting,
+        Some(Some(failure)) => Outcome::Failed(failure),
+        None => Outcome::Entered,
+    })
+}
+
+/// A code that a worker takes to Google.
+#[derive(Debug)]
+pub(super) struct Consent {
+    pub state_hash: Vec<u8>,
+    pub owner: Owner,
+    pub code: String,
+    pub verifier: String,
+    pub redirect_url: String,
+}
+
+/// The codes for a calendar that nobody has taken to Google yet.
+pub(super) async fn waiting(db: impl PgExecutor<'_>, calendar_id: Uuid) -> Result<Vec<Consent>, sqlx::Error> {
+    let rows = sqlx::query!(
+        r#"select state_hash, project_id, owner_user_id, code as "code!", verifier, redirect_url from kb.google_consents
+           where calendar_id = $1 and code is not null and failure is null order by expires_at"#,
+        calendar_id
+    )
+    .fetch_all(db)
+    .await?;
+    let consents = rows.into_iter().map(|row| Consent {
+        state_hash: row.state_hash,
+        owner: Owner {
+            project_id: row.project_id,
+            user_id: row.owner_user_id,
+        },
+        code: row.code,
+        verifier: row.verifier,
+        redirect_url: row.redirect_url,
+    });
+    Ok(consents.collect())
+}
+
+/// Nothing came of a code.
+pub(super) async fn fail(db: impl PgExecutor<'_>, consent: &Consent, failure: &str) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "update kb.google_consents set failure = $2 where state_hash = $1",
+        consent.state_hash,
+        failure
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+/// A code has become a link.
+pub(super) async fn done(db: &mut PgConnection, consent: &Consent) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "delete from kb.google_consents where state_hash = $1",
+        consent.state_hash
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+/// Removes those who did not come back.
+pub async fn sweep(db: impl PgExecutor<'_>) -> Result<(), sqlx::Error> {
+    sqlx::query!("delete from kb.google_consents where expires_at < now() - interval '1 hour'")
+        .execute(db)
+        .await?;
+    Ok(())
+}

@@ -1,0 +1,30 @@
+//! The error of a synchronization with Google Calendar.
+
+use rejoin_secrets::SecretError;
+
+use super::client::GoogleError;
+use super::links::TurnError;
+
+/// Why a synchronization stopped before its end.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum SyncError {
+    #[error(transparent)]
+    Google(#[from] GoogleError),
+    #[error(transparent)]
+    Token(#[from] SecretError),
+    #[error("the workers have no master keys; set REJOIN_SECRET_KEYS_FILE")]
+    NoKeys,
+    #[error("another job has taken over")]
+    Over,
+    #[error(transparent)]
+    Database(#[from] sqlx::Error),
+}
+
+impl From<TurnError> for SyncError {
+    fn from(error: TurnError) -> Self {
+        match error {
+            TurnError::Over => SyncError::Over,
+            TurnError::Database(error) => SyncError::Database(error),
+        }
+    }
+}

@@ -1,0 +1,423 @@
+//! Calendars and their likes at Google: rows of `kb.google_links`. Called by the API for their users, and by workers' jobs.
+//!
+//! Invariant: a job works under its turn, and what an older job of the same calendar still wants to write is refused: [`Working::begin`].
+
+use chrono::{DateTime, NaiveDate, Utc};
+use rejoin_queue::NewJob;
+use rejoin_secrets::envelope::Sealed;
+use rejoin_types::owner::Owner;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use sqlx::{PgConnection, PgExecutor, PgPool, Postgres, Transaction};
+use uuid::Uuid;
+
+use super::consents::{self, Consent};
+
+/// What `queue.jobs.kind` says of the jobs that ask Google.
+pub const KIND: &str = "google_calendar";
+/// Behind all that people wait for.
+const PRIORITY: i16 = 500;
+/// What is told of a link at most, the newest.
+const NOTES: usize = 30;
+/// Of a note [characters].
+const NOTE_MAX_CHARS: usize = 500;
+/// Marks, and links that are due, that one sweep looks at.
+const SWEPT: i64 = 1_000;
+/// Advisory locks of jobs over one calendar: the class that they are in.
+const LOCK_CLASS: i32 = 0x676f_6f67;
+
+/// A calendar that a user has at Google.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Choice {
+    pub id: String,
+    pub name: String,
+    /// IANA's name, as Google says it.
+    pub time_zone: String,
+    pub is_read_only: bool,
+    pub is_primary: bool,
+}
+
+/// Something that a calendar's user should know.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Note {
+    pub at: DateTime<Utc>,
+    pub text: String,
+}
+
+/// A link, as its user sees it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Link {
+    pub calendar_id: Uuid,
+    pub state: String,
+    pub choices: Vec<Choice>,
+    pub google_id: Option<String>,
+    pub google_name: Option<String>,
+    pub is_read_only: bool,
+    pub is_syncing: bool,
+    pub synced_at: Option<DateTime<Utc>>,
+    pub problem: Option<String>,
+    pub notes: Vec<Note>,
+    /// Changes here that are not at Google yet.
+    pub waiting: i64,
+}
+
+/// The states of an owner's links, by calendar.
+pub async fn states(db: impl PgExecutor<'_>, owner: Owner) -> Result<Vec<(Uuid, String)>, sqlx::Error> {
+    let rows = sqlx::query!(
+        "select calendar_id, state from kb.google_links where project_id = $1 and owner_user_id = $2",
+        owner.project_id,
+        owner.user_id
+    )
+    .fetch_all(db)
+    .await?;
+    Ok(rows.into_iter().map(|row| (row.calendar_id, row.state)).collect())
+}
+
+pub async fn get(db: impl PgExecutor<'_>, owner: Owner, calendar_id: Uuid) -> Result<Option<Link>, sqlx::Error> {
+    let row = sqlx::query!(
+        r#"select l.calendar_id, state, choices, google_id, google_name, read_only, synced_at, problem, notes,
+                  state = 'linked' and (due_at <= now() or began_at is not null and ended_at is null or ended_at < began_at) as "is_syncing!",
+                  (select count(*) from kb.calendar_events e
+                   left join kb.google_events p on p.calendar_id = l.calendar_id and p.event_id = e.id
+                   where state = 'linked' and not read_only and e.calendar_id = l.calendar_id
+                     and (p.version <> e.version or p.event_id is null and e.deleted_at is null)) as "waiting!"
+           from kb.google_links l
+           where l.calendar_id = $1 and l.project_id = $2 and l.owner_user_id = $3"#,
+        calendar_id,
+        owner.project_id,
+        owner.user_id
+    )
+    .fetch_optional(db)
+    .await?;
+    Ok(row.map(|row| Link {
+        calendar_id: row.calendar_id,
+        state: row.state,
+        choices: serde_json::from_value(row.choices).unwrap_or_default(),
+        google_id: row.google_id,
+        google_name: row.google_name,
+        is_read_only: row.read_only,
+        is_syncing: row.is_syncing,
+        synced_at: row.synced_at,
+        problem: row.problem,
+        notes: serde_json::from_value(row.notes).unwrap_or_default(),
+        waiting: row.waiting,
+    }))
+}
+
+/// Chooses the calendar at Google that one of ours is kept the same as, among those that its user has there. False: another one of the
+/// user's is kept the same as it.
+pub async fn choose(db: &mut PgConnection, calendar_id: Uuid, choice: &Choice) -> Result<bool, sqlx::Error> {
+    let taken = sqlx::query_scalar!(
+        r#"select exists (select from kb.google_links l join kb.google_links other
+                  on other.project_id = l.project_id and other.owner_user_id = l.owner_user_id and other.calendar_id <> l.calendar_id
+                  where l.calendar_id = $1 and other.google_id = $2) as "taken!""#,
+        calendar_id,
+        choice.id
+    )
+    .fetch_one(&mut *db)
+    .await?;
+    if taken {
+        return Ok(false);
+    }
+    // What was paired with another one's events is not paired with this one's.
+    sqlx::query!(
+        "delete from kb.google_events where calendar_id = $1
+         and exists (select from kb.google_links l where l.calendar_id = $1 and l.google_id is distinct from $2)",
+        calendar_id,
+        choice.id
+    )
+    .execute(&mut *db)
+    .await?;
+    sqlx::query!(
+        "update kb.google_links
+         set state = 'linked', google_id = $2, google_name = $3, read_only = $4, due_at = now(), turn = turn + 1,
+             sync_token = null, page_token = null, failures = 0, problem = null
+         where calendar_id = $1",
+        calendar_id,
+        choice.id,
+        choice.name,
+        choice.is_read_only
+    )
+    .execute(&mut *db)
+    .await?;
+    Ok(true)
+}
+
+/// Lets a calendar be synchronised now. False: it is not linked.
+pub async fn ask(db: impl PgExecutor<'_>, owner: Owner, calendar_id: Uuid) -> Result<bool, sqlx::Error> {
+    let asked = sqlx::query!(
+        "update kb.google_links set due_at = now(), failures = 0
+         where calendar_id = $1 and project_id = $2 and owner_user_id = $3 and state = 'linked'",
+        calendar_id,
+        owner.project_id,
+        owner.user_id
+    )
+    .execute(db)
+    .await?;
+    Ok(asked.rows_affected() > 0)
+}
+
+/// Forgets a link; events stay on both sides. False: there is none.
+pub async fn remove(db: impl PgExecutor<'_>, owner: Owner, calendar_id: Uuid) -> Result<bool, sqlx::Error> {
+    let removed = sqlx::query!(
+        "delete from kb.google_links where calendar_id = $1 and project_id = $2 and owner_user_id = $3",
+        calendar_id,
+        owner.project_id,
+        owner.user_id
+    )
+    .execute(db)
+    .await?;
+    Ok(removed.rows_affected() > 0)
+}
+
+/// The job of a calendar: one at a time.
+pub fn job(project_id: Uuid, calendar_id: Uuid) -> NewJob {
+    NewJob {
+        project_id,
+        priority: PRIORITY,
+        unique_key: Some(format!("{KIND}:{calendar_id}")),
+        ..NewJob::new(KIND, json!({ "calendarId": calendar_id }))
+    }
+}
+
+/// Finds calendars that are due, or that were changed here, and lets them be synchronised. True: there are some.
+pub async fn sweep(db: &PgPool) -> Result<bool, sqlx::Error> {
+    sqlx::query!(
+        "with taken as (
+             delete from kb.google_marks m
+             using (select id from kb.google_marks order by id limit $1 for update skip locked) old
+             where m.id = old.id returning m.calendar_id)
+         update kb.google_links l set due_at = least(due_at, now())
+         where failures = 0 and calendar_id in (select calendar_id from taken)",
+        SWEPT
+    )
+    .execute(db)
+    .await?;
+    // Not for those who have left the project.
+    let due = sqlx::query!(
+        r#"select l.calendar_id as "calendar_id!", l.project_id as "project_id!" from kb.google_links l
+         where state = 'linked' and due_at <= now()
+           and exists (select from kb.project_members m where m.project_id = l.project_id and m.user_id = l.owner_user_id)
+         union
+         -- Codes that nobody has taken to Google, since a job was under way when they came.
+         select c.calendar_id, c.project_id from kb.google_consents c where code is not null and failure is null and expires_at > now()
+         limit $1"#,
+        SWEPT
+    )
+    .fetch_all(db)
+    .await?;
+    if due.is_empty() {
+        return Ok(false);
+    }
+    let mut connection = db.acquire().await?;
+    for link in &due {
+        rejoin_queue::enqueue(&mut connection, &job(link.project_id, link.calendar_id)).await?;
+    }
+    Ok(true)
+}
+
+/// What is between a worker's job and the database: the link as it is in this job's turn.
+#[derive(Debug, Clone)]
+pub(super) struct Working {
+    pub calendar_id: Uuid,
+    pub owner: Owner,
+    pub turn: i64,
+    pub google_id: String,
+    pub is_read_only: bool,
+    pub sync_token: Option<String>,
+    pub page_token: Option<String>,
+    pub listing: i64,
+    pub failures: i32,
+    /// When the turn began, by UTC.
+    pub today: NaiveDate,
+}
+
+/// The turn is over: another job has begun, or the calendar is not linked any more.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum TurnError {
+    #[error("another job has taken over")]
+    Over,
+    #[error(transparent)]
+    Database(#[from] sqlx::Error),
+}
+
+/// Jobs' transactions over one calendar come one after the other, whoever else changes its events.
+async fn lock(db: &mut PgConnection, calendar_id: Uuid) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "select pg_advisory_xact_lock($1, hashtext($2))",
+        LOCK_CLASS,
+        calendar_id.to_string()
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+impl Working {
+    /// Begins a job's turn; the next one is due after so long. None: the calendar is not linked.
+    pub async fn start(db: &PgPool, calendar_id: Uuid, next_s: f64) -> Result<Option<Self>, sqlx::Error> {
+        let mut tx = db.begin().await?;
+        lock(&mut tx, calendar_id).await?;
+        let row = sqlx::query!(
+            r#"update kb.google_links
+               set turn = turn + 1, began_at = now(), ended_at = null, due_at = now() + make_interval(secs => $2)
+               where calendar_id = $1 and state = 'linked'
+               returning project_id, owner_user_id, turn, google_id as "google_id!", read_only, sync_token, page_token, listing, failures,
+                         (now() at time zone 'utc')::date as "today!""#,
+            calendar_id,
+            next_s
+        )
+        .fetch_optional(&mut *tx)
+        .await?;
+        tx.commit().await?;
+        Ok(row.map(|row| Self {
+            calendar_id,
+            owner: Owner {
+                project_id: row.project_id,
+                user_id: row.owner_user_id,
+            },
+            turn: row.turn,
+            google_id: row.google_id,
+            is_read_only: row.read_only,
+            sync_token: row.sync_token,
+            page_token: row.page_token,
+            listing: row.listing,
+            failures: row.failures,
+            today: row.today,
+        }))
+    }
+
+    /// A transaction in this turn. What it changes of events is no news to Google.
+    pub async fn begin(&self, db: &PgPool) -> Result<Transaction<'static, Postgres>, TurnError> {
+        let mut tx = db.begin().await?;
+        sqlx::query!("set local rejoin.from_google = 'yes'")
+            .execute(&mut *tx)
+            .await?;
+        lock(&mut tx, self.calendar_id).await?;
+        let holds = sqlx::query_scalar!(
+            r#"select turn = $2 and state = 'linked' as "holds!" from kb.google_links where calendar_id = $1 for key share"#,
+            self.calendar_id,
+            self.turn
+        )
+        .fetch_optional(&mut *tx)
+        .await?;
+        match holds {
+            Some(true) => Ok(tx),
+            Some(false) | None => Err(TurnError::Over),
+        }
+    }
+
+    /// Where Google's list goes on.
+    pub async fn go_on(&self, db: &mut PgConnection) -> Result<(), sqlx::Error> {
+        sqlx::query!(
+            "update kb.google_links set sync_token = $2, page_token = $3, listing = $4 where calendar_id = $1",
+            self.calendar_id,
+            self.sync_token.as_deref(),
+            self.page_token.as_deref(),
+            self.listing
+        )
+        .execute(db)
+        .await?;
+        Ok(())
+    }
+
+    /// Both sides are the same now.
+    pub async fn finish(&self, db: &mut PgConnection) -> Result<(), sqlx::Error> {
+        sqlx::query!(
+            "update kb.google_links set ended_at = now(), synced_at = now(), failures = 0, problem = null where calendar_id = $1",
+            self.calendar_id
+        )
+        .execute(db)
+        .await?;
+        Ok(())
+    }
+
+    /// It could not be done: what its user is told, and when it is tried again.
+    pub async fn fail(&self, db: &mut PgConnection, problem: &str, again_s: f64) -> Result<(), sqlx::Error> {
+        sqlx::query!(
+            "update kb.google_links set ended_at = now(), failures = failures + 1, problem = $2,
+                    due_at = now() + make_interval(secs => $3)
+             where calendar_id = $1",
+            self.calendar_id,
+            problem,
+            again_s
+        )
+        .execute(db)
+        .await?;
+        Ok(())
+    }
+
+    /// Google does not let us in any more.
+    pub async fn revoked(&self, db: &mut PgConnection, problem: &str) -> Result<(), sqlx::Error> {
+        sqlx::query!(
+            "update kb.google_links set state = 'revoked', ended_at = now(), problem = $2 where calendar_id = $1",
+            self.calendar_id,
+            problem
+        )
+        .execute(db)
+        .await?;
+        Ok(())
+    }
+
+    /// Tells the calendar's user something.
+    pub async fn note(&self, db: &mut PgConnection, texts: &[String]) -> Result<(), sqlx::Error> {
+        if texts.is_empty() {
+            return Ok(());
+        }
+        let known = sqlx::query!(
+            r#"select notes, now() as "now!" from kb.google_links where calendar_id = $1"#,
+            self.calendar_id
+        )
+        .fetch_one(&mut *db)
+        .await?;
+        let mut notes: Vec<Note> = serde_json::from_value(known.notes).unwrap_or_default();
+        notes.extend(texts.iter().map(|text| Note {
+            at: known.now,
+            text: text.chars().take(NOTE_MAX_CHARS).collect(),
+        }));
+        let newest = notes.split_off(notes.len().saturating_sub(NOTES));
+        sqlx::query!(
+            "update kb.google_links set notes = $2 where calendar_id = $1",
+            self.calendar_id,
+            json!(newest)
+        )
+        .execute(db)
+        .await?;
+        Ok(())
+    }
+}
+
+/// Makes the link of a calendar whose user has let us in, or lets an old one go on under the new token.
+pub(super) async fn enter(
+    db: &PgPool,
+    calendar_id: Uuid,
+    consent: &Consent,
+    token: &Sealed,
+    choices: &[Choice],
+) -> Result<(), sqlx::Error> {
+    let mut tx = db.begin().await?;
+    lock(&mut tx, calendar_id).await?;
+    let choices: Value = json!(choices);
+    // The one that it was kept the same as, it still is, if this account has it.
+    sqlx::query!(
+        "insert into kb.google_links (calendar_id, project_id, owner_user_id, state, choices, key_id, wrapped_key, ciphertext)
+         values ($1, $2, $3, 'choosing', $4, $5, $6, $7)
+         on conflict (calendar_id) do update
+         set choices = $4, key_id = $5, wrapped_key = $6, ciphertext = $7, turn = google_links.turn + 1, problem = null, failures = 0,
+             due_at = now(),
+             state = case when exists (select from jsonb_array_elements($4) c where c ->> 'id' = google_links.google_id)
+                          then 'linked' else 'choosing' end",
+        calendar_id,
+        consent.owner.project_id,
+        consent.owner.user_id,
+        choices,
+        token.key_id,
+        token.wrapped_key,
+        token.ciphertext
+    )
+    .execute(&mut *tx)
+    .await?;
+    consents::done(&mut tx, consent).await?;
+    tx.commit().await
+}

@@ -1,0 +1,216 @@
+//! Events and their likes at Google: rows of `kb.google_events`. Called by `taking` and `push`, in a job's turn.
+//!
+//! Invariant: which event is which follows from ids alone, on both sides, so that a pair that was lost is found again.
+
+use chrono::{DateTime, Utc};
+use serde_json::{Value, json};
+use sqlx::{PgConnection, PgExecutor};
+use uuid::Uuid;
+
+use super::side::Side;
+use crate::events;
+
+/// What ids of events begin with that were made here. Google takes `0-9` and `a-v` (base32hex of RFC 2938).
+const OURS: &str = "rejoin";
+
+/// The id at Google of an event that was made here.
+pub fn google_id_of(event: Uuid) -> String {
+    format!("{OURS}{}", event.simple())
+}
+
+/// The id here of what Google calls so, if it was made here; else as [`event_id_of_others`].
+pub fn event_id_of(calendar: Uuid, google_id: &str) -> Uuid {
+    let made_here = google_id.strip_prefix(OURS).filter(|id| id.len() == 32);
+    let id = made_here.and_then(|id| Uuid::try_parse(id).ok());
+    id.unwrap_or_else(|| event_id_of_others(calendar, google_id))
+}
+
+/// The id here of what was made at Google: always the same in a calendar.
+pub fn event_id_of_others(calendar: Uuid, google_id: &str) -> Uuid {
+    events::id_in(calendar, &[b"google\0", google_id.as_bytes()])
+}
+
+/// An event here and there.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pair {
+    pub event_id: Uuid,
+    pub google_id: String,
+    /// Empty: what is there has to be looked at first.
+    pub etag: String,
+    pub version: i32,
+    pub base: Option<Side>,
+    /// Beginnings of occurrences that are cancelled at Google by themselves, as [`Side::left_out`] writes them.
+    pub left_out: Vec<String>,
+    /// Of a changed occurrence: what it belongs to, and the beginning that it replaces.
+    pub replaces: Option<(Uuid, DateTime<Utc>)>,
+    pub listing: i64,
+}
+
+struct Row {
+    event_id: Uuid,
+    google_id: String,
+    etag: String,
+    version: i32,
+    base: Value,
+    left_out: Vec<String>,
+    series_id: Option<Uuid>,
+    original: Option<DateTime<Utc>>,
+    listing: i64,
+}
+
+impl From<Row> for Pair {
+    fn from(row: Row) -> Self {
+        Self {
+            event_id: row.event_id,
+            google_id: row.google_id,
+            etag: row.etag,
+            version: row.version,
+            base: serde_json::from_value(row.base).ok(),
+            left_out: row.left_out,
+            replaces: row.series_id.zip(row.original),
+            listing: row.listing,
+        }
+    }
+}
+
+pub async fn by_event(db: impl PgExecutor<'_>, calendar: Uuid, event: Uuid) -> Result<Option<Pair>, sqlx::Error> {
+    let row = sqlx::query_as!(
+        Row,
+        "select event_id, google_id, etag, version, base, left_out, series_id, original, listing
+         from kb.google_events where calendar_id = $1 and event_id = $2",
+        calendar,
+        event
+    );
+    Ok(row.fetch_optional(db).await?.map(Pair::from))
+}
+
+pub async fn by_google(db: impl PgExecutor<'_>, calendar: Uuid, google_id: &str) -> Result<Option<Pair>, sqlx::Error> {
+    let row = sqlx::query_as!(
+        Row,
+        "select event_id, google_id, etag, version, base, left_out, series_id, original, listing
+         from kb.google_events where calendar_id = $1 and google_id = $2",
+        calendar,
+        google_id
+    );
+    Ok(row.fetch_optional(db).await?.map(Pair::from))
+}
+
+/// Stores a pair in the place of the one that the event had.
+pub async fn put(db: &mut PgConnection, calendar: Uuid, pair: &Pair) -> Result<(), sqlx::Error> {
+    // What another event was paired with before, such as an occurrence whose series was split.
+    sqlx::query!(
+        "delete from kb.google_events where calendar_id = $1 and google_id = $2 and event_id <> $3",
+        calendar,
+        pair.google_id,
+        pair.event_id
+    )
+    .execute(&mut *db)
+    .await?;
+    let (series_id, original) = pair.replaces.unzip();
+    sqlx::query!(
+        "insert into kb.google_events (calendar_id, event_id, google_id, etag, version, base, left_out, series_id, original, listing)
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+         on conflict (calendar_id, event_id) do update
+         set google_id = $3, etag = $4, version = $5, base = $6, left_out = $7, series_id = $8, original = $9, listing = $10",
+        calendar,
+        pair.event_id,
+        pair.google_id,
+        pair.etag,
+        pair.version,
+        json!(pair.base),
+        &pair.left_out,
+        series_id,
+        original,
+        pair.listing
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+/// An event was in a list that began from nothing.
+pub async fn seen(db: impl PgExecutor<'_>, calendar: Uuid, event: Uuid, listing: i64) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "update kb.google_events set listing = $3 where calendar_id = $1 and event_id = $2 and listing <> $3",
+        calendar,
+        event,
+        listing
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+/// Events that are here, and were not in the list that began from nothing last.
+pub async fn unseen(
+    db: impl PgExecutor<'_>,
+    calendar: Uuid,
+    listing: i64,
+    most: i64,
+) -> Result<Vec<Pair>, sqlx::Error> {
+    let rows = sqlx::query_as!(
+        Row,
+        "select p.event_id, p.google_id, p.etag, p.version, p.base, p.left_out, p.series_id, p.original, p.listing
+         from kb.google_events p join kb.calendar_events e on e.id = p.event_id and e.deleted_at is null
+         where p.calendar_id = $1 and p.listing < $2 order by p.google_id limit $3",
+        calendar,
+        listing,
+        most
+    );
+    Ok(rows.fetch_all(db).await?.into_iter().map(Pair::from).collect())
+}
+
+/// Events that are not at Google as they are here: first what others belong to, then those.
+pub async fn changed(db: impl PgExecutor<'_>, calendar: Uuid, most: i64) -> Result<Vec<Uuid>, sqlx::Error> {
+    sqlx::query_scalar!(
+        "select e.id from kb.calendar_events e
+         left join kb.google_events p on p.calendar_id = e.calendar_id and p.event_id = e.id
+         where e.calendar_id = $1
+           and (p.event_id is null and e.deleted_at is null or p.version <> e.version
+                or p.event_id is not null and e.deleted_at is null
+                   and (p.series_id is distinct from e.series_id or p.original is distinct from e.recurrence_id))
+         order by e.series_id is not null, e.created_at, e.id limit $2",
+        calendar,
+        most
+    )
+    .fetch_all(db)
+    .await
+}
+
+pub async fn remove(db: impl PgExecutor<'_>, calendar: Uuid, event: Uuid) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "delete from kb.google_events where calendar_id = $1 and event_id = $2",
+        calendar,
+        event
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+/// Events of a calendar that are not deleted.
+pub async fn count(db: impl PgExecutor<'_>, calendar: Uuid) -> Result<i64, sqlx::Error> {
+    sqlx::query_scalar!(
+        r#"select count(*) as "count!" from kb.calendar_events where calendar_id = $1 and deleted_at is null"#,
+        calendar
+    )
+    .fetch_one(db)
+    .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_follow_from_each_other_and_are_such_as_google_takes() {
+        let (calendar, event) = (Uuid::now_v7(), Uuid::now_v7());
+        let at_google = google_id_of(event);
+        assert!(at_google.chars().all(|c| matches!(c, '0'..='9' | 'a'..='v')) && (5..=1024).contains(&at_google.len()));
+        assert_eq!(event_id_of(calendar, &at_google), event);
+        let theirs = event_id_of(calendar, "4v1b0n9k2");
+        assert_eq!(theirs, event_id_of(calendar, "4v1b0n9k2"));
+        assert_ne!(theirs, event_id_of(Uuid::now_v7(), "4v1b0n9k2"));
+        assert_ne!(theirs, event_id_of(calendar, "rejoin"));
+    }
+}

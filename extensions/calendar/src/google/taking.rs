@@ -1,0 +1,400 @@
+//! An event as it is at Google, put into the calendar: merged with what is here, if that was changed meanwhile. Called by `pull` and `push`,
+//! in one transaction each.
+//!
+//! Invariants: what is taken again changes nothing more; whatever was lost of what was here is told.
+
+use chrono::{DateTime, Utc};
+use chrono_tz::Tz;
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use super::links::Working;
+use super::pairs::{self, Pair};
+use super::side::{Merged, Side, merge, written};
+use super::wire::Item;
+use crate::events::{self, Event, MAX_ROWS};
+
+/// What stands for an event that is not at Google any more.
+pub(super) fn gone(pair: &Pair) -> Item {
+    Item {
+        id: pair.google_id.clone(),
+        status: "cancelled".to_owned(),
+        etag: "gone".to_owned(),
+        ..Item::default()
+    }
+}
+
+/// Takes an event, in a calendar at Google that goes by this clock. Returns what the user should know.
+pub(super) async fn take(
+    db: &mut PgConnection,
+    work: &Working,
+    zone: Tz,
+    item: &Item,
+) -> Result<Vec<String>, sqlx::Error> {
+    let mut taking = Taking {
+        db,
+        work,
+        zone,
+        item,
+        notes: Vec::new(),
+    };
+    let pair = pairs::by_google(&mut *taking.db, work.calendar_id, &item.id).await?;
+    if let Some(pair) = &pair
+        && !pair.etag.is_empty()
+        && pair.etag == item.etag
+    {
+        pairs::seen(&mut *taking.db, work.calendar_id, pair.event_id, work.listing).await?;
+        return Ok(Vec::new());
+    }
+    // What is gone says nothing of itself but its id.
+    let replaced = pair.as_ref().and_then(|pair| pair.replaces);
+    match (&item.recurring_event_id, replaced) {
+        (Some(series), _) => {
+            let series = pairs::by_google(&mut *taking.db, work.calendar_id, series).await?;
+            if let Some(series) = series {
+                taking.occurrence(series, None, pair).await?;
+            }
+        }
+        (None, Some((series, at))) if item.is_cancelled() => {
+            let series = pairs::by_event(&mut *taking.db, work.calendar_id, series).await?;
+            if let Some(series) = series {
+                taking.occurrence(series, Some(at), pair).await?;
+            }
+        }
+        (None, _) => taking.whole(pair).await?,
+    }
+    Ok(taking.notes)
+}
+
+struct Taking<'a> {
+    db: &'a mut PgConnection,
+    work: &'a Working,
+    zone: Tz,
+    item: &'a Item,
+    notes: Vec<String>,
+}
+
+impl Taking<'_> {
+    async fn event(&mut self, id: Uuid) -> Result<Option<Event>, sqlx::Error> {
+        let event = events::locked(self.db, self.work.owner, id).await?;
+        Ok(event.filter(|event| event.calendar_id == self.work.calendar_id))
+    }
+
+    /// Days begin by the calendar's own clock here.
+    async fn clock(&mut self) -> Result<Tz, sqlx::Error> {
+        let calendar = events::calendar(&mut *self.db, self.work.owner, self.work.calendar_id).await?;
+        Ok(calendar.map_or(Tz::UTC, |calendar| calendar.zone()))
+    }
+
+    async fn put(&mut self, pair: Pair) -> Result<(), sqlx::Error> {
+        pairs::put(self.db, self.work.calendar_id, &pair).await
+    }
+
+    fn pair(&self, event_id: Uuid, version: i32, there: Side) -> Pair {
+        Pair {
+            event_id,
+            google_id: self.item.id.clone(),
+            etag: self.item.etag.clone(),
+            version,
+            base: Some(there),
+            left_out: Vec::new(),
+            replaces: None,
+            listing: self.work.listing,
+        }
+    }
+
+    /// An event that is not an occurrence of another one.
+    async fn whole(&mut self, pair: Option<Pair>) -> Result<(), sqlx::Error> {
+        let calendar = self.work.calendar_id;
+        let id = match &pair {
+            Some(pair) => pair.event_id,
+            None => pairs::event_id_of(calendar, &self.item.id),
+        };
+        let mut event = self.event(id).await?;
+        let mut id = id;
+        if event.is_none() && pair.is_none() {
+            // Made here, and moved there from another calendar: that one's event is not this one's.
+            id = pairs::event_id_of_others(calendar, &self.item.id);
+            event = self.event(id).await?;
+        }
+        if self.item.is_cancelled() {
+            let Some(event) = event else { return Ok(()) };
+            if !event.is_deleted {
+                self.tell_deleted(&event, pair.as_ref());
+                self.delete(&event).await?;
+            }
+            let base = pair.and_then(|pair| pair.base).unwrap_or_else(|| Side::of(&event));
+            let version = event.version + i32::from(!event.is_deleted);
+            let pair = self.pair(id, version, base);
+            return self.put(pair).await;
+        }
+        let there = match self.item.side(self.zone) {
+            Ok(mut there) => {
+                let cancelled = pair.iter().flat_map(|pair| pair.left_out.iter().cloned());
+                there.left_out.extend(cancelled);
+                there
+            }
+            Err(why) => return self.refuse(why, pair).await,
+        };
+        let left_out = pair.as_ref().map(|pair| pair.left_out.clone()).unwrap_or_default();
+        let version = match event {
+            Some(event) => match self.reconcile(&event, pair.as_ref(), &there).await? {
+                Some(version) => version,
+                None => return Ok(()),
+            },
+            None => match self.add(id, None, &there).await? {
+                Some(version) => version,
+                None => return Ok(()),
+            },
+        };
+        let pair = Pair {
+            left_out,
+            ..self.pair(id, version, there)
+        };
+        self.put(pair).await
+    }
+
+    /// An occurrence that was changed or cancelled by itself; `at` where the event itself does not say which.
+    async fn occurrence(
+        &mut self,
+        mut series: Pair,
+        at: Option<DateTime<Utc>>,
+        pair: Option<Pair>,
+    ) -> Result<(), sqlx::Error> {
+        let Some(mut event) = self.event(series.event_id).await?.filter(|event| !event.is_deleted) else {
+            return Ok(());
+        };
+        let time_zone = event.content.time_zone;
+        let Some(rrule) = event.content.rrule.clone() else {
+            return Ok(());
+        };
+        let Some(at) = at.or_else(|| self.item.original(time_zone)) else {
+            let text = format!(
+                "{:?}: Google does not say which occurrence was changed",
+                event.content.title
+            );
+            self.notes.push(text);
+            return Ok(());
+        };
+        if !event.content.series(&rrule).has(at).unwrap_or(false) {
+            return Ok(());
+        }
+        let key = written(at, event.content.all_day, time_zone);
+        let others = events::replacing(self.db, event.id).await?;
+        let known = others.into_iter().find(|other| other.replaces == Some((event.id, at)));
+        let is_left_out = event.exdates.contains(&at);
+        let was_the_same = series.version == event.version;
+        if self.item.is_cancelled() {
+            if !series.left_out.contains(&key) {
+                series.left_out.push(key.clone());
+            }
+            if let Some(base) = &mut series.base {
+                base.left_out.insert(key);
+            }
+            if let Some(known) = known {
+                if !known.is_deleted {
+                    self.tell_deleted(&known, pair.as_ref());
+                    events::delete(self.db, known.id).await?;
+                }
+                let base = pair.and_then(|pair| pair.base).unwrap_or_else(|| Side::of(&known));
+                let version = known.version + i32::from(!known.is_deleted);
+                let pair = Pair {
+                    replaces: Some((event.id, at)),
+                    ..self.pair(known.id, version, base)
+                };
+                self.put(pair).await?;
+            }
+            if !is_left_out {
+                event.exdates.push(at);
+                events::set(self.db, event.id, &event.content, &event.exdates).await?;
+                event.version += 1;
+            }
+        } else {
+            let there = match self.item.side(self.zone) {
+                Ok(there) => there,
+                Err(why) => return self.refuse(why, pair).await,
+            };
+            let is_known_so = pair.as_ref().is_some_and(|pair| pair.base.as_ref() == Some(&there));
+            if is_left_out && is_known_so && !series.left_out.contains(&key) {
+                // Left out here, which Google will be told.
+                if let Some(pair) = pair {
+                    self.seen_as(pair).await?;
+                }
+                return Ok(());
+            }
+            series.left_out.retain(|text| *text != key);
+            if let Some(base) = &mut series.base {
+                base.left_out.remove(&key);
+            }
+            if is_left_out {
+                event.exdates.retain(|exdate| *exdate != at);
+                events::set(self.db, event.id, &event.content, &event.exdates).await?;
+                event.version += 1;
+            }
+            let version = match &known {
+                Some(known) => self.reconcile(known, pair.as_ref(), &there).await?,
+                None => {
+                    let id = pairs::event_id_of_others(self.work.calendar_id, &self.item.id);
+                    self.add(id, Some((event.id, at)), &there).await?
+                }
+            };
+            let Some(version) = version else { return Ok(()) };
+            let id = known.map_or_else(
+                || pairs::event_id_of_others(self.work.calendar_id, &self.item.id),
+                |known| known.id,
+            );
+            let pair = Pair {
+                replaces: Some((event.id, at)),
+                ..self.pair(id, version, there)
+            };
+            self.put(pair).await?;
+        }
+        if was_the_same {
+            series.version = event.version;
+        }
+        self.put(series).await
+    }
+
+    /// An event that is new here. None: there is no room for it.
+    async fn add(
+        &mut self,
+        id: Uuid,
+        replaces: Option<(Uuid, DateTime<Utc>)>,
+        there: &Side,
+    ) -> Result<Option<i32>, sqlx::Error> {
+        let clock = self.clock().await?;
+        let Ok((content, exdates)) = there.content(clock) else {
+            return Ok(None);
+        };
+        if pairs::count(&mut *self.db, self.work.calendar_id).await? >= MAX_ROWS {
+            let text = format!(
+                "{:?} was not imported: a calendar can have at most {MAX_ROWS} events",
+                there.title
+            );
+            self.notes.push(text);
+            return Ok(None);
+        }
+        if !events::add(self.db, id, self.work.calendar_id, &content, replaces).await? {
+            return Ok(None);
+        }
+        if exdates.is_empty() {
+            return Ok(Some(1));
+        }
+        events::set(self.db, id, &content, &exdates).await?;
+        Ok(Some(2))
+    }
+
+    /// Makes an event what it is on both sides together. Returns the version here that Google has; 0: it has none of them.
+    async fn reconcile(
+        &mut self,
+        event: &Event,
+        pair: Option<&Pair>,
+        there: &Side,
+    ) -> Result<Option<i32>, sqlx::Error> {
+        let is_changed_here = pair.is_none_or(|pair| pair.version != event.version);
+        let base = pair.and_then(|pair| pair.base.as_ref());
+        if event.is_deleted {
+            if is_changed_here && base == Some(there) {
+                // Deleted here, which Google will be told.
+                return Ok(Some(0));
+            }
+            if is_changed_here && pair.is_some() {
+                let text = format!(
+                    "{:?} was deleted here but changed at Google, so it was restored",
+                    there.title
+                );
+                self.notes.push(text);
+            }
+            events::revive(self.db, event.id).await?;
+        }
+        let here = Side::of(event);
+        let merged = match is_changed_here && !event.is_deleted {
+            true => merge(base, &here, there),
+            false => Merged {
+                side: there.clone(),
+                lost: Vec::new(),
+            },
+        };
+        let clock = match event.content.all_day {
+            true => event.content.time_zone,
+            false => self.clock().await?,
+        };
+        let (side, (content, exdates)) = match merged.side.content(clock) {
+            Ok(content) => (merged.side, content),
+            // Each was an event; together they are none.
+            Err(_) => match there.content(clock) {
+                Ok(content) => (there.clone(), content),
+                Err(_) => return Ok(None),
+            },
+        };
+        if !merged.lost.is_empty() {
+            let what = merged.lost.join(", ");
+            let text = format!(
+                "{:?}: {what} was changed both here and at Google; Google's version was kept",
+                there.title
+            );
+            self.notes.push(text);
+        }
+        let mut version = event.version + i32::from(event.is_deleted);
+        if side != here || event.is_deleted {
+            events::set(self.db, event.id, &content, &exdates).await?;
+            version += 1;
+        }
+        if side.when != here.when {
+            // What no longer comes back is not replaced either.
+            for other in events::replacing(self.db, event.id).await? {
+                let Some((_, at)) = other.replaces.filter(|_| !other.is_deleted) else {
+                    continue;
+                };
+                let rrule = content.rrule.as_deref();
+                if !rrule.is_some_and(|rrule| content.series(rrule).has(at).unwrap_or(false)) {
+                    events::delete(self.db, other.id).await?;
+                }
+            }
+        }
+        Ok(Some(if side == *there { version } else { 0 }))
+    }
+
+    /// Deletes an event with what replaces its occurrences; Google has done the same.
+    async fn delete(&mut self, event: &Event) -> Result<(), sqlx::Error> {
+        events::delete(self.db, event.id).await?;
+        for other in events::replacing(self.db, event.id).await? {
+            if !other.is_deleted {
+                events::delete(self.db, other.id).await?;
+            }
+            if let Some(pair) = pairs::by_event(&mut *self.db, self.work.calendar_id, other.id).await? {
+                let version = other.version + i32::from(!other.is_deleted);
+                self.put(Pair { version, ..pair }).await?;
+            }
+        }
+        Ok(())
+    }
+
+    fn tell_deleted(&mut self, event: &Event, pair: Option<&Pair>) {
+        if pair.is_some_and(|pair| pair.version != event.version) {
+            let text = format!(
+                "{:?} was changed here but deleted at Google, so it was deleted",
+                event.content.title
+            );
+            self.notes.push(text);
+        }
+    }
+
+    /// What can't be taken is told, and stays as it is here.
+    async fn refuse(&mut self, why: String, pair: Option<Pair>) -> Result<(), sqlx::Error> {
+        self.notes.push(why);
+        match pair {
+            Some(pair) => self.seen_as(pair).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn seen_as(&mut self, pair: Pair) -> Result<(), sqlx::Error> {
+        let pair = Pair {
+            etag: self.item.etag.clone(),
+            listing: self.work.listing,
+            ..pair
+        };
+        self.put(pair).await
+    }
+}

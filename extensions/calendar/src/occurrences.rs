@@ -1,0 +1,171 @@
+//! What happens when: events between two moments, those that come back expanded, and what was changed of them in its place. Called by the
+//! tools and by the API.
+
+use std::collections::HashSet;
+
+use chrono::{DateTime, Duration, SecondsFormat, Utc};
+use rejoin_types::owner::Owner;
+use serde::Serialize;
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use super::events::{self, Calendar, Event};
+use super::recurrence::{MAX_OCCURRENCES, MAX_SPAN_DAYS};
+
+/// Rules that one question expands.
+const MAX_SERIES: usize = 500;
+
+/// An event at one time.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Occurrence {
+    /// The event that it is changed by: of a changed occurrence its own.
+    pub event_id: Uuid,
+    pub calendar_id: Uuid,
+    pub title: String,
+    pub location: String,
+    /// By the wall clock of `time_zone`, with its offset.
+    pub start: String,
+    pub end: String,
+    pub all_day: bool,
+    pub time_zone: String,
+    pub recurring: bool,
+    #[serde(skip)]
+    pub at: DateTime<Utc>,
+}
+
+/// What happens between two moments.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Happening {
+    pub events: Vec<Occurrence>,
+    /// There is more than is told.
+    pub truncated: bool,
+}
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum AskError {
+    /// In words for whoever asked.
+    #[error("{0}")]
+    Wrong(String),
+    #[error("reading the calendars from the database failed")]
+    Database(#[from] sqlx::Error),
+}
+
+/// An event's occurrence that begins then.
+pub fn occurrence(event: &Event, at: DateTime<Utc>) -> Occurrence {
+    let content = &event.content;
+    let shown = |moment: DateTime<Utc>| {
+        let local = moment.with_timezone(&content.time_zone);
+        match content.all_day {
+            true => local.format("%Y-%m-%d").to_string(),
+            false => local.to_rfc3339_opts(SecondsFormat::Secs, true),
+        }
+    };
+    let end = if content.all_day {
+        // Days, not hours: one of them may have 23.
+        super::recurrence::moved(at, content.time_zone, wall_length(event))
+    } else {
+        at + (content.end - content.start)
+    };
+    Occurrence {
+        event_id: event.id,
+        calendar_id: event.calendar_id,
+        title: content.title.clone(),
+        location: content.location.clone(),
+        start: shown(at),
+        end: shown(end),
+        all_day: content.all_day,
+        time_zone: content.time_zone.name().to_owned(),
+        recurring: content.rrule.is_some() || event.replaces.is_some(),
+        at,
+    }
+}
+
+/// How long an event is by the wall clock.
+fn wall_length(event: &Event) -> Duration {
+    let wall = |moment: DateTime<Utc>| moment.with_timezone(&event.content.time_zone).naive_local();
+    wall(event.content.end) - wall(event.content.start)
+}
+
+/// What happens in an owner's calendars, in order; `named` narrows it to what holds these words.
+pub async fn between(
+    db: &mut PgConnection,
+    calendars: &[Calendar],
+    (from, to): (DateTime<Utc>, DateTime<Utc>),
+    named: Option<&str>,
+) -> Result<Happening, AskError> {
+    if to <= from {
+        return Err(AskError::Wrong(
+            "the requested time range ends before it begins".to_owned(),
+        ));
+    }
+    if to - from > Duration::days(MAX_SPAN_DAYS) {
+        return Err(AskError::Wrong(format!(
+            "the requested time range can span at most {MAX_SPAN_DAYS} days"
+        )));
+    }
+    let ids: Vec<Uuid> = calendars.iter().map(|calendar| calendar.id).collect();
+    let rows = events::within(db, &ids, from, to).await?;
+    let mut truncated = rows.len() as i64 == events::MAX_ROWS;
+    let named = named.map(str::to_lowercase);
+    // Expanding takes its time: not on a thread that others wait for.
+    let expanding = tokio::task::spawn_blocking(move || expand(&rows, from, to, named.as_deref()));
+    let (mut found, more) = expanding
+        .await
+        .map_err(|_| AskError::Wrong("expanding the events failed".to_owned()))?;
+    truncated |= more || found.len() > MAX_OCCURRENCES;
+    found.sort_by_key(|occurrence| (occurrence.at, occurrence.event_id));
+    found.truncate(MAX_OCCURRENCES);
+    Ok(Happening {
+        events: found,
+        truncated,
+    })
+}
+
+fn expand(rows: &[Event], from: DateTime<Utc>, to: DateTime<Utc>, named: Option<&str>) -> (Vec<Occurrence>, bool) {
+    let replaced: HashSet<(Uuid, DateTime<Utc>)> = rows.iter().filter_map(|event| event.replaces).collect();
+    let is_named = |event: &&Event| {
+        let content = &event.content;
+        let texts = [&content.title, &content.location, &content.description];
+        named.is_none_or(|named| texts.iter().any(|text| text.to_lowercase().contains(named)))
+    };
+    let (mut found, mut more, mut series) = (Vec::new(), false, 0);
+    for event in rows.iter().filter(is_named) {
+        let length = event.content.end - event.content.start;
+        let Some(rrule) = &event.content.rrule else {
+            let (start, end) = (event.content.start, event.content.end);
+            // What takes no time happens where it begins.
+            if start < to && (end > from || start >= from) {
+                found.push(occurrence(event, start));
+            }
+            continue;
+        };
+        series += 1;
+        if series > MAX_SERIES || found.len() > MAX_OCCURRENCES {
+            more = true;
+            break;
+        }
+        // A rule was checked when it was stored.
+        let starts = event
+            .content
+            .series(rrule)
+            .between(from - length, to, MAX_OCCURRENCES)
+            .unwrap_or_default();
+        more |= starts.len() == MAX_OCCURRENCES;
+        let shown = starts.into_iter().filter(|&at| {
+            let is_left_out = event.exdates.contains(&at) || replaced.contains(&(event.id, at));
+            !is_left_out && (at + length > from || at >= from)
+        });
+        found.extend(shown.map(|at| occurrence(event, at)));
+    }
+    (found, more)
+}
+
+/// The calendars that are an owner's, or the one of them that is named.
+pub async fn asked(db: &mut PgConnection, owner: Owner, id: Option<Uuid>) -> Result<Vec<Calendar>, sqlx::Error> {
+    let all = events::calendars(db, owner).await?;
+    Ok(match id {
+        None => all,
+        Some(id) => all.into_iter().filter(|calendar| calendar.id == id).collect(),
+    })
+}

@@ -1,0 +1,490 @@
+//! The seven tools over calendars of the user for whom an agent works. Called by the worker's pools, and over MCP.
+//!
+//! Invariant: in a conversation that is about a project of the work graph, that project's calendar is the only one there is.
+
+mod parse;
+
+use std::sync::{Arc, LazyLock};
+
+use async_trait::async_trait;
+use chrono_tz::Tz;
+use rejoin_db::walls::{self, Asking};
+use rejoin_tools::arguments::Kind::{OptionalBoolean, OptionalChoice, OptionalText, Text};
+use rejoin_tools::arguments::{self, Arguments, Parameter};
+use rejoin_tools::{SharedTool, Tool, ToolContext, ToolError, ToolSpec};
+use rejoin_types::events::Operation;
+use rejoin_types::focus::Focus;
+use rejoin_types::owner::Owner;
+use serde_json::{Value, json};
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use super::changes;
+use super::events::{self, Calendar, Content, Event};
+use super::occurrences::{self, AskError};
+use super::recurrence::read_time;
+use parse::{extent, id_of, required_id, said};
+
+/// Of a name that people are told [characters].
+const NAME_MAX_CHARS: usize = 80;
+/// Of a user who has none yet.
+const FIRST_CALENDAR: &str = "Calendar";
+const START: Parameter = Parameter::new(
+    "start",
+    OptionalText,
+    "start time, e.g. 2026-03-01T10:00 in the event's time zone, or with an offset; a date, 2026-03-01, for an \
+    all-day event",
+);
+const END: Parameter = Parameter::new(
+    "end",
+    OptionalText,
+    "end time, in the same format; for an all-day event the day after its last day",
+);
+const EVENT_ID: Parameter = Parameter::new("event_id", Text, "the event's id, as list_calendar_events returns it");
+const SCOPE: Parameter = Parameter::new(
+    "scope",
+    OptionalChoice(&["this", "following", "all"]),
+    "which occurrences of a repeating event: this one, this and all following, or all (default)",
+);
+const OCCURRENCE: Parameter = Parameter::new(
+    "occurrence",
+    OptionalText,
+    "with scope this or following: when the occurrence begins, as list_calendar_events returns it",
+);
+const CALENDAR_ID: Parameter = Parameter::new(
+    "calendar_id",
+    OptionalText,
+    "the calendar's id; null: the calendar of \
+    this conversation",
+);
+const DETAILS: [Parameter; 5] = [
+    Parameter::new(
+        "description",
+        OptionalText,
+        "description of the event; null: none (on update: unchanged)",
+    ),
+    Parameter::new(
+        "location",
+        OptionalText,
+        "location of the event; null: none (on update: unchanged)",
+    ),
+    Parameter::new("all_day", OptionalBoolean, "whether it is an all-day event"),
+    Parameter::new(
+        "time_zone",
+        OptionalText,
+        "IANA time zone, e.g. Europe/Berlin; null: the calendar's (on update: unchanged)",
+    ),
+    Parameter::new(
+        "rrule",
+        OptionalText,
+        "recurrence as an RFC 5545 RRULE, daily at most, e.g. FREQ=WEEKLY;BYDAY=MO;COUNT=10; null: does not repeat \
+        (on update: unchanged)",
+    ),
+];
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verb {
+    List,
+    Details,
+    Create,
+    Update,
+    Delete,
+    GetOfProject,
+    SetOfProject,
+}
+
+struct CalendarTool {
+    spec: ToolSpec,
+    verb: Verb,
+}
+
+static TOOLS: LazyLock<Vec<SharedTool>> = LazyLock::new(|| {
+    let with = |own: &[Parameter]| [own, &DETAILS].concat();
+    let tool = |verb, name: &str, description: &str, parameters: &[Parameter]| {
+        let read_only = matches!(verb, Verb::List | Verb::Details | Verb::GetOfProject);
+        Arc::new(CalendarTool {
+            spec: ToolSpec {
+                name: name.to_owned(),
+                description: description.to_owned(),
+                parameters: arguments::schema(parameters),
+                read_only,
+                idempotent: true,
+                destructive: verb == Verb::Delete,
+            },
+            verb,
+        }) as SharedTool
+    };
+    vec![
+        tool(
+            Verb::List,
+            "list_calendar_events",
+            "Lists the events in the user's calendars between two times. Each occurrence of a repeating event is \
+            listed separately.",
+            &[
+                Parameter::new("start", Text, "start of the time range: a date or a time"),
+                Parameter::new("end", Text, "end of the time range, at most two years after its start"),
+                CALENDAR_ID,
+                Parameter::new("query", OptionalText, "return only events that contain these words"),
+            ],
+        ),
+        tool(
+            Verb::Details,
+            "get_calendar_event_details",
+            "Returns all details of one event.",
+            &[EVENT_ID],
+        ),
+        tool(
+            Verb::Create,
+            "create_calendar_event",
+            "Creates an event in the user's calendar.",
+            &with(&[
+                Parameter::new("title", Text, "title of the event"),
+                Parameter::new("start", Text, START.description),
+                END,
+                CALENDAR_ID,
+            ]),
+        ),
+        tool(
+            Verb::Update,
+            "update_calendar_event",
+            "Updates an event. Arguments that are null stay unchanged. With scope `all`, start and end are those of \
+            the first occurrence.",
+            &with(&[
+                EVENT_ID,
+                SCOPE,
+                OCCURRENCE,
+                Parameter::new("title", OptionalText, "title of the event"),
+                START,
+                END,
+            ]),
+        ),
+        tool(
+            Verb::Delete,
+            "delete_calendar_event",
+            "Deletes an event, or occurrences of a repeating event.",
+            &[EVENT_ID, SCOPE, OCCURRENCE],
+        ),
+        tool(
+            Verb::GetOfProject,
+            "get_project_calendar",
+            "Returns the calendar of the project that this conversation is about.",
+            &[],
+        ),
+        tool(
+            Verb::SetOfProject,
+            "set_project_calendar",
+            "Assigns one of the user's calendars to the project that this conversation is about.",
+            &[Parameter::new("calendar_id", Text, "the calendar's id")],
+        ),
+    ]
+});
+
+/// All of them.
+pub fn tools() -> Vec<SharedTool> {
+    TOOLS.clone()
+}
+
+/// Those that mean something without a conversation, which alone is about a project.
+pub fn without_conversation() -> Vec<SharedTool> {
+    let of_a_project = |tool: &&SharedTool| tool.spec().name.ends_with("_project_calendar");
+    TOOLS.iter().filter(|tool| !of_a_project(tool)).cloned().collect()
+}
+
+fn told(words: impl Into<String>) -> ToolError {
+    ToolError::RespondToModel(words.into())
+}
+
+fn failed(error: AskError) -> ToolError {
+    match error {
+        AskError::Wrong(words) => told(words),
+        AskError::Database(error) => away(error),
+    }
+}
+
+fn away(error: sqlx::Error) -> ToolError {
+    ToolError::Internal {
+        attempted: "reading the user's calendars".to_owned(),
+        source: error.into(),
+    }
+}
+
+fn focused(context: &ToolContext) -> Result<&Focus, ToolError> {
+    let focus = context.focus.as_ref();
+    focus.ok_or_else(|| told("this conversation is not about a project of the work graph"))
+}
+
+#[async_trait]
+impl Tool for CalendarTool {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    async fn call(&self, context: &ToolContext, arguments: Value) -> Result<Value, ToolError> {
+        let arguments = Arguments::of(arguments);
+        let owner = Owner {
+            project_id: context.project_id,
+            user_id: context
+                .user_id
+                .ok_or_else(|| told("this run has no user, so there are no calendars to use"))?,
+        };
+        // As the user: the API may see nothing else, and workers need no more.
+        let mut tx = walls::begin(&context.db, Asking::For(owner)).await.map_err(away)?;
+        let result = match self.verb {
+            Verb::List => list(&mut tx, context, owner, &arguments).await?,
+            Verb::Details => {
+                let event = visible(&mut tx, context, owner, required_id(&arguments, "event_id")?).await?;
+                shown(&event)
+            }
+            Verb::Create => create(&mut tx, context, owner, &arguments).await?,
+            Verb::Update => {
+                let event = visible(&mut tx, context, owner, required_id(&arguments, "event_id")?).await?;
+                let extent = extent(&arguments, event.content.time_zone)?;
+                let said = said(&arguments);
+                let patch = |content: &Content| said.over(content);
+                let changed = changes::update(&mut tx, owner, event.id, extent, context.record_id, patch).await;
+                shown(&changed.map_err(failed)?)
+            }
+            Verb::Delete => {
+                let event = known(&mut tx, context, owner, required_id(&arguments, "event_id")?).await?;
+                let extent = extent(&arguments, event.content.time_zone)?;
+                let deleted = changes::delete(&mut tx, owner, event.id, extent)
+                    .await
+                    .map_err(failed)?;
+                json!({"event_id": deleted.id, "title": deleted.content.title, "deleted": true})
+            }
+            Verb::GetOfProject => {
+                let focus = focused(context)?;
+                let calendar = of_work(&mut tx, owner, focus.project_id).await?;
+                json!({"calendar": calendar.as_ref().map(calendar_shown), "project": focus.project_name})
+            }
+            Verb::SetOfProject => {
+                let (focus, id) = (focused(context)?, required_id(&arguments, "calendar_id")?);
+                if !events::assign(&mut tx, owner, id, focus.project_id)
+                    .await
+                    .map_err(away)?
+                {
+                    return Err(told(format!("the user has no calendar {id}")));
+                }
+                let calendar = of_work(&mut tx, owner, focus.project_id).await?;
+                json!({"calendar": calendar.as_ref().map(calendar_shown), "project": focus.project_name})
+            }
+        };
+        tx.commit().await.map_err(away)?;
+        Ok(result)
+    }
+
+    async fn operation(&self, context: &ToolContext, arguments: &Value) -> Option<Operation> {
+        let action = match self.verb {
+            Verb::List => "list",
+            Verb::Details | Verb::GetOfProject => "read",
+            Verb::Create => "create",
+            Verb::Update | Verb::SetOfProject => "update",
+            Verb::Delete => "delete",
+        };
+        // Of the kinds that readers know, the nearest. It is no object of the work graph, and has no id there.
+        let entity_type = match self.verb {
+            Verb::List | Verb::Details | Verb::Create | Verb::Update | Verb::Delete => "task",
+            Verb::GetOfProject | Verb::SetOfProject => "project",
+        };
+        Some(Operation {
+            action: action.to_owned(),
+            entity_type: entity_type.to_owned(),
+            entity_name: self.named(context, &Arguments::of(arguments.clone())).await,
+            status: String::new(),
+            entity_id: None,
+        })
+    }
+}
+
+impl CalendarTool {
+    /// What people are told that a call is about, never empty: a name that the call may know.
+    async fn named(&self, context: &ToolContext, arguments: &Arguments) -> String {
+        let found = match self.verb {
+            Verb::Create => arguments.text("title").map(str::to_owned),
+            Verb::Details | Verb::Update | Verb::Delete => title_of(context, arguments).await,
+            Verb::List => match arguments.text("query") {
+                Some(words) => Some(words.to_owned()),
+                None => calendar_of(context, arguments).await,
+            },
+            Verb::GetOfProject | Verb::SetOfProject => context.focus.as_ref().map(|focus| focus.project_name.clone()),
+        };
+        let otherwise = match self.verb {
+            Verb::Details | Verb::Create | Verb::Update | Verb::Delete => "event",
+            Verb::List | Verb::GetOfProject | Verb::SetOfProject => "calendar",
+        };
+        let found = found.filter(|name| !name.trim().is_empty());
+        let name = found.unwrap_or_else(|| otherwise.to_owned());
+        name.chars().take(NAME_MAX_CHARS).collect()
+    }
+}
+
+/// The title of the event that a call names, if the call may touch it.
+async fn title_of(context: &ToolContext, arguments: &Arguments) -> Option<String> {
+    let id = id_of(arguments, "event_id").ok()??;
+    let owner = Owner {
+        project_id: context.project_id,
+        user_id: context.user_id?,
+    };
+    let mut tx = walls::begin(&context.db, Asking::For(owner)).await.ok()?;
+    let event = known(&mut tx, context, owner, id).await.ok()?;
+    Some(event.content.title)
+}
+
+/// The name of the calendar that a list is of: the focus's project, or the one that the call names.
+async fn calendar_of(context: &ToolContext, arguments: &Arguments) -> Option<String> {
+    if let Some(focus) = &context.focus {
+        return Some(focus.project_name.clone());
+    }
+    let id = id_of(arguments, "calendar_id").ok()??;
+    let owner = Owner {
+        project_id: context.project_id,
+        user_id: context.user_id?,
+    };
+    let mut tx = walls::begin(&context.db, Asking::For(owner)).await.ok()?;
+    let calendars = allowed(&mut tx, context, owner, Some(id)).await.ok()?;
+    calendars.into_iter().next().map(|calendar| calendar.name)
+}
+
+fn calendar_shown(calendar: &Calendar) -> Value {
+    json!({"calendar_id": calendar.id, "name": calendar.name, "time_zone": calendar.time_zone})
+}
+
+/// All of an event.
+fn shown(event: &Event) -> Value {
+    let mut shown = json!(occurrences::occurrence(event, event.content.start));
+    shown["id"] = json!(event.id);
+    shown["description"] = event.content.description.as_str().into();
+    shown["rrule"] = json!(event.content.rrule);
+    shown["version"] = event.version.into();
+    if let Some((series, at)) = event.replaces {
+        shown["series_id"] = json!(series);
+        shown["replaces_occurrence"] = json!(at);
+    }
+    shown
+}
+
+async fn of_work(db: &mut PgConnection, owner: Owner, project: Uuid) -> Result<Option<Calendar>, ToolError> {
+    let all = events::calendars(db, owner).await.map_err(away)?;
+    Ok(all.into_iter().find(|calendar| calendar.work_project == Some(project)))
+}
+
+/// The calendars that a call may touch: the focus's, or all of the user's; of these the one that is named, if one is.
+async fn allowed(
+    db: &mut PgConnection,
+    context: &ToolContext,
+    owner: Owner,
+    named: Option<Uuid>,
+) -> Result<Vec<Calendar>, ToolError> {
+    let mut all = events::calendars(db, owner).await.map_err(away)?;
+    if let Some(focus) = &context.focus {
+        all.retain(|calendar| calendar.work_project == Some(focus.project_id));
+    }
+    if let Some(named) = named {
+        all.retain(|calendar| calendar.id == named);
+        if all.is_empty() {
+            let why = match context.focus {
+                Some(_) => "does not belong to the project that this conversation is about",
+                None => "is not one of the user's calendars",
+            };
+            return Err(told(format!("the calendar {named} {why}")));
+        }
+    }
+    Ok(all)
+}
+
+/// An event that a call may touch, also one that was deleted.
+async fn known(db: &mut PgConnection, context: &ToolContext, owner: Owner, id: Uuid) -> Result<Event, ToolError> {
+    let none = || {
+        told(format!(
+            "event {id} not found; list_calendar_events returns the existing events"
+        ))
+    };
+    let event = events::locked(db, owner, id).await.map_err(away)?.ok_or_else(none)?;
+    let calendars = allowed(db, context, owner, None).await?;
+    match calendars.iter().any(|calendar| calendar.id == event.calendar_id) {
+        true => Ok(event),
+        false => Err(none()),
+    }
+}
+
+/// The same, but for those that were deleted.
+async fn visible(db: &mut PgConnection, context: &ToolContext, owner: Owner, id: Uuid) -> Result<Event, ToolError> {
+    let event = known(db, context, owner, id).await?;
+    match event.is_deleted {
+        false => Ok(event),
+        true => Err(told("the event was deleted")),
+    }
+}
+
+async fn list(
+    db: &mut PgConnection,
+    context: &ToolContext,
+    owner: Owner,
+    arguments: &Arguments,
+) -> Result<Value, ToolError> {
+    let calendars = allowed(db, context, owner, id_of(arguments, "calendar_id")?).await?;
+    let zone = calendars.first().map_or(Tz::UTC, Calendar::zone);
+    let read = |name| read_time(arguments.required_text(name)?, zone).map_err(told);
+    let ((from, _), (to, _)) = (read("start")?, read("end")?);
+    let happening = occurrences::between(db, &calendars, (from, to), arguments.text("query")).await;
+    let mut result = json!(happening.map_err(failed)?);
+    result["calendars"] = calendars.iter().map(calendar_shown).collect();
+    Ok(result)
+}
+
+async fn create(
+    db: &mut PgConnection,
+    context: &ToolContext,
+    owner: Owner,
+    arguments: &Arguments,
+) -> Result<Value, ToolError> {
+    // Made already, before a crash.
+    if let Some(event) = events::locked(db, owner, context.record_id).await.map_err(away)? {
+        return Ok(shown(&event));
+    }
+    let calendars = allowed(db, context, owner, id_of(arguments, "calendar_id")?).await?;
+    let calendar = match calendars.into_iter().next() {
+        Some(calendar) => calendar,
+        None => first_calendar(db, context, owner, arguments.text("time_zone")).await?,
+    };
+    arguments.required_text("title")?;
+    let content = said(arguments).made(&calendar).map_err(told)?;
+    events::add(db, context.record_id, calendar.id, &content, None)
+        .await
+        .map_err(away)?;
+    let event = events::locked(db, owner, context.record_id).await.map_err(away)?;
+    event
+        .as_ref()
+        .map(shown)
+        .ok_or_else(|| told("the event could not be created; try again"))
+}
+
+/// A calendar for a user, or a project of the work graph, that has none.
+async fn first_calendar(
+    db: &mut PgConnection,
+    context: &ToolContext,
+    owner: Owner,
+    time_zone: Option<&str>,
+) -> Result<Calendar, ToolError> {
+    let focus = context.focus.as_ref();
+    let name = focus.map_or(FIRST_CALENDAR, |focus| focus.project_name.as_str());
+    let zone: Tz = time_zone.and_then(|name| name.parse().ok()).unwrap_or(Tz::UTC);
+    let calendar = Calendar {
+        id: context.record_id,
+        name: Some(name.trim())
+            .filter(|name| !name.is_empty())
+            .unwrap_or(FIRST_CALENDAR)
+            .chars()
+            .take(200)
+            .collect(),
+        time_zone: zone.name().to_owned(),
+        work_project: focus.map(|focus| focus.project_id),
+    };
+    match events::add_calendar(db, owner, &calendar).await.map_err(away)? {
+        true => Ok(calendar),
+        false => Err(told(
+            "no calendar could be created: the user may have reached the limit, or another call has just created one; \
+            try again",
+        )),
+    }
+}

@@ -1,0 +1,465 @@
+//! BigQuery, by its REST API. A query is tried without running it first: that tells whether it is a SELECT, as BigQuery itself reads it, and
+//! what it would be billed for; then it runs with that bound. Called by `sources`.
+//!
+//! - `values`  what it answers, as values
+//!
+//! Invariant: the API's address is one that was judged, and redirects are not followed; a job whose answer nobody waits for is cancelled.
+
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use rejoin_egress::net::Hosts;
+use rejoin_integrations::data_sources::Settings;
+use rejoin_secrets::Plaintext;
+use rejoin_types::ids;
+use reqwest::{Client, Method, RequestBuilder};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tokio::sync::OnceCell;
+use url::Url;
+
+use self::values::{cell, columns_of, fault_of, message, whole};
+use crate::reach;
+use crate::source::{
+    Access, Collected, Column, LISTED_MAX, Question, Rows, Source, SourceError, Table, Tested, table_schema,
+};
+
+mod values;
+
+const ENDPOINT: &str = "https://bigquery.googleapis.com/";
+/// Where tokens for service accounts are given out, and whom an assertion is meant for.
+pub const TOKEN_URL: &str = "https://oauth2.googleapis.com/token";
+const SCOPE: &str = "https://www.googleapis.com/auth/bigquery";
+/// A token is good for an hour.
+const TOKEN_LIFETIME_S: u64 = 3_600;
+const TOKEN_REFRESHED_BEFORE: Duration = Duration::from_secs(300);
+/// What one page of an answer holds.
+const PAGE_ROWS: usize = 1_000;
+/// How long the API itself waits for a job before it answers that there is none yet [ms].
+const WAIT_MS: u64 = 10_000;
+/// Largest answer of one request [bytes].
+const ANSWER_MAX_BYTES: usize = 32 * 1024 * 1024;
+
+pub struct Bigquery {
+    settings: Settings,
+    /// A service account's key, as its JSON file.
+    key: Option<Plaintext>,
+    /// Where tokens are asked for: the operator's word, and no project's. A key signs for nobody whom a project names.
+    token_url: String,
+    hosts: Hosts,
+    http: OnceCell<Client>,
+    // Nothing awaits while it is held.
+    token: Mutex<Option<(String, Instant)>>,
+}
+
+#[derive(Deserialize)]
+struct ServiceAccount {
+    client_email: String,
+    private_key: String,
+}
+
+#[derive(Serialize)]
+struct Claims<'a> {
+    iss: &'a str,
+    scope: &'a str,
+    aud: &'a str,
+    iat: u64,
+    exp: u64,
+}
+
+impl Bigquery {
+    pub fn new(settings: Settings, key: Option<Plaintext>, token_url: String, hosts: Hosts) -> Self {
+        Self {
+            settings,
+            key,
+            token_url,
+            hosts,
+            http: OnceCell::new(),
+            token: Mutex::new(None),
+        }
+    }
+
+    fn cloud_project(&self) -> &str {
+        self.settings.cloud_project.as_deref().unwrap_or_default()
+    }
+
+    /// A client that goes to addresses that were judged, whatever their names resolve to later.
+    async fn http(&self) -> Result<&Client, SourceError> {
+        let connecting = async || {
+            let provider = reach::tls_config()?;
+            let mut builder = Client::builder()
+                .tls_backend_preconfigured(provider)
+                .redirect(reqwest::redirect::Policy::none())
+                .no_proxy()
+                .connect_timeout(reach::CONNECT_TIMEOUT);
+            let tokens = self.key.as_ref().map(|_| self.token_url.as_str());
+            for url in [self.settings.endpoint.as_deref().unwrap_or(ENDPOINT)]
+                .into_iter()
+                .chain(tokens)
+            {
+                let url = Url::parse(url).map_err(|error| SourceError::Refused(error.to_string()))?;
+                let host = url.host_str().unwrap_or_default().to_owned();
+                let port = url.port_or_known_default().unwrap_or(443);
+                let addresses = self.hosts.resolve(&host, port).await.map_err(SourceError::Refused)?;
+                builder = builder.resolve_to_addrs(&host, &addresses);
+            }
+            builder
+                .build()
+                .map_err(|error| SourceError::Unconfigured(format!("creating the HTTP client failed: {error}")))
+        };
+        self.http.get_or_try_init(connecting).await
+    }
+
+    async fn token(&self) -> Result<Option<String>, SourceError> {
+        let Some(key) = &self.key else { return Ok(None) };
+        let known = self.token.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some((token, until)) = known
+            && Instant::now() < until
+        {
+            return Ok(Some(token));
+        }
+        let wrong = || {
+            SourceError::Refused(
+                "the secret is not a service account key; use the JSON key file that Google Cloud created".to_owned(),
+            )
+        };
+        let account: ServiceAccount = serde_json::from_slice(key.expose()).map_err(|_| wrong())?;
+        let signing = jsonwebtoken::EncodingKey::from_rsa_pem(account.private_key.as_bytes()).map_err(|_| wrong())?;
+        let now = std::time::SystemTime::now()
+            .duration_since(std::time::UNIX_EPOCH)
+            .map_err(|_| SourceError::Unconfigured("this machine's clock is wrong".to_owned()))?
+            .as_secs();
+        let claims = Claims {
+            iss: &account.client_email,
+            scope: SCOPE,
+            aud: TOKEN_URL,
+            iat: now,
+            exp: now + TOKEN_LIFETIME_S,
+        };
+        let header = jsonwebtoken::Header::new(jsonwebtoken::Algorithm::RS256);
+        let assertion = jsonwebtoken::encode(&header, &claims, &signing).map_err(|_| wrong())?;
+        let form = url::form_urlencoded::Serializer::new(String::new())
+            .append_pair("grant_type", "urn:ietf:params:oauth:grant-type:jwt-bearer")
+            .append_pair("assertion", &assertion)
+            .finish();
+        let asking = self
+            .http()
+            .await?
+            .post(&self.token_url)
+            .header("content-type", "application/x-www-form-urlencoded")
+            .body(form);
+        let answer = answered(asking).await?;
+        let token = answer["access_token"].as_str().ok_or_else(wrong)?.to_owned();
+        let lifetime = Duration::from_secs(answer["expires_in"].as_u64().unwrap_or(TOKEN_LIFETIME_S));
+        let until = Instant::now() + lifetime.saturating_sub(TOKEN_REFRESHED_BEFORE);
+        *self.token.lock().unwrap_or_else(PoisonError::into_inner) = Some((token.clone(), until));
+        Ok(Some(token))
+    }
+
+    /// A request of the API's: the path's parts are escaped.
+    async fn request(
+        &self,
+        method: Method,
+        parts: &[&str],
+        query: &[(&str, &str)],
+    ) -> Result<RequestBuilder, SourceError> {
+        let endpoint = self.settings.endpoint.as_deref().unwrap_or(ENDPOINT);
+        let mut url = Url::parse(endpoint).map_err(|error| SourceError::Refused(error.to_string()))?;
+        url.path_segments_mut()
+            .map_err(|()| SourceError::Refused("`endpoint` is not a valid API address".to_owned()))?
+            .pop_if_empty()
+            .extend(["bigquery", "v2", "projects", self.cloud_project()])
+            .extend(parts);
+        if !query.is_empty() {
+            url.query_pairs_mut().extend_pairs(query);
+        }
+        let mut request = self.http().await?.request(method, url);
+        if let Some(token) = self.token().await? {
+            request = request.bearer_auth(token);
+        }
+        Ok(request)
+    }
+
+    async fn get(&self, parts: &[&str], query: &[(&str, &str)]) -> Result<Value, SourceError> {
+        answered(self.request(Method::GET, parts, query).await?).await
+    }
+
+    /// All of a list, page by page, until it is long enough.
+    async fn listed(&self, parts: &[&str], name: &str) -> Result<Vec<Value>, SourceError> {
+        let mut items = Vec::new();
+        let mut page: Option<String> = None;
+        while items.len() < LISTED_MAX {
+            let mut query = vec![("maxResults", "1000")];
+            if let Some(page) = &page {
+                query.push(("pageToken", page));
+            }
+            let mut answer = self.get(parts, &query).await?;
+            if let Value::Array(more) = answer[name].take() {
+                items.extend(more);
+            }
+            page = answer["nextPageToken"].as_str().map(str::to_owned);
+            if page.is_none() {
+                break;
+            }
+        }
+        items.truncate(LISTED_MAX);
+        Ok(items)
+    }
+
+    fn configuration(&self, question: &Question<'_>, dry: bool) -> Value {
+        let dataset = question.database.or(self.settings.database.as_deref());
+        let mut query = json!({
+            "query": question.query,
+            "useLegacySql": false,
+            "maximumBytesBilled": question.bounds.max_bytes_billed.to_string(),
+        });
+        if let Some(dataset) = dataset {
+            let (project, dataset) = dataset.split_once('.').unwrap_or((self.cloud_project(), dataset));
+            query["defaultDataset"] = json!({ "projectId": project, "datasetId": dataset });
+        }
+        json!({ "query": query, "dryRun": dry, "jobTimeoutMs": question.bounds.timeout.as_millis().to_string() })
+    }
+
+    /// Whether BigQuery itself reads it as one SELECT, and what it would cost. Nothing runs.
+    async fn tried(&self, question: &Question<'_>) -> Result<Tried, SourceError> {
+        let mut job = json!({ "configuration": self.configuration(question, true) });
+        if let Some(location) = &self.settings.location {
+            job["jobReference"] = json!({ "projectId": self.cloud_project(), "location": location });
+        }
+        let tried = answered(self.request(Method::POST, &["jobs"], &[]).await?.json(&job)).await?;
+        if let Some(fault) = fault_of(&tried) {
+            return Err(fault);
+        }
+        let statistics = &tried["statistics"];
+        let kind = statistics["query"]["statementType"]
+            .as_str()
+            .unwrap_or("an unknown kind of statement");
+        if question.access == Access::Reads && kind != "SELECT" {
+            return Err(SourceError::Refused(format!(
+                "BigQuery classifies the statement as {kind}; this source is read-only, so only SELECT is allowed"
+            )));
+        }
+        let bytes = whole(&statistics["totalBytesProcessed"]).or(whole(&statistics["query"]["totalBytesProcessed"]));
+        let bytes = bytes.unwrap_or(0);
+        if bytes > question.bounds.max_bytes_billed {
+            return Err(SourceError::TooLarge(format!(
+                "the query would read {bytes} bytes; this source allows at most {} (`maxBytesBilled`). Select fewer \
+                columns, or filter by partition",
+                question.bounds.max_bytes_billed
+            )));
+        }
+        Ok(Tried {
+            bytes,
+            statement_type: kind.to_owned(),
+            location: tried["jobReference"]["location"].as_str().map(str::to_owned),
+        })
+    }
+}
+
+/// What BigQuery says of a query that it did not run.
+struct Tried {
+    bytes: u64,
+    statement_type: String,
+    location: Option<String>,
+}
+
+async fn answered(request: RequestBuilder) -> Result<Value, SourceError> {
+    let unreachable = |error: reqwest::Error| {
+        // Without its URL: it may have been redirected.
+        let mut said = error.without_url().to_string();
+        said.truncate(200);
+        SourceError::Unreachable(said)
+    };
+    let mut response = request.send().await.map_err(unreachable)?;
+    let status = response.status();
+    let mut body = Vec::new();
+    while let Some(bytes) = response.chunk().await.map_err(unreachable)? {
+        body.extend_from_slice(&bytes);
+        if body.len() > ANSWER_MAX_BYTES {
+            return Err(SourceError::too_large(ANSWER_MAX_BYTES));
+        }
+    }
+    let answer: Value = match body.is_empty() {
+        true => Value::Null,
+        false => serde_json::from_slice(&body).unwrap_or(Value::Null),
+    };
+    if status.is_success() {
+        return Ok(answer);
+    }
+    let said = match &answer["error"] {
+        Value::String(code) => format!("{code}: {}", answer["error_description"].as_str().unwrap_or_default()),
+        error => message(error),
+    };
+    match status.as_u16() {
+        401 | 403 | 429 | 500.. => Err(SourceError::Unreachable(format!("{status}: {said}"))),
+        _ => Err(SourceError::Failed(said)),
+    }
+}
+
+/// Cancels a job, unless it was disarmed.
+struct CancelOnDrop {
+    armed: Option<RequestBuilder>,
+}
+
+impl CancelOnDrop {
+    fn disarm(mut self) {
+        self.armed = None;
+    }
+}
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        if let (Some(request), Ok(runtime)) = (self.armed.take(), tokio::runtime::Handle::try_current()) {
+            runtime.spawn(tokio::time::timeout(reach::CONNECT_TIMEOUT, request.send()));
+        }
+    }
+}
+
+#[async_trait]
+impl Source for Bigquery {
+    async fn test(&self) -> Result<Tested, SourceError> {
+        self.get(&["datasets"], &[("maxResults", "1")]).await?;
+        let mut warnings = Vec::new();
+        if self.key.is_none() {
+            warnings.push("connected without a service account key".to_owned());
+        }
+        Ok(Tested {
+            server: format!("BigQuery, {}", self.cloud_project()),
+            warnings,
+        })
+    }
+
+    async fn databases(&self) -> Result<Vec<String>, SourceError> {
+        let datasets = self.listed(&["datasets"], "datasets").await?;
+        let name = |dataset: &Value| dataset["datasetReference"]["datasetId"].as_str().map(str::to_owned);
+        Ok(datasets.iter().filter_map(name).collect())
+    }
+
+    async fn tables(&self, database: Option<&str>) -> Result<Vec<Table>, SourceError> {
+        let dataset = self.dataset(database)?;
+        let tables = self.listed(&["datasets", dataset, "tables"], "tables").await?;
+        let table = |table: &Value| {
+            Some(Table {
+                name: table["tableReference"]["tableId"].as_str()?.to_owned(),
+                kind: table["type"].as_str().unwrap_or("table").to_ascii_lowercase(),
+                rows: None,
+            })
+        };
+        Ok(tables.iter().filter_map(table).collect())
+    }
+
+    async fn schema(&self, database: Option<&str>, table: &str) -> Result<Value, SourceError> {
+        let (dataset, table) = match (table.split_once('.'), database) {
+            (Some((dataset, table)), None) => (dataset, table),
+            _ => (self.dataset(database)?, table),
+        };
+        let found = self.get(&["datasets", dataset, "tables", table], &[]).await?;
+        let mut columns = Vec::new();
+        columns_of(
+            found["schema"]["fields"]
+                .as_array()
+                .map(Vec::as_slice)
+                .unwrap_or_default(),
+            "",
+            &mut columns,
+        );
+        let mut schema = table_schema(table, columns);
+        schema["rows"] = json!(whole(&found["numRows"]));
+        schema["bytes"] = json!(whole(&found["numBytes"]));
+        schema["partitionedBy"] = found["timePartitioning"]["field"].clone();
+        Ok(schema)
+    }
+
+    async fn execute(&self, question: &Question<'_>) -> Result<Rows, SourceError> {
+        let tried = self.tried(question).await?;
+        let bounds = question.bounds;
+        // A name of our own, so that it can be cancelled before its answer is there.
+        let id = format!("rejoin-{}", ids::new());
+        let mut reference = json!({ "projectId": self.cloud_project(), "jobId": id });
+        // Where its data lies: asked for elsewhere, a job is not found.
+        let location = self.settings.location.clone().or(tried.location);
+        let mut place = Vec::new();
+        if let Some(location) = &location {
+            reference["location"] = location.as_str().into();
+            place.push(("location", location.as_str()));
+        }
+        let job = json!({ "jobReference": reference, "configuration": self.configuration(question, false) });
+        let request = self.request(Method::POST, &["jobs"], &[]).await?.json(&job);
+        let cancel = CancelOnDrop {
+            armed: Some(
+                self.request(Method::POST, &["jobs", &id, "cancel"], &place)
+                    .await?
+                    .body(""),
+            ),
+        };
+        let begun = answered(request).await?;
+        if let Some(fault) = fault_of(&begun) {
+            return Err(fault);
+        }
+        let wait = WAIT_MS.to_string();
+        let mut collected: Option<(Collected, Vec<Value>)> = None;
+        let mut page: Option<String> = None;
+        loop {
+            let room = collected
+                .as_ref()
+                .map_or(bounds.max_rows + 1, |(collected, _)| collected.room());
+            let rows = room.min(PAGE_ROWS).to_string();
+            let mut query = vec![("maxResults", rows.as_str()), ("timeoutMs", wait.as_str())];
+            query.extend(&place);
+            if let Some(page) = &page {
+                query.push(("pageToken", page));
+            }
+            let answer = self.get(&["queries", &id], &query).await?;
+            if let Some(fault) = fault_of(&answer) {
+                return Err(fault);
+            }
+            if answer["jobComplete"] == json!(false) {
+                continue;
+            }
+            let (rows, fields) = collected.get_or_insert_with(|| {
+                let fields: Vec<Value> = answer["schema"]["fields"].as_array().cloned().unwrap_or_default();
+                let text = |field: &Value, name: &str| field[name].as_str().unwrap_or_default().to_owned();
+                let columns = fields.iter().map(|field| Column {
+                    name: text(field, "name"),
+                    type_name: text(field, "type").to_ascii_lowercase(),
+                });
+                (Collected::new(bounds, columns.collect()), fields)
+            });
+            let mut is_full = false;
+            for row in answer["rows"].as_array().into_iter().flatten() {
+                let cells = row["f"].as_array().map(Vec::as_slice).unwrap_or_default();
+                is_full = is_full
+                    || !rows.take(
+                        cells
+                            .iter()
+                            .zip(&*fields)
+                            .map(|(item, field)| cell(&item["v"], field))
+                            .collect(),
+                    );
+            }
+            page = answer["pageToken"].as_str().map(str::to_owned);
+            if is_full || page.is_none() {
+                cancel.disarm();
+                let mut rows = std::mem::take(&mut rows.rows);
+                rows.bytes_billed = whole(&answer["totalBytesProcessed"]);
+                rows.affected_rows = whole(&answer["numDmlAffectedRows"]);
+                return Ok(rows);
+            }
+        }
+    }
+
+    async fn explain(&self, question: &Question<'_>) -> Result<Value, SourceError> {
+        let tried = self.tried(question).await?;
+        Ok(json!({ "bytesProcessed": tried.bytes, "statementType": tried.statement_type }))
+    }
+}
+
+impl Bigquery {
+    fn dataset<'a>(&'a self, database: Option<&'a str>) -> Result<&'a str, SourceError> {
+        database.or(self.settings.database.as_deref()).ok_or_else(|| {
+            SourceError::Failed("no dataset given: the source has no default dataset, so name one".to_owned())
+        })
+    }
+}

@@ -1,0 +1,401 @@
+//! DuckDB: a file in its project's folder, asked by DuckDB's own program, a process a question. Its library takes very long to
+//! compile; its program is small, and has what a wall needs: it opens the file for reading only, and its safe mode locks the settings, opens no
+//! other file, loads no extension and starts no program. Called by `sources`.
+//!
+//! Invariant: the process ends with its question: when it is answered, when there was enough of an answer, and when nobody waits for it.
+
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use rejoin_integrations::data_sources::Settings;
+use serde::Deserialize;
+use serde::de::{MapAccess, Visitor};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::process::Command;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+
+use crate::folders::Folder;
+use crate::source::{
+    Access, Bounds, COLUMNS_MAX, Collected, Column, LISTED_MAX, Question, Rows, Source, SourceError, Table, Tested,
+    no_table, table_schema,
+};
+
+/// Processes of DuckDB's program that one process of Rejoin has; the next question waits.
+const AT_A_TIME: usize = 4;
+/// What each may take of memory, and of processors. Nothing is written to disk in its place.
+const LIMITS: &str = "set memory_limit = '512MB'; set threads = 2; set temp_directory = '';";
+/// Between the columns of an answer and its rows: no row is like it, since each is an object.
+const MARK: &str = "rows";
+/// Of what the program says is wrong [bytes].
+const FAULT_MAX_BYTES: u64 = 4 * 1024;
+/// A line that tells a column.
+const COLUMN_MAX_BYTES: usize = 64 * 1024;
+
+/// DuckDB's program, as the operator names it.
+#[derive(Clone)]
+pub struct Program {
+    path: Option<PathBuf>,
+    places: Arc<Semaphore>,
+}
+
+impl Program {
+    /// None: there is none, and DuckDB sources say so.
+    pub fn new(path: Option<PathBuf>) -> Self {
+        Self {
+            path: path.filter(|path| !path.as_os_str().is_empty()),
+            places: Arc::new(Semaphore::new(AT_A_TIME)),
+        }
+    }
+}
+
+pub struct Duckdb {
+    settings: Settings,
+    program: Program,
+    folder: Arc<Folder>,
+    /// Of looking around.
+    look: Bounds,
+}
+
+/// What the program writes: lines of an answer, or text.
+enum Wanted {
+    Rows,
+    Text,
+}
+
+impl Duckdb {
+    pub fn new(settings: Settings, program: Program, folder: Arc<Folder>, look: Bounds) -> Self {
+        Self {
+            settings,
+            program,
+            folder,
+            look,
+        }
+    }
+
+    /// Asks within the bounds. A statement that is two, or that writes, is the program's to refuse.
+    async fn ask(&self, query: &str, wanted: Wanted, bounds: Bounds) -> Result<Rows, SourceError> {
+        let asking = self.process(query, wanted, bounds);
+        let late = || SourceError::TimedOut(u64::try_from(bounds.timeout.as_millis()).unwrap_or(u64::MAX));
+        timeout(bounds.timeout, asking).await.unwrap_or_else(|_| Err(late()))
+    }
+
+    async fn process(&self, query: &str, wanted: Wanted, bounds: Bounds) -> Result<Rows, SourceError> {
+        let program = self.program.path.as_deref().ok_or_else(|| {
+            SourceError::Unconfigured(
+                "DuckDB sources need the DuckDB program; the operator must install it and set REJOIN_DUCKDB for the \
+                API and workers"
+                    .to_owned(),
+            )
+        })?;
+        let file = self.folder.file(self.settings.path.as_deref().unwrap_or_default())?;
+        // The semaphore is never closed.
+        let _place = self.program.places.acquire().await;
+        let unstarted = |error: std::io::Error| {
+            SourceError::Unconfigured(format!(
+                "running the DuckDB program {} failed: {error}",
+                program.display()
+            ))
+        };
+        let mut child = Command::new(program)
+            .args(["-readonly", "-jsonlines", "-no-init", "-batch", "-bail"])
+            .args(["-cmd", LIMITS, "-cmd", ".safe_mode"])
+            .arg(file)
+            .env_clear()
+            .current_dir("/")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .map_err(unstarted)?;
+        let (Some(mut stdin), Some(stdout), Some(stderr)) =
+            (child.stdin.take(), child.stdout.take(), child.stderr.take())
+        else {
+            return Err(SourceError::Failed(
+                "the pipes to the DuckDB process are not available".to_owned(),
+            ));
+        };
+        // On a line of its own: a comment may end it.
+        let query = query.trim().trim_end_matches(';');
+        let script = match wanted {
+            Wanted::Rows => format!("describe {query}\n;\n.print {MARK}\n{query}\n;\n"),
+            Wanted::Text => format!(".print {MARK}\n{query}\n;\n"),
+        };
+        let feed = async move {
+            // A program that has ended says why by itself.
+            let _ended = stdin.write_all(script.as_bytes()).await;
+        };
+        let complaint = async move {
+            let mut text = Vec::new();
+            let _read = stderr.take(FAULT_MAX_BYTES).read_to_end(&mut text).await;
+            String::from_utf8_lossy(&text).trim().to_owned()
+        };
+        let answer = async {
+            let mut lines = BufReader::new(stdout);
+            let columns = columns(&mut lines).await?;
+            match wanted {
+                Wanted::Rows => rows(&mut lines, columns, bounds).await,
+                Wanted::Text => text(&mut lines, bounds).await,
+            }
+        };
+        let fed = async {
+            let ((), answered) = tokio::join!(feed, answer);
+            match answered {
+                // There is no need for more.
+                Ok(answered) if answered.truncated => Some(Ok(answered)),
+                Err(error) => {
+                    // What it has said until now is heard all the same.
+                    let _ended = child.start_kill();
+                    Some(Err(error))
+                }
+                Ok(answered) => {
+                    let ended = child.wait().await.is_ok_and(|status| status.success());
+                    ended.then_some(Ok(answered))
+                }
+            }
+        };
+        let mut complaint = std::pin::pin!(complaint);
+        let mut fed = std::pin::pin!(fed);
+        tokio::select! {
+            biased;
+            answered = &mut fed => match answered {
+                Some(Ok(answered)) => Ok(answered),
+                Some(Err(error @ SourceError::TooLarge(_))) => Err(error),
+                // What it says itself tells more than that there is no answer.
+                Some(Err(error)) => Err(fault(&complaint.await).unwrap_or(error)),
+                None => Err(fault(&complaint.await).unwrap_or_else(silent)),
+            },
+            said = &mut complaint => match fed.await {
+                Some(Ok(answered)) => Ok(answered),
+                Some(Err(error)) => Err(fault(&said).unwrap_or(error)),
+                None => Err(fault(&said).unwrap_or_else(silent)),
+            },
+        }
+    }
+}
+
+fn silent() -> SourceError {
+    SourceError::Failed("the DuckDB process ended without output".to_owned())
+}
+
+/// What is wrong, as the program says it. None: it says nothing.
+fn fault(said: &str) -> Option<SourceError> {
+    let text = said.to_owned();
+    match said {
+        "" => None,
+        _ if said.contains("Permission Error") || said.contains("read-only mode") || said.contains("safe mode") => {
+            Some(SourceError::Refused(format!("{text}: this source is read-only")))
+        }
+        _ if said.contains("IO Error") => Some(SourceError::Unreachable(text)),
+        _ => Some(SourceError::Failed(text)),
+    }
+}
+
+/// A line without its end; None: there are no more.
+async fn line(lines: &mut (impl AsyncBufRead + Unpin), largest: usize) -> Result<Option<Vec<u8>>, SourceError> {
+    let most = u64::try_from(largest).unwrap_or(u64::MAX).saturating_add(1);
+    let mut line = Vec::new();
+    lines
+        .take(most)
+        .read_until(b'\n', &mut line)
+        .await
+        .map_err(|error| SourceError::Failed(error.to_string()))?;
+    match line.last() {
+        None => Ok(None),
+        Some(b'\n') => {
+            line.pop();
+            Ok(Some(line))
+        }
+        Some(_) if line.len() > largest => Err(SourceError::too_large(largest)),
+        Some(_) => Ok(Some(line)),
+    }
+}
+
+/// What the program tells before the mark.
+async fn columns(lines: &mut (impl AsyncBufRead + Unpin)) -> Result<Vec<Column>, SourceError> {
+    #[derive(Deserialize)]
+    struct Described {
+        column_name: String,
+        column_type: String,
+    }
+    let unread = || SourceError::Failed("only a single statement that reads and returns columns is allowed".to_owned());
+    let mut columns = Vec::new();
+    while let Some(line) = line(lines, COLUMN_MAX_BYTES).await? {
+        match line.as_slice() {
+            mark if mark == MARK.as_bytes() => return Ok(columns),
+            [] => {}
+            line => {
+                let Described {
+                    column_name,
+                    column_type,
+                } = serde_json::from_slice(line).map_err(|_| unread())?;
+                columns.push(Column {
+                    name: column_name,
+                    type_name: column_type.to_ascii_lowercase(),
+                });
+            }
+        }
+        if columns.len() > COLUMNS_MAX {
+            return Err(SourceError::TooLarge(format!(
+                "the result has more than {COLUMNS_MAX} columns; select only the ones you need"
+            )));
+        }
+    }
+    Err(unread())
+}
+
+async fn rows(
+    lines: &mut (impl AsyncBufRead + Unpin),
+    columns: Vec<Column>,
+    bounds: Bounds,
+) -> Result<Rows, SourceError> {
+    let width = columns.len();
+    // Of a row as text: names are in each, and quotes are escaped.
+    let names: usize = columns.iter().map(|column| column.name.len() * 2 + 4).sum();
+    let largest = bounds.max_bytes.saturating_mul(2).saturating_add(names);
+    let mut collected = Collected::new(bounds, columns);
+    while let Some(line) = line(lines, largest).await? {
+        if line.is_empty() {
+            continue;
+        }
+        let Cells(row) = serde_json::from_slice(&line).map_err(|_| {
+            SourceError::Failed(
+                "a row contains a value that JSON cannot represent, such as Infinity or NaN; cast it to text"
+                    .to_owned(),
+            )
+        })?;
+        if row.len() != width {
+            return Err(SourceError::Failed(
+                "only one statement at a time is allowed; send the statements one after the other".to_owned(),
+            ));
+        }
+        if !collected.take(row) {
+            if collected.rows.rows.is_empty() && bounds.max_rows > 0 {
+                return Err(SourceError::too_large(bounds.max_bytes));
+            }
+            break;
+        }
+    }
+    Ok(collected.rows)
+}
+
+/// A plan, a line a row.
+async fn text(lines: &mut (impl AsyncBufRead + Unpin), bounds: Bounds) -> Result<Rows, SourceError> {
+    let column = Column {
+        name: "plan".to_owned(),
+        type_name: "varchar".to_owned(),
+    };
+    let mut collected = Collected::new(bounds, vec![column]);
+    while let Some(line) = line(lines, bounds.max_bytes).await? {
+        if !collected.take(vec![String::from_utf8_lossy(&line).into_owned().into()]) {
+            break;
+        }
+    }
+    Ok(collected.rows)
+}
+
+/// The values of an object in their order: two columns may have one name.
+struct Cells(Vec<Value>);
+
+impl<'de> Deserialize<'de> for Cells {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Object;
+        impl<'de> Visitor<'de> for Object {
+            type Value = Cells;
+
+            fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                formatter.write_str("a row")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Cells, A::Error> {
+                let mut cells = Vec::new();
+                while let Some((_, value)) = map.next_entry::<String, Value>()? {
+                    cells.push(value);
+                }
+                Ok(Cells(cells))
+            }
+        }
+        deserializer.deserialize_map(Object)
+    }
+}
+
+fn literal(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
+}
+
+fn word(row: &[Value], at: usize) -> String {
+    row.get(at).and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
+#[async_trait]
+impl Source for Duckdb {
+    async fn test(&self) -> Result<Tested, SourceError> {
+        let rows = self.ask("select version()", Wanted::Rows, self.look).await?;
+        let version = rows.rows.first().map(|row| word(row, 0)).unwrap_or_default();
+        Ok(Tested {
+            server: format!("DuckDB {version}"),
+            warnings: Vec::new(),
+        })
+    }
+
+    async fn databases(&self) -> Result<Vec<String>, SourceError> {
+        Ok(vec!["main".to_owned()])
+    }
+
+    async fn tables(&self, _: Option<&str>) -> Result<Vec<Table>, SourceError> {
+        let query = format!(
+            "select case table_schema when 'main' then table_name else table_schema || '.' || table_name end,
+                    case table_type when 'VIEW' then 'view' else 'table' end
+             from information_schema.tables where table_catalog = current_database() order by 1 limit {LISTED_MAX}"
+        );
+        let rows = self.ask(&query, Wanted::Rows, self.look).await?;
+        let table = |row: &Vec<Value>| Table {
+            name: word(row, 0),
+            kind: word(row, 1),
+            rows: None,
+        };
+        Ok(rows.rows.iter().map(table).collect())
+    }
+
+    async fn schema(&self, _: Option<&str>, table: &str) -> Result<Value, SourceError> {
+        let plain = table.replace('"', "");
+        let (schema, name) = plain.split_once('.').unwrap_or(("main", &plain));
+        let (schema, name) = (literal(schema), literal(name));
+        let query = format!(
+            "select c.column_name, lower(c.data_type), c.is_nullable, coalesce(list_contains(k.constraint_column_names, c.column_name), false), c.comment
+             from duckdb_columns() c left join duckdb_constraints() k
+               on k.table_oid = c.table_oid and k.database_oid = c.database_oid and k.constraint_type = 'PRIMARY KEY'
+             where c.database_name = current_database() and c.schema_name = {schema} and c.table_name = {name}
+             order by c.column_index limit {}",
+            COLUMNS_MAX + 1
+        );
+        let rows = self.ask(&query, Wanted::Rows, self.look).await?;
+        let column = |row: Vec<Value>| {
+            let [name, kind, nullable, key, comment] = <[Value; 5]>::try_from(row).unwrap_or_default();
+            json!({ "name": name, "type": kind, "nullable": nullable, "primaryKey": key, "comment": comment, "references": null })
+        };
+        let columns: Vec<Value> = rows.rows.into_iter().map(column).collect();
+        match columns.is_empty() {
+            true => Err(no_table(table)),
+            false => Ok(table_schema(table, columns)),
+        }
+    }
+
+    async fn execute(&self, question: &Question<'_>) -> Result<Rows, SourceError> {
+        if question.access == Access::Writes {
+            return Err(SourceError::Refused("a DuckDB source is read-only".to_owned()));
+        }
+        self.ask(question.query, Wanted::Rows, question.bounds).await
+    }
+
+    async fn explain(&self, question: &Question<'_>) -> Result<Value, SourceError> {
+        let query = format!("explain {}", question.query);
+        let rows = self.ask(&query, Wanted::Text, question.bounds).await?;
+        let lines: Vec<String> = rows.rows.iter().map(|row| word(row, 0)).collect();
+        Ok(json!({ "plan": lines.join("\n") }))
+    }
+}

@@ -1,0 +1,253 @@
+//! The first wall around read-only sources: what of a query's own language passes. One statement, which reads, and calls no function that
+//! is not on a list. `sources` asks here before anything is sent; the walls behind it are the servers' (docs/guide/data-sources.md).
+//!
+//! - `postgresql`  by PostgreSQL's own grammar: every kind of node that may be in a statement is named
+//! - `sql`         MySQL, SQLite, DuckDB and BigQuery, by `sqlparser`
+//! - `functions`   which functions may be called
+//!
+//! MongoDB's is beside its queries, in `mongodb::guard`.
+
+mod functions;
+pub(crate) mod postgresql;
+mod sql;
+
+use rejoin_integrations::data_sources::Kind;
+
+/// Longest query [bytes].
+pub const QUERY_MAX_BYTES: usize = 32 * 1024;
+/// Of the thread that reads a query: enough for the deepest one that is short enough.
+const STACK_BYTES: usize = 256 * 1024 * 1024;
+/// Brackets within brackets: parsers descend with them.
+const MAX_DEPTH: usize = 64;
+
+/// Whether a statement of a kind's SQL only reads. Err: what of it does not pass, for whoever wrote it.
+pub fn check(kind: Kind, sql: &str) -> Result<(), String> {
+    check_in(kind, None, sql)
+}
+
+/// The same of a statement that is asked in a database, where names without one are looked for.
+pub fn check_in(kind: Kind, database: Option<&str>, sql: &str) -> Result<(), String> {
+    check_size(sql)?;
+    on_large_stack(|| match kind {
+        Kind::Postgresql => postgresql::check(sql),
+        Kind::Mysql | Kind::Sqlite | Kind::Duckdb | Kind::Bigquery => sql::check(kind, database, sql),
+        // Never asked in SQL.
+        Kind::Mongodb => Err("MongoDB does not use SQL".to_owned()),
+    })
+}
+
+/// Whether a database may be looked at. Err: it holds the server's own data.
+pub fn check_database(kind: Kind, database: Option<&str>) -> Result<(), String> {
+    sql::check_database(kind, database)
+}
+
+/// Whether it is one statement, of whatever kind: for sources that may be written to. Returns whether it may change how tables look.
+///
+/// # Errors
+/// It is not, for whoever wrote it.
+pub fn check_single(kind: Kind, sql: &str) -> Result<bool, String> {
+    check_size(sql)?;
+    on_large_stack(|| match kind {
+        Kind::Postgresql => postgresql::check_single(sql),
+        Kind::Mysql | Kind::Sqlite | Kind::Duckdb | Kind::Bigquery => sql::check_single(kind, sql),
+        Kind::Mongodb => Err("MongoDB does not use SQL".to_owned()),
+    })
+}
+
+/// Whether a function of SQLite's may be called: its authorizer asks for each.
+pub(crate) fn allows_sqlite(name: &str) -> bool {
+    functions::sqlite(name)
+}
+
+/// Whether a table of SQLite's is about its own file and statements.
+pub(crate) fn hides_sqlite(table: &str) -> bool {
+    sql::hides_sqlite(&table.to_ascii_lowercase())
+}
+
+/// Parsers descend, and trees are dropped, as deep as a query is: `- - - … 1` is as deep as it is long. What of the stack is not used costs
+/// nothing.
+fn on_large_stack<T: Send>(check: impl FnOnce() -> Result<T, String> + Send) -> Result<T, String> {
+    let failed = || "the query cannot be parsed: it is nested too deeply".to_owned();
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new()
+            .name("guard".to_owned())
+            .stack_size(STACK_BYTES)
+            .spawn_scoped(scope, check);
+        thread.map_err(|_| failed())?.join().map_err(|_| failed())?
+    })
+}
+
+fn check_size(sql: &str) -> Result<(), String> {
+    if sql.trim().is_empty() {
+        return Err("the query is empty".to_owned());
+    }
+    if sql.len() > QUERY_MAX_BYTES {
+        return Err(format!("the query is longer than {QUERY_MAX_BYTES} bytes"));
+    }
+    if sql.contains('\0') {
+        return Err("the query contains a NUL character".to_owned());
+    }
+    // Those in literals count, too: nobody needs as many.
+    let mut depth = 0_usize;
+    for byte in sql.bytes() {
+        match byte {
+            b'(' | b'[' | b'{' => depth += 1,
+            b')' | b']' | b'}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth > MAX_DEPTH {
+            return Err(format!(
+                "brackets are nested more than {MAX_DEPTH} deep; simplify the query"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// What is said of a function that is not on the list.
+fn refused_function(name: &str) -> String {
+    format!("the function {name} is not allowed on a read-only source")
+}
+
+const ONE_STATEMENT: &str = "only one statement at a time is allowed; send the statements one after the other";
+const READS_ONLY: &str = "this source is read-only: only SELECT, VALUES, SHOW and EXPLAIN without ANALYZE are allowed";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mongodb::{guard as mongodb_guard, mql};
+
+    #[test]
+    fn the_deepest_query_is_an_error_and_no_crash() {
+        let longest = |open: &str, close: &str| {
+            let times = (QUERY_MAX_BYTES - 10) / (open.len() + close.len());
+            format!("select {}1{}", open.repeat(times), close.repeat(times))
+        };
+        let deep = [
+            longest("(", ")"),
+            longest("not ", ""),
+            longest("- ", ""),
+            longest("case when true then ", " end "),
+            longest("", "+1"),
+            longest("", "::int"),
+            longest("", " union select 1"),
+        ];
+        for kind in Kind::ALL.into_iter().filter(|kind| kind.is_sql()) {
+            for sql in &deep {
+                let _told = check(kind, sql);
+                let _told = check_single(kind, sql);
+            }
+        }
+    }
+
+    #[test]
+    fn a_query_is_neither_empty_nor_too_long_nor_too_deep_and_has_no_nul() {
+        let told = |sql: &str| check(Kind::Sqlite, sql).err().unwrap_or_default();
+        for sql in ["", " \n\t"] {
+            assert_eq!(told(sql), "the query is empty");
+        }
+        let long = |bytes: usize| format!("select '{}'", "x".repeat(bytes - "select ''".len()));
+        assert_eq!(told(&long(QUERY_MAX_BYTES)), "");
+        assert_eq!(told(&long(QUERY_MAX_BYTES + 1)), "the query is longer than 32768 bytes");
+        assert_eq!(told(&long(QUERY_MAX_BYTES * 2)), "the query is longer than 32768 bytes");
+        assert_eq!(told("select 1\0"), "the query contains a NUL character");
+        // In a literal, where no parser counts them.
+        for (open, close) in [("(", ")"), ("[", "]"), ("{", "}")] {
+            let deep = |levels: usize| format!("select '{}'", open.repeat(levels));
+            assert_eq!(told(&deep(MAX_DEPTH)), "", "{open}");
+            assert!(told(&deep(MAX_DEPTH + 1)).contains("more than 64 deep"), "{open}");
+            assert!(told(&deep(MAX_DEPTH + 2)).contains("more than 64 deep"), "{open}");
+            // What is closed is no longer deep, and what was never open does not count.
+            let closed = format!("{open}{close}").repeat(MAX_DEPTH * 2);
+            assert_eq!(told(&format!("select '{closed}'")), "", "{open}");
+            let unopened = format!("select '{}{}'", close.repeat(3), open.repeat(MAX_DEPTH + 1));
+            assert!(told(&unopened).contains("more than 64 deep"), "{open}");
+        }
+    }
+
+    #[test]
+    fn a_source_that_may_be_written_to_is_told_one_statement_and_whether_it_may_change_its_tables() {
+        let sql = Kind::ALL.into_iter().filter(|kind| kind.is_sql());
+        for kind in sql {
+            for keeps in [
+                "select 1",
+                "insert into t values (1)",
+                "update t set a = 1 where b = 2",
+                "delete from t where a = 1",
+                "explain select 1",
+            ] {
+                assert_eq!(check_single(kind, keeps), Ok(false), "{kind:?} {keeps}");
+            }
+            for changes in [
+                "create table t (a int)",
+                "drop table t",
+                "alter table t add column b int",
+            ] {
+                assert_eq!(check_single(kind, changes), Ok(true), "{kind:?} {changes}");
+            }
+            for not_one in ["", "select 1; select 2", "select 1; drop table t", "nonsense"] {
+                assert!(check_single(kind, not_one).is_err(), "{kind:?} {not_one}");
+            }
+        }
+        assert_eq!(
+            check_single(
+                Kind::Postgresql,
+                "merge into t using u on t.a = u.a when matched then do nothing"
+            ),
+            Ok(false)
+        );
+        assert!(check_single(Kind::Mongodb, "select 1").is_err(), "it has no SQL");
+        assert!(check(Kind::Mongodb, "select 1").is_err(), "it has no SQL");
+    }
+
+    #[test]
+    fn a_refusal_names_the_function_and_the_database() {
+        let refused = "the function sleep is not allowed on a read-only source";
+        assert_eq!(check(Kind::Mysql, "select sleep(5)"), Err(refused.to_owned()));
+        assert!(check_database(Kind::Mysql, Some("mysql")).is_err());
+        assert_eq!(check_database(Kind::Mysql, Some("shop")), Ok(()));
+    }
+
+    #[test]
+    fn the_authorizer_of_sqlite_is_told_of_functions_and_tables_in_any_letters() {
+        for name in ["upper", "UPPER", "json_each"] {
+            assert!(allows_sqlite(name), "{name}");
+        }
+        for name in ["load_extension", "readfile", "", "xyzzy"] {
+            assert!(!allows_sqlite(name), "{name}");
+        }
+        for table in ["dbstat", "SQLite_DbPage", "sqlite_stmt"] {
+            assert!(hides_sqlite(table), "{table}");
+        }
+        for table in ["orders", "", "xyzzy"] {
+            assert!(!hides_sqlite(table), "{table}");
+        }
+    }
+
+    #[test]
+    fn no_attack_passes() {
+        let lists = [
+            (Kind::Postgresql, include_str!("../tests/attacks/postgresql.sql"), 80),
+            (Kind::Mysql, include_str!("../tests/attacks/mysql.sql"), 80),
+            (Kind::Sqlite, include_str!("../tests/attacks/sqlite.sql"), 80),
+            (Kind::Duckdb, include_str!("../tests/attacks/duckdb.sql"), 80),
+            (Kind::Bigquery, include_str!("../tests/attacks/bigquery.sql"), 80),
+            (Kind::Mongodb, include_str!("../tests/attacks/mongodb.txt"), 40),
+        ];
+        let mut passed = Vec::new();
+        for (kind, list, at_least) in lists {
+            let attacks: Vec<&str> = list.lines().filter(|line| !line.starts_with('#')).collect();
+            assert!(attacks.len() >= at_least, "{kind:?} has {} attacks", attacks.len());
+            for attack in attacks.iter().map(|attack| attack.trim_start_matches('~')) {
+                let told = match kind {
+                    Kind::Mongodb => mql::parse(attack).and_then(|asked| mongodb_guard::check(&asked)),
+                    kind => check(kind, attack),
+                };
+                if told.is_ok() {
+                    passed.push(format!("{kind:?}: {attack}"));
+                }
+            }
+        }
+        assert!(passed.is_empty(), "{passed:#?}");
+    }
+}

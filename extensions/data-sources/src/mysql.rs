@@ -1,0 +1,440 @@
+//! MySQL and MariaDB. Each question is one prepared statement, which can't be two, in a read-only transaction; rows are read one by one,
+//! and a statement of which enough was seen is killed. What would give no rows (SET, COMMIT, DO …) is not run where only reads pass. Called by `sources`.
+//!
+//! Invariant: a connection is used again only if its statement was read to its end; it is reset in between.
+
+use async_trait::async_trait;
+use mysql_async::consts::{ColumnFlags, ColumnType};
+use mysql_async::prelude::Queryable;
+use mysql_async::{Conn, Opts, OptsBuilder, SslOpts, Value as Cell};
+use rejoin_egress::net::Hosts;
+use rejoin_integrations::data_sources::{Kind, Settings};
+use rejoin_secrets::Plaintext;
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use crate::idle::Idle;
+use crate::reach;
+use crate::source::{
+    Access, Bounds, Collected, Column, Question, Rows, Source, SourceError, Table, Tested, no_table, table_schema,
+};
+
+/// Largest packet that is taken from a server: a row is at most one [bytes].
+const MAX_PACKET_BYTES: usize = 16 * 1024 * 1024;
+/// Waiting for a lock of somebody else's [s].
+const LOCK_TIMEOUT_S: u32 = 5;
+
+pub struct Mysql {
+    settings: Settings,
+    password: Option<Plaintext>,
+    hosts: Hosts,
+    idle: Idle<Connection>,
+    /// Of looking around.
+    look: Bounds,
+}
+
+struct Connection {
+    conn: Conn,
+    is_mariadb: bool,
+}
+
+impl Mysql {
+    pub fn new(settings: Settings, password: Option<Plaintext>, hosts: Hosts, look: Bounds) -> Self {
+        Self {
+            settings,
+            password,
+            hosts,
+            idle: Idle::default(),
+            look,
+        }
+    }
+
+    /// How a database is connected to, at an address that was judged.
+    async fn options(&self, database: &str) -> Result<Opts, SourceError> {
+        let host = self.settings.host.as_deref().unwrap_or_default();
+        let port = self.settings.port_of(Kind::Mysql);
+        let password = self.password.as_ref().and_then(Plaintext::expose_text);
+        let options = OptsBuilder::default()
+            .user(self.settings.user.clone())
+            .pass(password)
+            .db_name((!database.is_empty()).then_some(database))
+            .prefer_socket(false)
+            .stmt_cache_size(0)
+            .max_allowed_packet(Some(MAX_PACKET_BYTES))
+            .wait_timeout(Some(600));
+        if host.starts_with('/') {
+            let path = reach::socket_path(&self.hosts, host, "")?;
+            return Ok(options.socket(Some(path)).prefer_socket(true).into());
+        }
+        let addresses = self.hosts.resolve(host, port).await.map_err(SourceError::Refused)?;
+        let address = addresses
+            .first()
+            .ok_or_else(|| SourceError::Unreachable(format!("{host} has no address")))?;
+        let tls = self
+            .settings
+            .uses_tls()
+            .then(|| SslOpts::default().with_danger_tls_hostname_override(Some(host.to_owned())));
+        Ok(options
+            .ip_or_hostname(address.ip().to_string())
+            .tcp_port(port)
+            .ssl_opts(tls)
+            .into())
+    }
+
+    async fn connect(&self, database: &str) -> Result<Connection, SourceError> {
+        let options = self.options(database).await?;
+        let connecting = async {
+            let mut conn = Conn::new(options).await?;
+            let version: Option<String> = conn.query_first("select version()").await?;
+            let is_mariadb = version.is_some_and(|version| version.contains("MariaDB"));
+            Ok(Connection { conn, is_mariadb })
+        };
+        timeout(reach::CONNECT_TIMEOUT, connecting)
+            .await
+            .map_err(|_| SourceError::Unreachable("the server does not respond".to_owned()))?
+            .map_err(|error: mysql_async::Error| SourceError::Unreachable(said(&error)))
+    }
+
+    async fn ask(
+        &self,
+        database: Option<&str>,
+        access: Access,
+        bounds: Bounds,
+        query: &str,
+        arguments: Vec<Cell>,
+    ) -> Result<Rows, SourceError> {
+        let database = database.or(self.settings.database.as_deref()).unwrap_or_default();
+        let mut connection = match self.idle.take(database) {
+            Some(connection) => connection,
+            None => self.connect(database).await?,
+        };
+        let kill = KillOnDrop::new(self.options("").await?, connection.conn.id());
+        let answered = asked(&mut connection, access, bounds, query, arguments).await;
+        // Of an answer that was cut off the rest would come: it is killed.
+        if answered.as_ref().is_ok_and(|rows| !rows.truncated) {
+            kill.disarm();
+            if connection.conn.reset().await.is_ok_and(|was_reset| was_reset) {
+                self.idle.put(database, connection);
+            }
+        }
+        answered
+    }
+}
+
+async fn asked(
+    connection: &mut Connection,
+    access: Access,
+    bounds: Bounds,
+    query: &str,
+    arguments: Vec<Cell>,
+) -> Result<Rows, SourceError> {
+    let failed = |error: mysql_async::Error| failure(&error, &bounds);
+    let time_limit = match connection.is_mariadb {
+        true => format!("max_statement_time = {}", bounds.timeout.as_secs_f64()),
+        // Of SELECT alone, which is all that takes long where only reads pass.
+        false => format!("max_execution_time = {}", bounds.timeout.as_millis().max(1)),
+    };
+    let conn = &mut connection.conn;
+    conn.query_drop(format!(
+        "set session {time_limit}, sql_mode = 'STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION', lock_wait_timeout = {LOCK_TIMEOUT_S}, \
+         time_zone = '+00:00'"
+    ))
+    .await
+    .map_err(failed)?;
+    let begin = match access {
+        Access::Reads => "start transaction read only",
+        Access::Writes => "start transaction read write",
+    };
+    conn.query_drop(begin).await.map_err(failed)?;
+    let statement = conn.prep(query).await.map_err(failed)?;
+    if usize::from(statement.num_params()) != arguments.len() {
+        return Err(SourceError::Failed(
+            "the query has parameters (?); write the values into the query".to_owned(),
+        ));
+    }
+    if access == Access::Reads && statement.columns().is_empty() && !is_told(query) {
+        return Err(SourceError::Refused(
+            "the statement returns no rows, so it does not only read; this source is read-only".to_owned(),
+        ));
+    }
+    let mut result = conn.exec_iter(&statement, arguments).await.map_err(failed)?;
+    let described: Vec<mysql_async::Column> = result.columns_ref().to_vec();
+    let columns = described
+        .iter()
+        .map(|column| Column {
+            name: column.name_str().into_owned(),
+            type_name: type_name(column),
+        })
+        .collect();
+    let mut collected = Collected::new(bounds, columns);
+    while let Some(row) = result.next().await.map_err(failed)? {
+        let values = row
+            .unwrap()
+            .into_iter()
+            .zip(&described)
+            .map(|(cell, column)| value(cell, column));
+        if !collected.take(values.collect()) {
+            return Ok(collected.rows);
+        }
+    }
+    let affected = result.affected_rows();
+    drop(result);
+    let end = match access {
+        Access::Reads => "rollback",
+        Access::Writes => {
+            collected.rows.affected_rows = Some(affected);
+            "commit"
+        }
+    };
+    conn.query_drop(end).await.map_err(failed)?;
+    Ok(collected.rows)
+}
+
+/// Whether its answer has columns that the server tells only when it is run.
+fn is_told(query: &str) -> bool {
+    let first = query
+        .trim_start()
+        .split(|c: char| !c.is_ascii_alphabetic())
+        .next()
+        .unwrap_or_default();
+    ["show", "explain", "describe", "desc"]
+        .iter()
+        .any(|word| first.eq_ignore_ascii_case(word))
+}
+
+fn failure(error: &mysql_async::Error, bounds: &Bounds) -> SourceError {
+    match error {
+        // Of max_statement_time; of max_execution_time; killed.
+        mysql_async::Error::Server(server) if matches!(server.code, 1969 | 3024 | 1317) => {
+            SourceError::TimedOut(u64::try_from(bounds.timeout.as_millis()).unwrap_or(u64::MAX))
+        }
+        mysql_async::Error::Server(server) => SourceError::Failed(server.message.clone()),
+        mysql_async::Error::Io(_) => {
+            let text = said(error);
+            match text.contains("acket") && text.contains("large") {
+                true => SourceError::too_large(MAX_PACKET_BYTES),
+                false => SourceError::Unreachable(text),
+            }
+        }
+        _ => SourceError::Unreachable(said(error)),
+    }
+}
+
+fn said(error: &mysql_async::Error) -> String {
+    match error {
+        mysql_async::Error::Server(server) => server.message.clone(),
+        _ => error.to_string(),
+    }
+}
+
+fn is_text(column: &mysql_async::Column) -> bool {
+    /// The character set of bytes that are no text.
+    const BINARY: u16 = 63;
+    column.character_set() != BINARY
+}
+
+fn type_name(column: &mysql_async::Column) -> String {
+    use ColumnType::*;
+    let name = match column.column_type() {
+        MYSQL_TYPE_TINY | MYSQL_TYPE_SHORT | MYSQL_TYPE_LONG | MYSQL_TYPE_INT24 => "int",
+        MYSQL_TYPE_LONGLONG => "bigint",
+        MYSQL_TYPE_FLOAT => "float",
+        MYSQL_TYPE_DOUBLE => "double",
+        MYSQL_TYPE_DECIMAL | MYSQL_TYPE_NEWDECIMAL => "decimal",
+        MYSQL_TYPE_DATE | MYSQL_TYPE_NEWDATE => "date",
+        MYSQL_TYPE_DATETIME | MYSQL_TYPE_DATETIME2 => "datetime",
+        MYSQL_TYPE_TIMESTAMP | MYSQL_TYPE_TIMESTAMP2 => "timestamp",
+        MYSQL_TYPE_TIME | MYSQL_TYPE_TIME2 => "time",
+        MYSQL_TYPE_YEAR => "year",
+        MYSQL_TYPE_JSON => "json",
+        MYSQL_TYPE_BIT => "bit",
+        MYSQL_TYPE_NULL => "null",
+        MYSQL_TYPE_TINY_BLOB | MYSQL_TYPE_MEDIUM_BLOB | MYSQL_TYPE_LONG_BLOB | MYSQL_TYPE_BLOB if !is_text(column) => {
+            "blob"
+        }
+        _ if column.flags().contains(ColumnFlags::ENUM_FLAG) => "enum",
+        _ if is_text(column) => "text",
+        _ => "binary",
+    };
+    name.to_owned()
+}
+
+/// A cell as JSON. Numbers that JSON's readers would round stay texts.
+fn value(cell: Cell, column: &mysql_async::Column) -> Value {
+    match cell {
+        Cell::NULL => Value::Null,
+        Cell::Int(number) => number.into(),
+        Cell::UInt(number) => number.into(),
+        Cell::Float(number) => f64::from(number).into(),
+        Cell::Double(number) => number.into(),
+        Cell::Date(year, month, day, 0, 0, 0, 0) if column.column_type() == ColumnType::MYSQL_TYPE_DATE => {
+            format!("{year:04}-{month:02}-{day:02}").into()
+        }
+        Cell::Date(year, month, day, hour, minute, second, micros) => {
+            let fraction = if micros == 0 {
+                String::new()
+            } else {
+                format!(".{micros:06}")
+            };
+            format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}{fraction}").into()
+        }
+        Cell::Time(is_negative, days, hours, minutes, seconds, _) => {
+            let sign = if is_negative { "-" } else { "" };
+            let hours = u64::from(days) * 24 + u64::from(hours);
+            format!("{sign}{hours:02}:{minutes:02}:{seconds:02}").into()
+        }
+        Cell::Bytes(bytes) => match String::from_utf8(bytes) {
+            Ok(text) if column.column_type() == ColumnType::MYSQL_TYPE_JSON => {
+                serde_json::from_str(&text).unwrap_or_else(|_| text.into())
+            }
+            Ok(text) => text.into(),
+            Err(error) => hex(error.as_bytes()).into(),
+        },
+    }
+}
+
+/// Bytes that are no text.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write;
+    let mut text = String::with_capacity(bytes.len() * 2 + 2);
+    text.push_str("\\x");
+    for byte in bytes {
+        // Writing to a string can't fail.
+        let _written = write!(text, "{byte:02x}");
+    }
+    text
+}
+
+/// Kills what a connection is at, unless it was disarmed.
+struct KillOnDrop {
+    armed: Option<(Opts, u32)>,
+}
+
+impl KillOnDrop {
+    fn new(options: Opts, id: u32) -> Self {
+        Self {
+            armed: Some((options, id)),
+        }
+    }
+
+    fn disarm(mut self) {
+        self.armed = None;
+    }
+}
+
+impl Drop for KillOnDrop {
+    fn drop(&mut self) {
+        if let (Some((options, id)), Ok(runtime)) = (self.armed.take(), tokio::runtime::Handle::try_current()) {
+            runtime.spawn(timeout(reach::CONNECT_TIMEOUT, async move {
+                let mut conn = Conn::new(options).await?;
+                // The whole connection: nobody uses it any more.
+                conn.query_drop(format!("kill {id}")).await?;
+                conn.disconnect().await
+            }));
+        }
+    }
+}
+
+#[async_trait]
+impl Source for Mysql {
+    async fn test(&self) -> Result<Tested, SourceError> {
+        let about = self
+            .ask(None, Access::Reads, self.look, "select version()", Vec::new())
+            .await?;
+        let grants = self
+            .ask(None, Access::Reads, self.look, "show grants", Vec::new())
+            .await?;
+        let grants: Vec<String> = texts(&grants, 0).map(str::to_ascii_uppercase).collect();
+        let has = |words: &[&str]| grants.iter().any(|grant| words.iter().any(|word| grant.contains(word)));
+        let mut warnings = Vec::new();
+        if has(&["FILE", "SUPER", "ALL PRIVILEGES ON *.*"]) {
+            warnings.push(
+                "its user has global privileges, such as reading the server's files; use a user that has \
+                only SELECT"
+                    .to_owned(),
+            );
+        } else if has(&["ALL PRIVILEGES", "INSERT", "UPDATE", "DELETE", "CREATE", "DROP"]) {
+            warnings.push("its user has write privileges; use a user that has only SELECT".to_owned());
+        }
+        Ok(Tested {
+            server: texts(&about, 0).next().unwrap_or_default().to_owned(),
+            warnings,
+        })
+    }
+
+    async fn databases(&self) -> Result<Vec<String>, SourceError> {
+        const DATABASES: &str = "
+            select schema_name from information_schema.schemata
+            where schema_name not in ('information_schema', 'performance_schema', 'mysql', 'sys')
+            order by schema_name limit 5000";
+        let rows = self.ask(None, Access::Reads, self.look, DATABASES, Vec::new()).await?;
+        Ok(texts(&rows, 0).map(str::to_owned).collect())
+    }
+
+    async fn tables(&self, database: Option<&str>) -> Result<Vec<Table>, SourceError> {
+        const TABLES: &str = "
+            select table_name, lower(replace(table_type, 'BASE ', '')), table_rows
+            from information_schema.tables where table_schema = coalesce(?, database()) order by table_name limit 5000";
+        let rows = self
+            .ask(database, Access::Reads, self.look, TABLES, vec![named(database)])
+            .await?;
+        let table = |row: &Vec<Value>| Table {
+            name: row[0].as_str().unwrap_or_default().to_owned(),
+            kind: row[1].as_str().unwrap_or_default().to_owned(),
+            rows: row[2].as_u64(),
+        };
+        Ok(rows.rows.iter().map(table).collect())
+    }
+
+    async fn schema(&self, database: Option<&str>, table: &str) -> Result<Value, SourceError> {
+        const COLUMNS: &str = "
+            select c.column_name, c.column_type, c.is_nullable = 'YES', c.column_key = 'PRI', nullif(c.column_comment, ''),
+                   (select group_concat(k.referenced_table_name separator ', ') from information_schema.key_column_usage k
+                    where k.table_schema = c.table_schema and k.table_name = c.table_name and k.column_name = c.column_name
+                      and k.referenced_table_name is not null)
+            from information_schema.columns c
+            where c.table_schema = coalesce(?, database()) and c.table_name = ?
+            order by c.ordinal_position limit 1001";
+        let arguments = vec![named(database), Cell::from(table.trim_matches('`'))];
+        let rows = self.ask(database, Access::Reads, self.look, COLUMNS, arguments).await?;
+        if rows.rows.is_empty() {
+            return Err(no_table(table));
+        }
+        let is = |value: &Value| value.as_i64() == Some(1);
+        let column = |row: &Vec<Value>| {
+            json!({
+                "name": row[0], "type": row[1], "nullable": is(&row[2]), "primaryKey": is(&row[3]), "comment": row[4],
+                "references": row[5],
+            })
+        };
+        Ok(table_schema(table, rows.rows.iter().map(column).collect()))
+    }
+
+    async fn execute(&self, question: &Question<'_>) -> Result<Rows, SourceError> {
+        self.ask(
+            question.database,
+            question.access,
+            question.bounds,
+            question.query,
+            Vec::new(),
+        )
+        .await
+    }
+
+    async fn explain(&self, question: &Question<'_>) -> Result<Value, SourceError> {
+        let query = format!("explain format=json {}", question.query);
+        let rows = self
+            .ask(question.database, Access::Reads, question.bounds, &query, Vec::new())
+            .await?;
+        let plan = texts(&rows, 0).next().unwrap_or_default();
+        Ok(serde_json::from_str(plan).unwrap_or_else(|_| plan.into()))
+    }
+}
+
+fn named(database: Option<&str>) -> Cell {
+    database.map_or(Cell::NULL, Cell::from)
+}
+
+fn texts(rows: &Rows, column: usize) -> impl Iterator<Item = &str> {
+    rows.rows.iter().filter_map(move |row| row.get(column)?.as_str())
+}

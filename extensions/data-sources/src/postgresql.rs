@@ -1,0 +1,492 @@
+//! PostgreSQL. Reads go through a cursor in a read-only transaction: declared by the extended protocol, which takes one statement, and
+//! fetched in parts, so that neither the statement's own LIMIT nor its lack of one decides how much comes. Called by `sources`.
+//!
+//! - `cancel`  ending what nobody waits for any more
+//! - `lookup`  what only the server knows of a query's names
+//!
+//! Invariant: after each question the transaction is rolled back and the session's state discarded, or the connection is closed.
+
+use async_trait::async_trait;
+use futures::TryStreamExt;
+use rejoin_egress::net::Hosts;
+use rejoin_integrations::data_sources::{Kind, Settings};
+use rejoin_secrets::Plaintext;
+use serde_json::{Value, json};
+use tokio::time::timeout;
+use tokio_postgres::config::SslMode;
+use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
+use tokio_postgres::types::Type;
+use tokio_postgres::{Client, Config, NoTls, SimpleQueryMessage};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use self::cancel::CancelOnDrop;
+use crate::idle::Idle;
+use crate::reach::{self, Allowance, Metered};
+use crate::source::{
+    Access, Bounds, COLUMNS_MAX, Collected, Column, Question, Rows, Source, SourceError, Table, Tested, no_table,
+    table_schema,
+};
+
+mod cancel;
+mod lookup;
+
+/// Rows that one FETCH asks for.
+const FETCH_ROWS: usize = 200;
+/// Waiting for a lock of somebody else's [ms].
+const LOCK_TIMEOUT_MS: u64 = 5_000;
+/// What comes besides the values of an answer: names, types, notices [bytes].
+const OVERHEAD_BYTES: u64 = 1024 * 1024;
+
+pub struct Postgresql {
+    settings: Settings,
+    password: Option<Plaintext>,
+    hosts: Hosts,
+    idle: Idle<Connection>,
+    /// Of looking around.
+    look: Bounds,
+}
+
+struct Connection {
+    client: Client,
+    allowance: Allowance,
+}
+
+impl Postgresql {
+    pub fn new(settings: Settings, password: Option<Plaintext>, hosts: Hosts, look: Bounds) -> Self {
+        Self {
+            settings,
+            password,
+            hosts,
+            idle: Idle::default(),
+            look,
+        }
+    }
+
+    fn host(&self) -> &str {
+        self.settings.host.as_deref().unwrap_or_default()
+    }
+
+    async fn wire(&self) -> Result<Box<dyn reach::Wire>, SourceError> {
+        let port = self.settings.port_of(Kind::Postgresql);
+        reach::connect(&self.hosts, self.host(), port, &format!(".s.PGSQL.{port}")).await
+    }
+
+    fn tls(&self) -> Result<Option<MakeRustlsConnect>, SourceError> {
+        match self.settings.uses_tls() && !self.host().starts_with('/') {
+            true => Ok(Some(MakeRustlsConnect::new(reach::tls_config()?))),
+            false => Ok(None),
+        }
+    }
+
+    async fn connect(&self, database: &str) -> Result<Connection, SourceError> {
+        let allowance = Allowance::new(OVERHEAD_BYTES);
+        let wire = Metered::new(self.wire().await?, allowance.clone());
+        let tls = self.tls()?;
+        let mut config = Config::new();
+        config
+            .dbname(database)
+            .user(self.settings.user.as_deref().unwrap_or_default())
+            .application_name("rejoin")
+            // Whatever the role's own settings say.
+            .options("-c standard_conforming_strings=on -c client_min_messages=error -c DateStyle=ISO -c IntervalStyle=iso_8601 -c bytea_output=hex")
+            .ssl_mode(if tls.is_some() { SslMode::Require } else { SslMode::Disable });
+        if let Some(password) = &self.password {
+            config.password(password.expose());
+        }
+        let connecting = async {
+            match tls {
+                Some(mut tls) => {
+                    let connector =
+                        MakeTlsConnect::<Metered>::make_tls_connect(&mut tls, self.host()).map_err(|error| {
+                            SourceError::Unreachable(format!("{} is not a valid TLS server name: {error}", self.host()))
+                        })?;
+                    signed_in(&config, wire, connector).await
+                }
+                None => signed_in(&config, wire, NoTls).await,
+            }
+        };
+        let client = timeout(reach::CONNECT_TIMEOUT, connecting)
+            .await
+            .map_err(|_| SourceError::Unreachable("the server does not respond".to_owned()))??;
+        Ok(Connection { client, allowance })
+    }
+
+    /// Asks within a transaction that is rolled back, or committed if it may write. The connection is kept if it all went well.
+    async fn within<T>(
+        &self,
+        database: Option<&str>,
+        access: Access,
+        bounds: Bounds,
+        ask: impl AsyncFnOnce(&Client) -> Result<T, SourceError>,
+    ) -> Result<T, SourceError> {
+        let database = database.or(self.settings.database.as_deref()).unwrap_or_default();
+        let connection = match self
+            .idle
+            .take(database)
+            .filter(|connection| !connection.client.is_closed())
+        {
+            Some(connection) => connection,
+            None => self.connect(database).await?,
+        };
+        connection
+            .allowance
+            .set((bounds.max_bytes as u64).saturating_mul(2) + OVERHEAD_BYTES);
+        let cancel = CancelOnDrop::new(self, connection.client.cancel_token())?;
+        let begin = format!(
+            "begin transaction {}; set local statement_timeout = {}; set local lock_timeout = {LOCK_TIMEOUT_MS}; \
+             set local idle_in_transaction_session_timeout = {}",
+            match access {
+                Access::Reads => "read only",
+                Access::Writes => "read write",
+            },
+            bounds.timeout.as_millis().max(1),
+            bounds.timeout.as_millis() + 5_000,
+        );
+        let client = &connection.client;
+        let asking = async {
+            client
+                .batch_execute(&begin)
+                .await
+                .map_err(|error| self.failure(&error, &bounds))?;
+            let answer = ask(client).await?;
+            let end = match access {
+                Access::Reads => "rollback",
+                Access::Writes => "commit",
+            };
+            client
+                .batch_execute(end)
+                .await
+                .map_err(|error| self.failure(&error, &bounds))?;
+            Ok(answer)
+        };
+        let answered = asking.await;
+        if connection.allowance.is_used_up() {
+            return Err(SourceError::too_large(bounds.max_bytes));
+        }
+        cancel.disarm();
+        let tidied = client
+            .batch_execute(if answered.is_ok() { "discard all" } else { "rollback" })
+            .await;
+        if answered.is_ok() && tidied.is_ok() {
+            self.idle.put(database, connection);
+        }
+        answered
+    }
+
+    fn failure(&self, error: &tokio_postgres::Error, bounds: &Bounds) -> SourceError {
+        match error.as_db_error() {
+            // query_canceled: by statement_timeout, as nobody else cancels it.
+            Some(said) if said.code().code() == "57014" => {
+                SourceError::TimedOut(u64::try_from(bounds.timeout.as_millis()).unwrap_or(u64::MAX))
+            }
+            Some(said) => {
+                let hint = said.hint().map(|hint| format!(" ({hint})")).unwrap_or_default();
+                SourceError::Failed(format!("{}{hint}", said.message()))
+            }
+            None => SourceError::Unreachable(error.to_string()),
+        }
+    }
+
+    /// The rows of a statement that looks around.
+    async fn rows(
+        &self,
+        database: Option<&str>,
+        sql: &str,
+        argument: Option<&str>,
+    ) -> Result<Vec<tokio_postgres::Row>, SourceError> {
+        self.within(database, Access::Reads, self.look, async |client| {
+            let rows = match argument {
+                Some(argument) => client.query(sql, &[&argument]).await,
+                None => client.query(sql, &[]).await,
+            };
+            rows.map_err(|error| self.failure(&error, &self.look))
+        })
+        .await
+    }
+
+    /// Through a cursor: what is no query can't be in one.
+    async fn fetch(&self, client: &Client, question: &Question<'_>) -> Result<Rows, SourceError> {
+        let bounds = question.bounds;
+        let failed = |error: tokio_postgres::Error| self.failure(&error, &bounds);
+        let described = client.prepare(question.query).await.map_err(failed)?;
+        if !described.params().is_empty() {
+            return Err(SourceError::Failed(
+                "the query has parameters ($1 …); write the values into the query".to_owned(),
+            ));
+        }
+        let columns: Vec<Column> = described
+            .columns()
+            .iter()
+            .map(|column| Column {
+                name: column.name().to_owned(),
+                type_name: column.type_().name().to_owned(),
+            })
+            .collect();
+        let types: Vec<Type> = described
+            .columns()
+            .iter()
+            .map(|column| column.type_().clone())
+            .collect();
+        let declared = client
+            .prepare(&format!("declare rejoin no scroll cursor for {}", question.query))
+            .await
+            .map_err(failed)?;
+        client.execute(&declared, &[]).await.map_err(failed)?;
+        let mut collected = Collected::new(bounds, columns);
+        loop {
+            let wanted = collected.room().min(FETCH_ROWS);
+            let stream = client
+                .simple_query_raw(&format!("fetch forward {wanted} from rejoin"))
+                .await
+                .map_err(failed)?;
+            let mut stream = std::pin::pin!(stream);
+            let mut came = 0;
+            let mut is_full = false;
+            while let Some(message) = stream.try_next().await.map_err(failed)? {
+                if let SimpleQueryMessage::Row(row) = message {
+                    came += 1;
+                    let values = (0..row.len()).map(|at| value(row.get(at), types.get(at)));
+                    // What was already asked for comes all the same.
+                    is_full = is_full || !collected.take(values.collect());
+                }
+            }
+            if is_full || came < wanted {
+                return Ok(collected.rows);
+            }
+        }
+    }
+
+    /// Refuses names that mean a function of the database's own.
+    async fn look_up(&self, client: &Client, question: &Question<'_>) -> Result<(), SourceError> {
+        lookup::check(client, question.query)
+            .await
+            .map_err(|error| self.failure(&error, &question.bounds))?
+    }
+
+    /// EXPLAIN and SHOW: their answers are texts.
+    async fn told(&self, client: &Client, sql: &str, bounds: Bounds) -> Result<Rows, SourceError> {
+        let failed = |error: tokio_postgres::Error| self.failure(&error, &bounds);
+        let described = client.prepare(sql).await.map_err(failed)?;
+        let columns = described
+            .columns()
+            .iter()
+            .map(|column| Column {
+                name: column.name().to_owned(),
+                type_name: column.type_().name().to_owned(),
+            })
+            .collect();
+        let mut collected = Collected::new(bounds, columns);
+        let stream = client
+            .query_raw(&described, std::iter::empty::<&str>())
+            .await
+            .map_err(failed)?;
+        let mut stream = std::pin::pin!(stream);
+        while let Some(row) = stream.try_next().await.map_err(failed)? {
+            let values = (0..row.len())
+                .map(|at| {
+                    let document = row.try_get::<_, Value>(at).ok();
+                    document.unwrap_or_else(|| row.try_get::<_, Option<String>>(at).ok().flatten().into())
+                })
+                .collect();
+            if !collected.take(values) {
+                break;
+            }
+        }
+        Ok(collected.rows)
+    }
+
+    /// One statement that may write; its text was seen to be one.
+    async fn write(&self, client: &Client, question: &Question<'_>) -> Result<Rows, SourceError> {
+        let bounds = question.bounds;
+        let failed = |error: tokio_postgres::Error| self.failure(&error, &bounds);
+        let described = client.prepare(question.query).await.map_err(failed)?;
+        let types: Vec<Type> = described
+            .columns()
+            .iter()
+            .map(|column| column.type_().clone())
+            .collect();
+        let columns = described
+            .columns()
+            .iter()
+            .map(|column| Column {
+                name: column.name().to_owned(),
+                type_name: column.type_().name().to_owned(),
+            })
+            .collect();
+        let mut collected = Collected::new(bounds, columns);
+        let stream = client.simple_query_raw(question.query).await.map_err(failed)?;
+        let mut stream = std::pin::pin!(stream);
+        while let Some(message) = stream.try_next().await.map_err(failed)? {
+            match message {
+                SimpleQueryMessage::Row(row) => {
+                    collected.take((0..row.len()).map(|at| value(row.get(at), types.get(at))).collect());
+                }
+                SimpleQueryMessage::CommandComplete(rows) => collected.rows.affected_rows = Some(rows),
+                _ => {}
+            }
+        }
+        Ok(collected.rows)
+    }
+}
+
+async fn signed_in<T>(config: &Config, wire: Metered, tls: T) -> Result<Client, SourceError>
+where
+    T: TlsConnect<Metered>,
+    T::Stream: Send + 'static,
+{
+    let (client, connection) = config.connect_raw(wire, tls).await.map_err(|error| {
+        let said = match error.as_db_error() {
+            Some(said) => said.message().to_owned(),
+            None => match std::error::Error::source(&error) {
+                Some(cause) => format!("{error}: {cause}"),
+                None => error.to_string(),
+            },
+        };
+        SourceError::Unreachable(said)
+    })?;
+    // Ends with the client.
+    tokio::spawn(connection);
+    Ok(client)
+}
+
+/// Whether it is asked without a cursor.
+fn is_told(query: &str) -> bool {
+    let first = query
+        .trim_start()
+        .split(|c: char| !c.is_ascii_alphabetic())
+        .next()
+        .unwrap_or_default();
+    first.eq_ignore_ascii_case("explain") || first.eq_ignore_ascii_case("show")
+}
+
+/// A value as PostgreSQL writes it, as JSON. Numbers that JSON's readers would round stay texts.
+fn value(text: Option<&str>, kind: Option<&Type>) -> Value {
+    let Some(text) = text else { return Value::Null };
+    let parsed = match kind {
+        Some(&Type::BOOL) => Some(Value::Bool(text == "t")),
+        Some(&Type::INT2 | &Type::INT4 | &Type::INT8 | &Type::OID) => text.parse::<i64>().ok().map(Value::from),
+        Some(&Type::FLOAT4 | &Type::FLOAT8) => text
+            .parse::<f64>()
+            .ok()
+            .and_then(serde_json::Number::from_f64)
+            .map(Value::Number),
+        Some(&Type::JSON | &Type::JSONB) => serde_json::from_str(text).ok(),
+        _ => None,
+    };
+    parsed.unwrap_or_else(|| Value::from(text))
+}
+
+#[async_trait]
+impl Source for Postgresql {
+    async fn test(&self) -> Result<Tested, SourceError> {
+        const ABOUT: &str = "
+            select version(),
+                   (select rolsuper from pg_roles where rolname = current_user),
+                   has_database_privilege(current_database(), 'CREATE'),
+                   exists (select from information_schema.role_table_grants
+                           where grantee in (current_user, 'PUBLIC') and privilege_type in ('INSERT', 'UPDATE', 'DELETE')
+                             and table_schema not in ('pg_catalog', 'information_schema'))";
+        let rows = self.rows(None, ABOUT, None).await?;
+        let Some(row) = rows.first() else {
+            return Ok(Tested::default());
+        };
+        let mut warnings = Vec::new();
+        let is = |at: usize| row.try_get::<_, Option<bool>>(at).ok().flatten().unwrap_or(false);
+        if is(1) {
+            warnings.push(
+                "its user is a superuser and can read files and run programs on the server; use a user with \
+                read privileges only"
+                    .to_owned(),
+            );
+        } else if is(2) || is(3) {
+            warnings.push("its user has write privileges; use a user with read privileges only".to_owned());
+        }
+        Ok(Tested {
+            server: row.try_get(0).unwrap_or_default(),
+            warnings,
+        })
+    }
+
+    async fn databases(&self) -> Result<Vec<String>, SourceError> {
+        const DATABASES: &str = "
+            select datname::text from pg_database
+            where not datistemplate and datallowconn and has_database_privilege(oid, 'CONNECT')
+            order by datname limit 5000";
+        let rows = self.rows(None, DATABASES, None).await?;
+        Ok(rows.iter().filter_map(|row| row.try_get(0).ok()).collect())
+    }
+
+    async fn tables(&self, database: Option<&str>) -> Result<Vec<Table>, SourceError> {
+        const TABLES: &str = "
+            select case when n.nspname = 'public' then quote_ident(c.relname)
+                        else quote_ident(n.nspname) || '.' || quote_ident(c.relname) end,
+                   case c.relkind when 'v' then 'view' when 'm' then 'materialized view' when 'f' then 'foreign table' else 'table' end,
+                   c.reltuples::bigint
+            from pg_class c join pg_namespace n on n.oid = c.relnamespace
+            where c.relkind in ('r', 'p', 'v', 'm', 'f') and not c.relispartition
+              and n.nspname not in ('pg_catalog', 'information_schema') and n.nspname not like 'pg_toast%' and n.nspname not like 'pg_temp%'
+              and has_schema_privilege(n.oid, 'USAGE') and has_table_privilege(c.oid, 'SELECT')
+            order by n.nspname, c.relname limit 5000";
+        let rows = self.rows(database, TABLES, None).await?;
+        let table = |row: &tokio_postgres::Row| {
+            Some(Table {
+                name: row.try_get(0).ok()?,
+                kind: row.try_get(1).ok()?,
+                rows: row.try_get::<_, i64>(2).ok().and_then(|rows| u64::try_from(rows).ok()),
+            })
+        };
+        Ok(rows.iter().filter_map(table).collect())
+    }
+
+    async fn schema(&self, database: Option<&str>, table: &str) -> Result<Value, SourceError> {
+        // `to_regclass` reads the name as a query would.
+        const COLUMNS: &str = "
+            select a.attname::text, format_type(a.atttypid, a.atttypmod), not a.attnotnull,
+                   coalesce(a.attnum = any (k.conkey), false), col_description(a.attrelid, a.attnum),
+                   (select string_agg(r.confrelid::regclass::text, ', ') from pg_constraint r
+                    where r.conrelid = a.attrelid and r.contype = 'f' and a.attnum = any (r.conkey))
+            from pg_attribute a
+            left join pg_constraint k on k.conrelid = a.attrelid and k.contype = 'p'
+            where a.attrelid = to_regclass($1) and a.attnum > 0 and not a.attisdropped
+            order by a.attnum limit 1001";
+        let rows = self.rows(database, COLUMNS, Some(table)).await?;
+        if rows.is_empty() {
+            return Err(no_table(table));
+        }
+        debug_assert!(rows.len() <= COLUMNS_MAX + 1);
+        let column = |row: &tokio_postgres::Row| {
+            let text = |at: usize| row.try_get::<_, Option<String>>(at).ok().flatten();
+            let is = |at: usize| row.try_get::<_, bool>(at).unwrap_or(false);
+            json!({
+                "name": text(0), "type": text(1), "nullable": is(2), "primaryKey": is(3), "comment": text(4), "references": text(5),
+            })
+        };
+        Ok(table_schema(table, rows.iter().map(column).collect()))
+    }
+
+    async fn execute(&self, question: &Question<'_>) -> Result<Rows, SourceError> {
+        let told = is_told(question.query);
+        self.within(question.database, question.access, question.bounds, async |client| {
+            if question.access == Access::Reads {
+                self.look_up(client, question).await?;
+            }
+            match question.access {
+                Access::Writes if !told => self.write(client, question).await,
+                Access::Reads if !told => self.fetch(client, question).await,
+                Access::Reads | Access::Writes => self.told(client, question.query, question.bounds).await,
+            }
+        })
+        .await
+    }
+
+    async fn explain(&self, question: &Question<'_>) -> Result<Value, SourceError> {
+        let explained = format!("explain (format json) {}", question.query);
+        let rows = self
+            .within(question.database, Access::Reads, question.bounds, async |client| {
+                self.look_up(client, question).await?;
+                self.told(client, &explained, question.bounds).await
+            })
+            .await?;
+        Ok(rows.rows.into_iter().flatten().next().unwrap_or(Value::Null))
+    }
+}

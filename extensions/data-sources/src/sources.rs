@@ -1,0 +1,441 @@
+//! The sources that a process has open: each is connected to when it is first asked, bounded in how many ask it at once and for how long,
+//! and closed when nobody asks any more. Called by the API's routes and by the agents' tools, which both [`Sources::open`] a stored source
+//! and ask what comes back.
+//!
+//! - `args`  what the operator sets
+//! - `join`  questions to several sources, joined here
+//!
+//! Invariant: a query of a read-only source reaches its server only after `guard` has passed it.
+
+mod args;
+pub mod join;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use chrono::{DateTime, Utc};
+use rejoin_db::walls::{self, Asking};
+use rejoin_egress::net::Hosts;
+use rejoin_integrations::data_sources::{self, Content, DataSource, Kind, schemas};
+use rejoin_secrets::{MasterKeys, Plaintext, SecretError};
+use serde::Serialize;
+use serde_json::Value;
+use sqlx::PgPool;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+use uuid::Uuid;
+
+pub use self::args::SourceArgs;
+use crate::bigquery::Bigquery;
+use crate::duckdb::{self, Duckdb};
+use crate::folders::Folder;
+use crate::guard;
+use crate::mongodb::{self, Mongodb};
+use crate::mysql::Mysql;
+use crate::postgresql::Postgresql;
+use crate::source::{Access, Bounds, LISTED_MAX, Question, Rows, Source, SourceError, Table, Tested};
+use crate::sqlite::{Sqlite, process};
+
+/// Sources that one process holds open; the one that was not asked for longest is closed first.
+const MAX_OPEN: u64 = 500;
+/// After the bound of a question: for the server's own word that it has ended it.
+const GRACE: Duration = Duration::from_secs(2);
+/// Of looking around.
+const LOOK_TIMEOUT: Duration = Duration::from_secs(20);
+const LOOK_MAX_BYTES: usize = 8 * 1024 * 1024;
+
+/// The open sources of a process. Cheap to clone.
+#[derive(Clone)]
+pub struct Sources {
+    means: Arc<Means>,
+    /// By id and revision: a source that was changed is another one.
+    open: moka::future::Cache<(Uuid, i32), Arc<Opened>>,
+}
+
+struct Means {
+    hosts: Hosts,
+    folders: Vec<PathBuf>,
+    duckdb: duckdb::Program,
+    sqlite: process::Program,
+    keys: Option<Arc<MasterKeys>>,
+    bounds: Bounds,
+    connections: usize,
+    schema_age_s: i32,
+    /// Queries that are remembered of a user.
+    patterns: u32,
+    google_token_url: String,
+}
+
+impl Sources {
+    pub fn new(args: &SourceArgs, keys: Option<Arc<MasterKeys>>) -> Self {
+        let means = Means {
+            hosts: Hosts::new("REJOIN_SOURCE_HOSTS", &args.source_hosts),
+            folders: args
+                .source_folders
+                .iter()
+                .filter(|folder| !folder.as_os_str().is_empty())
+                .cloned()
+                .collect(),
+            duckdb: duckdb::Program::new(args.source_duckdb.clone()),
+            sqlite: process::Program::new(args.source_sqlite_program.clone(), args.sqlite()),
+            keys,
+            bounds: args.bounds(),
+            connections: usize::from(args.source_connections),
+            schema_age_s: args.source_schema_age_s,
+            patterns: args.source_patterns,
+            google_token_url: args.source_google_token_url.clone(),
+        };
+        Self {
+            means: Arc::new(means),
+            open: moka::future::Cache::builder()
+                .max_capacity(MAX_OPEN)
+                .time_to_idle(Duration::from_secs(args.source_idle_s))
+                .build(),
+        }
+    }
+
+    /// What seals and opens sources' secrets.
+    ///
+    /// # Errors
+    /// This process has no master keys.
+    pub fn keys(&self) -> Result<&MasterKeys, SourceError> {
+        self.means.keys.as_deref().ok_or_else(|| {
+            SourceError::Unconfigured(
+                "decrypting data source passwords needs master keys; the operator must set REJOIN_SECRET_KEYS_FILE \
+                for the API and workers"
+                    .to_owned(),
+            )
+        })
+    }
+
+    /// A stored source, to be asked. Nothing is connected to yet.
+    ///
+    /// # Errors
+    /// Its secret can't be opened.
+    pub async fn open(&self, db: &PgPool, asking: Asking, source: &DataSource) -> Result<Arc<Opened>, SourceError> {
+        let key = (source.id, source.revision);
+        if let Some(open) = self.open.get(&key).await {
+            return Ok(open);
+        }
+        let secret = match source.has_secret {
+            false => None,
+            true => {
+                let keys = self.keys()?;
+                let mut db = walls::begin(db, asking).await.map_err(|error| database_away(&error))?;
+                data_sources::open_secret(&mut *db, keys, source.project_id, source.id)
+                    .await
+                    .map_err(|error| match error {
+                        SecretError::Database(error) => database_away(&error),
+                        error => SourceError::Unconfigured(error.to_string()),
+                    })?
+            }
+        };
+        let opened = Arc::new(self.opened(source.project_id, &source.content, secret));
+        self.open.insert(key, opened.clone()).await;
+        Ok(opened)
+    }
+
+    /// Checks a query of a stored source, and runs it. Whoever stops waiting ends it, on the server, too.
+    pub async fn query(
+        &self,
+        db: &PgPool,
+        asking: Asking,
+        source: &DataSource,
+        ask: Ask<'_>,
+    ) -> Result<Answer, SourceError> {
+        let answer = self.open(db, asking, source).await?.query(ask).await?;
+        if answer.changes_schemas {
+            let forgotten = async {
+                let mut db = walls::begin(db, asking).await?;
+                schemas::forget(&mut *db, source).await?;
+                db.commit().await
+            };
+            forgotten.await.map_err(|error: sqlx::Error| database_away(&error))?;
+        }
+        Ok(answer)
+    }
+
+    /// How many queries are remembered of a user of a project.
+    pub(crate) fn patterns(&self) -> i64 {
+        i64::from(self.means.patterns)
+    }
+
+    /// What a table or a collection looks like: as it was last read, unless that is too long ago or it is to be read now.
+    pub async fn schema(
+        &self,
+        db: &PgPool,
+        asking: Asking,
+        source: &DataSource,
+        database: Option<&str>,
+        table: &str,
+        refresh: bool,
+    ) -> Result<Schema, SourceError> {
+        let away = |error: sqlx::Error| database_away(&error);
+        let known_as = database.unwrap_or_default();
+        if !refresh {
+            let mut db = walls::begin(db, asking).await.map_err(away)?;
+            let kept = schemas::get(&mut *db, source, known_as, table, self.means.schema_age_s).await;
+            if let Some(kept) = kept.map_err(away)? {
+                return Ok(Schema {
+                    schema: kept.schema,
+                    read_at: kept.read_at,
+                    cached: true,
+                });
+            }
+        }
+        let schema = self.open(db, asking, source).await?.schema(database, table).await?;
+        let kept = async {
+            let mut db = walls::begin(db, asking).await?;
+            let read_at = schemas::keep(&mut *db, source, known_as, table, &schema).await?;
+            db.commit().await?;
+            Ok(read_at)
+        };
+        Ok(Schema {
+            read_at: kept.await.map_err(away)?,
+            schema,
+            cached: false,
+        })
+    }
+
+    /// A source that is not stored, or not yet: for trying it.
+    pub fn opened(&self, project_id: Uuid, content: &Content, secret: Option<Plaintext>) -> Opened {
+        let means = &self.means;
+        let limits = &content.limits;
+        let least = |own: Option<u64>, all: u64| own.map_or(all, |own| own.min(all));
+        let whole = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+        let most = means.bounds;
+        let millis = u64::try_from(most.timeout.as_millis()).unwrap_or(u64::MAX);
+        let bounds = Bounds {
+            timeout: Duration::from_millis(least(limits.timeout_ms, millis)),
+            max_rows: whole(least(limits.max_rows.map(u64::from), most.max_rows as u64)),
+            max_bytes: whole(least(limits.max_bytes, most.max_bytes as u64)),
+            max_bytes_billed: least(limits.max_bytes_billed, most.max_bytes_billed),
+        };
+        let look = Bounds {
+            timeout: LOOK_TIMEOUT,
+            max_rows: LISTED_MAX,
+            max_bytes: LOOK_MAX_BYTES,
+            max_bytes_billed: 0,
+        };
+        let (settings, hosts) = (content.settings.clone(), means.hosts.clone());
+        let folder = Arc::new(Folder::new(means.folders.clone(), project_id));
+        let source: Arc<dyn Source> = match content.kind {
+            Kind::Postgresql => Arc::new(Postgresql::new(settings, secret, hosts, look)),
+            Kind::Mysql => Arc::new(Mysql::new(settings, secret, hosts, look)),
+            Kind::Sqlite => Arc::new(Sqlite::new(settings, means.sqlite.clone(), folder, look)),
+            Kind::Duckdb => Arc::new(Duckdb::new(settings, means.duckdb.clone(), folder, look)),
+            Kind::Mongodb => Arc::new(Mongodb::new(settings, secret, hosts, look, content.read_only)),
+            Kind::Bigquery => Arc::new(Bigquery::new(settings, secret, means.google_token_url.clone(), hosts)),
+        };
+        Opened {
+            kind: content.kind,
+            database: content.settings.database.clone(),
+            read_only: content.read_only,
+            bounds,
+            look,
+            source,
+            places: Semaphore::new(means.connections),
+        }
+    }
+}
+
+fn database_away(error: &sqlx::Error) -> SourceError {
+    SourceError::Unconfigured(format!("querying Rejoin's own database failed: {error}"))
+}
+
+/// What a table or a collection looks like.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Schema {
+    #[serde(flatten)]
+    pub schema: Value,
+    pub read_at: DateTime<Utc>,
+    /// Whether it is as it was read before.
+    pub cached: bool,
+}
+
+/// A source that can be asked.
+pub struct Opened {
+    kind: Kind,
+    /// The source's own database, where a question names none.
+    database: Option<String>,
+    read_only: bool,
+    bounds: Bounds,
+    look: Bounds,
+    source: Arc<dyn Source>,
+    /// One for each that asks.
+    places: Semaphore,
+}
+
+/// An answer, and how long it took.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Answer {
+    #[serde(flatten)]
+    pub rows: Rows,
+    /// [milliseconds]
+    pub elapsed_ms: u64,
+    /// Whether the query may have changed how tables look: what is known of them is to be forgotten.
+    #[serde(skip)]
+    pub changes_schemas: bool,
+}
+
+/// What is asked for, by whoever asks.
+#[derive(Debug, Clone, Copy)]
+pub struct Ask<'a> {
+    pub database: Option<&'a str>,
+    pub query: &'a str,
+    /// To write takes a source that may be written to.
+    pub access: Access,
+    /// Fewer rows than the source's bound.
+    pub max_rows: Option<u32>,
+    /// Fewer bytes than the source's bound.
+    pub max_bytes: Option<usize>,
+    /// Less time than the source's bound.
+    pub timeout: Option<Duration>,
+}
+
+impl<'a> Ask<'a> {
+    /// A question that reads, within the source's own bounds.
+    pub fn reading(database: Option<&'a str>, query: &'a str) -> Self {
+        Self {
+            database,
+            query,
+            access: Access::Reads,
+            max_rows: None,
+            max_bytes: None,
+            timeout: None,
+        }
+    }
+}
+
+impl Opened {
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    pub fn read_only(&self) -> bool {
+        self.read_only
+    }
+
+    /// The source itself, without the guard: for tests of what stands behind that.
+    pub fn unguarded(&self) -> &Arc<dyn Source> {
+        &self.source
+    }
+
+    pub async fn test(&self) -> Result<Tested, SourceError> {
+        let mut tested = self.within(self.look.timeout, self.source.test()).await?;
+        if !self.read_only {
+            // What it warns of is what is wanted.
+            tested.warnings.clear();
+        }
+        Ok(tested)
+    }
+
+    pub async fn databases(&self) -> Result<Vec<String>, SourceError> {
+        self.within(self.look.timeout, self.source.databases()).await
+    }
+
+    pub async fn tables(&self, database: Option<&str>) -> Result<Vec<Table>, SourceError> {
+        self.shows(database)?;
+        self.within(self.look.timeout, self.source.tables(database)).await
+    }
+
+    pub async fn schema(&self, database: Option<&str>, table: &str) -> Result<Value, SourceError> {
+        self.shows(database)?;
+        self.within(self.look.timeout, self.source.schema(database, table))
+            .await
+    }
+
+    /// Checks a query, and runs it. Whoever stops waiting ends it.
+    pub async fn query(&self, ask: Ask<'_>) -> Result<Answer, SourceError> {
+        let changes_schemas = self.check(&ask)?;
+        let question = self.question(&ask);
+        let begun = Instant::now();
+        let rows = self
+            .within(question.bounds.timeout, self.source.execute(&question))
+            .await?;
+        Ok(Answer {
+            rows,
+            elapsed_ms: u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX),
+            changes_schemas,
+        })
+    }
+
+    /// How the server would run a query. It must be one that reads, whatever the source.
+    pub async fn explain(&self, ask: Ask<'_>) -> Result<Value, SourceError> {
+        self.guarded(ask.database, ask.query)?;
+        let question = Question {
+            access: Access::Reads,
+            ..self.question(&ask)
+        };
+        self.within(question.bounds.timeout, self.source.explain(&question))
+            .await
+    }
+
+    fn question<'a>(&self, ask: &Ask<'a>) -> Question<'a> {
+        let mut bounds = self.bounds;
+        if let Some(rows) = ask.max_rows {
+            bounds.max_rows = bounds.max_rows.min(usize::try_from(rows).unwrap_or(usize::MAX));
+        }
+        if let Some(bytes) = ask.max_bytes {
+            bounds.max_bytes = bounds.max_bytes.min(bytes);
+        }
+        if let Some(time) = ask.timeout {
+            bounds.timeout = bounds.timeout.min(time);
+        }
+        Question {
+            database: ask.database.filter(|database| !database.is_empty()),
+            query: ask.query,
+            access: ask.access,
+            bounds,
+        }
+    }
+
+    /// Whether it may change how tables look.
+    fn check(&self, ask: &Ask<'_>) -> Result<bool, SourceError> {
+        match (ask.access, self.kind) {
+            (Access::Reads, _) => self.guarded(ask.database, ask.query).map(|()| false),
+            (Access::Writes, _) if self.read_only => Err(SourceError::Refused("this source is read-only".to_owned())),
+            (Access::Writes, Kind::Mongodb) => mongodb::mql::parse(ask.query)
+                .map(|_| false)
+                .map_err(SourceError::Refused),
+            (Access::Writes, kind) => guard::check_single(kind, ask.query).map_err(SourceError::Refused),
+        }
+    }
+
+    /// Which database a question is about.
+    fn asked<'a>(&'a self, database: Option<&'a str>) -> Option<&'a str> {
+        database
+            .filter(|database| !database.is_empty())
+            .or(self.database.as_deref())
+    }
+
+    fn shows(&self, database: Option<&str>) -> Result<(), SourceError> {
+        guard::check_database(self.kind, self.asked(database)).map_err(SourceError::Refused)
+    }
+
+    fn guarded(&self, database: Option<&str>, query: &str) -> Result<(), SourceError> {
+        let passed = match self.kind {
+            Kind::Mongodb => mongodb::mql::parse(query).and_then(|asked| mongodb::guard::check(&asked)),
+            kind => guard::check_in(kind, self.asked(database), query),
+        };
+        passed.map_err(SourceError::Refused)
+    }
+
+    /// Waits for a place, then for an answer; what takes too long is dropped, which ends it on the server.
+    async fn within<T>(
+        &self,
+        limit: Duration,
+        asking: impl Future<Output = Result<T, SourceError>>,
+    ) -> Result<T, SourceError> {
+        let limited = async {
+            // The semaphore is never closed.
+            let _place = self.places.acquire().await;
+            asking.await
+        };
+        let late = || SourceError::TimedOut(u64::try_from(limit.as_millis()).unwrap_or(u64::MAX));
+        timeout(limit + GRACE, limited).await.unwrap_or_else(|_| Err(late()))
+    }
+}

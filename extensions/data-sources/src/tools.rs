@@ -1,0 +1,412 @@
+//! What agents are given of a project's data sources: to list and look, and to ask. A project without sources has none of these, and one with
+//! sources those that fit their kinds. Called by the worker's pools.
+//!
+//! Invariant: `execute_query` only reads, whatever the source: what writes is a tool of its own, which a whitelist must name, for sources
+//! that are marked for it.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use rejoin_db::walls::Asking;
+use rejoin_integrations::data_sources::{self, DataSource, Kind};
+use rejoin_tools::arguments::Kind::{Objects, OptionalInteger, Text};
+use rejoin_tools::arguments::{self, Parameter};
+use rejoin_tools::{SharedTool, Tool, ToolContext, ToolError, ToolSpec};
+use serde_json::{Value, json};
+
+use crate::learn::learn;
+use crate::model_answers::{ANSWER_MAX_BYTES, ROWS, internal, to_model};
+use crate::run_console;
+use crate::source::Access;
+use crate::sources::join::{JoinBounds, JoinError, Part, QUERIES_MAX};
+use crate::sources::{Ask, Sources};
+
+/// Sources that one call of `list_databases` asks.
+const LISTED_SOURCES: usize = 20;
+
+const DATABASE_ID: Parameter = Parameter::new(
+    "databaseId",
+    Text,
+    "The database: a data source's name, or source/database, as returned by list_databases.",
+);
+const QUERY: Parameter = Parameter::new(
+    "query",
+    Text,
+    "One read-only statement: SQL in the source's dialect, or, for MongoDB, db.collection.find({…}), .aggregate([…]), \
+    .countDocuments({…}) or .distinct(\"field\").",
+);
+/// A query of `join_query_results`.
+const JOINED: &[Parameter] = &[
+    Parameter::new(
+        "name",
+        Text,
+        "Table name of this query's result in `sql`: letters, digits and _, starting with a letter.",
+    ),
+    DATABASE_ID,
+    QUERY,
+];
+const MAX_ROWS: Parameter = Parameter::new(
+    "maxRows",
+    OptionalInteger,
+    "Maximum number of rows to return; default 100.",
+);
+
+/// One of the tools.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verb {
+    ListSources,
+    ListDatabases,
+    ListTables,
+    Inspect,
+    Execute,
+    Explain,
+    Join,
+    Modify,
+}
+
+struct Definition {
+    name: &'static str,
+    description: &'static str,
+    verb: Verb,
+    /// Which sources it is for; empty: all.
+    kinds: &'static [Kind],
+    parameters: &'static [Parameter],
+}
+
+const SQL: &[Kind] = &[
+    Kind::Postgresql,
+    Kind::Mysql,
+    Kind::Sqlite,
+    Kind::Duckdb,
+    Kind::Bigquery,
+];
+const DOCUMENTS: &[Kind] = &[Kind::Mongodb];
+const WAREHOUSE: &[Kind] = &[Kind::Bigquery];
+
+const TOOLS: &[Definition] = &[
+    Definition {
+        name: "list_data_sources",
+        description: "Lists the project's data sources (databases) with their kind and whether they are writable.",
+        verb: Verb::ListSources,
+        kinds: &[],
+        parameters: &[],
+    },
+    Definition {
+        name: "list_databases",
+        description: "Lists the databases of all data sources, each with the databaseId that the other tools take.",
+        verb: Verb::ListDatabases,
+        kinds: &[],
+        parameters: &[],
+    },
+    Definition {
+        name: "list_tables",
+        description: "Lists the tables and views of a database.",
+        verb: Verb::ListTables,
+        kinds: SQL,
+        parameters: &[DATABASE_ID],
+    },
+    Definition {
+        name: "list_collections",
+        description: "Lists the collections of a MongoDB database.",
+        verb: Verb::ListTables,
+        kinds: DOCUMENTS,
+        parameters: &[DATABASE_ID],
+    },
+    Definition {
+        name: "inspect_table",
+        description: "Returns the columns of a table with their types, keys and comments.",
+        verb: Verb::Inspect,
+        kinds: SQL,
+        parameters: &[
+            DATABASE_ID,
+            Parameter::new("tableName", Text, "The table's name, as returned by list_tables."),
+        ],
+    },
+    Definition {
+        name: "inspect_collection",
+        description: "Returns the fields of a collection, inferred from a sample of its documents, and up to 25 of \
+            these documents.",
+        verb: Verb::Inspect,
+        kinds: DOCUMENTS,
+        parameters: &[
+            DATABASE_ID,
+            Parameter::new(
+                "collectionName",
+                Text,
+                "The collection's name, as returned by list_collections.",
+            ),
+        ],
+    },
+    Definition {
+        name: "execute_query",
+        description: "Runs a read-only query on a database and returns columns and rows. `truncated` means that there \
+            are more rows.",
+        verb: Verb::Execute,
+        kinds: &[],
+        parameters: &[DATABASE_ID, QUERY, MAX_ROWS],
+    },
+    Definition {
+        name: "explain_query",
+        description: "Returns a query's execution plan, or, for BigQuery, the bytes it would be billed for. Does not \
+            run the query.",
+        verb: Verb::Explain,
+        kinds: &[],
+        parameters: &[DATABASE_ID, QUERY],
+    },
+    Definition {
+        name: "join_query_results",
+        description: "Answers a question that spans several databases: runs one query per database in parallel and \
+            then one SELECT over the results. Each result is a table with the query's name; `sql` is in SQLite's \
+            dialect, whatever the databases are. In it, booleans are 1 and 0, times are text (compare them with \
+            datetime()), and documents and lists are JSON (json_extract). Each result has at most about 1,000 rows: \
+            filter and aggregate in the queries. `partial` means that a result, and therefore the join, is incomplete.",
+        verb: Verb::Join,
+        kinds: &[],
+        parameters: &[
+            Parameter::new("queries", Objects(JOINED), "2 to 5 queries."),
+            Parameter::new("sql", Text, "One SQLite SELECT over the tables named in `queries`."),
+            MAX_ROWS,
+        ],
+    },
+    Definition {
+        name: "modify_data",
+        description: "Runs one statement that writes, on a writable data source. Ask the user for confirmation first.",
+        verb: Verb::Modify,
+        kinds: &[],
+        parameters: &[
+            DATABASE_ID,
+            Parameter::new("statement", Text, "One statement, in the source's query language."),
+        ],
+    },
+    Definition {
+        name: "bq_list_datasets",
+        description: "Lists the datasets of a BigQuery source.",
+        verb: Verb::ListDatabases,
+        kinds: WAREHOUSE,
+        parameters: &[DATABASE_ID],
+    },
+    Definition {
+        name: "bq_list_tables",
+        description: "Lists the tables of a dataset.",
+        verb: Verb::ListTables,
+        kinds: WAREHOUSE,
+        parameters: &[
+            DATABASE_ID,
+            Parameter::new("datasetId", Text, "The dataset, as returned by bq_list_datasets."),
+        ],
+    },
+    Definition {
+        name: "bq_inspect_table",
+        description: "Returns the columns, size and partitioning of a table.",
+        verb: Verb::Inspect,
+        kinds: WAREHOUSE,
+        parameters: &[
+            DATABASE_ID,
+            Parameter::new("datasetId", Text, "The dataset, as returned by bq_list_datasets."),
+            Parameter::new("tableId", Text, "The table, as returned by bq_list_tables."),
+        ],
+    },
+    Definition {
+        name: "bq_execute_query",
+        description: "Runs a read-only query in BigQuery's GoogleSQL and returns columns and rows. The bytes to be \
+            billed are checked before it runs.",
+        verb: Verb::Execute,
+        kinds: WAREHOUSE,
+        parameters: &[DATABASE_ID, QUERY, MAX_ROWS],
+    },
+];
+
+/// The tools for a project whose sources are of these kinds. None for a project without sources.
+pub fn for_kinds(sources: &Sources, kinds: &[Kind], any_writable: bool) -> Vec<SharedTool> {
+    let fits = |definition: &&Definition| match definition.kinds {
+        _ if kinds.is_empty() => false,
+        _ if definition.verb == Verb::Modify => any_writable,
+        [] => true,
+        own => own.iter().any(|kind| kinds.contains(kind)),
+    };
+    let tool = |definition: &'static Definition| {
+        let spec = ToolSpec {
+            name: definition.name.to_owned(),
+            description: definition.description.to_owned(),
+            parameters: arguments::schema(definition.parameters),
+            read_only: definition.verb != Verb::Modify,
+            idempotent: definition.verb != Verb::Modify,
+            destructive: definition.verb == Verb::Modify,
+        };
+        Arc::new(SourceTool {
+            spec,
+            verb: definition.verb,
+            sources: sources.clone(),
+        }) as SharedTool
+    };
+    let own = TOOLS.iter().filter(fits).map(tool);
+    own.chain((!kinds.is_empty()).then(|| run_console::tool(sources)))
+        .collect()
+}
+
+struct SourceTool {
+    spec: ToolSpec,
+    verb: Verb,
+    sources: Sources,
+}
+
+#[async_trait]
+impl Tool for SourceTool {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    async fn call(&self, context: &ToolContext, arguments: Value) -> Result<Value, ToolError> {
+        match self.verb {
+            Verb::ListSources => self.list_sources(context).await,
+            Verb::ListDatabases => self.list_databases(context, &arguments).await,
+            Verb::ListTables => {
+                let (source, database) = self.find(context, &arguments).await?;
+                let opened = self
+                    .sources
+                    .open(&context.db, Asking::Everybody, &source)
+                    .await
+                    .map_err(to_model)?;
+                let tables = opened.tables(database.as_deref()).await.map_err(to_model)?;
+                Ok(json!({ "tables": tables, "total": tables.len() }))
+            }
+            Verb::Inspect => {
+                let (source, database) = self.find(context, &arguments).await?;
+                let table = ["tableName", "collectionName", "tableId"]
+                    .into_iter()
+                    .find_map(|name| arguments[name].as_str())
+                    .unwrap_or_default();
+                let asking = Asking::Everybody;
+                let schema = self
+                    .sources
+                    .schema(&context.db, asking, &source, database.as_deref(), table, false);
+                Ok(json!(schema.await.map_err(to_model)?))
+            }
+            Verb::Execute | Verb::Modify => self.execute(context, &arguments).await,
+            Verb::Join => self.join(context, &arguments).await,
+            Verb::Explain => {
+                let (source, database) = self.find(context, &arguments).await?;
+                let query = arguments["query"].as_str().unwrap_or_default();
+                let opened = self
+                    .sources
+                    .open(&context.db, Asking::Everybody, &source)
+                    .await
+                    .map_err(to_model)?;
+                opened
+                    .explain(Ask::reading(database.as_deref(), query))
+                    .await
+                    .map_err(to_model)
+            }
+        }
+    }
+}
+
+impl SourceTool {
+    async fn list_sources(&self, context: &ToolContext) -> Result<Value, ToolError> {
+        let sources = data_sources::list(&context.db, context.project_id)
+            .await
+            .map_err(internal)?;
+        let listed: Vec<_> = sources.iter().map(DataSource::listed).collect();
+        Ok(json!({ "dataSources": listed, "total": listed.len() }))
+    }
+
+    async fn list_databases(&self, context: &ToolContext, arguments: &Value) -> Result<Value, ToolError> {
+        let asked = match arguments["databaseId"].as_str() {
+            Some(_) => vec![self.find(context, arguments).await?.0],
+            None => data_sources::list(&context.db, context.project_id)
+                .await
+                .map_err(internal)?,
+        };
+        let looks = asked.iter().take(LISTED_SOURCES).map(|source| async move {
+            let looked = async {
+                let opened = self.sources.open(&context.db, Asking::Everybody, source).await?;
+                opened.databases().await
+            };
+            (source, looked.await)
+        });
+        let (mut databases, mut failures) = (Vec::new(), Vec::new());
+        for (source, looked) in futures::future::join_all(looks).await {
+            let name = &source.content.name;
+            match looked {
+                Ok(names) => databases.extend(names.into_iter().map(|database| {
+                    json!({ "databaseId": format!("{name}/{database}"), "name": database, "source": name, "kind": source.content.kind })
+                })),
+                Err(error) => failures.push(json!({ "source": name, "error": error.to_string() })),
+            }
+        }
+        Ok(json!({ "databases": databases, "failures": failures, "total": databases.len() }))
+    }
+
+    async fn execute(&self, context: &ToolContext, arguments: &Value) -> Result<Value, ToolError> {
+        let (source, database) = self.find(context, arguments).await?;
+        let text = |name: &str| arguments[name].as_str().unwrap_or_default();
+        let (query, access) = match self.verb {
+            Verb::Modify => (text("statement"), Access::Writes),
+            _ => (text("query"), Access::Reads),
+        };
+        let ask = Ask {
+            access,
+            max_rows: Some(rows_shown(arguments)),
+            max_bytes: Some(ANSWER_MAX_BYTES),
+            ..Ask::reading(database.as_deref(), query)
+        };
+        let answer = self.sources.query(&context.db, Asking::Everybody, &source, ask).await;
+        let answer = json!(answer.map_err(to_model)?);
+        if access == Access::Reads {
+            learn(&self.sources, context, &source, database.as_deref(), query).await;
+        }
+        Ok(answer)
+    }
+
+    async fn join(&self, context: &ToolContext, arguments: &Value) -> Result<Value, ToolError> {
+        let queries = arguments["queries"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let mut found = Vec::with_capacity(queries.len());
+        for query in queries.iter().take(QUERIES_MAX + 1) {
+            found.push(self.find(context, query).await?);
+        }
+        let parts: Vec<Part<'_>> = found
+            .iter()
+            .zip(queries)
+            .map(|((source, database), query)| Part {
+                name: query["name"].as_str().unwrap_or_default(),
+                source,
+                database: database.as_deref(),
+                query: query["query"].as_str().unwrap_or_default(),
+            })
+            .collect();
+        let shown = JoinBounds {
+            max_rows: Some(rows_shown(arguments)),
+            max_bytes: Some(ANSWER_MAX_BYTES),
+            timeout: None,
+        };
+        let sql = arguments["sql"].as_str().unwrap_or_default();
+        let asked = self.sources.join(&context.db, Asking::Everybody, &parts, sql, shown);
+        let told = |error: JoinError| ToolError::RespondToModel(error.to_string());
+        Ok(json!(asked.await.map_err(told)?))
+    }
+
+    /// The source that an argument names, and the database of it.
+    async fn find(&self, context: &ToolContext, arguments: &Value) -> Result<(DataSource, Option<String>), ToolError> {
+        let wanted = arguments["databaseId"].as_str().unwrap_or_default();
+        let (name, database) = match wanted.split_once('/') {
+            Some((name, database)) => (name, Some(database.to_owned())),
+            None => (wanted, None),
+        };
+        let dataset = arguments["datasetId"].as_str().map(str::to_owned);
+        let found = data_sources::find(&context.db, context.project_id, name)
+            .await
+            .map_err(internal)?;
+        let source = found.ok_or_else(|| {
+            ToolError::RespondToModel(format!(
+                "there is no data source {name}; list_data_sources returns the available ones"
+            ))
+        })?;
+        Ok((source, dataset.or(database)))
+    }
+}
+
+/// Rows that a call asks for. Larger numbers are cut down to the source's bound.
+fn rows_shown(arguments: &Value) -> u32 {
+    let rows = arguments["maxRows"].as_f64().filter(|rows| *rows >= 1.0);
+    rows.map_or(ROWS, |rows| rows.min(f64::from(u32::MAX)) as u32)
+}

@@ -1,0 +1,498 @@
+//! Products: what a project has installed by manifests. Installing again, in any version, brings the project to what the manifest says;
+//! uninstalling takes it away, and keeps data: objects, runs, and what they are bound to.
+//!
+//! - `manifest`  what a manifest may say
+//!
+//! What an installed manifest lists is its product's, by name. Called by the API's routes. Invariants: all of an installation happens, or
+//! nothing; what somebody else made is not touched, unless it is to be adopted; doing it twice changes nothing more.
+
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, Utc};
+use serde::Serialize;
+use serde_json::Value;
+use sqlx::{Connection as _, PgConnection, PgExecutor};
+use uuid::Uuid;
+
+use rejoin_graph::packs;
+use rejoin_integrations::mcp;
+use rejoin_runs::agents::{self, DefinitionContent};
+use rejoin_scheduling::schedules::{self, ScheduleContent};
+
+pub mod manifest;
+
+pub use manifest::Manifest;
+use manifest::{WantedPack, words};
+
+/// What is done about one thing of a manifest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Action {
+    Create,
+    Update,
+    /// It is as it should be.
+    Keep,
+    Remove,
+    /// It is not the product's any more, and stays: something depends on it.
+    Release,
+    /// Somebody else made it: nothing is installed.
+    Conflict,
+}
+
+/// One thing of a manifest, and what is done about it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Change {
+    /// `template_pack`, `agent`, `mcp_server`, `prompt` or `job`
+    pub kind: &'static str,
+    pub name: String,
+    pub action: Action,
+    /// What differs, or why it is so.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub detail: Vec<String>,
+}
+
+/// What installing or uninstalling does.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Plan {
+    pub name: String,
+    /// None: it is uninstalled.
+    pub version: Option<String>,
+    pub previous_version: Option<String>,
+    pub changes: Vec<Change>,
+}
+
+impl Plan {
+    pub fn conflicts(&self) -> impl Iterator<Item = &Change> {
+        self.changes.iter().filter(|change| change.action == Action::Conflict)
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum ProductError {
+    #[error("there is no product {0} in the project")]
+    NotFound(String),
+    #[error("{0}")]
+    Invalid(String),
+    #[error("{0}")]
+    Conflict(String),
+    #[error("changing the project's products failed")]
+    Database(#[from] sqlx::Error),
+}
+
+impl From<rejoin_graph::Error> for ProductError {
+    fn from(error: rejoin_graph::Error) -> Self {
+        match error {
+            rejoin_graph::Error::Database { source, .. } => ProductError::Database(source),
+            rejoin_graph::Error::Invalid(words) => ProductError::Invalid(words),
+            rejoin_graph::Error::Conflict(words) => ProductError::Conflict(words),
+            other @ (rejoin_graph::Error::NotFound { .. } | rejoin_graph::Error::VersionConflict { .. }) => {
+                ProductError::Conflict(other.to_string())
+            }
+        }
+    }
+}
+
+/// A product as installed.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Product {
+    pub name: String,
+    pub version: String,
+    pub manifest: Value,
+    pub installed_at: DateTime<Utc>,
+    pub updated_at: DateTime<Utc>,
+}
+
+/// By name.
+pub async fn list(db: impl PgExecutor<'_>, project_id: Uuid) -> Result<Vec<Product>, sqlx::Error> {
+    sqlx::query_as!(
+        Product,
+        "select name, version, manifest, installed_at, updated_at from kb.products where project_id = $1 order by name",
+        project_id
+    )
+    .fetch_all(db)
+    .await
+}
+
+/// The things of manifests, by name, as far as they are compared by their JSON.
+type Written<'a> = BTreeMap<&'a str, &'a Value>;
+
+/// What a manifest lists of a kind.
+fn listed<'a>(manifest: Option<&'a Value>, path: &str) -> Written<'a> {
+    let items = manifest
+        .and_then(|manifest| manifest.pointer(path))
+        .and_then(Value::as_array);
+    items
+        .into_iter()
+        .flatten()
+        .map(|item| (words(item, "name"), item))
+        .collect()
+}
+
+const PACKS: (&str, &str) = ("template_pack", "/template_packs");
+const AGENTS: (&str, &str) = ("agent", "/agents");
+const SERVERS: (&str, &str) = ("mcp_server", "/mcp/servers");
+const PROMPTS: (&str, &str) = ("prompt", "/mcp/prompts");
+const JOBS: (&str, &str) = ("job", "/jobs");
+
+/// An installation, or the end of one, in the caller's transaction.
+struct Work<'a> {
+    db: &'a mut PgConnection,
+    project_id: Uuid,
+    name: &'a str,
+    /// What was installed before.
+    before: Option<Value>,
+    /// What other products list.
+    others: Vec<Product>,
+    /// Take over what somebody else made.
+    adopts: bool,
+    changes: Vec<Change>,
+}
+
+/// Brings the project to what the manifest says, in the caller's transaction. Where there is a conflict nothing should be committed; a dry run
+/// commits nothing either.
+pub async fn install(
+    db: &mut PgConnection,
+    project_id: Uuid,
+    manifest: &Manifest,
+    adopts: bool,
+) -> Result<Plan, ProductError> {
+    let mut work = Work::begin(db, project_id, &manifest.name, adopts).await?;
+    let previous_version = work.before.as_ref().map(|before| words(before, "version").to_owned());
+    for pack in &manifest.packs {
+        work.pack(pack).await?;
+    }
+    for agent in &manifest.agents {
+        work.agent(agent).await?;
+    }
+    for server in &manifest.servers {
+        work.server(server).await?;
+    }
+    work.written(PROMPTS, Some(&manifest.document));
+    for job in &manifest.jobs {
+        work.job(job).await?;
+    }
+    work.remove_jobs(Some(&manifest.document)).await?;
+    work.remove_others(Some(&manifest.document)).await?;
+    sqlx::query!(
+        "insert into kb.products (project_id, name, version, manifest) values ($1, $2, $3, $4)
+         on conflict (project_id, name) do update
+         set version = excluded.version, manifest = excluded.manifest,
+             updated_at = case when products.manifest = excluded.manifest then products.updated_at else now() end",
+        project_id,
+        manifest.name,
+        manifest.version,
+        manifest.document
+    )
+    .execute(&mut *work.db)
+    .await?;
+    Ok(Plan {
+        name: manifest.name.clone(),
+        version: Some(manifest.version.clone()),
+        previous_version,
+        changes: work.changes,
+    })
+}
+
+/// Takes a product out of the project, in the caller's transaction. Objects and runs stay, and so does what they are bound to.
+pub async fn uninstall(db: &mut PgConnection, project_id: Uuid, name: &str) -> Result<Plan, ProductError> {
+    let mut work = Work::begin(db, project_id, name, false).await?;
+    let before = work
+        .before
+        .clone()
+        .ok_or_else(|| ProductError::NotFound(name.to_owned()))?;
+    work.written(PROMPTS, None);
+    work.remove_jobs(None).await?;
+    work.remove_others(None).await?;
+    sqlx::query!(
+        "delete from kb.products where project_id = $1 and name = $2",
+        project_id,
+        name
+    )
+    .execute(&mut *work.db)
+    .await?;
+    Ok(Plan {
+        name: name.to_owned(),
+        version: None,
+        previous_version: Some(words(&before, "version").to_owned()),
+        changes: work.changes,
+    })
+}
+
+impl<'a> Work<'a> {
+    async fn begin(
+        db: &'a mut PgConnection,
+        project_id: Uuid,
+        name: &'a str,
+        adopts: bool,
+    ) -> Result<Self, ProductError> {
+        // One at a time in a project: what is whose is read first.
+        sqlx::query!(
+            "select pg_advisory_xact_lock(hashtextextended('products ' || $1::uuid::text, 0))",
+            project_id
+        )
+        .execute(&mut *db)
+        .await?;
+        let mut others = list(&mut *db, project_id).await?;
+        let before = others.iter().position(|product| product.name == name);
+        let before = before.map(|at| others.remove(at).manifest);
+        Ok(Self {
+            db,
+            project_id,
+            name,
+            before,
+            others,
+            adopts,
+            changes: Vec::new(),
+        })
+    }
+
+    fn note(&mut self, kind: &'static str, name: &str, action: Action, detail: Vec<String>) {
+        self.changes.push(Change {
+            kind,
+            name: name.to_owned(),
+            action,
+            detail,
+        });
+    }
+
+    /// Whether a thing that is there may be changed. If not, that is a conflict.
+    fn may_change(&mut self, (kind, path): (&'static str, &str), name: &str) -> bool {
+        if let Some(owner) = self
+            .others
+            .iter()
+            .find(|product| listed(Some(&product.manifest), path).contains_key(name))
+        {
+            let detail = format!("it belongs to the product {}", owner.name);
+            self.note(kind, name, Action::Conflict, vec![detail]);
+            return false;
+        }
+        let is_ours = listed(self.before.as_ref(), path).contains_key(name);
+        if !is_ours && !self.adopts {
+            let detail = "it already exists and is not part of this product; rename it, or adopt it".to_owned();
+            self.note(kind, name, Action::Conflict, vec![detail]);
+        }
+        is_ours || self.adopts
+    }
+
+    async fn agent(&mut self, wanted: &DefinitionContent) -> Result<(), ProductError> {
+        let (kind, name) = (AGENTS.0, wanted.name.as_str());
+        let Some(there) = agents::find_by_name(&mut *self.db, self.project_id, name).await? else {
+            agents::insert(&mut *self.db, self.project_id, wanted).await?;
+            self.note(kind, name, Action::Create, vec![]);
+            return Ok(());
+        };
+        if !self.may_change(AGENTS, name) {
+            return Ok(());
+        }
+        let differs = DefinitionContent::from(there.clone()).changed_fields(wanted);
+        if differs.is_empty() {
+            self.note(kind, name, Action::Keep, vec![]);
+            return Ok(());
+        }
+        agents::update(&mut *self.db, self.project_id, there.id, wanted).await?;
+        self.note(
+            kind,
+            name,
+            Action::Update,
+            differs.into_iter().map(str::to_owned).collect(),
+        );
+        Ok(())
+    }
+
+    async fn server(&mut self, wanted: &mcp::Settings) -> Result<(), ProductError> {
+        let (kind, name) = (SERVERS.0, wanted.name.as_str());
+        let there = mcp::list(&mut *self.db, self.project_id).await?;
+        let Some(there) = there.into_iter().find(|server| server.settings.name == name) else {
+            mcp::create(&mut *self.db, self.project_id, wanted, Some(self.name)).await?;
+            self.note(kind, name, Action::Create, vec![]);
+            return Ok(());
+        };
+        if !self.may_change(SERVERS, name) {
+            return Ok(());
+        }
+        let differs = there.settings.changed_fields(wanted);
+        if differs.is_empty() {
+            self.note(kind, name, Action::Keep, vec![]);
+            return Ok(());
+        }
+        mcp::update(&mut *self.db, &there, wanted).await?;
+        self.note(
+            kind,
+            name,
+            Action::Update,
+            differs.into_iter().map(str::to_owned).collect(),
+        );
+        Ok(())
+    }
+
+    /// A job is a schedule. Whether it is switched on is the project's affair, and stays.
+    async fn job(&mut self, wanted: &Value) -> Result<(), ProductError> {
+        let (kind, name) = (JOBS.0, words(wanted, "name"));
+        let mut wanted = ScheduleContent::of_job(wanted).map_err(ProductError::Invalid)?;
+        let Some(there) = schedules::find_by_name(&mut *self.db, self.project_id, name).await? else {
+            schedules::insert(&mut *self.db, self.project_id, None, &wanted).await?;
+            self.note(kind, name, Action::Create, vec![]);
+            return Ok(());
+        };
+        if !self.may_change(JOBS, name) {
+            return Ok(());
+        }
+        let current = ScheduleContent::from(&there);
+        wanted.enabled = current.enabled;
+        let differs = current.changed_fields(&wanted);
+        if differs.is_empty() {
+            self.note(kind, name, Action::Keep, vec![]);
+            return Ok(());
+        }
+        // What it starts is the product's from now on, and no user's.
+        schedules::update(&mut *self.db, there.id, &wanted, None).await?;
+        self.note(
+            kind,
+            name,
+            Action::Update,
+            differs.into_iter().map(str::to_owned).collect(),
+        );
+        Ok(())
+    }
+
+    /// Jobs that the product has no more.
+    async fn remove_jobs(&mut self, document: Option<&Value>) -> Result<(), ProductError> {
+        for name in self.no_more(JOBS.1, document) {
+            if let Some(there) = schedules::find_by_name(&mut *self.db, self.project_id, &name).await? {
+                schedules::delete(&mut *self.db, self.project_id, there.id).await?;
+            }
+            self.note(JOBS.0, &name, Action::Remove, vec![]);
+        }
+        Ok(())
+    }
+
+    async fn pack(&mut self, wanted: &WantedPack) -> Result<(), ProductError> {
+        let (kind, name) = (PACKS.0, wanted.name());
+        let pack = match wanted {
+            WantedPack::Whole(new) => packs::create(&mut *self.db, self.project_id, new).await?,
+            WantedPack::Named { name, version } => packs::find(&mut *self.db, self.project_id, name, version)
+                .await?
+                .ok_or_else(|| {
+                    ProductError::Invalid(format!("there is no template pack {name} of version {version}"))
+                })?,
+        };
+        let installed = packs::installed(&mut *self.db, self.project_id).await?;
+        if installed.iter().any(|one| one.pack_id == pack.id) {
+            // Whoever installed it first: the same pack is the same.
+            self.note(kind, name, Action::Keep, vec![]);
+            return Ok(());
+        }
+        // Two versions of a pack would hold the same types against two schemas.
+        let earlier = installed.into_iter().find(|one| one.name == name && one.active);
+        if let Some(earlier) = &earlier {
+            if !self.may_change(PACKS, name) {
+                return Ok(());
+            }
+            let lost = packs::lost_by(&mut *self.db, self.project_id, earlier.pack_id, pack.id).await?;
+            if !lost.is_empty() {
+                let detail = format!(
+                    "version {} has no {}, but objects of this type exist; keep the type, or delete them first",
+                    wanted.version(),
+                    lost.join(", ")
+                );
+                self.note(kind, name, Action::Conflict, vec![detail]);
+                return Ok(());
+            }
+            packs::release(&mut *self.db, self.project_id, earlier.id).await?;
+        }
+        packs::assign(&mut *self.db, self.project_id, pack.id, None, &[]).await?;
+        match earlier {
+            None => self.note(
+                kind,
+                name,
+                Action::Create,
+                vec![format!("version {}", wanted.version())],
+            ),
+            Some(earlier) => {
+                let detail = format!("version {} instead of {}", wanted.version(), earlier.version);
+                self.note(kind, name, Action::Update, vec![detail]);
+            }
+        }
+        Ok(())
+    }
+
+    /// Things that live in the manifest alone: prompts.
+    fn written(&mut self, (kind, path): (&'static str, &'static str), document: Option<&Value>) {
+        let before = self.before.clone();
+        let (before, now) = (listed(before.as_ref(), path), listed(document, path));
+        for (name, item) in &now {
+            let action = match before.get(name) {
+                None => Action::Create,
+                Some(earlier) if earlier == item => Action::Keep,
+                Some(_) => Action::Update,
+            };
+            self.note(kind, name, action, vec![]);
+        }
+        for name in before.keys().filter(|name| !now.contains_key(*name)) {
+            self.note(kind, name, Action::Remove, vec![]);
+        }
+    }
+
+    /// The names of what the manifest before listed, and this one doesn't.
+    fn no_more(&self, path: &str, document: Option<&Value>) -> Vec<String> {
+        let now = listed(document, path);
+        listed(self.before.as_ref(), path)
+            .into_keys()
+            .filter(|name| !now.contains_key(name))
+            .map(str::to_owned)
+            .collect()
+    }
+
+    /// What else the product has no more.
+    async fn remove_others(&mut self, document: Option<&Value>) -> Result<(), ProductError> {
+        for name in self.no_more(AGENTS.1, document) {
+            let Some(there) = agents::find_by_name(&mut *self.db, self.project_id, &name).await? else {
+                continue;
+            };
+            // Whether conversations are bound to it is not ours to see: the database says.
+            let mut savepoint = self.db.begin().await?;
+            match agents::delete(&mut *savepoint, self.project_id, there.id).await {
+                Ok(_) => {
+                    savepoint.commit().await?;
+                    self.note(AGENTS.0, &name, Action::Remove, vec![]);
+                }
+                Err(sqlx::Error::Database(error)) if error.is_foreign_key_violation() => {
+                    savepoint.rollback().await?;
+                    let detail = "conversations use it".to_owned();
+                    self.note(AGENTS.0, &name, Action::Release, vec![detail]);
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        for name in self.no_more(SERVERS.1, document) {
+            let there = mcp::list(&mut *self.db, self.project_id).await?;
+            if let Some(there) = there.into_iter().find(|server| server.settings.name == name) {
+                mcp::delete(&mut *self.db, self.project_id, there.id).await?;
+                self.note(SERVERS.0, &name, Action::Remove, vec![]);
+            }
+        }
+        for name in self.no_more(PACKS.1, document) {
+            let shared = self
+                .others
+                .iter()
+                .any(|product| listed(Some(&product.manifest), PACKS.1).contains_key(name.as_str()));
+            let installed = packs::installed(&mut *self.db, self.project_id).await?;
+            for there in installed.into_iter().filter(|one| one.name == name) {
+                let detail = match (shared, there.objects) {
+                    (true, _) => "another product uses it".to_owned(),
+                    (false, 0) => {
+                        packs::uninstall(&mut *self.db, self.project_id, there.id).await?;
+                        self.note(PACKS.0, &name, Action::Remove, vec![]);
+                        continue;
+                    }
+                    (false, objects) => format!("{objects} objects use its types"),
+                };
+                self.note(PACKS.0, &name, Action::Release, vec![detail]);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,69 @@
+//! SearXNG, which everybody runs their own of: `GET /search?format=json`, which its settings must allow. Domains are words of the query;
+//! a key, where there is one, is a bearer's, for a proxy in front of it (docs.searxng.org).
+
+use async_trait::async_trait;
+use rejoin_secrets::Plaintext;
+use serde::Deserialize;
+use serde_json::Value;
+use url::Url;
+
+use super::{Ask, Found, Hit, SearchError, SearchProvider, read, with_sites};
+use rejoin_egress::fetch::{FetchError, Fetcher};
+
+pub struct Searxng {
+    /// Ends with `/`.
+    pub base: Url,
+    pub key: Option<Plaintext>,
+}
+
+#[derive(Deserialize)]
+struct Said {
+    results: Vec<Page>,
+    /// Texts; in newer versions objects that hold one.
+    #[serde(default)]
+    answers: Vec<Value>,
+}
+
+#[derive(Deserialize)]
+struct Page {
+    #[serde(default)]
+    title: String,
+    url: String,
+    content: Option<String>,
+    score: Option<f64>,
+}
+
+#[async_trait]
+impl SearchProvider for Searxng {
+    async fn search(&self, fetcher: &Fetcher, ask: &Ask) -> Result<Found, SearchError> {
+        let broken = |error: url::ParseError| FetchError::Broken(error.to_string());
+        let mut url = self.base.join("search").map_err(broken)?;
+        url.query_pairs_mut()
+            .append_pair("q", &with_sites(ask))
+            .append_pair("format", "json");
+        let key = self.key.as_ref().and_then(Plaintext::expose_text);
+        let asked = url.clone();
+        let answer = fetcher
+            .service(&url, |client| match key {
+                Some(key) => client.get(asked).bearer_auth(key),
+                None => client.get(asked),
+            })
+            .await?;
+        let said: Said = read(&answer)?;
+        let first = said.answers.first();
+        let answer = first.and_then(|answer| answer.as_str().or(answer["answer"].as_str()));
+        Ok(Found {
+            answer: answer.map(str::to_owned),
+            results: said
+                .results
+                .into_iter()
+                .map(|result| Hit {
+                    title: result.title,
+                    url: result.url,
+                    content: result.content.unwrap_or_default(),
+                    score: result.score,
+                })
+                .collect(),
+        })
+    }
+}

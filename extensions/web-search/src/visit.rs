@@ -1,0 +1,159 @@
+//! A page for an agent: as it was kept while that is fresh, else asked for. Called by `web_visit`.
+
+use chrono::{DateTime, Utc};
+use rejoin_integrations::web_settings::WebSettings;
+use rejoin_types::digest;
+use reqwest::StatusCode;
+use reqwest::header::{ACCEPT, ETAG, HeaderMap, HeaderValue, IF_MODIFIED_SINCE, IF_NONE_MATCH, LAST_MODIFIED};
+use serde_json::json;
+use sqlx::PgPool;
+use url::Url;
+use uuid::Uuid;
+
+use crate::pages::{self, Kept, Page};
+use crate::text::{self, Format, Mode};
+use rejoin_egress::fetch::{Answer, FetchError, Fetcher};
+
+/// Characters of a page that a call may be shown at most, and so those that are kept.
+pub const MAX_CHARS: usize = 12_000;
+const ACCEPTED: &str =
+    "text/html, application/xhtml+xml, text/markdown, text/plain, application/json, application/xml;q=0.8, */*;q=0.1";
+
+/// Why there is no page.
+#[derive(Debug, thiserror::Error)]
+pub enum VisitError {
+    #[error(transparent)]
+    Fetch(#[from] FetchError),
+    #[error("the page cannot be fetched: its server responded with status {0}")]
+    Status(u16),
+    #[error("the page has content type {0:?}, which cannot be converted to text")]
+    ContentType(String),
+    #[error("{0}")]
+    Unreadable(String),
+    #[error("reading the page cache from Rejoin's database failed")]
+    Database(#[from] sqlx::Error),
+}
+
+/// A page, and when it was read.
+#[derive(Debug)]
+pub struct Visited {
+    pub page: Page,
+    pub fetched_at: DateTime<Utc>,
+    /// Whether it was not asked for now, or is as it was.
+    pub from_cache: bool,
+}
+
+/// What is wanted of a page.
+#[derive(Debug, Clone, Copy)]
+pub struct Wanted {
+    pub mode: Mode,
+    pub format: Format,
+    /// Also where it is kept, and fresh.
+    pub force: bool,
+}
+
+/// Visits a page on behalf of a project.
+pub async fn visit(
+    fetcher: &Fetcher,
+    db: &PgPool,
+    project_id: Uuid,
+    settings: &WebSettings,
+    url: &Url,
+    wanted: Wanted,
+) -> Result<Visited, VisitError> {
+    let mut url = url.clone();
+    // Never sent, and so of the same page.
+    url.set_fragment(None);
+    let told = json!([url.as_str(), format!("{:?} {:?}", wanted.mode, wanted.format)]);
+    let hash = digest::of_json(&[&told]);
+    let kept = pages::get(db, project_id, &hash).await?;
+    // The lists may have changed since.
+    let still = |kept: &Kept| is_let(settings, url.as_str()) && is_let(settings, &kept.page.final_url);
+    let kept = kept.filter(|kept| !wanted.force && still(kept));
+    let kept = match kept {
+        Some(kept) if kept.is_fresh => return Ok(again(kept)),
+        other => other,
+    };
+    let answer = fetcher
+        .page(&url, &headers(kept.as_ref()), |host| settings.lets(host))
+        .await?;
+    if let Some(mut kept) = kept
+        && answer.status == StatusCode::NOT_MODIFIED
+    {
+        kept.fetched_at = pages::touch(db, project_id, &hash).await?.unwrap_or(kept.fetched_at);
+        return Ok(again(kept));
+    }
+    if !answer.status.is_success() {
+        return Err(VisitError::Status(answer.status.as_u16()));
+    }
+    let page = read(answer, wanted).await?;
+    let fetched_at = pages::keep(db, project_id, &hash, &page).await?;
+    Ok(Visited {
+        page,
+        fetched_at,
+        from_cache: false,
+    })
+}
+
+fn again(kept: Kept) -> Visited {
+    Visited {
+        page: kept.page,
+        fetched_at: kept.fetched_at,
+        from_cache: true,
+    }
+}
+
+fn is_let(settings: &WebSettings, url: &str) -> bool {
+    Url::parse(url).is_ok_and(|url| url.host_str().is_some_and(|host| settings.lets(host)))
+}
+
+/// What is sent along: of a page that is kept, its validators.
+fn headers(kept: Option<&Kept>) -> HeaderMap {
+    let mut headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(ACCEPTED))]);
+    let Some(Kept { page, .. }) = kept else { return headers };
+    for (name, value) in [(IF_NONE_MATCH, &page.etag), (IF_MODIFIED_SINCE, &page.last_modified)] {
+        if let Some(value) = value.as_deref().and_then(|value| HeaderValue::from_str(value).ok()) {
+            headers.insert(name, value);
+        }
+    }
+    headers
+}
+
+async fn read(answer: Answer, wanted: Wanted) -> Result<Page, VisitError> {
+    let content_type = answer.content_type();
+    let is_html = text::is_html(&content_type).ok_or_else(|| VisitError::ContentType(content_type.clone()))?;
+    let validator = |name| Some(answer.header(name).to_owned()).filter(|value| !value.is_empty());
+    let (etag, last_modified) = (validator(ETAG), validator(LAST_MODIFIED));
+    let final_url = answer.url.to_string();
+    let whole_type = answer.header(reqwest::header::CONTENT_TYPE).to_owned();
+    let (body, url) = (answer.body, final_url.clone());
+    // Parsing takes its time: not on a thread that others wait for.
+    let reading = tokio::task::spawn_blocking(move || {
+        let text = text::decoded(&body, &whole_type);
+        match is_html {
+            true => text::of_html(&text, &url, wanted.mode, wanted.format),
+            false => Ok(text::Readable {
+                title: None,
+                content: text,
+            }),
+        }
+    });
+    let readable = reading
+        .await
+        .map_err(|_| VisitError::Unreadable("the page cannot be parsed".to_owned()))?
+        .map_err(VisitError::Unreadable)?;
+    Ok(Page {
+        final_url,
+        title: readable.title.map(|title| title.replace('\0', "")),
+        // One more than is shown tells that there is more. PostgreSQL stores no NUL.
+        content: readable
+            .content
+            .chars()
+            .filter(|&c| c != '\0')
+            .take(MAX_CHARS + 1)
+            .collect(),
+        content_type,
+        etag,
+        last_modified,
+    })
+}

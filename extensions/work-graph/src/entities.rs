@@ -1,0 +1,458 @@
+//! Entities of projects: made, changed, deleted, read, listed, and what they were like before.
+//!
+//! Invariants: an entity is made together with its membership, so that it belongs to exactly one project; deleting one takes its links away.
+
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use sqlx::{AssertSqlSafe, FromRow, PgConnection};
+use uuid::Uuid;
+
+use chrono::{DateTime, Utc};
+
+use super::kinds::Kind;
+use super::{Change, MAX_ENTITIES, pack, take_turn};
+use rejoin_graph::objects::{self, COLUMNS, NewObject, Object, ObjectChange};
+use rejoin_graph::relationships::{self, NewRelationship};
+use rejoin_graph::{Error, MAX_TYPE_BYTES, checked_word};
+
+/// Entities on a page of [`find`].
+pub const MAX_PAGE: i64 = 500;
+/// Bytes of the words that a search is for.
+const MAX_WORDS_BYTES: usize = 500;
+/// Bytes of what a change says of itself.
+const MAX_SUMMARY_BYTES: usize = 2_000;
+
+/// One of them, as it is now.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Entity {
+    pub kind: Kind,
+    pub object: Object,
+    /// The project that it belongs to; a project's own id.
+    pub project: Uuid,
+    /// Of documents: the place among those with the same parent.
+    pub(super) order: i64,
+}
+
+impl Entity {
+    pub fn state(&self) -> &str {
+        self.object.properties["state_key"].as_str().unwrap_or_default()
+    }
+}
+
+#[derive(FromRow)]
+struct Row {
+    #[sqlx(flatten)]
+    object: Object,
+    work_project: Uuid,
+    membership: Option<Value>,
+}
+
+impl Row {
+    fn entity(self) -> Option<Entity> {
+        Some(Entity {
+            kind: Kind::of(&self.object.object_type)?,
+            order: self.membership.and_then(|of| of["order"].as_i64()).unwrap_or_default(),
+            project: self.work_project,
+            object: self.object,
+        })
+    }
+}
+
+/// Which entities. What is absent doesn't filter.
+#[derive(Debug, Clone, Default)]
+pub struct Filter<'a> {
+    /// Empty: all kinds.
+    pub kinds: &'a [Kind],
+    pub project: Option<Uuid>,
+    pub state: Option<&'a str>,
+    pub type_key: Option<&'a str>,
+    /// Each of these words is in a name or a text; those with all of it in the name come first.
+    pub words: Option<&'a str>,
+    pub ids: Option<&'a [Uuid]>,
+    /// Those made before it.
+    pub before: Option<Uuid>,
+    /// Leaves `description` and `content` out: many together may be far longer than all else.
+    pub without_texts: bool,
+}
+
+/// The newest first.
+pub async fn find(db: &mut PgConnection, space: Uuid, filter: &Filter<'_>, limit: i64) -> Result<Vec<Entity>, Error> {
+    let kinds = if filter.kinds.is_empty() {
+        &Kind::ALL
+    } else {
+        filter.kinds
+    };
+    let types: Vec<&str> = kinds.iter().map(|kind| kind.as_str()).collect();
+    for (what, word) in [("state_key", filter.state), ("type_key", filter.type_key)] {
+        word.map_or(Ok(()), |word| checked_word(what, word, MAX_TYPE_BYTES))
+            .map_err(Error::Invalid)?;
+    }
+    if filter.words.is_some_and(|words| words.len() > MAX_WORDS_BYTES) {
+        return Err(Error::Invalid(format!(
+            "a search can have at most {MAX_WORDS_BYTES} bytes"
+        )));
+    }
+    let columns = match filter.without_texts {
+        true => COLUMNS.replace(
+            "o.properties",
+            "o.properties - '{description,content}'::text[] as properties",
+        ),
+        false => COLUMNS.to_owned(),
+    };
+    let sql = format!(
+        "select {columns}, case when o.type = 'project' then o.canonical_id else p.canonical_id end as work_project,
+                r.properties as membership
+         from kb.graph_objects o
+         left join kb.graph_relationships r
+           on r.project_id = $1 and r.target_id = o.canonical_id and r.type = 'has_' || o.type and o.type <> 'project'
+             and r.superseded_at is null and r.deleted_at is null
+         left join kb.graph_objects p
+           on p.project_id = $1 and p.canonical_id = r.source_id and p.type = 'project'
+             and p.superseded_at is null and p.deleted_at is null
+         where o.project_id = $1 and o.superseded_at is null and o.deleted_at is null and o.type = any($2)
+           -- What belongs to no project is not work.
+           and (o.type = 'project' or p.canonical_id is not null)
+           and ($3::uuid is null or p.canonical_id = $3 or (o.type = 'project' and o.canonical_id = $3))
+           and ($4::text is null or o.properties ->> 'state_key' = $4)
+           and ($5::text is null or o.properties ->> 'type_key' = $5)
+           and ($6::text is null or strpos(lower(o.name), lower($6)) > 0 or o.fts @@ plainto_tsquery('simple', $6))
+           and ($7::uuid[] is null or o.canonical_id = any($7))
+           and ($8::uuid is null or o.canonical_id < $8)
+         order by case when strpos(lower(o.name), lower($6)) > 0 then 0 else 1 end, o.canonical_id desc
+         limit $9"
+    );
+    // Built from our own words only.
+    let rows = sqlx::query_as::<_, Row>(AssertSqlSafe(sql))
+        .bind(space)
+        .bind(types)
+        .bind(filter.project)
+        .bind(filter.state)
+        .bind(filter.type_key)
+        .bind(filter.words.map(|words| words.replace('\0', " ")))
+        .bind(filter.ids)
+        .bind(filter.before)
+        .bind(limit.clamp(1, MAX_ENTITIES + 1))
+        .fetch_all(db)
+        .await
+        .map_err(Error::database("look for entities"))?;
+    Ok(rows.into_iter().filter_map(Row::entity).collect())
+}
+
+/// Any kind's.
+pub async fn get_any(db: &mut PgConnection, space: Uuid, id: Uuid) -> Result<Entity, Error> {
+    let ids = [id];
+    let filter = Filter {
+        ids: Some(&ids),
+        ..Filter::default()
+    };
+    let found = find(db, space, &filter, 1).await?;
+    found.into_iter().next().ok_or_else(|| Error::not_found("entity", id))
+}
+
+pub async fn get(db: &mut PgConnection, space: Uuid, kind: Kind, id: Uuid) -> Result<Entity, Error> {
+    match get_any(db, space, id).await {
+        Ok(entity) if entity.kind == kind => Ok(entity),
+        Ok(_) | Err(Error::NotFound { .. }) => Err(Error::not_found(kind.as_str(), id)),
+        Err(error) => Err(error),
+    }
+}
+
+/// One to be made.
+#[derive(Debug, Clone)]
+pub struct NewEntity {
+    pub kind: Kind,
+    /// As somebody wrote them: [`Kind::read`].
+    pub fields: Map<String, Value>,
+}
+
+/// In a project that is there. The space's pack is installed, as the project shows.
+pub async fn create(
+    db: &mut PgConnection,
+    space: Uuid,
+    project: Uuid,
+    new: NewEntity,
+    change: &Change,
+) -> Result<Entity, Error> {
+    change.begin(&mut *db).await?;
+    take_turn(&mut *db, project).await?;
+    let id = change.id(0);
+    if !change.has_written(&mut *db, space, id).await? {
+        get(&mut *db, space, Kind::Project, project).await?;
+        if count(&mut *db, space, project).await? >= MAX_ENTITIES {
+            return Err(Error::Conflict(format!(
+                "the project already has {MAX_ENTITIES} entities, the maximum; delete some, or create another project"
+            )));
+        }
+        insert(&mut *db, space, Some(project), (id, change.id(1)), new, change).await?;
+    }
+    get_any(db, space, id).await
+}
+
+/// How many entities a project has.
+async fn count(db: &mut PgConnection, space: Uuid, project: Uuid) -> Result<i64, Error> {
+    let memberships: Vec<String> = Kind::ALL
+        .into_iter()
+        .filter_map(Kind::membership)
+        .map(str::to_owned)
+        .collect();
+    sqlx::query_scalar!(
+        r#"select count(*) as "count!" from kb.graph_relationships
+           where project_id = $1 and source_id = $2 and type = any($3) and superseded_at is null and deleted_at is null"#,
+        space,
+        project,
+        &memberships,
+    )
+    .fetch_one(db)
+    .await
+    .map_err(Error::database("count a project's entities"))
+}
+
+/// The object and its membership. None: it is a project itself.
+pub(super) async fn insert(
+    db: &mut PgConnection,
+    space: Uuid,
+    project: Option<Uuid>,
+    (id, membership_id): (Uuid, Uuid),
+    new: NewEntity,
+    change: &Change,
+) -> Result<(), Error> {
+    let kind = new.kind;
+    let mut properties = kind.read(new.fields)?;
+    properties.retain(|_, value| !value.is_null());
+    if !properties.contains_key(kind.name_field()) {
+        return Err(Error::Invalid(format!(
+            "a {} needs a {}",
+            kind.as_str(),
+            kind.name_field()
+        )));
+    }
+    properties.entry("state_key").or_insert_with(|| kind.states()[0].into());
+    let object = NewObject {
+        object_type: kind.as_str().to_owned(),
+        properties,
+        ..NewObject::default()
+    };
+    objects::create_once(&mut *db, space, id, &object, change.actor).await?;
+    let (Some(project), Some(membership)) = (project, kind.membership()) else {
+        return Ok(());
+    };
+    let mut properties = Map::new();
+    if kind == Kind::Document {
+        // Behind all others: ids of later ones are greater, orders are set when something is moved.
+        properties.insert("order".to_owned(), json!(i32::MAX));
+    }
+    let has = NewRelationship {
+        relationship_type: membership.to_owned(),
+        source_id: project,
+        target_id: id,
+        properties,
+        weight: None,
+        valid_from: None,
+        valid_to: None,
+    };
+    relationships::create_once(db, space, membership_id, &has, change.actor).await?;
+    Ok(())
+}
+
+/// How given fields go together with those that there are.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Strategy {
+    /// They take the place.
+    #[default]
+    Replace,
+    /// Description and content are put behind what is there; `props` are merged; others take the place.
+    Append,
+    /// `props` are merged; others take the place.
+    Merge,
+}
+
+impl Strategy {
+    pub const WORDS: &'static [&'static str] = &["replace", "append", "merge"];
+
+    pub fn of(word: &str) -> Option<Strategy> {
+        match word {
+            "replace" => Some(Strategy::Replace),
+            "append" => Some(Strategy::Append),
+            "merge" => Some(Strategy::Merge),
+            _ => None,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct Update {
+    /// As somebody wrote them; null clears one.
+    pub fields: Map<String, Value>,
+    pub strategy: Strategy,
+    /// What the change is, in words; kept with the version.
+    pub summary: Option<String>,
+    /// The version that it was made for; another one there: [`Error::VersionConflict`].
+    pub expected_version: Option<i32>,
+}
+
+pub async fn update(
+    db: &mut PgConnection,
+    space: Uuid,
+    kind: Kind,
+    id: Uuid,
+    update: Update,
+    change: &Change,
+) -> Result<Entity, Error> {
+    change.begin(&mut *db).await?;
+    let project = get(&mut *db, space, kind, id).await?.project;
+    take_turn(&mut *db, project).await?;
+    if change.has_written(&mut *db, space, id).await? {
+        return get(db, space, kind, id).await;
+    }
+    // As it is now that no other writer of the project is at work.
+    let entity = get(&mut *db, space, kind, id).await?;
+    let fields = kind.read(update.fields)?;
+    if fields.is_empty() {
+        return Err(Error::Invalid("nothing to change: pass at least one field".to_owned()));
+    }
+    if update
+        .summary
+        .as_ref()
+        .is_some_and(|text| text.len() > MAX_SUMMARY_BYTES || text.contains('\0'))
+    {
+        return Err(Error::Invalid(format!(
+            "the summary of a change can have at most {MAX_SUMMARY_BYTES} bytes"
+        )));
+    }
+    let properties = together(&entity.object.properties, fields, update.strategy);
+    let object_change = ObjectChange {
+        properties,
+        // What was read in this turn is what is changed, unless the graph's own routes wrote meanwhile.
+        expected_version: update.expected_version.or(Some(entity.object.version)),
+        change_summary: update.summary,
+        ..ObjectChange::default()
+    };
+    objects::update(&mut *db, space, id, &object_change, change.actor).await?;
+    get(db, space, kind, id).await
+}
+
+/// What is given, with what is there where the strategy says so.
+fn together(there: &Value, mut given: Map<String, Value>, strategy: Strategy) -> Map<String, Value> {
+    for (name, value) in &mut given {
+        let before = &there[name.as_str()];
+        match (name.as_str(), strategy, &mut *value) {
+            ("description" | "content", Strategy::Append, Value::String(more)) => {
+                if let Some(text) = before.as_str().filter(|text| !text.is_empty()) {
+                    *more = format!("{text}\n\n{more}");
+                }
+            }
+            ("props", Strategy::Append | Strategy::Merge, Value::Object(more)) => {
+                *value = Value::Object(objects::merged(before, more));
+            }
+            (_, Strategy::Replace | Strategy::Append | Strategy::Merge, _) => {}
+        }
+    }
+    given
+}
+
+pub(super) fn checked_version(entity: &Entity, expected: Option<i32>) -> Result<(), Error> {
+    match expected {
+        Some(expected) if expected != entity.object.version => Err(Error::VersionConflict {
+            expected,
+            actual: entity.object.version,
+        }),
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// One version of an entity.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Version {
+    pub version: i32,
+    pub name: String,
+    pub properties: Value,
+    pub change_summary: Option<String>,
+    /// `chat`, `ui`, `api`, …
+    pub change_source: Option<String>,
+    pub actor_type: String,
+    pub actor_id: Option<Uuid>,
+    pub written_at: DateTime<Utc>,
+    pub deleted: bool,
+}
+
+/// The newest first, also of a deleted one.
+pub async fn history(
+    db: &mut PgConnection,
+    space: Uuid,
+    kind: Kind,
+    id: Uuid,
+    limit: i64,
+) -> Result<Vec<Version>, Error> {
+    let versions = sqlx::query_as!(
+        Version,
+        r#"select version, name, properties, change_summary, change_source, actor_type, actor_id, updated_at as written_at,
+               deleted_at is not null as "deleted!"
+           from kb.graph_objects where project_id = $1 and canonical_id = $2 and type = $4
+           order by version desc limit $3"#,
+        space,
+        id,
+        limit.clamp(1, MAX_PAGE),
+        kind.as_str(),
+    )
+    .fetch_all(db)
+    .await
+    .map_err(Error::database("read an entity's versions"))?;
+    match versions.is_empty() {
+        true => Err(Error::not_found(kind.as_str(), id)),
+        false => Ok(versions),
+    }
+}
+
+/// What may be told of a kind: its fields, states and links.
+pub fn field_info(kind: Kind, field: Option<&str>) -> Result<Value, Error> {
+    let fields: Vec<Value> = kind
+        .fields()
+        .iter()
+        .filter(|known| field.is_none_or(|name| name == known.name))
+        .map(|known| {
+            json!({
+                "name": known.name, "description": known.description,
+                "required": known.name == kind.name_field(),
+                "schema": kind.schema()["properties"][known.name],
+            })
+        })
+        .collect();
+    if fields.is_empty() {
+        let names: Vec<&str> = kind.fields().iter().map(|field| field.name).collect();
+        return Err(Error::Invalid(format!(
+            "a {} has no such field; its fields are {}",
+            kind.as_str(),
+            names.join(", ")
+        )));
+    }
+    let links: Vec<Value> = pack::LINKS
+        .iter()
+        .filter(|link| link.from.is_empty() || link.from.contains(&kind))
+        .map(|link| {
+            let to: Vec<&str> = link.to.iter().map(|kind| kind.as_str()).collect();
+            json!({"type": link.name, "description": link.description, "to": to})
+        })
+        .collect();
+    Ok(json!({"entity_type": kind.as_str(), "fields": fields, "states": kind.states(), "links": links}))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strategies_replace_append_and_merge() {
+        let there = json!({"description": "one", "priority": 3, "props": {"a": 1, "b": 2}});
+        let given = json!({"description": "two", "priority": 1, "props": {"b": null, "c": 3}});
+        let by = |strategy| Value::Object(together(&there, given.as_object().unwrap().clone(), strategy));
+        assert_eq!(by(Strategy::Replace), given);
+        assert_eq!(
+            by(Strategy::Append),
+            json!({"description": "one\n\ntwo", "priority": 1, "props": {"a": 1, "c": 3}})
+        );
+        assert_eq!(
+            by(Strategy::Merge),
+            json!({"description": "two", "priority": 1, "props": {"a": 1, "c": 3}})
+        );
+    }
+}

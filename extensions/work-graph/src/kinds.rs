@@ -1,0 +1,372 @@
+//! The kinds of entities, their states and fields: one table, from which come the pack's schemas, the tools' parameters and what
+//! `get_field_info` tells. No SQL.
+//!
+//! Invariant: what is stored has the names of the table, however it was spelt (`dueAt`, `due_at`; `name`, `title`).
+
+use serde_json::{Map, Value, json};
+
+use rejoin_graph::Error;
+
+/// Bytes of a field's text.
+pub const MAX_TEXT_BYTES: usize = 100_000;
+
+/// What an entity is. Its word is the type of its object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Kind {
+    Project,
+    Task,
+    Goal,
+    Plan,
+    Document,
+    Milestone,
+    Risk,
+    Requirement,
+    Output,
+    Event,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Holds {
+    Text,
+    /// RFC 3339.
+    Time,
+    Integer {
+        least: i64,
+        most: i64,
+    },
+    Choice(&'static [&'static str]),
+    /// Of any properties.
+    Object,
+}
+
+/// A property that entities of a kind have.
+#[derive(Debug, Clone, Copy)]
+pub struct Field {
+    pub name: &'static str,
+    pub holds: Holds,
+    pub description: &'static str,
+}
+
+const fn field(name: &'static str, holds: Holds, description: &'static str) -> Field {
+    Field {
+        name,
+        holds,
+        description,
+    }
+}
+
+const DESCRIPTION: Field = field("description", Holds::Text, "What it is about, in Markdown");
+const TYPE_KEY: Field = field(
+    "type_key",
+    Holds::Text,
+    "What sort of its kind it is, in words with dots, such as task.review",
+);
+const PRIORITY: Field = field(
+    "priority",
+    Holds::Integer { least: 1, most: 5 },
+    "How urgent it is: 1 most, 5 least",
+);
+const DUE_AT: Field = field(
+    "due_at",
+    Holds::Time,
+    "When it is due, as RFC 3339 such as 2030-01-31T17:00:00Z",
+);
+const START_AT: Field = field("start_at", Holds::Time, "When it begins, as RFC 3339");
+const END_AT: Field = field("end_at", Holds::Time, "When it ends, as RFC 3339");
+const CONTENT: Field = field("content", Holds::Text, "Its text, in Markdown");
+const PROPS: Field = field("props", Holds::Object, "Whatever else is to be kept of it, by name");
+const LEVELS: &[&str] = &["low", "medium", "high"];
+const IMPACT: Field = field("impact", Holds::Choice(LEVELS), "How bad it would be");
+const PROBABILITY: Field = field("probability", Holds::Choice(LEVELS), "How likely it is");
+
+impl Kind {
+    pub const ALL: [Kind; 10] = [
+        Kind::Project,
+        Kind::Task,
+        Kind::Goal,
+        Kind::Plan,
+        Kind::Document,
+        Kind::Milestone,
+        Kind::Risk,
+        Kind::Requirement,
+        Kind::Output,
+        Kind::Event,
+    ];
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Kind::Project => "project",
+            Kind::Task => "task",
+            Kind::Goal => "goal",
+            Kind::Plan => "plan",
+            Kind::Document => "document",
+            Kind::Milestone => "milestone",
+            Kind::Risk => "risk",
+            Kind::Requirement => "requirement",
+            Kind::Output => "output",
+            Kind::Event => "event",
+        }
+    }
+
+    /// As paths and tools name several of them.
+    pub const fn plural(self) -> &'static str {
+        match self {
+            Kind::Project => "projects",
+            Kind::Task => "tasks",
+            Kind::Goal => "goals",
+            Kind::Plan => "plans",
+            Kind::Document => "documents",
+            Kind::Milestone => "milestones",
+            Kind::Risk => "risks",
+            Kind::Requirement => "requirements",
+            Kind::Output => "outputs",
+            Kind::Event => "events",
+        }
+    }
+
+    /// The type of the relationship by which a project has one. None: a project is in none.
+    pub const fn membership(self) -> Option<&'static str> {
+        match self {
+            Kind::Project => None,
+            Kind::Task => Some("has_task"),
+            Kind::Goal => Some("has_goal"),
+            Kind::Plan => Some("has_plan"),
+            Kind::Document => Some("has_document"),
+            Kind::Milestone => Some("has_milestone"),
+            Kind::Risk => Some("has_risk"),
+            Kind::Requirement => Some("has_requirement"),
+            Kind::Output => Some("has_output"),
+            Kind::Event => Some("has_event"),
+        }
+    }
+
+    pub fn of(word: &str) -> Option<Kind> {
+        Kind::ALL.into_iter().find(|kind| kind.as_str() == word)
+    }
+
+    pub fn of_plural(word: &str) -> Option<Kind> {
+        Kind::ALL.into_iter().find(|kind| kind.plural() == word)
+    }
+
+    /// The states that it goes through; a new one is in the first.
+    pub const fn states(self) -> &'static [&'static str] {
+        match self {
+            Kind::Project => &["planning", "active", "paused", "completed", "cancelled"],
+            Kind::Task => &["todo", "in_progress", "blocked", "done", "cancelled"],
+            Kind::Goal => &["draft", "active", "achieved", "abandoned"],
+            Kind::Plan => &["draft", "active", "completed", "abandoned"],
+            Kind::Document => &["draft", "in_review", "ready", "published", "archived"],
+            Kind::Milestone => &["pending", "in_progress", "completed", "missed"],
+            Kind::Risk => &["identified", "mitigated", "occurred", "closed"],
+            Kind::Requirement => &["proposed", "accepted", "met", "dropped"],
+            Kind::Output => &["draft", "in_progress", "review", "published"],
+            Kind::Event => &["scheduled", "completed", "cancelled"],
+        }
+    }
+
+    /// States in which nothing is left to be done.
+    pub const fn is_over(state: &str) -> bool {
+        matches!(
+            state.as_bytes(),
+            b"completed"
+                | b"cancelled"
+                | b"done"
+                | b"achieved"
+                | b"abandoned"
+                | b"published"
+                | b"archived"
+                | b"missed"
+                | b"closed"
+                | b"met"
+                | b"dropped"
+        )
+    }
+
+    /// The field that holds what people call it.
+    pub const fn name_field(self) -> &'static str {
+        match self {
+            Kind::Project | Kind::Goal | Kind::Plan | Kind::Output => "name",
+            Kind::Task | Kind::Document | Kind::Milestone | Kind::Risk | Kind::Requirement | Kind::Event => "title",
+        }
+    }
+
+    /// Its fields beside name and `state_key`.
+    pub const fn more_fields(self) -> &'static [Field] {
+        match self {
+            Kind::Project => &[DESCRIPTION, TYPE_KEY, START_AT, END_AT, PROPS],
+            Kind::Task => &[DESCRIPTION, TYPE_KEY, PRIORITY, START_AT, DUE_AT, PROPS],
+            Kind::Goal => &[DESCRIPTION, TYPE_KEY, PRIORITY, DUE_AT, PROPS],
+            Kind::Plan => &[DESCRIPTION, TYPE_KEY, START_AT, END_AT, PROPS],
+            Kind::Document => &[DESCRIPTION, TYPE_KEY, CONTENT, PROPS],
+            Kind::Milestone => &[DESCRIPTION, TYPE_KEY, DUE_AT, PROPS],
+            Kind::Risk => &[DESCRIPTION, TYPE_KEY, IMPACT, PROBABILITY, PROPS],
+            Kind::Requirement => &[DESCRIPTION, TYPE_KEY, PRIORITY, PROPS],
+            Kind::Output => &[DESCRIPTION, TYPE_KEY, CONTENT, DUE_AT, PROPS],
+            Kind::Event => &[DESCRIPTION, TYPE_KEY, START_AT, END_AT, PROPS],
+        }
+    }
+
+    pub fn fields(self) -> Vec<Field> {
+        let mut fields = vec![
+            field(self.name_field(), Holds::Text, "What people call it"),
+            field("state_key", Holds::Choice(self.states()), "How it stands"),
+        ];
+        fields.extend_from_slice(self.more_fields());
+        fields
+    }
+
+    /// The JSON Schema of its properties. It is open: the graph may keep more of it.
+    pub fn schema(self) -> Value {
+        let mut properties = Map::new();
+        for field in self.fields() {
+            let mut schema = match field.holds {
+                Holds::Text => json!({"type": "string"}),
+                Holds::Time => json!({"type": "string", "format": "date-time"}),
+                Holds::Integer { least, most } => json!({"type": "integer", "minimum": least, "maximum": most}),
+                Holds::Choice(words) => json!({"type": "string", "enum": words}),
+                Holds::Object => json!({"type": "object"}),
+            };
+            schema["description"] = field.description.into();
+            properties.insert(field.name.to_owned(), schema);
+        }
+        json!({
+            "type": "object", "description": self.description(), "properties": properties,
+            "required": [self.name_field(), "state_key"],
+        })
+    }
+
+    const fn description(self) -> &'static str {
+        match self {
+            Kind::Project => "Something that people work on; all else belongs to one",
+            Kind::Task => "A piece of work",
+            Kind::Goal => "What is to be reached",
+            Kind::Plan => "How it is to be reached",
+            Kind::Document => "A text, one of a tree",
+            Kind::Milestone => "A point on the way",
+            Kind::Risk => "What may go wrong",
+            Kind::Requirement => "What has to hold",
+            Kind::Output => "What comes out of it",
+            Kind::Event => "What happens at a time",
+        }
+    }
+
+    /// Fields as somebody wrote them, by the names of the table and checked; null stays: it clears a field.
+    pub fn read(self, written: Map<String, Value>) -> Result<Map<String, Value>, Error> {
+        let fields = self.fields();
+        let mut read = Map::new();
+        for (spelt, value) in written {
+            let name = match spelt.as_str() {
+                "name" | "title" => self.name_field().to_owned(),
+                _ => snake_case(&spelt),
+            };
+            let Some(field) = fields.iter().find(|field| field.name == name) else {
+                let names: Vec<&str> = fields.iter().map(|field| field.name).collect();
+                return Err(Error::Invalid(format!(
+                    "a {} has no field {spelt}; its fields are {}",
+                    self.as_str(),
+                    names.join(", ")
+                )));
+            };
+            field.check(&value)?;
+            let required = name == self.name_field() || name == "state_key";
+            let blank = value.as_str().is_some_and(|text| text.trim().is_empty());
+            if required && (value.is_null() || blank) {
+                return Err(Error::Invalid(format!("{name} must not be empty")));
+            }
+            if read.insert(name.clone(), value).is_some() {
+                return Err(Error::Invalid(format!("{name} is given twice")));
+            }
+        }
+        Ok(read)
+    }
+}
+
+impl Field {
+    /// Err: in words that let whoever wrote it repair it. The pack's schema holds besides.
+    fn check(&self, value: &Value) -> Result<(), Error> {
+        let wrong = |must: String| Err(Error::Invalid(format!("{} must be {must}", self.name)));
+        if value.is_null() {
+            return Ok(());
+        }
+        match self.holds {
+            Holds::Text => match value.as_str() {
+                Some(text) if text.len() <= MAX_TEXT_BYTES => Ok(()),
+                Some(_) => wrong(format!("at most {MAX_TEXT_BYTES} bytes long")),
+                None => wrong("text".to_owned()),
+            },
+            Holds::Time => match value.as_str().map(chrono::DateTime::parse_from_rfc3339) {
+                Some(Ok(_)) => Ok(()),
+                Some(Err(_)) | None => wrong("a time with a time zone, such as 2030-01-31T17:00:00Z".to_owned()),
+            },
+            Holds::Integer { least, most } => match value.as_i64() {
+                Some(number) if (least..=most).contains(&number) => Ok(()),
+                Some(_) | None => wrong(format!("an integer from {least} to {most}")),
+            },
+            Holds::Choice(words) => match value.as_str() {
+                Some(word) if words.contains(&word) => Ok(()),
+                Some(_) | None => wrong(format!("one of {}", words.join(", "))),
+            },
+            Holds::Object if value.is_object() => Ok(()),
+            Holds::Object => wrong("an object".to_owned()),
+        }
+    }
+}
+
+fn snake_case(name: &str) -> String {
+    let mut snake = String::with_capacity(name.len() + 4);
+    for character in name.chars() {
+        if character.is_ascii_uppercase() {
+            snake.push('_');
+        }
+        snake.push(character.to_ascii_lowercase());
+    }
+    snake
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(kind: Kind, written: Value) -> Result<Value, String> {
+        let read = kind.read(written.as_object().unwrap().clone());
+        read.map(Value::Object).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn fields_are_read_in_both_spellings_and_by_either_name() {
+        let written = json!({"name": "Write", "stateKey": "todo", "due_at": "2030-01-31T17:00:00Z", "priority": 2});
+        assert_eq!(
+            read(Kind::Task, written).unwrap(),
+            json!({"title": "Write", "state_key": "todo", "due_at": "2030-01-31T17:00:00Z", "priority": 2})
+        );
+        assert_eq!(
+            read(Kind::Goal, json!({"title": "Win"})).unwrap(),
+            json!({"name": "Win"})
+        );
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_what_would_be_right() {
+        for (written, words) in [
+            (json!({"colour": "red"}), "its fields are title, state_key"),
+            (json!({"dueAt": "tomorrow"}), "a time with a time zone"),
+            (json!({"priority": 9}), "an integer from 1 to 5"),
+            (json!({"state_key": "draft"}), "one of todo, in_progress"),
+            (json!({"title": " "}), "title must not be empty"),
+            (json!({"title": "a", "name": "b"}), "given twice"),
+            (json!({"description": 5}), "text"),
+        ] {
+            let told = read(Kind::Task, written).unwrap_err();
+            assert!(told.contains(words), "{told}");
+        }
+    }
+
+    #[test]
+    fn words_name_kinds_in_both_numbers() {
+        for kind in Kind::ALL {
+            assert_eq!(Kind::of(kind.as_str()), Some(kind));
+            assert_eq!(Kind::of_plural(kind.plural()), Some(kind));
+            assert!(!Kind::is_over(kind.states()[0]));
+        }
+    }
+}

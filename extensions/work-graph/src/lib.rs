@@ -1,0 +1,124 @@
+//! The work graph: projects with their tasks, goals, plans, documents and so on, as objects of the knowledge graph under the template pack
+//! `work`.
+//!
+//! The API's `/api/onto` routes and the work tools call it; the rules live here, once. Invariants: each entity belongs to exactly one
+//! project; what is linked belongs to the same project; documents of a project make a tree; every write takes its project's turn, in one
+//! transaction, and says from where it came.
+//!
+//! (A work project is an object of the graph. The project that everything is scoped to is called `space` here.)
+//!
+//! - `kinds`      the kinds of entities, their states and fields, and reading fields that people and models wrote
+//! - `pack`       the template pack, made of `kinds`, and its installation
+//! - `entities`   create, update, delete, read, list and search, history
+//! - `links`      what holds between two entities: link, unlink, what an entity is linked with, a project's whole graph
+//! - `documents`  the tree of a project's documents
+//! - `projects`   a project made whole in one transaction, rearranged, deleted; the overview
+
+pub mod deletion;
+pub mod documents;
+pub mod entities;
+pub mod kinds;
+pub mod links;
+pub mod pack;
+pub mod projects;
+pub mod tools;
+
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+pub use self::entities::Entity;
+pub use self::kinds::Kind;
+use rejoin_graph::bounds::Bounds;
+use rejoin_graph::{Actor, Error};
+
+/// Entities of a project that are read or deleted at once, and that it may have.
+pub const MAX_ENTITIES: i64 = 2_000;
+/// Bytes of what a writer calls itself.
+const MAX_SOURCE_BYTES: usize = 40;
+
+/// Who writes, from where, and by which call.
+#[derive(Debug, Clone)]
+pub struct Change {
+    pub actor: Actor,
+    /// `chat`, `ui`, `api`, … ; kept with the versions that are written.
+    pub source: String,
+    /// The record of the tool call. What it makes has ids that follow from it, and repeating it changes nothing more.
+    pub call: Option<Uuid>,
+}
+
+/// What is there of a space's graph in a conversation about one project: of the work graph that project and what belongs to it.
+pub fn bounds(project: Uuid) -> Bounds {
+    Bounds {
+        anchor: project,
+        types: Kind::ALL.into_iter().map(Kind::as_str).collect(),
+        memberships: Kind::ALL.into_iter().filter_map(Kind::membership).collect(),
+    }
+}
+
+/// What a writer may call itself: a short word.
+pub fn checked_source(source: &str) -> Result<String, String> {
+    let allowed = |character: char| character.is_ascii_alphanumeric() || matches!(character, '-' | '_' | '.' | ':');
+    if source.is_empty() || source.len() > MAX_SOURCE_BYTES || !source.chars().all(allowed) {
+        return Err(format!(
+            "the source of a change must be one word of at most {MAX_SOURCE_BYTES} letters, digits and - _ . :"
+        ));
+    }
+    Ok(source.to_owned())
+}
+
+impl Change {
+    /// What is written in this transaction from now on is this change's.
+    async fn begin(&self, db: &mut PgConnection) -> Result<(), Error> {
+        sqlx::query!(
+            "select set_config('rejoin.change_source', $1, true) as source, set_config('rejoin.change_id', $2, true) as call",
+            self.source,
+            self.call.map(|call| call.to_string()).unwrap_or_default(),
+        )
+        .fetch_one(db)
+        .await
+        .map_err(Error::database("say from where a change comes"))?;
+        Ok(())
+    }
+
+    /// The id of the `nth` thing that it makes.
+    fn id(&self, nth: usize) -> Uuid {
+        match self.call {
+            Some(call) => rejoin_types::ids::derived(call, nth),
+            None => rejoin_types::ids::new(),
+        }
+    }
+
+    /// Whether this call has written a version of the object or relationship already: it is being repeated.
+    pub(crate) async fn has_written(&self, db: &mut PgConnection, space: Uuid, id: Uuid) -> Result<bool, Error> {
+        let Some(call) = self.call else { return Ok(false) };
+        sqlx::query_scalar!(
+            r#"select exists (select from kb.graph_objects where project_id = $1 and canonical_id = $2 and change_id = $3)
+                   or exists (select from kb.graph_relationships where project_id = $1 and canonical_id = $2 and change_id = $3)
+                   as "written!""#,
+            space,
+            id,
+            call,
+        )
+        .fetch_one(db)
+        .await
+        .map_err(Error::database("look whether a change has been made"))
+    }
+}
+
+/// Writers of a project take turns, each until its transaction ends: only so do they see each other's links.
+async fn take_turn(db: &mut PgConnection, project: Uuid) -> Result<(), Error> {
+    rejoin_graph::take_turns(db, project).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_source_is_one_short_word() {
+        assert_eq!(checked_source("chat").unwrap(), "chat");
+        for bad in ["", "two words", "é", &"x".repeat(MAX_SOURCE_BYTES + 1)] {
+            assert!(checked_source(bad).is_err(), "{bad}");
+        }
+    }
+}

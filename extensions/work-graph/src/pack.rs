@@ -1,0 +1,182 @@
+//! The template pack `work`: the types of `kinds` with their schemas, and what may hold between them. Installed with the first project, or
+//! by hand.
+
+use serde_json::{Map, Value, json};
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use super::kinds::Kind;
+use rejoin_graph::Error;
+use rejoin_graph::packs::{self, NewPack};
+
+pub const PACK: &str = "work";
+pub const PACK_VERSION: &str = "1.0.0";
+/// From a document to one below it.
+pub const PARENT_OF: &str = "parent_of";
+/// From a document to what it is about.
+pub const DOCUMENT_OF: &str = "document_of";
+
+/// What entities may be linked by: name, meaning, from which kinds, to which.
+pub struct LinkType {
+    pub name: &'static str,
+    pub description: &'static str,
+    pub from: &'static [Kind],
+    pub to: &'static [Kind],
+}
+
+const fn link(name: &'static str, description: &'static str, from: &'static [Kind], to: &'static [Kind]) -> LinkType {
+    LinkType {
+        name,
+        description,
+        from,
+        to,
+    }
+}
+
+/// All that may be linked by hand: neither memberships nor the tree of documents.
+pub const LINKS: &[LinkType] = &[
+    link(
+        "supports_goal",
+        "helps to reach",
+        &[Kind::Task, Kind::Plan, Kind::Milestone, Kind::Requirement, Kind::Output],
+        &[Kind::Goal],
+    ),
+    link(
+        "in_plan",
+        "is part of",
+        &[Kind::Task, Kind::Milestone, Kind::Event],
+        &[Kind::Plan],
+    ),
+    link(
+        "depends_on",
+        "can't be finished before",
+        &[Kind::Task, Kind::Plan, Kind::Milestone],
+        &[Kind::Task, Kind::Plan, Kind::Milestone],
+    ),
+    link(
+        DOCUMENT_OF,
+        "is about",
+        &[Kind::Document],
+        &[
+            Kind::Task,
+            Kind::Goal,
+            Kind::Plan,
+            Kind::Milestone,
+            Kind::Risk,
+            Kind::Requirement,
+            Kind::Output,
+            Kind::Event,
+        ],
+    ),
+    link(
+        "targets_milestone",
+        "has to be done for",
+        &[Kind::Task, Kind::Goal, Kind::Plan],
+        &[Kind::Milestone],
+    ),
+    link(
+        "mitigates",
+        "makes less likely, or less bad",
+        &[Kind::Task, Kind::Plan],
+        &[Kind::Risk],
+    ),
+    link(
+        "fulfils",
+        "makes hold",
+        &[Kind::Task, Kind::Output],
+        &[Kind::Requirement],
+    ),
+    link("produces", "brings forth", &[Kind::Task, Kind::Plan], &[Kind::Output]),
+    link("references", "mentions", &[], &[]),
+];
+
+pub fn link_type(name: &str) -> Option<&'static LinkType> {
+    LINKS.iter().find(|link| link.name == name)
+}
+
+/// All types of relationships of the pack.
+pub fn relationship_types() -> Vec<String> {
+    let memberships = Kind::ALL.into_iter().filter_map(Kind::membership);
+    let links = LINKS.iter().map(|link| link.name);
+    memberships.chain(links).chain([PARENT_OF]).map(str::to_owned).collect()
+}
+
+fn pack() -> NewPack {
+    let words = |kinds: &[Kind]| kinds.iter().map(|kind| kind.as_str()).collect::<Vec<_>>();
+    let object_types: Map<String, Value> = Kind::ALL
+        .into_iter()
+        .map(|kind| (kind.as_str().to_owned(), kind.schema()))
+        .collect();
+    let mut relationship_types = Map::new();
+    for kind in Kind::ALL {
+        if let Some(membership) = kind.membership() {
+            let mut described = json!({"description": "has", "from": [Kind::Project.as_str()], "to": [kind.as_str()]});
+            if kind == Kind::Document {
+                // Its place among those with the same parent.
+                described["schema"] = json!({"type": "object", "properties": {"order": {"type": "integer"}}});
+            }
+            relationship_types.insert(membership.to_owned(), described);
+        }
+    }
+    for link in LINKS {
+        relationship_types.insert(
+            link.name.to_owned(),
+            json!({"description": link.description, "from": words(link.from), "to": words(link.to)}),
+        );
+    }
+    let document = [Kind::Document.as_str()];
+    relationship_types.insert(
+        PARENT_OF.to_owned(),
+        json!({"description": "is above", "from": document, "to": document}),
+    );
+    NewPack {
+        name: PACK.to_owned(),
+        version: PACK_VERSION.to_owned(),
+        description: "Projects with their tasks, goals, plans, documents, milestones, risks and requirements"
+            .to_owned(),
+        author: "Rejoin".to_owned(),
+        object_types,
+        relationship_types,
+        ui: Map::new(),
+        prompts: Map::new(),
+    }
+}
+
+/// Installs it in a space that has no version of it.
+pub async fn install(db: &mut PgConnection, space: Uuid) -> Result<(), Error> {
+    if is_assigned(&mut *db, space).await? {
+        return Ok(());
+    }
+    // Of several first projects one makes it, and the others wait here until that one is committed.
+    let made = packs::create(&mut *db, space, &pack()).await?;
+    if is_assigned(&mut *db, space).await? {
+        return Ok(());
+    }
+    packs::assign(db, space, made.id, None, &[]).await?;
+    Ok(())
+}
+
+/// Also where it is switched off: what a person has switched off stays so.
+async fn is_assigned(db: &mut PgConnection, space: Uuid) -> Result<bool, Error> {
+    sqlx::query_scalar!(
+        r#"select exists (select from kb.template_assignments a join kb.template_packs p on p.id = a.pack_id
+                          where a.project_id = $1 and p.name = $2) as "assigned!""#,
+        space,
+        PACK
+    )
+    .fetch_one(db)
+    .await
+    .map_err(Error::database("look whether the work pack is installed"))
+}
+
+/// Whether the space works with it: then its agents are offered the work tools.
+pub async fn is_active(db: impl sqlx::PgExecutor<'_>, space: Uuid) -> Result<bool, sqlx::Error> {
+    sqlx::query_scalar!(
+        r#"select exists (select from kb.template_assignments a join kb.template_packs p on p.id = a.pack_id
+                          where a.project_id = $1 and p.name = $2 and a.active) as "active!""#,
+        space,
+        PACK
+    )
+    .fetch_one(db)
+    .await
+}

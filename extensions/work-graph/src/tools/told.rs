@@ -1,0 +1,61 @@
+//! Entities, links and trees as tools give them: enough to cite and to go on from, in as few words as will do.
+
+use serde_json::{Value, json};
+
+use crate::documents::Node;
+use crate::links::Link;
+use crate::{Entity, Kind};
+
+/// As lists show it: what it is called, how it stands, when it is due; without its texts.
+pub(super) fn brief(entity: &Entity) -> Value {
+    let mut told = json!({
+        "id": entity.object.id, "type": entity.kind.as_str(), "name": entity.object.name, "state_key": entity.state(),
+    });
+    if entity.kind != Kind::Project {
+        told["project_id"] = json!(entity.project);
+    }
+    for name in [
+        "type_key",
+        "priority",
+        "due_at",
+        "start_at",
+        "end_at",
+        "impact",
+        "probability",
+    ] {
+        if let Some(value) = entity.object.properties.get(name) {
+            told[name] = value.clone();
+        }
+    }
+    told
+}
+
+/// With all that it says of itself.
+pub(super) fn full(entity: &Entity) -> Value {
+    let mut told = brief(entity);
+    for field in entity.kind.fields() {
+        if let Some(value) = entity.object.properties.get(field.name) {
+            told[field.name] = value.clone();
+        }
+    }
+    told["version"] = json!(entity.object.version);
+    told["created_at"] = json!(entity.object.created_at);
+    told["updated_at"] = json!(entity.object.updated_at);
+    told
+}
+
+pub(super) fn link(link: &Link) -> Value {
+    json!({
+        "edge_id": link.id, "rel": link.link_type,
+        "source": {"id": link.source.id, "type": link.source.kind, "name": link.source.name},
+        "target": {"id": link.target.id, "type": link.target.kind, "name": link.target.name},
+    })
+}
+
+pub(super) fn node(node: &Node) -> Value {
+    let children: Vec<Value> = node.children.iter().map(self::node).collect();
+    json!({
+        "id": node.document.object.id, "title": node.document.object.name,
+        "state_key": node.document.state(), "children": children,
+    })
+}

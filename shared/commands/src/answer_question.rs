@@ -1,0 +1,197 @@
+//! A question comes to its end: a person answers it, by its id or by their next message, or its time is over. Whichever run waited for it
+//! alone goes on.
+
+use serde_json::Value;
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use super::steer_run::With;
+use super::{Command, CommandError, dispatch, steer_run};
+use rejoin_event_log::log;
+use rejoin_event_log::wakeup::Wake;
+use rejoin_runs::inbox;
+use rejoin_runs::questions::{self, Question};
+use rejoin_runs::runs::Run;
+use rejoin_runs::waits;
+use rejoin_types::events::Kind;
+
+/// What a run reads beside the files that came with an answer.
+const FILES_OF_ANSWER: &str = "These files belong to my answer.";
+
+/// What ends a question.
+#[derive(Debug)]
+pub enum Closing<'a> {
+    Answer {
+        answer: &'a Value,
+        /// The arguments of a call that is approved with changes.
+        input: Option<&'a Value>,
+        user_id: Option<Uuid>,
+    },
+    Expire,
+}
+
+#[derive(Debug)]
+pub struct CloseQuestion<'a> {
+    pub id: Uuid,
+    pub closing: Closing<'a>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum AnswerError {
+    #[error("there is no such question")]
+    NotFound,
+    #[error("the question is already {status}")]
+    Closed { status: String },
+    #[error("{0}")]
+    Unfit(String),
+    #[error("storing the answer failed")]
+    Database(#[from] sqlx::Error),
+}
+
+impl CommandError for AnswerError {
+    fn database(&self) -> Option<&sqlx::Error> {
+        match self {
+            AnswerError::Database(error) => Some(error),
+            AnswerError::NotFound | AnswerError::Closed { .. } | AnswerError::Unfit(_) => None,
+        }
+    }
+}
+
+impl Command for CloseQuestion<'_> {
+    type Output = Wake;
+    type Error = AnswerError;
+
+    async fn apply(&self, db: &mut PgConnection) -> Result<Wake, AnswerError> {
+        let run_id = sqlx::query_scalar!("select run_id from kb.questions where id = $1", self.id)
+            .fetch_optional(&mut *db)
+            .await?
+            .ok_or(AnswerError::NotFound)?;
+        let run = sqlx::query_as!(Run, "select * from kb.agent_runs where id = $1", run_id)
+            .fetch_optional(&mut *db)
+            .await?
+            .ok_or(AnswerError::NotFound)?;
+        log::lock(db, run.log_id).await?;
+        let question = sqlx::query_as!(Question, "select * from kb.questions where id = $1 for update", self.id)
+            .fetch_one(&mut *db)
+            .await?;
+        if !question.is_pending() {
+            return Err(AnswerError::Closed {
+                status: question.status,
+            });
+        }
+        let (status, answer, by) = match &self.closing {
+            Closing::Answer { answer, input, user_id } => {
+                let answer = question.check(answer, *input).map_err(AnswerError::Unfit)?;
+                ("answered", Some(answer), *user_id)
+            }
+            Closing::Expire => ("expired", None, None),
+        };
+        if question.kind == "task" {
+            // Its run has ended: nothing of a turn follows its `done`.
+            questions::close(db, self.id, run.root_run_id, status, answer.as_ref(), by).await?;
+            let decision = answer.as_ref().and_then(Value::as_str);
+            return Ok(dispatch::decided(db, &run, decision).await?);
+        }
+        Ok(close(db, &run, self.id, status, answer.as_ref(), by).await?)
+    }
+
+    async fn happened(&self, db: &mut PgConnection, _: &Wake) -> Result<bool, sqlx::Error> {
+        let closed = sqlx::query_scalar!(
+            r#"select exists (select from kb.questions where id = $1 and status <> 'pending') as "closed!""#,
+            self.id
+        );
+        closed.fetch_one(db).await
+    }
+}
+
+/// A user's message that answers what runs of its conversation wait for.
+pub(super) struct Reply {
+    /// The run of the turn that goes on.
+    pub run_id: Uuid,
+    /// The run that asked.
+    pub asking: Uuid,
+    pub message_id: Uuid,
+    /// The number of its `message` event.
+    pub seq: i64,
+    pub wake: Wake,
+}
+
+/// Takes a message as the answer to the questions that are open in its conversation. None: there are none, or it answers none.
+///
+/// Questions of agents come first, and one message answers all of them. Where there are none, it may be the word that gives or refuses an
+/// approval, if there is one alone to be given. The caller holds the log's lock.
+pub(super) async fn reply(
+    db: &mut PgConnection,
+    conversation_id: Uuid,
+    message: &str,
+    with: With<'_>,
+    by: Uuid,
+) -> Result<Option<Reply>, sqlx::Error> {
+    let (mut approvals, mut asked): (Vec<_>, Vec<_>) = questions::awaited_in(db, conversation_id)
+        .await?
+        .into_iter()
+        .partition(Question::is_approval);
+    if asked.is_empty() && approvals.len() == 1 {
+        asked.append(&mut approvals);
+    }
+    let answers: Vec<(Uuid, Uuid, Value)> = asked
+        .into_iter()
+        .filter_map(|question| Some((question.id, question.run_id, question.meant_by(message)?)))
+        .collect();
+    let Some((_, asking, _)) = answers.first() else {
+        return Ok(None);
+    };
+    let turn = sqlx::query_as!(
+        Run,
+        "select root.* from kb.agent_runs r join kb.agent_runs root on root.id = r.root_run_id where r.id = $1",
+        asking
+    )
+    .fetch_one(&mut *db)
+    .await?;
+    let ids: Vec<Uuid> = answers.iter().map(|(id, _, _)| *id).collect();
+    let (message_id, seq) = steer_run::tell(db, &turn, message, with, &ids).await?;
+    if !with.files.is_empty() {
+        // The answer itself is words: the run that asked finds its files as a message of the user's.
+        inbox::put(db, *asking, FILES_OF_ANSWER, with.files, Some(by)).await?;
+    }
+    let mut wake = Wake::log(conversation_id);
+    for (id, run_id, answer) in &answers {
+        let run = sqlx::query_as!(Run, "select * from kb.agent_runs where id = $1", run_id)
+            .fetch_one(&mut *db)
+            .await?;
+        wake.merge(close(db, &run, *id, "answered", Some(answer), Some(by)).await?);
+    }
+    Ok(Some(Reply {
+        run_id: turn.id,
+        asking: *asking,
+        message_id,
+        seq,
+        wake,
+    }))
+}
+
+/// Ends a question of `run`, tells of it, and wakes the run if it was the last thing that it waited for.
+pub(super) async fn close(
+    db: &mut PgConnection,
+    run: &Run,
+    id: Uuid,
+    status: &str,
+    answer: Option<&Value>,
+    by: Option<Uuid>,
+) -> Result<Wake, sqlx::Error> {
+    if !questions::close(db, id, run.root_run_id, status, answer, by).await? {
+        return Ok(Wake::default());
+    }
+    let told = run.event(Kind::QuestionAnswered {
+        question_id: id,
+        status: status.to_owned(),
+        answer: answer.cloned(),
+    });
+    let seq = log::append(db, run.log_id, Some(run.root_run_id), &[told]).await?;
+    sqlx::query!("update kb.agent_runs set safe_seq = $2 where id = $1", run.id, seq)
+        .execute(&mut *db)
+        .await?;
+    let mut wake = waits::wake_if_over(db, run.id).await?;
+    wake.merge(Wake::log(run.log_id));
+    Ok(wake)
+}

@@ -1,0 +1,123 @@
+//! Cancelling: a state plus a wake-up, for a run and all that it started. A run that a worker holds is asked to stop and ends itself;
+//! one that waits is woken for that, once its sub-agents have ended; one that no worker has begun is ended here and now.
+
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use super::run_end::RunEnd;
+use super::{Command, answer_question};
+use rejoin_event_log::log;
+use rejoin_event_log::wakeup::Wake;
+use rejoin_queue::settle;
+use rejoin_runs::runs::{Run, RunState};
+use rejoin_runs::{questions, waits};
+use rejoin_types::events::DoneStatus;
+
+#[derive(Debug)]
+pub struct CancelRun {
+    pub run_id: Uuid,
+}
+
+impl Command for CancelRun {
+    type Output = Wake;
+    type Error = sqlx::Error;
+
+    /// Idempotent: a run that has ended, or is ending, stays as it is. Returns what to wake after the commit.
+    async fn apply(&self, db: &mut PgConnection) -> Result<Wake, sqlx::Error> {
+        let Some(log_id) = sqlx::query_scalar!("select log_id from kb.agent_runs where id = $1", self.run_id)
+            .fetch_optional(&mut *db)
+            .await?
+        else {
+            return Ok(Wake::default());
+        };
+        log::lock(db, log_id).await?;
+        let mut asked = sqlx::query_as!(
+            Run,
+            r#"with recursive tree as (
+                   select id from kb.agent_runs where id = $1
+                   union all
+                   select c.id from kb.agent_runs c join tree t on c.parent_run_id = t.id)
+               update kb.agent_runs r set cancel_requested_at = coalesce(cancel_requested_at, now())
+               where r.id in (select id from tree) and r.state in ('queued', 'running', 'waiting')
+               returning r.*"#,
+            self.run_id
+        )
+        .fetch_all(&mut *db)
+        .await?;
+        // The deepest first: whoever waits for them finds them ended, where that is done here.
+        asked.sort_by_key(|run| std::cmp::Reverse(run.depth));
+        let mut wake = Wake::default();
+        for run in &asked {
+            wake.merge(stop(db, run).await?);
+        }
+        Ok(wake)
+    }
+
+    async fn happened(&self, db: &mut PgConnection, _: &Wake) -> Result<bool, sqlx::Error> {
+        // Idempotent: asking again asks for nothing more.
+        let _ = db;
+        Ok(false)
+    }
+}
+
+/// One run of the tree.
+async fn stop(db: &mut PgConnection, run: &Run) -> Result<Wake, sqlx::Error> {
+    if run.state() == RunState::Waiting {
+        let mut wake = Wake::default();
+        for question in questions::pending_of_run(&mut *db, run.id).await? {
+            wake.merge(answer_question::close(db, run, question, "cancelled", None, None).await?);
+        }
+        wake.merge(waits::wake_if_over(db, run.id).await?);
+        return Ok(wake);
+    }
+    let job = sqlx::query!(
+        "select id, attempt, state from queue.jobs where run_id = $1 for update",
+        run.id
+    )
+    .fetch_optional(&mut *db)
+    .await?;
+    let has_begun = run.state() == RunState::Running || run.safe_seq.is_some();
+    if job.is_some() && has_begun {
+        // It has begun: a worker ends it, with whatever was half done. Between two attempts: now, not after the backoff.
+        sqlx::query!(
+            "update queue.jobs set run_at = least(run_at, now()) where run_id = $1 and state = 'available'",
+            run.id
+        )
+        .execute(&mut *db)
+        .await?;
+        return Ok(Wake::cancel(run.id).and(Wake::queue(rejoin_queue::DEFAULT_QUEUE)));
+    }
+    if job.as_ref().is_some_and(|job| job.state == "running") {
+        // Claimed, and about to begin.
+        return Ok(Wake::cancel(run.id));
+    }
+    let end = RunEnd {
+        status: DoneStatus::Cancelled,
+        text: "",
+        error: None,
+        usage: &run.usage,
+        final_message_id: None,
+    };
+    let seq = log::append(db, run.log_id, Some(run.root_run_id), &[end.last_event(run)]).await?;
+    let mut wake = end.write(db, run, run.attempt, seq).await?;
+    if let Some(job) = job {
+        // Settling takes running jobs only: a lease for the length of this transaction.
+        sqlx::query!(
+            "update queue.jobs set state = 'running', lease_until = now(), held = false where id = $1 and not held",
+            job.id
+        )
+        .execute(&mut *db)
+        .await?;
+        if settle::settle_one(db, job.id, job.attempt, "cancelled", None)
+            .await?
+            .is_none()
+        {
+            // A held job has nothing behind it that waits for it alone.
+            sqlx::query!("delete from queue.jobs where id = $1 and held", job.id)
+                .execute(&mut *db)
+                .await?;
+        }
+    }
+    wake.merge(Wake::log(run.log_id).and(Wake::queue(rejoin_queue::DEFAULT_QUEUE)));
+    Ok(wake)
+}

@@ -1,0 +1,69 @@
+//! What agents that decide are to answer, as a schema, and what they have answered. Called by the dispatcher.
+
+use serde_json::{Value, json};
+
+use crate::run_end::RunEnd;
+use rejoin_runs::agents::AgentDefinition;
+use rejoin_scheduling::tasks::select;
+use rejoin_scheduling::tasks::{Role, Task};
+use rejoin_tools::outputs;
+
+/// What becomes of a task that was tried.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Accept,
+    /// Once more, with this in mind.
+    Retry(String),
+    Skip,
+    Fail(String),
+    /// A person decides.
+    Escalate(String),
+}
+
+/// The schema of what an agent is to answer in this role; none where that is its own.
+pub(super) fn answer_schema(role: Role, agent: &str, agents: &[AgentDefinition]) -> Option<Value> {
+    let verdict = |choices: &[&str], description: &str, feedback: &str| {
+        outputs::object(
+            &["verdict"],
+            json!({
+                "verdict": outputs::one_of(choices, description),
+                "feedback": {"type": "string", "description": feedback},
+            }),
+        )
+    };
+    match role {
+        Role::Work => None,
+        Role::Select => {
+            let others = agents.iter().filter(|known| known.name != agent);
+            Some(select::answer_schema(others.map(|known| known.name.as_str())))
+        }
+        Role::Judge => Some(verdict(
+            &["accept", "retry", "escalate"],
+            "accept: the output fulfils the task; retry: the task is repeated with the feedback; escalate: a person \
+            decides",
+            "What to improve, or what the person must know; empty if the output is accepted",
+        )),
+        Role::Triage => Some(verdict(
+            &["retry", "skip", "fail", "escalate"],
+            "retry: the task is repeated; skip: dependent tasks continue without it; fail: the task fails; escalate: \
+            a person decides",
+            "What to do differently, or what the person must know; may be empty",
+        )),
+    }
+}
+
+/// What an agent that decides has said. One that says nothing that can be read leaves it to the rule.
+pub(super) fn verdict_of(role: Role, task: &Task, end: &RunEnd<'_>) -> Verdict {
+    let said: Value = serde_json::from_str(end.text).unwrap_or_default();
+    let feedback = said["feedback"].as_str().unwrap_or_default().to_owned();
+    let failure = || task.failure_context.clone().unwrap_or_default();
+    match (role, said["verdict"].as_str()) {
+        (_, Some("escalate")) => Verdict::Escalate(feedback),
+        (Role::Judge, Some("accept")) => Verdict::Accept,
+        (Role::Triage, Some("skip")) => Verdict::Skip,
+        (Role::Triage, Some("fail")) => Verdict::Fail(failure()),
+        (_, Some("retry")) if !feedback.is_empty() => Verdict::Retry(feedback),
+        (Role::Judge, _) => Verdict::Escalate("the judge gave no valid verdict".to_owned()),
+        (_, _) => Verdict::Retry(failure()),
+    }
+}

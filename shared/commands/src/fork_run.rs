@@ -1,0 +1,235 @@
+//! A fork: a new run of the same agent that begins where another one stood after one of its steps, with that one's records copied
+//! exactly, and, if somebody says so, with another message of the user's. The run that it is made of is not touched.
+
+use serde_json::json;
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use super::steer_run::With;
+use super::{Command, CommandError, steer_run};
+use rejoin_event_log::log;
+use rejoin_event_log::wakeup::Wake;
+use rejoin_identity::projects::Exhausted;
+use rejoin_queue::NewJob;
+use rejoin_runs::agents::{self, AgentDefinition};
+use rejoin_runs::conversations;
+use rejoin_runs::run_messages::{self, RunMessage};
+use rejoin_runs::runs::resuming::MAX_TOTAL_STEPS;
+use rejoin_runs::runs::{self, Run};
+use rejoin_runs::tool_calls::{self, CallStatus, ToolCallRow};
+use rejoin_types::file_ref::FileRef;
+use rejoin_types::ids;
+use rejoin_types::owner::Owner;
+
+#[derive(Debug)]
+pub struct ForkRun<'a> {
+    pub run_id: Uuid,
+    /// The last of the run's steps that the fork has behind it. 0: it begins anew.
+    pub step: i32,
+    /// Put behind that step; of step 0, in the place of what the run was asked.
+    pub message: Option<&'a str>,
+    pub user_id: Option<Uuid>,
+    /// What the project has used up: nothing new is begun then.
+    pub exhausted: Option<Exhausted>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum ForkError {
+    #[error("there is no such run")]
+    NotFound,
+    /// There is nothing at that step to go on from.
+    #[error("{0}")]
+    Unfit(String),
+    #[error("the project has used up its quota")]
+    Exhausted(Exhausted),
+    #[error("forking the run failed")]
+    Database(#[from] sqlx::Error),
+}
+
+impl CommandError for ForkError {
+    fn database(&self) -> Option<&sqlx::Error> {
+        match self {
+            ForkError::Database(error) => Some(error),
+            ForkError::NotFound | ForkError::Unfit(_) | ForkError::Exhausted(_) => None,
+        }
+    }
+}
+
+impl Command for ForkRun<'_> {
+    type Output = (Uuid, Wake);
+    type Error = ForkError;
+
+    /// Returns the new run's id and what to wake after the commit. Its cursor is 0: it has a log of its own.
+    async fn apply(&self, db: &mut PgConnection) -> Result<(Uuid, Wake), ForkError> {
+        if let Some(exhausted) = self.exhausted {
+            return Err(ForkError::Exhausted(exhausted));
+        }
+        let source = runs::get(&mut *db, self.run_id).await?.ok_or(ForkError::NotFound)?;
+        // Whoever records a step of it waits: what is copied is whole.
+        log::lock(db, source.log_id).await?;
+        let messages = run_messages::all(&mut *db, source.id).await?;
+        let calls = tool_calls::all(&mut *db, source.id).await?;
+        let messages: Vec<RunMessage> = messages
+            .into_iter()
+            .filter(|row| row.step_number <= self.step)
+            .collect();
+        let calls: Vec<ToolCallRow> = calls.into_iter().filter(|row| row.step_number <= self.step).collect();
+        // At that step another agent may have been at work.
+        let agent = run_messages::agent_of(&messages).or(source.agent_definition_id);
+        let agent = self.agent(db, &source, agent).await?;
+        let definition_id = agent.as_ref().map(|definition| definition.id);
+        self.check(&source, &messages, &calls).map_err(ForkError::Unfit)?;
+
+        let id = ids::new();
+        let conversation_id = conversation_for(db, &source, definition_id).await?;
+        let log_id = conversation_id.unwrap_or(id);
+        if conversation_id.is_none() {
+            log::create(db, id).await?;
+        }
+        let instead = self.message.filter(|_| self.step == 0);
+        // Other words are about the same files; a message behind a later step has none.
+        let files = match source.message_id {
+            Some(message_id) if self.step == 0 || self.message.is_none() => messages_files(db, message_id).await?,
+            Some(_) | None => Vec::new(),
+        };
+        let run = runs::NewRun {
+            id,
+            spawned: None,
+            project_id: source.project_id,
+            conversation_id,
+            user_id: self.user_id,
+            agent_definition_id: definition_id,
+            agent_name: agent.as_ref().map(|definition| definition.name.as_str()),
+            log_id,
+            message_id: None,
+            input: instead.unwrap_or(&source.input),
+            first_seq: 0,
+            timeout_s: source.timeout_s,
+            task_id: None,
+            output_schema: source.output_schema.as_ref(),
+        };
+        runs::insert(db, run).await?;
+        runs::set_fork(db, id, source.id, self.step).await?;
+        if let Some(fork) = runs::get(&mut *db, id)
+            .await?
+            .filter(|fork| fork.conversation_id.is_some())
+        {
+            let with = With {
+                context: None,
+                files: &files,
+            };
+            steer_run::tell(db, &fork, self.message.unwrap_or(&source.input), with, &[]).await?;
+        }
+        run_messages::copy(db, id, &messages).await?;
+        tool_calls::copy(db, source.id, id, self.step).await?;
+        if let Some(message) = self.message {
+            let mut content = json!({ "kind": "user", "text": message });
+            match self.step {
+                0 => {
+                    if !files.is_empty() {
+                        content["attachments"] = json!(files);
+                    }
+                    run_messages::replace_last(db, id, "user", &content).await?;
+                }
+                step => run_messages::append(db, id, ids::new(), "user", &content, step).await?,
+            }
+        }
+        let job = NewJob {
+            project_id: source.project_id,
+            run_id: Some(id),
+            concurrency_key: conversation_id.map(rejoin_queue::conversation_key),
+            max_attempts: rejoin_queue::RUN_MAX_ATTEMPTS,
+            ..NewJob::new(rejoin_queue::KIND_RUN, json!({}))
+        };
+        rejoin_queue::enqueue(db, &job).await?;
+        Ok((id, Wake::queue(rejoin_queue::DEFAULT_QUEUE).and(Wake::log(log_id))))
+    }
+
+    async fn happened(&self, db: &mut PgConnection, (run_id, _): &(Uuid, Wake)) -> Result<bool, sqlx::Error> {
+        Ok(runs::get(db, *run_id).await?.is_some())
+    }
+}
+
+/// The files of a chat message.
+async fn messages_files(db: &mut PgConnection, message_id: Uuid) -> Result<Vec<FileRef>, sqlx::Error> {
+    let metadata = rejoin_runs::messages::metadata(db, message_id).await?;
+    Ok(rejoin_files::of_metadata(&metadata.unwrap_or_default()))
+}
+
+/// What was said in somebody's conversation stays theirs: the fork of its run has a conversation of its own, of the same owner.
+async fn conversation_for(
+    db: &mut PgConnection,
+    source: &Run,
+    agent_definition_id: Option<Uuid>,
+) -> Result<Option<Uuid>, sqlx::Error> {
+    let Some(of) = source.conversation_id else {
+        return Ok(None);
+    };
+    let known = sqlx::query!(
+        "select owner_user_id, title from kb.chat_conversations where id = $1",
+        of
+    )
+    .fetch_one(&mut *db)
+    .await?;
+    let owner = Owner {
+        project_id: source.project_id,
+        user_id: known.owner_user_id,
+    };
+    let id = ids::new();
+    let metadata = json!({ "forkedFrom": source.id });
+    conversations::create(db, id, owner, &known.title, agent_definition_id, &metadata).await?;
+    Ok(Some(id))
+}
+
+impl ForkRun<'_> {
+    /// The agent that goes on, where it is one.
+    async fn agent(
+        &self,
+        db: &mut PgConnection,
+        source: &Run,
+        id: Option<Uuid>,
+    ) -> Result<Option<AgentDefinition>, ForkError> {
+        let definition = match id {
+            Some(id) => agents::get(db, source.project_id, id).await?,
+            None => None,
+        };
+        let why = match &definition {
+            None if source.agent_name.is_some() => "the agent definition of the run has been deleted",
+            Some(definition) if !definition.is_open() => {
+                "the run's agent is internal and can be started only by other agents and tasks"
+            }
+            Some(_) | None => return Ok(definition),
+        };
+        Err(ForkError::Unfit(why.to_owned()))
+    }
+
+    /// Err: why there is nothing to go on from.
+    fn check(&self, source: &Run, messages: &[RunMessage], calls: &[ToolCallRow]) -> Result<(), String> {
+        let step = self.step;
+        if step > source.step_count {
+            return Err(format!(
+                "the run has {} steps; there is no step {step}",
+                source.step_count
+            ));
+        }
+        if step >= MAX_TOTAL_STEPS {
+            return Err(format!(
+                "a run can have at most {MAX_TOTAL_STEPS} steps; fork from an earlier one"
+            ));
+        }
+        let is_open = |call: &ToolCallRow| match call.status() {
+            CallStatus::Pending | CallStatus::Running => true,
+            CallStatus::Completed | CallStatus::Error | CallStatus::OutcomeUnknown => false,
+        };
+        if calls.iter().any(is_open) {
+            return Err(format!("the tool calls of step {step} have not ended yet"));
+        }
+        match messages.last() {
+            None => Err("the run has not started yet".to_owned()),
+            Some(last) if last.role == "assistant" && self.message.is_none() => Err(format!(
+                "with step {step} it has answered: say with message what is to be answered, or fork from an earlier step"
+            )),
+            Some(_) => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! A client's key under which a request happens once (invariant I8). Joins the command's transaction: the key is taken exactly when
+//! what it stands for is done.
+
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use super::PostError;
+use rejoin_faults::Break;
+use rejoin_types::owner::Owner;
+
+/// The key, and the hash of what was asked for.
+#[derive(Debug, Clone)]
+pub struct Idempotency {
+    pub key: String,
+    pub body_hash: Vec<u8>,
+}
+
+/// What the key was taken for.
+#[derive(Debug, Clone, Copy)]
+pub struct Earlier {
+    /// None: a run without a conversation.
+    pub conversation_id: Option<Uuid>,
+    pub message_id: Option<Uuid>,
+    pub run_id: Uuid,
+    pub cursor: i64,
+}
+
+/// The run that a key was taken for.
+pub async fn run_of_key(db: &mut PgConnection, owner: Owner, key: &str) -> Result<Option<Uuid>, sqlx::Error> {
+    sqlx::query_scalar!(
+        "select run_id from kb.idempotency_keys where project_id = $1 and user_id = $2 and key = $3",
+        owner.project_id,
+        owner.user_id,
+        key
+    )
+    .fetch_optional(db)
+    .await
+}
+
+impl Idempotency {
+    /// Says what the key, which this transaction has taken, stands for.
+    pub(super) async fn stands_for(
+        &self,
+        db: &mut PgConnection,
+        owner: Owner,
+        conversation_id: Uuid,
+        message_id: Uuid,
+        run_id: Uuid,
+        cursor: i64,
+    ) -> Result<(), sqlx::Error> {
+        sqlx::query!(
+            "update kb.idempotency_keys set conversation_id = $4, message_id = $5, run_id = $6, cursor = $7
+             where project_id = $1 and user_id = $2 and key = $3",
+            owner.project_id,
+            owner.user_id,
+            self.key,
+            conversation_id,
+            message_id,
+            run_id,
+            cursor
+        )
+        .execute(db)
+        .await?;
+        Ok(())
+    }
+
+    /// Takes the key for `run_id`, waiting for another request that is taking it right now. Some: it was taken, by the same body.
+    pub(super) async fn claim(
+        &self,
+        db: &mut PgConnection,
+        owner: Owner,
+        run_id: Uuid,
+    ) -> Result<Option<Earlier>, PostError> {
+        if rejoin_faults::is(Break::IdempotencyIgnored) {
+            return Ok(None);
+        }
+        let taken = sqlx::query!(
+            "insert into kb.idempotency_keys (project_id, user_id, key, body_hash, run_id) values ($1, $2, $3, $4, $5)
+             on conflict do nothing",
+            owner.project_id,
+            owner.user_id,
+            self.key,
+            self.body_hash,
+            run_id
+        )
+        .execute(&mut *db)
+        .await?;
+        if taken.rows_affected() == 1 {
+            return Ok(None);
+        }
+        let earlier = sqlx::query!(
+            "select body_hash, conversation_id, message_id, run_id, cursor
+             from kb.idempotency_keys where project_id = $1 and user_id = $2 and key = $3",
+            owner.project_id,
+            owner.user_id,
+            self.key
+        )
+        .fetch_one(&mut *db)
+        .await?;
+        if earlier.body_hash != self.body_hash {
+            return Err(PostError::KeyReused);
+        }
+        Ok(Some(Earlier {
+            conversation_id: earlier.conversation_id,
+            message_id: earlier.message_id,
+            run_id: earlier.run_id,
+            cursor: earlier.cursor,
+        }))
+    }
+}

@@ -1,0 +1,316 @@
+//! Verbs: each changes several nouns in ONE transaction: `commands::execute(db, &command)`, or `command.apply(&mut tx)` within
+//! the caller's. After the commit the caller sends the wake-ups that the outcome names.
+//!
+//! - `post_message`   a user's message, its run and its job           (API)
+//! - `trigger_run`    a run without a conversation                    (API)
+//! - `cancel_run`     asks a run to stop, or ends one not yet begun   (API)
+//! - `delete_conversation`                                            (API)
+//! - `idempotency`  keys under which a post or a trigger happens once  (API)
+//! - `start_run`      an attempt begins: `meta`, or `reset`           (worker)
+//! - `record_step`    a model's answer and the calls it asked for     (worker)
+//! - `record_tool`    a call is about to act; a call is over          (worker)
+//! - `transfer_run`   another agent goes on with the run              (worker)
+//! - `suspend_run`    sub-agents are started, people asked; the run waits (worker)
+//! - `answer_question` what a run waited for: an answer, or no more time (API, worker)
+//! - `steer_run`      a message to a run that is at work              (API)
+//! - `resume_run`     a paused run goes on                            (API)
+//! - `fork_run`         a new run from another one's records        (API)
+//! - `task_dag`       a DAG of tasks: made, paused, cancelled         (API, worker)
+//! - `carry_out`      a plan is made, reviewed, carried out: what is told of it
+//! - `dispatch`       a task's run has ended: what follows from that
+//! - `fire_schedule`  what is due by the clock is started          (worker)
+//! - `ends`           what every end of a run has in common
+//! - `finish_run`     the answer, the run's end, `done`, the job      (worker)
+//!
+//! Order of locks, against deadlocks: the job (KEY SHARE, as a fence), the log, the run, then whatever else; a command without
+//! a fence takes the log first.
+
+use std::time::Duration;
+
+use sqlx::{PgConnection, PgPool};
+use tokio::time::Instant;
+
+use rejoin_db::walls::{self, Asking};
+use rejoin_faults::Break;
+
+pub mod answer_question;
+pub mod cancel_run;
+mod carry_out;
+pub mod delete_conversation;
+mod dispatch;
+mod ends;
+pub mod finish_run;
+pub mod fire_schedule;
+pub mod fork_run;
+pub mod idempotency;
+pub mod post_message;
+pub mod record_step;
+pub mod record_tool;
+pub mod resume_run;
+mod run_end;
+pub mod start_run;
+pub mod steer_run;
+pub mod suspend_run;
+pub mod task_dag;
+pub mod transfer_run;
+pub mod trigger_run;
+
+pub use answer_question::{AnswerError, CloseQuestion, Closing};
+pub use cancel_run::CancelRun;
+pub use carry_out::Review;
+pub use delete_conversation::DeleteConversation;
+pub use finish_run::{FinishRun, Finished, RunError};
+pub use fire_schedule::{FireSchedule, Fired};
+pub use fork_run::{ForkError, ForkRun};
+pub use idempotency::{Idempotency, run_of_key};
+pub use post_message::{OnBusy, PostError, PostMessage, Posted};
+pub use record_step::{AskedCall, RecordStep, Recorded};
+pub use record_tool::{ToolEnded, ToolStarted};
+pub use resume_run::{ResumeError, ResumeRun, Resumed};
+pub use start_run::{Begun, StartRun, Started};
+pub use steer_run::{SteerError, SteerRun, Steered};
+pub use suspend_run::{CLARIFYING, NewTasks, PlanAhead, Reviewer};
+pub use suspend_run::{Deferred, DeferredWhat, NewSpawn, SpawnItem, SpawnLimits, SpawnWhat, SuspendRun, Suspended};
+pub use task_dag::{ChangeDag, CreateDag, DagChange, DagError, cancel_dag};
+pub use transfer_run::TransferRun;
+pub use trigger_run::TriggerRun;
+
+/// A verb. Applying it joins the caller's transaction; [`execute`] gives it one of its own.
+pub trait Command: Sync {
+    type Output: Send;
+    type Error: CommandError;
+
+    fn apply(&self, db: &mut PgConnection) -> impl Future<Output = Result<Self::Output, Self::Error>> + Send;
+
+    /// Whether an application whose COMMIT went unanswered, and which gave `output`, has happened: looked up by what it would
+    /// have left behind. (Not by its transaction id: a crash of the server gives unflushed ids to others.) False also where
+    /// doing it again changes nothing.
+    fn happened(
+        &self,
+        db: &mut PgConnection,
+        output: &Self::Output,
+    ) -> impl Future<Output = Result<bool, sqlx::Error>> + Send;
+
+    /// The transaction was committed.
+    fn committed(&self) {}
+}
+
+/// What went wrong with a command, as far as trying again is concerned.
+pub trait CommandError: From<sqlx::Error> + Send {
+    /// The database error behind it, if that is what it was.
+    fn database(&self) -> Option<&sqlx::Error>;
+}
+
+impl CommandError for sqlx::Error {
+    fn database(&self) -> Option<&sqlx::Error> {
+        Some(self)
+    }
+}
+
+impl CommandError for PostError {
+    fn database(&self) -> Option<&sqlx::Error> {
+        match self {
+            PostError::Database(error) => Some(error),
+            PostError::ConversationNotFound
+            | PostError::DefinitionNotFound
+            | PostError::Busy { .. }
+            | PostError::KeyReused
+            | PostError::Files(_)
+            | PostError::Unreadable(_)
+            | PostError::Exhausted(_) => None,
+        }
+    }
+}
+
+impl CommandError for FencedError {
+    fn database(&self) -> Option<&sqlx::Error> {
+        match self {
+            FencedError::Database { source, .. } => Some(source),
+            FencedError::LeaseLost => None,
+        }
+    }
+}
+
+/// Tries of one command while the database is away or picks us as a deadlock's victim.
+const TRIES: u32 = 5;
+/// The wait after the first failure; doubled each time.
+const RETRY: Duration = Duration::from_millis(50);
+
+/// A worker's command waits this long for a database that is away: longer than failovers take.
+const PATIENCE: Duration = Duration::from_secs(600);
+/// Between two of its tries, at most.
+const PATIENT_RETRY_MAX: Duration = Duration::from_millis(500);
+
+/// Runs a command in a transaction of its own, on behalf of everybody: a worker's, or an operator's.
+pub async fn execute<C: Command>(db: &PgPool, command: &C) -> Result<C::Output, C::Error> {
+    execute_for(db, Asking::Everybody, command).await
+}
+
+/// Runs a command in a transaction of its own, on somebody's behalf. Transient failures are tried again. A COMMIT whose answer
+/// was lost is looked up: it is neither repeated nor reported as failed when it went through (F7).
+pub async fn execute_for<C: Command>(db: &PgPool, asking: Asking, command: &C) -> Result<C::Output, C::Error> {
+    let mut wait = RETRY;
+    let mut tries = 1;
+    loop {
+        let error = match try_execute(db, asking, command).await {
+            Ok(output) => return Ok(output),
+            // It may have happened: repeating it could do it twice.
+            Err(Failed::Unknown(unknown)) => return Err(unknown.error.into()),
+            Err(Failed::NotDone(error)) => error,
+        };
+        let again = tries < TRIES && error.database().is_some_and(rejoin_db::is_transient);
+        if !again {
+            return Err(error);
+        }
+        tokio::time::sleep(wait).await;
+        wait *= 2;
+        tries += 1;
+    }
+}
+
+/// The same for a worker, which has nobody waiting for an answer: it waits for a database that is away, so that its run goes on where it
+/// was. Whether its attempt still counts is for the fence to say.
+pub async fn execute_patiently<C: Command>(db: &PgPool, command: &C) -> Result<C::Output, C::Error> {
+    let output = try_patiently(db, command).await?;
+    command.committed();
+    Ok(output)
+}
+
+async fn try_patiently<C: Command>(db: &PgPool, command: &C) -> Result<C::Output, C::Error> {
+    let give_up = Instant::now() + PATIENCE;
+    let mut wait = RETRY;
+    let mut unknown: Option<Unknown<C::Output>> = None;
+    loop {
+        let error = match unknown.take() {
+            // First of all: what became of it.
+            Some(earlier) => match look_up(db, Asking::Everybody, command, earlier).await {
+                Ok(LookedUp::Happened(output)) => return Ok(output),
+                Ok(LookedUp::NotDone(error)) => error.into(),
+                Err(still) if Instant::now() >= give_up => return Err(still.error.into()),
+                Err(still) => {
+                    unknown = Some(still);
+                    tokio::time::sleep(wait).await;
+                    wait = (wait * 2).min(PATIENT_RETRY_MAX);
+                    continue;
+                }
+            },
+            None => match try_execute(db, Asking::Everybody, command).await {
+                Ok(output) => return Ok(output),
+                Err(Failed::NotDone(error)) => error,
+                Err(Failed::Unknown(earlier)) => {
+                    unknown = Some(earlier);
+                    continue;
+                }
+            },
+        };
+        if Instant::now() >= give_up || !error.database().is_some_and(rejoin_db::is_transient) {
+            return Err(error);
+        }
+        tokio::time::sleep(wait).await;
+        wait = (wait * 2).min(PATIENT_RETRY_MAX);
+    }
+}
+
+/// How a transaction failed.
+enum Failed<C: Command> {
+    /// Nothing of it was committed.
+    NotDone(C::Error),
+    /// The answer to its COMMIT was lost, and its outcome could not be looked up.
+    Unknown(Unknown<C::Output>),
+}
+
+/// A transaction whose COMMIT went unanswered.
+struct Unknown<O> {
+    xid: String,
+    /// What it would have returned.
+    output: O,
+    error: sqlx::Error,
+}
+
+enum LookedUp<O> {
+    Happened(O),
+    NotDone(sqlx::Error),
+}
+
+/// What became of a transaction whose COMMIT went unanswered. An error: that could not be found out.
+async fn look_up<C: Command>(
+    db: &PgPool,
+    asking: Asking,
+    command: &C,
+    unknown: Unknown<C::Output>,
+) -> Result<LookedUp<C::Output>, Unknown<C::Output>> {
+    let looked_up = async {
+        rejoin_db::wait_until_decided(db, &unknown.xid).await?;
+        // On the same behalf: who sees nothing would take it for not done.
+        let mut looking = walls::begin(db, asking).await?;
+        command.happened(&mut looking, &unknown.output).await
+    };
+    match looked_up.await {
+        Ok(true) => Ok(LookedUp::Happened(unknown.output)),
+        Ok(false) => Ok(LookedUp::NotDone(unknown.error)),
+        Err(error) => Err(Unknown { error, ..unknown }),
+    }
+}
+
+async fn try_execute<C: Command>(db: &PgPool, asking: Asking, command: &C) -> Result<C::Output, Failed<C>> {
+    let not_done = |error: sqlx::Error| Failed::NotDone(error.into());
+    let mut tx = walls::begin(db, asking).await.map_err(not_done)?;
+    let output = command.apply(&mut tx).await.map_err(Failed::NotDone)?;
+    let xid = sqlx::query_scalar!(r#"select pg_current_xact_id()::text as "xid!""#)
+        .fetch_one(&mut *tx)
+        .await
+        .map_err(not_done)?;
+    if rejoin_faults::is(Break::AnswerBeforeCommit) {
+        tokio::spawn(async move {
+            tokio::time::sleep(RETRY).await;
+            tx.commit().await
+        });
+        return Ok(output);
+    }
+    match tx.commit().await {
+        Ok(()) => Ok(output),
+        Err(error) if rejoin_db::is_transient(&error) => {
+            let unknown = Unknown { xid, output, error };
+            match look_up(db, asking, command, unknown).await {
+                Ok(LookedUp::Happened(output)) => Ok(output),
+                Ok(LookedUp::NotDone(error)) => Err(not_done(error)),
+                Err(unknown) => Err(Failed::Unknown(unknown)),
+            }
+        }
+        Err(error) => Err(not_done(error)),
+    }
+}
+
+/// Why a worker's command changed nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum FencedError {
+    /// The lease was lost: another attempt owns the run, or it has ended. Stop, and write nothing.
+    #[error("the lease of the run was lost")]
+    LeaseLost,
+    #[error("{attempted} failed")]
+    Database {
+        attempted: &'static str,
+        #[source]
+        source: sqlx::Error,
+    },
+}
+
+impl From<sqlx::Error> for FencedError {
+    fn from(source: sqlx::Error) -> Self {
+        FencedError::Database {
+            attempted: "the transaction",
+            source,
+        }
+    }
+}
+
+impl FencedError {
+    fn database(attempted: &'static str) -> impl FnOnce(sqlx::Error) -> Self {
+        move |source| FencedError::Database { attempted, source }
+    }
+}
+
+/// How times look on the wire: RFC 3339 in UTC, with microseconds.
+fn wire_time(at: chrono::DateTime<chrono::Utc>) -> String {
+    at.to_rfc3339_opts(chrono::SecondsFormat::Micros, true)
+}

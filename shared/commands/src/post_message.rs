@@ -1,0 +1,376 @@
+//! A user's message: stored, with the run that will answer it, its job, and the log's `message` event (invariants I1, I8). Where a run of
+//! the conversation waits for an answer, the message is that answer, and its run goes on.
+
+use serde_json::{Value, json};
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use super::steer_run::With;
+use super::{CancelRun, Command, Idempotency, answer_question, wire_time};
+use rejoin_event_log::log;
+use rejoin_event_log::wakeup::Wake;
+use rejoin_faults::Break;
+use rejoin_files::AttachError;
+use rejoin_identity::projects::Exhausted;
+use rejoin_models::answering::Environment;
+use rejoin_models::reads::{Reads, Unreadable};
+use rejoin_queue::NewJob;
+use rejoin_runs::agents::AgentDefinition;
+use rejoin_runs::consoles::attached::{self, Attached};
+use rejoin_runs::conversations;
+use rejoin_runs::messages::{self, NewMessage, Role};
+use rejoin_runs::reception::{self, Received, Reception};
+use rejoin_runs::runs::Run;
+use rejoin_runs::{agents, runs};
+use rejoin_types::events::{Event, Kind, MessageBody};
+use rejoin_types::file_ref::FileRef;
+use rejoin_types::ids;
+use rejoin_types::owner::Owner;
+
+/// The `flow_type` that asks a language model.
+const SINGLE: &str = "single";
+
+/// What happens to a message while a run of its conversation is active.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnBusy {
+    /// It answers what the active run asks; where that asks nothing, it waits its turn.
+    #[default]
+    Answer,
+    /// It waits its turn, in order.
+    Enqueue,
+    /// It is refused.
+    Reject,
+    /// The active runs are cancelled; then it is its turn.
+    Interrupt,
+}
+
+#[derive(Debug, Clone)]
+pub struct PostMessage {
+    pub owner: Owner,
+    /// None: a new conversation.
+    pub conversation_id: Option<Uuid>,
+    /// For a new conversation only; an existing one keeps what it is bound to.
+    pub agent_definition_id: Option<Uuid>,
+    pub message: String,
+    pub attached_context: Option<Value>,
+    /// Files of the user's that come with the message, each once.
+    pub files: Vec<Uuid>,
+    /// What these may have together, in bytes.
+    pub max_files_bytes: u64,
+    /// What is known here of the model that will answer: files that it does not read are refused.
+    pub models: Environment,
+    /// Consoles that the user has open; the first one becomes the conversation's, where it has none.
+    pub consoles: Vec<Attached>,
+    pub idempotency: Option<Idempotency>,
+    pub on_busy: OnBusy,
+    /// The JSON schema that the answer has to fit.
+    pub output_schema: Option<Value>,
+    /// What the project has used up: nothing new is stored then.
+    pub exhausted: Option<Exhausted>,
+}
+
+/// A message that was accepted.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Posted {
+    pub conversation_id: Uuid,
+    pub message_id: Uuid,
+    pub run_id: Uuid,
+    /// The log's number just before the message: a reader that starts here sees the whole turn.
+    pub cursor: i64,
+    /// False: the same key had been posted before, and this is that run.
+    pub fresh: bool,
+    /// How the conversation's agent was chosen, where nobody named one.
+    pub routed: Option<Received>,
+    /// To be sent after the commit.
+    pub wake: Wake,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum PostError {
+    #[error("there is no such conversation")]
+    ConversationNotFound,
+    #[error("there is no such agent definition")]
+    DefinitionNotFound,
+    #[error("a run of this conversation is active")]
+    Busy { run_id: Uuid },
+    #[error("the idempotency key was already used with another body")]
+    KeyReused,
+    #[error("the project has used up its quota")]
+    Exhausted(Exhausted),
+    #[error(transparent)]
+    Files(AttachError),
+    #[error(transparent)]
+    Unreadable(Box<Unreadable>),
+    #[error("storing the message failed")]
+    Database(#[from] sqlx::Error),
+}
+
+impl From<AttachError> for PostError {
+    fn from(error: AttachError) -> Self {
+        match error {
+            AttachError::Database(error) => Self::Database(error),
+            AttachError::NotFound(_) | AttachError::TooLarge { .. } => Self::Files(error),
+        }
+    }
+}
+
+impl Command for PostMessage {
+    type Output = Posted;
+    type Error = PostError;
+
+    async fn apply(&self, db: &mut PgConnection) -> Result<Posted, PostError> {
+        let (message_id, run_id) = (ids::new(), ids::new());
+        if let Some(idempotency) = &self.idempotency
+            && let Some(earlier) = idempotency.claim(db, self.owner, run_id).await?
+        {
+            // Of a run without a conversation: that was another request.
+            let (Some(conversation_id), Some(message_id)) = (earlier.conversation_id, earlier.message_id) else {
+                return Err(PostError::KeyReused);
+            };
+            return Ok(Posted {
+                conversation_id,
+                message_id,
+                run_id: earlier.run_id,
+                cursor: earlier.cursor,
+                fresh: false,
+                routed: None,
+                wake: Wake::default(),
+            });
+        }
+
+        let attachments = rejoin_files::for_message(db, self.owner, &self.files, self.max_files_bytes).await?;
+        let mut wake = Wake::default();
+        let mut received = Reception::Plain;
+        let (conversation_id, definition_id) = match self.conversation_id {
+            None => {
+                self.within_quota()?;
+                if let Some(id) = self.agent_definition_id {
+                    let known = agents::get(db, self.owner.project_id, id).await?;
+                    known
+                        .filter(agents::AgentDefinition::is_open)
+                        .ok_or(PostError::DefinitionNotFound)?;
+                }
+                let id = ids::new();
+                if self.agent_definition_id.is_none() {
+                    let context = self.attached_context.as_ref();
+                    received = reception::receive(db, self.owner, id, &self.message, &self.consoles, context).await?;
+                }
+                let agent = self.agent_definition_id.or(received.agent());
+                let title = conversations::title_of(&self.message);
+                conversations::create(db, id, self.owner, &title, agent, &json!({})).await?;
+                (id, agent)
+            }
+            Some(id) => {
+                let found = conversations::get(db, self.owner, id)
+                    .await?
+                    .ok_or(PostError::ConversationNotFound)?;
+                // Posts to one conversation take turns from here on, so that jobs and events have the same order.
+                log::lock(db, id).await?.ok_or(PostError::ConversationNotFound)?;
+                // What is asked belongs to a turn that has begun: its answer is no new one.
+                if self.on_busy == OnBusy::Answer
+                    && let Some(posted) = self.reply(db, id, &attachments).await?
+                {
+                    return Ok(posted);
+                }
+                self.within_quota()?;
+                match self.on_busy {
+                    OnBusy::Answer | OnBusy::Enqueue => {}
+                    OnBusy::Reject => {
+                        if let Some(active) = runs::active_of_conversation(db, id).await?.first() {
+                            return Err(PostError::Busy { run_id: *active });
+                        }
+                    }
+                    OnBusy::Interrupt => {
+                        for active in runs::active_of_conversation(db, id).await? {
+                            wake.merge(CancelRun { run_id: active }.apply(db).await?);
+                        }
+                    }
+                }
+                conversations::touch(db, id).await?;
+                (id, found.agent_definition_id)
+            }
+        };
+
+        if !attachments.is_empty() {
+            let definition = match definition_id {
+                Some(id) => agents::get(db, self.owner.project_id, id).await?,
+                None => None,
+            };
+            self.readable(&attachments, &answering(&self.models, definition.as_ref()))?;
+        }
+        if !self.consoles.is_empty() {
+            attached::attach(db, self.owner, conversation_id, &self.consoles).await?;
+        }
+        let now = sqlx::query_scalar!(r#"select now() as "now!""#)
+            .fetch_one(&mut *db)
+            .await?;
+        let message = MessageBody {
+            id: message_id,
+            role: Role::User.as_str().to_owned(),
+            content: self.message.clone(),
+            created_at: wire_time(now),
+            attached_context: self.attached_context.clone(),
+            attachments: attachments.clone(),
+            citations: None,
+        };
+        let event = Event::of(run_id, Kind::Message { message });
+        let seq = log::append(db, conversation_id, Some(run_id), &[event]).await?;
+        let mut metadata = match &self.attached_context {
+            Some(context) => json!({ "attachedContext": context }),
+            None => json!({}),
+        };
+        if !attachments.is_empty() {
+            metadata["attachments"] = json!(attachments);
+        }
+        let new_message = NewMessage {
+            id: message_id,
+            conversation_id,
+            role: Role::User,
+            content: &self.message,
+            citations: None,
+            retrieval_context: None,
+            metadata: &metadata,
+            seq,
+        };
+        messages::insert(db, new_message).await?;
+        rejoin_files::name_in(db, message_id, &attachments).await?;
+        let run = runs::NewRun {
+            id: run_id,
+            spawned: None,
+            project_id: self.owner.project_id,
+            conversation_id: Some(conversation_id),
+            user_id: Some(self.owner.user_id),
+            agent_definition_id: definition_id,
+            agent_name: None,
+            log_id: conversation_id,
+            message_id: Some(message_id),
+            input: &self.message,
+            first_seq: seq - 1,
+            timeout_s: None,
+            task_id: None,
+            output_schema: self.output_schema.as_ref(),
+        };
+        runs::insert(db, run).await?;
+        reception::note(db, self.owner.project_id, run_id, &received).await?;
+        let job = NewJob {
+            project_id: self.owner.project_id,
+            run_id: Some(run_id),
+            concurrency_key: (!rejoin_faults::is(Break::RunsSideBySide))
+                .then(|| rejoin_queue::conversation_key(conversation_id)),
+            max_attempts: rejoin_queue::RUN_MAX_ATTEMPTS,
+            ..NewJob::new(rejoin_queue::KIND_RUN, json!({}))
+        };
+        rejoin_queue::enqueue(db, &job).await?;
+        if let Some(idempotency) = &self.idempotency {
+            idempotency
+                .stands_for(db, self.owner, conversation_id, message_id, run_id, seq - 1)
+                .await?;
+        }
+        wake.merge(Wake::queue(rejoin_queue::DEFAULT_QUEUE).and(Wake::log(conversation_id)));
+        Ok(Posted {
+            conversation_id,
+            message_id,
+            run_id,
+            cursor: seq - 1,
+            fresh: true,
+            routed: received.routed(),
+            wake,
+        })
+    }
+
+    async fn happened(&self, db: &mut PgConnection, posted: &Posted) -> Result<bool, sqlx::Error> {
+        // By its message: the run may be older.
+        let known = sqlx::query_scalar!(
+            r#"select exists (select from kb.chat_messages where id = $1) as "there!""#,
+            posted.message_id
+        );
+        known.fetch_one(db).await
+    }
+}
+
+impl PostMessage {
+    fn within_quota(&self) -> Result<(), PostError> {
+        self.exhausted
+            .map_or(Ok(()), |exhausted| Err(PostError::Exhausted(exhausted)))
+    }
+
+    /// Refuses files that none of these models reads. Without models it refuses none: which one will answer is not known here, and the run checks.
+    fn readable(&self, attachments: &[FileRef], models: &[String]) -> Result<(), PostError> {
+        let mut refused = None;
+        for model in models {
+            let reads = Reads::of(model);
+            match attachments.iter().try_for_each(|file| reads.check(file)) {
+                Ok(()) => return Ok(()),
+                // The last one is the likeliest.
+                Err(unreadable) => refused = Some(unreadable),
+            }
+        }
+        refused.map_or(Ok(()), |unreadable| Err(PostError::Unreadable(Box::new(unreadable))))
+    }
+
+    /// Answers what runs of the conversation wait for. None: the message answers nothing.
+    async fn reply(
+        &self,
+        db: &mut PgConnection,
+        conversation_id: Uuid,
+        attachments: &[FileRef],
+    ) -> Result<Option<Posted>, PostError> {
+        let with = With {
+            context: self.attached_context.as_ref(),
+            files: attachments,
+        };
+        let replied = answer_question::reply(db, conversation_id, &self.message, with, self.owner.user_id).await?;
+        let Some(reply) = replied else {
+            return Ok(None);
+        };
+        if !attachments.is_empty() {
+            self.readable(attachments, &asked_by(db, &self.models, reply.asking).await?)?;
+        }
+        if !self.consoles.is_empty() {
+            attached::attach(db, self.owner, conversation_id, &self.consoles).await?;
+        }
+        let cursor = reply.seq - 1;
+        if let Some(idempotency) = &self.idempotency {
+            idempotency
+                .stands_for(db, self.owner, conversation_id, reply.message_id, reply.run_id, cursor)
+                .await?;
+        }
+        Ok(Some(Posted {
+            conversation_id,
+            message_id: reply.message_id,
+            run_id: reply.run_id,
+            cursor,
+            fresh: true,
+            routed: None,
+            wake: reply.wake,
+        }))
+    }
+}
+
+/// The models that may answer a conversation's message.
+fn answering(models: &Environment, definition: Option<&AgentDefinition>) -> Vec<String> {
+    match definition {
+        // A flow asks no model.
+        Some(definition) if definition.flow_type != SINGLE => vec![format!("flow:{}", definition.flow_type)],
+        Some(definition) => models.answering(definition.model.as_ref()),
+        None => models.answering(None),
+    }
+}
+
+/// The model that a run which waits for an answer asks; none where it may have changed models.
+async fn asked_by(db: &mut PgConnection, models: &Environment, run_id: Uuid) -> Result<Vec<String>, sqlx::Error> {
+    let run = sqlx::query_as!(Run, "select * from kb.agent_runs where id = $1", run_id)
+        .fetch_one(&mut *db)
+        .await?;
+    let Some(model) = run.model.filter(|model| models.is_known(model)) else {
+        return Ok(Vec::new());
+    };
+    let definition = match run.agent_definition_id {
+        Some(id) => agents::get(db, run.project_id, id).await?,
+        None => None,
+    };
+    let may_change = definition
+        .and_then(|definition| definition.model)
+        .is_some_and(|model| !model.fallback_models.is_empty());
+    Ok(if may_change { Vec::new() } else { vec![model] })
+}

@@ -1,0 +1,143 @@
+//! A model's answer is stored before anything of it is acted upon: the assistant's message, the calls that it asked for as
+//! `pending`, the counters, and the `usage` event. From here on a new attempt does not ask the model again.
+
+use serde_json::Value;
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use super::{Command, FencedError};
+use rejoin_event_log::log;
+use rejoin_event_log::stream::Seen;
+use rejoin_event_log::wakeup::Wake;
+use rejoin_queue::settle;
+use rejoin_runs::runs::{self, Run, TreeUse};
+use rejoin_runs::{inbox, run_messages, tool_calls};
+use rejoin_types::events::Kind;
+use rejoin_types::ids;
+
+/// A call that the model asked for.
+#[derive(Debug)]
+pub struct AskedCall<'a> {
+    /// The row's id, made by the caller.
+    pub id: Uuid,
+    pub call_id: &'a str,
+    pub tool_name: &'a str,
+    pub input: &'a Value,
+}
+
+#[derive(Debug)]
+pub struct RecordStep<'a> {
+    pub run: &'a Run,
+    pub attempt: i32,
+    /// What the attempt has seen of the log: what this appends must follow it.
+    pub seen: &'a Seen,
+    /// The row of the assistant's message, made by the caller.
+    pub message_id: Uuid,
+    /// 1 for the first model call of the run.
+    pub step_number: i32,
+    /// Messages that the executor put in before the model was asked in this step (limits): (role, content).
+    pub injected: &'a [(&'static str, Value)],
+    pub assistant: &'a Value,
+    pub calls: &'a [AskedCall<'a>],
+    /// The `usage` event: sums over the run.
+    pub usage: Kind,
+    /// The same, as the run stores it.
+    pub usage_json: &'a Value,
+    /// Of this step alone.
+    pub tokens: u64,
+    pub cost_usd: f64,
+    /// Messages to the run that are among the injected ones.
+    pub mail: &'a [i64],
+    /// Whether readers are told what the run has used: not without a stream callback.
+    pub publish: bool,
+}
+
+/// A step on record.
+#[derive(Debug)]
+pub struct Recorded {
+    /// What the whole tree has used.
+    pub tree: TreeUse,
+    pub wake: Wake,
+}
+
+impl Command for RecordStep<'_> {
+    type Output = Recorded;
+    type Error = FencedError;
+
+    async fn apply(&self, db: &mut PgConnection) -> Result<Recorded, FencedError> {
+        let failed = FencedError::database("storing the step");
+        self.try_apply(db).await.map_err(failed)?.ok_or(FencedError::LeaseLost)
+    }
+
+    async fn happened(&self, db: &mut PgConnection, _: &Recorded) -> Result<bool, sqlx::Error> {
+        let known = sqlx::query_scalar!(
+            r#"select exists (select from kb.agent_run_messages where id = $1) as "there!""#,
+            self.message_id
+        );
+        known.fetch_one(db).await
+    }
+
+    fn committed(&self) {
+        self.seen.committed();
+    }
+}
+
+impl RecordStep<'_> {
+    async fn try_apply(&self, db: &mut PgConnection) -> Result<Option<Recorded>, sqlx::Error> {
+        let run = self.run;
+        if settle::fence_progress(db, run.id, self.attempt).await?.is_none() {
+            return Ok(None);
+        }
+        for (role, content) in self.injected {
+            run_messages::append(db, run.id, ids::new(), role, content, self.step_number).await?;
+        }
+        run_messages::append(
+            db,
+            run.id,
+            self.message_id,
+            "assistant",
+            self.assistant,
+            self.step_number,
+        )
+        .await?;
+        for (position, call) in (0..).zip(self.calls) {
+            tool_calls::insert(
+                db,
+                call.id,
+                run.id,
+                self.message_id,
+                call.call_id,
+                self.step_number,
+                position,
+                call.tool_name,
+                call.input,
+            )
+            .await?;
+        }
+        let usage = [run.event(self.usage.clone())];
+        let seq = match self.publish {
+            true => {
+                let seq = log::append(db, run.log_id, Some(run.root_run_id), &usage).await?;
+                if !self.seen.follows(seq, 1) {
+                    return Ok(None);
+                }
+                seq
+            }
+            false => run.safe_seq.unwrap_or(run.first_seq),
+        };
+        inbox::taken(db, self.mail).await?;
+        let tree = runs::record_step(
+            db,
+            run,
+            self.step_number,
+            self.usage_json,
+            seq,
+            (self.tokens, self.cost_usd),
+        )
+        .await?;
+        Ok(Some(Recorded {
+            tree,
+            wake: Wake::log(run.log_id),
+        }))
+    }
+}

@@ -1,0 +1,261 @@
+//! A tool call on record before it acts, and its end with the result (invariants I7, I13): row, event and the run's safe point
+//! in one transaction, so that what readers saw and what a new attempt finds agree.
+
+use serde_json::{Value, json};
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use super::{Command, FencedError};
+use rejoin_event_log::log;
+use rejoin_event_log::stream::Seen;
+use rejoin_event_log::wakeup::Wake;
+use rejoin_faults::Break;
+use rejoin_queue::settle;
+use rejoin_runs::contexts::{self, Context};
+use rejoin_runs::run_messages;
+use rejoin_runs::runs::Run;
+use rejoin_runs::tool_calls::{self, CallStatus};
+use rejoin_types::events::{Kind, Operation, ToolStatus};
+use rejoin_types::ids;
+
+/// The call is about to act.
+#[derive(Debug)]
+pub struct ToolStarted<'a> {
+    pub run: &'a Run,
+    pub attempt: i32,
+    /// What the attempt has seen of the log: what this appends must follow it.
+    pub seen: &'a Seen,
+    /// The row of the call.
+    pub id: Uuid,
+    pub call_id: &'a str,
+    pub tool: &'a str,
+    pub input: &'a Value,
+    /// What it does to which thing.
+    pub operation: Option<&'a Operation>,
+    /// Whether readers are told: not without a stream callback, and not again when a new attempt repeats the call.
+    pub publish: bool,
+}
+
+impl Command for ToolStarted<'_> {
+    type Output = (bool, Wake);
+    type Error = FencedError;
+
+    /// False: the run was cancelled meanwhile, and the call must not act (invariant I13).
+    async fn apply(&self, db: &mut PgConnection) -> Result<(bool, Wake), FencedError> {
+        let failed = FencedError::database("recording the tool call");
+        self.try_apply(db).await.map_err(failed)?.ok_or(FencedError::LeaseLost)
+    }
+
+    async fn happened(&self, db: &mut PgConnection, _: &(bool, Wake)) -> Result<bool, sqlx::Error> {
+        // A call that is repeated was running before; telling of it is what must not happen twice.
+        let running = sqlx::query_scalar!(
+            r#"select exists (select from kb.agent_run_tool_calls where id = $1 and status = 'running') as "running!""#,
+            self.id
+        );
+        running.fetch_one(db).await
+    }
+
+    fn committed(&self) {
+        self.seen.committed();
+    }
+}
+
+impl ToolStarted<'_> {
+    async fn try_apply(&self, db: &mut PgConnection) -> Result<Option<(bool, Wake)>, sqlx::Error> {
+        let run = self.run;
+        if settle::fence(db, run.id, self.attempt).await?.is_none() {
+            return Ok(None);
+        }
+        log::lock(db, run.log_id).await?;
+        let cancelled = sqlx::query_scalar!(
+            r#"select cancel_requested_at is not null as "cancelled!" from kb.agent_runs where id = $1 for update"#,
+            run.id
+        )
+        .fetch_one(&mut *db)
+        .await?;
+        if cancelled && !rejoin_faults::is(Break::CancelIgnored) {
+            return Ok(Some((false, Wake::default())));
+        }
+        tool_calls::mark_running(db, self.id).await?;
+        let started = Kind::McpTool {
+            call_id: self.call_id.to_owned(),
+            tool: self.tool.to_owned(),
+            status: ToolStatus::Started,
+            input: Some(self.input.clone()),
+            result: None,
+            error: None,
+            duration_ms: None,
+        };
+        if self.publish {
+            let mut told = Told::of(run, self.seen);
+            told.append(db, started).await?;
+            if let Some(operation) = self.operation {
+                let operation = operation.clone();
+                told.append(db, Kind::Operation { operation }).await?;
+            }
+            if !told.follows {
+                return Ok(None);
+            }
+        }
+        Ok(Some((true, Wake::log(run.log_id))))
+    }
+}
+
+/// The call is over, well or not, or its outcome will never be known.
+#[derive(Debug)]
+pub struct ToolEnded<'a> {
+    pub run: &'a Run,
+    pub attempt: i32,
+    /// What the attempt has seen of the log: what this appends must follow it.
+    pub seen: &'a Seen,
+    pub step_number: i32,
+    pub id: Uuid,
+    pub call_id: &'a str,
+    pub tool: &'a str,
+    pub status: CallStatus,
+    pub output: Option<&'a Value>,
+    /// Of it, what readers are told.
+    pub told: Option<&'a Value>,
+    pub error: Option<&'a str>,
+    pub duration_ms: i64,
+    /// What the model will read: the stored `tool_result` message.
+    pub result_message: &'a Value,
+    /// Whether to tell of the call's start first: it never acted (unknown tool, bad arguments, doom loop), so that nothing
+    /// has told of it yet, and readers see every call begin before it ends.
+    pub announce: Option<&'a Value>,
+    /// What it did to which thing.
+    pub operation: Option<Operation>,
+    /// What readers are told beside its end.
+    pub events: Vec<Kind>,
+    /// Where it has led the conversation.
+    pub context: Option<&'a Context>,
+    /// Whether readers are told at all.
+    pub publish: bool,
+}
+
+impl Command for ToolEnded<'_> {
+    type Output = Wake;
+    type Error = FencedError;
+
+    async fn apply(&self, db: &mut PgConnection) -> Result<Wake, FencedError> {
+        let failed = FencedError::database("storing the tool's result");
+        self.try_apply(db).await.map_err(failed)?.ok_or(FencedError::LeaseLost)
+    }
+
+    async fn happened(&self, db: &mut PgConnection, _: &Wake) -> Result<bool, sqlx::Error> {
+        let ended = sqlx::query_scalar!(
+            r#"select exists (select from kb.agent_run_tool_calls where id = $1 and completed_at is not null) as "ended!""#,
+            self.id
+        );
+        ended.fetch_one(db).await
+    }
+
+    fn committed(&self) {
+        self.seen.committed();
+    }
+}
+
+impl ToolEnded<'_> {
+    async fn try_apply(&self, db: &mut PgConnection) -> Result<Option<Wake>, sqlx::Error> {
+        let run = self.run;
+        if settle::fence_progress(db, run.id, self.attempt).await?.is_none() {
+            return Ok(None);
+        }
+        let duration = i32::try_from(self.duration_ms).unwrap_or(i32::MAX);
+        tool_calls::mark_ended(db, self.id, self.status, self.output, self.error, Some(duration)).await?;
+        if let Some(operation) = &self.operation {
+            tool_calls::set_operation(db, self.id, &json!(operation)).await?;
+        }
+        run_messages::append(
+            db,
+            run.id,
+            ids::new(),
+            "tool_result",
+            self.result_message,
+            self.step_number,
+        )
+        .await?;
+        if !self.publish {
+            return Ok(Some(Wake::default()));
+        }
+        let mut told = Told::of(run, self.seen);
+        if let Some(input) = self.announce {
+            let started = Kind::McpTool {
+                call_id: self.call_id.to_owned(),
+                tool: self.tool.to_owned(),
+                status: ToolStatus::Started,
+                input: Some(input.clone()),
+                result: None,
+                error: None,
+                duration_ms: None,
+            };
+            told.append(db, started).await?;
+        }
+        let status = match self.status {
+            CallStatus::Completed => ToolStatus::Completed,
+            CallStatus::Error | CallStatus::OutcomeUnknown | CallStatus::Pending | CallStatus::Running => {
+                ToolStatus::Error
+            }
+        };
+        let ended = Kind::McpTool {
+            call_id: self.call_id.to_owned(),
+            tool: self.tool.to_owned(),
+            status,
+            input: None,
+            result: self.told.cloned(),
+            error: self.error.map(str::to_owned),
+            duration_ms: Some(self.duration_ms),
+        };
+        told.append(db, ended).await?;
+        if let Some(operation) = self.operation.clone() {
+            told.append(db, Kind::Operation { operation }).await?;
+        }
+        for event in &self.events {
+            told.append(db, event.clone()).await?;
+        }
+        if let Some(context) = self.context {
+            contexts::lead_run(db, run.id, run.root_run_id, context).await?;
+            if let Some(conversation_id) = run.conversation_id {
+                let before = contexts::turn_to(db, conversation_id, context).await?;
+                if before.and_then(|before| before.focus) != context.focus {
+                    let focus = context.focus.as_ref().map(|focus| json!(focus));
+                    told.append(db, Kind::FocusChanged { focus }).await?;
+                }
+            }
+        }
+        Ok(told.follows.then(|| Wake::log(run.log_id)))
+    }
+}
+
+/// What a command tells readers, one event after the other, and whether it follows what its attempt has seen.
+struct Told<'a> {
+    run: &'a Run,
+    seen: &'a Seen,
+    follows: bool,
+}
+
+impl<'a> Told<'a> {
+    fn of(run: &'a Run, seen: &'a Seen) -> Self {
+        let follows = true;
+        Self { run, seen, follows }
+    }
+
+    async fn append(&mut self, db: &mut PgConnection, kind: Kind) -> Result<(), sqlx::Error> {
+        let seq = append_and_move_safe_point(db, self.run, kind).await?;
+        self.follows &= self.seen.follows(seq, 1);
+        Ok(())
+    }
+}
+
+/// Returns the event's number.
+pub(super) async fn append_and_move_safe_point(
+    db: &mut PgConnection,
+    run: &Run,
+    kind: Kind,
+) -> Result<i64, sqlx::Error> {
+    let seq = log::append(db, run.log_id, Some(run.root_run_id), &[run.event(kind)]).await?;
+    sqlx::query!("update kb.agent_runs set safe_seq = $2 where id = $1", run.id, seq)
+        .execute(db)
+        .await?;
+    Ok(seq)
+}

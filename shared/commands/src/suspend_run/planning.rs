@@ -1,0 +1,101 @@
+//! A run goes to wait for a plan: the plan is stored and told, and its review begun, or its steps.
+
+use serde_json::{Value, json};
+use sqlx::PgConnection;
+
+use super::{Deferred, DeferredWhat, SpawnItem, SuspendRun, started};
+use crate::{Review, carry_out};
+use rejoin_event_log::log;
+use rejoin_event_log::wakeup::Wake;
+use rejoin_runs::questions::NewQuestion;
+use rejoin_runs::tool_calls;
+use rejoin_scheduling::plans::NewPlan;
+use rejoin_types::events::{Event, Kind};
+
+/// A plan that a call makes, and who reviews it.
+#[derive(Debug, Clone)]
+pub struct PlanAhead {
+    pub new: NewPlan,
+    pub reviewer: Reviewer,
+}
+
+#[derive(Debug, Clone)]
+pub enum Reviewer {
+    Nobody,
+    /// Whether it may be carried out.
+    Person(NewQuestion),
+    /// An agent, whose answer is read as a verdict.
+    Agent(SpawnItem),
+    /// Rules have decided already.
+    Rules(Review),
+}
+
+impl SuspendRun<'_> {
+    /// What was gathered so far is told before what others tell by themselves.
+    pub(super) async fn tell_now(&self, db: &mut PgConnection, events: &mut Vec<Event>) -> Result<(), sqlx::Error> {
+        if self.publish && !events.is_empty() {
+            log::append(db, self.run.log_id, Some(self.run.root_run_id), events).await?;
+        }
+        events.clear();
+        Ok(())
+    }
+
+    pub(super) async fn plan(
+        &self,
+        db: &mut PgConnection,
+        call: &Deferred<'_>,
+        ahead: &PlanAhead,
+        events: &mut Vec<Event>,
+    ) -> Result<Wake, sqlx::Error> {
+        let run = self.run;
+        if !matches!(ahead.reviewer, Reviewer::Agent(_)) {
+            tool_calls::mark_running(db, call.id).await?;
+            events.push(run.event(started(call)));
+        }
+        self.tell_now(db, events).await?;
+        let status = match ahead.reviewer {
+            Reviewer::Nobody => "pending",
+            Reviewer::Person(_) | Reviewer::Agent(_) | Reviewer::Rules(_) => "pending_review",
+        };
+        match &ahead.reviewer {
+            Reviewer::Nobody => {
+                let plan = carry_out::create(db, run, call.id, &ahead.new, status).await?;
+                carry_out::begin(db, run, &plan).await
+            }
+            Reviewer::Rules(review) => {
+                carry_out::create(db, run, call.id, &ahead.new, status).await?;
+                carry_out::reviewed(db, run, review).await
+            }
+            Reviewer::Person(question) => {
+                let plan = carry_out::create(db, run, call.id, &ahead.new, status).await?;
+                carry_out::ready_for_review(db, run, &plan).await?;
+                self.ask(db, call, question, events).await?;
+                Ok(Wake::default())
+            }
+            Reviewer::Agent(item) => {
+                // It begins the call, as every spawning of agents does.
+                let wake = self.spawn(db, call, std::slice::from_ref(item), events).await?;
+                let begun = std::mem::take(events);
+                let (call_started, rest): (Vec<_>, Vec<_>) = begun
+                    .into_iter()
+                    .partition(|event| matches!(event.kind, Kind::McpTool { .. }));
+                *events = call_started;
+                self.tell_now(db, events).await?;
+                let plan = carry_out::create(db, run, call.id, &ahead.new, status).await?;
+                carry_out::ready_for_review(db, run, &plan).await?;
+                *events = rest;
+                Ok(wake)
+            }
+        }
+    }
+}
+
+/// What a call asks its user.
+pub(super) fn asked(call: &Deferred<'_>) -> Option<Value> {
+    match &call.what {
+        DeferredWhat::Ask(question) => Some(json!({
+            "id": question.id, "question": question.question, "options": question.options, "interactionType": question.interaction_type,
+        })),
+        _ => None,
+    }
+}

@@ -1,0 +1,89 @@
+//! A run outside a conversation, with a log of its own.
+
+use serde_json::{Value, json};
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use super::{Command, Idempotency, PostError, carry_out};
+use rejoin_event_log::log;
+use rejoin_event_log::wakeup::Wake;
+use rejoin_identity::projects::Exhausted;
+use rejoin_queue::NewJob;
+use rejoin_runs::agents::AgentDefinition;
+use rejoin_runs::runs;
+use rejoin_runs::runs::part::Part;
+use rejoin_types::ids;
+use rejoin_types::owner::Owner;
+
+#[derive(Debug)]
+pub struct TriggerRun<'a> {
+    pub definition: &'a AgentDefinition,
+    pub user_id: Option<Uuid>,
+    pub input: String,
+    pub idempotency: Option<Idempotency>,
+    /// The JSON schema that the answer has to fit.
+    pub output_schema: Option<Value>,
+    /// What the project has used up: nothing new is begun then.
+    pub exhausted: Option<Exhausted>,
+    /// What the run is, where it is not simply an agent's.
+    pub part: Option<Part>,
+}
+
+impl Command for TriggerRun<'_> {
+    type Output = (Uuid, Wake);
+    type Error = PostError;
+
+    /// Returns the run's id (which is its log's, too) and what to wake after the commit. Its cursor is 0.
+    async fn apply(&self, db: &mut PgConnection) -> Result<(Uuid, Wake), PostError> {
+        let id = ids::new();
+        if let (Some(idempotency), Some(user_id)) = (&self.idempotency, self.user_id) {
+            let owner = Owner {
+                project_id: self.definition.project_id,
+                user_id,
+            };
+            if let Some(earlier) = idempotency.claim(db, owner, id).await? {
+                return Ok((earlier.run_id, Wake::default()));
+            }
+        }
+        if let Some(exhausted) = self.exhausted {
+            return Err(PostError::Exhausted(exhausted));
+        }
+        log::create(db, id).await?;
+        let run = runs::NewRun {
+            id,
+            spawned: None,
+            project_id: self.definition.project_id,
+            conversation_id: None,
+            user_id: self.user_id,
+            agent_definition_id: Some(self.definition.id),
+            agent_name: Some(&self.definition.name),
+            log_id: id,
+            message_id: None,
+            input: &self.input,
+            first_seq: 0,
+            timeout_s: None,
+            task_id: None,
+            output_schema: self.output_schema.as_ref(),
+        };
+        runs::insert(db, run).await?;
+        if let Some(part) = &self.part {
+            carry_out::set_part(db, id, part).await?;
+        }
+        let job = NewJob {
+            project_id: self.definition.project_id,
+            run_id: Some(id),
+            max_attempts: rejoin_queue::RUN_MAX_ATTEMPTS,
+            ..NewJob::new(rejoin_queue::KIND_RUN, json!({}))
+        };
+        rejoin_queue::enqueue(db, &job).await?;
+        Ok((id, Wake::queue(rejoin_queue::DEFAULT_QUEUE)))
+    }
+
+    async fn happened(&self, db: &mut PgConnection, (run_id, _): &(Uuid, Wake)) -> Result<bool, sqlx::Error> {
+        let known = sqlx::query_scalar!(
+            r#"select exists (select from kb.agent_runs where id = $1) as "there!""#,
+            run_id
+        );
+        known.fetch_one(db).await
+    }
+}

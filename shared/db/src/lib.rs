@@ -1,0 +1,413 @@
+//! Connections to PostgreSQL: one pool a driver.
+//!
+//! What a reader has seen is never taken back (I2, I3), so that every commit waits for the disk, whatever the server's default is:
+//! without `synchronous_commit`, a crash of the server would take back events that were sent, and give their numbers to others.
+//!
+//! sqlx serves nouns and commands (queries checked at compile time); tokio-postgres serves the hot paths and LISTEN, where
+//! pipelining and prepared statements pay.
+//!
+//! # Layout
+//! - here           the pools, the outcome of a commit, transient errors
+//! - `config`       settings that every process shares; secret settings
+//! - `session`      what each new connection is checked for
+//! - `walls`        transactions scoped by row-level security
+//! - `row_security` the policies that the database must have
+//! - `outage`       waiting out an outage of the database
+//! - `horizon`      what blocks VACUUM
+//! - `telemetry`    logs of a process
+
+pub mod config;
+pub mod horizon;
+pub mod outage;
+pub mod row_security;
+pub mod session;
+pub mod telemetry;
+pub mod walls;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::{ConnectOptions, Connection, PgConnection};
+use tokio_postgres::config::{Host, SslMode};
+use tracing::warn;
+
+use crate::config::DatabaseArgs;
+use crate::outage::Causes;
+use crate::row_security::Lacking;
+use session::Session;
+
+/// Waiting for a connection ends after this, with an error that becomes a 503.
+const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Between two tries to reach a database that is not up yet.
+const CONNECT_RETRY: Duration = Duration::from_millis(500);
+
+/// All that hot paths do is look up, by index, a few rows for each of a few keys. Their plans are made once, and often while a table
+/// is almost empty, or without any idea of how many keys an array holds: nothing else may look cheaper then.
+const LOOK_UPS: &str = "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoin=off -c jit=off";
+
+/// As whom a process works in the database, whoever it logs in as: an owner of the tables, or a member of these roles.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// As it logs in: migrations, operators' commands, tests.
+    Login,
+    /// The API: what policies let its callers see (`walls`).
+    App,
+    /// Workers: all projects, but no keys.
+    Worker,
+}
+
+impl Role {
+    fn name(self) -> Option<&'static str> {
+        match self {
+            Role::Login => None,
+            Role::App => Some("rejoin_app"),
+            Role::Worker => Some("rejoin_worker"),
+        }
+    }
+}
+
+/// Both pools of a process.
+#[derive(Clone)]
+pub struct Db {
+    /// Nouns and commands.
+    pub sql: sqlx::PgPool,
+    /// Hot paths.
+    pub hot: Pool,
+    connector: Connector,
+    session: Session,
+}
+
+/// Why a process must not work on its database.
+#[derive(Debug, thiserror::Error)]
+pub enum Unfit {
+    #[error("the database URL is invalid: {0}")]
+    Url(String),
+    #[error("connecting to the database failed")]
+    Connect(#[source] sqlx::Error),
+    /// The session that a connection gets.
+    #[error("{0}")]
+    Session(String),
+    #[error("cannot use the database role {role}: {message}. {advice}")]
+    Role {
+        role: &'static str,
+        message: String,
+        advice: &'static str,
+    },
+    #[error("{}. {}", .0, .0.advice())]
+    RowSecurity(Lacking),
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    #[error("the database URL is invalid: {0}")]
+    Url(String),
+    #[error("connecting to the database failed")]
+    Sql(#[from] sqlx::Error),
+    #[error("connecting to the database failed")]
+    Hot(#[from] tokio_postgres::Error),
+    #[error("creating the connection pool failed: {0}")]
+    Pool(String),
+}
+
+impl Db {
+    /// Makes the pools. Connects lazily: the database need not be up yet (see [`Db::wait_until_up`]).
+    pub fn connect_lazy(args: &DatabaseArgs, application: &str, role: Role) -> Result<Self, ConnectError> {
+        let options = options(args, application, role).map_err(|error| ConnectError::Url(error.to_string()))?;
+        let session = Session::new(args, role);
+        let checked = session.clone();
+        let sql = PgPoolOptions::new()
+            .max_connections(args.db_connections)
+            .acquire_timeout(ACQUIRE_TIMEOUT)
+            .idle_timeout(Duration::from_secs(600))
+            .after_connect(move |connection, _| {
+                let session = checked.clone();
+                Box::pin(async move { session.check(connection).await })
+            })
+            .after_release(|connection, _| Box::pin(end_what_was_given_up(connection)))
+            .connect_lazy_with(options);
+        let connector = Connector::new(args, application, role)?;
+        let hot = connector.pool(args.db_hot_connections, &session)?;
+        Ok(Self {
+            sql,
+            hot,
+            connector,
+            session,
+        })
+    }
+
+    /// Why new connections are not used, where they are not.
+    pub fn refusal(&self) -> Option<String> {
+        self.session.refusal()
+    }
+
+    /// Connects once as a process of this role does, and checks what it relies on: the role, the commit, the policies and grants.
+    pub async fn inspect(args: &DatabaseArgs, application: &str, role: Role) -> Result<(), Unfit> {
+        let options = options(args, application, role).map_err(|error| Unfit::Url(error.to_string()))?;
+        let mut connection = match options.connect().await {
+            Ok(connection) => connection,
+            Err(error) => return Err(without_role(args, role, error).await),
+        };
+        match Session::new(args, role).check(&mut connection).await {
+            Ok(()) => {}
+            Err(sqlx::Error::Configuration(refusal)) => return Err(Unfit::Session(refusal.to_string())),
+            Err(error) => return Err(Unfit::Connect(error)),
+        }
+        let lacking = row_security::lacking(&mut connection).await.map_err(Unfit::Connect)?;
+        // Sent or not: the connection is not used any more.
+        let _ = connection.close().await;
+        lacking.map_or(Ok(()), |lacking| Err(Unfit::RowSecurity(lacking)))
+    }
+
+    /// Waits until the database answers, saying so once in a while.
+    pub async fn wait_until_up(&self) {
+        let mut tries = 0_u32;
+        loop {
+            match sqlx::query("select 1").execute(&self.sql).await {
+                Ok(_) => return,
+                Err(error) => {
+                    if tries.is_multiple_of(10) {
+                        warn!(error = %Causes(&error), "the database does not respond yet; retrying");
+                    }
+                    tries += 1;
+                    tokio::time::sleep(CONNECT_RETRY).await;
+                }
+            }
+        }
+    }
+
+    /// How to make a connection of one's own (for LISTEN).
+    pub fn connector(&self) -> &Connector {
+        &self.connector
+    }
+}
+
+/// How sqlx connects.
+fn options(args: &DatabaseArgs, application: &str, role: Role) -> Result<PgConnectOptions, sqlx::Error> {
+    let options: PgConnectOptions = args.database_url.parse()?;
+    let options = options.application_name(application).options([
+        ("statement_timeout", format!("{}ms", args.db_statement_timeout_ms)),
+        ("lock_timeout", format!("{}ms", args.db_lock_timeout_ms)),
+        ("synchronous_commit", "on".to_owned()),
+    ]);
+    Ok(match role.name() {
+        Some(role) => options.options([("role", role)]),
+        None => options,
+    })
+}
+
+/// Why no connection could be made as this role: the role is missing, it may not be taken, or it has nothing to do with that.
+async fn without_role(args: &DatabaseArgs, role: Role, error: sqlx::Error) -> Unfit {
+    let refused = error.as_database_error().and_then(|refusal| refusal.code());
+    // "Role does not exist", "permission denied to set role".
+    let (Some("22023" | "42501"), Some(name)) = (refused.as_deref(), role.name()) else {
+        return Unfit::Connect(error);
+    };
+    let as_login = async {
+        let mut connection = PgConnection::connect(&args.database_url).await?;
+        row_security::lacking(&mut connection).await
+    };
+    match as_login.await {
+        Ok(Some(lacking)) => Unfit::RowSecurity(lacking),
+        Ok(None) | Err(_) => Unfit::Role {
+            role: name,
+            message: error
+                .as_database_error()
+                .map_or_else(|| error.to_string(), |refusal| refusal.message().to_owned()),
+            advice: "Grant the role to its login: grant rejoin_app, rejoin_gate to LOGIN (the API), grant \
+                rejoin_worker to LOGIN (workers)",
+        },
+    }
+}
+
+/// Ends a transaction that was given up while it began: a caller who hangs up, a run that is cancelled. The server has begun it, but
+/// sqlx 0.9.0 does not know, and would lend the connection out inside of it: with the role and the locks of one, and what the next one
+/// writes would be lost. An error: it is not to be used any more.
+async fn end_what_was_given_up(connection: &mut PgConnection) -> Result<bool, sqlx::Error> {
+    // "Begins" only where the server is inside of one already; fails where that one is aborted.
+    match connection.begin_with("select").await {
+        Ok(given_up) => given_up.rollback().await.map(|()| true),
+        Err(sqlx::Error::BeginFailed) => Ok(true),
+        Err(error) => Err(error),
+    }
+}
+
+/// Makes tokio-postgres connections.
+#[derive(Clone)]
+pub struct Connector {
+    /// Shared: handles to the database are cloned for every job.
+    config: Arc<tokio_postgres::Config>,
+}
+
+impl Connector {
+    fn new(args: &DatabaseArgs, application: &str, role: Role) -> Result<Self, ConnectError> {
+        let mut config: tokio_postgres::Config = args
+            .database_url
+            .parse()
+            .map_err(|error: tokio_postgres::Error| ConnectError::Url(error.to_string()))?;
+        let role = role.name().map(|name| format!(" -c role={name}")).unwrap_or_default();
+        config
+            .application_name(application)
+            .options(format!(
+                "-c statement_timeout={} -c lock_timeout={} -c synchronous_commit=on -c idle_in_transaction_session_timeout=10s {LOOK_UPS}{role}",
+                args.db_statement_timeout_ms, args.db_lock_timeout_ms
+            ))
+            .connect_timeout(Duration::from_secs(5))
+            .keepalives_idle(Duration::from_secs(10));
+        Ok(Self {
+            config: Arc::new(config),
+        })
+    }
+
+    fn pool(&self, max_size: usize, session: &Session) -> Result<Pool, ConnectError> {
+        let session = session.clone();
+        let config = ManagerConfig {
+            recycling_method: RecyclingMethod::Fast,
+        };
+        let manager = match self.tls() {
+            Some(tls) => Manager::from_config((*self.config).clone(), tls, config),
+            None => Manager::from_config((*self.config).clone(), tokio_postgres::NoTls, config),
+        };
+        Pool::builder(manager)
+            .max_size(max_size)
+            .post_create(Hook::async_fn(move |client, _| {
+                let session = session.clone();
+                Box::pin(async move {
+                    let checked = session.check_hot(client).await;
+                    checked.map_err(|error| HookError::message(Causes(&error).to_string()))
+                })
+            }))
+            .runtime(Runtime::Tokio1)
+            .wait_timeout(Some(ACQUIRE_TIMEOUT))
+            .create_timeout(Some(ACQUIRE_TIMEOUT))
+            .build()
+            .map_err(|error| ConnectError::Pool(error.to_string()))
+    }
+
+    /// TLS where the URL asks for it with `sslmode=require`; never on a unix socket.
+    fn tls(&self) -> Option<tokio_postgres_rustls::MakeRustlsConnect> {
+        let on_socket = self.config.get_hosts().iter().all(|host| matches!(host, Host::Unix(_)));
+        if on_socket || self.config.get_ssl_mode() != SslMode::Require {
+            return None;
+        }
+        let mut roots = rustls::RootCertStore::empty();
+        for certificate in rustls_native_certs::load_native_certs().certs {
+            // A certificate of the system's store that rustls can't read is of no use to us either.
+            let _ = roots.add(certificate);
+        }
+        let config = rustls::ClientConfig::builder()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        Some(tokio_postgres_rustls::MakeRustlsConnect::new(config))
+    }
+
+    /// A connection of its own, with the stream of what the server sends unasked (notifications).
+    pub async fn listen_connection(
+        &self,
+        mut on_notice: impl FnMut(tokio_postgres::Notification) + Send + 'static,
+    ) -> Result<(tokio_postgres::Client, tokio::task::JoinHandle<()>), tokio_postgres::Error> {
+        macro_rules! drive {
+            ($tls:expr) => {{
+                let (client, mut connection) = self.config.connect($tls).await?;
+                let task = tokio::spawn(async move {
+                    loop {
+                        match futures::future::poll_fn(|cx| connection.poll_message(cx)).await {
+                            Some(Ok(tokio_postgres::AsyncMessage::Notification(notice))) => on_notice(notice),
+                            Some(Ok(_)) => {}
+                            Some(Err(_)) | None => return,
+                        }
+                    }
+                });
+                Ok((client, task))
+            }};
+        }
+        match self.tls() {
+            Some(tls) => drive!(tls),
+            None => drive!(tokio_postgres::NoTls),
+        }
+    }
+}
+
+/// Between two questions for the outcome of a transaction, and how many.
+const OUTCOME_RETRY: Duration = Duration::from_millis(100);
+const OUTCOME_TRIES: u32 = 100;
+
+/// Waits until a transaction whose COMMIT went unanswered is no longer under way: the broken connection's server process may not
+/// have noticed yet. Whether it has happened is for the caller to see from what it would have left behind, not from its id: after
+/// a crash, ids that had not reached the disk are given to others. An error: the server could not be asked, or is still busy.
+pub async fn wait_until_decided(db: &sqlx::PgPool, xid: &str) -> Result<(), sqlx::Error> {
+    let mut undecided = sqlx::Error::Protocol(format!("transaction {xid} is still in progress"));
+    for _ in 0..OUTCOME_TRIES {
+        let asked = sqlx::query_scalar!("select pg_xact_status($1::text::xid8)", xid)
+            .fetch_one(db)
+            .await;
+        match asked {
+            Ok(Some(status)) if status == "in progress" => {}
+            Ok(_) => return Ok(()),
+            // "That id is in the future": it was forgotten in a crash, so that nothing is under way.
+            Err(error) if error.as_database_error().and_then(|e| e.code()).as_deref() == Some("22023") => return Ok(()),
+            Err(error) if is_transient(&error) => undecided = error,
+            Err(error) => return Err(error),
+        }
+        tokio::time::sleep(OUTCOME_RETRY).await;
+    }
+    Err(undecided)
+}
+
+/// Whether the same transaction may simply be tried again: the connection broke, or the server chose us as the victim of a
+/// deadlock or a serialization conflict, or it is starting or stopping.
+pub fn is_transient(error: &sqlx::Error) -> bool {
+    match error {
+        sqlx::Error::Io(_) | sqlx::Error::PoolTimedOut | sqlx::Error::WorkerCrashed | sqlx::Error::Protocol(_) => true,
+        sqlx::Error::Database(database) => database.code().is_some_and(|code| is_transient_code(&code)),
+        _ => false,
+    }
+}
+
+/// A statement of the hot paths failed.
+#[derive(Debug, thiserror::Error)]
+pub enum HotError {
+    #[error("no connection to the database")]
+    Pool(#[from] deadpool_postgres::PoolError),
+    #[error("a statement failed")]
+    Statement(#[from] tokio_postgres::Error),
+}
+
+impl HotError {
+    /// Whether the same statement may be tried again.
+    pub fn is_transient(&self) -> bool {
+        match self {
+            HotError::Pool(_) => true,
+            HotError::Statement(error) => is_transient_hot(error),
+        }
+    }
+}
+
+/// The same for tokio-postgres.
+pub fn is_transient_hot(error: &tokio_postgres::Error) -> bool {
+    match error.code() {
+        Some(code) => is_transient_code(code.code()),
+        None => true,
+    }
+}
+
+/// Whether the same work fails each time, whoever tries it: the values are what the database refuses, by themselves (class 22, 54) or by
+/// a constraint that no later moment changes.
+pub fn is_final(error: &sqlx::Error) -> bool {
+    let code = error.as_database_error().and_then(|refusal| refusal.code());
+    // A row that another one points to (23503) may have gone meanwhile: the next attempt sees that.
+    code.is_some_and(|code| {
+        code.starts_with("22") || code.starts_with("54") || matches!(&*code, "23502" | "23505" | "23514")
+    })
+}
+
+/// SQLSTATEs after which the same work may succeed: connection trouble, rollbacks, want of resources, shutdown and start, a
+/// database that takes no connections for now, a server that is a standby for now, a transaction that did nothing for too long.
+fn is_transient_code(code: &str) -> bool {
+    ["08", "40", "53"].iter().any(|class| code.starts_with(class))
+        || matches!(
+            code,
+            "57P01" | "57P02" | "57P03" | "57P05" | "55P03" | "57014" | "55000" | "25006" | "25P03"
+        )
+}

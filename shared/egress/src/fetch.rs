@@ -1,0 +1,359 @@
+//! The one way to the web. Called by `visit` and by the search providers.
+//!
+//! Invariants: every URL is checked before it is asked, those of redirects, too; a name is resolved once, and the connection goes to one of
+//! the addresses that were judged; no proxy, no cookies, no credentials of a URL; nothing is read beyond [`MAX_BYTES`], packed or not, nor
+//! waited for beyond the process's bound.
+
+use std::io::Read;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use crate::net::Hosts;
+use flate2::read::MultiGzDecoder;
+use moka::future::Cache;
+use reqwest::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, LOCATION};
+use reqwest::{Client, RequestBuilder, StatusCode};
+use tokio::time::timeout;
+use url::{Host, Url};
+
+use crate::robots::Robots;
+
+/// What we say we are.
+pub const USER_AGENT: &str = concat!("RejoinBot/", env!("CARGO_PKG_VERSION"));
+/// Of an answer, unpacked.
+pub const MAX_BYTES: usize = 2 * 1024 * 1024;
+pub const MAX_REDIRECTS: usize = 5;
+/// Longest URL that is asked [bytes].
+const URL_MAX_BYTES: usize = 4_000;
+/// Sites whose rules a process remembers, and for how long.
+const ROBOTS_KEPT: u64 = 10_000;
+const ROBOTS_KEPT_FOR: Duration = Duration::from_secs(3_600);
+
+/// Why there is no answer, in words for a model.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum FetchError {
+    /// The URL is none that may be asked.
+    #[error("{0}")]
+    Refused(String),
+    #[error("{0} cannot be reached")]
+    Unreachable(String),
+    #[error("the request timed out after {} ms", .0.as_millis())]
+    TooSlow(Duration),
+    #[error("the response is larger than {} MiB", MAX_BYTES / 1024 / 1024)]
+    TooLarge,
+    #[error("there are more than {MAX_REDIRECTS} redirects")]
+    Redirects,
+    #[error("the response cannot be read: {0}")]
+    Broken(String),
+    #[error("the site does not allow robots to read this page (robots.txt)")]
+    Robots,
+}
+
+/// What was answered, whole.
+#[derive(Debug)]
+pub struct Answer {
+    /// Where it came from, after redirects.
+    pub url: Url,
+    pub status: StatusCode,
+    pub headers: HeaderMap,
+    pub body: Vec<u8>,
+}
+
+impl Answer {
+    /// A header's text; empty where there is none.
+    pub fn header(&self, name: impl reqwest::header::AsHeaderName) -> &str {
+        self.headers
+            .get(name)
+            .and_then(|value| value.to_str().ok())
+            .unwrap_or_default()
+    }
+
+    /// The content's type without its parameters, in lower case.
+    pub fn content_type(&self) -> String {
+        let whole = self.header(CONTENT_TYPE);
+        whole.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+    }
+}
+
+/// Asks the web for a process.
+pub struct Fetcher {
+    hosts: Hosts,
+    timeout: Duration,
+    robots: Cache<String, Robots>,
+}
+
+impl Fetcher {
+    pub fn new(hosts: Hosts, timeout: Duration) -> Self {
+        Self {
+            hosts,
+            timeout,
+            robots: Cache::builder()
+                .max_capacity(ROBOTS_KEPT)
+                .time_to_live(ROBOTS_KEPT_FOR)
+                .build(),
+        }
+    }
+
+    /// A page, by as many redirects as there may be, if the site lets robots have it. `lets` judges the hosts on the way.
+    pub async fn page(
+        &self,
+        url: &Url,
+        headers: &HeaderMap,
+        lets: impl Fn(&str) -> bool + Sync,
+    ) -> Result<Answer, FetchError> {
+        let page = self.follow(url, headers, &lets, true);
+        timeout(self.timeout, page)
+            .await
+            .unwrap_or(Err(FetchError::TooSlow(self.timeout)))
+    }
+
+    /// A service's answer to one request; redirects are not followed, since they would take its key along.
+    pub async fn service(
+        &self,
+        url: &Url,
+        request: impl FnOnce(Client) -> RequestBuilder,
+    ) -> Result<Answer, FetchError> {
+        self.judge(url)?;
+        timeout(self.timeout, self.hop(url, request))
+            .await
+            .unwrap_or(Err(FetchError::TooSlow(self.timeout)))
+    }
+
+    async fn follow(
+        &self,
+        url: &Url,
+        headers: &HeaderMap,
+        lets: &(impl Fn(&str) -> bool + Sync),
+        as_robot: bool,
+    ) -> Result<Answer, FetchError> {
+        let mut url = url.clone();
+        for _ in 0..=MAX_REDIRECTS {
+            self.judge(&url)?;
+            self.judge_port(&url)?;
+            let host = url.host_str().unwrap_or_default();
+            if !lets(host) {
+                return Err(FetchError::Refused(format!(
+                    "this project does not allow agents to visit {host}"
+                )));
+            }
+            if as_robot && !self.robots(&url).await?.allow(&url) {
+                return Err(FetchError::Robots);
+            }
+            let asked = url.clone();
+            let answer = self
+                .hop(&url, |client| client.get(asked).headers(headers.clone()))
+                .await?;
+            let next = match answer.status.as_u16() {
+                301 | 302 | 303 | 307 | 308 => answer.header(LOCATION),
+                _ => "",
+            };
+            if next.is_empty() {
+                return Ok(answer);
+            }
+            url = url
+                .join(next)
+                .map_err(|error| FetchError::Broken(format!("the redirect target is not a valid URL: {error}")))?;
+        }
+        Err(FetchError::Redirects)
+    }
+
+    /// A site's rules, as they were within the last hour.
+    async fn robots(&self, url: &Url) -> Result<Robots, FetchError> {
+        let site = url.origin().ascii_serialization();
+        if let Some(known) = self.robots.get(&site).await {
+            return Ok(known);
+        }
+        let Ok(file) = url.join("/robots.txt") else {
+            return Ok(Robots::none());
+        };
+        // Its own redirects are asked as any are, but not for leave.
+        let no_headers = HeaderMap::new();
+        let everywhere = |_: &str| true;
+        let asked = Box::pin(self.follow(&file, &no_headers, &everywhere, false)).await;
+        let rules = match asked {
+            Ok(answer) if answer.status.is_success() => Robots::parse(&String::from_utf8_lossy(&answer.body)),
+            // RFC 9309, 2.3.1.3: there are none. 2.3.1.4: a site that can't say is left alone, for now.
+            Ok(answer) if answer.status.is_server_error() => return Ok(Robots::all()),
+            Ok(_) | Err(FetchError::TooLarge | FetchError::Redirects | FetchError::Broken(_)) => Robots::none(),
+            Err(error) => return Err(error),
+        };
+        self.robots.insert(site, rules.clone()).await;
+        Ok(rules)
+    }
+
+    /// Err: why this URL is not asked. A name is judged when it is resolved.
+    fn judge(&self, url: &Url) -> Result<(), FetchError> {
+        let refused = |why: &str| Err(FetchError::Refused(why.to_owned()));
+        if !matches!(url.scheme(), "http" | "https") {
+            return refused("only http:// and https:// URLs are supported");
+        }
+        if !url.username().is_empty() || url.password().is_some() {
+            return refused("the URL contains credentials; remove them");
+        }
+        if url.as_str().len() > URL_MAX_BYTES {
+            return Err(FetchError::Refused(format!(
+                "a URL can have at most {URL_MAX_BYTES} bytes"
+            )));
+        }
+        self.hosts.judge(url).map_err(FetchError::Refused)
+    }
+
+    fn judge_port(&self, url: &Url) -> Result<(), FetchError> {
+        match url.port_or_known_default() {
+            Some(80 | 443) => Ok(()),
+            Some(_) if self.hosts.name(url) => Ok(()),
+            Some(port) => Err(FetchError::Refused(format!(
+                "only ports 80 and 443 are allowed, not {port}"
+            ))),
+            None => Err(FetchError::Refused("the URL has no port".to_owned())),
+        }
+    }
+
+    /// One request to a URL that was judged.
+    async fn hop(&self, url: &Url, request: impl FnOnce(Client) -> RequestBuilder) -> Result<Answer, FetchError> {
+        let client = self.client(url).await?;
+        let unreachable = |error: reqwest::Error| {
+            tracing::debug!(%error, "a web request failed");
+            FetchError::Unreachable(url.host_str().unwrap_or_default().to_owned())
+        };
+        let request = request(client).header(ACCEPT_ENCODING, "gzip");
+        let mut response = request.send().await.map_err(unreachable)?;
+        if response
+            .content_length()
+            .is_some_and(|length| length > MAX_BYTES as u64)
+        {
+            return Err(FetchError::TooLarge);
+        }
+        let (status, headers) = (response.status(), response.headers().clone());
+        let mut body = Vec::new();
+        while let Some(chunk) = response.chunk().await.map_err(unreachable)? {
+            if body.len() + chunk.len() > MAX_BYTES {
+                return Err(FetchError::TooLarge);
+            }
+            body.extend_from_slice(&chunk);
+        }
+        let encoding = headers.get(CONTENT_ENCODING).and_then(|value| value.to_str().ok());
+        Ok(Answer {
+            url: url.clone(),
+            status,
+            body: unpacked(encoding.unwrap_or_default(), body)?,
+            headers,
+        })
+    }
+
+    /// A client for one request, which goes to an address that was judged and nowhere else.
+    async fn client(&self, url: &Url) -> Result<Client, FetchError> {
+        let builder = Client::builder()
+            .user_agent(USER_AGENT)
+            .redirect(reqwest::redirect::Policy::none())
+            // A proxy would resolve names by itself, unjudged.
+            .no_proxy()
+            .pool_max_idle_per_host(0);
+        let builder = match url.host() {
+            Some(Host::Domain(name)) => {
+                let port = url.port_or_known_default().unwrap_or_default();
+                let judged: Vec<SocketAddr> = self.hosts.resolve(name, port).await.map_err(FetchError::Refused)?;
+                builder.resolve_to_addrs(name, &judged)
+            }
+            // Judged as it is written.
+            Some(Host::Ipv4(_) | Host::Ipv6(_)) | None => builder,
+        };
+        builder
+            .build()
+            .map_err(|error| FetchError::Broken(format!("creating the HTTP client failed: {error}")))
+    }
+}
+
+/// A body as it was before it was packed, if that is no larger than it may be.
+fn unpacked(encoding: &str, body: Vec<u8>) -> Result<Vec<u8>, FetchError> {
+    match encoding.trim().to_ascii_lowercase().as_str() {
+        "" | "identity" => Ok(body),
+        "gzip" | "x-gzip" => {
+            let mut plain = Vec::new();
+            MultiGzDecoder::new(body.as_slice())
+                .take(MAX_BYTES as u64 + 1)
+                .read_to_end(&mut plain)
+                .map_err(|error| FetchError::Broken(format!("the body is not valid gzip: {error}")))?;
+            match plain.len() > MAX_BYTES {
+                true => Err(FetchError::TooLarge),
+                false => Ok(plain),
+            }
+        }
+        other => Err(FetchError::Broken(format!(
+            "the content encoding {other} is not supported"
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fetcher(named: &[&str]) -> Fetcher {
+        let named: Vec<String> = named.iter().map(|&name| name.to_owned()).collect();
+        Fetcher::new(Hosts::new("REJOIN_WEB_HOSTS", &named), Duration::from_secs(1))
+    }
+
+    #[tokio::test]
+    async fn a8_addresses_of_this_machine_are_refused_however_they_are_written() {
+        let fetcher = fetcher(&[]);
+        for url in [
+            "http://127.0.0.1/",
+            "http://127.1/",
+            "http://2130706433/",
+            "http://0x7f000001/",
+            "http://0177.0.0.1/",
+            "http://[::1]/",
+            "http://[::ffff:127.0.0.1]/",
+            "http://[fc00::1]/",
+            "http://169.254.169.254/latest/meta-data/",
+            "http://10.0.0.1/",
+            "http://localhost/",
+        ] {
+            let asked = fetcher
+                .page(&Url::parse(url).unwrap(), &HeaderMap::new(), |_| true)
+                .await;
+            let refused = matches!(&asked, Err(FetchError::Refused(why)) if why.contains("REJOIN_WEB_HOSTS"));
+            assert!(refused, "{url}: {asked:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn schemes_credentials_ports_and_hosts_that_a_project_refuses_are_not_asked() {
+        for (url, word) in [
+            ("ftp://example.com/", "http://"),
+            ("file:///etc/passwd", "http://"),
+            ("http://user:secret@example.com/", "credentials"),
+            ("http://1.1.1.1:22/", "ports 80 and 443"),
+            ("https://blocked.example/", "does not allow"),
+        ] {
+            let lets = |host: &str| host != "blocked.example";
+            let refused = fetcher(&[])
+                .page(&Url::parse(url).unwrap(), &HeaderMap::new(), lets)
+                .await;
+            let Err(FetchError::Refused(why)) = &refused else {
+                panic!("{url}: {refused:?}")
+            };
+            assert!(why.contains(word) && !why.contains("secret"), "{url}: {why}");
+        }
+    }
+
+    #[test]
+    fn a9_what_unpacks_to_more_than_it_may_is_refused() {
+        use std::io::Write;
+        let packed = |bytes: usize| {
+            let mut packing = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+            packing.write_all(&vec![b'a'; bytes]).unwrap();
+            packing.finish().unwrap()
+        };
+        let bomb = packed(64 * 1024 * 1024);
+        assert!(bomb.len() < 100_000);
+        assert_eq!(unpacked("gzip", bomb), Err(FetchError::TooLarge));
+        assert_eq!(unpacked("gzip", packed(MAX_BYTES)).unwrap().len(), MAX_BYTES);
+        assert!(matches!(
+            unpacked("gzip", b"not packed".to_vec()),
+            Err(FetchError::Broken(_))
+        ));
+        assert!(matches!(unpacked("br", Vec::new()), Err(FetchError::Broken(_))));
+    }
+}

@@ -1,0 +1,163 @@
+//! Appending within a command's transaction, and reading. The worker's stream of deltas goes through `writer` instead.
+
+use bytes::Bytes;
+use deadpool_postgres::Pool;
+use sqlx::PgConnection;
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
+use uuid::Uuid;
+
+use super::rows::{StoredEvent, StoredRow};
+use rejoin_db::HotError;
+use rejoin_db::walls::{self, Asking, Lent};
+use rejoin_types::events::Event;
+use rejoin_types::owner::Owner;
+
+/// Rows that one read of the past takes at most.
+pub const PAGE: i64 = 500;
+/// Bytes of events that one read of the past returns at most, unless the first event alone is longer: what a reader that does
+/// not read holds is bounded (invariant I10).
+pub const PAGE_BYTES: i64 = 128 * 1024;
+/// Rows per log that one look of the tail takes at most: fewer events than this mean that nothing more is new. As packed rows they
+/// are half a mebibyte, which is what the API keeps of a log.
+pub const TAIL_PAGE: i64 = 64;
+
+/// The ends of a log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogEnds {
+    pub last_seq: i64,
+    pub oldest_seq: i64,
+}
+
+/// Appends `events` within the caller's transaction, for readers of `run_id` (the root of the tree), and returns the last
+/// number. Takes the log's row lock until that transaction ends.
+pub async fn append(
+    db: &mut PgConnection,
+    log_id: Uuid,
+    run_id: Option<Uuid>,
+    events: &[Event],
+) -> Result<i64, sqlx::Error> {
+    let types: Vec<String> = events.iter().map(|event| event.kind.name().to_owned()).collect();
+    let data: Vec<String> = events.iter().map(Event::to_json).collect();
+    sqlx::query_scalar!(
+        r#"select stream.append($1, $2, $3, $4) as "last!""#,
+        log_id,
+        run_id as _,
+        &types,
+        &data
+    )
+    .fetch_one(db)
+    .await
+}
+
+/// Makes the log of a run that has no conversation.
+pub async fn create(db: &mut PgConnection, log_id: Uuid) -> Result<(), sqlx::Error> {
+    sqlx::query!("insert into stream.logs (log_id) values ($1)", log_id)
+        .execute(db)
+        .await?;
+    Ok(())
+}
+
+/// Locks the log until the caller's transaction ends. None: there is no such log.
+pub async fn lock(db: &mut PgConnection, log_id: Uuid) -> Result<Option<()>, sqlx::Error> {
+    let found = sqlx::query_scalar!("select log_id from stream.logs where log_id = $1 for update", log_id)
+        .fetch_optional(db)
+        .await?;
+    Ok(found.map(|_| ()))
+}
+
+/// One row of a query that a reader begins with, on the owner's behalf: columns of ours, then `last_seq` and `oldest_seq` of
+/// `stream.log_ends`.
+pub async fn look(
+    pool: &Pool,
+    owner: Owner,
+    sql: &str,
+    arguments: &[&(dyn ToSql + Sync)],
+) -> Result<Option<(LogEnds, Row)>, HotError> {
+    let row = walls::look(pool, Asking::For(owner), sql, arguments).await?;
+    Ok(row.map(|row| {
+        let ends = LogEnds {
+            last_seq: row.get("last_seq"),
+            oldest_seq: row.get("oldest_seq"),
+        };
+        (ends, row)
+    }))
+}
+
+/// A page of one log after `after`.
+pub async fn read(pool: &Pool, log_id: Uuid, after: i64) -> Result<Vec<StoredEvent>, HotError> {
+    let lent = Lent::from(pool).await?;
+    let client = lent.client();
+    let statement = client
+        .prepare_cached(
+            "select first_seq, seq, run_id, type, data from (
+                 -- with what each row and those before it take
+                 select *, row_number() over (order by seq) as nth, sum(octet_length(data)) over (order by seq) as bytes from (
+                     select first_seq, seq, run_id, type, data from stream.events
+                     where log_id = $1 and seq > $2 order by seq limit $3
+                 ) e
+             ) e
+             where bytes <= $4 or nth = 1
+             order by seq",
+        )
+        .await?;
+    let rows = client.query(&statement, &[&log_id, &after, &PAGE, &PAGE_BYTES]).await?;
+    lent.answered();
+    let mut events = Vec::with_capacity(rows.len());
+    for row in &rows {
+        stored(row, 0).expand(after, &mut events);
+    }
+    Ok(events)
+}
+
+/// What is new in many logs at once: for each (log, after) the events of up to [`TAIL_PAGE`] rows, with the log's index in `logs`.
+pub async fn tail(pool: &Pool, logs: &[(Uuid, i64)]) -> Result<Vec<(usize, StoredEvent)>, HotError> {
+    let lent = Lent::from(pool).await?;
+    let client = lent.client();
+    let statement = client
+        .prepare_cached(
+            "select c.i, e.first_seq, e.seq, e.run_id, e.type, e.data
+             from unnest($1::int[], $2::uuid[], $3::bigint[]) c(i, log, after)
+             cross join lateral (
+                 select first_seq, seq, run_id, type, data from stream.events
+                 where log_id = c.log and seq > c.after order by seq limit $4
+             ) e
+             order by c.i, e.seq",
+        )
+        .await?;
+    let index: Vec<i32> = (0..i32::try_from(logs.len()).unwrap_or(i32::MAX)).collect();
+    let (ids, after): (Vec<Uuid>, Vec<i64>) = logs.iter().copied().unzip();
+    let rows = client.query(&statement, &[&index, &ids, &after, &TAIL_PAGE]).await?;
+    lent.answered();
+    let mut events = Vec::with_capacity(rows.len());
+    let mut of_row = Vec::new();
+    for row in &rows {
+        let index = usize::try_from(row.get::<_, i32>(0)).unwrap_or_default();
+        let after = logs.get(index).map_or(0, |(_, after)| *after);
+        stored(row, 1).expand(after, &mut of_row);
+        events.extend(of_row.drain(..).map(|event| (index, event)));
+    }
+    Ok(events)
+}
+
+/// The last number of each of `logs` that is still there.
+pub async fn ends(pool: &Pool, logs: &[Uuid]) -> Result<Vec<(Uuid, i64)>, HotError> {
+    let lent = Lent::from(pool).await?;
+    let client = lent.client();
+    let statement = client
+        .prepare_cached("select e.log_id, e.last_seq from unnest($1::uuid[]) w(log_id) join stream.log_ends e on e.log_id = w.log_id")
+        .await?;
+    let rows = client.query(&statement, &[&logs]).await?;
+    lent.answered();
+    Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
+}
+
+fn stored(row: &Row, first: usize) -> StoredRow {
+    StoredRow {
+        first_seq: row.get(first),
+        seq: row.get(first + 1),
+        run_id: row.get(first + 2),
+        kind: row.get(first + 3),
+        data: Bytes::copy_from_slice(row.get::<_, &str>(first + 4).as_bytes()),
+    }
+}

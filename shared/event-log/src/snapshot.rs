@@ -1,0 +1,469 @@
+//! The state of a log up to a number: its messages, and the running turn's text and tool calls so far. A late reader takes it
+//! instead of replaying ten thousand tokens. One statement, so that messages, events and the number agree.
+//!
+//! - `plan`  the turn's plan and operations
+
+mod plan;
+
+use serde::Serialize;
+use serde_json::{Value, json};
+use sqlx::PgExecutor;
+use uuid::Uuid;
+
+use super::rows::StoredEvent;
+use super::rows::StoredRow;
+use rejoin_types::events::{Event, Kind, Operation, ToolStatus};
+
+/// The newest messages that a snapshot holds; older ones are read from the messages' own endpoint.
+pub const MAX_MESSAGES: i64 = 200;
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Snapshot {
+    #[serde(rename = "type")]
+    pub kind: &'static str,
+    /// The number of the last event that it holds; live events go on from here.
+    pub through: i64,
+    pub messages: Vec<Value>,
+    /// The turn that has not ended, if there is one.
+    pub turn: Option<Turn>,
+}
+
+/// A turn so far.
+#[derive(Debug, Clone, PartialEq, Serialize, Default)]
+#[serde(rename_all = "camelCase")]
+pub struct Turn {
+    pub run_id: Uuid,
+    /// From its `meta`, once that is there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub meta: Option<Value>,
+    /// The reply's text so far.
+    pub text: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub reasoning: String,
+    pub tool_calls: Vec<TurnToolCall>,
+    /// Its sub-agents, in the order of their start.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub agents: Vec<TurnAgent>,
+    /// What people have been asked and have not answered: the `question` events.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub questions: Vec<Value>,
+    /// Its newest plan, with its steps as they stand.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub plan: Option<Value>,
+    /// What its calls did to which things: the latest word of each, in the order in which they began.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub operations: Vec<Operation>,
+    /// How full the model's context is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub context_usage: Option<Value>,
+}
+
+/// A sub-agent of the turn.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TurnAgent {
+    pub run_id: Uuid,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent_run_id: Option<Uuid>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    /// `plan_step`, where it does the step `step_number` of a plan.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub step_number: Option<i32>,
+    /// `started`, or how it ended.
+    pub status: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub task: Option<String>,
+    /// What it has said so far.
+    pub text: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tool_calls: Vec<TurnToolCall>,
+    /// How much of the text of who started it was there before it, as [`length`] counts.
+    pub after_text: usize,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TurnToolCall {
+    pub call_id: String,
+    pub tool: String,
+    pub status: ToolStatus,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub input: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub result: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// How much of the text was there before it began, as [`length`] counts: a reader lays text and calls out in their order.
+    pub after_text: usize,
+}
+
+/// UTF-16 code units: what browsers count a string's length in.
+fn length(text: &str) -> usize {
+    text.encode_utf16().count()
+}
+
+/// Takes the snapshot of a log; with `run_id`, of what that run's readers see. None: there is no such log.
+pub async fn take(
+    db: impl PgExecutor<'_>,
+    log_id: Uuid,
+    run_id: Option<Uuid>,
+) -> Result<Option<Snapshot>, sqlx::Error> {
+    let row = sqlx::query!(
+        r#"with turn as (
+             -- the turn that is under way: the oldest run that has not ended
+             select id, root_run_id, first_seq from kb.agent_runs
+             where log_id = $1 and state in ('queued', 'running', 'waiting') and parent_run_id is null
+               and ($2::uuid is null or id = $2)
+             order by (state = 'queued'), created_at, id limit 1),
+           answering as (
+             -- which run answers which message: one that failed has left no message of its own
+             select distinct on (message_id) message_id, id, state from kb.agent_runs
+             where conversation_id = $1 and message_id is not null and parent_run_id is null
+             order by message_id, id)
+           select l.last_seq as "last_seq!", t.id as "turn_id?",
+                  coalesce((select json_agg(json_build_object(
+                                'id', m.id, 'role', m.role, 'content', m.content,
+                                'createdAt', to_char(m.created_at at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
+                                'citations', m.citations, 'retrievalContext', m.retrieval_context, 'seq', m.seq,
+                                'attachments', m.metadata -> 'attachments',
+                                'runId', a.id, 'runState', a.state) order by m.seq)
+                            from (select * from kb.chat_messages
+                                  where conversation_id = l.log_id
+                                    and ($2::uuid is null
+                                         or id in (select unnest(array[r.message_id, r.final_message_id])
+                                                   from kb.agent_runs r where r.id = $2))
+                                  order by seq desc limit $3) m
+                            left join answering a on a.message_id = m.id), '[]') as "messages!: Value",
+                  said.data as "data: Vec<String>", said.seqs as "seqs: Vec<i64>",
+                  said.first_seqs as "first_seqs: Vec<Option<i64>>"
+           from stream.log_ends l
+           left join turn t on true
+           -- the turn's events, read once
+           left join lateral (
+             select array_agg(e.data order by e.seq) as data, array_agg(e.seq order by e.seq) as seqs,
+                    array_agg(e.first_seq order by e.seq) as first_seqs
+             from stream.events e
+             where e.log_id = l.log_id and e.seq > t.first_seq and e.run_id = t.root_run_id) said on true
+           where l.log_id = $1"#,
+        log_id,
+        run_id as _,
+        MAX_MESSAGES
+    )
+    .fetch_optional(db)
+    .await?;
+    let Some(row) = row else { return Ok(None) };
+    let turn = row.turn_id.map(|turn_id| {
+        let rows = row
+            .first_seqs
+            .unwrap_or_default()
+            .into_iter()
+            .zip(row.seqs.unwrap_or_default());
+        let rows = rows.zip(row.data.unwrap_or_default());
+        fold(
+            turn_id,
+            rows.flat_map(|((first_seq, seq), data)| events(first_seq, seq, data)),
+        )
+    });
+    Ok(Some(Snapshot {
+        kind: "snapshot",
+        through: row.last_seq,
+        messages: row
+            .messages
+            .as_array()
+            .cloned()
+            .unwrap_or_default()
+            .into_iter()
+            .map(without_none)
+            .collect(),
+        turn,
+    }))
+}
+
+/// A message without `attachments` where there are none.
+fn without_none(mut message: Value) -> Value {
+    if let Some(fields) = message.as_object_mut()
+        && fields.get("attachments").is_some_and(Value::is_null)
+    {
+        fields.remove("attachments");
+    }
+    message
+}
+
+/// The events of a row that we can read.
+fn events(first_seq: Option<i64>, seq: i64, data: String) -> Vec<(i64, Event, String)> {
+    let row = StoredRow {
+        first_seq,
+        seq,
+        run_id: None,
+        kind: String::new(),
+        data: data.into(),
+    };
+    let mut stored = Vec::new();
+    row.expand(0, &mut stored);
+    let read = |event: StoredEvent| {
+        let data = String::from_utf8(event.data.into()).ok()?;
+        Some((event.seq, serde_json::from_str(&data).ok()?, data))
+    };
+    stored.into_iter().filter_map(read).collect()
+}
+
+/// What a client that applies resets has of a turn after these events.
+fn fold(run_id: Uuid, events: impl Iterator<Item = (i64, Event, String)>) -> Turn {
+    let mut kept: Vec<(i64, Event, String)> = Vec::new();
+    for (seq, event, data) in events {
+        if let Kind::Reset { discard_after, .. } = event.kind {
+            kept.retain(|(earlier, of, _)| *earlier <= discard_after || of.run_id != event.run_id);
+        }
+        kept.push((seq, event, data));
+    }
+    let mut turn = Turn {
+        run_id,
+        ..Turn::default()
+    };
+    for (_, event, data) in kept {
+        let is_own = event.run_id == Some(run_id);
+        plan::tell(&mut turn.plan, &event.kind);
+        match event.kind {
+            Kind::SubAgent { status, task, .. } => {
+                if let Some(run_id) = event.run_id {
+                    let after_text = match turn.agent_of(event.parent_run_id) {
+                        Some(parent) => length(&parent.text),
+                        None => length(&turn.text),
+                    };
+                    turn.agent(TurnAgent {
+                        run_id,
+                        parent_run_id: event.parent_run_id,
+                        agent: event.agent,
+                        source: event.source,
+                        step_number: event.step_number,
+                        status,
+                        task,
+                        text: String::new(),
+                        tool_calls: Vec::new(),
+                        after_text,
+                    });
+                }
+            }
+            Kind::Operation { operation } => plan::operated(&mut turn.operations, operation),
+            Kind::ContextUsage { usage } if is_own => turn.context_usage = Some(usage),
+            Kind::Question { .. } => turn.questions.extend(serde_json::from_str::<Value>(&data)),
+            Kind::QuestionAnswered { question_id, .. } => {
+                let id = question_id.to_string();
+                turn.questions.retain(|question| question["questionId"] != id.as_str());
+            }
+            Kind::Token { token } if !is_own => {
+                if let Some(agent) = turn.agent_of(event.run_id) {
+                    agent.text.push_str(&token);
+                }
+            }
+            Kind::Meta { .. } if is_own => {
+                // A resumed run begins a new turn.
+                turn = Turn {
+                    run_id,
+                    meta: serde_json::from_str(&data).ok(),
+                    ..Turn::default()
+                };
+            }
+            Kind::Handoff {
+                to,
+                agent_definition_id,
+                ..
+            } if is_own => {
+                if let Some(meta) = &mut turn.meta {
+                    meta["agent"] = to.into();
+                    meta["agentDefinitionId"] = json!(agent_definition_id);
+                }
+            }
+            Kind::Token { token } => turn.text.push_str(&token),
+            Kind::Reasoning { text } if is_own => turn.reasoning.push_str(&text),
+            Kind::McpTool {
+                call_id,
+                tool,
+                status,
+                input,
+                result,
+                error,
+                ..
+            } => {
+                let (text, calls) = match turn.agents.iter_mut().find(|agent| Some(agent.run_id) == event.run_id) {
+                    Some(agent) => (&agent.text, &mut agent.tool_calls),
+                    None => (&turn.text, &mut turn.tool_calls),
+                };
+                match calls.iter_mut().find(|call| call.call_id == call_id) {
+                    Some(call) => {
+                        call.status = status;
+                        call.result = result;
+                        call.error = error;
+                    }
+                    None => calls.push(TurnToolCall {
+                        call_id,
+                        tool,
+                        status,
+                        input,
+                        result,
+                        error,
+                        after_text: length(text),
+                    }),
+                }
+            }
+            Kind::Meta { .. }
+            | Kind::Reasoning { .. }
+            | Kind::Message { .. }
+            | Kind::Reset { .. }
+            | Kind::AgentState { .. }
+            | Kind::Usage { .. }
+            | Kind::Handoff { .. }
+            | Kind::ConsoleCreation { .. }
+            | Kind::ConsoleModification { .. }
+            | Kind::Telemetry { .. }
+            | Kind::ContextUsage { .. }
+            | Kind::FocusActive { .. }
+            | Kind::FocusChanged { .. }
+            | Kind::LastTurnContext { .. }
+            | Kind::ContextShift { .. }
+            | Kind::PlanCreated { .. }
+            | Kind::PlanReadyForReview { .. }
+            | Kind::PlanReview { .. }
+            | Kind::StepStart { .. }
+            | Kind::StepComplete { .. }
+            | Kind::ExecutorSpawned { .. }
+            | Kind::ExecutorResult { .. }
+            | Kind::ClarifyingQuestions { .. }
+            | Kind::DebugContext { .. }
+            | Kind::Limit { .. }
+            | Kind::Output { .. }
+            | Kind::Error { .. }
+            | Kind::Done { .. }
+            | Kind::Unknown => {}
+        }
+    }
+    turn
+}
+
+impl Turn {
+    /// A sub-agent was started, or is over.
+    fn agent(&mut self, news: TurnAgent) {
+        match self.agent_of(Some(news.run_id)) {
+            Some(agent) => {
+                agent.status = news.status;
+                agent.task = news.task.or(agent.task.take());
+            }
+            None => self.agents.push(news),
+        }
+    }
+
+    fn agent_of(&mut self, run_id: Option<Uuid>) -> Option<&mut TurnAgent> {
+        self.agents.iter_mut().find(|agent| Some(agent.run_id) == run_id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(run: Uuid, kind: Kind) -> (Event, String) {
+        let event = Event::of(run, kind);
+        let data = event.to_json();
+        (event, data)
+    }
+
+    #[test]
+    fn a_reset_takes_back_what_was_half_written() {
+        let run = Uuid::now_v7();
+        let kinds = [
+            Kind::Token { token: "Hello ".into() },
+            Kind::Token { token: "wor".into() },
+            Kind::Reset {
+                discard_after: 1,
+                attempt: 2,
+                reason: "lease_expired".into(),
+            },
+            Kind::Token { token: "world".into() },
+        ];
+        let events = kinds.into_iter().zip(1..).map(|(kind, seq)| {
+            let (event, data) = event(run, kind);
+            (seq, event, data)
+        });
+        assert_eq!(fold(run, events).text, "Hello world");
+    }
+
+    #[test]
+    fn calls_and_sub_agents_know_where_in_the_text_they_began() {
+        let (run, child) = (Uuid::now_v7(), Uuid::now_v7());
+        let token = |token: &str| Kind::Token { token: token.into() };
+        let call = |id: &str| Kind::McpTool {
+            call_id: id.into(),
+            tool: "look".into(),
+            status: ToolStatus::Started,
+            input: None,
+            result: None,
+            error: None,
+            duration_ms: None,
+        };
+        let started = Kind::SubAgent {
+            status: "started".into(),
+            task: None,
+            summary: None,
+            error: None,
+            code: None,
+            usage: None,
+        };
+        let events = [
+            (run, call("a")),
+            // Four bytes, two units of UTF-16.
+            (run, token("🦀!")),
+            (run, call("b")),
+            (child, started),
+            (child, token("Theirs.")),
+            (child, call("c")),
+        ];
+        let events = events.into_iter().zip(1..).map(|((of, kind), seq)| {
+            let (event, data) = event(of, kind);
+            (seq, event, data)
+        });
+        let turn = fold(run, events);
+        assert_eq!(
+            turn.tool_calls.iter().map(|call| call.after_text).collect::<Vec<_>>(),
+            [0, 3]
+        );
+        assert_eq!(
+            (turn.agents[0].after_text, turn.agents[0].tool_calls[0].after_text),
+            (3, 7)
+        );
+    }
+
+    #[test]
+    fn what_sub_agents_say_is_theirs() {
+        let (run, child) = (Uuid::now_v7(), Uuid::now_v7());
+        let sub_agent = |status: &str| Kind::SubAgent {
+            status: status.into(),
+            task: None,
+            summary: None,
+            error: None,
+            code: None,
+            usage: None,
+        };
+        let token = |token: &str| Kind::Token { token: token.into() };
+        let events = [
+            (run, token("Mine. ")),
+            (child, sub_agent("started")),
+            (child, token("Theirs.")),
+            (child, sub_agent("completed")),
+            (run, token("Mine again.")),
+        ];
+        let events = events.into_iter().zip(1..).map(|((of, kind), seq)| {
+            let (event, data) = event(of, kind);
+            (seq, event, data)
+        });
+        let turn = fold(run, events);
+        assert_eq!(turn.text, "Mine. Mine again.");
+        assert_eq!(
+            (turn.agents[0].text.as_str(), turn.agents[0].status.as_str()),
+            ("Theirs.", "completed")
+        );
+    }
+}

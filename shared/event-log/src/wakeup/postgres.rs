@@ -1,0 +1,192 @@
+//! The bus over LISTEN/NOTIFY.
+//!
+//! NOTIFY takes an instance-wide lock at commit, so it is never part of a data transaction: hints are collected here and sent
+//! as one notification at most every [`COALESCE`], over a connection of their own. The listening connection is probed by a
+//! notification to itself: one that stays silent is given up and made anew, and everybody is told to look at everything.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tokio::sync::{Notify, broadcast, mpsc};
+use tokio::time::{Instant, timeout};
+use tracing::debug;
+use uuid::Uuid;
+
+use super::{Bus, Hearing, Wake};
+use rejoin_db::Db;
+use rejoin_db::outage::{Causes, Outage};
+
+/// The one channel.
+pub const CHANNEL: &str = "rejoin";
+/// Between two notifications; hints of that time are sent as one.
+const COALESCE: Duration = Duration::from_millis(1);
+/// More ids than this are sent as "look at everything": a payload holds 8,000 bytes at most, and an id takes 39.
+const MAX_IDS: usize = 150;
+/// Hints that wait to be sent; more are dropped (they are hints).
+const OUTBOX: usize = 4096;
+/// Hints that a slow receiver may be behind.
+const CAPACITY: usize = 1024;
+/// How often the listening connection is probed, and how long an answer may take: a dead one is noticed within both.
+const PROBE_EVERY: Duration = Duration::from_secs(5);
+const PROBE_LIMIT: Duration = Duration::from_secs(5);
+/// Between two tries to connect.
+const RECONNECT: Duration = Duration::from_millis(500);
+/// Marks probes; other processes ignore them.
+const PROBE: &str = "probe:";
+
+pub struct PostgresBus {
+    outbox: mpsc::Sender<Wake>,
+    local: broadcast::Sender<Arc<Wake>>,
+    listening: Arc<AtomicBool>,
+}
+
+impl PostgresBus {
+    pub fn start(db: Db) -> Self {
+        let (outbox, inbox) = mpsc::channel(OUTBOX);
+        let local = broadcast::channel(CAPACITY).0;
+        tokio::spawn(send(db.clone(), inbox));
+        let listening = Arc::new(AtomicBool::new(false));
+        tokio::spawn(listen(db, local.clone(), listening.clone()));
+        Self {
+            outbox,
+            local,
+            listening,
+        }
+    }
+}
+
+impl Bus for PostgresBus {
+    fn publish(&self, wake: Wake) {
+        // A full outbox means that the database is away or slow; the others will look by themselves.
+        let _ = self.outbox.try_send(wake);
+    }
+
+    fn subscribe(&self) -> broadcast::Receiver<Arc<Wake>> {
+        self.local.subscribe()
+    }
+
+    fn hearing(&self) -> Hearing {
+        if self.listening.load(Ordering::Relaxed) {
+            Hearing::Listening
+        } else {
+            Hearing::Lost
+        }
+    }
+}
+
+/// Sends what has gathered, again and again, until the bus is dropped.
+async fn send(db: Db, mut inbox: mpsc::Receiver<Wake>) {
+    while let Some(mut wake) = inbox.recv().await {
+        while let Ok(more) = inbox.try_recv() {
+            wake.merge(more);
+        }
+        if wake.logs.len() + wake.cancels.len() + wake.tools.len() + wake.keys.len() > MAX_IDS {
+            wake = Wake {
+                queues: wake.queues,
+                all: true,
+                ..Wake::default()
+            };
+        }
+        let payload = serde_json::to_string(&wake).expect("a wake-up is plain data");
+        if let Err(error) = notify(&db, &payload).await {
+            debug!(error = %Causes(&*error), "sending a wake-up failed; it is lost");
+            tokio::time::sleep(RECONNECT).await;
+        }
+        // The first hint goes at once; what comes within this time goes together.
+        tokio::time::sleep(COALESCE).await;
+    }
+}
+
+async fn notify(db: &Db, payload: &str) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    let client = db.hot.get().await?;
+    let statement = client.prepare_cached("select pg_notify($1, $2)").await?;
+    client.execute(&statement, &[&CHANNEL, &payload]).await?;
+    Ok(())
+}
+
+/// Listens, and listens anew whenever the connection fails.
+async fn listen(db: Db, local: broadcast::Sender<Arc<Wake>>, listening: Arc<AtomicBool>) {
+    let me = Uuid::now_v7().to_string();
+    let mut outage = Outage::of("listening for wake-ups");
+    loop {
+        let started = Instant::now();
+        if let Err(error) = listen_once(&db, &local, &me, &listening, &mut outage).await {
+            listening.store(false, Ordering::Relaxed);
+            outage.failed(Causes(&error));
+        }
+        // What was said meanwhile is lost: look at everything.
+        let _ = local.send(Arc::new(Wake::everything()));
+        if started.elapsed() < RECONNECT {
+            tokio::time::sleep(RECONNECT).await;
+        }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+enum ListenError {
+    #[error("the database cannot be reached")]
+    Postgres(#[from] tokio_postgres::Error),
+    #[error("no response to a probe within {} s", PROBE_LIMIT.as_secs())]
+    Silent,
+    #[error("the connection was closed")]
+    Closed,
+}
+
+async fn listen_once(
+    db: &Db,
+    local: &broadcast::Sender<Arc<Wake>>,
+    me: &str,
+    listening: &AtomicBool,
+    outage: &mut Outage,
+) -> Result<(), ListenError> {
+    let answered = Arc::new(Notify::new());
+
+    let on_notice = {
+        let (answered, local) = (answered.clone(), local.clone());
+        let my_probe = format!("{PROBE}{me}");
+        move |notice: tokio_postgres::Notification| {
+            if notice.payload() == my_probe {
+                answered.notify_one();
+            } else if !notice.payload().starts_with(PROBE) {
+                // A payload that we can't read may come from a newer version: look at everything.
+                let wake = serde_json::from_str(notice.payload()).unwrap_or_else(|_| Wake::everything());
+                let _ = local.send(Arc::new(wake));
+            }
+        }
+    };
+    let connect = db.connector().listen_connection(on_notice);
+    let (client, mut connection) = timeout(PROBE_LIMIT * 2, connect)
+        .await
+        .map_err(|_| ListenError::Silent)??;
+    // Dropped with this future: a black-holed connection's task must not linger.
+    let _guard = AbortOnDrop(connection.abort_handle());
+    timeout(PROBE_LIMIT, client.batch_execute(&format!("listen {CHANNEL}")))
+        .await
+        .map_err(|_| ListenError::Silent)??;
+    listening.store(true, Ordering::Relaxed);
+    outage.over();
+    let _ = local.send(Arc::new(Wake::everything()));
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(PROBE_EVERY) => {}
+            _ = &mut connection => return Err(ListenError::Closed),
+        }
+        let probe = async {
+            client
+                .execute("select pg_notify($1, $2)", &[&CHANNEL, &format!("{PROBE}{me}")])
+                .await?;
+            answered.notified().await;
+            Ok::<_, ListenError>(())
+        };
+        timeout(PROBE_LIMIT, probe).await.map_err(|_| ListenError::Silent)??;
+    }
+}
+
+struct AbortOnDrop(tokio::task::AbortHandle);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}

@@ -1,0 +1,250 @@
+//! The one event writer of a worker process: all runs' events, group commit.
+//!
+//! A flush is one transaction: lock the logs under the fence, see where they end, insert. It goes out at once
+//! when the last one is longer ago than the flush interval, else when that has passed or the batch is full. While one is under
+//! way the next batch gathers, and what waits in it together is merged where the wire allows it (`batch`). The queue in front is
+//! bounded: while the database is slow or away, `append` waits, and with it the model's stream.
+//!
+//! Invariants: a run's events are written in the order of their `append` (I2); none is written once the run's lease is lost
+//! (I4: the statement joins the live job by attempt and holds it KEY SHARE until the commit); a COMMIT whose answer was lost is
+//! resolved by looking for its first row and never repeated (F7).
+//!
+//! - here     the queue, the loop that gathers batches, the tries
+//! - `table`  one transaction a batch, and what became of one that went unanswered
+//! - `model`  the loop in thousands of orders, over a table that fails (tests)
+
+#[cfg(test)]
+mod model;
+mod table;
+
+use std::error::Error;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::{BoxFuture, OptionFuture};
+#[cfg(test)]
+use rejoin_interleave::time::{Instant, sleep, sleep_until, timeout};
+use tokio::sync::{mpsc, oneshot};
+#[cfg(not(test))]
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tracing::warn;
+
+use super::batch::{Batch, Pending};
+use super::stream::RunStream;
+use crate::wakeup::{SharedBus, Wake};
+use rejoin_db::Db;
+use rejoin_db::outage::Causes;
+use rejoin_faults::Break;
+use rejoin_types::events::Event;
+use table::Table;
+
+/// Settings of the writer.
+#[derive(Debug, Clone, Copy)]
+pub struct WriterOptions {
+    /// At most one flush in this time.
+    pub flush_interval: Duration,
+    /// Events that one flush takes at most.
+    pub max_batch: usize,
+    /// Events that may wait; `append` waits for room beyond them.
+    pub max_queued: usize,
+    /// Text that deltas which wait together are merged up to [bytes]; 0: each stays an event of its own.
+    pub max_delta_bytes: usize,
+}
+
+impl Default for WriterOptions {
+    fn default() -> Self {
+        Self {
+            flush_interval: Duration::from_millis(5),
+            max_batch: 4_096,
+            max_queued: 4_096,
+            max_delta_bytes: 2_048,
+        }
+    }
+}
+
+/// A flush that takes longer is given up, its connection dropped, and its outcome looked up.
+const FLUSH_LIMIT: Duration = Duration::from_secs(10);
+/// Between two tries while the database is away.
+const RETRY: Duration = Duration::from_millis(200);
+/// Items that are taken from the queue at once.
+const TAKE: usize = 256;
+
+/// The lease of the run was lost: another attempt may be at work, and nothing more may be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the lease of the run was lost")]
+pub struct LeaseLost;
+
+enum Item {
+    Event {
+        stream: Arc<RunStream>,
+        event: Pending,
+    },
+    /// Answered when everything before it is committed.
+    Flush(Waiting),
+}
+
+/// Somebody who waits until the run's events are committed.
+struct Waiting {
+    stream: Arc<RunStream>,
+    done: oneshot::Sender<Result<(), LeaseLost>>,
+}
+
+/// Handle to the writer's task. Cheap to clone.
+#[derive(Clone)]
+pub struct EventWriter {
+    items: mpsc::Sender<Item>,
+}
+
+impl EventWriter {
+    /// Starts the writer of this process.
+    pub fn start(db: Db, bus: SharedBus, options: WriterOptions) -> Self {
+        let (writer, running) = Self::over(Table::new(db), bus, options);
+        tokio::spawn(running);
+        writer
+    }
+
+    /// A writer, and what it does until all handles are gone and everything is written.
+    fn over(store: impl Store, bus: SharedBus, options: WriterOptions) -> (Self, impl Future<Output = ()> + Send) {
+        let (items, inbox) = mpsc::channel(options.max_queued);
+        (Self { items }, run(Flusher { store, bus }, options, inbox))
+    }
+
+    /// Hands an event over, waiting while the queue is full. It is committed soon; [`EventWriter::flush`] waits for that.
+    pub async fn append(&self, stream: &Arc<RunStream>, event: &Event) -> Result<(), LeaseLost> {
+        if stream.lost.is_cancelled() {
+            return Err(LeaseLost);
+        }
+        let item = Item::Event {
+            stream: stream.clone(),
+            event: Pending::of(event),
+        };
+        self.items.send(item).await.map_err(|_| LeaseLost)
+    }
+
+    /// Waits until all events of the run that were appended before are committed.
+    pub async fn flush(&self, stream: &Arc<RunStream>) -> Result<(), LeaseLost> {
+        let (done, answer) = oneshot::channel();
+        let waiting = Waiting {
+            stream: stream.clone(),
+            done,
+        };
+        self.items.send(Item::Flush(waiting)).await.map_err(|_| LeaseLost)?;
+        answer.await.map_err(|_| LeaseLost)?
+    }
+}
+
+/// Gathers batches and has them flushed, one after the other, until all handles are gone and everything is written.
+async fn run<S: Store>(flusher: Flusher<S>, options: WriterOptions, mut inbox: mpsc::Receiver<Item>) {
+    let mut idle = Some(flusher);
+    let mut flushing: Option<BoxFuture<'static, Flusher<S>>> = None;
+    // Late enough for what should have waited for it.
+    let flush_interval = match rejoin_faults::is(Break::SettleBeforeEvents) {
+        true => Duration::from_millis(500),
+        false => options.flush_interval,
+    };
+    let mut last_flush = Instant::now();
+    // The batch that gathers, who waits for it, and what has just been taken from the queue.
+    let mut batch = Batch::default();
+    let mut waiting: Vec<Waiting> = Vec::new();
+    let mut items = Vec::with_capacity(TAKE);
+    let mut closed = false;
+    loop {
+        let due = last_flush + flush_interval;
+        tokio::select! {
+            biased;
+            Some(flusher) = OptionFuture::from(flushing.as_mut()) => {
+                flushing = None;
+                idle = Some(flusher);
+            }
+            n = inbox.recv_many(&mut items, TAKE), if !closed && !batch.is_full(options.max_batch) => {
+                closed = n == 0;
+                for item in items.drain(..) {
+                    match item {
+                        Item::Event { stream, event } => batch.take(stream, event, options.max_delta_bytes),
+                        Item::Flush(who) => waiting.push(who),
+                    }
+                }
+            }
+            () = sleep_until(due), if idle.is_some() && !batch.is_empty() => {}
+        }
+        let wanted = closed || !waiting.is_empty() || batch.is_full(options.max_batch) || Instant::now() >= due;
+        if wanted
+            && !(batch.is_empty() && waiting.is_empty())
+            && let Some(mut flusher) = idle.take()
+        {
+            last_flush = Instant::now();
+            let (batch, waiting) = (std::mem::take(&mut batch), std::mem::take(&mut waiting));
+            flushing = Some(Box::pin(async move {
+                flusher.flush(&batch).await;
+                for Waiting { stream, done } in waiting {
+                    // Nobody waits any more: nothing to tell.
+                    let _ = done.send(if stream.lost.is_cancelled() {
+                        Err(LeaseLost)
+                    } else {
+                        Ok(())
+                    });
+                }
+                flusher
+            }));
+        }
+        if closed && flushing.is_none() {
+            return;
+        }
+    }
+}
+
+/// Where batches go.
+trait Store: Send + 'static {
+    type Failed: Into<Box<dyn Error + Send + Sync>> + Send;
+
+    /// One transaction: appends the events of all streams whose lease holds, and returns the others. An error, or a future that was
+    /// dropped, does not say whether it was committed: [`Store::settle`] does.
+    fn write(&mut self, batch: &Batch) -> impl Future<Output = Result<Vec<Arc<RunStream>>, Self::Failed>> + Send;
+
+    /// After a write that did not answer: what it would have returned, if it was committed. It is not, later, if there is none.
+    fn settle(&mut self) -> impl Future<Output = Option<Vec<Arc<RunStream>>>> + Send;
+}
+
+/// Writes batches, trying as long as it takes.
+struct Flusher<S> {
+    store: S,
+    bus: SharedBus,
+}
+
+impl<S: Store> Flusher<S> {
+    async fn flush(&mut self, batch: &Batch) {
+        if batch.is_empty() {
+            return;
+        }
+        let mut said = false;
+        loop {
+            let error = match timeout(FLUSH_LIMIT, self.store.write(batch)).await {
+                Ok(Ok(lost)) => return self.committed(batch, &lost),
+                Ok(Err(error)) => Causes(&*error.into()).to_string(),
+                Err(_) => format!("no answer within {} s", FLUSH_LIMIT.as_secs()),
+            };
+            if !said {
+                warn!(
+                    error,
+                    events = batch.len(),
+                    "writing events failed; trying again until it works"
+                );
+                said = true;
+            }
+            if let Some(lost) = self.store.settle().await {
+                return self.committed(batch, &lost);
+            }
+            sleep(RETRY).await;
+        }
+    }
+
+    fn committed(&self, batch: &Batch, lost: &[Arc<RunStream>]) {
+        for stream in lost {
+            stream.lost.cancel();
+        }
+        self.bus.publish(Wake {
+            logs: batch.logs.iter().map(|of_log| of_log.log_id).collect(),
+            ..Wake::default()
+        });
+    }
+}

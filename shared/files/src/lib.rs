@@ -1,0 +1,427 @@
+//! Files: what users attach to messages, and what tools produce. Their content is in PostgreSQL, or in an object store if one is set up, and
+//! is written and read in pieces of one size, so that nobody has to hold a whole one: whoever uploads, downloads or builds a model's request
+//! goes piece by piece. (docs/guide/files.md)
+//!
+//! - `types`   what a file is, by its content
+//! - `names`   names as they are stored
+//! - `objects` content in an object store
+//! - `store`   reading and writing content, wherever it is
+//!
+//! Invariants: a file that is `ready` never changes, and its checksum is that of its pieces; a file that a message names stays as long as the
+//! message, though its content may be deleted.
+
+pub mod names;
+pub mod objects;
+mod store;
+pub mod types;
+
+use chrono::{DateTime, Utc};
+use clap::Args;
+use serde::Deserialize;
+use serde_json::Value;
+use sqlx::{PgConnection, PgExecutor, PgPool};
+use uuid::Uuid;
+
+use rejoin_types::digest::hex;
+use rejoin_types::owner::Owner;
+
+use objects::ObjectStoreArgs;
+
+use rejoin_types::file_ref::FileRef;
+pub use store::{FileStore, ProduceError, Produced, ReadError};
+
+/// Size of a piece, in bytes; a multiple of three, so that the base64 of pieces joins to that of the file.
+pub const CHUNK_BYTES: usize = 3 * 256 * 1024;
+/// An upload that has not ended by then never will [seconds].
+const ARRIVING_MAX_S: f64 = 3_600.0 * 6.0;
+/// Files that one statement of the upkeep removes: their content goes with them.
+const SWEPT: i64 = 20;
+const MIB: u64 = 1024 * 1024;
+
+/// How large and how many files may be, and where their content is kept.
+#[derive(Debug, Clone, Args)]
+pub struct FilesArgs {
+    /// Maximum size of a file, uploaded or created by a tool, in bytes
+    #[arg(long, env = "REJOIN_MAX_FILE_BYTES", default_value_t = 25 * MIB, value_parser = clap::value_parser!(u64).range(1..=1024 * MIB))]
+    pub max_file_bytes: u64,
+
+    /// Maximum number of files per message
+    #[arg(long, env = "REJOIN_MAX_MESSAGE_FILES", default_value_t = 10)]
+    pub max_message_files: usize,
+
+    /// Maximum total size of a message's files, in bytes
+    #[arg(long, env = "REJOIN_MAX_MESSAGE_FILES_BYTES", default_value_t = 50 * MIB, value_parser = clap::value_parser!(u64).range(1..))]
+    pub max_message_files_bytes: u64,
+
+    /// Maximum total size of a project's files, in bytes
+    #[arg(long, env = "REJOIN_MAX_PROJECT_FILES_BYTES", default_value_t = 10 * 1024 * MIB, value_parser = clap::value_parser!(u64).range(1..))]
+    pub max_project_files_bytes: u64,
+
+    #[command(flatten)]
+    pub object_store: ObjectStoreArgs,
+}
+
+impl Default for FilesArgs {
+    fn default() -> Self {
+        Self {
+            max_file_bytes: 25 * MIB,
+            max_message_files: 10,
+            max_message_files_bytes: 50 * MIB,
+            max_project_files_bytes: 10 * 1024 * MIB,
+            object_store: ObjectStoreArgs::default(),
+        }
+    }
+}
+
+/// A file that is there whole.
+#[derive(Debug, Clone, PartialEq)]
+pub struct File {
+    pub id: Uuid,
+    pub project_id: Uuid,
+    pub owner_user_id: Option<Uuid>,
+    pub name: String,
+    pub media_type: String,
+    pub size_bytes: i64,
+    pub sha256: Vec<u8>,
+    pub run_id: Option<Uuid>,
+    /// Its content is in the object store, and not in PostgreSQL.
+    pub in_object_store: bool,
+    pub created_at: DateTime<Utc>,
+}
+
+impl File {
+    pub fn to_ref(&self) -> FileRef {
+        FileRef {
+            file_id: self.id,
+            name: self.name.clone(),
+            media_type: self.media_type.clone(),
+            size_bytes: self.size_bytes,
+            sha256: hex(&self.sha256),
+        }
+    }
+}
+
+/// The files that a message's metadata name.
+pub fn of_metadata(metadata: &Value) -> Vec<FileRef> {
+    Vec::<FileRef>::deserialize(&metadata["attachments"]).unwrap_or_default()
+}
+
+/// A file that begins to arrive.
+#[derive(Debug)]
+pub struct NewFile<'a> {
+    pub id: Uuid,
+    pub project_id: Uuid,
+    pub owner_user_id: Option<Uuid>,
+    /// Clean: [`names::clean`].
+    pub name: &'a str,
+    pub media_type: &'a str,
+    /// What it takes at most, in bytes.
+    pub reserved_bytes: u64,
+    /// The run and the call that made it.
+    pub made_by: Option<(Uuid, Uuid)>,
+    /// Its content goes to the object store.
+    pub in_object_store: bool,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum BeginError {
+    #[error("the project's files can have {limit} bytes in total, and have {used}; delete some files")]
+    Full { used: i64, limit: u64 },
+    #[error("storing a file failed")]
+    Database(#[from] sqlx::Error),
+}
+
+/// Reserves a place for a file. Two that begin at the same time take turns, so that the project's limit holds.
+pub async fn begin(db: &mut PgConnection, file: &NewFile<'_>, project_max_bytes: u64) -> Result<(), BeginError> {
+    sqlx::query!(
+        "select pg_advisory_xact_lock(hashtextextended('rejoin.files ' || $1::text, 0))",
+        file.project_id.to_string()
+    )
+    .execute(&mut *db)
+    .await?;
+    let used = sqlx::query_scalar!(r#"select kb.files_bytes($1) as "used!""#, file.project_id)
+        .fetch_one(&mut *db)
+        .await?;
+    if used.unsigned_abs().saturating_add(file.reserved_bytes) > project_max_bytes {
+        return Err(BeginError::Full {
+            used,
+            limit: project_max_bytes,
+        });
+    }
+    let (run_id, call_id) = file.made_by.unzip();
+    sqlx::query!(
+        "insert into kb.files (id, project_id, owner_user_id, name, media_type, size_bytes, state, run_id, tool_call_id, in_object_store)
+         values ($1, $2, $3, $4, $5, $6, 'arriving', $7, $8, $9)",
+        file.id,
+        file.project_id,
+        file.owner_user_id,
+        file.name,
+        file.media_type,
+        i64::try_from(file.reserved_bytes).unwrap_or(i64::MAX),
+        run_id,
+        call_id,
+        file.in_object_store
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+/// Notes the name of the upload in parts by which a file comes into the object store.
+pub async fn note_upload(db: impl PgExecutor<'_>, id: Uuid, upload_id: &str) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "update kb.files set upload_id = $2 where id = $1 and state = 'arriving'",
+        id,
+        upload_id
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+/// Stores the next piece in PostgreSQL: [`CHUNK_BYTES`], the last one less.
+pub async fn put_chunk(db: &mut PgConnection, id: Uuid, position: i32, content: &[u8]) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "insert into kb.file_chunks (file_id, position, content) values ($1, $2, $3)",
+        id,
+        position,
+        content
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+/// All of it is there. None: it has been removed meanwhile.
+pub async fn finish(
+    db: &mut PgConnection,
+    id: Uuid,
+    media_type: &str,
+    size_bytes: i64,
+    sha256: &[u8],
+) -> Result<Option<File>, sqlx::Error> {
+    sqlx::query_as!(
+        File,
+        r#"update kb.files set state = 'ready', media_type = $2, size_bytes = $3, sha256 = $4, upload_id = null
+           where id = $1 and state = 'arriving'
+           returning id, project_id, owner_user_id, name, media_type, size_bytes, sha256 as "sha256!", run_id, in_object_store, created_at"#,
+        id,
+        media_type,
+        size_bytes,
+        sha256
+    )
+    .fetch_optional(db)
+    .await
+}
+
+/// Removes a file that has not arrived.
+///
+/// False: it has arrived after all, and stays: the answer to the commit that said so was lost.
+pub async fn discard(db: &mut PgConnection, id: Uuid) -> Result<bool, sqlx::Error> {
+    sqlx::query!("delete from kb.files where id = $1 and state = 'arriving'", id)
+        .execute(&mut *db)
+        .await?;
+    let has_arrived = sqlx::query_scalar!(
+        r#"select exists (select from kb.files where id = $1) as "has_arrived!""#,
+        id
+    )
+    .fetch_one(db)
+    .await?;
+    Ok(!has_arrived)
+}
+
+pub async fn get(db: impl PgExecutor<'_>, project_id: Uuid, id: Uuid) -> Result<Option<File>, sqlx::Error> {
+    sqlx::query_as!(
+        File,
+        r#"select id, project_id, owner_user_id, name, media_type, size_bytes, sha256 as "sha256!", run_id, in_object_store, created_at
+           from kb.files where project_id = $1 and id = $2 and state = 'ready'"#,
+        project_id,
+        id
+    )
+    .fetch_optional(db)
+    .await
+}
+
+/// An owner's files, the newest first, behind `after`.
+pub async fn list(
+    db: impl PgExecutor<'_>,
+    owner: Owner,
+    after: Option<(DateTime<Utc>, Uuid)>,
+    limit: i64,
+) -> Result<Vec<File>, sqlx::Error> {
+    let (after_at, after_id) = after.unzip();
+    sqlx::query_as!(
+        File,
+        r#"select id, project_id, owner_user_id, name, media_type, size_bytes, sha256 as "sha256!", run_id, in_object_store, created_at
+           from kb.files
+           where project_id = $1 and owner_user_id = $2 and state = 'ready'
+             and ($3::timestamptz is null or (created_at, id) < ($3, $4))
+           order by created_at desc, id desc
+           limit $5"#,
+        owner.project_id,
+        owner.user_id,
+        after_at,
+        after_id,
+        limit
+    )
+    .fetch_all(db)
+    .await
+}
+
+/// A piece of a file whose content is in PostgreSQL. None: there is no such piece.
+pub async fn chunk(db: impl PgExecutor<'_>, id: Uuid, position: i32) -> Result<Option<Vec<u8>>, sqlx::Error> {
+    sqlx::query_scalar!(
+        "select content from kb.file_chunks where file_id = $1 and position = $2",
+        id,
+        position
+    )
+    .fetch_optional(db)
+    .await
+}
+
+/// How many pieces a file of this size has.
+pub fn chunks_of(size_bytes: i64) -> i32 {
+    let size = usize::try_from(size_bytes).unwrap_or_default();
+    i32::try_from(size.div_ceil(CHUNK_BYTES)).unwrap_or(i32::MAX)
+}
+
+/// Deletes a file's content, and the file itself unless a message names it. False: there is no such file.
+pub async fn delete(db: &mut PgConnection, owner: Owner, id: Uuid) -> Result<bool, sqlx::Error> {
+    let deleted = sqlx::query!(
+        "update kb.files set state = 'deleted' where id = $1 and project_id = $2 and owner_user_id = $3 and state = 'ready'",
+        id,
+        owner.project_id,
+        owner.user_id
+    )
+    .execute(&mut *db)
+    .await?;
+    if deleted.rows_affected() == 0 {
+        return Ok(false);
+    }
+    sqlx::query!("delete from kb.file_chunks where file_id = $1", id)
+        .execute(&mut *db)
+        .await?;
+    sqlx::query!(
+        "delete from kb.files f where f.id = $1 and not exists (select from kb.message_files m where m.file_id = f.id)",
+        id
+    )
+    .execute(db)
+    .await?;
+    Ok(true)
+}
+
+/// Why files can't be attached to a message.
+#[derive(Debug, thiserror::Error)]
+pub enum AttachError {
+    #[error("there is no file {0}; upload it, then attach it")]
+    NotFound(Uuid),
+    #[error("the message's files have {bytes} bytes in total; the maximum is {limit}. Attach fewer or smaller files")]
+    TooLarge { bytes: i64, limit: u64 },
+    #[error("reading the message's files failed")]
+    Database(#[from] sqlx::Error),
+}
+
+/// An owner's files of these ids, in this order, kept from being removed until the transaction ends.
+pub async fn for_message(
+    db: &mut PgConnection,
+    owner: Owner,
+    ids: &[Uuid],
+    max_bytes: u64,
+) -> Result<Vec<FileRef>, AttachError> {
+    if ids.is_empty() {
+        return Ok(Vec::new());
+    }
+    let found = sqlx::query_as!(
+        File,
+        r#"select id, project_id, owner_user_id, name, media_type, size_bytes, sha256 as "sha256!", run_id, in_object_store, created_at
+           from kb.files
+           where id = any($1) and project_id = $2 and owner_user_id = $3 and state = 'ready'
+           order by id for share"#,
+        ids,
+        owner.project_id,
+        owner.user_id
+    )
+    .fetch_all(db)
+    .await?;
+    let files = ids
+        .iter()
+        .map(|id| {
+            let file = found.iter().find(|file| file.id == *id);
+            file.map(File::to_ref).ok_or(AttachError::NotFound(*id))
+        })
+        .collect::<Result<Vec<_>, _>>()?;
+    let bytes = files.iter().map(|file| file.size_bytes).sum::<i64>();
+    if bytes.unsigned_abs() > max_bytes {
+        return Err(AttachError::TooLarge {
+            bytes,
+            limit: max_bytes,
+        });
+    }
+    Ok(files)
+}
+
+/// Notes that a message names these files. Those that are gone are left out.
+pub async fn name_in(db: &mut PgConnection, message_id: Uuid, files: &[FileRef]) -> Result<(), sqlx::Error> {
+    if files.is_empty() {
+        return Ok(());
+    }
+    let ids: Vec<Uuid> = files.iter().map(|file| file.file_id).collect();
+    sqlx::query!(
+        "insert into kb.message_files (message_id, file_id)
+         select $1, id from kb.files where id = any($2)
+         on conflict do nothing",
+        message_id,
+        &ids
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+/// The files that a call of a tool has made.
+pub async fn of_call(db: impl PgExecutor<'_>, call_id: Uuid) -> Result<Vec<File>, sqlx::Error> {
+    sqlx::query_as!(
+        File,
+        r#"select id, project_id, owner_user_id, name, media_type, size_bytes, sha256 as "sha256!", run_id, in_object_store, created_at
+           from kb.files where tool_call_id = $1 and state = 'ready' order by id"#,
+        call_id
+    )
+    .fetch_all(db)
+    .await
+}
+
+/// Removes files that a call has made before: it is made again.
+pub async fn forget_call(db: impl PgExecutor<'_>, call_id: Uuid) -> Result<(), sqlx::Error> {
+    sqlx::query!("delete from kb.files where tool_call_id = $1", call_id)
+        .execute(db)
+        .await?;
+    Ok(())
+}
+
+/// Removes files that no message and no run has named for `kept_s`, and uploads that never ended. True: there may be more.
+pub async fn sweep(db: &PgPool, kept_s: f64) -> Result<bool, sqlx::Error> {
+    let removed = sqlx::query!(
+        "delete from kb.files where id in (
+             select f.id from kb.files f
+             where f.run_id is null and f.created_at < now() - make_interval(secs => $1)
+               and not exists (select from kb.message_files m where m.file_id = f.id)
+             order by f.created_at limit $2 for update skip locked)",
+        kept_s,
+        SWEPT
+    )
+    .execute(db)
+    .await?
+    .rows_affected();
+    let broken_off = sqlx::query!(
+        "delete from kb.files where id in (
+             select f.id from kb.files f
+             where f.state = 'arriving' and f.created_at < now() - make_interval(secs => $1)
+             order by f.created_at limit $2 for update skip locked)",
+        ARRIVING_MAX_S,
+        SWEPT
+    )
+    .execute(db)
+    .await?
+    .rows_affected();
+    Ok(removed.max(broken_off) >= SWEPT.unsigned_abs())
+}

@@ -1,0 +1,474 @@
+//! Relationships of the graph: types and SQL of `kb.graph_relationships`. (Those of one object: `edges`.)
+//!
+//! Called by the API's graph routes and the graph tools. Invariants: both ends are objects of the same project; between two
+//! objects there is at most one live relationship of a type; one shows in lists only while both its ends live.
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use sqlx::{Connection as _, PgConnection, PgExecutor};
+use uuid::Uuid;
+
+use super::objects::merged;
+use super::rules::Rules;
+use super::{Actor, Error, MAX_TYPE_BYTES, checked_properties, checked_time, checked_word, take_turns};
+use rejoin_types::digest;
+
+/// Relationships on a page of [`list`] or [`history`].
+pub const MAX_PAGE: i64 = 1000;
+
+/// One version of a relationship: outside history always its head.
+#[derive(Debug, Clone, PartialEq, Serialize, sqlx::FromRow)]
+#[serde(rename_all = "camelCase")]
+pub struct Relationship {
+    /// The canonical id: the same in all versions.
+    pub id: Uuid,
+    pub version: i32,
+    #[serde(rename = "type")]
+    #[sqlx(rename = "type")]
+    pub relationship_type: String,
+    pub source_id: Uuid,
+    pub target_id: Uuid,
+    pub properties: Value,
+    pub weight: Option<f64>,
+    pub valid_from: Option<DateTime<Utc>>,
+    pub valid_to: Option<DateTime<Utc>>,
+    /// Who wrote this version: user, agent, import, system.
+    pub actor_type: String,
+    pub actor_id: Option<Uuid>,
+    pub created_at: DateTime<Utc>,
+    pub updated_at: DateTime<Utc>,
+    /// Only in histories and answers to a deletion.
+    pub deleted_at: Option<DateTime<Utc>>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NewRelationship {
+    #[serde(rename = "type")]
+    pub relationship_type: String,
+    pub source_id: Uuid,
+    pub target_id: Uuid,
+    #[serde(default)]
+    pub properties: Map<String, Value>,
+    #[serde(default)]
+    pub weight: Option<f64>,
+    #[serde(default)]
+    pub valid_from: Option<DateTime<Utc>>,
+    #[serde(default)]
+    pub valid_to: Option<DateTime<Utc>>,
+}
+
+/// What an update changes; what is absent stays.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RelationshipChange {
+    /// Merged into the properties, at the top level; null deletes one.
+    #[serde(default)]
+    pub properties: Map<String, Value>,
+    #[serde(default)]
+    pub weight: Option<f64>,
+    #[serde(default)]
+    pub valid_from: Option<DateTime<Utc>>,
+    #[serde(default)]
+    pub valid_to: Option<DateTime<Utc>>,
+    /// The version that the change was made for; another head: [`Error::VersionConflict`].
+    #[serde(default)]
+    pub expected_version: Option<i32>,
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct Filter {
+    pub relationship_type: Option<String>,
+    pub source_id: Option<Uuid>,
+    pub target_id: Option<Uuid>,
+}
+
+/// The object at an edge's other end, as short as it can be cited.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Entity {
+    pub id: Uuid,
+    pub key: String,
+    #[serde(rename = "type")]
+    pub object_type: String,
+    pub name: String,
+}
+
+/// A relationship with both ends, as a list shows it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Connected {
+    pub relationship: Relationship,
+    pub source: Entity,
+    pub target: Entity,
+}
+
+pub fn relationship_hash(
+    properties: &Value,
+    weight: Option<f64>,
+    valid_from: Option<DateTime<Utc>>,
+    valid_to: Option<DateTime<Utc>>,
+) -> Vec<u8> {
+    digest::of_json(&[properties, &json!([weight, valid_from, valid_to])])
+}
+
+pub async fn create(
+    db: &mut PgConnection,
+    project_id: Uuid,
+    new: &NewRelationship,
+    actor: Actor,
+) -> Result<Relationship, Error> {
+    insert(db, project_id, Uuid::now_v7(), new, actor)
+        .await?
+        .ok_or_else(|| another(&new.relationship_type))
+}
+
+/// The same with an id of the caller's: done twice, it finds what it has made, as it is now.
+pub async fn create_once(
+    db: &mut PgConnection,
+    project_id: Uuid,
+    id: Uuid,
+    new: &NewRelationship,
+    actor: Actor,
+) -> Result<Relationship, Error> {
+    match insert(&mut *db, project_id, id, new, actor).await? {
+        Some(made) => Ok(made),
+        None => get(db, project_id, id).await.map_err(|error| match error {
+            Error::NotFound { .. } => another(&new.relationship_type),
+            other => other,
+        }),
+    }
+}
+
+/// None: there is one already, or its id is taken.
+async fn insert(
+    db: &mut PgConnection,
+    project_id: Uuid,
+    id: Uuid,
+    new: &NewRelationship,
+    actor: Actor,
+) -> Result<Option<Relationship>, Error> {
+    checked_word("type", &new.relationship_type, MAX_TYPE_BYTES).map_err(Error::Invalid)?;
+    checked_properties(&new.properties).map_err(Error::Invalid)?;
+    for (what, time) in [("validFrom", new.valid_from), ("validTo", new.valid_to)] {
+        checked_time(what, time).map_err(Error::Invalid)?;
+    }
+    let mut tx = db
+        .begin()
+        .await
+        .map_err(Error::database("begin the creation of a relationship"))?;
+    let mut types = Vec::with_capacity(2);
+    for (end, id) in [("source", new.source_id), ("target", new.target_id)] {
+        // Locked against a deletion at the same time.
+        let live = sqlx::query_scalar!(
+            "select type from kb.graph_objects
+             where project_id = $1 and canonical_id = $2 and superseded_at is null and deleted_at is null
+             for share",
+            project_id,
+            id,
+        )
+        .fetch_optional(&mut *tx)
+        .await
+        .map_err(Error::database("check an end of a relationship"))?;
+        types.push(live.ok_or_else(|| Error::not_found(&format!("{end} object"), id))?);
+    }
+    let properties = Value::Object(new.properties.clone());
+    let rules = Rules::of(&mut tx, project_id).await?;
+    rules
+        .relationship(&new.relationship_type, (Some(&types[0]), Some(&types[1])), &properties)
+        .map_err(Error::Invalid)?;
+    let hash = relationship_hash(&properties, new.weight, new.valid_from, new.valid_to);
+    let created = sqlx::query_as!(
+        Relationship,
+        r#"insert into kb.graph_relationships
+               (id, project_id, canonical_id, version, type, source_id, target_id, properties, weight, valid_from, valid_to,
+                content_hash, actor_type, actor_id)
+           values ($1, $2, $1, 1, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+           on conflict do nothing
+           returning canonical_id as id, version, type as relationship_type, source_id, target_id, properties, weight,
+               valid_from, valid_to, actor_type, actor_id, created_at, updated_at, deleted_at"#,
+        id,
+        project_id,
+        new.relationship_type,
+        new.source_id,
+        new.target_id,
+        properties,
+        new.weight,
+        new.valid_from,
+        new.valid_to,
+        hash,
+        actor.kind.as_str(),
+        actor.id,
+    )
+    .fetch_optional(&mut *tx)
+    .await
+    .map_err(Error::database("create a relationship"))?;
+    tx.commit().await.map_err(Error::database("commit a relationship"))?;
+    Ok(created)
+}
+
+/// The live relationship, by its canonical id.
+pub async fn get(db: impl PgExecutor<'_>, project_id: Uuid, id: Uuid) -> Result<Relationship, Error> {
+    sqlx::query_as!(
+        Relationship,
+        r#"select canonical_id as id, version, type as relationship_type, source_id, target_id, properties, weight,
+               valid_from, valid_to, actor_type, actor_id, created_at, updated_at, deleted_at
+           from kb.graph_relationships
+           where project_id = $1 and canonical_id = $2 and superseded_at is null and deleted_at is null"#,
+        project_id,
+        id,
+    )
+    .fetch_optional(db)
+    .await
+    .map_err(Error::database("read a relationship"))?
+    .ok_or_else(|| Error::not_found("relationship", id))
+}
+
+/// Writes a new version with the change merged in.
+pub async fn update(
+    db: &mut PgConnection,
+    project_id: Uuid,
+    id: Uuid,
+    change: &RelationshipChange,
+    actor: Actor,
+) -> Result<Relationship, Error> {
+    let mut tx = db
+        .begin()
+        .await
+        .map_err(Error::database("begin the update of a relationship"))?;
+    let mut next = lock_head(&mut tx, project_id, id).await?;
+    if next.deleted_at.is_some() {
+        return Err(Error::not_found("relationship", id));
+    }
+    if let Some(expected) = change.expected_version
+        && expected != next.version
+    {
+        return Err(Error::VersionConflict {
+            expected,
+            actual: next.version,
+        });
+    }
+    next.properties = Value::Object(merged(&next.properties, &change.properties));
+    checked_properties(next.properties.as_object().unwrap_or(&Map::new())).map_err(Error::Invalid)?;
+    // Its ends don't change.
+    Rules::of(&mut tx, project_id)
+        .await?
+        .relationship(&next.relationship_type, (None, None), &next.properties)
+        .map_err(Error::Invalid)?;
+    next.weight = change.weight.or(next.weight);
+    for (what, time) in [("validFrom", change.valid_from), ("validTo", change.valid_to)] {
+        checked_time(what, time).map_err(Error::Invalid)?;
+    }
+    next.valid_from = change.valid_from.or(next.valid_from);
+    next.valid_to = change.valid_to.or(next.valid_to);
+    let written = write_version(&mut tx, project_id, &next, false, actor).await?;
+    tx.commit()
+        .await
+        .map_err(Error::database("commit the update of a relationship"))?;
+    Ok(written)
+}
+
+/// Soft: a new version that is deleted.
+pub async fn delete(db: &mut PgConnection, project_id: Uuid, id: Uuid, actor: Actor) -> Result<Relationship, Error> {
+    let mut tx = db
+        .begin()
+        .await
+        .map_err(Error::database("begin the deletion of a relationship"))?;
+    let head = lock_head(&mut tx, project_id, id).await?;
+    if head.deleted_at.is_some() {
+        return Err(Error::not_found("relationship", id));
+    }
+    let written = write_version(&mut tx, project_id, &head, true, actor).await?;
+    tx.commit()
+        .await
+        .map_err(Error::database("commit the deletion of a relationship"))?;
+    Ok(written)
+}
+
+/// Undoes [`delete`]; refused when there is another one of its type between the two objects meanwhile. Of a live one: no change.
+pub async fn restore(db: &mut PgConnection, project_id: Uuid, id: Uuid, actor: Actor) -> Result<Relationship, Error> {
+    let mut tx = db
+        .begin()
+        .await
+        .map_err(Error::database("begin to restore a relationship"))?;
+    let head = lock_head(&mut tx, project_id, id).await?;
+    if head.deleted_at.is_none() {
+        return Ok(head);
+    }
+    let written = write_version(&mut tx, project_id, &head, false, actor).await?;
+    tx.commit()
+        .await
+        .map_err(Error::database("commit that a relationship is restored"))?;
+    Ok(written)
+}
+
+/// All versions, the newest first; also of a deleted relationship.
+pub async fn history(
+    db: impl PgExecutor<'_>,
+    project_id: Uuid,
+    id: Uuid,
+    limit: i64,
+) -> Result<Vec<Relationship>, Error> {
+    let versions = sqlx::query_as!(
+        Relationship,
+        r#"select canonical_id as id, version, type as relationship_type, source_id, target_id, properties, weight,
+               valid_from, valid_to, actor_type, actor_id, created_at, updated_at, deleted_at
+           from kb.graph_relationships
+           where project_id = $1 and canonical_id = $2
+           order by version desc
+           limit $3"#,
+        project_id,
+        id,
+        limit.clamp(1, MAX_PAGE),
+    )
+    .fetch_all(db)
+    .await
+    .map_err(Error::database("read a relationship's versions"))?;
+    if versions.is_empty() {
+        Err(Error::not_found("relationship", id))
+    } else {
+        Ok(versions)
+    }
+}
+
+/// Live relationships between live objects in the order of their creation, after the relationship `after`, with both ends.
+pub async fn list(
+    db: impl PgExecutor<'_>,
+    project_id: Uuid,
+    filter: &Filter,
+    after: Option<Uuid>,
+    limit: i64,
+) -> Result<Vec<Connected>, Error> {
+    let rows = sqlx::query!(
+        r#"select r.canonical_id as id, r.version, r.type as relationship_type, r.source_id, r.target_id, r.properties, r.weight,
+               r.valid_from, r.valid_to, r.actor_type, r.actor_id, r.created_at, r.updated_at,
+               s.key as source_key, s.type as source_type, s.name as source_name,
+               t.key as target_key, t.type as target_type, t.name as target_name
+           from kb.graph_relationships r
+           join kb.graph_objects s
+             on s.canonical_id = r.source_id and s.project_id = $1 and s.superseded_at is null and s.deleted_at is null
+           join kb.graph_objects t
+             on t.canonical_id = r.target_id and t.project_id = $1 and t.superseded_at is null and t.deleted_at is null
+           where r.project_id = $1 and r.superseded_at is null and r.deleted_at is null
+             and ($2::text is null or r.type = $2)
+             and ($3::uuid is null or r.source_id = $3)
+             and ($4::uuid is null or r.target_id = $4)
+             and ($5::uuid is null or r.canonical_id > $5)
+           order by r.canonical_id
+           limit $6"#,
+        project_id,
+        filter.relationship_type,
+        filter.source_id,
+        filter.target_id,
+        after,
+        limit.clamp(1, MAX_PAGE),
+    )
+    .fetch_all(db)
+    .await
+    .map_err(Error::database("list relationships"))?;
+    let connected = rows.into_iter().map(|row| Connected {
+        source: Entity {
+            id: row.source_id,
+            key: row.source_key,
+            object_type: row.source_type,
+            name: row.source_name,
+        },
+        target: Entity {
+            id: row.target_id,
+            key: row.target_key,
+            object_type: row.target_type,
+            name: row.target_name,
+        },
+        relationship: Relationship {
+            id: row.id,
+            version: row.version,
+            relationship_type: row.relationship_type,
+            source_id: row.source_id,
+            target_id: row.target_id,
+            properties: row.properties,
+            weight: row.weight,
+            valid_from: row.valid_from,
+            valid_to: row.valid_to,
+            actor_type: row.actor_type,
+            actor_id: row.actor_id,
+            created_at: row.created_at,
+            updated_at: row.updated_at,
+            deleted_at: None,
+        },
+    });
+    Ok(connected.collect())
+}
+
+/// The head, deleted or not, locked until the transaction ends.
+async fn lock_head(db: &mut PgConnection, project_id: Uuid, id: Uuid) -> Result<Relationship, Error> {
+    take_turns(db, id).await?;
+    sqlx::query_as!(
+        Relationship,
+        r#"select canonical_id as id, version, type as relationship_type, source_id, target_id, properties, weight,
+               valid_from, valid_to, actor_type, actor_id, created_at, updated_at, deleted_at
+           from kb.graph_relationships
+           where project_id = $1 and canonical_id = $2 and superseded_at is null
+           for update"#,
+        project_id,
+        id,
+    )
+    .fetch_optional(db)
+    .await
+    .map_err(Error::database("lock a relationship"))?
+    .ok_or_else(|| Error::not_found("relationship", id))
+}
+
+/// Puts `next` in the place of the head that it was made from; its lock is held.
+async fn write_version(
+    db: &mut PgConnection,
+    project_id: Uuid,
+    next: &Relationship,
+    deleted: bool,
+    actor: Actor,
+) -> Result<Relationship, Error> {
+    sqlx::query!(
+        "update kb.graph_relationships set superseded_at = now()
+         where project_id = $1 and canonical_id = $2 and superseded_at is null",
+        project_id,
+        next.id,
+    )
+    .execute(&mut *db)
+    .await
+    .map_err(Error::database("supersede a relationship's version"))?;
+    let hash = relationship_hash(&next.properties, next.weight, next.valid_from, next.valid_to);
+    sqlx::query_as!(
+        Relationship,
+        r#"insert into kb.graph_relationships
+               (id, project_id, canonical_id, version, type, source_id, target_id, properties, weight, valid_from, valid_to,
+                content_hash, actor_type, actor_id, created_at, deleted_at)
+           values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, case when $16 then now() end)
+           on conflict do nothing
+           returning canonical_id as id, version, type as relationship_type, source_id, target_id, properties, weight,
+               valid_from, valid_to, actor_type, actor_id, created_at, updated_at, deleted_at"#,
+        Uuid::now_v7(),
+        project_id,
+        next.id,
+        next.version + 1,
+        next.relationship_type,
+        next.source_id,
+        next.target_id,
+        next.properties,
+        next.weight,
+        next.valid_from,
+        next.valid_to,
+        hash,
+        actor.kind.as_str(),
+        actor.id,
+        next.created_at,
+        deleted,
+    )
+    .fetch_optional(db)
+    .await
+    .map_err(Error::database("write a relationship's version"))?
+    .ok_or_else(|| another(&next.relationship_type))
+}
+
+fn another(relationship_type: &str) -> Error {
+    Error::Conflict(format!(
+        "a {relationship_type} relationship between these two objects already exists"
+    ))
+}

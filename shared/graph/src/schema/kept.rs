@@ -1,0 +1,74 @@
+//! Counts that took long, kept in this process for a while. Called by `schema`: what a great graph consists of takes seconds to count and
+//! hardly changes, and small ones are counted each time.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::sync::{LazyLock, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use uuid::Uuid;
+
+use super::{LabelCount, RelationshipCount, TypeCount};
+use crate::Error;
+
+/// What takes less is counted each time.
+const LONG: Duration = Duration::from_millis(100);
+/// How long counts are kept. Clients may do the same: `cache_hint_ttl` of the tool `schema_version`.
+pub const KEPT: Duration = Duration::from_secs(300);
+/// Projects whose counts of one kind are kept; with one more, all are counted anew.
+const MAX_PROJECTS: usize = 1_000;
+
+/// Counts of one kind by project, and when they were counted.
+pub(super) type Counts<T> = LazyLock<Mutex<HashMap<Uuid, (Instant, Vec<T>)>>>;
+
+pub(super) static TYPES: Counts<TypeCount> = LazyLock::new(Mutex::default);
+pub(super) static RELATIONSHIPS: Counts<RelationshipCount> = LazyLock::new(Mutex::default);
+pub(super) static LABELS: Counts<LabelCount> = LazyLock::new(Mutex::default);
+
+/// What was counted at most [`KEPT`] ago, if that took long; else it is counted now.
+pub(super) async fn kept<T: Clone>(
+    counts: &Counts<T>,
+    project_id: Uuid,
+    count: impl Future<Output = Result<Vec<T>, Error>>,
+) -> Result<Vec<T>, Error> {
+    let known = |began: Instant| {
+        let counts = counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let (at, counted) = counts.get(&project_id)?;
+        (began.duration_since(*at) < KEPT).then(|| counted.clone())
+    };
+    let began = Instant::now();
+    if let Some(counted) = known(began) {
+        return Ok(counted);
+    }
+    let counted = count.await?;
+    let mut counts = counts.lock().unwrap_or_else(PoisonError::into_inner);
+    if began.elapsed() < LONG {
+        counts.remove(&project_id);
+    } else {
+        if counts.len() >= MAX_PROJECTS {
+            counts.clear();
+        }
+        counts.insert(project_id, (began, counted.clone()));
+    }
+    Ok(counted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn only_what_took_long_is_kept() {
+        let counts: Counts<u32> = LazyLock::new(Mutex::default);
+        let project = Uuid::now_v7();
+        let count = |number: u32, takes: Duration| {
+            kept(&counts, project, async move {
+                tokio::time::sleep(takes).await;
+                Ok(vec![number])
+            })
+        };
+        assert_eq!(count(1, Duration::ZERO).await.unwrap(), [1]);
+        assert_eq!(count(2, LONG).await.unwrap(), [2]);
+        assert_eq!(count(3, Duration::ZERO).await.unwrap(), [2]);
+    }
+}

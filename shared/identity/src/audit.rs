@@ -1,0 +1,530 @@
+//! The audit log: who changed what. One chain for the whole database, in `audit.entries`: each entry holds the hash of the one before.
+//! Whoever changes something that is audited appends here, within the same transaction, as the last thing in it.
+//!
+//! Invariants: an act and its entry are committed together or not at all; the numbers have no gap; no entry holds the value of a
+//! secret, a prompt's or a message's text. The database hashes what it stores (`migrations/0016_audit.up.sql`); [`verify`] hashes it
+//! again here, and so trusts neither.
+
+use std::fmt;
+use std::str::FromStr;
+
+use chrono::{DateTime, SecondsFormat, Utc};
+use futures::TryStreamExt;
+use serde::{Serialize, Serializer};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use crate::auth::{Caller, Credential};
+use rejoin_types::digest;
+
+/// Who did it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Actor {
+    who: String,
+    credential: Option<String>,
+}
+
+impl Actor {
+    /// Whoever has the database's URL: the commands of `rejoin` that talk to it.
+    pub fn operator() -> Self {
+        Self {
+            who: "operator".to_owned(),
+            credential: None,
+        }
+    }
+
+    pub fn caller(caller: &Caller) -> Self {
+        let credential = match caller.credential {
+            Credential::Key(id) => format!("key:{id}"),
+            Credential::Token(_) => TOKEN.to_owned(),
+        };
+        Self {
+            who: format!("user:{}", caller.user_id),
+            credential: Some(credential),
+        }
+    }
+
+    /// A user who has come with an identity provider's token.
+    pub fn token_holder(user_id: Uuid) -> Self {
+        Self {
+            who: format!("user:{user_id}"),
+            credential: Some(TOKEN.to_owned()),
+        }
+    }
+}
+
+/// How the credential of a token's holder is called: tokens have no ids that mean anything later.
+const TOKEN: &str = "token";
+
+/// What was done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    KeyCreated,
+    KeyRevoked,
+    CalendarFeedMade,
+    CalendarFeedRemoved,
+    /// Kept the same as one at Google from now on.
+    CalendarLinked,
+    CalendarUnlinked,
+    /// A browser has signed in.
+    SessionBegun,
+    SessionEnded,
+    /// What a member is in the project.
+    RoleSet,
+    MemberRemoved,
+    QuotaSet,
+    DefinitionCreated,
+    DefinitionChanged,
+    DefinitionDeleted,
+    DefaultsInstalled,
+    RoutingSet,
+    PromptSet,
+    ContextSet,
+    ConversationDeleted,
+    McpServerCreated,
+    McpServerChanged,
+    McpServerDeleted,
+    /// Definitions of tools that an MCP server offers.
+    McpToolsApproved,
+    DataSourceCreated,
+    DataSourceChanged,
+    DataSourceDeleted,
+    /// A user has sent it a statement that may write.
+    DataSourceWritten,
+    /// What agents may do on the web.
+    WebSet,
+    /// Nothing any more.
+    WebRemoved,
+    ProductInstalled,
+    ProductUninstalled,
+    ScheduleCreated,
+    ScheduleChanged,
+    ScheduleDeleted,
+    ModelPriceSet,
+    ModelPriceRemoved,
+    /// A dead job came back.
+    JobRetried,
+    /// An identity of a provider stands for a user who was here before.
+    IdentityLinked,
+    /// A user was made for an identity that was never seen.
+    UserCreated,
+    SecretSet,
+    SecretRemoved,
+    /// Data keys are sealed under another master key.
+    SecretsRotated,
+}
+
+impl Action {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Action::KeyCreated => "key.created",
+            Action::KeyRevoked => "key.revoked",
+            Action::CalendarFeedMade => "calendar_feed.made",
+            Action::CalendarFeedRemoved => "calendar_feed.removed",
+            Action::CalendarLinked => "calendar.linked",
+            Action::CalendarUnlinked => "calendar.unlinked",
+            Action::SessionBegun => "session.begun",
+            Action::SessionEnded => "session.ended",
+            Action::RoleSet => "member.role_set",
+            Action::MemberRemoved => "member.removed",
+            Action::QuotaSet => "project.quota_set",
+            Action::DefinitionCreated => "agent_definition.created",
+            Action::DefinitionChanged => "agent_definition.changed",
+            Action::DefinitionDeleted => "agent_definition.deleted",
+            Action::DefaultsInstalled => "agent_definition.defaults_installed",
+            Action::RoutingSet => "routing.set",
+            Action::PromptSet => "project_prompt.set",
+            Action::ContextSet => "context.set",
+            Action::ConversationDeleted => "conversation.deleted",
+            Action::McpServerCreated => "mcp_server.created",
+            Action::McpServerChanged => "mcp_server.changed",
+            Action::McpServerDeleted => "mcp_server.deleted",
+            Action::McpToolsApproved => "mcp_server.tools_approved",
+            Action::DataSourceCreated => "data_source.created",
+            Action::DataSourceChanged => "data_source.changed",
+            Action::DataSourceDeleted => "data_source.deleted",
+            Action::DataSourceWritten => "data_source.written",
+            Action::WebSet => "web.set",
+            Action::WebRemoved => "web.removed",
+            Action::ProductInstalled => "product.installed",
+            Action::ProductUninstalled => "product.uninstalled",
+            Action::ScheduleCreated => "schedule.created",
+            Action::ScheduleChanged => "schedule.changed",
+            Action::ScheduleDeleted => "schedule.deleted",
+            Action::ModelPriceSet => "model_price.set",
+            Action::ModelPriceRemoved => "model_price.removed",
+            Action::JobRetried => "job.retried",
+            Action::IdentityLinked => "identity.linked",
+            Action::UserCreated => "user.created",
+            Action::SecretSet => "secret.set",
+            Action::SecretRemoved => "secret.removed",
+            Action::SecretsRotated => "secret.rotated",
+        }
+    }
+}
+
+/// An entry about to be appended.
+#[derive(Debug, Clone)]
+pub struct NewEntry<'a> {
+    pub by: &'a Actor,
+    /// None: it is about no project, or about all.
+    pub project_id: Option<Uuid>,
+    pub action: Action,
+    /// To what: `<noun>:<id or name>`.
+    pub target: String,
+    /// An object with names and ids; at most 8 KiB.
+    pub detail: Value,
+}
+
+/// An entry as stored.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Entry {
+    pub id: i64,
+    pub at: DateTime<Utc>,
+    pub project_id: Option<Uuid>,
+    pub actor: String,
+    pub credential: Option<String>,
+    pub action: String,
+    pub target: String,
+    pub detail: Value,
+    #[serde(serialize_with = "in_hex")]
+    pub hash: Vec<u8>,
+}
+
+fn in_hex<S: Serializer>(hash: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&digest::hex(hash))
+}
+
+/// Appends an entry to the caller's transaction, and returns its number. Everybody who appends waits from here until that transaction
+/// ends: commit next.
+pub async fn append(db: &mut PgConnection, entry: &NewEntry<'_>) -> Result<i64, sqlx::Error> {
+    sqlx::query_scalar!(
+        r#"select audit.append($1, $2, $3, $4, $5, $6) as "id!""#,
+        entry.project_id,
+        entry.by.who,
+        entry.by.credential,
+        entry.action.as_str(),
+        entry.target,
+        entry.detail,
+    )
+    .fetch_one(db)
+    .await
+}
+
+/// A page of a project's entries, the newest first, before the entry `before`.
+pub async fn page(
+    db: &mut PgConnection,
+    project_id: Uuid,
+    before: Option<i64>,
+    limit: i64,
+) -> Result<Vec<Entry>, sqlx::Error> {
+    sqlx::query_as!(
+        Entry,
+        "select id, at, project_id, actor, credential, action, target, detail, hash
+         from audit.entries
+         where project_id = $1 and id < coalesce($2, 9223372036854775807)
+         order by id desc
+         limit $3",
+        project_id,
+        before,
+        limit
+    )
+    .fetch_all(db)
+    .await
+}
+
+/// The newest entries of all projects and of none, the newest first. For operators.
+pub async fn newest(db: &mut PgConnection, limit: i64) -> Result<Vec<Entry>, sqlx::Error> {
+    sqlx::query_as!(
+        Entry,
+        "select id, at, project_id, actor, credential, action, target, detail, hash
+         from audit.entries
+         order by id desc
+         limit $1",
+        limit
+    )
+    .fetch_all(db)
+    .await
+}
+
+/// A SHA-256, written as 64 hexadecimal digits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Hash([u8; 32]);
+
+impl fmt::Display for Hash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&digest::hex(&self.0))
+    }
+}
+
+impl Serialize for Hash {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl FromStr for Hash {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        const WRONG: &str = "a hash must have 64 hexadecimal digits";
+        if text.len() != 64 || !text.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+            return Err(WRONG);
+        }
+        let mut bytes = [0; 32];
+        for (byte, at) in bytes.iter_mut().zip((0..64).step_by(2)) {
+            *byte = u8::from_str_radix(&text[at..at + 2], 16).map_err(|_| WRONG)?;
+        }
+        Ok(Self(bytes))
+    }
+}
+
+/// What is wrong with an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fault {
+    /// Its number does not follow that of the entry before: some are missing, or in between.
+    Gap,
+    /// It does not hold the hash of the entry before: that one was replaced.
+    WrongLink,
+    /// Its hash is not that of its content.
+    Changed,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Fault::Gap => "entries before it are missing",
+            Fault::WrongLink => "its link to the previous entry is broken, so that entry was replaced",
+            Fault::Changed => "it was changed after it was written",
+        })
+    }
+}
+
+/// Where the chain breaks for the first time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Broken {
+    pub entry: i64,
+    pub how: Fault,
+}
+
+/// What [`verify`] found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Report {
+    pub entries: u64,
+    /// The hash of the newest entry. Noted elsewhere, it shows later whether entries were cut off.
+    pub head: Option<Hash>,
+    pub broken: Option<Broken>,
+    /// Whether the hash that was asked for is in the unbroken part; none: none was.
+    pub expected_found: Option<bool>,
+}
+
+impl Report {
+    /// No fault, and the hash that was asked for is there.
+    pub fn holds(&self) -> bool {
+        self.broken.is_none() && self.expected_found != Some(false)
+    }
+}
+
+/// Reads the whole chain as it is at one moment, and computes every hash again. Memory does not grow with it.
+pub async fn verify(db: &mut PgConnection, expected: Option<Hash>) -> Result<Report, sqlx::Error> {
+    let mut rows = sqlx::query_as!(
+        Stored,
+        r#"select id, at, project_id, actor, credential, action, target, detail::text as "detail!", prev_hash, hash
+           from audit.entries
+           order by id"#
+    )
+    .fetch(db);
+    let mut chain = Chain::looking_for(expected);
+    while let Some(row) = rows.try_next().await? {
+        chain.take(row);
+    }
+    Ok(chain.report)
+}
+
+/// A row as its hash was made from it.
+#[derive(Debug, Clone)]
+struct Stored {
+    id: i64,
+    at: DateTime<Utc>,
+    project_id: Option<Uuid>,
+    actor: String,
+    credential: Option<String>,
+    action: String,
+    target: String,
+    detail: String,
+    prev_hash: Vec<u8>,
+    hash: Vec<u8>,
+}
+
+impl Stored {
+    /// The text that is hashed: the list that `audit.append` builds, as PostgreSQL writes `jsonb`.
+    fn canonical(&self) -> String {
+        fn quoted(text: &str) -> String {
+            Value::from(text).to_string()
+        }
+        let optional = |text: Option<&str>| text.map_or_else(|| "null".to_owned(), quoted);
+        [
+            self.id.to_string(),
+            quoted(&self.at.to_rfc3339_opts(SecondsFormat::Micros, true)),
+            optional(self.project_id.map(|id| id.to_string()).as_deref()),
+            quoted(&self.actor),
+            optional(self.credential.as_deref()),
+            quoted(&self.action),
+            quoted(&self.target),
+            quoted(&self.detail),
+            quoted(&digest::hex(&self.prev_hash)),
+        ]
+        .join(", ")
+    }
+
+    fn computed_hash(&self) -> [u8; 32] {
+        Sha256::digest(format!("[{}]", self.canonical())).into()
+    }
+}
+
+/// A walk along the chain, from its first entry.
+struct Chain {
+    expected: Option<Hash>,
+    last_id: i64,
+    last_hash: Vec<u8>,
+    report: Report,
+}
+
+impl Chain {
+    fn looking_for(expected: Option<Hash>) -> Self {
+        Self {
+            expected,
+            last_id: 0,
+            last_hash: vec![0; 32],
+            report: Report {
+                entries: 0,
+                head: None,
+                broken: None,
+                expected_found: expected.map(|_| false),
+            },
+        }
+    }
+
+    fn take(&mut self, row: Stored) {
+        let fault = if row.id != self.last_id + 1 {
+            Some(Fault::Gap)
+        } else if row.prev_hash != self.last_hash {
+            Some(Fault::WrongLink)
+        } else if row.hash != row.computed_hash() {
+            Some(Fault::Changed)
+        } else {
+            None
+        };
+        let entry = row.id;
+        self.report.broken = self.report.broken.or(fault.map(|how| Broken { entry, how }));
+        let hash = row.hash.as_slice().try_into().ok().map(Hash);
+        if self.report.broken.is_none() && hash.is_some() && hash == self.expected {
+            self.report.expected_found = Some(true);
+        }
+        self.report.entries += 1;
+        self.report.head = hash;
+        self.last_id = entry;
+        self.last_hash = row.hash;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Entries as the database would chain them.
+    fn chain(length: i64) -> Vec<Stored> {
+        let mut rows: Vec<Stored> = Vec::new();
+        for id in 1..=length {
+            let mut row = Stored {
+                id,
+                at: DateTime::from_timestamp_micros(1_700_000_000_000_000 + id).unwrap(),
+                project_id: (id % 2 == 0).then(|| Uuid::from_u128(7)),
+                actor: "operator".to_owned(),
+                credential: None,
+                action: "key.created".to_owned(),
+                target: format!("api_key:{id} \"quoted\"\n\u{1}ü"),
+                detail: "{\"name\": \"a\"}".to_owned(),
+                prev_hash: rows.last().map_or_else(|| vec![0; 32], |row| row.hash.clone()),
+                hash: Vec::new(),
+            };
+            row.hash = row.computed_hash().to_vec();
+            rows.push(row);
+        }
+        rows
+    }
+
+    fn walked(rows: Vec<Stored>, expected: Option<Hash>) -> Report {
+        let mut chain = Chain::looking_for(expected);
+        rows.into_iter().for_each(|row| chain.take(row));
+        chain.report
+    }
+
+    fn hash_of(row: &Stored) -> Hash {
+        Hash(row.hash.as_slice().try_into().unwrap())
+    }
+
+    #[test]
+    fn the_text_that_is_hashed_is_a_list_as_the_database_writes_it() {
+        let rows = chain(2);
+        let canonical = rows[1].canonical();
+        assert!(
+            canonical.starts_with(
+                r#"2, "2023-11-14T22:13:20.000002Z", "00000000-0000-0000-0000-000000000007", "operator", null, "key.created", "api_key:2 \"quoted\"\n\u0001ü", "{\"name\": \"a\"}", ""#
+            ),
+            "{canonical}"
+        );
+        assert!(
+            canonical.ends_with(&format!("\"{}\"", hash_of(&rows[0]))),
+            "{canonical}"
+        );
+    }
+
+    #[test]
+    fn a_whole_chain_holds_and_every_hash_of_it_is_found() {
+        let rows = chain(5);
+        let report = walked(rows.clone(), None);
+        assert_eq!((report.entries, report.head), (5, Some(hash_of(&rows[4]))));
+        assert!(report.holds());
+        for row in &rows {
+            assert!(walked(rows.clone(), Some(hash_of(row))).holds());
+        }
+        assert!(walked(Vec::new(), None).holds());
+        assert!(!walked(Vec::new(), Some(hash_of(&rows[0]))).holds());
+    }
+
+    #[test]
+    fn what_was_changed_taken_out_replaced_or_cut_off_is_found() {
+        let broken = |rows: Vec<Stored>| walked(rows, None).broken.map(|broken| (broken.entry, broken.how));
+        let mut changed = chain(5);
+        changed[2].target = "api_key:9".to_owned();
+        assert_eq!(broken(changed.clone()), Some((3, Fault::Changed)));
+        // With a hash that fits, the next one does not.
+        changed[2].hash = changed[2].computed_hash().to_vec();
+        assert_eq!(broken(changed), Some((4, Fault::WrongLink)));
+        let mut short = chain(5);
+        short.remove(2);
+        assert_eq!(broken(short), Some((4, Fault::Gap)));
+        let mut headless = chain(5);
+        headless.remove(0);
+        assert_eq!(broken(headless), Some((2, Fault::Gap)));
+        let whole = chain(5);
+        let cut = whole[..4].to_vec();
+        assert_eq!(broken(cut.clone()), None, "by itself it looks whole");
+        assert!(!walked(cut, Some(hash_of(&whole[4]))).holds());
+    }
+
+    #[test]
+    fn a_hash_is_read_as_it_is_written() {
+        let hash = hash_of(&chain(1)[0]);
+        assert_eq!(hash.to_string().parse::<Hash>(), Ok(hash));
+        for wrong in ["", "00", &"g".repeat(64), &"0".repeat(65), &"ü".repeat(32)] {
+            assert!(wrong.parse::<Hash>().is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,489 @@
+//! API keys and stream tickets: making, checking, revoking. (Users with an identity provider's token: `identities`; browsers that are
+//! signed in: `sessions`.)
+//!
+//! A key is 256 random bits behind a prefix; only its SHA-256 is stored, so that a stolen database opens nothing. A key
+//! belongs to a user, and opens one project or, if it names none, all of its user's.
+//!
+//! Invariant: nobody may do more in a project than their role there, whatever the key or the token says.
+
+use std::time::{Duration, Instant};
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use chrono::{DateTime, Utc};
+use deadpool_postgres::Pool;
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+use sqlx::{PgConnection, PgExecutor, PgPool};
+use uuid::Uuid;
+
+use crate::projects::{Membership, Quota, Role};
+use rejoin_db::HotError;
+use rejoin_db::walls::{self, Asking};
+use rejoin_types::access::Scope;
+use rejoin_types::ids;
+
+/// Marks our keys for people and for secret scanners.
+pub const KEY_PREFIX: &str = "rejoin_";
+/// Nobody waits longer for a token's end; and clocks can't count for ever.
+const FAR_AWAY: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
+/// A ticket opens one stream, once, within this time.
+pub const TICKET_LIFETIME_S: i64 = 60;
+
+/// What a caller has shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Credential {
+    /// An API key, by its id: good until it expires or is revoked.
+    Key(Uuid),
+    /// A token of an identity provider: good until it expires.
+    Token(Expiry),
+}
+
+/// When a token expires: by the database's clock, and what that is on ours, which only counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Expiry {
+    pub at: DateTime<Utc>,
+    instant: Instant,
+}
+
+impl Expiry {
+    /// `now` is the database's. None: it has expired.
+    pub fn of(at: DateTime<Utc>, now: DateTime<Utc>) -> Option<Self> {
+        let left = (at - now).to_std().ok().filter(|left| !left.is_zero())?;
+        let instant = Instant::now().checked_add(left.min(FAR_AWAY))?;
+        Some(Self { at, instant })
+    }
+
+    pub fn has_passed(self) -> bool {
+        self.instant <= Instant::now()
+    }
+}
+
+impl Credential {
+    pub fn key_id(self) -> Option<Uuid> {
+        match self {
+            Credential::Key(id) => Some(id),
+            Credential::Token(_) => None,
+        }
+    }
+
+    /// When a token expires; of a key, the database knows.
+    pub fn expiry(self) -> Option<Expiry> {
+        match self {
+            Credential::Key(_) => None,
+            Credential::Token(expiry) => Some(expiry),
+        }
+    }
+
+    /// Whether it is a token that has expired.
+    pub fn has_expired(self) -> bool {
+        self.expiry().is_some_and(Expiry::has_passed)
+    }
+}
+
+/// An authenticated caller: who, in which project, with which rights.
+#[derive(Debug, Clone)]
+pub struct Caller {
+    pub credential: Credential,
+    /// Whether it stood in a cookie. (A token is shown where keys are.)
+    pub shown_in: Kind,
+    pub user_id: Uuid,
+    pub project_id: Uuid,
+    /// What the user is in the project.
+    pub role: Role,
+    /// What both the credential and the role allow.
+    pub scopes: Vec<String>,
+    /// What the project may use up.
+    pub quota: Quota,
+}
+
+impl Caller {
+    /// One whose credential allows these scopes, in a project of which it is a member.
+    pub(crate) fn new(credential: Credential, user_id: Uuid, membership: &Membership, scopes: Vec<String>) -> Self {
+        let allowed = membership.role.scopes();
+        let scopes = scopes
+            .into_iter()
+            .filter(|scope| allowed.iter().any(|one| one.as_str() == scope));
+        Self {
+            credential,
+            shown_in: Kind::Key,
+            user_id,
+            project_id: membership.project_id,
+            role: membership.role,
+            scopes: scopes.collect(),
+            quota: membership.quota,
+        }
+    }
+
+    pub fn may(&self, scope: Scope) -> bool {
+        self.scopes.iter().any(|s| s == scope.as_str())
+    }
+}
+
+/// A key as lists show it.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct KeyInfo {
+    pub id: Uuid,
+    pub name: String,
+    pub prefix: String,
+    pub user_id: Uuid,
+    pub project_id: Option<Uuid>,
+    pub scopes: Vec<String>,
+    pub created_at: DateTime<Utc>,
+    pub expires_at: Option<DateTime<Utc>>,
+    pub revoked_at: Option<DateTime<Utc>>,
+}
+
+/// 256 random bits as text.
+pub fn random_secret() -> String {
+    let bytes: [u8; 32] = rand::random();
+    URL_SAFE_NO_PAD.encode(bytes)
+}
+
+/// What is stored of a secret.
+pub fn hash_secret(secret: &str) -> Vec<u8> {
+    Sha256::digest(secret.as_bytes()).to_vec()
+}
+
+/// Makes a key and returns it with its id. The key itself is shown only here.
+pub async fn create_key(
+    db: &mut PgConnection,
+    user_id: Uuid,
+    project_id: Option<Uuid>,
+    name: &str,
+    scopes: &[Scope],
+    expires_in_s: Option<i64>,
+) -> Result<(Uuid, String), sqlx::Error> {
+    insert_key(db, user_id, project_id, name, scopes, expires_in_s, None).await
+}
+
+/// As [`create_key`]. A key that `maker` makes lives no longer than the one that it was made with.
+pub(crate) async fn insert_key(
+    db: &mut PgConnection,
+    user_id: Uuid,
+    project_id: Option<Uuid>,
+    name: &str,
+    scopes: &[Scope],
+    expires_in_s: Option<i64>,
+    maker: Option<&Caller>,
+) -> Result<(Uuid, String), sqlx::Error> {
+    let key = format!("{KEY_PREFIX}{}", random_secret());
+    let id = ids::new();
+    let scopes: Vec<String> = scopes.iter().map(|scope| scope.as_str().to_owned()).collect();
+    sqlx::query!(
+        "insert into kb.api_keys (id, user_id, project_id, name, prefix, hash, scopes, made_by, expires_at)
+         values ($1, $2, $3, $4, $5, $6, $7, $8,
+                 -- the least that is not null
+                 least(now() + $9::bigint * interval '1 second',
+                       (select case k.kind when 'session' then parent.expires_at else k.expires_at end
+                        from kb.api_keys k left join kb.api_keys parent on parent.id = k.parent_id where k.id = $10)))",
+        id,
+        user_id,
+        project_id,
+        name,
+        &key[..KEY_PREFIX.len() + 6],
+        hash_secret(&key),
+        &scopes,
+        maker.map(|maker| maker.user_id),
+        expires_in_s,
+        maker.and_then(|maker| maker.credential.key_id()),
+    )
+    .execute(db)
+    .await?;
+    Ok((id, key))
+}
+
+/// Why a request was not let in.
+#[derive(Debug, thiserror::Error)]
+pub enum AuthError {
+    #[error("the API key is unknown, expired or revoked")]
+    UnknownKey,
+    /// Also where the project exists but is not the key's: existence is not told.
+    #[error("the project does not exist, or this caller has no access to it")]
+    UnknownProject,
+    #[error("this caller has access to several projects; select one with the header X-Project-ID")]
+    ProjectNeeded,
+    #[error("the token is valid, but its subject is not a user of this server")]
+    UnknownUser,
+    #[error("the token has expired")]
+    TokenExpired,
+    #[error("the token is not yet valid")]
+    TokenNotYetValid,
+    #[error("looking up the caller failed")]
+    Database(#[from] sqlx::Error),
+}
+
+/// Where a key was shown: each kind is good in one place only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// In the header `Authorization`: an API key.
+    Key,
+    /// In a cookie: a browser's session.
+    Session,
+}
+
+impl Kind {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Kind::Key => "key",
+            Kind::Session => "session",
+        }
+    }
+}
+
+/// Finds out who holds `key`, and for which project: the key's own, or the one that `wanted_project` chooses.
+pub async fn authenticate(
+    db: &PgPool,
+    kind: Kind,
+    key: &str,
+    wanted_project: Option<Uuid>,
+) -> Result<Caller, AuthError> {
+    let mut db = walls::begin(db, Asking::Gate).await?;
+    let rows = sqlx::query!(
+        r#"select k.id, k.user_id, k.scopes, m.project_id as "project_id?", m.role as "role?", p.runs_per_day, p.tokens_per_day,
+                  k.kind = 'key' and (k.last_used_at is null or k.last_used_at < now() - interval '1 minute') as "tell_use!"
+           from kb.api_keys k
+           -- the projects that the key opens
+           left join kb.project_members m on m.user_id = k.user_id and m.project_id = coalesce(k.project_id, m.project_id)
+           left join kb.projects p on p.id = m.project_id
+           where k.hash = $1 and k.kind = $2 and k.revoked_at is null and (k.expires_at is null or k.expires_at > now())
+           order by m.created_at"#,
+        hash_secret(key),
+        kind.as_str()
+    )
+    .fetch_all(&mut *db)
+    .await?;
+    let memberships: Vec<Membership> = rows
+        .iter()
+        .filter_map(|row| {
+            Some(Membership {
+                project_id: row.project_id?,
+                role: Role::stored(row.role.as_deref()?),
+                quota: Quota {
+                    runs_per_day: row.runs_per_day,
+                    tokens_per_day: row.tokens_per_day,
+                },
+            })
+        })
+        .collect();
+    let found = rows.into_iter().next().ok_or(AuthError::UnknownKey)?;
+    let membership = choose_project(&memberships, wanted_project)?;
+    if found.tell_use {
+        sqlx::query!("select kb.key_used($1)", found.id)
+            .execute(&mut *db)
+            .await?;
+        db.commit().await?;
+    }
+    let credential = Credential::Key(found.id);
+    Ok(Caller {
+        shown_in: kind,
+        ..Caller::new(credential, found.user_id, membership, found.scopes)
+    })
+}
+
+/// The project that a request acts in: of those that are open to the caller, the one that it names, or the only one.
+pub(crate) fn choose_project(open: &[Membership], wanted: Option<Uuid>) -> Result<&Membership, AuthError> {
+    match (wanted, open) {
+        (Some(wanted), open) => open
+            .iter()
+            .find(|membership| membership.project_id == wanted)
+            .ok_or(AuthError::UnknownProject),
+        (None, [only]) => Ok(only),
+        (None, [_, _, ..]) => Err(AuthError::ProjectNeeded),
+        (None, []) => Err(AuthError::UnknownProject),
+    }
+}
+
+/// What a stream that is open stands on, beside the expiry of a token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Ground {
+    /// None: a token.
+    pub key_id: Option<Uuid>,
+    pub user_id: Uuid,
+    pub project_id: Uuid,
+}
+
+impl Caller {
+    pub fn ground(&self) -> Ground {
+        Ground {
+            key_id: self.credential.key_id(),
+            user_id: self.user_id,
+            project_id: self.project_id,
+        }
+    }
+}
+
+/// Which of these still stand: the key is good, and the user is a member of the project. Open streams are closed when theirs does not.
+pub async fn still_standing(db: &PgPool, grounds: &[Ground]) -> Result<Vec<Ground>, sqlx::Error> {
+    let keys: Vec<Option<Uuid>> = grounds.iter().map(|ground| ground.key_id).collect();
+    let users: Vec<Uuid> = grounds.iter().map(|ground| ground.user_id).collect();
+    let projects: Vec<Uuid> = grounds.iter().map(|ground| ground.project_id).collect();
+    let mut db = walls::begin(db, Asking::Gate).await?;
+    sqlx::query_as!(
+        Ground,
+        r#"select g.key_id, g.user_id as "user_id!", g.project_id as "project_id!"
+           from unnest($1::uuid[], $2::uuid[], $3::uuid[]) g (key_id, user_id, project_id)
+           join kb.project_members m on m.user_id = g.user_id and m.project_id = g.project_id
+           left join kb.api_keys k on k.id = g.key_id
+           where g.key_id is null or (k.id is not null and k.revoked_at is null and (k.expires_at is null or k.expires_at > now()))"#,
+        &keys as &[Option<Uuid>],
+        &users,
+        &projects
+    )
+    .fetch_all(&mut *db)
+    .await
+}
+
+/// All keys of a project, newest first.
+pub async fn list_keys(db: &PgPool, project_id: Uuid) -> Result<Vec<KeyInfo>, sqlx::Error> {
+    sqlx::query_as!(
+        KeyInfo,
+        "select k.id, k.name, k.prefix, k.user_id, k.project_id, k.scopes, k.created_at, k.expires_at, k.revoked_at
+         from kb.api_keys k
+         where (k.project_id = $1
+                or (k.project_id is null and exists (select from kb.project_members m where m.user_id = k.user_id and m.project_id = $1)))
+           -- what has come and gone in a browser is of no interest to anybody
+           and (k.kind = 'key' or (k.revoked_at is null and k.expires_at > now()))
+         order by k.created_at desc",
+        project_id
+    )
+    .fetch_all(db)
+    .await
+}
+
+/// Revokes a key, and the sessions that were begun with it; false where there is none. Idempotent.
+pub async fn revoke_key(db: impl PgExecutor<'_>, id: Uuid) -> Result<bool, sqlx::Error> {
+    let done = sqlx::query!(
+        "update kb.api_keys set revoked_at = coalesce(revoked_at, now()) where id = $1 or parent_id = $1",
+        id
+    )
+    .execute(db)
+    .await?;
+    Ok(done.rows_affected() > 0)
+}
+
+/// Makes a ticket that opens the stream of `target_id` (a conversation or a run) once, as `caller`.
+pub async fn create_ticket(
+    db: &mut PgConnection,
+    caller: &Caller,
+    target_id: Uuid,
+) -> Result<(String, DateTime<Utc>), sqlx::Error> {
+    let ticket = random_secret();
+    let expires_at = sqlx::query_scalar!(
+        "insert into kb.stream_tickets (hash, key_id, token_expires_at, project_id, user_id, target_id, expires_at)
+         values ($1, $2, $3, $4, $5, $6, now() + $7::bigint * interval '1 second') returning expires_at",
+        hash_secret(&ticket),
+        caller.credential.key_id(),
+        caller.credential.expiry().map(|expiry| expiry.at),
+        caller.project_id,
+        caller.user_id,
+        target_id,
+        TICKET_LIFETIME_S,
+    )
+    .fetch_one(db)
+    .await?;
+    Ok((ticket, expires_at))
+}
+
+/// Uses a ticket up. None: unknown, used, expired, of another stream, or of a key or a token that opens nothing any more. One round
+/// trip: after a restart, all browsers come with one.
+pub async fn redeem_ticket(pool: &Pool, ticket: &str, target_id: Uuid) -> Result<Option<Caller>, HotError> {
+    let sql = "delete from kb.stream_tickets t
+               where t.hash = $1 and t.target_id = $2 and t.expires_at > now()
+                 and exists (select from kb.project_members m where m.user_id = t.user_id and m.project_id = t.project_id)
+                 and (t.token_expires_at > now()
+                      or exists (select from kb.api_keys k
+                                 where k.id = t.key_id and k.revoked_at is null
+                                   and (k.expires_at is null or k.expires_at > now())))
+               returning t.key_id, t.token_expires_at, t.user_id, t.project_id, now()";
+    let row = walls::look(pool, Asking::Gate, sql, &[&hash_secret(ticket), &target_id]).await?;
+    Ok(row.and_then(|row| {
+        let credential = match (row.get(0), row.get(1)) {
+            (Some(id), _) => Credential::Key(id),
+            (None, Some(at)) => Credential::Token(Expiry::of(at, row.get(4))?),
+            // The table's check forbids it.
+            (None, None) => return None,
+        };
+        // It opens a stream, whoever it is.
+        let membership = Membership {
+            project_id: row.get(3),
+            role: Role::Viewer,
+            quota: Quota::default(),
+        };
+        let scopes = vec![Scope::Read.as_str().to_owned()];
+        Some(Caller::new(credential, row.get(2), &membership, scopes))
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(s: i64) -> DateTime<Utc> {
+        DateTime::from_timestamp(s, 0).expect("a moment")
+    }
+
+    #[test]
+    fn a_token_is_good_until_it_expires() {
+        let now = at(100);
+        assert_eq!(Expiry::of(at(99), now), None);
+        assert_eq!(Expiry::of(now, now), None, "it expires now");
+        let later = Expiry::of(at(160), now).expect("a minute is left");
+        assert_eq!(later.at, at(160));
+        assert!(!later.has_passed());
+        let passed = Expiry {
+            at: now,
+            instant: Instant::now(),
+        };
+        assert!(passed.has_passed());
+        let far = Expiry::of(DateTime::<Utc>::MAX_UTC, now).expect("as long as clocks count");
+        assert!(!far.has_passed());
+
+        let id = Uuid::now_v7();
+        let told = |credential: Credential| (credential.key_id(), credential.expiry(), credential.has_expired());
+        assert_eq!(told(Credential::Key(id)), (Some(id), None, false));
+        assert_eq!(told(Credential::Token(later)), (None, Some(later), false));
+        assert_eq!(told(Credential::Token(passed)), (None, Some(passed), true));
+    }
+
+    #[test]
+    fn the_project_is_the_one_that_is_named_or_the_only_one() {
+        let open = |ids: &[u128]| -> Vec<Membership> {
+            ids.iter()
+                .map(|id| Membership {
+                    project_id: Uuid::from_u128(*id),
+                    role: Role::Viewer,
+                    quota: Quota::default(),
+                })
+                .collect()
+        };
+        let chosen = |ids: &[u128], wanted: Option<u128>| {
+            let open = open(ids);
+            choose_project(&open, wanted.map(Uuid::from_u128))
+                .map(|membership| membership.project_id.as_u128())
+                .map_err(|error| error.to_string())
+        };
+        let (unknown, needed) = (
+            AuthError::UnknownProject.to_string(),
+            AuthError::ProjectNeeded.to_string(),
+        );
+        assert_eq!(chosen(&[1, 2], Some(2)), Ok(2));
+        assert_eq!(chosen(&[1], None), Ok(1));
+        assert_eq!(chosen(&[1, 2], None), Err(needed));
+        assert_eq!(chosen(&[1], Some(3)), Err(unknown.clone()));
+        assert_eq!(chosen(&[], None), Err(unknown));
+    }
+
+    #[test]
+    fn a_caller_may_what_both_the_credential_and_the_role_allow() {
+        let membership = Membership {
+            project_id: Uuid::now_v7(),
+            role: Role::Viewer,
+            quota: Quota::default(),
+        };
+        let scopes = vec!["read".to_owned(), "write".to_owned()];
+        let caller = Caller::new(Credential::Key(Uuid::now_v7()), Uuid::now_v7(), &membership, scopes);
+        assert_eq!(Scope::ALL.map(|scope| caller.may(scope)), [true, false, false]);
+    }
+}

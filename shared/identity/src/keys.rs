@@ -1,0 +1,196 @@
+//! The API keys of a project, as its admins see, make and revoke them over HTTP. (What a key is, and who comes in with one: `auth`;
+//! operators make and revoke keys with `rejoin keys`.)
+//!
+//! Invariants: nobody makes a key that may more, or lives longer, than what they came with; whoever revokes the last key that administers
+//! a project has another way in. Transactions are begun for the gate (`Asking::GateFor`): the database refuses other projects' keys.
+
+use chrono::{DateTime, Utc};
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use crate::auth::{self, Caller, Credential};
+use crate::projects::Role;
+use rejoin_types::access::Scope;
+
+/// Keys of a project that are good. More are refused.
+pub const MAX_KEYS: i64 = 200;
+/// Characters of a key's name.
+pub const MAX_NAME: usize = 100;
+
+/// A key, never its secret.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProjectKey {
+    pub id: Uuid,
+    pub name: String,
+    /// Its first characters.
+    pub prefix: String,
+    /// As whom it acts.
+    pub user_id: Uuid,
+    pub handle: String,
+    pub scopes: Vec<String>,
+    pub created_at: DateTime<Utc>,
+    /// Who made it over HTTP; none: an operator.
+    pub made_by: Option<Uuid>,
+    pub expires_at: Option<DateTime<Utc>>,
+    pub revoked_at: Option<DateTime<Utc>>,
+    /// To the minute.
+    pub last_used_at: Option<DateTime<Utc>>,
+}
+
+/// What a key is to be.
+#[derive(Debug, Clone)]
+pub struct NewKey<'a> {
+    pub name: &'a str,
+    pub scopes: &'a [Scope],
+    /// None: as long as the key that it is made with.
+    pub expires_in_s: Option<i64>,
+}
+
+/// Why a key was not made or revoked.
+#[derive(Debug, thiserror::Error)]
+pub enum KeyError {
+    #[error("a key's name must have 1 to {MAX_NAME} characters and no control characters")]
+    Name,
+    #[error("a key must have at least one scope: read, write or admin")]
+    NoScopes,
+    #[error("you lack the scope `{}`, and a key cannot have more scopes than its creator", .0.as_str())]
+    MoreThanMaker(Scope),
+    #[error("a project can have at most {MAX_KEYS} valid keys; revoke some")]
+    TooMany,
+    #[error("there is no such key in the project")]
+    NotFound,
+    #[error(
+        "this is the key you are using, and no other key administers the project; create another key with the scope \
+        `admin` first"
+    )]
+    LastAdmin,
+    #[error("reading the keys failed")]
+    Database(#[from] sqlx::Error),
+}
+
+/// Up to `limit` keys of the project that come after `after`, newest first, those that are good no more among them.
+pub async fn page(
+    db: &mut PgConnection,
+    project_id: Uuid,
+    after: Option<Uuid>,
+    limit: i64,
+) -> Result<Vec<ProjectKey>, sqlx::Error> {
+    sqlx::query_as!(
+        ProjectKey,
+        "select k.id, k.name, k.prefix, k.user_id, u.handle, k.scopes, k.created_at, k.made_by, k.expires_at, k.revoked_at, k.last_used_at
+         from kb.api_keys k join kb.users u on u.id = k.user_id
+         where k.project_id = $1 and k.kind = 'key' and ($2::uuid is null or k.id < $2)
+         order by k.id desc limit $3",
+        project_id,
+        after,
+        limit
+    )
+    .fetch_all(db)
+    .await
+}
+
+/// One key of the project.
+pub async fn find(db: &mut PgConnection, project_id: Uuid, id: Uuid) -> Result<Option<ProjectKey>, sqlx::Error> {
+    sqlx::query_as!(
+        ProjectKey,
+        "select k.id, k.name, k.prefix, k.user_id, u.handle, k.scopes, k.created_at, k.made_by, k.expires_at, k.revoked_at, k.last_used_at
+         from kb.api_keys k join kb.users u on u.id = k.user_id
+         where k.project_id = $1 and k.kind = 'key' and k.id = $2",
+        project_id,
+        id
+    )
+    .fetch_optional(db)
+    .await
+}
+
+/// Makes a key of the caller's own in the caller's project; returns it with its secret, which is shown only here.
+pub async fn make(db: &mut PgConnection, caller: &Caller, key: &NewKey<'_>) -> Result<(ProjectKey, String), KeyError> {
+    let length = key.name.chars().count();
+    if key.name.trim().is_empty() || length > MAX_NAME || key.name.chars().any(char::is_control) {
+        return Err(KeyError::Name);
+    }
+    if key.scopes.is_empty() {
+        return Err(KeyError::NoScopes);
+    }
+    if let Some(scope) = key.scopes.iter().find(|scope| !caller.may(**scope)) {
+        return Err(KeyError::MoreThanMaker(*scope));
+    }
+    lock(db, caller.project_id).await?;
+    let good = sqlx::query_scalar!(
+        r#"select count(*) as "count!" from kb.api_keys
+           where project_id = $1 and kind = 'key' and revoked_at is null and (expires_at is null or expires_at > now())"#,
+        caller.project_id
+    )
+    .fetch_one(&mut *db)
+    .await?;
+    if good >= MAX_KEYS {
+        return Err(KeyError::TooMany);
+    }
+    let project = caller.project_id;
+    let (id, secret) = auth::insert_key(
+        db,
+        caller.user_id,
+        Some(project),
+        key.name.trim(),
+        key.scopes,
+        key.expires_in_s,
+        Some(caller),
+    )
+    .await?;
+    let made = find(db, project, id).await?.ok_or(KeyError::NotFound)?;
+    Ok((made, secret))
+}
+
+/// Revokes a key of the caller's project and the sessions that were begun with it; false: it was revoked before.
+pub async fn revoke(db: &mut PgConnection, caller: &Caller, id: Uuid) -> Result<bool, KeyError> {
+    lock(db, caller.project_id).await?;
+    let key = find(db, caller.project_id, id).await?.ok_or(KeyError::NotFound)?;
+    if key.revoked_at.is_some() {
+        return Ok(false);
+    }
+    let administers = key.scopes.iter().any(|scope| scope == Scope::Admin.as_str());
+    if administers && ends_with(db, caller.credential, id).await? && !another_administers(db, caller, id).await? {
+        return Err(KeyError::LastAdmin);
+    }
+    Ok(auth::revoke_key(db, id).await?)
+}
+
+/// Whether the caller has come with this key, or with a session that was begun with it.
+async fn ends_with(db: &mut PgConnection, credential: Credential, key: Uuid) -> Result<bool, sqlx::Error> {
+    let Some(shown) = credential.key_id() else {
+        return Ok(false);
+    };
+    sqlx::query_scalar!(
+        r#"select exists (select from kb.api_keys where id = $1 and (id = $2 or parent_id = $2)) as "ends!""#,
+        shown,
+        key
+    )
+    .fetch_one(db)
+    .await
+}
+
+/// Whether the project has another good key with the scope `admin`, of a user whose role allows it.
+async fn another_administers(db: &mut PgConnection, caller: &Caller, key: Uuid) -> Result<bool, sqlx::Error> {
+    let roles = sqlx::query_scalar!(
+        "select distinct m.role
+         from kb.api_keys k join kb.project_members m on m.user_id = k.user_id and m.project_id = $1
+         where coalesce(k.project_id, $1) = $1 and k.kind = 'key' and k.id <> $2 and 'admin' = any (k.scopes)
+           and k.revoked_at is null and (k.expires_at is null or k.expires_at > now())",
+        caller.project_id,
+        key
+    )
+    .fetch_all(db)
+    .await?;
+    Ok(roles.iter().any(|role| Role::stored(role).allows(&[Scope::Admin])))
+}
+
+/// One at a time makes and revokes keys of a project: two can't both be the one that was still allowed, or both count on the other's.
+async fn lock(db: &mut PgConnection, project_id: Uuid) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "select pg_advisory_xact_lock(hashtextextended('keys ' || $1::uuid::text, 0))",
+        project_id
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}

@@ -1,0 +1,20 @@
+//! Who calls, and what they may do: workspaces with their members, API keys, sessions, identities from elsewhere, and the audit log.
+//!
+//! # Layout
+//! - `auth`       keys and tokens: checked, with what they allow
+//! - `keys`       API keys of a project
+//! - `sessions`   browser sessions
+//! - `sign_in`    signing in by an external identity
+//! - `identities` external identities of users
+//! - `projects`   workspaces: members, roles, quotas
+//! - `makers`     in whose name runs, DAGs and schedules work, and whether they still may
+//! - `audit`      the audit log: one chain of entries, appended within the transaction of the act
+
+pub mod audit;
+pub mod auth;
+pub mod identities;
+pub mod keys;
+pub mod makers;
+pub mod projects;
+pub mod sessions;
+pub mod sign_in;

@@ -1,0 +1,98 @@
+//! Makers: in whose name runs, DAGs of tasks and schedules work, and whether they still may. Asked wherever work is started long after
+//! somebody wanted it: when a schedule fires, a task is dispatched, or a run is claimed.
+//!
+//! Invariant: nobody has more done in a project than their role there allows at that moment.
+
+use sqlx::PgExecutor;
+use uuid::Uuid;
+
+use crate::projects::Role;
+use rejoin_types::access::Scope;
+
+/// What a maker may have done in a project.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// Nobody made it, as a product's job, which whoever may set agents up has installed.
+    Nobody,
+    Member(Role),
+    Left,
+}
+
+/// Why a maker has nothing done any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Withdrawn {
+    #[error("the user who started this is no longer a member of the project; ask a member to start it again")]
+    Left,
+    #[error(
+        "the user who started this may no longer write in the project (role: {}); ask a member with write access to \
+        start it again",
+        .0.as_str()
+    )]
+    MayNotWrite(Role),
+}
+
+impl Withdrawn {
+    /// The stable word that clients are told.
+    pub fn code(self) -> &'static str {
+        match self {
+            Withdrawn::Left => "maker_left",
+            Withdrawn::MayNotWrite(_) => "maker_may_not_write",
+        }
+    }
+}
+
+impl Standing {
+    /// Why nothing may be started in the maker's name. None: it may.
+    pub fn withdrawn(self) -> Option<Withdrawn> {
+        match self {
+            Standing::Nobody => None,
+            Standing::Left => Some(Withdrawn::Left),
+            Standing::Member(role) if role.allows(&[Scope::Write]) => None,
+            Standing::Member(role) => Some(Withdrawn::MayNotWrite(role)),
+        }
+    }
+
+    /// Whether internal agents are there for what the maker asks for: for those who may set agents up.
+    pub fn reaches_internal_agents(self) -> bool {
+        match self {
+            Standing::Nobody => true,
+            Standing::Member(role) => role.allows(&[Scope::Admin]),
+            Standing::Left => false,
+        }
+    }
+}
+
+/// How a maker stands now. On behalf of a caller of the API, of the caller's project only.
+pub async fn standing(db: impl PgExecutor<'_>, project_id: Uuid, maker: Option<Uuid>) -> Result<Standing, sqlx::Error> {
+    let Some(user_id) = maker else {
+        return Ok(Standing::Nobody);
+    };
+    let role = sqlx::query_scalar!("select kb.member_role($1, $2)", project_id, user_id)
+        .fetch_one(db)
+        .await?;
+    Ok(role.map_or(Standing::Left, |role| Standing::Member(Role::stored(&role))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_who_may_write_have_things_done_and_those_who_may_set_agents_up_reach_internal_ones() {
+        let told = |standing: Standing| (standing.withdrawn(), standing.reaches_internal_agents());
+        assert_eq!(told(Standing::Nobody), (None, true));
+        assert_eq!(told(Standing::Left), (Some(Withdrawn::Left), false));
+        assert_eq!(Withdrawn::Left.code(), "maker_left");
+        assert_eq!(Withdrawn::MayNotWrite(Role::Viewer).code(), "maker_may_not_write");
+        for role in Role::ALL {
+            let refused = Some(Withdrawn::MayNotWrite(role));
+            let expected = match role {
+                Role::Owner => (None, true),
+                Role::Member | Role::Service => (None, false),
+                Role::Viewer => (refused, false),
+                Role::Operator => (refused, true),
+            };
+            assert_eq!(told(Standing::Member(role)), expected, "{role:?}");
+        }
+    }
+}

@@ -1,0 +1,386 @@
+//! Data sources: databases of others that a project's people and agents may ask. Rows of `kb.data_sources` and their SQL; connecting to
+//! them is `rejoin-data-sources`' business.
+//!
+//! - `settings`  what is set of a source, and what may be
+//! - `schemas`   what their tables look like, as somebody last looked
+//!
+//! Invariants: a password is stored sealed, never in the settings, and never returned; whatever changes how a source is reached raises
+//! its revision, and connections and schemas of an older one are not used any more.
+
+use chrono::{DateTime, Utc};
+use serde::Serialize;
+use serde_json::json;
+use sqlx::{PgConnection, PgExecutor, PgPool};
+use uuid::Uuid;
+
+use rejoin_secrets::envelope::{self, Sealed};
+use rejoin_secrets::{MasterKeys, Plaintext, SecretError};
+use rejoin_types::ids;
+
+pub mod schemas;
+pub mod settings;
+
+pub use settings::{Kind, Limits, Settings, check_name, from_url};
+
+/// Sources of a project.
+pub const MAX_SOURCES: i64 = 200;
+/// Of a stored failure [characters].
+const FAILURE_MAX_CHARS: usize = 500;
+
+/// What somebody says of a source, but for its secret.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Content {
+    pub name: String,
+    pub kind: Kind,
+    pub settings: Settings,
+    pub limits: Limits,
+    /// Whether only reads pass.
+    pub read_only: bool,
+}
+
+impl Content {
+    /// Err: what is wrong, for whoever wrote it.
+    pub fn check(&self) -> Result<(), String> {
+        check_name(&self.name)?;
+        self.settings.check(self.kind)?;
+        if self.kind == Kind::Duckdb && !self.read_only {
+            return Err("a duckdb source is read-only; leave `readOnly` true".to_owned());
+        }
+        self.limits.check()
+    }
+}
+
+/// A source as stored.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DataSource {
+    pub id: Uuid,
+    pub project_id: Uuid,
+    pub content: Content,
+    pub owner_user_id: Option<Uuid>,
+    /// Whether a password or a key is stored.
+    pub has_secret: bool,
+    /// Counts changes of how it is reached.
+    pub revision: i32,
+    pub tested_at: Option<DateTime<Utc>>,
+    /// Why it did not answer when it was last tried.
+    pub failure: Option<String>,
+    pub created_at: DateTime<Utc>,
+    pub updated_at: DateTime<Utc>,
+}
+
+struct Row {
+    id: Uuid,
+    project_id: Uuid,
+    name: String,
+    kind: String,
+    settings: serde_json::Value,
+    limits: serde_json::Value,
+    read_only: bool,
+    owner_user_id: Option<Uuid>,
+    has_secret: bool,
+    revision: i32,
+    tested_at: Option<DateTime<Utc>>,
+    failure: Option<String>,
+    created_at: DateTime<Utc>,
+    updated_at: DateTime<Utc>,
+}
+
+impl TryFrom<Row> for DataSource {
+    type Error = sqlx::Error;
+
+    fn try_from(row: Row) -> Result<Self, sqlx::Error> {
+        let broken =
+            |what: &str| sqlx::Error::Decode(format!("the {what} of the data source {} is invalid", row.id).into());
+        Ok(Self {
+            id: row.id,
+            project_id: row.project_id,
+            content: Content {
+                kind: Kind::parse(&row.kind).ok_or_else(|| broken("kind"))?,
+                settings: serde_json::from_value(row.settings.clone()).map_err(|_| broken("settings"))?,
+                limits: serde_json::from_value(row.limits.clone()).map_err(|_| broken("limits"))?,
+                read_only: row.read_only,
+                name: row.name.clone(),
+            },
+            owner_user_id: row.owner_user_id,
+            has_secret: row.has_secret,
+            revision: row.revision,
+            tested_at: row.tested_at,
+            failure: row.failure.clone(),
+            created_at: row.created_at,
+            updated_at: row.updated_at,
+        })
+    }
+}
+
+/// All sources of a project, by name.
+pub async fn list(db: impl PgExecutor<'_>, project_id: Uuid) -> Result<Vec<DataSource>, sqlx::Error> {
+    let rows = sqlx::query_as!(
+        Row,
+        r#"select id, project_id, name, kind, settings, limits, read_only, owner_user_id, key_id is not null as "has_secret!", revision,
+                  tested_at, failure, created_at, updated_at
+           from kb.data_sources where project_id = $1 order by name"#,
+        project_id
+    )
+    .fetch_all(db)
+    .await?;
+    rows.into_iter().map(DataSource::try_from).collect()
+}
+
+pub async fn get(db: impl PgExecutor<'_>, project_id: Uuid, id: Uuid) -> Result<Option<DataSource>, sqlx::Error> {
+    let row = sqlx::query_as!(
+        Row,
+        r#"select id, project_id, name, kind, settings, limits, read_only, owner_user_id, key_id is not null as "has_secret!", revision,
+                  tested_at, failure, created_at, updated_at
+           from kb.data_sources where project_id = $1 and id = $2"#,
+        project_id,
+        id
+    )
+    .fetch_optional(db)
+    .await?;
+    row.map(DataSource::try_from).transpose()
+}
+
+/// By id or by name, as models call it.
+pub async fn find(db: impl PgExecutor<'_>, project_id: Uuid, wanted: &str) -> Result<Option<DataSource>, sqlx::Error> {
+    let row = sqlx::query_as!(
+        Row,
+        r#"select id, project_id, name, kind, settings, limits, read_only, owner_user_id, key_id is not null as "has_secret!", revision,
+                  tested_at, failure, created_at, updated_at
+           from kb.data_sources where project_id = $1 and (id::text = lower($2) or name = $2)
+           order by name = $2
+           limit 1"#,
+        project_id,
+        wanted
+    )
+    .fetch_optional(db)
+    .await?;
+    row.map(DataSource::try_from).transpose()
+}
+
+pub async fn count(db: impl PgExecutor<'_>, project_id: Uuid) -> Result<i64, sqlx::Error> {
+    sqlx::query_scalar!(
+        r#"select count(*) as "count!" from kb.data_sources where project_id = $1"#,
+        project_id
+    )
+    .fetch_one(db)
+    .await
+}
+
+/// What becomes of a source's secret when the source is changed.
+pub enum Secret {
+    /// It stays as it is.
+    Kept,
+    Removed,
+    /// Sealed for the source's id by [`seal`].
+    Set(Sealed),
+}
+
+/// A fresh id, for which a secret can be sealed.
+pub fn new_id() -> Uuid {
+    ids::new()
+}
+
+/// Adds a source whose content was checked. None: there is one of this name.
+pub async fn create(
+    db: &mut PgConnection,
+    id: Uuid,
+    project_id: Uuid,
+    owner: Option<Uuid>,
+    content: &Content,
+    sealed: Option<&Sealed>,
+) -> Result<Option<DataSource>, sqlx::Error> {
+    let row = sqlx::query_as!(
+        Row,
+        r#"insert into kb.data_sources
+               (id, project_id, name, kind, settings, limits, read_only, owner_user_id, key_id, wrapped_key, ciphertext)
+           values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+           on conflict (project_id, name) do nothing
+           returning id, project_id, name, kind, settings, limits, read_only, owner_user_id, key_id is not null as "has_secret!",
+                     revision, tested_at, failure, created_at, updated_at"#,
+        id,
+        project_id,
+        content.name,
+        content.kind.as_str(),
+        json!(content.settings),
+        json!(content.limits),
+        content.read_only,
+        owner,
+        sealed.map(|sealed| sealed.key_id.as_str()),
+        sealed.map(|sealed| sealed.wrapped_key.as_slice()),
+        sealed.map(|sealed| sealed.ciphertext.as_slice()),
+    )
+    .fetch_optional(db)
+    .await?;
+    row.map(DataSource::try_from).transpose()
+}
+
+/// Changes a source to content that was checked; its kind stays. None: it is gone, or another one has the name.
+pub async fn update(
+    db: &mut PgConnection,
+    project_id: Uuid,
+    id: Uuid,
+    content: &Content,
+    secret: &Secret,
+) -> Result<Option<DataSource>, sqlx::Error> {
+    let sealed = match secret {
+        Secret::Set(sealed) => Some(sealed),
+        Secret::Kept | Secret::Removed => None,
+    };
+    let row = sqlx::query_as!(
+        Row,
+        r#"update kb.data_sources
+           set name = $3, settings = $4, limits = $5, read_only = $6, updated_at = now(), revision = revision + 1,
+               key_id = case when $7 then key_id else $8 end,
+               wrapped_key = case when $7 then wrapped_key else $9 end,
+               ciphertext = case when $7 then ciphertext else $10 end
+           where project_id = $1 and id = $2
+             and not exists (select from kb.data_sources other where other.project_id = $1 and other.name = $3 and other.id <> $2)
+           returning id, project_id, name, kind, settings, limits, read_only, owner_user_id, key_id is not null as "has_secret!",
+                     revision, tested_at, failure, created_at, updated_at"#,
+        project_id,
+        id,
+        content.name,
+        json!(content.settings),
+        json!(content.limits),
+        content.read_only,
+        matches!(secret, Secret::Kept),
+        sealed.map(|sealed| sealed.key_id.as_str()),
+        sealed.map(|sealed| sealed.wrapped_key.as_slice()),
+        sealed.map(|sealed| sealed.ciphertext.as_slice()),
+    )
+    .fetch_optional(db)
+    .await?;
+    row.map(DataSource::try_from).transpose()
+}
+
+/// Puts down what came of trying it; a failure in words that hold no secret.
+pub async fn tested(
+    db: impl PgExecutor<'_>,
+    project_id: Uuid,
+    id: Uuid,
+    failure: Option<&str>,
+) -> Result<(), sqlx::Error> {
+    let failure = failure.map(|failure| failure.chars().take(FAILURE_MAX_CHARS).collect::<String>());
+    sqlx::query!(
+        "update kb.data_sources set tested_at = now(), failure = $3 where project_id = $1 and id = $2",
+        project_id,
+        id,
+        failure
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+/// False: there is none.
+pub async fn delete(db: &mut PgConnection, project_id: Uuid, id: Uuid) -> Result<bool, sqlx::Error> {
+    let deleted = sqlx::query!(
+        "delete from kb.data_sources where project_id = $1 and id = $2",
+        project_id,
+        id
+    )
+    .execute(db)
+    .await?;
+    Ok(deleted.rows_affected() > 0)
+}
+
+/// What a source's secret is bound to, besides its project: it opens for no other source, and is no secret of the project.
+fn sealed_for(id: Uuid) -> String {
+    format!("data_source:{id}")
+}
+
+/// Seals a source's password or key.
+///
+/// # Errors
+/// It is empty or too large; the system gives no random numbers.
+pub fn seal(keys: &MasterKeys, project_id: Uuid, id: Uuid, value: &Plaintext) -> Result<Sealed, SecretError> {
+    if value.expose().is_empty() || value.expose().len() > rejoin_secrets::VALUE_MAX_BYTES {
+        return Err(SecretError::Size);
+    }
+    envelope::seal(keys, project_id, &sealed_for(id), value)
+}
+
+/// A source's password or key. None: it has none.
+///
+/// # Errors
+/// Its master key is not there, or it is not what was sealed.
+pub async fn open_secret(
+    db: impl PgExecutor<'_>,
+    keys: &MasterKeys,
+    project_id: Uuid,
+    id: Uuid,
+) -> Result<Option<Plaintext>, SecretError> {
+    let row = sqlx::query!(
+        r#"select key_id as "key_id!", wrapped_key as "wrapped_key!", ciphertext as "ciphertext!"
+           from kb.data_sources where project_id = $1 and id = $2 and key_id is not null"#,
+        project_id,
+        id
+    )
+    .fetch_optional(db)
+    .await?;
+    row.map(|row| {
+        let sealed = Sealed {
+            key_id: row.key_id,
+            wrapped_key: row.wrapped_key,
+            ciphertext: row.ciphertext,
+        };
+        envelope::open(keys, project_id, &sealed_for(id), &sealed)
+    })
+    .transpose()
+}
+
+/// Seals the data keys of all sources' secrets under the first master key, as `secrets::rotate` does with secrets. Returns how many were
+/// sealed anew, and those that could not be: they stay as they are.
+pub async fn rotate(db: &PgPool, keys: &MasterKeys) -> Result<(u64, Vec<SecretError>), SecretError> {
+    let first = keys.first_id();
+    // As many as there are sources: a row each, and few of them.
+    let rows = sqlx::query!(
+        r#"select id, project_id, key_id as "key_id!", wrapped_key as "wrapped_key!" from kb.data_sources where key_id <> $1 order by id"#,
+        first
+    )
+    .fetch_all(db)
+    .await?;
+    let (mut done, mut failures) = (0, Vec::new());
+    for row in rows {
+        match envelope::rewrap(keys, row.project_id, &sealed_for(row.id), &row.key_id, &row.wrapped_key) {
+            Ok(wrapped) => {
+                // Not if another password was set meanwhile.
+                let updated = sqlx::query!(
+                    "update kb.data_sources set key_id = $3, wrapped_key = $4 where id = $1 and wrapped_key = $2",
+                    row.id,
+                    row.wrapped_key,
+                    first,
+                    wrapped
+                )
+                .execute(db)
+                .await?;
+                done += updated.rows_affected();
+            }
+            Err(error) => failures.push(error),
+        }
+    }
+    Ok((done, failures))
+}
+
+/// What lists show of a source, for models and programs.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Listed<'a> {
+    pub id: Uuid,
+    pub name: &'a str,
+    pub kind: Kind,
+    pub database: Option<&'a str>,
+    pub read_only: bool,
+}
+
+impl DataSource {
+    pub fn listed(&self) -> Listed<'_> {
+        Listed {
+            id: self.id,
+            name: &self.content.name,
+            kind: self.content.kind,
+            database: self.content.settings.database.as_deref(),
+            read_only: self.content.read_only,
+        }
+    }
+}

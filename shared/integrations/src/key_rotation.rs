@@ -1,0 +1,106 @@
+//! Rotation of master keys: seals every data key under the first master key, wherever values are sealed.
+
+use serde_json::json;
+use sqlx::PgPool;
+use uuid::Uuid;
+
+use crate::{data_sources, google_tokens};
+use rejoin_identity::audit::{self, Action, Actor};
+use rejoin_secrets::{MasterKeys, SecretError, entry, envelope};
+
+/// Number of secrets that one transaction of a rotation seals anew.
+const BATCH: i64 = 100;
+
+/// What a rotation did.
+#[derive(Debug, Default)]
+pub struct Rotated {
+    /// Secrets that are sealed under the first key now and were not before.
+    pub rewrapped: u64,
+    /// Those that could not be opened; they stay as they are.
+    pub failed: u64,
+    pub first_failure: Option<SecretError>,
+}
+
+/// Seals the data key of each secret of all projects, of their data sources and their calendars at Google, under the first master key, batch by batch; values stay sealed as they are.
+/// Interrupted, it goes on where it was when it is called again.
+pub async fn rotate(db: &PgPool, keys: &MasterKeys, by: &Actor) -> Result<Rotated, SecretError> {
+    let first = keys.first_id();
+    let mut rotated = Rotated::default();
+    let mut after: Option<(Uuid, String)> = None;
+    loop {
+        let mut tx = db.begin().await?;
+        let (after_project, after_name) = after.clone().unzip();
+        let rows = sqlx::query!(
+            "select project_id, name, key_id, wrapped_key
+             from kb.secrets
+             where key_id <> $1 and ($2::uuid is null or (project_id, name) > ($2::uuid, $3::text))
+             order by project_id, name
+             limit $4
+             for update",
+            first,
+            after_project,
+            after_name,
+            BATCH
+        )
+        .fetch_all(&mut *tx)
+        .await?;
+        let Some(last) = rows.last() else { break };
+        after = Some((last.project_id, last.name.clone()));
+        let (mut projects, mut names, mut wrapped) = (Vec::new(), Vec::new(), Vec::new());
+        for row in rows {
+            match envelope::rewrap(keys, row.project_id, &row.name, &row.key_id, &row.wrapped_key) {
+                Ok(key) => {
+                    projects.push(row.project_id);
+                    names.push(row.name);
+                    wrapped.push(key);
+                }
+                Err(error) => {
+                    rotated.failed += 1;
+                    rotated.first_failure.get_or_insert(error);
+                }
+            }
+        }
+        if names.is_empty() {
+            continue;
+        }
+        sqlx::query!(
+            "update kb.secrets s
+             set key_id = $1, wrapped_key = n.wrapped_key
+             from unnest($2::uuid[], $3::text[], $4::bytea[]) n (project_id, name, wrapped_key)
+             where s.project_id = n.project_id and s.name = n.name",
+            first,
+            &projects,
+            &names,
+            &wrapped
+        )
+        .execute(&mut *tx)
+        .await?;
+        let detail = json!({ "secrets": names.len() });
+        let told = entry(by, None, Action::SecretsRotated, format!("master_key:{first}"), detail);
+        audit::append(&mut tx, &told).await?;
+        tx.commit().await?;
+        rotated.rewrapped += names.len() as u64;
+    }
+    let sources = data_sources::rotate(db, keys).await?;
+    let tokens = google_tokens::rotate(db, keys).await?;
+    for ((done, failures), what) in [(sources, "dataSources"), (tokens, "googleCalendars")] {
+        rotated.failed += failures.len() as u64;
+        if rotated.first_failure.is_none() {
+            rotated.first_failure = failures.into_iter().next();
+        }
+        if done > 0 {
+            let mut tx = db.begin().await?;
+            let told = entry(
+                by,
+                None,
+                Action::SecretsRotated,
+                format!("master_key:{first}"),
+                json!({ what: done }),
+            );
+            audit::append(&mut tx, &told).await?;
+            tx.commit().await?;
+            rotated.rewrapped += done;
+        }
+    }
+    Ok(rotated)
+}

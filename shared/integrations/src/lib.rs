@@ -1,0 +1,17 @@
+//! What a workspace is connected to: its settings and their sealed secrets. Who talks to the other side is elsewhere (`worker`, the
+//! extensions).
+//!
+//! # Layout
+//! - `data_sources`   databases that a project's people and agents may query
+//! - `query_patterns` queries that answered questions, learned from runs
+//! - `mcp`            MCP servers of a project, and what they offer
+//! - `web_settings`   what agents may do on the web
+//! - `google_tokens`  sealed tokens of linked Google calendars
+//! - `key_rotation`   seals every data key anew under another master key
+
+pub mod data_sources;
+pub mod google_tokens;
+pub mod key_rotation;
+pub mod mcp;
+pub mod query_patterns;
+pub mod web_settings;

@@ -1,0 +1,259 @@
+//! MCP servers of a project: how they are reached, and what they offer. SQL of `kb.project_mcp_servers` and `kb.mcp_tools`.
+//!
+//! - `commands`  which processes may be started: the operator's word, not the project's
+//! - `oauth`     how tokens for HTTP servers are got
+//! - `settings`  what is set of a server, and what may be
+//! - `template`  `${NAME}` in settings: values of the project's secrets
+//! - `offers`    the tools that servers offer, each held until its definition is approved
+//!
+//! Called by the API's routes (settings), by workers (connections, in `rejoin-worker`) and by manifests. Invariants: no setting holds a
+//! secret's value; no command line comes from here.
+
+use chrono::{DateTime, Utc};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use sqlx::{PgConnection, PgExecutor};
+use uuid::Uuid;
+
+use rejoin_types::ids;
+
+pub mod commands;
+mod oauth;
+pub mod offers;
+mod settings;
+pub mod template;
+mod url;
+
+pub use oauth::OAuth;
+pub use settings::{Approval, Settings, Transport};
+
+/// The kind of jobs that ask a server what it offers; the payload names it: `{"serverId"}`.
+pub const KIND_PROBE: &str = "mcp_probe";
+/// Servers of a project.
+pub const MAX_SERVERS: i64 = 100;
+
+/// A server as stored.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Server {
+    pub id: Uuid,
+    pub project_id: Uuid,
+    #[serde(flatten)]
+    pub settings: Settings,
+    /// The product that it came with.
+    pub product: Option<String>,
+    /// Counts changes of how it is reached.
+    pub revision: i32,
+    /// When its tools were last listed.
+    pub seen_at: Option<DateTime<Utc>>,
+    /// What it said of itself then.
+    pub server_info: Option<Value>,
+    /// The tools that were left out then: a list of [`offers::LeftOut`].
+    pub left_out: Value,
+    /// When it last could not be asked; none since it could.
+    pub failed_at: Option<DateTime<Utc>>,
+    pub failure: Option<String>,
+    pub created_at: DateTime<Utc>,
+    pub updated_at: DateTime<Utc>,
+}
+
+/// A row as sqlx reads it.
+struct Row {
+    id: Uuid,
+    project_id: Uuid,
+    name: String,
+    transport: String,
+    command: Option<String>,
+    env: Value,
+    url: Option<String>,
+    headers: Value,
+    oauth: Option<Value>,
+    enabled: bool,
+    tools: Vec<String>,
+    timeout_s: Option<i32>,
+    approval: String,
+    trust_hints: bool,
+    product: Option<String>,
+    revision: i32,
+    seen_at: Option<DateTime<Utc>>,
+    server_info: Option<Value>,
+    failed_at: Option<DateTime<Utc>>,
+    failure: Option<String>,
+    created_at: DateTime<Utc>,
+    updated_at: DateTime<Utc>,
+    left_out: Value,
+}
+
+impl From<Row> for Server {
+    fn from(row: Row) -> Self {
+        let object = |value: Value| match value {
+            Value::Object(fields) => fields,
+            _ => Map::new(),
+        };
+        Self {
+            id: row.id,
+            project_id: row.project_id,
+            settings: Settings {
+                name: row.name,
+                transport: if row.transport == Transport::Stdio.as_str() {
+                    Transport::Stdio
+                } else {
+                    Transport::Http
+                },
+                command: row.command,
+                env: object(row.env),
+                url: row.url,
+                headers: object(row.headers),
+                // It was checked when it was stored.
+                oauth: row.oauth.and_then(|oauth| serde_json::from_value(oauth).ok()),
+                enabled: row.enabled,
+                tools: row.tools,
+                timeout_s: row.timeout_s,
+                approval: if row.approval == Approval::First.as_str() {
+                    Approval::First
+                } else {
+                    Approval::Each
+                },
+                trust_hints: row.trust_hints,
+            },
+            product: row.product,
+            revision: row.revision,
+            seen_at: row.seen_at,
+            server_info: row.server_info,
+            left_out: row.left_out,
+            failed_at: row.failed_at,
+            failure: row.failure,
+            created_at: row.created_at,
+            updated_at: row.updated_at,
+        }
+    }
+}
+
+/// All servers of a project, by name.
+pub async fn list(db: impl PgExecutor<'_>, project_id: Uuid) -> Result<Vec<Server>, sqlx::Error> {
+    let rows = sqlx::query_as!(
+        Row,
+        "select * from kb.project_mcp_servers where project_id = $1 order by name",
+        project_id
+    )
+    .fetch_all(db)
+    .await?;
+    Ok(rows.into_iter().map(Server::from).collect())
+}
+
+pub async fn get(db: impl PgExecutor<'_>, project_id: Uuid, id: Uuid) -> Result<Option<Server>, sqlx::Error> {
+    let row = sqlx::query_as!(
+        Row,
+        "select * from kb.project_mcp_servers where project_id = $1 and id = $2",
+        project_id,
+        id
+    )
+    .fetch_optional(db)
+    .await?;
+    Ok(row.map(Server::from))
+}
+
+/// Adds a server whose settings were checked. None: there is one of this name.
+pub async fn create(
+    db: &mut PgConnection,
+    project_id: Uuid,
+    settings: &Settings,
+    product: Option<&str>,
+) -> Result<Option<Server>, sqlx::Error> {
+    let s = settings;
+    let row = sqlx::query_as!(
+        Row,
+        "insert into kb.project_mcp_servers
+             (id, project_id, name, transport, command, env, url, headers, enabled, tools, timeout_s, approval, trust_hints, product,
+              oauth)
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
+         on conflict (project_id, name) do nothing
+         returning *",
+        ids::new(),
+        project_id,
+        s.name,
+        s.transport.as_str(),
+        s.command,
+        Value::Object(s.env.clone()),
+        s.url,
+        Value::Object(s.headers.clone()),
+        s.enabled,
+        &s.tools,
+        s.timeout_s,
+        s.approval.as_str(),
+        s.trust_hints,
+        product,
+        s.oauth.as_ref().map(|oauth| json!(oauth)),
+    )
+    .fetch_optional(db)
+    .await?;
+    Ok(row.map(Server::from))
+}
+
+/// Changes a server to settings that were checked; its name stays. What is reached in another way is another server: what that offers is
+/// to be seen and approved anew.
+pub async fn update(
+    db: &mut PgConnection,
+    server: &Server,
+    settings: &Settings,
+) -> Result<Option<Server>, sqlx::Error> {
+    let s = settings;
+    let is_another = !s.is_reached_like(&server.settings);
+    if is_another {
+        sqlx::query!("delete from kb.mcp_tools where server_id = $1", server.id)
+            .execute(&mut *db)
+            .await?;
+    }
+    let row = sqlx::query_as!(
+        Row,
+        "update kb.project_mcp_servers
+         set transport = $3, command = $4, env = $5, url = $6, headers = $7, enabled = $8, tools = $9, timeout_s = $10,
+             approval = $11, trust_hints = $12, oauth = $14, updated_at = now(),
+             revision = revision + case when $13 then 1 else 0 end,
+             seen_at = case when $13 then null else seen_at end,
+             server_info = case when $13 then null else server_info end,
+             left_out = case when $13 then '[]' else left_out end,
+             failed_at = case when $13 then null else failed_at end,
+             failure = case when $13 then null else failure end
+         where project_id = $1 and id = $2
+         returning *",
+        server.project_id,
+        server.id,
+        s.transport.as_str(),
+        s.command,
+        Value::Object(s.env.clone()),
+        s.url,
+        Value::Object(s.headers.clone()),
+        s.enabled,
+        &s.tools,
+        s.timeout_s,
+        s.approval.as_str(),
+        s.trust_hints,
+        is_another,
+        s.oauth.as_ref().map(|oauth| json!(oauth)),
+    )
+    .fetch_optional(db)
+    .await?;
+    Ok(row.map(Server::from))
+}
+
+/// False: there is none.
+pub async fn delete(db: &mut PgConnection, project_id: Uuid, id: Uuid) -> Result<bool, sqlx::Error> {
+    let deleted = sqlx::query!(
+        "delete from kb.project_mcp_servers where project_id = $1 and id = $2",
+        project_id,
+        id
+    )
+    .execute(db)
+    .await?;
+    Ok(deleted.rows_affected() > 0)
+}
+
+pub async fn count(db: impl PgExecutor<'_>, project_id: Uuid) -> Result<i64, sqlx::Error> {
+    sqlx::query_scalar!(
+        r#"select count(*) as "count!" from kb.project_mcp_servers where project_id = $1"#,
+        project_id
+    )
+    .fetch_one(db)
+    .await
+}

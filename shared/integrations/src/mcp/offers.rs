@@ -1,0 +1,220 @@
+//! The tools that MCP servers offer. A definition is pinned when it is approved: another one, or a tool that is new, is held (nobody is given
+//! it) until somebody has approved that, so that a server can't put words into agents' prompts after it was looked at.
+//!
+//! Called by workers, which list what servers offer, and by the API, where people look at it and approve it.
+
+use std::collections::HashMap;
+
+use chrono::{DateTime, Utc};
+use serde::Serialize;
+use serde_json::Value;
+use sqlx::{PgConnection, PgExecutor};
+use uuid::Uuid;
+
+use super::{Approval, Server};
+use rejoin_types::digest;
+
+/// Tools of one server; more are left out.
+pub const MAX_TOOLS: usize = 500;
+/// Size of one definition, in bytes; a larger one is left out.
+pub const DEFINITION_MAX_BYTES: usize = 64 * 1024;
+/// Length of a tool's name, in characters, as the protocol says; a longer one is left out.
+pub const NAME_MAX_CHARS: usize = 128;
+/// Reasons that are kept of what was left out; more are counted.
+pub const MAX_LEFT_OUT: usize = 50;
+
+/// A tool as its server names it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Offered {
+    #[serde(skip)]
+    pub server_id: Uuid,
+    pub name: String,
+    /// description, inputSchema, annotations
+    pub definition: Value,
+    pub digest: String,
+    pub approved_digest: Option<String>,
+    pub approved_at: Option<DateTime<Utc>>,
+    /// Not: it was there before, and was not when the server was last asked.
+    pub offered: bool,
+    pub first_seen_at: DateTime<Utc>,
+    pub changed_at: DateTime<Utc>,
+}
+
+/// Whether a tool is given to anybody.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Standing {
+    Approved,
+    /// It was never approved.
+    New,
+    /// It is not what was approved.
+    Changed,
+    /// The server does not offer it any more.
+    Gone,
+}
+
+impl Offered {
+    pub fn standing(&self) -> Standing {
+        match &self.approved_digest {
+            _ if !self.offered => Standing::Gone,
+            Some(approved) if *approved == self.digest => Standing::Approved,
+            Some(_) => Standing::Changed,
+            None => Standing::New,
+        }
+    }
+}
+
+/// What a server was found to offer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Found {
+    pub name: String,
+    pub definition: Value,
+}
+
+/// A tool of a server that agents do not get, and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LeftOut {
+    /// None: it is not about one tool.
+    pub tool: Option<String>,
+    pub reason: String,
+}
+
+/// A server's list of tools.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Listed {
+    pub found: Vec<Found>,
+    /// The first [`MAX_LEFT_OUT`] of them.
+    pub left_out: Vec<LeftOut>,
+}
+
+/// All tools of a project's servers, by server and name.
+pub async fn of_project(db: impl PgExecutor<'_>, project_id: Uuid) -> Result<Vec<Offered>, sqlx::Error> {
+    sqlx::query_as!(
+        Offered,
+        "select t.* from kb.mcp_tools t join kb.project_mcp_servers s on s.id = t.server_id
+         where s.project_id = $1 order by s.name, t.name",
+        project_id
+    )
+    .fetch_all(db)
+    .await
+}
+
+pub async fn of_server(db: impl PgExecutor<'_>, server_id: Uuid) -> Result<Vec<Offered>, sqlx::Error> {
+    sqlx::query_as!(
+        Offered,
+        "select * from kb.mcp_tools where server_id = $1 order by name",
+        server_id
+    )
+    .fetch_all(db)
+    .await
+}
+
+/// Stores what a server offers, in the caller's transaction, and says whether anything has changed. Nothing, if the server was changed or
+/// removed meanwhile.
+pub async fn record(
+    db: &mut PgConnection,
+    server: &Server,
+    info: &Value,
+    listed: &Listed,
+) -> Result<bool, sqlx::Error> {
+    let locked = sqlx::query!(
+        r#"select seen_at is null as "is_first!" from kb.project_mcp_servers where id = $1 and revision = $2 for update"#,
+        server.id,
+        server.revision
+    )
+    .fetch_optional(&mut *db)
+    .await?;
+    let Some(locked) = locked else {
+        return Ok(false);
+    };
+    // What a server offers that was never seen before is what it was added for.
+    let approves = server.settings.approval == Approval::First && locked.is_first;
+    let known = of_server(&mut *db, server.id).await?;
+    let mut known: HashMap<String, Offered> = known.into_iter().map(|tool| (tool.name.clone(), tool)).collect();
+    let mut changes = false;
+    for tool in &listed.found {
+        let digest = digest::hex(&digest::of_json(&[&tool.definition]));
+        match known.remove(&tool.name) {
+            Some(there) if there.offered && there.digest == digest => continue,
+            Some(_) | None => changes = true,
+        }
+        sqlx::query!(
+            "insert into kb.mcp_tools (server_id, name, definition, digest, approved_digest, approved_at)
+             values ($1, $2, $3, $4, case when $5 then $4 end, case when $5 then now() end)
+             on conflict (server_id, name) do update
+             set definition = excluded.definition, digest = excluded.digest, offered = true, changed_at = now()",
+            server.id,
+            tool.name,
+            tool.definition,
+            digest,
+            approves,
+        )
+        .execute(&mut *db)
+        .await?;
+    }
+    let left_out = serde_json::to_value(&listed.left_out).unwrap_or_default();
+    changes |= server.left_out != left_out;
+    let gone = known.into_values().filter(|tool| tool.offered).map(|tool| tool.name);
+    let gone: Vec<String> = gone.collect();
+    if !gone.is_empty() {
+        changes = true;
+        sqlx::query!(
+            "update kb.mcp_tools set offered = false, changed_at = now() where server_id = $1 and name = any($2)",
+            server.id,
+            &gone
+        )
+        .execute(&mut *db)
+        .await?;
+    }
+    // What was approved is, should it come back; of the others a server could make any number.
+    sqlx::query!(
+        "delete from kb.mcp_tools where server_id = $1 and not offered and approved_digest is null",
+        server.id
+    )
+    .execute(&mut *db)
+    .await?;
+    sqlx::query!(
+        "update kb.project_mcp_servers
+         set seen_at = clock_timestamp(), server_info = $2, left_out = $3, failed_at = null, failure = null where id = $1",
+        server.id,
+        info,
+        left_out
+    )
+    .execute(db)
+    .await?;
+    Ok(changes)
+}
+
+/// Stores that a server could not be asked.
+pub async fn record_failure(db: impl PgExecutor<'_>, server: &Server, error: &str) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "update kb.project_mcp_servers
+         set failed_at = clock_timestamp(), failure = $3
+         where id = $1 and revision = $2",
+        server.id,
+        server.revision,
+        error
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+/// Approves tools as they are defined now (all of them where none is named), and says which.
+pub async fn approve(
+    db: &mut PgConnection,
+    server_id: Uuid,
+    names: Option<&[String]>,
+) -> Result<Vec<String>, sqlx::Error> {
+    sqlx::query_scalar!(
+        "update kb.mcp_tools set approved_digest = digest, approved_at = now()
+         where server_id = $1 and offered and approved_digest is distinct from digest
+           and ($2::text[] is null or name = any($2))
+         returning name",
+        server_id,
+        names as Option<&[String]>
+    )
+    .fetch_all(db)
+    .await
+}

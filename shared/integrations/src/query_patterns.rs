@@ -1,0 +1,230 @@
+//! Queries that answered questions, learned from runs (`kb.query_patterns`): what was asked, and the last query of the run that succeeded.
+//! The tools over data sources learn; the worker tells an agent those that fit the next question.
+//!
+//! - `pattern`  a query without its values and comments
+//!
+//! Invariants: a question and its query are told to their asker's agents alone; agents of others in the project get the pattern, which holds
+//! no value and no comment. What was learned in a conversation is forgotten with it.
+
+mod pattern;
+
+use chrono::{DateTime, Utc};
+use sqlx::{PgExecutor, PgPool};
+use uuid::Uuid;
+
+use crate::data_sources::DataSource;
+use rejoin_types::ids;
+use rejoin_types::owner::Owner;
+
+pub use pattern::pattern_of;
+
+/// Maximum length of a query that is learned, in characters.
+pub const QUERY_MAX_CHARS: usize = 2_000;
+/// Maximum length of a question that is kept, in characters.
+const ASKED_MAX_CHARS: i32 = 500;
+/// Characters of a new question that are compared with those of before.
+const COMPARED_CHARS: i32 = 2_000;
+/// Queries that an agent is told: of the asker's own, and patterns of others in the project.
+const TOLD_OWN: i64 = 3;
+const TOLD_SHARED: i64 = 3;
+
+/// A query that has just succeeded within a run.
+#[derive(Debug, Clone, Copy)]
+pub struct Succeeded<'a> {
+    pub run_id: Uuid,
+    pub user_id: Uuid,
+    pub source: &'a DataSource,
+    pub database: Option<&'a str>,
+    pub query: &'a str,
+}
+
+/// Learns a query. It takes the place of earlier ones of the same run and source: an agent tries queries until one answers the question. At
+/// most `kept` are remembered for a user of a project; the oldest leave first.
+pub async fn learn(db: &PgPool, succeeded: Succeeded<'_>, kept: i64) -> Result<(), sqlx::Error> {
+    let Succeeded {
+        run_id,
+        user_id,
+        source,
+        database,
+        query,
+    } = succeeded;
+    let query = query.trim();
+    if kept <= 0 || query.is_empty() || query.chars().count() > QUERY_MAX_CHARS {
+        return Ok(());
+    }
+    let pattern = pattern_of(query, source.content.kind);
+    let mut tx = db.begin().await?;
+    sqlx::query!(
+        "delete from kb.query_patterns p using kb.agent_runs r
+         where r.id = $1 and p.run_id = r.root_run_id and p.user_id = $2 and p.data_source_id = $3 and p.times = 1 and p.pattern <> $4",
+        run_id,
+        user_id,
+        source.id,
+        pattern
+    )
+    .execute(&mut *tx)
+    .await?;
+    sqlx::query!(
+        "insert into kb.query_patterns (id, project_id, user_id, data_source_id, database, conversation_id, run_id, asked, query, pattern)
+         select $1, root.project_id, $2, $3, $4, root.conversation_id, root.id, left(root.input, $5), $6, $7
+         from kb.agent_runs r join kb.agent_runs root on root.id = r.root_run_id
+         where r.id = $8 and r.project_id = $9
+         on conflict (user_id, data_source_id, database, md5(pattern)) do update
+         set asked = excluded.asked, query = excluded.query, conversation_id = excluded.conversation_id,
+             times = kb.query_patterns.times + (kb.query_patterns.run_id <> excluded.run_id)::int,
+             run_id = excluded.run_id, learned_at = now()",
+        ids::new(),
+        user_id,
+        source.id,
+        database.unwrap_or_default(),
+        ASKED_MAX_CHARS,
+        query,
+        pattern,
+        run_id,
+        source.project_id
+    )
+    .execute(&mut *tx)
+    .await?;
+    sqlx::query!(
+        "delete from kb.query_patterns where id in (
+           select id from kb.query_patterns where project_id = $1 and user_id = $2 order by learned_at desc, id desc offset $3)",
+        source.project_id,
+        user_id,
+        kept
+    )
+    .execute(&mut *tx)
+    .await?;
+    tx.commit().await
+}
+
+/// A query that answered a question like the one that is asked now.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Similar {
+    /// The data source's name and kind.
+    pub source: String,
+    pub kind: String,
+    /// Empty: the source's own.
+    pub database: String,
+    /// Some: the asker's own question. None: somebody else's, who is not told.
+    pub asked: Option<String>,
+    /// The query; of others without its values.
+    pub query: String,
+}
+
+/// Queries that share words with a question, the nearest first: the asker's own, then patterns of others in the project. One whose answer
+/// did not help, as its asker said, is not among them.
+pub async fn similar(db: impl PgExecutor<'_>, owner: Owner, question: &str) -> Result<Vec<Similar>, sqlx::Error> {
+    sqlx::query_as!(
+        Similar,
+        r#"with question as (
+             -- Any of its words is enough; the rank puts those first that have more of them.
+             select replace(plainto_tsquery('english', left($3, $4))::text, ' & ', ' | ')::tsquery as words
+           ), known as (
+             select p.*, s.name as source, s.kind
+             from kb.query_patterns p join kb.data_sources s on s.id = p.data_source_id
+             where p.project_id = $1
+               and not exists (
+                 select from kb.agent_runs r join kb.message_feedback f on f.message_id = r.final_message_id
+                 where r.id = p.run_id and f.rating = -1)
+           ), own as (
+             select source, kind, database, asked, query, pattern, ts_rank(to_tsvector('english', asked || ' ' || query), words) as rank
+             from known, question
+             where user_id = $2 and to_tsvector('english', asked || ' ' || query) @@ words
+             order by rank desc, learned_at desc limit $5
+           ), shared as (
+             select source, kind, database, pattern, max(ts_rank(to_tsvector('english', pattern), words)) as rank, sum(times) as times
+             from known, question
+             where user_id <> $2 and to_tsvector('english', pattern) @@ words
+               and not exists (select from own o where o.source = known.source and o.pattern = known.pattern)
+             group by source, kind, database, pattern
+             order by rank desc, times desc, pattern limit $6
+           )
+           select source as "source!", kind as "kind!", database as "database!", asked, query as "query!"
+           from (select source, kind, database, asked, query, 1 as part, rank from own
+                 union all
+                 select source, kind, database, null, pattern, 2, rank from shared) told
+           order by part, rank desc"#,
+        owner.project_id,
+        owner.user_id,
+        question,
+        COMPARED_CHARS,
+        TOLD_OWN,
+        TOLD_SHARED
+    )
+    .fetch_all(db)
+    .await
+}
+
+/// What of an agent's prompt says it. Empty: nothing is similar.
+pub fn to_prompt(similar: &[Similar]) -> String {
+    if similar.is_empty() {
+        return String::new();
+    }
+    let mut prompt = "\n\nQueries that answered earlier questions here. They are examples, not instructions: tables \
+        may have changed, and the current question may be different."
+        .to_owned();
+    for one in similar {
+        let place = match one.database.as_str() {
+            "" => one.source.clone(),
+            database => format!("{}/{database}", one.source),
+        };
+        let asked = match &one.asked {
+            Some(asked) => format!("asked \"{}\"", asked.split_whitespace().collect::<Vec<_>>().join(" ")),
+            None => "from other users; ? stands for values".to_owned(),
+        };
+        prompt.push_str(&format!(
+            "\n- {place} ({}), {asked}:\n```\n{}\n```",
+            one.kind, one.query
+        ));
+    }
+    prompt
+}
+
+/// A learned query, for its asker.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Learned {
+    pub id: Uuid,
+    pub data_source_id: Uuid,
+    pub database: String,
+    pub conversation_id: Option<Uuid>,
+    pub asked: String,
+    pub query: String,
+    pub pattern: String,
+    pub times: i32,
+    pub learned_at: DateTime<Utc>,
+}
+
+/// A page of the owner's, the newest first, after the cursor (learned_at, id).
+pub async fn list(
+    db: impl PgExecutor<'_>,
+    owner: Owner,
+    after: Option<(DateTime<Utc>, Uuid)>,
+    limit: i64,
+) -> Result<Vec<Learned>, sqlx::Error> {
+    let (at, id) = after.unzip();
+    sqlx::query_as!(
+        Learned,
+        "select id, data_source_id, database, conversation_id, asked, query, pattern, times, learned_at
+         from kb.query_patterns
+         where project_id = $1 and user_id = $2 and ($3::timestamptz is null or (learned_at, id) < ($3, $4))
+         order by learned_at desc, id desc limit $5",
+        owner.project_id,
+        owner.user_id,
+        at,
+        id as _,
+        limit
+    )
+    .fetch_all(db)
+    .await
+}
+
+/// Forgets one of the owner's. False: it is not there.
+pub async fn forget(db: impl PgExecutor<'_>, owner: Owner, id: Uuid) -> Result<bool, sqlx::Error> {
+    let gone = sqlx::query!(
+        "delete from kb.query_patterns where id = $1 and project_id = $2 and user_id = $3",
+        id,
+        owner.project_id,
+        owner.user_id
+    );
+    Ok(gone.execute(db).await?.rows_affected() == 1)
+}

@@ -1,0 +1,314 @@
+//! What agents may do on the web, by project: rows of `kb.web_settings` and their SQL. Set by admins over the API, read by workers; the
+//! tools themselves are `rejoin-web-search`'s business.
+//!
+//! Invariants: a project without a row has no tools of the web; the search provider's key is a secret of the project, here by name only.
+
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use serde::Serialize;
+use sqlx::PgExecutor;
+use url::{Host, Url};
+use uuid::Uuid;
+
+use rejoin_secrets::NAME_MAX_CHARS;
+
+/// Kind of jobs that ask a project's search provider whether it answers.
+pub const KIND_PROBE: &str = "web_probe";
+/// Domains in one of the lists.
+pub const MAX_DOMAINS: usize = 100;
+/// Of a domain's name [bytes]: RFC 1035.
+const DOMAIN_MAX_BYTES: usize = 253;
+/// Of a provider's address [bytes].
+const URL_MAX_BYTES: usize = 2_000;
+
+/// Who searches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Provider {
+    Tavily,
+    Brave,
+    Searxng,
+}
+
+impl Provider {
+    pub const ALL: [Provider; 3] = [Provider::Tavily, Provider::Brave, Provider::Searxng];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Provider::Tavily => "tavily",
+            Provider::Brave => "brave",
+            Provider::Searxng => "searxng",
+        }
+    }
+
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|provider| provider.as_str() == name)
+    }
+
+    /// Where it is asked unless a project says otherwise. None: everybody runs their own.
+    pub fn own_url(self) -> Option<&'static str> {
+        match self {
+            Provider::Tavily => Some("https://api.tavily.com"),
+            Provider::Brave => Some("https://api.search.brave.com"),
+            Provider::Searxng => None,
+        }
+    }
+
+    /// Whether it answers nobody without a key.
+    pub fn takes_key(self) -> bool {
+        match self {
+            Provider::Tavily | Provider::Brave => true,
+            Provider::Searxng => false,
+        }
+    }
+}
+
+/// What a project has switched on.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct WebSettings {
+    /// None: there is no `web_search`.
+    pub provider: Option<Provider>,
+    /// None: the provider's own address.
+    pub base_url: Option<String>,
+    /// The name of the project's secret that holds the provider's key.
+    pub key_secret: Option<String>,
+    /// Whether there is `web_visit`.
+    pub visit: bool,
+    /// Nothing else is visited or found; empty: everything is.
+    pub allowed_domains: Vec<String>,
+    pub blocked_domains: Vec<String>,
+}
+
+impl WebSettings {
+    /// Err: what is wrong, for whoever wrote it.
+    pub fn check(&self) -> Result<(), String> {
+        match self.provider {
+            None if !self.visit => {
+                return Err("set a `provider` or `visit`; use DELETE to turn everything off".to_owned());
+            }
+            None if self.base_url.is_some() || self.key_secret.is_some() => {
+                return Err("`baseUrl` and `keySecret` require a `provider`".to_owned());
+            }
+            None => {}
+            Some(provider) => self.check_provider(provider)?,
+        }
+        for (field, domains) in [
+            ("allowedDomains", &self.allowed_domains),
+            ("blockedDomains", &self.blocked_domains),
+        ] {
+            if domains.len() > MAX_DOMAINS {
+                return Err(format!("`{field}` can have at most {MAX_DOMAINS} domains"));
+            }
+            if let Some(wrong) = domains.iter().find(|domain| !is_domain(domain)) {
+                return Err(format!(
+                    "`{field}`: {wrong:?} is not a domain; use e.g. example.com, without https:// and path"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_provider(&self, provider: Provider) -> Result<(), String> {
+        let name = provider.as_str();
+        match (&self.base_url, provider.own_url()) {
+            (None, None) => return Err(format!("{name} has no default URL; set `baseUrl`")),
+            (None, Some(_)) => {}
+            (Some(url), _) => {
+                let parsed = Url::parse(url).map_err(|error| format!("`baseUrl` is not a valid URL: {error}"))?;
+                let plain = parsed.username().is_empty() && parsed.password().is_none();
+                let bare = parsed.query().is_none() && parsed.fragment().is_none();
+                if !matches!(parsed.scheme(), "http" | "https") || !plain || !bare || url.len() > URL_MAX_BYTES {
+                    return Err(
+                        "`baseUrl` must start with http:// or https:// and contain neither credentials nor a query"
+                            .to_owned(),
+                    );
+                }
+            }
+        }
+        match &self.key_secret {
+            None if provider.takes_key() => Err(format!(
+                "{name} requires an API key; store it as a secret (`rejoin secrets set`), and name the secret in \
+                `keySecret`"
+            )),
+            Some(secret) if secret.is_empty() || secret.chars().count() > NAME_MAX_CHARS => Err(format!(
+                "`keySecret` must be the name of a secret, at most {NAME_MAX_CHARS} characters"
+            )),
+            None | Some(_) => Ok(()),
+        }
+    }
+
+    /// Whether pages of this host are visited and found.
+    pub fn lets(&self, host: &str) -> bool {
+        let named = |domains: &[String]| domains.iter().any(|domain| is_within(host, domain));
+        !named(&self.blocked_domains) && (self.allowed_domains.is_empty() || named(&self.allowed_domains))
+    }
+}
+
+/// Whether a host is a domain or below it.
+pub fn is_within(host: &str, domain: &str) -> bool {
+    let host = host.trim_end_matches('.').to_ascii_lowercase();
+    let domain = domain.trim_end_matches('.').to_ascii_lowercase();
+    host == domain || host.strip_suffix(&domain).is_some_and(|front| front.ends_with('.'))
+}
+
+/// Whether this is a host's name or address, and nothing else.
+pub fn is_domain(text: &str) -> bool {
+    !text.is_empty()
+        && text.len() <= DOMAIN_MAX_BYTES
+        && !text.contains(['/', '@', ':', '*'])
+        && Host::parse(text).is_ok()
+}
+
+/// None: the project has switched nothing on.
+pub async fn get(db: impl PgExecutor<'_>, project_id: Uuid) -> Result<Option<WebSettings>, sqlx::Error> {
+    let row = sqlx::query!(
+        "select provider, base_url, key_secret, visit, allowed_domains, blocked_domains from kb.web_settings where project_id = $1",
+        project_id
+    )
+    .fetch_optional(db)
+    .await?;
+    Ok(row.map(|row| WebSettings {
+        // What a newer program has set and this one does not know is not there for this one.
+        provider: row.provider.as_deref().and_then(Provider::parse),
+        base_url: row.base_url,
+        key_secret: row.key_secret,
+        visit: row.visit,
+        allowed_domains: row.allowed_domains,
+        blocked_domains: row.blocked_domains,
+    }))
+}
+
+/// Sets all of it; what was checked.
+pub async fn set(db: impl PgExecutor<'_>, project_id: Uuid, settings: &WebSettings) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "insert into kb.web_settings (project_id, provider, base_url, key_secret, visit, allowed_domains, blocked_domains)
+         values ($1, $2, $3, $4, $5, $6, $7)
+         on conflict (project_id) do update
+         set provider = excluded.provider, base_url = excluded.base_url, key_secret = excluded.key_secret, visit = excluded.visit,
+             allowed_domains = excluded.allowed_domains, blocked_domains = excluded.blocked_domains, updated_at = now(),
+             tried_at = null, found = null, took_ms = null, failure = null",
+        project_id,
+        settings.provider.map(Provider::as_str),
+        settings.base_url.as_deref(),
+        settings.key_secret.as_deref(),
+        settings.visit,
+        &settings.allowed_domains,
+        &settings.blocked_domains,
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+/// What came of a test of the search provider.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tried {
+    pub at: DateTime<Utc>,
+    /// How many pages were found. None: none could be looked for, `failure` tells why.
+    pub found: Option<i32>,
+    pub took_ms: i32,
+    pub failure: Option<String>,
+}
+
+/// The newest test of what is set now. None: there was none.
+pub async fn last_try(db: impl PgExecutor<'_>, project_id: Uuid) -> Result<Option<Tried>, sqlx::Error> {
+    sqlx::query_as!(
+        Tried,
+        r#"select tried_at as "at!", found, coalesce(took_ms, 0) as "took_ms!", failure
+           from kb.web_settings where project_id = $1 and tried_at is not null"#,
+        project_id
+    )
+    .fetch_optional(db)
+    .await
+}
+
+/// Tells what came of a test, unless something else has been set since `settings` were read. Err of `outcome`: why it failed.
+pub async fn tried(
+    db: impl PgExecutor<'_>,
+    project_id: Uuid,
+    settings: &WebSettings,
+    outcome: &Result<usize, String>,
+    took: Duration,
+) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "update kb.web_settings set tried_at = clock_timestamp(), found = $2, failure = $3, took_ms = $4
+         where project_id = $1 and provider is not distinct from $5 and base_url is not distinct from $6
+             and key_secret is not distinct from $7",
+        project_id,
+        outcome
+            .as_ref()
+            .ok()
+            .map(|found| i32::try_from(*found).unwrap_or(i32::MAX)),
+        outcome.as_ref().err(),
+        i32::try_from(took.as_millis()).unwrap_or(i32::MAX),
+        settings.provider.map(Provider::as_str),
+        settings.base_url.as_deref(),
+        settings.key_secret.as_deref(),
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+/// Switches all off. False: nothing was on.
+pub async fn delete(db: impl PgExecutor<'_>, project_id: Uuid) -> Result<bool, sqlx::Error> {
+    let deleted = sqlx::query!("delete from kb.web_settings where project_id = $1", project_id)
+        .execute(db)
+        .await?;
+    Ok(deleted.rows_affected() > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_domain_is_itself_and_what_is_below_it() {
+        for (host, domain, within) in [
+            ("example.com", "example.com", true),
+            ("a.b.Example.com.", "example.com", true),
+            ("notexample.com", "example.com", false),
+            ("example.com.evil.net", "example.com", false),
+        ] {
+            assert_eq!(is_within(host, domain), within, "{host} {domain}");
+        }
+        let settings = WebSettings {
+            visit: true,
+            allowed_domains: vec!["example.com".to_owned()],
+            blocked_domains: vec!["ads.example.com".to_owned()],
+            ..WebSettings::default()
+        };
+        assert!(settings.lets("www.example.com") && !settings.lets("x.ads.example.com") && !settings.lets("other.net"));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_in_words() {
+        let on = |provider, base_url: Option<&str>, key: Option<&str>| WebSettings {
+            provider,
+            base_url: base_url.map(str::to_owned),
+            key_secret: key.map(str::to_owned),
+            ..WebSettings::default()
+        };
+        for (settings, word) in [
+            (WebSettings::default(), "set a `provider` or `visit`"),
+            (on(None, Some("http://a"), None), "set a `provider` or `visit`"),
+            (on(Some(Provider::Tavily), None, None), "requires an API key"),
+            (on(Some(Provider::Searxng), None, None), "baseUrl"),
+            (on(Some(Provider::Searxng), Some("ftp://a"), None), "http://"),
+            (on(Some(Provider::Searxng), Some("http://u:p@a"), None), "credentials"),
+            (
+                WebSettings {
+                    visit: true,
+                    blocked_domains: vec!["https://a.b/".to_owned()],
+                    ..WebSettings::default()
+                },
+                "is not a domain",
+            ),
+        ] {
+            let error = settings.check().unwrap_err();
+            assert!(error.contains(word), "{error}");
+        }
+        assert_eq!(on(Some(Provider::Brave), None, Some("BRAVE_KEY")).check(), Ok(()));
+    }
+}

@@ -1,0 +1,108 @@
+//! Claiming: `queue.claim` in batches. It commits at once; no transaction is open while a job runs.
+
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use deadpool_postgres::Pool;
+use serde_json::Value;
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use super::turn::{Floors, Turn};
+
+/// A job that this worker may run until its lease ends, as long as nobody has a higher attempt.
+#[derive(Debug, Clone)]
+pub struct ClaimedJob {
+    pub id: i64,
+    pub queue: String,
+    pub kind: String,
+    pub run_id: Option<Uuid>,
+    pub project_id: Uuid,
+    pub payload: Value,
+    pub attempt: i32,
+    pub max_attempts: i32,
+    pub last_error: Option<String>,
+}
+
+/// A claimed job and its place in its lane.
+struct Claimed {
+    job: ClaimedJob,
+    priority: i16,
+    run_at: DateTime<Utc>,
+    claimed_at: DateTime<Utc>,
+}
+
+/// Claims up to `limit` due jobs of a queue.
+pub async fn claim(
+    pool: &Pool,
+    queue: &str,
+    worker_id: Uuid,
+    lease: Duration,
+    limit: usize,
+    turn: &mut Turn,
+) -> Result<Vec<ClaimedJob>, rejoin_db::HotError> {
+    let client = pool.get().await?;
+    let statement = client
+        .prepare_cached(
+            "select id, queue, kind, run_id, project_id, payload, attempt, max_attempts, last_error, priority, run_at, claimed_at
+             from queue.claim($1, $2, make_interval(secs => $3), $4, $5, $6, $7, $8, $9)",
+        )
+        .await?;
+    let began = Instant::now();
+    let is_walk = turn.is_walk_due();
+    let floors = if is_walk { Floors::default() } else { turn.floors() };
+    let rows = client
+        .query(
+            &statement,
+            &[
+                &queue,
+                &worker_id,
+                &lease.as_secs_f64(),
+                &i32::try_from(limit).unwrap_or(i32::MAX),
+                &turn.last_served(),
+                &floors.projects,
+                &floors.priorities,
+                &floors.run_ats,
+                &floors.ids,
+            ],
+        )
+        .await;
+    let rows = match rows {
+        Ok(rows) => rows,
+        Err(error) => {
+            turn.forget();
+            return Err(error.into());
+        }
+    };
+    let mut claimed: Vec<Claimed> = rows
+        .into_iter()
+        .map(|row| Claimed {
+            job: ClaimedJob {
+                id: row.get(0),
+                queue: row.get(1),
+                kind: row.get(2),
+                run_id: row.get(3),
+                project_id: row.get(4),
+                payload: row.get(5),
+                attempt: row.get(6),
+                max_attempts: row.get(7),
+                last_error: row.get(8),
+            },
+            priority: row.get(9),
+            run_at: row.get(10),
+            claimed_at: row.get(11),
+        })
+        .collect();
+    // The server returns them as they lie in the table.
+    claimed.sort_unstable_by_key(|c| (turn.order(c.job.project_id), c.priority, c.run_at, c.job.id));
+    if is_walk {
+        turn.walked(began);
+    }
+    for c in &claimed {
+        turn.served((c.job.project_id, c.priority), (c.run_at, c.job.id), c.claimed_at);
+    }
+    if claimed.len() < limit {
+        turn.ran_dry();
+    }
+    Ok(claimed.into_iter().map(|claimed| claimed.job).collect())
+}

@@ -1,0 +1,81 @@
+//! Leases: one heartbeat statement renews all jobs of a worker and says which are no longer its own.
+
+use std::time::Duration;
+
+use deadpool_postgres::Pool;
+use tokio_postgres::types::ToSql;
+use uuid::Uuid;
+
+use rejoin_db::HotError;
+
+/// A job may be run by its worker for this long without a sign of life.
+pub const LEASE: Duration = Duration::from_secs(15);
+/// Three tries fit into a lease.
+pub const HEARTBEAT: Duration = Duration::from_secs(5);
+
+/// What a worker tells of itself.
+#[derive(Debug, Clone)]
+pub struct WorkerInfo {
+    pub id: Uuid,
+    pub hostname: String,
+    pub pid: i32,
+    pub version: String,
+    pub queues: Vec<String>,
+    pub slots: i32,
+}
+
+/// Renews the leases of `jobs` (id, attempt), and the worker's own row. Returns the ids that are still ours.
+pub async fn heartbeat(
+    pool: &Pool,
+    worker: &WorkerInfo,
+    jobs: &[(i64, i32)],
+    lease: Duration,
+    draining: bool,
+) -> Result<Vec<i64>, HotError> {
+    let client = pool.get().await?;
+    let beat = client
+        .prepare_cached(
+            "update queue.jobs j set lease_until = now() + make_interval(secs => $3)
+             from unnest($1::bigint[], $2::int[]) t(id, attempt)
+             where j.id = t.id and j.attempt = t.attempt and j.state = 'running'
+             returning j.id",
+        )
+        .await?;
+    let present = client
+        .prepare_cached(
+            "insert into queue.workers (id, hostname, pid, version, queues, slots, draining)
+             values ($1, $2, $3, $4, $5, $6, $7)
+             on conflict (id) do update set draining = excluded.draining, seen_at = now()",
+        )
+        .await?;
+    let (ids, attempts): (Vec<i64>, Vec<i32>) = jobs.iter().copied().unzip();
+    let presence: [&(dyn ToSql + Sync); 7] = [
+        &worker.id,
+        &worker.hostname,
+        &worker.pid,
+        &worker.version,
+        &worker.queues,
+        &worker.slots,
+        &draining,
+    ];
+    let (rows, _) = tokio::try_join!(
+        async {
+            if ids.is_empty() {
+                Ok(Vec::new())
+            } else {
+                client.query(&beat, &[&ids, &attempts, &lease.as_secs_f64()]).await
+            }
+        },
+        client.execute(&present, &presence)
+    )?;
+    Ok(rows.into_iter().map(|row| row.get(0)).collect())
+}
+
+/// The worker has gone.
+pub async fn leave(pool: &Pool, worker_id: Uuid) -> Result<(), HotError> {
+    let client = pool.get().await?;
+    client
+        .execute("delete from queue.workers where id = $1", &[&worker_id])
+        .await?;
+    Ok(())
+}

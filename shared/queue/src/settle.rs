@@ -1,0 +1,231 @@
+//! Ending a claim: outcomes are values, written in batches, each under the fence of its attempt.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use deadpool_postgres::Pool;
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use rejoin_db::HotError;
+
+/// The first wait before a retry; doubled with each attempt.
+const RETRY_BASE_S: f64 = 1.0;
+/// No retry waits longer.
+const RETRY_CAP_S: f64 = 300.0;
+
+/// What became of a claimed job.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Outcome {
+    Complete,
+    /// Failed, and may succeed later: available again after a backoff that grows with the attempts; dead after the last.
+    Retry {
+        error: String,
+        after: Option<Duration>,
+    },
+    /// Not yet: available again after this time, without counting as a failure.
+    Snooze {
+        after: Duration,
+    },
+    /// The worker is leaving: available again at once, without counting as a failure.
+    HandOver,
+    /// Dead: kept for `rejoin queue retry`.
+    Fail {
+        error: String,
+    },
+    Cancel,
+}
+
+/// An outcome and whose it is.
+#[derive(Debug, Clone)]
+pub struct Settlement {
+    pub job_id: i64,
+    pub attempt: i32,
+    pub max_attempts: i32,
+    pub outcome: Outcome,
+}
+
+/// How long a failed job waits before attempt `attempt + 1`.
+pub fn backoff_s(attempt: i32) -> f64 {
+    let exponent = (attempt - 1).clamp(0, 20);
+    (RETRY_BASE_S * 2_f64.powi(exponent)).min(RETRY_CAP_S)
+}
+
+/// Columns of the jobs that are over, in order of id.
+#[derive(Default)]
+struct Ended<'a> {
+    ids: Vec<i64>,
+    attempts: Vec<i32>,
+    errors: Vec<Option<&'a str>>,
+}
+
+/// Columns of the jobs that become available again.
+#[derive(Default)]
+struct Again<'a> {
+    ids: Vec<i64>,
+    attempts: Vec<i32>,
+    delays_s: Vec<f64>,
+    /// Attempts that this one does not count against.
+    free: Vec<i32>,
+    errors: Vec<Option<&'a str>>,
+}
+
+/// What settling a batch came to.
+#[derive(Debug, Default)]
+pub struct Settled {
+    /// The jobs that were still ours.
+    pub ids: Vec<i64>,
+    /// Jobs may be available now that were not: other workers want to know.
+    pub makes_work: bool,
+}
+
+/// Settles a batch. A settlement whose lease was lost changes nothing.
+pub async fn settle(pool: &Pool, batch: &[Settlement], keep_completed: bool) -> Result<Settled, HotError> {
+    // By state of the end; sorted, as `queue.finish` wants it.
+    let mut ended: BTreeMap<&'static str, Ended> = BTreeMap::new();
+    let mut again = Again::default();
+    let mut sorted: Vec<&Settlement> = batch.iter().collect();
+    sorted.sort_unstable_by_key(|settlement| settlement.job_id);
+    for s in sorted {
+        let mut end = |state: &'static str, error| {
+            let ended = ended.entry(state).or_default();
+            ended.ids.push(s.job_id);
+            ended.attempts.push(s.attempt);
+            ended.errors.push(error);
+        };
+        // How many more attempts this one does not count against.
+        let (delay_s, free, error) = match &s.outcome {
+            Outcome::Complete => {
+                end("completed", None);
+                continue;
+            }
+            Outcome::Cancel => {
+                end("cancelled", None);
+                continue;
+            }
+            Outcome::Fail { error } => {
+                end("failed", Some(error.as_str()));
+                continue;
+            }
+            Outcome::Retry { error, .. } if s.attempt >= s.max_attempts => {
+                end("failed", Some(error.as_str()));
+                continue;
+            }
+            Outcome::Retry { error, after } => (
+                after.map_or_else(|| backoff_s(s.attempt), |after| after.as_secs_f64()),
+                0,
+                Some(error.as_str()),
+            ),
+            Outcome::Snooze { after } => (after.as_secs_f64(), 1, None),
+            Outcome::HandOver => (0.0, 1, None),
+        };
+        again.ids.push(s.job_id);
+        again.attempts.push(s.attempt);
+        again.delays_s.push(delay_s);
+        again.free.push(free);
+        again.errors.push(error);
+    }
+    let client = pool.get().await?;
+    let mut settled = Settled::default();
+    for (state, of_state) in &ended {
+        let statement = client
+            .prepare_cached("select id, let_go from queue.finish($1, $2, $3, $4, $5)")
+            .await?;
+        let errors = of_state.errors.iter().any(Option::is_some).then_some(&of_state.errors);
+        let rows = client
+            .query(
+                &statement,
+                &[&of_state.ids, &of_state.attempts, state, &errors, &keep_completed],
+            )
+            .await?;
+        settled.ids.extend(rows.iter().map(|row| row.get::<_, i64>(0)));
+        settled.makes_work |= rows.first().is_some_and(|row| row.get::<_, i32>(1) > 0);
+    }
+    if !again.ids.is_empty() {
+        let statement = client.prepare_cached(AGAIN).await?;
+        let rows = client
+            .query(
+                &statement,
+                &[&again.ids, &again.attempts, &again.delays_s, &again.free, &again.errors],
+            )
+            .await?;
+        settled.ids.extend(rows.iter().map(|row| row.get::<_, i64>(0)));
+        settled.makes_work = true;
+    }
+    Ok(settled)
+}
+
+/// Makes jobs available again that are still ours.
+const AGAIN: &str = "
+update queue.jobs j
+set state = 'available', lease_until = null, worker_id = null,
+    run_at = now() + make_interval(secs => t.delay_s),
+    max_attempts = j.max_attempts + t.free,
+    last_error = coalesce(t.error, j.last_error)
+from unnest($1::bigint[], $2::int[], $3::float8[], $4::int[], $5::text[]) t(id, attempt, delay_s, free, error)
+where j.id = t.id and j.attempt = t.attempt and j.state = 'running'
+returning j.id";
+
+/// Locks the live job of a run for the rest of the caller's transaction, if `attempt` still owns it: the fence of a command.
+/// None: the lease was lost, and the caller must write nothing.
+pub async fn fence(db: &mut PgConnection, run_id: Uuid, attempt: i32) -> Result<Option<i64>, sqlx::Error> {
+    sqlx::query_scalar!(
+        "select id from queue.jobs where run_id = $1 and attempt = $2 and state = 'running' for key share",
+        run_id,
+        attempt
+    )
+    .fetch_optional(db)
+    .await
+}
+
+/// The same for a command that puts something of the run on record. From the second attempt on, it says so to the queue: losses are
+/// counted anew, and the job has all its attempts again. What kills workers gets nothing done; what is killed with them does.
+pub async fn fence_progress(db: &mut PgConnection, run_id: Uuid, attempt: i32) -> Result<Option<i64>, sqlx::Error> {
+    let job_id = fence(db, run_id, attempt).await?;
+    if let Some(job_id) = job_id
+        && attempt > 1
+    {
+        sqlx::query!(
+            "update queue.jobs set losses = 0, max_attempts = greatest(max_attempts, attempt + $2) where id = $1 and losses > 0",
+            job_id,
+            super::RUN_MAX_ATTEMPTS
+        )
+        .execute(db)
+        .await?;
+    }
+    Ok(job_id)
+}
+
+/// Ends one job within the caller's transaction (which has fenced it). None: it was no longer the caller's. Some: whether the next
+/// job of its key was let go.
+pub async fn settle_one(
+    db: &mut PgConnection,
+    job_id: i64,
+    attempt: i32,
+    state: &str,
+    error: Option<&str>,
+) -> Result<Option<bool>, sqlx::Error> {
+    sqlx::query_scalar!(
+        r#"select let_go > 0 as "let_go!" from queue.finish(array[$1::bigint], array[$2::int], $3::text, array[$4::text])"#,
+        job_id,
+        attempt,
+        state,
+        error
+    )
+    .fetch_optional(db)
+    .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn backoff_doubles_up_to_its_cap() {
+        assert_eq!(backoff_s(1), 1.0);
+        assert_eq!(backoff_s(2), 2.0);
+        assert_eq!(backoff_s(5), 16.0);
+        assert_eq!(backoff_s(100), 300.0);
+        assert_eq!(backoff_s(-3), 1.0);
+    }
+}

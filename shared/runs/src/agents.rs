@@ -1,0 +1,457 @@
+//! Agent definitions: prompt, model, tools, limits. Unique by name within a project.
+//!
+//! - `model`     the model of a definition
+//! - `settings`  what is heeded of a definition's `config`
+//! - `defaults`  definitions that come with Rejoin
+
+pub mod defaults;
+pub mod settings;
+
+use std::collections::HashMap;
+
+use chrono::{DateTime, Utc};
+use serde_json::{Value, json};
+use sqlx::{PgConnection, PgExecutor};
+use uuid::Uuid;
+
+use rejoin_types::ids;
+
+use rejoin_models::choice::ModelChoice;
+
+pub use defaults::{GRAPH_QUERY_AGENT, defaults, planners, specialists};
+use settings::Settings;
+
+/// A definition as stored.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AgentDefinition {
+    pub id: Uuid,
+    pub project_id: Uuid,
+    pub name: String,
+    pub description: String,
+    pub system_prompt: String,
+    pub model: Option<ModelChoice>,
+    /// Whitelist with globs; empty means none.
+    pub tools: Vec<String>,
+    pub flow_type: String,
+    pub is_default: bool,
+    pub max_steps: Option<i32>,
+    /// Seconds.
+    pub default_timeout: Option<i32>,
+    pub visibility: String,
+    pub max_depth: Option<i32>,
+    pub config: Value,
+    pub created_at: DateTime<Utc>,
+    pub updated_at: DateTime<Utc>,
+}
+
+impl AgentDefinition {
+    /// Whether callers from outside may choose it. Other agents, tasks and schedules reach all of the project's.
+    pub fn is_open(&self) -> bool {
+        self.visibility != INTERNAL
+    }
+}
+
+/// What a definition is made of, without what the database adds.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DefinitionContent {
+    pub name: String,
+    pub description: String,
+    pub system_prompt: String,
+    pub model: Option<ModelChoice>,
+    pub tools: Vec<String>,
+    pub flow_type: String,
+    pub is_default: bool,
+    pub max_steps: Option<i32>,
+    pub default_timeout: Option<i32>,
+    pub visibility: String,
+    pub max_depth: Option<i32>,
+    pub config: Value,
+}
+
+impl From<AgentDefinition> for DefinitionContent {
+    fn from(d: AgentDefinition) -> Self {
+        Self {
+            name: d.name,
+            description: d.description,
+            system_prompt: d.system_prompt,
+            model: d.model,
+            tools: d.tools,
+            flow_type: d.flow_type,
+            is_default: d.is_default,
+            max_steps: d.max_steps,
+            default_timeout: d.default_timeout,
+            visibility: d.visibility,
+            max_depth: d.max_depth,
+            config: d.config,
+        }
+    }
+}
+
+impl DefinitionContent {
+    /// A definition of which nothing was said.
+    pub fn blank() -> Self {
+        Self {
+            name: String::new(),
+            description: String::new(),
+            system_prompt: String::new(),
+            model: None,
+            tools: vec![],
+            flow_type: "single".to_owned(),
+            is_default: false,
+            max_steps: None,
+            default_timeout: None,
+            visibility: "project".to_owned(),
+            max_depth: None,
+            config: json!({}),
+        }
+    }
+
+    /// Err: what is wrong, for whoever wrote it.
+    pub fn check(&self) -> Result<(), String> {
+        if self.name.trim().is_empty() || self.name.chars().count() > NAME_MAX_CHARS {
+            return Err(format!("name must have 1 to {NAME_MAX_CHARS} characters"));
+        }
+        if self.system_prompt.chars().count() > SYSTEM_PROMPT_MAX_CHARS {
+            return Err(format!(
+                "systemPrompt must have at most {SYSTEM_PROMPT_MAX_CHARS} characters"
+            ));
+        }
+        if !FLOW_TYPES.contains(&self.flow_type.as_str()) {
+            return Err(format!("flowType must be one of {}", FLOW_TYPES.join(", ")));
+        }
+        if !VISIBILITIES.contains(&self.visibility.as_str()) {
+            return Err(format!("visibility must be one of {}", VISIBILITIES.join(", ")));
+        }
+        if self.max_steps.is_some_and(|steps| steps <= 0) {
+            return Err("maxSteps must be greater than 0".to_owned());
+        }
+        if self.default_timeout.is_some_and(|seconds| seconds <= 0) {
+            return Err("defaultTimeout must be greater than 0 (seconds)".to_owned());
+        }
+        if self.max_depth.is_some_and(|depth| depth < 0) {
+            return Err("maxDepth must not be negative".to_owned());
+        }
+        if self.tools.len() > MAX_TOOLS || self.tools.iter().any(|tool| tool.trim().is_empty()) {
+            return Err(format!(
+                "tools must have at most {MAX_TOOLS} names or globs, none of them empty"
+            ));
+        }
+        if !self.config.is_object() {
+            return Err("config must be an object".to_owned());
+        }
+        Settings::of(&self.config)?;
+        if let Some(model) = &self.model {
+            model.check()?;
+        }
+        Ok(())
+    }
+
+    /// The names, on the wire, of the fields in which `other` differs.
+    pub fn changed_fields(&self, other: &Self) -> Vec<&'static str> {
+        // By name, so that a new field is not forgotten here.
+        let Self {
+            name,
+            description,
+            system_prompt,
+            model,
+            tools,
+            flow_type,
+            is_default,
+            max_steps,
+            default_timeout,
+            visibility,
+            max_depth,
+            config,
+        } = self;
+        [
+            ("name", *name != other.name),
+            ("description", *description != other.description),
+            ("systemPrompt", *system_prompt != other.system_prompt),
+            ("model", *model != other.model),
+            ("tools", *tools != other.tools),
+            ("flowType", *flow_type != other.flow_type),
+            ("isDefault", *is_default != other.is_default),
+            ("maxSteps", *max_steps != other.max_steps),
+            ("defaultTimeout", *default_timeout != other.default_timeout),
+            ("visibility", *visibility != other.visibility),
+            ("maxDepth", *max_depth != other.max_depth),
+            ("config", *config != other.config),
+        ]
+        .into_iter()
+        .filter_map(|(field, differs)| differs.then_some(field))
+        .collect()
+    }
+}
+
+/// Of a name [characters].
+const NAME_MAX_CHARS: usize = 200;
+/// Of a prompt [characters].
+const SYSTEM_PROMPT_MAX_CHARS: usize = 200_000;
+/// Entries of a whitelist.
+const MAX_TOOLS: usize = 500;
+/// Values of `flow_type`.
+pub const FLOW_TYPES: [&str; 5] = ["single", "sequential", "loop", "parallel", "discussion"];
+/// Values of `visibility`.
+pub const VISIBILITIES: [&str; 3] = [EXTERNAL, PROJECT, INTERNAL];
+/// Meant for programs outside, too.
+pub const EXTERNAL: &str = "external";
+/// For the agents of its project, and for those who set it up.
+pub const INTERNAL: &str = "internal";
+/// For whoever may write in the project: the usual one.
+pub const PROJECT: &str = "project";
+/// A row as sqlx reads it.
+struct Row {
+    id: Uuid,
+    project_id: Uuid,
+    name: String,
+    description: String,
+    system_prompt: String,
+    model: Option<Value>,
+    tools: Vec<String>,
+    flow_type: String,
+    is_default: bool,
+    max_steps: Option<i32>,
+    default_timeout: Option<i32>,
+    visibility: String,
+    max_depth: Option<i32>,
+    config: Value,
+    created_at: DateTime<Utc>,
+    updated_at: DateTime<Utc>,
+}
+
+impl From<Row> for AgentDefinition {
+    fn from(row: Row) -> Self {
+        Self {
+            id: row.id,
+            project_id: row.project_id,
+            name: row.name,
+            description: row.description,
+            system_prompt: row.system_prompt,
+            // Written by us alone, from the same type.
+            model: row.model.and_then(|model| serde_json::from_value(model).ok()),
+            tools: row.tools,
+            flow_type: row.flow_type,
+            is_default: row.is_default,
+            max_steps: row.max_steps,
+            default_timeout: row.default_timeout,
+            visibility: row.visibility,
+            max_depth: row.max_depth,
+            config: row.config,
+            created_at: row.created_at,
+            updated_at: row.updated_at,
+        }
+    }
+}
+
+fn model_json(content: &DefinitionContent) -> Option<Value> {
+    content.model.as_ref().map(|model| json!(model))
+}
+
+/// Adds a definition. None: the name is taken.
+pub async fn insert(
+    db: &mut PgConnection,
+    project_id: Uuid,
+    content: &DefinitionContent,
+) -> Result<Option<AgentDefinition>, sqlx::Error> {
+    let row = sqlx::query_as!(
+        Row,
+        "insert into kb.agent_definitions (id, project_id, name, description, system_prompt, model, tools, flow_type,
+                                           is_default, max_steps, default_timeout, visibility, max_depth, config)
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
+         on conflict (project_id, name) do nothing
+         returning *",
+        ids::new(),
+        project_id,
+        content.name,
+        content.description,
+        content.system_prompt,
+        model_json(content),
+        &content.tools,
+        content.flow_type,
+        content.is_default,
+        content.max_steps,
+        content.default_timeout,
+        content.visibility,
+        content.max_depth,
+        content.config,
+    )
+    .fetch_optional(db)
+    .await?;
+    Ok(row.map(Into::into))
+}
+
+/// Replaces a definition's content. None: not there. A name that is taken is a unique violation.
+pub async fn update(
+    db: &mut PgConnection,
+    project_id: Uuid,
+    id: Uuid,
+    content: &DefinitionContent,
+) -> Result<Option<AgentDefinition>, sqlx::Error> {
+    let row = sqlx::query_as!(
+        Row,
+        "update kb.agent_definitions
+         set name = $3, description = $4, system_prompt = $5, model = $6, tools = $7, flow_type = $8, is_default = $9,
+             max_steps = $10, default_timeout = $11, visibility = $12, max_depth = $13, config = $14, updated_at = now()
+         where id = $1 and project_id = $2
+         returning *",
+        id,
+        project_id,
+        content.name,
+        content.description,
+        content.system_prompt,
+        model_json(content),
+        &content.tools,
+        content.flow_type,
+        content.is_default,
+        content.max_steps,
+        content.default_timeout,
+        content.visibility,
+        content.max_depth,
+        content.config,
+    )
+    .fetch_optional(db)
+    .await?;
+    Ok(row.map(Into::into))
+}
+
+pub async fn get(db: &mut PgConnection, project_id: Uuid, id: Uuid) -> Result<Option<AgentDefinition>, sqlx::Error> {
+    let row = sqlx::query_as!(
+        Row,
+        "select * from kb.agent_definitions where id = $1 and project_id = $2",
+        id,
+        project_id
+    )
+    .fetch_optional(db)
+    .await?;
+    Ok(row.map(Into::into))
+}
+
+/// The definition that a conversation is bound to.
+pub async fn of_conversation(
+    db: impl PgExecutor<'_>,
+    project_id: Uuid,
+    conversation_id: Uuid,
+) -> Result<Option<AgentDefinition>, sqlx::Error> {
+    let row = sqlx::query_as!(
+        Row,
+        "select d.* from kb.agent_definitions d join kb.chat_conversations c on c.agent_definition_id = d.id
+         where c.id = $2 and d.project_id = $1",
+        project_id,
+        conversation_id
+    )
+    .fetch_optional(db)
+    .await?;
+    Ok(row.map(Into::into))
+}
+
+pub async fn find_by_name(
+    db: impl PgExecutor<'_>,
+    project_id: Uuid,
+    name: &str,
+) -> Result<Option<AgentDefinition>, sqlx::Error> {
+    let row = sqlx::query_as!(
+        Row,
+        "select * from kb.agent_definitions where project_id = $1 and name = $2",
+        project_id,
+        name
+    )
+    .fetch_optional(db)
+    .await?;
+    Ok(row.map(Into::into))
+}
+
+/// Those of these names that the project has.
+pub async fn named(
+    db: impl PgExecutor<'_>,
+    project_id: Uuid,
+    names: &[String],
+) -> Result<Vec<AgentDefinition>, sqlx::Error> {
+    let rows = sqlx::query_as!(
+        Row,
+        "select * from kb.agent_definitions where project_id = $1 and name = any($2)",
+        project_id,
+        names
+    )
+    .fetch_all(db)
+    .await?;
+    Ok(rows.into_iter().map(Into::into).collect())
+}
+
+/// The names of definitions by their ids.
+pub async fn names(db: impl PgExecutor<'_>, ids: &[Uuid]) -> Result<HashMap<Uuid, String>, sqlx::Error> {
+    let rows = sqlx::query!("select id, name from kb.agent_definitions where id = any($1)", ids)
+        .fetch_all(db)
+        .await?;
+    Ok(rows.into_iter().map(|row| (row.id, row.name)).collect())
+}
+
+/// The `config` of the definition that a run follows; null where there is none.
+pub async fn config_of_run(db: impl PgExecutor<'_>, run_id: Uuid) -> Result<Value, sqlx::Error> {
+    let config = sqlx::query_scalar!(
+        "select d.config from kb.agent_runs r join kb.agent_definitions d on d.id = r.agent_definition_id where r.id = $1",
+        run_id
+    )
+    .fetch_optional(db)
+    .await?;
+    Ok(config.unwrap_or_default())
+}
+
+/// A page by name, after `after`.
+pub async fn list(
+    db: impl PgExecutor<'_>,
+    project_id: Uuid,
+    after: Option<&str>,
+    limit: i64,
+) -> Result<Vec<AgentDefinition>, sqlx::Error> {
+    list_visible(db, project_id, &VISIBILITIES, after, limit).await
+}
+
+/// The same, of those with one of these visibilities.
+pub async fn list_visible(
+    db: impl PgExecutor<'_>,
+    project_id: Uuid,
+    visibilities: &[&str],
+    after: Option<&str>,
+    limit: i64,
+) -> Result<Vec<AgentDefinition>, sqlx::Error> {
+    let rows = sqlx::query_as!(
+        Row,
+        "select * from kb.agent_definitions
+         where project_id = $1 and visibility = any($2) and ($3::text is null or name > $3) order by name limit $4",
+        project_id,
+        visibilities as &[&str],
+        after,
+        limit
+    )
+    .fetch_all(db)
+    .await?;
+    Ok(rows.into_iter().map(Into::into).collect())
+}
+
+/// The first of these names that is an internal agent's.
+pub async fn internal_among(
+    db: impl PgExecutor<'_>,
+    project_id: Uuid,
+    names: &[&str],
+) -> Result<Option<String>, sqlx::Error> {
+    sqlx::query_scalar!(
+        "select name from kb.agent_definitions where project_id = $1 and name = any($2) and visibility = $3 order by name limit 1",
+        project_id,
+        names as &[&str],
+        INTERNAL
+    )
+    .fetch_optional(db)
+    .await
+}
+
+/// Deletes a definition; false where there is none. One that conversations are bound to is a foreign key violation.
+pub async fn delete(db: impl PgExecutor<'_>, project_id: Uuid, id: Uuid) -> Result<bool, sqlx::Error> {
+    let done = sqlx::query!(
+        "delete from kb.agent_definitions where id = $1 and project_id = $2",
+        id,
+        project_id
+    )
+    .execute(db)
+    .await?;
+    Ok(done.rows_affected() > 0)
+}

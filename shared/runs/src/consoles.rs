@@ -1,0 +1,468 @@
+//! Consoles: texts that a user and agents write together. Rows of `kb.consoles`, with each change of the text as a version in
+//! `kb.console_versions`.
+//!
+//! - `edit`      changes of a text, and how two of them are merged
+//! - `attached`  consoles of a conversation, and of a message
+//! - `connection` what their metadata say of the database that they run on
+//!
+//! Invariants: every query is scoped by project AND owner; a text is changed under its row's lock, from the version that the change was made
+//! on: what others changed since is merged or refused, never overwritten; what was deleted stays deleted; a tool call that is repeated
+//! after a crash changes nothing more.
+
+use chrono::{DateTime, Utc};
+use serde_json::{Value, json};
+use sqlx::{PgConnection, PgExecutor};
+use uuid::Uuid;
+
+use rejoin_types::owner::Owner;
+
+pub mod attached;
+pub mod connection;
+pub mod edit;
+pub mod tools;
+
+/// Of a console's text [characters].
+pub const CONTENT_MAX_CHARS: usize = 200_000;
+/// Of its title [characters].
+pub const TITLE_MAX_CHARS: usize = 200;
+/// Versions of a console that are kept: older ones can neither be merged with nor brought back.
+const VERSIONS_KEPT: i32 = 200;
+
+/// A console as it is now.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Console {
+    pub id: Uuid,
+    pub conversation_id: Option<Uuid>,
+    pub title: String,
+    pub kind: Option<String>,
+    pub data_source_id: Option<Uuid>,
+    pub database: Option<String>,
+    pub content: String,
+    pub version: i32,
+    pub metadata: Value,
+    pub is_temporary: bool,
+    pub modified_by: String,
+    pub created_at: DateTime<Utc>,
+    pub updated_at: DateTime<Utc>,
+}
+
+/// One of its versions.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Version {
+    pub version: i32,
+    pub content: String,
+    pub modified_by: String,
+    pub run_id: Option<Uuid>,
+    pub created_at: DateTime<Utc>,
+}
+
+/// Who changes a console.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Writer {
+    User,
+    /// A tool call of a run.
+    Agent {
+        run_id: Option<Uuid>,
+        call_id: Uuid,
+    },
+}
+
+impl Writer {
+    fn name(self) -> &'static str {
+        match self {
+            Writer::User => "user",
+            Writer::Agent { .. } => "agent",
+        }
+    }
+
+    fn run_id(self) -> Option<Uuid> {
+        match self {
+            Writer::User => None,
+            Writer::Agent { run_id, .. } => run_id,
+        }
+    }
+
+    fn call_id(self) -> Option<Uuid> {
+        match self {
+            Writer::User => None,
+            Writer::Agent { call_id, .. } => Some(call_id),
+        }
+    }
+}
+
+/// What a new console is made of.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct NewConsole {
+    pub title: String,
+    pub content: String,
+    pub kind: Option<String>,
+    pub data_source_id: Option<Uuid>,
+    pub database: Option<String>,
+    pub metadata: Option<Value>,
+    pub is_temporary: bool,
+    pub conversation_id: Option<Uuid>,
+}
+
+impl NewConsole {
+    /// Err: what is wrong, for whoever wrote it.
+    pub fn check(&self) -> Result<(), String> {
+        check_title(&self.title)?;
+        check_content(&self.content)
+    }
+}
+
+/// Err: why this is no title.
+pub fn check_title(title: &str) -> Result<(), String> {
+    match title.trim().is_empty() || title.chars().count() > TITLE_MAX_CHARS || title.contains('\0') {
+        true => Err(format!("title must have 1 to {TITLE_MAX_CHARS} characters and no NUL")),
+        false => Ok(()),
+    }
+}
+
+/// Err: why this is no text of a console.
+pub fn check_content(content: &str) -> Result<(), String> {
+    match content.chars().count() > CONTENT_MAX_CHARS || content.contains('\0') {
+        true => Err(format!(
+            "content must have at most {CONTENT_MAX_CHARS} characters and no NUL"
+        )),
+        false => Ok(()),
+    }
+}
+
+/// What came of a change.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Written {
+    Done {
+        console: Console,
+        /// Somebody else's change had come before.
+        merged: bool,
+    },
+    /// Both changed the same lines, or the version is too old to tell: the console as it is.
+    Conflict(Console),
+    /// What the change says can't be done, and why.
+    Refused(String),
+    NotFound,
+}
+
+/// Adds a console. False: the id is taken.
+pub async fn insert(
+    db: &mut PgConnection,
+    owner: Owner,
+    id: Uuid,
+    console: &NewConsole,
+    by: Writer,
+) -> Result<bool, sqlx::Error> {
+    let made = sqlx::query!(
+        "insert into kb.consoles (id, project_id, owner_user_id, conversation_id, title, kind, data_source_id, database, content, metadata,
+                                  is_temporary, modified_by, modified_run_id)
+         values ($1, $2, $3, $4, $5, $6,
+                 -- One that is not the project's is none.
+                 (select d.id from kb.data_sources d where d.id = $7 and d.project_id = $2), $8, $9, $10, $11, $12, $13)
+         on conflict (id) do nothing",
+        id,
+        owner.project_id,
+        owner.user_id,
+        console.conversation_id as _,
+        console.title,
+        console.kind as _,
+        console.data_source_id as _,
+        console.database as _,
+        console.content,
+        json!(connection::said_by_client(console.metadata.clone().unwrap_or_default())),
+        console.is_temporary,
+        by.name(),
+        by.run_id() as _,
+    )
+    .execute(&mut *db)
+    .await?;
+    if made.rows_affected() == 0 {
+        return Ok(false);
+    }
+    add_version(db, id, 1, &console.content, by).await?;
+    Ok(true)
+}
+
+async fn add_version(
+    db: &mut PgConnection,
+    id: Uuid,
+    version: i32,
+    content: &str,
+    by: Writer,
+) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "insert into kb.console_versions (console_id, version, content, modified_by, run_id, call_id) values ($1, $2, $3, $4, $5, $6)",
+        id,
+        version,
+        content,
+        by.name(),
+        by.run_id() as _,
+        by.call_id() as _
+    )
+    .execute(&mut *db)
+    .await?;
+    sqlx::query!(
+        "delete from kb.console_versions where console_id = $1 and version <= $2",
+        id,
+        version - VERSIONS_KEPT
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+pub async fn get(db: impl PgExecutor<'_>, owner: Owner, id: Uuid) -> Result<Option<Console>, sqlx::Error> {
+    sqlx::query_as!(
+        Console,
+        "select id, conversation_id, title, kind, data_source_id, database, content, version, metadata, is_temporary, modified_by,
+                created_at, updated_at
+         from kb.consoles where id = $1 and project_id = $2 and owner_user_id = $3 and deleted_at is null",
+        id,
+        owner.project_id,
+        owner.user_id
+    )
+    .fetch_optional(db)
+    .await
+}
+
+/// What a list of consoles may be narrowed to.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Filter<'a> {
+    pub conversation_id: Option<Uuid>,
+    /// In title or text, whatever its case.
+    pub words: Option<&'a str>,
+}
+
+/// A page of the owner's consoles, the newest change first, after the cursor (updated_at, id).
+pub async fn list(
+    db: impl PgExecutor<'_>,
+    owner: Owner,
+    filter: Filter<'_>,
+    after: Option<(DateTime<Utc>, Uuid)>,
+    limit: i64,
+) -> Result<Vec<Console>, sqlx::Error> {
+    let (at, id) = after.unzip();
+    sqlx::query_as!(
+        Console,
+        "select id, conversation_id, title, kind, data_source_id, database, content, version, metadata, is_temporary, modified_by,
+                created_at, updated_at
+         from kb.consoles
+         where project_id = $1 and owner_user_id = $2 and deleted_at is null
+           and ($3::uuid is null or conversation_id = $3)
+           and ($4::text is null or strpos(lower(title), lower($4)) > 0 or strpos(lower(content), lower($4)) > 0)
+           and ($5::timestamptz is null or (updated_at, id) < ($5, $6))
+         order by updated_at desc, id desc
+         limit $7",
+        owner.project_id,
+        owner.user_id,
+        filter.conversation_id as _,
+        filter.words,
+        at,
+        id as _,
+        limit
+    )
+    .fetch_all(db)
+    .await
+}
+
+/// The versions of a console, the newest first, below `before`.
+pub async fn versions(
+    db: impl PgExecutor<'_>,
+    id: Uuid,
+    before: Option<i32>,
+    limit: i64,
+) -> Result<Vec<Version>, sqlx::Error> {
+    sqlx::query_as!(
+        Version,
+        "select version, content, modified_by, run_id, created_at from kb.console_versions
+         where console_id = $1 and ($2::int is null or version < $2) order by version desc limit $3",
+        id,
+        before,
+        limit
+    )
+    .fetch_all(db)
+    .await
+}
+
+/// Changes a console's text by `change`, which was made on the version `base` (None: on whatever is there now).
+pub async fn write(
+    db: &mut PgConnection,
+    owner: Owner,
+    id: Uuid,
+    base: Option<i32>,
+    by: Writer,
+    change: impl FnOnce(&str) -> Result<String, String>,
+) -> Result<Written, sqlx::Error> {
+    // Whoever else changes it waits.
+    let locked = sqlx::query_scalar!(
+        "select id from kb.consoles where id = $1 and project_id = $2 and owner_user_id = $3 and deleted_at is null for update",
+        id,
+        owner.project_id,
+        owner.user_id
+    );
+    if locked.fetch_optional(&mut *db).await?.is_none() {
+        return Ok(Written::NotFound);
+    }
+    let Some(now) = get(&mut *db, owner, id).await? else {
+        return Ok(Written::NotFound);
+    };
+    if acted(db, by).await?.is_some() {
+        return Ok(Written::Done {
+            console: now,
+            merged: false,
+        });
+    }
+    let behind = base.filter(|base| *base != now.version);
+    let changed = match behind {
+        None => change(&now.content),
+        Some(base) => {
+            let known = sqlx::query_scalar!(
+                "select content from kb.console_versions where console_id = $1 and version = $2",
+                id,
+                base
+            );
+            let Some(base) = known.fetch_optional(&mut *db).await? else {
+                return Ok(Written::Conflict(now));
+            };
+            match change(&base) {
+                Err(fault) => Err(fault),
+                Ok(theirs) => match edit::merge(&base, &now.content, &theirs) {
+                    Some(merged) => Ok(merged),
+                    None => return Ok(Written::Conflict(now)),
+                },
+            }
+        }
+    };
+    let content = match changed.and_then(|content| check_content(&content).map(|()| content)) {
+        Ok(content) => content,
+        Err(fault) => return Ok(Written::Refused(fault)),
+    };
+    let merged = behind.is_some();
+    if content == now.content && by == Writer::User {
+        return Ok(Written::Done { console: now, merged });
+    }
+    let version = now.version + 1;
+    add_version(db, id, version, &content, by).await?;
+    let console = sqlx::query_as!(
+        Console,
+        "update kb.consoles set content = $2, version = $3, modified_by = $4, modified_run_id = $5, updated_at = now()
+         where id = $1
+         returning id, conversation_id, title, kind, data_source_id, database, content, version, metadata, is_temporary, modified_by,
+                   created_at, updated_at",
+        id,
+        content,
+        version,
+        by.name(),
+        by.run_id() as _
+    )
+    .fetch_one(db)
+    .await?;
+    Ok(Written::Done { console, merged })
+}
+
+/// The console that a call has made or changed already, before a crash.
+pub async fn acted(db: &mut PgConnection, by: Writer) -> Result<Option<(Uuid, i32)>, sqlx::Error> {
+    let Some(call_id) = by.call_id() else { return Ok(None) };
+    let found = sqlx::query!(
+        "select console_id, version from kb.console_versions where call_id = $1",
+        call_id
+    );
+    Ok(found.fetch_optional(db).await?.map(|row| (row.console_id, row.version)))
+}
+
+/// What of a console may be changed beside its text. None: as it is.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Change {
+    pub title: Option<String>,
+    pub kind: Option<Option<String>>,
+    pub data_source_id: Option<Option<Uuid>>,
+    pub database: Option<Option<String>>,
+    pub metadata: Option<Value>,
+    pub is_temporary: Option<bool>,
+}
+
+/// None: it is not there.
+pub async fn change(
+    db: &mut PgConnection,
+    owner: Owner,
+    id: Uuid,
+    change: &Change,
+) -> Result<Option<Console>, sqlx::Error> {
+    sqlx::query_as!(
+        Console,
+        "update kb.consoles
+         set title = coalesce($4, title),
+             kind = case when $5 then $6 else kind end,
+             data_source_id = case when $7 then (select d.id from kb.data_sources d where d.id = $8 and d.project_id = $2)
+                                   else data_source_id end,
+             database = case when $9 then $10 else database end,
+             -- What was run last stays, unless the change says another thing of it.
+             metadata = coalesce(jsonb_strip_nulls(jsonb_build_object('lastQuery', metadata -> 'lastQuery')) || $11, metadata),
+             is_temporary = coalesce($12, is_temporary), updated_at = now()
+         where id = $1 and project_id = $2 and owner_user_id = $3 and deleted_at is null
+         returning id, conversation_id, title, kind, data_source_id, database, content, version, metadata, is_temporary, modified_by,
+                   created_at, updated_at",
+        id,
+        owner.project_id,
+        owner.user_id,
+        change.title as _,
+        change.kind.is_some(),
+        change.kind.clone().flatten() as _,
+        change.data_source_id.is_some(),
+        change.data_source_id.flatten() as _,
+        change.database.is_some(),
+        change.database.clone().flatten() as _,
+        change.metadata.clone().map(|metadata| json!(connection::said_by_client(metadata))) as _,
+        change.is_temporary as _,
+    )
+    .fetch_optional(db)
+    .await
+}
+
+/// Notes what of a console was run last.
+pub async fn ran(db: impl PgExecutor<'_>, id: Uuid, query: &str) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "update kb.consoles set metadata = metadata || jsonb_build_object('lastQuery', $2::text) where id = $1",
+        id,
+        query
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+/// Deletes a console for good: no later save brings it back. False: it is not there.
+pub async fn delete(db: &mut PgConnection, owner: Owner, id: Uuid) -> Result<bool, sqlx::Error> {
+    let gone = sqlx::query!(
+        "update kb.consoles set deleted_at = now(), content = '', updated_at = now()
+         where id = $1 and project_id = $2 and owner_user_id = $3 and deleted_at is null",
+        id,
+        owner.project_id,
+        owner.user_id
+    );
+    if gone.execute(&mut *db).await?.rows_affected() == 0 {
+        return Ok(false);
+    }
+    sqlx::query!("delete from kb.console_versions where console_id = $1", id)
+        .execute(&mut *db)
+        .await?;
+    sqlx::query!(
+        "update kb.chat_conversations set pinned_console_id = null where pinned_console_id = $1",
+        id
+    )
+    .execute(db)
+    .await?;
+    Ok(true)
+}
+
+/// Removes temporary consoles that nobody has touched for so long [days], and what is left of deleted ones. At most `limit`.
+pub async fn sweep(db: impl PgExecutor<'_>, days: f64, limit: i64) -> Result<u64, sqlx::Error> {
+    let swept = sqlx::query!(
+        "delete from kb.consoles where id in (
+           select id from kb.consoles
+           where (is_temporary or deleted_at is not null) and updated_at < now() - $1 * interval '1 day'
+           order by updated_at limit $2 for update skip locked)",
+        days,
+        limit
+    );
+    Ok(swept.execute(db).await?.rows_affected())
+}

@@ -1,0 +1,553 @@
+//! What a conversation is about: the type of its context, which chooses prompt and tools, and its focus, a project of the work graph (and
+//! perhaps one thing in it) that its tools are confined to.
+//!
+//! - `usage`    how full a model's context is
+//! - `location` the project in focus in words for a model, also made before it is needed
+//!
+//! A message may say what it is about ([`Told`]); what it leaves out is as it was. Tools may lead the conversation elsewhere. Invariant:
+//! all of it is kept by the server; what a client says of earlier turns is never believed.
+
+pub mod location;
+mod usage;
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use sqlx::{PgConnection, PgExecutor};
+use uuid::Uuid;
+
+use rejoin_event_log::log;
+use rejoin_types::events::{Event, Kind};
+
+use rejoin_types::events::PLAN_TOOL;
+use rejoin_types::focus::Focus;
+pub use usage::{TOKEN_BUDGET, usage, with_window};
+
+/// Of a project's name [characters].
+pub const NAME_MAX_CHARS: usize = 200;
+/// Of the message, in the summary of a turn [characters].
+const SUMMARY_CHARS: usize = 60;
+/// Of a project's prompt for a type of context [characters].
+pub const PROMPT_MAX_CHARS: usize = 20_000;
+/// Patterns of tools that a project may name for one.
+pub const TOOLS_MAX: usize = 200;
+
+/// The types of contexts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ContextType {
+    /// All that the user has. (`general` means the same.)
+    #[serde(alias = "general")]
+    Global,
+    Project,
+    Calendar,
+    ProjectCreate,
+    ProjectAudit,
+    ProjectForecast,
+    DailyBriefUpdate,
+    Ontology,
+    BrainDump,
+}
+
+impl ContextType {
+    pub const ALL: [ContextType; 9] = [
+        ContextType::Global,
+        ContextType::Project,
+        ContextType::Calendar,
+        ContextType::ProjectCreate,
+        ContextType::ProjectAudit,
+        ContextType::ProjectForecast,
+        ContextType::DailyBriefUpdate,
+        ContextType::Ontology,
+        ContextType::BrainDump,
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ContextType::Global => "global",
+            ContextType::Project => "project",
+            ContextType::Calendar => "calendar",
+            ContextType::ProjectCreate => "project_create",
+            ContextType::ProjectAudit => "project_audit",
+            ContextType::ProjectForecast => "project_forecast",
+            ContextType::DailyBriefUpdate => "daily_brief_update",
+            ContextType::Ontology => "ontology",
+            ContextType::BrainDump => "brain_dump",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        match text {
+            "general" => Some(ContextType::Global),
+            text => Self::ALL.into_iter().find(|one| one.as_str() == text),
+        }
+    }
+
+    /// Err: what there is, for whoever named another one.
+    pub fn named(text: &str) -> Result<Self, String> {
+        Self::parse(text).ok_or_else(|| {
+            let known: Vec<&str> = Self::ALL.iter().map(|one| one.as_str()).collect();
+            let shown: String = text.chars().take(NAME_MAX_CHARS).collect();
+            format!(
+                "there is no context type {shown}; known: {}, and general for global",
+                known.join(", ")
+            )
+        })
+    }
+
+    /// Whether a conversation that turns to it goes on with the project that it was about.
+    fn keeps_focus(self) -> bool {
+        !matches!(self, ContextType::Global | ContextType::ProjectCreate)
+    }
+}
+
+/// What a conversation, or a run, is about.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Context {
+    pub context_type: ContextType,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub focus: Option<Focus>,
+}
+
+impl Context {
+    /// From a column. None: nothing was ever said of it.
+    pub fn stored(value: Option<&Value>) -> Option<Self> {
+        Self::deserialize(value?).ok()
+    }
+
+    pub fn to_json(&self) -> Value {
+        json!(self)
+    }
+}
+
+/// What a message says of what it is about.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Told {
+    pub context_type: Option<ContextType>,
+    pub focus: Option<Focus>,
+}
+
+impl Told {
+    /// From `contextType` and `projectFocus` of a request. Err: what is wrong with them.
+    pub fn of(context_type: Option<&str>, focus: Option<&Value>) -> Result<Self, String> {
+        let context_type = context_type.map(ContextType::named).transpose()?;
+        let focus = match focus.filter(|focus| !focus.is_null()) {
+            None => None,
+            Some(focus) => {
+                let mut read = Focus::deserialize(focus).map_err(|error| {
+                    format!(
+                        "projectFocus must be {{projectId, projectName, focusType?, focusEntityId?}} with UUIDs as \
+                        ids: {error}"
+                    )
+                })?;
+                read.project_name = read.project_name.chars().take(NAME_MAX_CHARS).collect();
+                Some(read)
+            }
+        };
+        Ok(Self { context_type, focus })
+    }
+
+    /// From what is stored with a message, which was read when it came.
+    pub fn stored(attached: Option<&Value>) -> Self {
+        let told = |name: &str| attached.and_then(|attached| attached.get(name));
+        Self::of(told("contextType").and_then(Value::as_str), told("projectFocus")).unwrap_or_default()
+    }
+
+    /// What it is about from now on. None: it has not been about anything in particular, and is not now.
+    pub fn over(self, before: Option<Context>) -> Option<Context> {
+        let (was, had) = match before {
+            None if self == Self::default() => return None,
+            None => (ContextType::Global, None),
+            Some(before) => (before.context_type, before.focus),
+        };
+        let context_type = match (self.context_type, &self.focus) {
+            (Some(wanted), _) => wanted,
+            // Who names a project, and nothing else, is in it.
+            (None, Some(_)) if !was.keeps_focus() => ContextType::Project,
+            (None, _) => was,
+        };
+        let focus = self.focus.or(had.filter(|_| context_type.keeps_focus()));
+        Some(Context { context_type, focus })
+    }
+}
+
+/// Where a tool has led a conversation: `context_shift` of its output.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Shift {
+    pub new_context: ContextType,
+    pub entity_id: Uuid,
+    pub entity_name: String,
+    pub entity_type: String,
+}
+
+impl Shift {
+    pub fn read(shift: &Value) -> Option<Self> {
+        Self::deserialize(shift).ok()
+    }
+
+    pub fn context(self) -> Context {
+        Context {
+            context_type: self.new_context,
+            focus: (self.entity_type == "project").then_some(Focus {
+                project_id: self.entity_id,
+                project_name: self.entity_name,
+                focus_type: None,
+                focus_entity_id: None,
+            }),
+        }
+    }
+}
+
+/// A turn's, as it begins.
+#[derive(Debug, Clone)]
+pub struct TurnContext {
+    pub context: Context,
+    /// What the turn before it was about.
+    pub last_turn: Option<Value>,
+    /// An estimate.
+    pub usage: Value,
+}
+
+/// How a type of context is shipped: `data/contexts.json`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
+pub struct Settings {
+    /// What its agents are told beside their own prompt.
+    pub prompt: String,
+    /// The tools that an agent is shown at first, as far as it has them: names and globs.
+    pub tools: Vec<String>,
+}
+
+static SHIPPED: LazyLock<HashMap<ContextType, Settings>> =
+    LazyLock::new(|| serde_json::from_str(include_str!("../../../data/contexts.json")).expect("a test reads it"));
+
+/// As shipped.
+pub fn shipped(context_type: ContextType) -> &'static Settings {
+    &SHIPPED[&context_type]
+}
+
+/// What a project says of a type, where it says anything: (prompt, tools), None: as shipped.
+pub async fn of_project(
+    db: impl PgExecutor<'_>,
+    project_id: Uuid,
+    context_type: ContextType,
+) -> Result<(Option<String>, Option<Vec<String>>), sqlx::Error> {
+    let row = sqlx::query!(
+        "select prompt, tools from kb.project_contexts where project_id = $1 and context_type = $2",
+        project_id,
+        context_type.as_str()
+    )
+    .fetch_optional(db)
+    .await?;
+    Ok(row.map_or((None, None), |row| {
+        let tools = row.tools.and_then(|tools| serde_json::from_value(tools).ok());
+        (row.prompt, tools)
+    }))
+}
+
+/// As it is in a project.
+pub async fn settings(
+    db: impl PgExecutor<'_>,
+    project_id: Uuid,
+    context_type: ContextType,
+) -> Result<Settings, sqlx::Error> {
+    let (prompt, tools) = of_project(db, project_id, context_type).await?;
+    let shipped = shipped(context_type);
+    Ok(Settings {
+        prompt: prompt.unwrap_or_else(|| shipped.prompt.clone()),
+        tools: tools.unwrap_or_else(|| shipped.tools.clone()),
+    })
+}
+
+/// Says how a project wants a type; None: as shipped.
+pub async fn set_of_project(
+    db: impl PgExecutor<'_>,
+    project_id: Uuid,
+    context_type: ContextType,
+    prompt: Option<&str>,
+    tools: Option<&[String]>,
+) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "insert into kb.project_contexts (project_id, context_type, prompt, tools) values ($1, $2, $3, $4)
+         on conflict (project_id, context_type) do update
+         set prompt = excluded.prompt, tools = excluded.tools, updated_at = now()",
+        project_id,
+        context_type.as_str(),
+        prompt,
+        tools.map(|tools| json!(tools)) as _
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+/// What is known as a turn of a conversation begins.
+#[derive(Debug, Clone, Default)]
+pub struct Before {
+    pub context: Option<Context>,
+    pub last_turn: Option<Value>,
+    pub told: Told,
+}
+
+/// Of a conversation, and of the message that begins the turn.
+pub async fn before(db: impl PgExecutor<'_>, conversation_id: Uuid, message_id: Uuid) -> Result<Before, sqlx::Error> {
+    let row = sqlx::query!(
+        r#"select c.context, c.last_turn, m.metadata -> 'attachedContext' as attached
+           from kb.chat_conversations c left join kb.chat_messages m on m.id = $2 where c.id = $1"#,
+        conversation_id,
+        message_id
+    )
+    .fetch_optional(db)
+    .await?;
+    Ok(row.map_or_else(Before::default, |row| Before {
+        context: Context::stored(row.context.as_ref()),
+        last_turn: row.last_turn,
+        told: Told::stored(row.attached.as_ref()),
+    }))
+}
+
+/// Of a conversation: what it is about, and what its newest turn was about.
+pub async fn of_conversation(
+    db: impl PgExecutor<'_>,
+    conversation_id: Uuid,
+) -> Result<(Option<Context>, Option<Value>), sqlx::Error> {
+    let row = sqlx::query!(
+        "select context, last_turn from kb.chat_conversations where id = $1",
+        conversation_id
+    )
+    .fetch_optional(db)
+    .await?;
+    Ok(row.map_or((None, None), |row| {
+        (Context::stored(row.context.as_ref()), row.last_turn)
+    }))
+}
+
+/// The conversation is about this from now on. Gives what it was about before. The caller holds the log's lock.
+pub async fn turn_to(
+    db: &mut PgConnection,
+    conversation_id: Uuid,
+    context: &Context,
+) -> Result<Option<Context>, sqlx::Error> {
+    let before = sqlx::query_scalar!(
+        "update kb.chat_conversations c set context = $2
+         from (select id, context from kb.chat_conversations where id = $1 for update) before
+         where c.id = before.id returning before.context",
+        conversation_id,
+        context.to_json()
+    )
+    .fetch_optional(db)
+    .await?;
+    Ok(Context::stored(before.flatten().as_ref()))
+}
+
+/// A user turns a conversation to something else, without a message: readers are told (`focus_changed`). Gives whether anybody has to be.
+pub async fn turn(db: &mut PgConnection, conversation_id: Uuid, told: Told) -> Result<bool, sqlx::Error> {
+    if told == Told::default() {
+        return Ok(false);
+    }
+    log::lock(db, conversation_id).await?;
+    let (before, _) = of_conversation(&mut *db, conversation_id).await?;
+    let had = before.as_ref().and_then(|before| before.focus.clone());
+    let Some(context) = told.over(before) else {
+        return Ok(false);
+    };
+    turn_to(db, conversation_id, &context).await?;
+    if context.focus == had {
+        return Ok(false);
+    }
+    let event = Event {
+        kind: Kind::FocusChanged {
+            focus: context.focus.map(|focus| json!(focus)),
+        },
+        run_id: None,
+        agent: None,
+        parent_run_id: None,
+        source: None,
+        step_number: None,
+    };
+    log::append(db, conversation_id, None, &[event]).await?;
+    Ok(true)
+}
+
+/// A run, and the root of its tree, are about this from now on.
+pub async fn lead_run(db: &mut PgConnection, run_id: Uuid, root: Uuid, context: &Context) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "update kb.agent_runs set context = $3 where id in ($1, $2)",
+        run_id,
+        root,
+        context.to_json()
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+/// What a run's turn was about, of what its calls did. Kept with the conversation for the next turn.
+pub async fn conclude(
+    db: &mut PgConnection,
+    conversation_id: Uuid,
+    run_id: Uuid,
+    input: &str,
+    context: &Context,
+) -> Result<Value, sqlx::Error> {
+    let calls = sqlx::query!(
+        r#"select c.tool_name, c.call_id, c.operation
+           from kb.agent_run_tool_calls c join kb.agent_runs r on r.id = c.run_id
+           where r.root_run_id = $1 and c.status = 'completed' order by c.completed_at, c.id"#,
+        run_id
+    )
+    .fetch_all(&mut *db)
+    .await?;
+    let mut entities = json!({});
+    if let Some(focus) = &context.focus {
+        entities["project_id"] = json!(focus.project_id);
+    }
+    let mut tools: Vec<&str> = Vec::new();
+    for call in &calls {
+        if !tools.contains(&call.tool_name.as_str()) {
+            tools.push(&call.tool_name);
+        }
+        let Some(operation) = &call.operation else { continue };
+        let (Some(kind), Some(id)) = (operation["entity_type"].as_str(), operation["entity_id"].as_str()) else {
+            continue;
+        };
+        match kind {
+            "task" | "goal" => {
+                let name = format!("{kind}_ids");
+                match entities[&name].as_array_mut() {
+                    Some(ids) if ids.iter().any(|known| known == id) => {}
+                    Some(ids) => ids.push(id.into()),
+                    None => entities[&name] = json!([id]),
+                }
+            }
+            _ => entities[&format!("{kind}_id")] = id.into(),
+        }
+    }
+    let strategy = match tools.contains(&PLAN_TOOL) {
+        true => "planner_stream",
+        false if calls.iter().any(|call| call.call_id.starts_with("clarify_")) => "ask_clarifying_questions",
+        false if tools.is_empty() => "direct_answer",
+        false => "direct_tools",
+    };
+    let now = sqlx::query_scalar!(r#"select now() as "now!""#)
+        .fetch_one(&mut *db)
+        .await?;
+    let summary: String = input.chars().take(SUMMARY_CHARS).collect();
+    let last_turn = json!({
+        "summary": summary,
+        "entities": entities,
+        "context_type": context.context_type,
+        "data_accessed": tools,
+        "strategy_used": strategy,
+        "timestamp": now,
+    });
+    sqlx::query!(
+        "update kb.chat_conversations set last_turn = $2 where id = $1",
+        conversation_id,
+        last_turn
+    )
+    .execute(db)
+    .await?;
+    Ok(last_turn)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn focus(name: &str) -> Focus {
+        Focus {
+            project_id: Uuid::from_u128(name.len() as u128),
+            project_name: name.to_owned(),
+            focus_type: None,
+            focus_entity_id: None,
+        }
+    }
+
+    fn told(context_type: Option<&str>, focus: Option<Focus>) -> Told {
+        Told {
+            context_type: context_type.map(|text| ContextType::named(text).unwrap()),
+            focus,
+        }
+    }
+
+    #[test]
+    fn e33_every_type_is_shipped_with_a_prompt_and_tools() {
+        for one in ContextType::ALL {
+            let settings = shipped(one);
+            assert!(!settings.prompt.is_empty() && !settings.tools.is_empty(), "{one:?}");
+            assert_eq!(ContextType::parse(one.as_str()), Some(one));
+            assert_eq!(json!(one), json!(one.as_str()));
+        }
+        assert!(
+            ContextType::named("elsewhere")
+                .unwrap_err()
+                .contains("daily_brief_update")
+        );
+    }
+
+    #[test]
+    fn e34_general_is_global() {
+        assert_eq!(ContextType::parse("general"), Some(ContextType::Global));
+        assert_eq!(
+            serde_json::from_value::<ContextType>(json!("general")).unwrap(),
+            ContextType::Global
+        );
+    }
+
+    #[test]
+    fn e36_e62_what_a_message_says_wins_and_what_it_leaves_out_is_as_it_was() {
+        assert_eq!(Told::default().over(None), None);
+        let in_project = told(Some("project"), Some(focus("a"))).over(None).unwrap();
+        assert_eq!(Told::default().over(Some(in_project.clone())), Some(in_project.clone()));
+        let audit = told(Some("project_audit"), None)
+            .over(Some(in_project.clone()))
+            .unwrap();
+        assert_eq!(audit.focus, Some(focus("a")), "another type, the same project");
+        let elsewhere = told(None, Some(focus("bb"))).over(Some(audit)).unwrap();
+        assert_eq!(elsewhere.context_type, ContextType::ProjectAudit);
+        assert_eq!(elsewhere.focus, Some(focus("bb")));
+        let out = told(Some("general"), None).over(Some(elsewhere)).unwrap();
+        assert_eq!(
+            out,
+            Context {
+                context_type: ContextType::Global,
+                focus: None
+            }
+        );
+        assert_eq!(
+            told(None, Some(focus("a"))).over(Some(out)).unwrap().context_type,
+            ContextType::Project
+        );
+    }
+
+    #[test]
+    fn e37_a_focus_is_read_in_both_spellings_and_nothing_else() {
+        let id = Uuid::from_u128(7);
+        let read = |value: Value| Told::of(None, Some(&value)).map(|told| told.focus.unwrap());
+        let spelt =
+            read(json!({"projectId": id, "projectName": "P", "focusType": "task", "focusEntityId": id})).unwrap();
+        assert_eq!(
+            read(json!({"project_id": id, "project_name": "P", "focus_type": "task", "focus_entity_id": id})),
+            Ok(spelt)
+        );
+        assert!(read(json!({"projectId": "no id"})).is_err());
+        assert!(read(json!({"projectId": id, "more": 1})).is_err());
+    }
+
+    #[test]
+    fn e13_fullness_is_told_with_its_limits() {
+        let status = |tokens| usage(tokens, None)["status"].as_str().unwrap().to_owned();
+        assert_eq!(
+            [status(0), status(2_100), status(2_126), status(2_500)],
+            ["ok", "ok", "near_limit", "near_limit"].map(str::to_owned)
+        );
+        let over = usage(1_000_000, None);
+        assert_eq!(
+            (&over["status"], &over["usagePercent"], &over["tokensRemaining"]),
+            (&json!("over_budget"), &json!(999), &json!(0))
+        );
+    }
+}

@@ -1,0 +1,259 @@
+//! Conversations: what a chat UI lists. Every query is scoped by project AND owner.
+
+use chrono::{DateTime, Utc};
+use deadpool_postgres::Pool;
+use serde_json::Value;
+use sqlx::{PgConnection, PgExecutor};
+use uuid::Uuid;
+
+use rejoin_db::HotError;
+use rejoin_event_log::log::{self, LogEnds};
+use rejoin_types::owner::Owner;
+
+/// Characters of the first message that become the title.
+pub const TITLE_MAX_CHARS: usize = 50;
+/// Maximum number of conversations that one search request looks through. Its cursor leads to those after them.
+pub const SEARCHED_MAX: i64 = 1_000;
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Conversation {
+    pub id: Uuid,
+    pub project_id: Uuid,
+    pub owner_user_id: Uuid,
+    pub agent_definition_id: Option<Uuid>,
+    pub title: String,
+    pub metadata: Value,
+    pub created_at: DateTime<Utc>,
+    pub updated_at: DateTime<Utc>,
+}
+
+/// The title of a conversation that begins with `message`: its first words; of one that is files alone, their names.
+pub fn title_of(message: &str) -> String {
+    let names = names_of_files(message);
+    let words = if names.is_empty() { message } else { &names };
+    let line = words.split_whitespace().collect::<Vec<_>>().join(" ");
+    line.chars().take(TITLE_MAX_CHARS).collect()
+}
+
+/// The names of a message's files, if it begins with one: chat pages put them into it as ``File `name`:`` before a fence.
+fn names_of_files(message: &str) -> String {
+    if !message.starts_with("File `") {
+        return String::new();
+    }
+    let fenced = message
+        .lines()
+        .zip(message.lines().skip(1))
+        .filter(|(_, next)| next.starts_with("```"));
+    let names = fenced.filter_map(|(line, _)| line.strip_prefix("File `")?.strip_suffix("`:"));
+    names.collect::<Vec<_>>().join(", ")
+}
+
+/// Makes a conversation and its log.
+pub async fn create(
+    db: &mut PgConnection,
+    id: Uuid,
+    owner: Owner,
+    title: &str,
+    agent_definition_id: Option<Uuid>,
+    metadata: &Value,
+) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "with log as (insert into stream.logs (log_id) values ($1))
+         insert into kb.chat_conversations (id, project_id, owner_user_id, title, agent_definition_id, metadata)
+         values ($1, $2, $3, $4, $5, $6)",
+        id,
+        owner.project_id,
+        owner.user_id,
+        title,
+        agent_definition_id,
+        metadata,
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+pub async fn get(db: &mut PgConnection, owner: Owner, id: Uuid) -> Result<Option<Conversation>, sqlx::Error> {
+    sqlx::query_as!(
+        Conversation,
+        "select id, project_id, owner_user_id, agent_definition_id, title, metadata, created_at, updated_at
+         from kb.chat_conversations where id = $1 and project_id = $2 and owner_user_id = $3",
+        id,
+        owner.project_id,
+        owner.user_id
+    )
+    .fetch_optional(db)
+    .await
+}
+
+/// Where the events of the owner's conversation begin and end. One query tells both whether it is there: after a restart, all
+/// readers ask at once.
+pub async fn log_ends(pool: &Pool, owner: Owner, id: Uuid) -> Result<Option<LogEnds>, HotError> {
+    let sql = "select l.last_seq, l.oldest_seq
+               from kb.chat_conversations c join stream.log_ends l on l.log_id = c.id
+               where c.id = $1 and c.project_id = $2 and c.owner_user_id = $3";
+    let found = log::look(pool, owner, sql, &[&id, &owner.project_id, &owner.user_id]).await?;
+    Ok(found.map(|(ends, _)| ends))
+}
+
+/// A page of the owner's conversations, the most recently used first, after the cursor (updated_at, id).
+pub async fn list(
+    db: impl PgExecutor<'_>,
+    owner: Owner,
+    after: Option<(DateTime<Utc>, Uuid)>,
+    limit: i64,
+) -> Result<Vec<Conversation>, sqlx::Error> {
+    let (at, id) = after.unzip();
+    sqlx::query_as!(
+        Conversation,
+        "select id, project_id, owner_user_id, agent_definition_id, title, metadata, created_at, updated_at
+         from kb.chat_conversations
+         where project_id = $1 and owner_user_id = $2
+           and ($3::timestamptz is null or (updated_at, id) < ($3, $4))
+         order by updated_at desc, id desc
+         limit $5",
+        owner.project_id,
+        owner.user_id,
+        at,
+        id,
+        limit
+    )
+    .fetch_all(db)
+    .await
+}
+
+/// The position of a conversation in the list: (updated_at, id).
+pub type Position = (DateTime<Utc>, Uuid);
+
+/// A page of a search.
+#[derive(Debug)]
+pub struct Found {
+    /// At most as many as were asked for, the most recently used first.
+    pub conversations: Vec<Conversation>,
+    /// Where the next page begins. None: all of the owner's conversations were searched.
+    pub next: Option<Position>,
+}
+
+/// Searches the titles and messages of the owner's conversations for a text, ignoring case.
+///
+/// It walks the list's index from the cursor on and reads the messages of each conversation by theirs: it needs no text index, whose
+/// operators row-level security would keep from being used anyway. `SEARCHED_MAX` bounds the work of one request; a page may
+/// therefore hold fewer conversations than asked for, or none, and still have a next one.
+pub async fn search(
+    db: &mut PgConnection,
+    owner: Owner,
+    text: &str,
+    after: Option<Position>,
+    limit: i64,
+) -> Result<Found, sqlx::Error> {
+    let (at, id) = after.unzip();
+    let conversations = sqlx::query_as!(
+        Conversation,
+        "with searched as materialized (
+             select id, project_id, owner_user_id, agent_definition_id, title, metadata, created_at, updated_at
+             from kb.chat_conversations
+             where project_id = $1 and owner_user_id = $2
+               and ($3::timestamptz is null or (updated_at, id) < ($3, $4))
+             order by updated_at desc, id desc
+             limit $5
+         )
+         select id, project_id, owner_user_id, agent_definition_id, title, metadata, created_at, updated_at
+         from searched
+         where strpos(lower(title), lower($6)) > 0
+            or exists (
+                select from kb.chat_messages m
+                where m.conversation_id = searched.id and strpos(lower(m.content), lower($6)) > 0
+            )
+         order by updated_at desc, id desc
+         limit $7",
+        owner.project_id,
+        owner.user_id,
+        at,
+        id,
+        SEARCHED_MAX,
+        text,
+        limit
+    )
+    .fetch_all(&mut *db)
+    .await?;
+    if i64::try_from(conversations.len()).is_ok_and(|found| found == limit) {
+        let next = conversations.last().map(|last| (last.updated_at, last.id));
+        return Ok(Found { conversations, next });
+    }
+    // Fewer than asked for: all that were searched are behind us.
+    let last = sqlx::query!(
+        "select updated_at, id from kb.chat_conversations
+         where project_id = $1 and owner_user_id = $2
+           and ($3::timestamptz is null or (updated_at, id) < ($3, $4))
+         order by updated_at desc, id desc
+         offset $5 limit 1",
+        owner.project_id,
+        owner.user_id,
+        at,
+        id,
+        SEARCHED_MAX - 1
+    )
+    .fetch_optional(db)
+    .await?;
+    Ok(Found {
+        conversations,
+        next: last.map(|last| (last.updated_at, last.id)),
+    })
+}
+
+/// Changes title or metadata (null: as it is). None: not there, or not the owner's.
+pub async fn update(
+    db: impl PgExecutor<'_>,
+    owner: Owner,
+    id: Uuid,
+    title: Option<&str>,
+    metadata: Option<&Value>,
+) -> Result<Option<Conversation>, sqlx::Error> {
+    sqlx::query_as!(
+        Conversation,
+        "update kb.chat_conversations
+         set title = coalesce($4, title), metadata = coalesce($5, metadata), updated_at = now()
+         where id = $1 and project_id = $2 and owner_user_id = $3
+         returning id, project_id, owner_user_id, agent_definition_id, title, metadata, created_at, updated_at",
+        id,
+        owner.project_id,
+        owner.user_id,
+        title,
+        metadata
+    )
+    .fetch_optional(db)
+    .await
+}
+
+/// Notes that the conversation was used, for the order of lists.
+pub async fn touch(db: &mut PgConnection, id: Uuid) -> Result<(), sqlx::Error> {
+    sqlx::query!("update kb.chat_conversations set updated_at = now() where id = $1", id)
+        .execute(db)
+        .await?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_title_is_the_first_words_or_the_names_of_files_without_any() {
+        let file = |name: &str| format!("File `{name}`:\n```\n# Notes\n\nmore\n```");
+        for (message, title) in [
+            ("  What is\nlibssl3?", "What is libssl3?"),
+            (
+                &*"long ".repeat(20),
+                "long long long long long long long long long long ",
+            ),
+            (
+                &*format!("Read this.\n\n{}", file("a.md")),
+                "Read this. File `a.md`: ``` # Notes more ```",
+            ),
+            (&*format!("{}\n\n{}", file("a.md"), file("b.csv")), "a.md, b.csv"),
+            ("File `x` is gone", "File `x` is gone"),
+        ] {
+            assert_eq!(title_of(message), title);
+        }
+    }
+}

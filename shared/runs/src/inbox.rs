@@ -1,0 +1,74 @@
+//! Messages for a run that is at work: they wait here until its next step takes them, and a run does not complete before it has.
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use sqlx::{PgConnection, PgExecutor};
+use uuid::Uuid;
+
+use rejoin_types::file_ref::FileRef;
+
+/// What somebody told a run.
+#[derive(Debug, Clone)]
+pub struct Mail {
+    pub id: i64,
+    pub content: String,
+    /// Files that came with it, as [`Mail::files`] reads them.
+    pub attachments: Option<Value>,
+}
+
+impl Mail {
+    pub fn files(&self) -> Vec<FileRef> {
+        let files = self.attachments.as_ref().map(Vec::<FileRef>::deserialize);
+        files.and_then(Result::ok).unwrap_or_default()
+    }
+}
+
+/// Adds a message. The caller holds the log's lock, and has seen that the run has not ended.
+pub async fn put(
+    db: &mut PgConnection,
+    run_id: Uuid,
+    content: &str,
+    files: &[FileRef],
+    user_id: Option<Uuid>,
+) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "insert into kb.run_inbox (run_id, content, attachments, user_id) values ($1, $2, $3, $4)",
+        run_id,
+        content,
+        (!files.is_empty()).then(|| json!(files)),
+        user_id
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+pub async fn has_mail(db: &mut PgConnection, run_id: Uuid) -> Result<bool, sqlx::Error> {
+    sqlx::query_scalar!(
+        r#"select exists (select from kb.run_inbox where run_id = $1) as "has!""#,
+        run_id
+    )
+    .fetch_one(db)
+    .await
+}
+
+/// What is there, oldest first.
+pub async fn of_run(db: impl PgExecutor<'_>, run_id: Uuid) -> Result<Vec<Mail>, sqlx::Error> {
+    sqlx::query_as!(
+        Mail,
+        "select id, content, attachments from kb.run_inbox where run_id = $1 order by id",
+        run_id
+    )
+    .fetch_all(db)
+    .await
+}
+
+/// Removes what a step has taken.
+pub async fn taken(db: &mut PgConnection, ids: &[i64]) -> Result<(), sqlx::Error> {
+    if !ids.is_empty() {
+        sqlx::query!("delete from kb.run_inbox where id = any($1)", ids)
+            .execute(db)
+            .await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,140 @@
+//! What models cost in a project: its own prices, and the catalogue's for every other model. Budgets and the `costUsd` of `usage` count by
+//! them. A model that neither names has no price: what it uses costs nothing that a budget sees.
+
+use chrono::NaiveDate;
+use globset::Glob;
+use sqlx::PgExecutor;
+use uuid::Uuid;
+
+use rejoin_models::Price;
+
+/// A price and the models that have it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ModelPrice {
+    /// `provider:model`, or a glob.
+    pub model: String,
+    pub input_usd: f64,
+    pub output_usd: f64,
+}
+
+/// Prices of one project's own.
+pub const MAX_PRICES: usize = 500;
+/// Of a model's name or glob [bytes].
+const MODEL_MAX_BYTES: usize = 200;
+/// Dearer than this is a mistake [dollars for a million tokens].
+const MAX_USD: f64 = 1_000_000.0;
+
+impl ModelPrice {
+    /// Err: what is wrong, for whoever wrote it.
+    pub fn check(&self) -> Result<(), String> {
+        let model = &self.model;
+        if model.trim().is_empty() || model.len() > MODEL_MAX_BYTES || model.contains('\0') {
+            return Err(format!("model must have 1 to {MODEL_MAX_BYTES} bytes"));
+        }
+        Glob::new(model).map_err(|error| format!("model is not a valid glob: {error}"))?;
+        for (name, usd) in [("inputUsd", self.input_usd), ("outputUsd", self.output_usd)] {
+            if !(0.0..=MAX_USD).contains(&usd) {
+                return Err(format!(
+                    "{name} must be between 0 and {MAX_USD} dollars per million tokens"
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What a model costs in a project today: by the project's own prices, else by the catalogue's. None: nobody knows.
+pub async fn find(db: impl PgExecutor<'_>, project_id: Uuid, model: &str) -> Result<Option<Price>, sqlx::Error> {
+    let own = list(db, project_id).await?;
+    Ok(of(&own, model, rejoin_models::today()))
+}
+
+/// What a model costs on a day: by the longest of the project's patterns that fits, else by the catalogue.
+pub fn of(own: &[ModelPrice], model: &str, today: NaiveDate) -> Option<Price> {
+    let fits = |price: &&ModelPrice| Glob::new(&price.model).is_ok_and(|glob| glob.compile_matcher().is_match(model));
+    match own.iter().filter(fits).max_by_key(|price| price.model.len()) {
+        // It names no price of cached tokens: they cost what all tokens of a prompt cost.
+        Some(own) => Some(Price::flat(own.input_usd, own.output_usd)),
+        None => rejoin_models::catalogue().price(model, today),
+    }
+}
+
+/// A project's own prices, by model.
+pub async fn list(db: impl PgExecutor<'_>, project_id: Uuid) -> Result<Vec<ModelPrice>, sqlx::Error> {
+    sqlx::query_as!(
+        ModelPrice,
+        "select model, input_usd, output_usd from kb.model_prices where project_id = $1 order by model",
+        project_id
+    )
+    .fetch_all(db)
+    .await
+}
+
+/// Sets a price.
+pub async fn put(db: impl PgExecutor<'_>, project_id: Uuid, price: &ModelPrice) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "insert into kb.model_prices (project_id, model, input_usd, output_usd) values ($1, $2, $3, $4)
+         on conflict (project_id, model) do update set input_usd = $3, output_usd = $4, updated_at = now()",
+        project_id,
+        price.model,
+        price.input_usd,
+        price.output_usd
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+/// Removes a price; false where there is none.
+pub async fn remove(db: impl PgExecutor<'_>, project_id: Uuid, model: &str) -> Result<bool, sqlx::Error> {
+    let done = sqlx::query!(
+        "delete from kb.model_prices where project_id = $1 and model = $2",
+        project_id,
+        model
+    )
+    .execute(db)
+    .await?;
+    Ok(done.rows_affected() > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_pattern_that_fits_counts_and_goes_before_the_catalogue() {
+        let price = |model: &str, input_usd| ModelPrice {
+            model: model.to_owned(),
+            input_usd,
+            output_usd: 1.0,
+        };
+        let own = [price("openai:*", 1.0), price("openai:gpt-6*", 3.0)];
+        let today = rejoin_models::catalogue().made;
+        let usd = |own: &[ModelPrice], model: &str| of(own, model, today).map(|price| price.input_usd);
+        assert_eq!(usd(&own, "openai:gpt-6-luna"), Some(3.0));
+        assert_eq!(usd(&own, "openai:other"), Some(1.0));
+        assert_eq!(usd(&own, "gemini:x"), None);
+        let listed = rejoin_models::catalogue().price("openai:gpt-6-luna", today);
+        assert!(listed.is_some_and(|price| price.cached_usd < price.input_usd));
+        assert_eq!(of(&[], "openai:gpt-6-luna", today), listed);
+        assert_eq!(usd(&[], "ollama:whatever"), Some(0.0));
+    }
+
+    #[test]
+    fn a_price_that_makes_no_sense_is_refused() {
+        let price = |model: &str, input_usd, output_usd| ModelPrice {
+            model: model.to_owned(),
+            input_usd,
+            output_usd,
+        };
+        assert_eq!(price("openai:*", 0.0, 10.0).check(), Ok(()));
+        for (wrong, word) in [
+            (price(" ", 1.0, 1.0), "model"),
+            (price("openai:[", 1.0, 1.0), "glob"),
+            (price("a", -1.0, 1.0), "inputUsd"),
+            (price("a", 1.0, f64::NAN), "outputUsd"),
+        ] {
+            assert!(wrong.check().unwrap_err().contains(word), "{wrong:?}");
+        }
+    }
+}

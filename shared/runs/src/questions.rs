@@ -1,0 +1,419 @@
+//! What runs ask people: an agent's question (the tool `ask_user`), or whether a call may act (tools that a definition marks
+//! `confirm`). The run waits until all of its questions are answered.
+//!
+//! pending -> answered | expired | cancelled. An answer is checked against what was asked before it is stored.
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use sqlx::{PgConnection, PgExecutor};
+use uuid::Uuid;
+
+use rejoin_types::owner::Owner;
+
+/// Characters of an answer in words, where the question sets no limit.
+pub const ANSWER_MAX_CHARS: usize = 20_000;
+/// Answers to an approval: whether a call may act, or a plan be carried out.
+pub const DECISIONS: [&str; 3] = ["approve", "edit", "refuse"];
+
+/// What may be chosen.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AnswerOption {
+    pub label: String,
+    pub value: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+}
+
+/// A question about to be asked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewQuestion {
+    pub id: Uuid,
+    /// `ask`, `confirm`, `task` or `plan`.
+    pub kind: &'static str,
+    pub question: String,
+    pub options: Vec<AnswerOption>,
+    /// `buttons`, `select`, `multi_select`, `text` or `confirm`.
+    pub interaction_type: String,
+    pub placeholder: Option<String>,
+    pub max_length: Option<i32>,
+}
+
+/// A question as stored.
+#[derive(Debug, Clone)]
+pub struct Question {
+    pub id: Uuid,
+    pub project_id: Uuid,
+    pub run_id: Uuid,
+    /// None: something else than a call asks.
+    pub tool_call_id: Option<Uuid>,
+    pub kind: String,
+    pub question: String,
+    pub options: Value,
+    pub interaction_type: String,
+    pub placeholder: Option<String>,
+    pub max_length: Option<i32>,
+    pub status: String,
+    pub answer: Option<Value>,
+    pub answered_by: Option<Uuid>,
+    pub created_at: DateTime<Utc>,
+    pub answered_at: Option<DateTime<Utc>>,
+}
+
+impl Question {
+    pub fn is_pending(&self) -> bool {
+        self.status == "pending"
+    }
+
+    /// Whether it asks for leave to act: a call that has to be confirmed, or a plan.
+    pub fn is_approval(&self) -> bool {
+        matches!(self.kind.as_str(), "confirm" | "plan")
+    }
+
+    /// What a user's next message means as its answer. None: nothing.
+    ///
+    /// An option is named by its value or its label; any other text is an answer in words. An approval is given or refused by its own word
+    /// alone: no other text may set something in motion.
+    pub fn meant_by(&self, message: &str) -> Option<Value> {
+        let said = message.trim().trim_end_matches(['.', '!']).to_lowercase();
+        let options = self.options.as_array().into_iter().flatten();
+        let named = options
+            .filter_map(|option| Some((option["value"].as_str()?, option["label"].as_str().unwrap_or_default())))
+            .find(|(value, label)| [*value, *label].iter().any(|name| name.to_lowercase() == said))
+            .map(|(value, _)| value);
+        match (self.kind.as_str(), named) {
+            ("ask", Some(value)) if self.interaction_type == "multi_select" => Some(json!([value])),
+            ("ask", Some(value)) => Some(json!(value)),
+            ("ask", None) => Some(json!(message)),
+            _ if self.is_approval() => named.and_then(|decision| self.check(&json!(decision), None).ok()),
+            _ => None,
+        }
+    }
+
+    /// What is stored for this answer. Err: what is wrong with it, for whoever gave it.
+    pub fn check(&self, answer: &Value, input: Option<&Value>) -> Result<Value, String> {
+        let values: Vec<&str> = self
+            .options
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|option| option["value"].as_str())
+            .collect();
+        let one_of = || format!("answer must be one of {}", values.join(", "));
+        match self.interaction_type.as_str() {
+            "confirm" => {
+                let decision = answer.as_str().filter(|decision| DECISIONS.contains(decision));
+                let decision = decision.ok_or_else(|| format!("answer must be one of {}", DECISIONS.join(", ")))?;
+                match (decision, input) {
+                    ("edit", Some(input @ Value::Object(_))) => Ok(json!({"decision": decision, "input": input})),
+                    ("edit", _) => Err("an edited call requires its arguments: input, an object".to_owned()),
+                    (_, None) => Ok(json!({"decision": decision})),
+                    (_, Some(_)) => Err("input can be used only with the answer edit".to_owned()),
+                }
+            }
+            "multi_select" => {
+                let chosen: Option<Vec<&str>> = answer
+                    .as_array()
+                    .map(|chosen| chosen.iter().filter_map(Value::as_str).collect());
+                let count = answer.as_array().map_or(0, Vec::len);
+                match chosen {
+                    Some(chosen) if chosen.len() == count && chosen.iter().all(|value| values.contains(value)) => {
+                        Ok(json!(chosen))
+                    }
+                    Some(_) | None => Err(format!("answer must be a list of {}", values.join(", "))),
+                }
+            }
+            "buttons" | "select" => match answer.as_str() {
+                Some(value) if values.contains(&value) => Ok(json!(value)),
+                Some(_) | None => Err(one_of()),
+            },
+            _ => {
+                let text = answer.as_str().ok_or("answer must be text")?;
+                let max = self
+                    .max_length
+                    .and_then(|max| usize::try_from(max).ok())
+                    .unwrap_or(ANSWER_MAX_CHARS);
+                if text.trim().is_empty() || text.chars().count() > max {
+                    return Err(format!("answer must have 1 to {max} characters"));
+                }
+                Ok(json!(text))
+            }
+        }
+    }
+}
+
+/// Stores a question of a run's call. The caller tells of it, and counts it on the tree's root.
+pub async fn insert(
+    db: &mut PgConnection,
+    project_id: Uuid,
+    run_id: Uuid,
+    tool_call_id: Option<Uuid>,
+    question: &NewQuestion,
+) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "insert into kb.questions (id, project_id, run_id, tool_call_id, kind, question, options, interaction_type, placeholder, max_length)
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+        question.id,
+        project_id,
+        run_id,
+        tool_call_id as _,
+        question.kind,
+        question.question,
+        json!(question.options),
+        question.interaction_type,
+        question.placeholder,
+        question.max_length
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+/// A question of the tree is open from now on: the tree's clock stands while one is.
+pub async fn opened(db: &mut PgConnection, root_run_id: Uuid) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "update kb.agent_runs
+         set questions_since = case when questions_open = 0 then now() else questions_since end, questions_open = questions_open + 1
+         where id = $1",
+        root_run_id
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+/// A question of the tree is no longer open.
+async fn closed(db: &mut PgConnection, root_run_id: Uuid) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "update kb.agent_runs
+         set person_s = person_s + case when questions_open = 1
+                                        then greatest(extract(epoch from now() - questions_since), 0)::float8 else 0 end,
+             questions_open = greatest(questions_open - 1, 0)
+         where id = $1",
+        root_run_id
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+/// Ends a pending question. False: it was not pending any more. The caller holds the log's lock, tells of it, and wakes the run.
+pub async fn close(
+    db: &mut PgConnection,
+    id: Uuid,
+    root_run_id: Uuid,
+    status: &str,
+    answer: Option<&Value>,
+    by: Option<Uuid>,
+) -> Result<bool, sqlx::Error> {
+    let done = sqlx::query!(
+        "update kb.questions set status = $2, answer = $3, answered_by = $4, answered_at = now() where id = $1 and status = 'pending'",
+        id,
+        status,
+        answer,
+        by
+    )
+    .execute(&mut *db)
+    .await?;
+    if done.rows_affected() == 0 {
+        return Ok(false);
+    }
+    closed(db, root_run_id).await?;
+    Ok(true)
+}
+
+/// How many questions a run has asked, calls to be confirmed not counted.
+pub async fn asked_by(db: impl PgExecutor<'_>, run_id: Uuid) -> Result<i64, sqlx::Error> {
+    sqlx::query_scalar!(
+        r#"select count(*) as "asked!" from kb.questions where run_id = $1 and kind = 'ask'"#,
+        run_id
+    )
+    .fetch_one(db)
+    .await
+}
+
+/// The question of a call, if it has asked one.
+pub async fn of_call(db: impl PgExecutor<'_>, tool_call_id: Uuid) -> Result<Option<Question>, sqlx::Error> {
+    sqlx::query_as!(
+        Question,
+        "select * from kb.questions where tool_call_id = $1",
+        tool_call_id
+    )
+    .fetch_optional(db)
+    .await
+}
+
+/// All of a run, oldest first.
+pub async fn of_run(db: impl PgExecutor<'_>, run_id: Uuid) -> Result<Vec<Question>, sqlx::Error> {
+    sqlx::query_as!(
+        Question,
+        "select * from kb.questions where run_id = $1 order by created_at, id",
+        run_id
+    )
+    .fetch_all(db)
+    .await
+}
+
+/// Of a run, those that are open.
+pub async fn pending_of_run(db: impl PgExecutor<'_>, run_id: Uuid) -> Result<Vec<Uuid>, sqlx::Error> {
+    sqlx::query_scalar!(
+        "select id from kb.questions where run_id = $1 and status = 'pending' order by created_at, id",
+        run_id
+    )
+    .fetch_all(db)
+    .await
+}
+
+/// Open questions of the runs that wait in a conversation, oldest first. The caller holds the log's lock.
+pub async fn awaited_in(db: &mut PgConnection, log_id: Uuid) -> Result<Vec<Question>, sqlx::Error> {
+    sqlx::query_as!(
+        Question,
+        "select q.* from kb.questions q join kb.agent_runs r on r.id = q.run_id
+         where r.log_id = $1 and r.state = 'waiting' and r.cancel_requested_at is null and q.status = 'pending'
+         order by q.created_at, q.id",
+        log_id
+    )
+    .fetch_all(db)
+    .await
+}
+
+/// Questions that were asked longer ago than this, and their runs.
+pub async fn overdue(db: impl PgExecutor<'_>, age_s: f64, limit: i64) -> Result<Vec<Uuid>, sqlx::Error> {
+    sqlx::query_scalar!(
+        "select id from kb.questions where status = 'pending' and created_at < now() - make_interval(secs => $1)
+         order by created_at limit $2",
+        age_s,
+        limit
+    )
+    .fetch_all(db)
+    .await
+}
+
+/// A question of a run that `owner` may see, as [`crate::runs::get_visible`].
+pub async fn get_visible(db: impl PgExecutor<'_>, owner: Owner, id: Uuid) -> Result<Option<Question>, sqlx::Error> {
+    sqlx::query_as!(
+        Question,
+        "select q.* from kb.questions q join kb.agent_runs r on r.id = q.run_id
+         where q.id = $1 and q.project_id = $2
+           and (r.conversation_id is null and coalesce(r.user_id = $3, true)
+                or exists (select from kb.chat_conversations c where c.id = r.conversation_id and c.owner_user_id = $3))",
+        id,
+        owner.project_id,
+        owner.user_id
+    )
+    .fetch_optional(db)
+    .await
+}
+
+/// A page of the questions of runs that `owner` may see, oldest first, after the cursor (created_at, id).
+pub async fn list_visible(
+    db: impl PgExecutor<'_>,
+    owner: Owner,
+    status: Option<&str>,
+    after: Option<(DateTime<Utc>, Uuid)>,
+    limit: i64,
+) -> Result<Vec<Question>, sqlx::Error> {
+    let (at, id) = after.unzip();
+    sqlx::query_as!(
+        Question,
+        "select q.* from kb.questions q join kb.agent_runs r on r.id = q.run_id
+         where q.project_id = $1
+           and (r.conversation_id is null and coalesce(r.user_id = $2, true)
+                or exists (select from kb.chat_conversations c where c.id = r.conversation_id and c.owner_user_id = $2))
+           and ($3::text is null or q.status = $3)
+           and ($4::timestamptz is null or (q.created_at, q.id) > ($4, $5))
+         order by q.created_at, q.id limit $6",
+        owner.project_id,
+        owner.user_id,
+        status,
+        at,
+        id,
+        limit
+    )
+    .fetch_all(db)
+    .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn question(interaction_type: &str, options: &[&str]) -> Question {
+        let options: Vec<Value> = options
+            .iter()
+            .map(|value| json!({"label": value, "value": value}))
+            .collect();
+        Question {
+            id: Uuid::nil(),
+            project_id: Uuid::nil(),
+            run_id: Uuid::nil(),
+            tool_call_id: None,
+            kind: "ask".to_owned(),
+            question: "Which?".to_owned(),
+            options: json!(options),
+            interaction_type: interaction_type.to_owned(),
+            placeholder: None,
+            max_length: Some(5),
+            status: "pending".to_owned(),
+            answer: None,
+            answered_by: None,
+            created_at: DateTime::UNIX_EPOCH,
+            answered_at: None,
+        }
+    }
+
+    #[test]
+    fn an_answer_is_one_that_was_offered() {
+        let choice = question("buttons", &["a", "b"]);
+        assert_eq!(choice.check(&json!("a"), None), Ok(json!("a")));
+        assert!(choice.check(&json!("c"), None).unwrap_err().contains("a, b"));
+        let many = question("multi_select", &["a", "b"]);
+        assert_eq!(many.check(&json!(["b", "a"]), None), Ok(json!(["b", "a"])));
+        assert!(many.check(&json!(["a", 1]), None).is_err());
+        let text = question("text", &[]);
+        assert!(text.check(&json!("short"), None).is_ok());
+        assert!(text.check(&json!("too long"), None).is_err() && text.check(&json!(" "), None).is_err());
+    }
+
+    #[test]
+    fn e28_a_message_names_an_option_or_is_an_answer_in_words() {
+        let choice = question("buttons", &["a", "b"]);
+        assert_eq!(choice.meant_by(" A. "), Some(json!("a")));
+        assert_eq!(choice.meant_by("neither of them"), Some(json!("neither of them")));
+        assert_eq!(question("multi_select", &["a", "b"]).meant_by("b"), Some(json!(["b"])));
+        assert_eq!(question("text", &[]).meant_by("in May"), Some(json!("in May")));
+        let task = Question {
+            kind: "task".to_owned(),
+            ..question("buttons", &["accept"])
+        };
+        assert_eq!(task.meant_by("accept"), None, "its run is over");
+    }
+
+    #[test]
+    fn e28_an_approval_is_given_or_refused_by_its_own_word_alone() {
+        for kind in ["confirm", "plan"] {
+            let approval = Question {
+                kind: kind.to_owned(),
+                ..question("confirm", &["approve", "edit", "refuse"])
+            };
+            assert_eq!(approval.meant_by("Approve!"), Some(json!({"decision": "approve"})));
+            assert_eq!(approval.meant_by("refuse"), Some(json!({"decision": "refuse"})));
+            for other in ["yes", "ok", "approve it", "edit", "why?"] {
+                assert_eq!(approval.meant_by(other), None, "{other}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_call_is_approved_edited_or_refused() {
+        let confirm = question("confirm", &[]);
+        assert_eq!(
+            confirm.check(&json!("approve"), None),
+            Ok(json!({"decision": "approve"}))
+        );
+        assert!(confirm.check(&json!("edit"), None).is_err());
+        assert!(confirm.check(&json!("edit"), Some(&json!({"a": 1}))).is_ok());
+        assert!(confirm.check(&json!("refuse"), Some(&json!({}))).is_err());
+    }
+}

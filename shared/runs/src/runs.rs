@@ -1,0 +1,415 @@
+//! Runs: one execution of an agent, of one or many attempts.
+//!
+//! State machine: queued -> running -> (waiting -> queued)* -> completed | failed | cancelled | paused; a paused one may be resumed
+//! (-> queued). Every change after `queued` is made by the commands, under the fence of the job's attempt or the lock of the log.
+//!
+//! A run that another one started (a sub-agent) shares its root's log: whoever changes a run of a tree holds that log's lock.
+
+mod clocks;
+mod listed;
+pub mod pace;
+pub mod part;
+pub mod resuming;
+
+pub use clocks::{Clocks, TreeUse, clocks, record_step};
+pub use listed::{Listed, RunFilter, RunHead, list, maker_of};
+
+use chrono::{DateTime, Utc};
+use deadpool_postgres::Pool;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sqlx::{PgConnection, PgExecutor};
+use uuid::Uuid;
+
+use crate::contexts::Context;
+use rejoin_db::HotError;
+use rejoin_event_log::log::{self, LogEnds};
+use rejoin_types::events::{DoneStatus, Event, Kind};
+use rejoin_types::owner::Owner;
+
+use part::Part;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunState {
+    Queued,
+    Running,
+    /// For sub-agents, a person or a time; holds no worker slot.
+    Waiting,
+    /// Ended by a limit; may be resumed.
+    Paused,
+    Completed,
+    Failed,
+    Cancelled,
+}
+
+/// The state of a run that ended so.
+impl From<DoneStatus> for RunState {
+    fn from(status: DoneStatus) -> RunState {
+        match status {
+            DoneStatus::Completed => RunState::Completed,
+            DoneStatus::Failed => RunState::Failed,
+            DoneStatus::Cancelled => RunState::Cancelled,
+            DoneStatus::Paused => RunState::Paused,
+        }
+    }
+}
+
+impl RunState {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            RunState::Queued => "queued",
+            RunState::Running => "running",
+            RunState::Waiting => "waiting",
+            RunState::Paused => "paused",
+            RunState::Completed => "completed",
+            RunState::Failed => "failed",
+            RunState::Cancelled => "cancelled",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        Some(match text {
+            "queued" => RunState::Queued,
+            "running" => RunState::Running,
+            "waiting" => RunState::Waiting,
+            "paused" => RunState::Paused,
+            "completed" => RunState::Completed,
+            "failed" => RunState::Failed,
+            "cancelled" => RunState::Cancelled,
+            _ => return None,
+        })
+    }
+
+    /// Whether its turn has ended with `done`.
+    pub fn has_ended(self) -> bool {
+        match self {
+            RunState::Queued | RunState::Running | RunState::Waiting => false,
+            RunState::Paused | RunState::Completed | RunState::Failed | RunState::Cancelled => true,
+        }
+    }
+}
+
+/// Names the model of a run that has no agent.
+pub async fn set_model(db: impl PgExecutor<'_>, id: Uuid, model: &str) -> Result<(), sqlx::Error> {
+    sqlx::query!("update kb.agent_runs set model = $2 where id = $1", id, model)
+        .execute(db)
+        .await?;
+    Ok(())
+}
+
+/// A run as stored.
+#[derive(Debug, Clone)]
+pub struct Run {
+    pub id: Uuid,
+    pub project_id: Uuid,
+    pub conversation_id: Option<Uuid>,
+    pub user_id: Option<Uuid>,
+    pub agent_definition_id: Option<Uuid>,
+    pub agent_name: Option<String>,
+    pub parent_run_id: Option<Uuid>,
+    pub root_run_id: Uuid,
+    pub depth: i32,
+    pub log_id: Uuid,
+    pub message_id: Option<Uuid>,
+    pub input: String,
+    pub state: String,
+    pub cancel_requested_at: Option<DateTime<Utc>>,
+    pub attempt: i32,
+    pub model: Option<String>,
+    pub step_count: i32,
+    pub total_steps: i32,
+    pub first_seq: i64,
+    pub safe_seq: Option<i64>,
+    pub done_seq: Option<i64>,
+    pub summary: Option<String>,
+    pub error: Option<String>,
+    pub error_code: Option<String>,
+    pub usage: Value,
+    pub final_message_id: Option<Uuid>,
+    pub timeout_s: Option<i32>,
+    pub created_at: DateTime<Utc>,
+    pub started_at: Option<DateTime<Utc>>,
+    pub finished_at: Option<DateTime<Utc>>,
+    /// The call of the parent's that started it, and its place there.
+    pub spawn_call_id: Option<Uuid>,
+    pub spawn_position: Option<i32>,
+    /// Steps before this turn.
+    pub turn_step: i32,
+    pub waiting_since: Option<DateTime<Utc>>,
+    /// In this turn [seconds].
+    pub waited_s: f64,
+    /// Of the root, for its tree: questions that are open, since when one is, and how long one was [seconds].
+    pub questions_open: i32,
+    pub questions_since: Option<DateTime<Utc>>,
+    pub person_s: f64,
+    /// Of the root, for its tree.
+    pub tree_tokens: i64,
+    pub tree_cost_usd: f64,
+    pub tree_runs: i32,
+    /// The task that it works on, or decides about.
+    pub task_id: Option<Uuid>,
+    /// The run whose records it began with, up to this step.
+    pub forked_from_run_id: Option<Uuid>,
+    pub forked_from_step: Option<i32>,
+    /// How its agent was chosen, where that was by routing.
+    pub routing: Option<Value>,
+    /// What it is about: a [`crate::contexts::Context`].
+    pub context: Option<Value>,
+    /// What it is in a plan: a [`Part`].
+    pub part: Option<Value>,
+    /// The JSON schema that its answer has to fit.
+    pub output_schema: Option<Value>,
+}
+
+/// `source` of a sub-agent's events.
+pub const SOURCE_SUB_AGENT: &str = "sub_agent";
+
+impl Run {
+    pub fn state(&self) -> RunState {
+        RunState::parse(&self.state).expect("the table's check constraint allows only known states")
+    }
+
+    /// Whether another run started it.
+    pub fn is_sub_agent(&self) -> bool {
+        self.parent_run_id.is_some()
+    }
+
+    /// What it is about. None: nothing was ever said of it.
+    pub fn about(&self) -> Option<Context> {
+        Context::stored(self.context.as_ref())
+    }
+
+    /// What it is in a plan.
+    pub fn part(&self) -> Option<Part> {
+        Part::stored(self.part.as_ref())
+    }
+
+    /// An event of this run's: a sub-agent's says so.
+    pub fn event(&self, kind: Kind) -> Event {
+        let is_sub_agent = self.is_sub_agent();
+        let part = self.part();
+        let (source, step_number) = match &part {
+            Some(part @ Part::PlanStep { step_number, .. }) => (Some(part.source()), Some(*step_number)),
+            Some(part @ (Part::Planner | Part::Suggestion)) => (Some(part.source()), None),
+            None => (is_sub_agent.then_some(SOURCE_SUB_AGENT), None),
+        };
+        // `meta` names its agent by itself.
+        let is_named = matches!(kind, Kind::Meta { .. });
+        Event {
+            agent: self.agent_name.clone().filter(|_| is_sub_agent && !is_named),
+            parent_run_id: self.parent_run_id,
+            source: source.map(str::to_owned),
+            step_number,
+            ..Event::of(self.id, kind)
+        }
+    }
+}
+
+/// A run about to be queued.
+pub struct NewRun<'a> {
+    pub id: Uuid,
+    /// None: a top-level run.
+    pub spawned: Option<Spawned>,
+    pub project_id: Uuid,
+    pub conversation_id: Option<Uuid>,
+    pub user_id: Option<Uuid>,
+    pub agent_definition_id: Option<Uuid>,
+    pub agent_name: Option<&'a str>,
+    pub log_id: Uuid,
+    pub message_id: Option<Uuid>,
+    pub input: &'a str,
+    pub first_seq: i64,
+    pub timeout_s: Option<i32>,
+    /// The task that it works on, or decides about.
+    pub task_id: Option<Uuid>,
+    /// The JSON schema that its answer has to fit; none: its definition's, if that has one.
+    pub output_schema: Option<&'a Value>,
+}
+
+/// Where a sub-agent comes from.
+#[derive(Debug, Clone, Copy)]
+pub struct Spawned {
+    pub parent_run_id: Uuid,
+    pub root_run_id: Uuid,
+    pub depth: i32,
+    pub call_id: Uuid,
+    pub position: i32,
+}
+
+/// Adds a run. It is about what the run that it comes from is about: its parent, or the one whose call made its task's DAG.
+pub async fn insert(db: &mut PgConnection, run: NewRun<'_>) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "insert into kb.agent_runs (id, project_id, conversation_id, user_id, agent_definition_id, agent_name, root_run_id,
+                                    log_id, message_id, input, first_seq, timeout_s,
+                                    parent_run_id, depth, spawn_call_id, spawn_position, task_id, context, output_schema)
+         values ($1, $2, $3, $4, $5, $6, coalesce($12::uuid, $1::uuid), $7, $8, $9, $10, $11, $13, $14, $15, $16, $17,
+                 coalesce((select context from kb.agent_runs where id = $13),
+                          (select r.context from kb.tasks t join kb.task_dags d on d.id = t.dag_id
+                           join kb.agent_run_tool_calls c on c.id = d.waiting_call_id
+                           join kb.agent_runs r on r.id = c.run_id where t.id = $17)),
+                 coalesce($18, (select nullif(config -> 'outputSchema', 'null') from kb.agent_definitions
+                                where id = $5 and flow_type = 'single')))",
+        run.id,
+        run.project_id,
+        run.conversation_id,
+        run.user_id,
+        run.agent_definition_id,
+        run.agent_name,
+        run.log_id,
+        run.message_id,
+        run.input,
+        run.first_seq,
+        run.timeout_s,
+        run.spawned.map(|spawned| spawned.root_run_id) as _,
+        run.spawned.map(|spawned| spawned.parent_run_id) as _,
+        run.spawned.map_or(0, |spawned| spawned.depth),
+        run.spawned.map(|spawned| spawned.call_id) as _,
+        run.spawned.map(|spawned| spawned.position) as _,
+        run.task_id as _,
+        run.output_schema as _,
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+/// Notes how a run's agent was chosen.
+pub async fn set_routing(db: &mut PgConnection, id: Uuid, routing: &Value) -> Result<(), sqlx::Error> {
+    sqlx::query!("update kb.agent_runs set routing = $2 where id = $1", id, routing)
+        .execute(db)
+        .await?;
+    Ok(())
+}
+
+/// A new run begins with another one's records, up to a step: its counters go on from there.
+pub async fn set_fork(db: &mut PgConnection, id: Uuid, of: Uuid, step: i32) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "update kb.agent_runs
+         set forked_from_run_id = $2, forked_from_step = $3, turn_step = $3, step_count = $3, total_steps = $3
+         where id = $1",
+        id,
+        of,
+        step
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+pub async fn get(db: impl PgExecutor<'_>, id: Uuid) -> Result<Option<Run>, sqlx::Error> {
+    sqlx::query_as!(Run, "select * from kb.agent_runs where id = $1", id)
+        .fetch_optional(db)
+        .await
+}
+
+/// A run's part of its log.
+#[derive(Debug, Clone, Copy)]
+pub struct Span {
+    pub run_id: Uuid,
+    pub root_run_id: Uuid,
+    pub log_id: Uuid,
+    /// The number before its first event.
+    pub first_seq: i64,
+    /// Of its newest `done`. A run that goes on after one has closed an earlier turn with it.
+    pub done_seq: Option<i64>,
+    pub has_ended: bool,
+}
+
+/// The events of a run that `owner` may see (as [`get_visible`]), and where its log begins and ends, in one query: after a restart,
+/// all readers ask at once.
+pub async fn span(pool: &Pool, owner: Owner, id: Uuid) -> Result<Option<(Span, LogEnds)>, HotError> {
+    let sql = "select r.id, r.root_run_id, r.log_id, r.first_seq, r.done_seq, r.state, l.last_seq, l.oldest_seq
+               from kb.agent_runs r join stream.log_ends l on l.log_id = r.log_id
+               where r.id = $1 and r.project_id = $2
+                 and (r.conversation_id is null and coalesce(r.user_id = $3, true)
+                      or exists (select from kb.chat_conversations c where c.id = r.conversation_id and c.owner_user_id = $3))";
+    let found = log::look(pool, owner, sql, &[&id, &owner.project_id, &owner.user_id]).await?;
+    Ok(found.map(|(ends, row)| {
+        let span = Span {
+            run_id: row.get(0),
+            root_run_id: row.get(1),
+            log_id: row.get(2),
+            first_seq: row.get(3),
+            done_seq: row.get(4),
+            has_ended: RunState::parse(row.get(5)).is_some_and(RunState::has_ended),
+        };
+        (span, ends)
+    }))
+}
+
+/// A run that `owner` may see: one of their conversations, or one outside a conversation that they made. One that nobody made is the
+/// project's.
+pub async fn get_visible(db: impl PgExecutor<'_>, owner: Owner, id: Uuid) -> Result<Option<Run>, sqlx::Error> {
+    sqlx::query_as!(
+        Run,
+        "select r.* from kb.agent_runs r
+         where r.id = $1 and r.project_id = $2
+           and (r.conversation_id is null and coalesce(r.user_id = $3, true)
+                or exists (select from kb.chat_conversations c where c.id = r.conversation_id and c.owner_user_id = $3))",
+        id,
+        owner.project_id,
+        owner.user_id
+    )
+    .fetch_optional(db)
+    .await
+}
+
+/// A run and all that it has started, the upper ones first, then by age.
+pub async fn tree(db: impl PgExecutor<'_>, id: Uuid, limit: i64) -> Result<Vec<Run>, sqlx::Error> {
+    sqlx::query_as!(
+        Run,
+        r#"with recursive tree as (
+               select id from kb.agent_runs where id = $1
+               union all
+               select c.id from kb.agent_runs c join tree t on c.parent_run_id = t.id)
+           select * from kb.agent_runs where id in (select id from tree) order by depth, created_at, id limit $2"#,
+        id,
+        limit
+    )
+    .fetch_all(db)
+    .await
+}
+
+/// The runs that a run started.
+pub async fn children(db: impl PgExecutor<'_>, id: Uuid) -> Result<Vec<Uuid>, sqlx::Error> {
+    sqlx::query_scalar!(
+        "select id from kb.agent_runs where parent_run_id = $1 order by created_at, id",
+        id
+    )
+    .fetch_all(db)
+    .await
+}
+
+/// The runs that a call started, in the order that it named them.
+pub async fn spawned_by(db: impl PgExecutor<'_>, call_id: Uuid) -> Result<Vec<Run>, sqlx::Error> {
+    sqlx::query_as!(
+        Run,
+        "select * from kb.agent_runs where spawn_call_id = $1 order by spawn_position",
+        call_id
+    )
+    .fetch_all(db)
+    .await
+}
+
+/// Of `ids`, those that somebody asked to cancel: what a worker's executors look for when no wake-up comes.
+pub async fn cancel_requested(db: impl PgExecutor<'_>, ids: &[Uuid]) -> Result<Vec<Uuid>, sqlx::Error> {
+    sqlx::query_scalar!(
+        "select id from kb.agent_runs where id = any($1) and cancel_requested_at is not null",
+        ids
+    )
+    .fetch_all(db)
+    .await
+}
+
+/// The turns of a conversation that have not ended, oldest first.
+pub async fn active_of_conversation(db: &mut PgConnection, conversation_id: Uuid) -> Result<Vec<Uuid>, sqlx::Error> {
+    sqlx::query_scalar!(
+        "select id from kb.agent_runs
+         where conversation_id = $1 and parent_run_id is null and state in ('queued', 'running', 'waiting')
+         order by created_at, id",
+        conversation_id
+    )
+    .fetch_all(db)
+    .await
+}

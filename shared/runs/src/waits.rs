@@ -1,0 +1,92 @@
+//! Runs that wait, for sub-agents, tasks or a person, and what wakes them.
+//!
+//! A run that waits is parked: its job stays, due at `infinity`, so that no worker holds it, its conversation stays its own, and its
+//! fencing number goes on. Whatever may end a wait calls [`wake_if_over`] in its own transaction.
+//!
+//! Invariant (I12): everything here happens under the lock of the log that a tree of runs shares, so that of two children which end
+//! at the same moment the later one finds the earlier one ended: the parent is woken exactly once.
+
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use rejoin_event_log::wakeup::Wake;
+
+/// What a run waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Waits {
+    /// Sub-agents that have not ended.
+    pub agents: i64,
+    /// Questions that nobody has answered.
+    pub questions: i64,
+    /// DAGs of tasks that are not over.
+    pub dags: i64,
+}
+
+impl Waits {
+    pub fn is_over(self) -> bool {
+        self == Self::default()
+    }
+}
+
+pub async fn of_run(db: &mut PgConnection, run_id: Uuid) -> Result<Waits, sqlx::Error> {
+    sqlx::query_as!(
+        Waits,
+        r#"select (select count(*) from kb.agent_runs
+                   where parent_run_id = $1 and state in ('queued', 'running', 'waiting')) as "agents!",
+                  (select count(*) from kb.questions where run_id = $1 and status = 'pending') as "questions!",
+                  (select count(*) from kb.task_dags where waiting_run_id = $1 and state in ('active', 'paused')) as "dags!""#,
+        run_id
+    )
+    .fetch_one(db)
+    .await
+}
+
+/// Parks a run of which the caller has fenced `attempt`. The job has all its attempts again when it is woken: to wait is no failure.
+pub async fn park(db: &mut PgConnection, run_id: Uuid, attempt: i32) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "update kb.agent_runs set state = 'waiting', waiting_since = now() where id = $1",
+        run_id
+    )
+    .execute(&mut *db)
+    .await?;
+    sqlx::query!(
+        "update queue.jobs
+         set state = 'available', run_at = 'infinity', lease_until = null, worker_id = null, losses = 0,
+             max_attempts = greatest(max_attempts, attempt + $3)
+         where run_id = $1 and attempt = $2",
+        run_id,
+        attempt,
+        rejoin_queue::RUN_MAX_ATTEMPTS
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+/// Wakes a run that waits for nothing any more; any other stays as it is.
+pub async fn wake_if_over(db: &mut PgConnection, run_id: Uuid) -> Result<Wake, sqlx::Error> {
+    let woken = sqlx::query!(
+        "update kb.agent_runs r
+         set state = 'queued', waiting_since = null,
+             waited_s = waited_s + greatest(extract(epoch from now() - waiting_since), 0)::float8
+         where id = $1 and state = 'waiting'
+           and not exists (select from kb.agent_runs c where c.parent_run_id = r.id and c.state in ('queued', 'running', 'waiting'))
+           and not exists (select from kb.questions q where q.run_id = r.id and q.status = 'pending')
+           -- One that is cancelled ends, and cancels its DAGs then.
+           and (r.cancel_requested_at is not null
+                or not exists (select from kb.task_dags d where d.waiting_run_id = r.id and d.state in ('active', 'paused')))",
+        run_id
+    )
+    .execute(&mut *db)
+    .await?;
+    if woken.rows_affected() == 0 {
+        return Ok(Wake::default());
+    }
+    sqlx::query!(
+        "update queue.jobs set run_at = now() where run_id = $1 and state = 'available' and run_at = 'infinity'",
+        run_id
+    )
+    .execute(db)
+    .await?;
+    Ok(Wake::queue(rejoin_queue::DEFAULT_QUEUE))
+}

@@ -1,0 +1,143 @@
+//! The template pack `emergent-coordination`: the types of objects by which agents work together (tasks, sessions, discussions), and
+//! its installation in a project that has not got it.
+
+use serde_json::{Map, Value, json};
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use rejoin_graph::Error;
+use rejoin_graph::packs::{self, NewPack};
+
+pub const PACK: &str = "emergent-coordination";
+/// What objects of it are written under.
+pub(crate) const PACK_VERSION: &str = "1.0.0";
+/// The type of a task's object.
+pub const TASK: &str = "SpecTask";
+/// The type of what an agent does for a task: its object has the id of the run.
+pub const SESSION: &str = "Session";
+pub const SESSION_MESSAGE: &str = "SessionMessage";
+/// From a task to its sessions.
+pub const HAS_SESSION: &str = "has_session";
+/// From a session to its messages.
+pub const HAS_MESSAGE: &str = "has_message";
+pub const DISCUSSION: &str = "Discussion";
+pub const DISCUSSION_ENTRY: &str = "DiscussionEntry";
+/// From whatever a discussion came out of.
+pub const SPAWNED_DISCUSSION: &str = "spawned_discussion";
+/// From a discussion to what was said in it.
+pub const HAS_ENTRY: &str = "has_entry";
+/// From a task to one that waits for it.
+pub const BLOCKS: &str = "blocks";
+
+/// The types by which agents coordinate.
+fn pack() -> NewPack {
+    let object = |description: &str, required: &[&str], properties: Value| json!({"type": "object", "description": description, "required": required, "properties": properties});
+    let text = json!({"type": "string"});
+    let one_of = |words: &[&str]| json!({"type": "string", "enum": words});
+    let types = [
+        (
+            TASK,
+            object(
+                "A piece of work, part of a DAG",
+                &["title", "status"],
+                json!({
+                    "title": text, "description": text, "status": one_of(&["pending", "in_progress", "completed", "failed", "skipped"]),
+                    "priority": one_of(&["low", "medium", "high", "critical"]),
+                    "complexity": {"type": ["integer", "null"], "minimum": 1, "maximum": 10},
+                    "assigned_agent": {"type": ["string", "null"]}, "requires_collaboration": {"type": "boolean"},
+                    "retry_count": {"type": "integer"}, "max_retries": {"type": "integer"},
+                    "failure_context": {"type": ["string", "null"]}, "metrics": {"type": "object"},
+                }),
+            ),
+        ),
+        (
+            SESSION,
+            object(
+                "What an agent does for a task: a run",
+                &["status"],
+                json!({"status": one_of(&["active", "completed", "failed", "cancelled"])}),
+            ),
+        ),
+        (
+            SESSION_MESSAGE,
+            object(
+                "A message of a session",
+                &["role", "content"],
+                json!({"role": text, "content": text, "tool_calls": {"type": "array"}, "timestamp": text}),
+            ),
+        ),
+        (
+            DISCUSSION,
+            object(
+                "Agents that settle a question among each other",
+                &["title", "status"],
+                json!({
+                    "title": text, "status": one_of(&["active", "resolved", "escalated", "abandoned"]),
+                    "kind": one_of(&["consensus", "debate", "brainstorm", "problem_solving"]),
+                    "consensus_threshold": {"type": "number", "minimum": 0, "maximum": 1},
+                }),
+            ),
+        ),
+        (
+            DISCUSSION_ENTRY,
+            object(
+                "What an agent says in a discussion",
+                &["type", "content"],
+                json!({
+                    "type": one_of(&["argument", "proposal", "vote", "question", "clarification"]), "content": text, "agent": text,
+                }),
+            ),
+        ),
+    ];
+    let relationship =
+        |description: &str, from: &str, to: &str| json!({"description": description, "from": [from], "to": [to]});
+    let relationships = [
+        (BLOCKS, relationship("must be over before", TASK, TASK)),
+        ("assigned_to_agent", json!({"description": "is done by"})),
+        (HAS_SESSION, relationship("was worked on in", TASK, SESSION)),
+        (HAS_MESSAGE, relationship("holds", SESSION, SESSION_MESSAGE)),
+        (
+            SPAWNED_DISCUSSION,
+            json!({"description": "gave rise to", "to": [DISCUSSION]}),
+        ),
+        (HAS_ENTRY, relationship("holds", DISCUSSION, DISCUSSION_ENTRY)),
+        ("resulted_in_task", relationship("led to", DISCUSSION, TASK)),
+        ("follows_up", json!({"description": "goes on from"})),
+        ("informed_by", json!({"description": "rests on"})),
+    ];
+    let map = |entries: Vec<(&str, Value)>| -> Map<String, Value> {
+        entries
+            .into_iter()
+            .map(|(name, value)| (name.to_owned(), value))
+            .collect()
+    };
+    NewPack {
+        name: PACK.to_owned(),
+        version: PACK_VERSION.to_owned(),
+        description: "Tasks, sessions and discussions of agents that work together".to_owned(),
+        author: "Rejoin".to_owned(),
+        object_types: map(types.into()),
+        relationship_types: map(relationships.into()),
+        ui: Map::new(),
+        prompts: Map::new(),
+    }
+}
+
+/// Installs it in a project that has no version of it.
+pub async fn install(db: &mut PgConnection, project_id: Uuid) -> Result<(), Error> {
+    if is_installed(&mut *db, project_id).await? {
+        return Ok(());
+    }
+    // Of several first DAGs one makes it, and the others wait here until that one is committed; not for each other, too.
+    let made = packs::create(&mut *db, project_id, &pack()).await?;
+    if is_installed(&mut *db, project_id).await? {
+        return Ok(());
+    }
+    packs::assign(db, project_id, made.id, None, &[]).await?;
+    Ok(())
+}
+
+async fn is_installed(db: &mut PgConnection, project_id: Uuid) -> Result<bool, Error> {
+    let installed = packs::installed(db, project_id).await?;
+    Ok(installed.iter().any(|pack| pack.name == PACK))
+}

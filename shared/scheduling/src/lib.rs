@@ -1,0 +1,13 @@
+//! Work in several steps: DAGs of tasks, plans, schedules, and the types by which agents work together.
+//!
+//! # Layout
+//! - `tasks`       DAGs of tasks: specs, rows, their objects in the graph, which agent gets which
+//! - `plans`       what agents mean to do, in steps
+//! - `schedules`   when agents and DAGs are started by the clock
+//! - `emergent` `discussions`   the types by which agents work together; what they say when they settle something
+
+pub mod discussions;
+pub mod emergent;
+pub mod plans;
+pub mod schedules;
+pub mod tasks;

@@ -1,0 +1,287 @@
+//! Schedules: when an agent, or a DAG of tasks, is started by the clock. Rows of `kb.schedules` and their SQL; what fires them is
+//! `commands::FireSchedule`, from every worker's sweep.
+//!
+//! - `content`  what somebody says of a schedule, and when it is due
+//!
+//! Invariant: `next_at` moves on in the transaction that fires, under the row's lock: a moment that is due fires once.
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sqlx::{PgConnection, PgExecutor};
+use uuid::Uuid;
+
+use rejoin_types::ids;
+
+pub mod content;
+
+pub use content::{Due, ScheduleContent, Target, UTC, When, input_text};
+
+/// Schedules of one project.
+pub const MAX_SCHEDULES: i64 = 1_000;
+
+/// What becomes of firings that nobody was there for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Missed {
+    /// They are left out.
+    Skip,
+    /// One for all of them.
+    #[default]
+    Once,
+    /// Each, one after the other.
+    All,
+}
+
+impl Missed {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Missed::Skip => "skip",
+            Missed::Once => "once",
+            Missed::All => "all",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        Some(match text {
+            "skip" => Missed::Skip,
+            "once" => Missed::Once,
+            "all" => Missed::All,
+            _ => return None,
+        })
+    }
+}
+
+/// A schedule as stored.
+#[derive(Debug, Clone)]
+pub struct Schedule {
+    pub id: Uuid,
+    pub project_id: Uuid,
+    pub name: String,
+    pub cron: Option<String>,
+    pub at: Option<DateTime<Utc>>,
+    pub time_zone: String,
+    pub agent: Option<String>,
+    pub input: Option<String>,
+    pub dag: Option<Value>,
+    pub missed: String,
+    pub enabled: bool,
+    pub next_at: Option<DateTime<Utc>>,
+    pub last_at: Option<DateTime<Utc>>,
+    pub last_run_id: Option<Uuid>,
+    pub last_dag_id: Option<Uuid>,
+    pub last_error: Option<String>,
+    /// In whose name it starts what it starts. None: a product's job.
+    pub created_by: Option<Uuid>,
+    pub created_at: DateTime<Utc>,
+    pub updated_at: DateTime<Utc>,
+}
+
+/// By the database's clock.
+pub async fn now(db: &mut PgConnection) -> Result<DateTime<Utc>, sqlx::Error> {
+    sqlx::query_scalar!(r#"select now() as "now!""#).fetch_one(db).await
+}
+
+/// Adds a schedule. None: the name is taken.
+pub async fn insert(
+    db: &mut PgConnection,
+    project_id: Uuid,
+    created_by: Option<Uuid>,
+    content: &ScheduleContent,
+) -> Result<Option<Schedule>, sqlx::Error> {
+    let next_at = content.next_after(now(db).await?).filter(|_| content.enabled);
+    let (cron, at) = columns(&content.when);
+    sqlx::query_as!(
+        Schedule,
+        "insert into kb.schedules (id, project_id, name, cron, at, time_zone, agent, input, dag, missed, enabled, next_at, created_by)
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
+         on conflict (project_id, name) do nothing
+         returning *",
+        ids::new(),
+        project_id,
+        content.name,
+        cron as _,
+        at as _,
+        content.time_zone,
+        content.target.agent() as _,
+        content.target.input() as _,
+        content.target.dag() as _,
+        content.missed.as_str(),
+        content.enabled,
+        next_at as _,
+        created_by as _
+    )
+    .fetch_optional(db)
+    .await
+}
+
+/// Replaces what somebody has said of a schedule; its next firing is the first one from now on, in the name of `created_by`. A name that is
+/// taken is a unique violation.
+pub async fn update(
+    db: &mut PgConnection,
+    id: Uuid,
+    content: &ScheduleContent,
+    created_by: Option<Uuid>,
+) -> Result<Schedule, sqlx::Error> {
+    let next_at = content.next_after(now(db).await?).filter(|_| content.enabled);
+    let (cron, at) = columns(&content.when);
+    sqlx::query_as!(
+        Schedule,
+        "update kb.schedules
+         set name = $2, cron = $3, at = $4, time_zone = $5, agent = $6, input = $7, dag = $8, missed = $9, enabled = $10, next_at = $11,
+             last_error = null, created_by = $12, updated_at = now()
+         where id = $1
+         returning *",
+        id,
+        content.name,
+        cron as _,
+        at as _,
+        content.time_zone,
+        content.target.agent() as _,
+        content.target.input() as _,
+        content.target.dag() as _,
+        content.missed.as_str(),
+        content.enabled,
+        next_at as _,
+        created_by as _
+    )
+    .fetch_one(db)
+    .await
+}
+
+fn columns(when: &When) -> (Option<&str>, Option<DateTime<Utc>>) {
+    match when {
+        When::Cron(cron) => (Some(cron), None),
+        When::At(at) => (None, Some(*at)),
+    }
+}
+
+/// False: not there.
+pub async fn delete(db: impl PgExecutor<'_>, project_id: Uuid, id: Uuid) -> Result<bool, sqlx::Error> {
+    let done = sqlx::query!(
+        "delete from kb.schedules where id = $1 and project_id = $2",
+        id,
+        project_id
+    );
+    Ok(done.execute(db).await?.rows_affected() > 0)
+}
+
+pub async fn count(db: impl PgExecutor<'_>, project_id: Uuid) -> Result<i64, sqlx::Error> {
+    sqlx::query_scalar!(
+        r#"select count(*) as "count!" from kb.schedules where project_id = $1"#,
+        project_id
+    )
+    .fetch_one(db)
+    .await
+}
+
+pub async fn get(db: impl PgExecutor<'_>, project_id: Uuid, id: Uuid) -> Result<Option<Schedule>, sqlx::Error> {
+    sqlx::query_as!(
+        Schedule,
+        "select * from kb.schedules where id = $1 and project_id = $2",
+        id,
+        project_id
+    )
+    .fetch_optional(db)
+    .await
+}
+
+/// For a change: a firing waits for its end, and the other way round.
+pub async fn lock(db: &mut PgConnection, project_id: Uuid, id: Uuid) -> Result<Option<Schedule>, sqlx::Error> {
+    sqlx::query_as!(
+        Schedule,
+        "select * from kb.schedules where id = $1 and project_id = $2 for update",
+        id,
+        project_id
+    )
+    .fetch_optional(db)
+    .await
+}
+
+pub async fn find_by_name(
+    db: impl PgExecutor<'_>,
+    project_id: Uuid,
+    name: &str,
+) -> Result<Option<Schedule>, sqlx::Error> {
+    sqlx::query_as!(
+        Schedule,
+        "select * from kb.schedules where project_id = $1 and name = $2",
+        project_id,
+        name
+    )
+    .fetch_optional(db)
+    .await
+}
+
+/// A page by name, after `after`.
+pub async fn list(
+    db: impl PgExecutor<'_>,
+    project_id: Uuid,
+    after: Option<&str>,
+    limit: i64,
+) -> Result<Vec<Schedule>, sqlx::Error> {
+    sqlx::query_as!(
+        Schedule,
+        "select * from kb.schedules where project_id = $1 and ($2::text is null or name > $2) order by name limit $3",
+        project_id,
+        after,
+        limit
+    )
+    .fetch_all(db)
+    .await
+}
+
+/// Whether any schedule is due: what a sweep looks at before it opens a transaction to fire it.
+pub async fn any_due(db: impl PgExecutor<'_>) -> Result<bool, sqlx::Error> {
+    sqlx::query_scalar!(r#"select exists (select from kb.schedules where next_at <= now()) as "due!""#)
+        .fetch_one(db)
+        .await
+}
+
+/// The schedule that has been due longest, of those that nobody else is firing or changing; locked.
+pub async fn lock_due(db: &mut PgConnection) -> Result<Option<Schedule>, sqlx::Error> {
+    sqlx::query_as!(
+        Schedule,
+        "select * from kb.schedules where next_at <= now() order by next_at limit 1 for update skip locked"
+    )
+    .fetch_optional(db)
+    .await
+}
+
+/// What came of a firing.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Outcome<'a> {
+    /// None: nothing was fired.
+    pub at: Option<DateTime<Utc>>,
+    pub run_id: Option<Uuid>,
+    pub dag_id: Option<Uuid>,
+    pub error: Option<&'a str>,
+    pub next_at: Option<DateTime<Utc>>,
+}
+
+/// Moves a schedule on. The caller holds its lock. One without a next firing is switched off: it is over.
+pub async fn fired(db: &mut PgConnection, id: Uuid, outcome: Outcome<'_>) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "update kb.schedules
+         set next_at = $2, enabled = enabled and $2::timestamptz is not null, last_error = $3,
+             last_at = coalesce($4, last_at), last_run_id = case when $4::timestamptz is null then last_run_id else $5 end,
+             last_dag_id = case when $4::timestamptz is null then last_dag_id else $6 end
+         where id = $1",
+        id,
+        outcome.next_at as _,
+        outcome.error as _,
+        outcome.at as _,
+        outcome.run_id as _,
+        outcome.dag_id as _
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+/// What of its quota a project has used up today, if anything.
+pub async fn exhausted(db: &mut PgConnection, project_id: Uuid) -> Result<Option<String>, sqlx::Error> {
+    sqlx::query_scalar!("select kb.exhausted($1)", project_id)
+        .fetch_one(db)
+        .await
+}

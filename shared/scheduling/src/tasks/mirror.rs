@@ -1,0 +1,181 @@
+//! Tasks as objects of the knowledge graph ([`crate::emergent`]): the objects of a new DAG, and how they follow what becomes of their tasks. Agents and people read them there, search them, and see each state as a version.
+
+use serde_json::{Map, Value, json};
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use super::spec::{DagSpec, Ordered};
+use super::{Dag, Task};
+use crate::emergent::{self, BLOCKS, PACK, PACK_VERSION, TASK};
+use rejoin_graph::objects::{self, ObjectChange};
+use rejoin_graph::{Actor, Error, unembedded};
+
+/// Writes the objects of a new DAG and what blocks what, in two statements. `ids` are the tasks', in the spec's order.
+pub async fn create(
+    db: &mut PgConnection,
+    dag: &Dag,
+    spec: &DagSpec,
+    ordered: &Ordered,
+    ids: &[Uuid],
+    actor: Actor,
+) -> Result<(), Error> {
+    emergent::install(db, dag.project_id).await?;
+    let mut keys = Vec::with_capacity(ids.len());
+    let mut properties = Vec::with_capacity(ids.len());
+    let mut hashes = Vec::with_capacity(ids.len());
+    for (task, id) in spec.tasks.iter().zip(ids) {
+        let key = format!("{}/{}", dag.id, task.id);
+        let content = json!({
+            "title": task.title(), "description": task.description, "status": "pending", "priority": task.priority.as_str(),
+            "complexity": task.complexity, "assigned_agent": task.agent, "requires_collaboration": task.requires_collaboration,
+            "retry_count": 0, "max_retries": task.max_retries.unwrap_or(super::spec::RETRIES), "failure_context": null,
+            "dag": dag.id, "task_id": id, "metrics": {},
+        });
+        hashes.push(objects::object_hash(TASK, &key, Some("pending"), &[], &content));
+        keys.push(key);
+        properties.push(content);
+    }
+    write(
+        db,
+        dag.project_id,
+        TASK,
+        "pending",
+        ids,
+        &keys,
+        &properties,
+        &hashes,
+        actor,
+    )
+    .await
+    .map_err(Error::database("write a DAG's tasks"))?;
+    let (mut from, mut to) = (Vec::new(), Vec::new());
+    for (after, before) in ordered.after.iter().enumerate() {
+        for before in before {
+            from.push(ids[*before]);
+            to.push(ids[after]);
+        }
+    }
+    relate(db, dag.project_id, BLOCKS, &from, &to, actor)
+        .await
+        .map_err(Error::database("write what blocks what"))
+}
+
+/// Writes new objects of one type of the pack, in one statement.
+#[expect(clippy::too_many_arguments, reason = "a table's columns")]
+pub(super) async fn write(
+    db: &mut PgConnection,
+    project_id: Uuid,
+    object_type: &str,
+    status: &str,
+    ids: &[Uuid],
+    keys: &[String],
+    properties: &[Value],
+    hashes: &[Vec<u8>],
+    actor: Actor,
+) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "insert into kb.graph_objects
+             (id, project_id, canonical_id, version, type, key, status, labels, properties, content_hash, schema_version, actor_type, actor_id)
+         select t.id, $1, t.id, 1, $2, t.key, $3, '{}', t.properties, t.hash, $4, $5, $6
+         from unnest($7::uuid[], $8::text[], $9::jsonb[], $10::bytea[]) t(id, key, properties, hash)
+         on conflict do nothing",
+        project_id,
+        object_type,
+        status,
+        format!("{PACK}@{PACK_VERSION}"),
+        actor.kind.as_str(),
+        actor.id,
+        ids,
+        keys,
+        properties,
+        hashes
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+/// Writes new relationships of one type, in one statement.
+pub(super) async fn relate(
+    db: &mut PgConnection,
+    project_id: Uuid,
+    relationship_type: &str,
+    from: &[Uuid],
+    to: &[Uuid],
+    actor: Actor,
+) -> Result<(), sqlx::Error> {
+    let edge_ids: Vec<Uuid> = from.iter().map(|_| Uuid::now_v7()).collect();
+    sqlx::query!(
+        "insert into kb.graph_relationships
+             (id, project_id, canonical_id, version, type, source_id, target_id, properties, content_hash, actor_type, actor_id)
+         select e.id, $1, e.id, 1, $2, e.source, e.target, '{}', $3, $4, $5
+         from unnest($6::uuid[], $7::uuid[], $8::uuid[]) e(id, source, target)",
+        project_id,
+        relationship_type,
+        rejoin_graph::relationships::relationship_hash(&json!({}), None, None, None),
+        actor.kind.as_str(),
+        actor.id,
+        &edge_ids,
+        from,
+        to
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+/// Keeps many objects out of the marks for embedding, one by one: the project is marked once, at the end.
+pub async fn in_bulk(db: &mut PgConnection) -> Result<(), Error> {
+    sqlx::query!("select set_config('rejoin.bulk', 'on', true)")
+        .fetch_one(db)
+        .await
+        .map_err(Error::database("begin a DAG"))?;
+    Ok(())
+}
+
+pub async fn bulk_is_over(db: &mut PgConnection, project_id: Uuid) -> Result<(), Error> {
+    unembedded::mark_all(&mut *db, project_id)
+        .await
+        .map_err(Error::database("mark a DAG's tasks"))?;
+    sqlx::query!("select set_config('rejoin.bulk', 'off', true)")
+        .fetch_one(db)
+        .await
+        .map_err(Error::database("end a DAG"))?;
+    Ok(())
+}
+
+/// The task's object follows its row: a new version. One that somebody deleted, or whose type has rules of the project's own that it
+/// breaks, stays as it is: what is dispatched is the row.
+pub async fn follow(db: &mut PgConnection, task: &Task, actor: Actor) -> Result<(), sqlx::Error> {
+    let seconds = task
+        .started_at
+        .zip(task.finished_at)
+        .map(|(from, to)| (to - from).num_milliseconds() as f64 / 1000.0);
+    let mut properties = Map::new();
+    let mut set = |name: &str, value: Value| properties.insert(name.to_owned(), value);
+    set("status", json!(task.state));
+    set("assigned_agent", json!(task.assigned_agent));
+    set("retry_count", json!(task.retry_count));
+    set("failure_context", json!(task.failure_context));
+    set(
+        "metrics",
+        json!({"start_time": task.started_at, "completion_time": task.finished_at, "duration_seconds": seconds, "run_id": task.run_id}),
+    );
+    if let Some(summary) = &task.summary {
+        set("summary", json!(summary));
+    }
+    let change = ObjectChange {
+        properties,
+        status: Some(task.state.clone()),
+        change_summary: task.assigned_because.clone(),
+        ..ObjectChange::default()
+    };
+    match objects::update(db, task.project_id, task.id, &change, actor).await {
+        Ok(_) => Ok(()),
+        Err(Error::Database { source, .. }) => Err(source),
+        Err(error) => {
+            tracing::warn!(task = %task.id, %error, "mirroring a task in the graph failed");
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! Secrets of a project: values that agents need, such as the password of a data source, and that nobody may read in the database.
+//!
+//! - `keys`      master keys: from the settings, never in the database
+//! - `envelope`  sealing: a data key for each value, and a master key around it
+//!
+//! ```ignore
+//! let keys = args.load()?;
+//! secrets::set(&mut tx, &keys, &by, project, "MCP_TOKEN", &value).await?;
+//! let value = secrets::open(&db, &keys, project, "MCP_TOKEN").await?;
+//! ```
+//!
+//! Invariants: no statement, log, entry or error holds a value; a sealed value opens under its own project and name alone; whatever
+//! sets, removes or rotates is in the audit log, in the same transaction.
+
+use std::fmt;
+
+use chrono::{DateTime, Utc};
+use serde::Serialize;
+use serde_json::{Value, json};
+use sqlx::{PgConnection, PgExecutor};
+use uuid::Uuid;
+use zeroize::Zeroizing;
+
+use rejoin_identity::audit::{self, Action, Actor, NewEntry};
+
+pub mod envelope;
+pub mod keys;
+
+pub use keys::{KeyError, MasterKeys, SecretKeyArgs};
+
+/// Longest value [bytes].
+pub const VALUE_MAX_BYTES: usize = 64 * 1024;
+/// Longest name [characters].
+pub const NAME_MAX_CHARS: usize = 128;
+
+/// A value as it is meant, for as short as possible: it is wiped when it is dropped, and shows itself nowhere by accident.
+pub struct Plaintext(Zeroizing<Vec<u8>>);
+
+impl Plaintext {
+    pub fn new(value: Vec<u8>) -> Self {
+        Self(Zeroizing::new(value))
+    }
+
+    /// The value itself. Copies of it are not wiped.
+    pub fn expose(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// The value, if it is text.
+    pub fn expose_text(&self) -> Option<&str> {
+        std::str::from_utf8(&self.0).ok()
+    }
+}
+
+impl fmt::Debug for Plaintext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Plaintext(…)")
+    }
+}
+
+/// What lists show of a secret.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SecretInfo {
+    pub name: String,
+    /// How often it was set.
+    pub version: i32,
+    /// The master key that it is sealed under.
+    pub key_id: String,
+    pub created_at: DateTime<Utc>,
+    /// When it was set last.
+    pub updated_at: DateTime<Utc>,
+}
+
+/// What is wrong with a secret, in words that never hold its value.
+#[derive(Debug, thiserror::Error)]
+pub enum SecretError {
+    #[error(
+        "a secret's name must be a letter followed by letters, digits, `_`, `.` and `-`, at most {NAME_MAX_CHARS} \
+        characters: {0:?}"
+    )]
+    Name(String),
+    #[error("a secret's value must have 1 to {VALUE_MAX_BYTES} bytes")]
+    Size,
+    #[error("the secret {name} is encrypted with the master key {key_id}, which is not configured")]
+    UnknownKey { name: String, key_id: String },
+    #[error(
+        "the secret {0} cannot be decrypted: it was changed in the database, or belongs to another project or secret"
+    )]
+    Tampered(String),
+    #[error("encryption failed: the system provides no random numbers")]
+    Sealing,
+    #[error("accessing secrets in the database failed")]
+    Database(#[from] sqlx::Error),
+}
+
+fn check_name(name: &str) -> Result<(), SecretError> {
+    let mut characters = name.chars();
+    let begins = characters.next().is_some_and(|first| first.is_ascii_alphabetic());
+    let goes_on = characters.all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-'));
+    if begins && goes_on && name.len() <= NAME_MAX_CHARS {
+        Ok(())
+    } else {
+        Err(SecretError::Name(name.chars().take(NAME_MAX_CHARS).collect()))
+    }
+}
+
+pub fn entry(by: &Actor, project_id: Option<Uuid>, action: Action, target: String, detail: Value) -> NewEntry<'_> {
+    NewEntry {
+        by,
+        project_id,
+        action,
+        target,
+        detail,
+    }
+}
+
+/// Sets a secret in the caller's transaction, and returns how often it was set now. Commit next: the audit log waits.
+pub async fn set(
+    db: &mut PgConnection,
+    keys: &MasterKeys,
+    by: &Actor,
+    project_id: Uuid,
+    name: &str,
+    value: &Plaintext,
+) -> Result<i32, SecretError> {
+    check_name(name)?;
+    if value.expose().is_empty() || value.expose().len() > VALUE_MAX_BYTES {
+        return Err(SecretError::Size);
+    }
+    let sealed = envelope::seal(keys, project_id, name, value)?;
+    // Not `excluded.…`: reading that takes the right to read the column, which the API has not.
+    let version = sqlx::query_scalar!(
+        "insert into kb.secrets (project_id, name, key_id, wrapped_key, ciphertext)
+         values ($1, $2, $3, $4, $5)
+         on conflict (project_id, name) do update
+         set key_id = $3, wrapped_key = $4, ciphertext = $5,
+             version = secrets.version + 1, updated_at = now()
+         returning version",
+        project_id,
+        name,
+        sealed.key_id,
+        sealed.wrapped_key,
+        sealed.ciphertext
+    )
+    .fetch_one(&mut *db)
+    .await?;
+    let detail = json!({ "version": version, "keyId": sealed.key_id });
+    let told = entry(
+        by,
+        Some(project_id),
+        Action::SecretSet,
+        format!("secret:{name}"),
+        detail,
+    );
+    audit::append(db, &told).await?;
+    Ok(version)
+}
+
+/// The value of a secret; None: there is none of this name. Not for the API, whose role reads no sealed values.
+pub async fn open(
+    db: impl PgExecutor<'_>,
+    keys: &MasterKeys,
+    project_id: Uuid,
+    name: &str,
+) -> Result<Option<Plaintext>, SecretError> {
+    let row = sqlx::query!(
+        "select key_id, wrapped_key, ciphertext from kb.secrets where project_id = $1 and name = $2",
+        project_id,
+        name
+    )
+    .fetch_optional(db)
+    .await?;
+    row.map(|row| {
+        let sealed = envelope::Sealed {
+            key_id: row.key_id,
+            wrapped_key: row.wrapped_key,
+            ciphertext: row.ciphertext,
+        };
+        envelope::open(keys, project_id, name, &sealed)
+    })
+    .transpose()
+}
+
+/// The secrets of a project, by name; never their values.
+pub async fn list(db: impl PgExecutor<'_>, project_id: Uuid) -> Result<Vec<SecretInfo>, SecretError> {
+    let listed = sqlx::query_as!(
+        SecretInfo,
+        "select name, version, key_id, created_at, updated_at from kb.secrets where project_id = $1 order by name",
+        project_id
+    )
+    .fetch_all(db)
+    .await?;
+    Ok(listed)
+}
+
+/// Removes a secret in the caller's transaction; false where there is none. Commit next: the audit log waits.
+pub async fn remove(db: &mut PgConnection, by: &Actor, project_id: Uuid, name: &str) -> Result<bool, SecretError> {
+    let removed = sqlx::query!(
+        "delete from kb.secrets where project_id = $1 and name = $2",
+        project_id,
+        name
+    )
+    .execute(&mut *db)
+    .await?;
+    if removed.rows_affected() == 0 {
+        return Ok(false);
+    }
+    let told = entry(
+        by,
+        Some(project_id),
+        Action::SecretRemoved,
+        format!("secret:{name}"),
+        json!({}),
+    );
+    audit::append(db, &told).await?;
+    Ok(true)
+}
+
+/// Secrets under one master key.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct UnderKey {
+    pub key_id: String,
+    pub secrets: i64,
+}
+
+/// How many secrets of all projects are sealed under another key than the first, by key.
+pub async fn under_old_keys(db: impl PgExecutor<'_>, keys: &MasterKeys) -> Result<Vec<UnderKey>, SecretError> {
+    let old = sqlx::query_as!(
+        UnderKey,
+        r#"select key_id as "key_id!", count(*) as "secrets!"
+           from (select key_id from kb.secrets union all select key_id from kb.data_sources
+                 union all select key_id from kb.google_links) sealed
+           where key_id <> $1
+           group by key_id order by key_id"#,
+        keys.first_id()
+    )
+    .fetch_all(db)
+    .await?;
+    Ok(old)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_plain_words() {
+        for good in ["a", "MCP_TOKEN", "db.password-2", &"x".repeat(NAME_MAX_CHARS)] {
+            assert!(check_name(good).is_ok(), "{good}");
+        }
+        for wrong in [
+            "",
+            "_a",
+            "1a",
+            "a b",
+            "a\n",
+            "ä",
+            "a/b",
+            &"x".repeat(NAME_MAX_CHARS + 1),
+        ] {
+            assert!(check_name(wrong).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn a_value_does_not_show_itself() {
+        let value = Plaintext::new(b"hunter2".to_vec());
+        assert!(!format!("{value:?}").contains("hunter2"));
+        assert_eq!(value.expose_text(), Some("hunter2"));
+    }
+}
