@@ -61,6 +61,7 @@ use axum::Router;
 use rejoin_data_sources::Sources;
 use rejoin_db::{ConnectError, Db, Role};
 use rejoin_event_log::wakeup;
+use rejoin_extension::Extensions;
 use rejoin_files::FileStore;
 use rejoin_files::objects::ObjectStoreError;
 use rejoin_integrations::mcp::commands::CommandsError;
@@ -129,11 +130,22 @@ pub struct Server {
 impl Server {
     /// Binds and begins to serve.
     pub async fn start(config: ApiConfig, shutdown: CancellationToken) -> Result<Self, ServeError> {
+        let extensions = rejoin_registry::extensions(rejoin_registry::Settings::default());
+        Self::start_with(config, extensions, shutdown).await
+    }
+
+    /// The same with these extensions.
+    pub async fn start_with(
+        config: ApiConfig,
+        extensions: Extensions,
+        shutdown: CancellationToken,
+    ) -> Result<Self, ServeError> {
         let keys = config.secret_keys.load_if_configured()?.map(Arc::new);
         let means = Means {
             oidc: Oidc::new(&config.oidc)?,
             commands: config.mcp_commands.load()?,
             sources: Sources::new(&config.sources, keys),
+            extensions,
             files: FileStore::of(&config.files)?,
         };
         let db = Db::connect_lazy(&config.database, "rejoin-api", Role::App)?;

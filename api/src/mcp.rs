@@ -28,7 +28,6 @@ use axum::extract::{RawQuery, Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
-use rejoin_calendar::tools as calendar;
 use rejoin_db::walls;
 use rejoin_runs::agents;
 use rejoin_runs::builtin;
@@ -188,14 +187,10 @@ impl Asked {
         let mut db = walls::begin(&self.state.db.sql, self.caller.asking())
             .await
             .map_err(failed)?;
-        let builtin = builtin::tools().with(calendar::without_conversation());
-        match rejoin_work_graph::pack::is_active(&mut *db, self.caller.project_id)
-            .await
-            .map_err(failed)?
-        {
-            true => Ok(builtin.with(rejoin_work_graph::tools::tools())),
-            false => Ok(builtin),
-        }
+        let extensions = &self.state.extensions;
+        let of_project = extensions.project_tools(&mut db, self.caller.project_id).await;
+        let builtin = builtin::tools().with(extensions.tools_without_conversation());
+        Ok(builtin.with(of_project.map_err(failed)?))
     }
 }
 

@@ -7,6 +7,7 @@ use rejoin_data_sources::Sources;
 use rejoin_db::Db;
 use rejoin_embeddings::{Embedder, Endpoints};
 use rejoin_event_log::wakeup::SharedBus;
+use rejoin_extension::Extensions;
 use rejoin_files::FileStore;
 use rejoin_integrations::mcp::commands::Commands;
 use tokio_util::sync::CancellationToken;
@@ -40,6 +41,8 @@ pub struct AppState {
     pub commands: Commands,
     /// Databases of others that projects may ask.
     pub sources: Sources,
+    /// Features that plug in: their tools and routes.
+    pub extensions: Extensions,
     /// Where the content of files is kept.
     pub files: FileStore,
     pub metrics: PrometheusHandle,
@@ -58,6 +61,7 @@ pub struct Means {
     pub oidc: Option<Oidc>,
     pub commands: Commands,
     pub sources: Sources,
+    pub extensions: Extensions,
     pub files: FileStore,
 }
 
@@ -73,6 +77,7 @@ impl AppState {
             oidc: means.oidc.map(Arc::new),
             commands: means.commands,
             sources: means.sources,
+            extensions: means.extensions,
             files: means.files,
             rates: Arc::new(Rates::new(&config)),
             keys: Keys::start(bus.clone(), draining.clone()),

@@ -180,6 +180,10 @@ pub async fn up(url: &str) -> Result<Vec<i64>> {
         .await
         .context("migrating the schema failed")?;
     let after = applied(&mut connection).await?;
+    let extensions = rejoin_registry::extensions(rejoin_registry::Settings::default());
+    rejoin_extension::migration::migrate(&mut connection, &extensions)
+        .await
+        .context("creating the tables of extensions failed")?;
     connection.close().await?;
     Ok(after.into_iter().filter(|version| !before.contains(version)).collect())
 }

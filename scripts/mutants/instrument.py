@@ -27,9 +27,9 @@ PATCHES = [
     ("extensions/data-sources/src/sqlite/process.rs", ".env_clear()", ".env_clear()\n            .envs(rejoin_db::mutant::environment())"),
     (
         "cli/src/migrate.rs",
-        "    let after = applied(&mut connection).await?;\n    connection.close()",
+        "    let after = applied(&mut connection).await?;\n    let extensions",
         "    let after = applied(&mut connection).await?;\n    if let Some(sql) = rejoin_db::mutant::of_database() {\n"
-        "        sqlx::raw_sql(sqlx::AssertSqlSafe(sql)).execute(&mut connection).await?;\n    }\n    connection.close()",
+        "        sqlx::raw_sql(sqlx::AssertSqlSafe(sql)).execute(&mut connection).await?;\n    }\n    let extensions",
     ),
     ("tests/src/support.rs", "LIMIT: Duration = Duration::from_secs(30)", "LIMIT: Duration = Duration::from_secs(15)"),
 ]

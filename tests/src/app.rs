@@ -6,6 +6,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::Stdio;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rejoin_api::{ApiConfig, Server};
@@ -14,6 +15,7 @@ use rejoin_db::config::BusKind;
 use rejoin_db::{Db, Role};
 use rejoin_embeddings::EmbeddingsArgs;
 use rejoin_event_log::wakeup;
+use rejoin_extension::Extension;
 use rejoin_files::objects::ObjectStoreArgs;
 use rejoin_runs::agents;
 use rejoin_runs::builtin;
@@ -53,6 +55,8 @@ pub struct AppOptions {
     pub observer: Option<Observer>,
     /// Of the workers, in the place of the scripted model.
     pub models: Option<ModelSettings>,
+    /// Of the API and the workers, beside the product's own.
+    pub extension: Option<Arc<dyn Extension>>,
 }
 
 impl Default for AppOptions {
@@ -69,6 +73,7 @@ impl Default for AppOptions {
             object_store: ObjectStoreArgs::default(),
             observer: None,
             models: None,
+            extension: None,
         }
     }
 }
@@ -167,6 +172,7 @@ impl TestApp {
             models,
             self.options.tools.clone(),
             self.options.observer.clone(),
+            self.options.extension.clone(),
         ));
         self.workers.last().expect("just pushed")
     }
@@ -229,7 +235,11 @@ async fn start_api(db: &TestDatabase, options: &AppOptions, port: u16) -> Server
     config.google = options.google.clone();
     config.files.object_store = options.object_store.clone();
     (options.api)(&mut config);
-    Server::start(config, CancellationToken::new())
+    let mut extensions = rejoin_registry::extensions(rejoin_registry::Settings::default());
+    if let Some(extension) = &options.extension {
+        extensions = extensions.with(extension.clone());
+    }
+    Server::start_with(config, extensions, CancellationToken::new())
         .await
         .expect("the API starts")
 }
@@ -242,7 +252,13 @@ pub struct Worker {
 }
 
 impl Worker {
-    pub fn start(config: WorkerConfig, models: ModelSettings, tools: Registry, observer: Option<Observer>) -> Self {
+    pub fn start(
+        config: WorkerConfig,
+        models: ModelSettings,
+        tools: Registry,
+        observer: Option<Observer>,
+        extension: Option<Arc<dyn Extension>>,
+    ) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .enable_all()
@@ -255,6 +271,9 @@ impl Worker {
             let bus = wakeup::start(config.database.bus, &db);
             let mut services = Services::with(config, db, bus, models, tools).expect("services");
             services.observer = observer;
+            if let Some(extension) = extension {
+                services = services.extended_by(extension);
+            }
             services.retry = RetryPolicy {
                 min_delay: Duration::from_millis(20),
                 jitter: false,

@@ -14,6 +14,7 @@ use rejoin_db::HotError;
 use rejoin_db::config::poll_interval;
 use rejoin_db::outage::{Causes, Outage};
 use rejoin_event_log::wakeup::{self, Wake};
+use rejoin_extension::Signals;
 use rejoin_faults::Break;
 use rejoin_queue::{ClaimedJob, Outcome, Settlement, Turn, lease};
 use rejoin_runs::runs;
@@ -27,7 +28,6 @@ use uuid::Uuid;
 use crate::executor;
 use crate::jobs::Handlers;
 use crate::services::Services;
-use crate::signals::Signals;
 
 /// Slots that become free are filled together: as soon as half a batch is free, or this long after the first.
 const REFILL: Duration = Duration::from_millis(3);

@@ -10,6 +10,7 @@ mod anchors;
 use async_trait::async_trait;
 use futures::StreamExt as _;
 use rejoin_event_log::wakeup::Wake;
+use rejoin_extension::Signals;
 use rejoin_models::choice::ReasoningEffort;
 use rejoin_models::tokens;
 use rejoin_queue::{ClaimedJob, Outcome};
@@ -26,7 +27,6 @@ use crate::models::registry::Resolved;
 use crate::models::retry::stream_with_retry;
 use crate::models::{Chunk, Message, ModelError, ModelRequest};
 use crate::services::Services;
-use crate::signals::Signals;
 
 /// Characters of one message that a summary is made of.
 const MESSAGE_CHARS: usize = 6_000;

@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use rejoin_commands::{Begun, FinishRun, Finished, RunError, SpawnLimits, StartRun, Started};
 use rejoin_event_log::stream::{RunStream, Seen};
+use rejoin_extension::Signals;
 use rejoin_faults::Break;
 use rejoin_identity::makers;
 use rejoin_queue::{ClaimedJob, KIND_RUN, Outcome};
@@ -46,7 +47,6 @@ use crate::run::limits::{SUB_AGENT_MAX_STEPS, TreeLimits};
 use crate::run::selection::Selection;
 use crate::run::{End, ExecuteRequest, Execution, Limits};
 use crate::services::Services;
-use crate::signals::Signals;
 use agent::Agent;
 use trouble::Trouble;
 

@@ -6,10 +6,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use rejoin_extension::{JobHandler, Signals};
 use rejoin_queue::{ClaimedJob, Outcome};
 
 use crate::services::Services;
-use crate::signals::Signals;
 
 /// Does the jobs of one kind.
 #[async_trait]
@@ -35,5 +35,19 @@ impl Handlers {
 
     pub fn get(&self, kind: &str) -> Option<&Arc<dyn Handler>> {
         self.0.get(kind)
+    }
+}
+
+/// Jobs of an extension, which sees the database and the bus alone.
+pub struct ExtensionJobs(pub Arc<dyn JobHandler>);
+
+#[async_trait]
+impl Handler for ExtensionJobs {
+    fn kind(&self) -> &'static str {
+        self.0.kind()
+    }
+
+    async fn handle(&self, services: &Services, job: &ClaimedJob, signals: &Signals) -> Outcome {
+        self.0.run(&services.host(), job, signals).await
     }
 }

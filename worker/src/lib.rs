@@ -6,16 +6,12 @@
 //! - `absence`      how long the database was away
 //! - `claimer`      claims due jobs into bounded slots; heartbeat, cancellation, drain
 //! - `executor`     one claimed run from its start to `done`; recovery; the outcome of the job
-//! - `signals`      what stops a job: cancellation, a lost lease, a drain
-//! - `jobs`         handlers of other kinds of jobs
-//! - `embedding`    vectors of the graph's objects, made in the background
+//! - `jobs`         handlers of other kinds of jobs, those of extensions among them
 //! - `run`          the step loop: model call, tool calls, limits
 //! - `models`       providers behind one trait
 //! - `coordination` tools by which agents find and start each other, and ask people
 //! - `pools`        which tools there are for a project, and which of them an agent is given
 //! - `mcp`          MCP servers: connections, calls, what they offer
-//! - `google_calendar` the job that keeps a calendar the same as one at Google
-//! - `web_probe`    the job behind "test the search provider"
 //! - `net`          the HTTP client for URLs from a project
 //! - `maintenance`  sweeps: expired leases, dead jobs, stranded keys, retention
 //!
@@ -26,9 +22,7 @@ pub mod claimer;
 pub mod compression;
 pub mod config;
 pub mod coordination;
-pub mod embedding;
 pub mod executor;
-pub mod google_calendar;
 pub mod jobs;
 pub mod maintenance;
 pub mod mcp;
@@ -38,8 +32,6 @@ pub mod pools;
 pub mod publish;
 pub mod run;
 pub mod services;
-pub mod signals;
-pub mod web_probe;
 
 use std::sync::Arc;
 
@@ -52,11 +44,8 @@ pub use config::WorkerConfig;
 pub use services::Services;
 
 use compression::Compressing;
-use embedding::Embedding;
-use google_calendar::GoogleCalendars;
-use jobs::{Handler, Handlers};
+use jobs::{ExtensionJobs, Handler, Handlers};
 use mcp::probe::Probe;
-use web_probe::WebProbe;
 
 #[derive(Debug, thiserror::Error)]
 pub enum WorkerError {
@@ -87,7 +76,8 @@ pub async fn work(config: WorkerConfig, drain: CancellationToken) -> Result<(), 
 
 /// The same with services that the caller has made.
 pub async fn work_with(services: Services, drain: CancellationToken) {
-    work_on(services, handlers(), drain).await;
+    let handlers = handlers(&services);
+    work_on(services, handlers, drain).await;
 }
 
 /// The same for these kinds of jobs, beside runs.
@@ -98,13 +88,12 @@ pub async fn work_on(services: Services, handlers: Handlers, drain: Cancellation
     services.pools.connections().close().await;
 }
 
-/// The kinds of jobs besides runs that every worker does.
-fn handlers() -> Handlers {
-    Handlers::new([
-        Arc::new(Probe) as Arc<dyn Handler>,
-        Arc::new(Embedding),
-        Arc::new(Compressing),
-        Arc::new(WebProbe),
-        Arc::new(GoogleCalendars),
-    ])
+/// The handlers of all kinds of jobs besides runs: the worker's own and those of extensions.
+fn handlers(services: &Services) -> Handlers {
+    let own: [Arc<dyn Handler>; 2] = [Arc::new(Probe), Arc::new(Compressing)];
+    let of_extensions = services.extensions.jobs().into_iter();
+    Handlers::new(
+        own.into_iter()
+            .chain(of_extensions.map(|handler| Arc::new(ExtensionJobs(handler)) as Arc<dyn Handler>)),
+    )
 }

@@ -4,7 +4,7 @@
 use std::fmt::Display;
 use std::time::Duration;
 
-use rejoin_calendar::google::consents;
+use futures::future::join_all;
 use rejoin_commands::{
     AnswerError, ChangeDag, CloseQuestion, Closing, DagChange, DagError, FencedError, FinishRun, FireSchedule, RunError,
 };
@@ -20,14 +20,11 @@ use rejoin_runs::contexts::location;
 use rejoin_runs::{consoles, questions, runs};
 use rejoin_scheduling::{schedules, tasks};
 use rejoin_types::events::DoneStatus;
-use rejoin_web_search::pages;
 use serde_json::json;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use crate::embedding;
-use crate::google_calendar;
 use crate::services::Services;
 
 /// Between two looks for expired leases: with the lease, it bounds how long a crash is felt (I6).
@@ -57,8 +54,14 @@ pub async fn run(services: Services, drain: CancellationToken) {
     tokio::select! {
         () = drain.cancelled() => {}
         // Apart from each other: a lease that expires must not wait for the removal of old rows.
-        ((), (), (), ()) = async {
-            tokio::join!(sweep_leases(&services), sweep(&services), keep_up(&services), watch_horizon(&services))
+        ((), (), (), (), ()) = async {
+            tokio::join!(
+                sweep_leases(&services),
+                sweep(&services),
+                keep_up(&services),
+                watch_horizon(&services),
+                sweep_extensions(&services),
+            )
         } => {}
     }
 }
@@ -88,8 +91,6 @@ async fn sweep(services: &Services) {
     let mut questions = Outage::of("expiring unanswered questions");
     let mut tasks = Outage::of("starting tasks that are ready");
     let mut schedules = Outage::of("firing schedules");
-    let mut objects = Outage::of("looking up objects to embed");
-    let mut calendars = Outage::of("looking up calendars to sync");
     loop {
         tick.tick().await;
         note(&mut questions, expire_questions(services).await);
@@ -100,18 +101,6 @@ async fn sweep(services: &Services) {
                 .await
                 .map_err(|error| Causes(&error).to_string()),
         );
-        note(
-            &mut objects,
-            embedding::sweep(services)
-                .await
-                .map_err(|error| Causes(&error).to_string()),
-        );
-        note(
-            &mut calendars,
-            google_calendar::sweep(services)
-                .await
-                .map_err(|error| Causes(&error).to_string()),
-        );
     }
 }
 
@@ -119,7 +108,6 @@ async fn keep_up(services: &Services) {
     let mut tick = interval(UPKEEP_EVERY);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut retention = Outage::of("retention");
-    let mut projects = Outage::of("looking up projects to embed");
     let mut compaction = Outage::of("compacting events");
     loop {
         tick.tick().await;
@@ -128,16 +116,27 @@ async fn keep_up(services: &Services) {
             retain_once(services).await.map_err(|error| Causes(&error).to_string()),
         );
         note(
-            &mut projects,
-            embedding::catch_up(services)
-                .await
-                .map_err(|error| Causes(&error).to_string()),
-        );
-        note(
             &mut compaction,
             compact_all(services).await.map_err(|error| Causes(&error).to_string()),
         );
     }
+}
+
+/// The sweeps of extensions, each at its own pace: one that is slow delays no other.
+async fn sweep_extensions(services: &Services) {
+    let sweeps = services.extensions.sweeps();
+    join_all(sweeps.iter().map(|one| async {
+        let host = services.host();
+        let mut tick = interval(one.every());
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut outage = Outage::of(one.what());
+        loop {
+            tick.tick().await;
+            let done = one.sweep(&host).await;
+            note(&mut outage, done.map_err(|error| Causes(&*error).to_string()));
+        }
+    }))
+    .await;
 }
 
 /// Tells of what keeps dead rows from being removed.
@@ -340,8 +339,6 @@ async fn retain_once(services: &Services) -> Result<(), sqlx::Error> {
     while rejoin_files::sweep(db, services.config.keep_files_h * 3600.0).await? {}
     remove_objects(services).await?;
     location::sweep(db).await?;
-    while pages::sweep(db).await? {}
-    consents::sweep(db).await?;
     sqlx::query!("delete from kb.stream_tickets where expires_at < now()")
         .execute(db)
         .await?;

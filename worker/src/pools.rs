@@ -13,17 +13,12 @@ use std::time::{Duration, Instant};
 
 use dashmap::DashMap;
 use futures::future::join_all;
-use rejoin_data_sources::Sources;
-use rejoin_data_sources::tools::for_kinds;
 use rejoin_event_log::wakeup::{self, SharedBus};
-use rejoin_integrations::data_sources::{self, Kind};
+use rejoin_extension::Extensions;
 use rejoin_integrations::mcp::offers::Standing;
 use rejoin_integrations::mcp::{self, Server, offers};
-use rejoin_integrations::web_settings;
 use rejoin_tools::SharedTool;
 use rejoin_tools::registry::{Patterns, Registry};
-use rejoin_web_search::tools::for_settings;
-use rejoin_web_search::web::Web;
 use sqlx::PgPool;
 use tracing::warn;
 use uuid::Uuid;
@@ -43,8 +38,7 @@ struct OfProject {
 pub struct Pools {
     builtin: Registry,
     connections: Arc<Connections>,
-    sources: Sources,
-    web: Web,
+    extensions: Extensions,
     db: PgPool,
     /// For so long a project's tools are believed without another look: a hint that they have changed may be lost.
     kept_for: Duration,
@@ -56,19 +50,15 @@ impl Pools {
     pub fn start(
         builtin: Registry,
         connections: Arc<Connections>,
-        sources: Sources,
-        web: Web,
+        extensions: Extensions,
         db: PgPool,
         kept_for: Duration,
         bus: &SharedBus,
     ) -> Arc<Self> {
         let pools = Arc::new(Self {
-            builtin: builtin
-                .with(coordination::tools())
-                .with(rejoin_calendar::tools::tools()),
+            builtin: builtin.with(coordination::tools()).with(extensions.tools()),
             connections,
-            sources,
-            web,
+            extensions,
             db,
             kept_for,
             projects: DashMap::new(),
@@ -128,21 +118,12 @@ impl Pools {
             true => Vec::new(),
             false => offers::of_project(&self.db, project_id).await?,
         };
-        let kept = data_sources::list(&self.db, project_id).await?;
-        let kinds: Vec<Kind> = kept.iter().map(|source| source.content.kind).collect();
-        let any_writable = kept.iter().any(|source| !source.content.read_only);
-        let of_sources = for_kinds(&self.sources, &kinds, any_writable);
-        let of_work = match rejoin_work_graph::pack::is_active(&self.db, project_id).await? {
-            true => rejoin_work_graph::tools::tools(),
-            false => Vec::new(),
-        };
-        let switched_on = web_settings::get(&self.db, project_id).await?;
-        let of_web = switched_on.map(|settings| for_settings(&self.web, &settings));
+        let mut connection = self.db.acquire().await?;
+        let of_extensions = self.extensions.project_tools(&mut connection, project_id).await?;
+        drop(connection);
         let mut project = OfProject {
-            tools: of_sources
+            tools: of_extensions
                 .into_iter()
-                .chain(of_work)
-                .chain(of_web.into_iter().flatten())
                 .map(|tool| (tool.spec().name.clone(), tool))
                 .collect(),
             unseen: Vec::new(),

@@ -43,6 +43,7 @@ use std::time::Duration;
 use rejoin_commands::{FencedError, RunError};
 use rejoin_event_log::stream::RunStream;
 use rejoin_event_log::writer::LeaseLost;
+use rejoin_extension::Signals;
 use rejoin_faults::Break;
 use rejoin_models::choice::ReasoningEffort;
 use rejoin_runs::agents::settings::Planning;
@@ -58,7 +59,6 @@ use crate::models::fallback::Candidates;
 use crate::models::{Message, Usage};
 use crate::publish::{StreamCallback, StreamEvent};
 use crate::services::Services;
-use crate::signals::Signals;
 use rejoin_tools::SharedTool;
 
 use answer::AnswerError;

@@ -12,9 +12,11 @@ use rejoin_db::{Db, Role};
 use rejoin_embeddings::{Embedder, Endpoints};
 use rejoin_event_log::EventWriter;
 use rejoin_event_log::wakeup::{self, SharedBus};
+use rejoin_extension::{Extension, Extensions, Host};
 use rejoin_files::FileStore;
 use rejoin_graph::meaning::SharedTextModel;
 use rejoin_queue::lease::WorkerInfo;
+use rejoin_registry::Settings;
 use rejoin_runs::builtin;
 use rejoin_types::ids;
 use rejoin_web_search::web::Web;
@@ -46,12 +48,8 @@ pub struct Services {
     pub tool_vectors: Arc<ToolVectors>,
     /// The tools of each project.
     pub pools: Arc<Pools>,
-    /// Databases of others that projects may ask.
-    pub sources: Sources,
-    /// The web, as agents may use it.
-    pub web: Web,
-    /// Calendars at Google.
-    pub google: Google,
+    /// Features that plug in: their tools, jobs and sweeps.
+    pub extensions: Extensions,
     /// Where the content of files is kept.
     pub files: FileStore,
     /// Sees what runs tell while they tell it.
@@ -93,9 +91,13 @@ impl Services {
             .load_if_configured()
             .map_err(McpError::from)?
             .map(Arc::new);
-        let sources = Sources::new(&config.sources, keys.clone());
-        let google = Google::new(&config.google, &config.web.web_hosts, keys.clone());
-        let web = Web::new(&config.web, keys);
+        let embedder = Embedder::new(&config.embeddings, &Endpoints::from_env());
+        let extensions = rejoin_registry::extensions(Settings {
+            google: Some(Google::new(&config.google, &config.web.web_hosts, keys.clone())),
+            sources: Some(Sources::new(&config.sources, keys.clone())),
+            embedder: Some(embedder.clone()),
+            web: Some(Web::new(&config.web, keys)),
+        });
         let files = FileStore::of(&config.files)?;
         let connections = config
             .mcp
@@ -104,20 +106,17 @@ impl Services {
             pools: Pools::start(
                 tools,
                 connections,
-                sources.clone(),
-                web.clone(),
+                extensions.clone(),
                 db.sql.clone(),
                 Duration::from_secs(config.mcp.tools_kept_s),
                 &bus,
             ),
-            sources,
-            web,
-            google,
+            extensions,
             files,
             writer: EventWriter::start(db.clone(), bus.clone(), config.writer()),
             models: Models::new(models)?,
             retry: RetryPolicy::default(),
-            embedder: Embedder::new(&config.embeddings, &Endpoints::from_env()),
+            embedder,
             tool_vectors: Arc::default(),
             observer: None,
             worker: Arc::new(worker),
@@ -130,17 +129,34 @@ impl Services {
 
     /// With these tools in the place of the built-in ones.
     pub fn offering(mut self, tools: Registry) -> Self {
-        let connections = self.pools.connections().clone();
+        self.restart_pools(tools);
+        self
+    }
+
+    /// With one more extension.
+    pub fn extended_by(mut self, extension: Arc<dyn Extension>) -> Self {
+        self.extensions = self.extensions.with(extension);
+        self.restart_pools(builtin::tools());
+        self
+    }
+
+    fn restart_pools(&mut self, tools: Registry) {
         self.pools = Pools::start(
             tools,
-            connections,
-            self.sources.clone(),
-            self.web.clone(),
+            self.pools.connections().clone(),
+            self.extensions.clone(),
             self.db.sql.clone(),
             Duration::from_secs(self.config.mcp.tools_kept_s),
             &self.bus,
         );
-        self
+    }
+
+    /// What extensions are given.
+    pub fn host(&self) -> Host {
+        Host {
+            db: self.db.sql.clone(),
+            bus: self.bus.clone(),
+        }
     }
 
     /// The embedder, for the tools.

@@ -14,6 +14,7 @@
 
 pub mod changes;
 pub mod events;
+pub mod extension;
 pub mod feeds;
 pub mod google;
 pub mod ical;

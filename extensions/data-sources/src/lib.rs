@@ -12,6 +12,7 @@
 
 pub mod bigquery;
 pub mod duckdb;
+pub mod extension;
 pub mod folders;
 pub mod guard;
 pub mod idle;

@@ -8,6 +8,7 @@
 //! Invariants: all vectors of an [`Embedder`] have the same number of finite numbers and the length 1; what can't be embedded is an
 //! error and never a vector that means nothing. Imports `shared` only.
 
+pub mod extension;
 pub mod http;
 pub mod local;
 pub mod settings;

@@ -8,6 +8,7 @@
 //! - `visit` `pages`      a page, fetched or cached; the cache
 //! - `text`    what of a page is text for a model
 
+pub mod extension;
 pub mod pages;
 pub mod search;
 pub mod text;

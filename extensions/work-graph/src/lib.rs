@@ -17,6 +17,7 @@
 pub mod deletion;
 pub mod documents;
 pub mod entities;
+pub mod extension;
 pub mod kinds;
 pub mod links;
 pub mod pack;

@@ -543,13 +543,13 @@ async fn a08_the_stored_list_of_enabled_tools_configures_nothing() {
 #[tokio::test]
 async fn b10_without_a_callback_the_executor_runs_in_batch_and_emits_nothing() {
     use rejoin_event_log::stream::RunStream;
+    use rejoin_extension::Signals;
     use rejoin_runs::runs::TreeUse;
     use rejoin_tools::registry::Patterns;
     use rejoin_worker::models::fallback::{Candidate, Candidates};
     use rejoin_worker::models::name::ModelSettings;
     use rejoin_worker::run::limits::TreeLimits;
     use rejoin_worker::run::{End, ExecuteRequest, Execution, Limits};
-    use rejoin_worker::signals::Signals;
     use rejoin_worker::{Services, WorkerConfig};
     use std::sync::Arc;
     use std::time::Duration;

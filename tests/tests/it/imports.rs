@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::layout::{MEMBERS, read, sources};
 
 /// The members, from the ground up: each may depend on those of the floors below its own, and on none of its own floor.
-const FLOORS: [&[&str]; 13] = [
+const FLOORS: [&[&str]; 14] = [
     &[
         "interleave",
         "shared/types",
@@ -18,7 +18,7 @@ const FLOORS: [&[&str]; 13] = [
     &["shared/queue", "shared/event-log", "shared/files", "shared/identity"],
     &["shared/models", "shared/secrets", "shared/graph"],
     &["shared/integrations", "shared/tools"],
-    &["shared/runs"],
+    &["shared/extension", "shared/runs"],
     &["shared/scheduling"],
     &["shared/commands"],
     &[
@@ -28,7 +28,9 @@ const FLOORS: [&[&str]; 13] = [
         "extensions/data-sources",
         "extensions/web-search",
         "extensions/calendar",
+        "examples/guestbook",
     ],
+    &["extensions/registry"],
     &["api", "worker"],
     &["cli"],
     &["tests"],

@@ -18,7 +18,7 @@ const LONG_FILES: [(&str, &str); 3] = [
     ),
 ];
 /// The crates of the engine, of its features, of the product, and of the tests.
-pub(super) const MEMBERS: [&str; 31] = [
+pub(super) const MEMBERS: [&str; 34] = [
     "shared/types",
     "shared/faults",
     "shared/db",
@@ -34,6 +34,7 @@ pub(super) const MEMBERS: [&str; 31] = [
     "shared/integrations",
     "shared/graph",
     "shared/tools",
+    "shared/extension",
     "shared/runs",
     "shared/scheduling",
     "shared/commands",
@@ -43,6 +44,8 @@ pub(super) const MEMBERS: [&str; 31] = [
     "extensions/data-sources",
     "extensions/web-search",
     "extensions/calendar",
+    "extensions/registry",
+    "examples/guestbook",
     "api",
     "worker",
     "cli",

@@ -2,6 +2,7 @@
 //! outcome from the server's row.
 
 use async_trait::async_trait;
+use rejoin_extension::Signals;
 use rejoin_integrations::mcp;
 use rejoin_queue::{ClaimedJob, Outcome};
 use tracing::info;
@@ -9,7 +10,6 @@ use uuid::Uuid;
 
 use crate::jobs::Handler;
 use crate::services::Services;
-use crate::signals::Signals;
 
 /// Does jobs of the kind [`mcp::KIND_PROBE`].
 pub struct Probe;

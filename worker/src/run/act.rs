@@ -4,6 +4,7 @@ use std::panic::AssertUnwindSafe;
 use std::time::{Duration, Instant};
 
 use futures::FutureExt as _;
+use rejoin_extension::Signals;
 use rejoin_models::catalogue;
 use rejoin_runs::runs::Run;
 use rejoin_runs::tool_calls::CallStatus;
@@ -15,7 +16,6 @@ use tracing::{error, warn};
 
 use super::limits::Limits;
 use super::{Execution, Interrupt};
-use crate::signals::Signals;
 
 /// Characters of a result that the model is given; the whole is stored with the call.
 const RESULT_MAX_CHARS: usize = 60_000;

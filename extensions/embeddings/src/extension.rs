@@ -4,11 +4,13 @@
 //! Invariants: a vector and the removal of its mark are one transaction, so that a crash repeats work and loses none; a model that
 //! fails costs no attempts and makes no jobs: the same job waits and tries again, and meanwhile searches go by words.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use rejoin_embeddings::{EmbedError, Embedder};
 use rejoin_event_log::wakeup::Wake;
+use rejoin_extension::sweep::SweepError;
+use rejoin_extension::{Extension, Host, JobHandler, Signals, Sweep};
 use rejoin_graph::query_vector::Model;
 use rejoin_graph::unembedded::{self, Due, Made};
 use rejoin_queue::{ClaimedJob, NewJob, Outcome};
@@ -17,9 +19,7 @@ use tokio::time::sleep;
 use tracing::{info, warn};
 use uuid::Uuid;
 
-use crate::jobs::Handler;
-use crate::services::Services;
-use crate::signals::Signals;
+use crate::{EmbedError, Embedder};
 
 /// What `queue.jobs.kind` says.
 pub const KIND: &str = "embed";
@@ -40,8 +40,40 @@ const HARMLESS: &str = "hello";
 /// Between two words about a long job.
 const SAID_EVERY: Duration = Duration::from_secs(30);
 
-/// Does the jobs.
-pub struct Embedding;
+/// Between two looks for marked objects.
+const SWEEP_EVERY: Duration = Duration::from_secs(1);
+/// Between two looks for projects that have no vectors of the model.
+const CATCH_UP_EVERY: Duration = Duration::from_secs(60);
+
+/// Embeddings of the graph's objects. Without an embedder (`None`), the process makes none.
+pub struct Embeddings(pub Option<Embedder>);
+
+#[async_trait]
+impl Extension for Embeddings {
+    fn name(&self) -> &'static str {
+        "embeddings"
+    }
+
+    fn jobs(&self) -> Vec<Arc<dyn JobHandler>> {
+        let embedder = self.0.iter().cloned();
+        embedder
+            .map(|embedder| Arc::new(EmbeddingJobs(embedder)) as Arc<dyn JobHandler>)
+            .collect()
+    }
+
+    fn sweeps(&self) -> Vec<Arc<dyn Sweep>> {
+        let Some(embedder) = &self.0 else {
+            return Vec::new();
+        };
+        vec![
+            Arc::new(MarkedObjects(embedder.clone())),
+            Arc::new(ProjectsWithoutVectors(embedder.clone())),
+        ]
+    }
+}
+
+/// Embeds the marked objects of one project. At most one job lives per project.
+struct EmbeddingJobs(Embedder);
 
 enum End {
     /// The job is over for now, and how.
@@ -56,19 +88,19 @@ impl From<sqlx::Error> for End {
 }
 
 #[async_trait]
-impl Handler for Embedding {
+impl JobHandler for EmbeddingJobs {
     fn kind(&self) -> &'static str {
         KIND
     }
 
-    async fn handle(&self, services: &Services, job: &ClaimedJob, signals: &Signals) -> Outcome {
-        let Some(model) = services.embedder.model() else {
+    async fn run(&self, host: &Host, job: &ClaimedJob, signals: &Signals) -> Outcome {
+        let Some(model) = self.0.model() else {
             // Another process of the fleet may have one: the marks stay.
             return Outcome::Complete;
         };
         let mut work = Work {
-            db: &services.db.sql,
-            embedder: &services.embedder,
+            db: &host.db,
+            embedder: &self.0,
             name: model,
             project_id: job.project_id,
             signals,
@@ -259,42 +291,67 @@ fn refuses_a_text(error: &EmbedError) -> bool {
     )
 }
 
-/// Sees to it that projects with marks have a job. Where nothing embeds, marks must not pile up.
-pub async fn sweep(services: &Services) -> Result<(), sqlx::Error> {
-    let db = &services.db.sql;
-    if services.embedder.model().is_none() {
-        return unembedded::fold_marks(db).await;
+/// Enqueues a job for each project with marked objects. Where no model embeds, marks must not pile up.
+struct MarkedObjects(Embedder);
+
+#[async_trait]
+impl Sweep for MarkedObjects {
+    fn what(&self) -> &'static str {
+        "looking up objects to embed"
     }
-    let projects = unembedded::projects(db).await?;
-    if projects.is_empty() {
-        return Ok(());
+
+    fn every(&self) -> Duration {
+        SWEEP_EVERY
     }
-    let mut connection = db.acquire().await?;
-    for project_id in projects {
-        let job = NewJob {
-            project_id,
-            priority: PRIORITY,
-            delay_s: GATHER_S,
-            unique_key: Some(format!("{KIND}:{project_id}")),
-            ..NewJob::new(KIND, serde_json::json!({}))
-        };
-        rejoin_queue::enqueue(&mut connection, &job).await?;
+
+    async fn sweep(&self, host: &Host) -> Result<(), SweepError> {
+        if self.0.model().is_none() {
+            return Ok(unembedded::fold_marks(&host.db).await?);
+        }
+        let projects = unembedded::projects(&host.db).await?;
+        if projects.is_empty() {
+            return Ok(());
+        }
+        let mut connection = host.db.acquire().await?;
+        for project_id in projects {
+            let job = NewJob {
+                project_id,
+                priority: PRIORITY,
+                delay_s: GATHER_S,
+                unique_key: Some(format!("{KIND}:{project_id}")),
+                ..NewJob::new(KIND, serde_json::json!({}))
+            };
+            rejoin_queue::enqueue(&mut connection, &job).await?;
+        }
+        host.bus.publish(Wake::queue(rejoin_queue::DEFAULT_QUEUE));
+        Ok(())
     }
-    services.bus.publish(Wake::queue(rejoin_queue::DEFAULT_QUEUE));
-    Ok(())
 }
 
-/// Finds projects that have no vectors of this model at all: it is new here.
-pub async fn catch_up(services: &Services) -> Result<(), sqlx::Error> {
-    let Some(model) = services.embedder.model() else {
-        return Ok(());
-    };
-    let marked = unembedded::mark_without_vectors(&services.db.sql, model).await?;
-    if marked > 0 {
-        info!(
-            projects = marked,
-            model, "embedding projects without vectors of this model"
-        );
+/// Marks projects that have no vectors of this model at all: the model is new here.
+struct ProjectsWithoutVectors(Embedder);
+
+#[async_trait]
+impl Sweep for ProjectsWithoutVectors {
+    fn what(&self) -> &'static str {
+        "looking up projects to embed"
     }
-    Ok(())
+
+    fn every(&self) -> Duration {
+        CATCH_UP_EVERY
+    }
+
+    async fn sweep(&self, host: &Host) -> Result<(), SweepError> {
+        let Some(model) = self.0.model() else {
+            return Ok(());
+        };
+        let marked = unembedded::mark_without_vectors(&host.db, model).await?;
+        if marked > 0 {
+            info!(
+                projects = marked,
+                model, "embedding projects without vectors of this model"
+            );
+        }
+        Ok(())
+    }
 }
