@@ -135,14 +135,14 @@ impl Scenario for Append {
         };
         vec![
             claim(
-                "full throttle, single events, of COPY's rows",
+                "full throttle, single events: rate relative to COPY",
                 "x",
                 0.6,
                 Better::Higher,
                 of_copy(SINGLE),
             ),
             claim(
-                "full throttle, deltas, of COPY's rows",
+                "full throttle, deltas: rate relative to COPY",
                 "x",
                 1.5,
                 Better::Higher,

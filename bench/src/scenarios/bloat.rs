@@ -84,7 +84,7 @@ impl Scenario for Bloat {
                 .collect()
         };
         let claim = |column: &str, what: &str| Claim {
-            what: format!("{what}: rate of the last fifth, of that of the first"),
+            what: format!("{what}: rate of the last fifth relative to the first"),
             unit: "x".to_owned(),
             bound: 0.9,
             better: Better::Higher,

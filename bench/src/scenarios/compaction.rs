@@ -115,7 +115,7 @@ impl Scenario for Compaction {
             .iter()
             .zip(table.values(AS_WRITTEN, "bytes"));
         vec![Claim {
-            what: "compacted, a token takes of what it took".to_owned(),
+            what: "size of a compacted token relative to before".to_owned(),
             unit: "x".to_owned(),
             bound: 0.2,
             better: Better::Lower,

@@ -185,8 +185,8 @@ impl Scenario for Fanout {
             why_not: None,
         };
         vec![
-            claim("CPU a delivered event", "µs", 10.0, "cpu"),
-            claim("memory a reader", "KB", 12.0, "rss"),
+            claim("CPU per delivered event", "µs", 10.0, "cpu"),
+            claim("memory per reader", "KB", 12.0, "rss"),
             claim("p99", "ms", 50.0, "p99").unless(format!(
                 "One thread that writes prepared bytes to 5,000 bare sockets, without HTTP, log or database, has a \
                  p99 of {} ms in the same run, with {} µs of CPU per write: the last reader of an event waits for \

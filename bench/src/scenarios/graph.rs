@@ -138,7 +138,7 @@ impl Scenario for Graph {
             }
             for (what, walks, bound) in [
                 ("searches and edges", false, SEARCH_MS),
-                ("walks of depth 3", true, WALK_MS),
+                ("traversals of depth 3", true, WALK_MS),
             ] {
                 // The slowest of them in each repetition.
                 let rows: Vec<&[f64]> = reads::ALL

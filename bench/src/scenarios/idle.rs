@@ -111,14 +111,9 @@ impl Scenario for Idle {
         };
         let (rest, start) = (found.table(REST), found.table(START));
         vec![
+            claim("idle API and worker: memory", "MB", 60.0, rest.values(ALONE, "memory")),
             claim(
-                "API and worker at rest: memory",
-                "MB",
-                60.0,
-                rest.values(ALONE, "memory"),
-            ),
-            claim(
-                "API and worker at rest: CPU",
+                "idle API and worker: CPU",
                 "% of a core",
                 1.0,
                 rest.values(ALONE, "cpu"),

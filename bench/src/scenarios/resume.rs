@@ -137,14 +137,14 @@ impl Scenario for Resume {
         };
         vec![
             claim(
-                "10,000 readers come back within a second, 10 a log: all live after",
+                "10,000 readers reconnect within a second, 10 per log: all live after",
                 "s",
                 5.0,
                 values("resume", &CLAIMED.row(), "all"),
             )
             .unless(busy(&CLAIMED)),
             claim(
-                "10,000 readers come back within a second, a log each: all live after",
+                "10,000 readers reconnect within a second, one log each: all live after",
                 "s",
                 5.0,
                 values("resume", &ALONE.row(), "all"),

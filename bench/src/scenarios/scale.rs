@@ -149,7 +149,7 @@ impl Scenario for Scale {
                     continue;
                 }
                 claims.push(Claim {
-                    what: format!("{column}, rate at {label} rows, of that at {}", SMALL.0),
+                    what: format!("{column}, rate at {label} rows relative to {}", SMALL.0),
                     unit: "x".to_owned(),
                     bound: 0.9,
                     better: Better::Higher,

@@ -215,9 +215,9 @@ impl Scenario for Search {
             why_not: None,
         };
         vec![
-            claim("recall@10 of all queries, of that by words", "lexical", "all-r"),
-            claim("recall@10 of all queries, of that by meaning", "semantic", "all-r"),
-            claim("recall@10 of names, of that by words", "lexical", "name-r"),
+            claim("recall@10 of all queries relative to words only", "lexical", "all-r"),
+            claim("recall@10 of all queries relative to meaning only", "semantic", "all-r"),
+            claim("recall@10 of names relative to words only", "lexical", "name-r"),
         ]
     }
 }

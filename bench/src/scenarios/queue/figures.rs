@@ -157,7 +157,7 @@ pub fn claims(found: &Recorder) -> Vec<Claim> {
         let counts = |peer: &str| with_bare || !bare.iter().any(|bare| bare == peer);
         let values = beside_the_best(found.table(AHEAD), row, counts);
         claim(
-            format!("{row}, beside the best {among}"),
+            format!("{row}, relative to the best {among}"),
             "times",
             1.0,
             Better::Higher,
