@@ -71,8 +71,8 @@ fn render(results: &Results, order: &[&str]) -> (String, Vec<Plot>) {
     let mut page = String::from(
         "<!-- Made by `bench report` from bench/results/latest.json. Change bench/src/report.rs or a scenario, not this page. -->\n\
          # Performance\n\n\
-         What Rejoin does in a second, how long it makes anybody wait, and what that costs; beside its peers, and beside what the\n\
-         machine and PostgreSQL can do at all. `make bench` measures it again and writes this page.\n",
+         Throughput, latency and cost of Rejoin, compared with its peers and with the limits of the machine and PostgreSQL.\n\
+         `make bench` repeats the measurements and writes this page.\n",
     );
     claims(&mut page, &scenarios);
     how_to_read(&mut page);
@@ -92,7 +92,7 @@ fn claims(page: &mut String, scenarios: &[(&str, &ScenarioResult)]) {
         .collect();
     page.push_str("\n## Claims: held or not\n\n");
     if all.is_empty() {
-        page.push_str("Nothing was measured of which anything is claimed.\n");
+        page.push_str("No measured scenario has a claim.\n");
         return;
     }
     page.push_str(
@@ -122,7 +122,7 @@ fn claims(page: &mut String, scenarios: &[(&str, &ScenarioResult)]) {
     }
     page.push_str("\n### Not held, and why\n");
     for claim in not_held {
-        let why = claim.why_not.as_deref().unwrap_or("Why is not known yet.");
+        let why = claim.why_not.as_deref().unwrap_or("The reason is not known yet.");
         let _ = writeln!(page, "\n**{}.** {}", claim.what, paragraph(why));
     }
 }
@@ -131,16 +131,16 @@ fn how_to_read(page: &mut String) {
     page.push_str(
         "\n## How to read the tables\n\n\
          - A cell is the median of all repetitions, with the least and the greatest value in parentheses. \"–\": not measured.\n\
-         - Columns of Rejoin are **bold**, limits (what the machine or PostgreSQL can do at all) *italic*, peers plain. A column \"of X\"\n\
-         \x20 is the ratio of the one before it to X, of medians of the same run: machines are noisy, and neighbours within a run\n\
-         \x20 suffer alike, so that ratios say more than figures.\n\
-         - Latencies count from the moment at which something was due, whether or not the one before it had been answered: who stalls\n\
-         \x20 is charged for everything that should have happened meanwhile. p99: 99 of 100 were no later.\n\
+         - Columns of Rejoin are **bold**, limits of the machine or PostgreSQL *italic*, peers plain. A column \"of X\"\n\
+         \x20 is the ratio of the previous column to X, of medians of the same run. Machines are noisy, and measurements of one run\n\
+         \x20 are affected equally, so ratios are more reliable than absolute figures.\n\
+         - Latencies count from the scheduled time (open loop), even if the previous operation has not finished: a stall\n\
+         \x20 counts for everything that was scheduled in the meantime. p99: 99 of 100 were no later.\n\
          - PostgreSQL is durable everywhere (`fsync`, `synchronous_commit` and `full_page_writes` on), for peers too. Load, server and\n\
          \x20 database share the machine's cores.\n\
-         - What is not alike between those that are compared is said below their table.\n\n\
-         To see whether a change made anything slower: `make bench-compare BASE=main`. One scenario: `make bench SCENARIO=name`;\n\
-         what takes an hour: `make bench-scale`.\n",
+         - Differences between the compared systems are listed below their table.\n\n\
+         To find regressions of a change: `make bench-compare BASE=main`. One scenario: `make bench SCENARIO=name`;\n\
+         the scenarios that take an hour: `make bench-scale`.\n",
     );
 }
 

@@ -34,13 +34,13 @@ const CHECKS: [(&str, &str, Check); 14] = [
     ("I1", "every accepted message gets exactly one done", i01_done::check),
     (
         "I2",
-        "a log is 1..n without a gap, and nothing of a turn follows its done",
+        "a log is 1..n without a gap, and a turn has no events after its done",
         i02_gapless::check,
     ),
     ("I3", "every reader reads the identical suffix", i03_readers::check),
     (
         "I4",
-        "nothing is written under a lost lease: every word is there once",
+        "nothing is written under a lost lease: every token occurs once",
         i04_fence::check,
     ),
     (
@@ -51,16 +51,20 @@ const CHECKS: [(&str, &str, Check); 14] = [
     ("I6", "no runnable job waits", i06_waits::check),
     (
         "I7",
-        "a call is on record before it acts, and acts at most once",
+        "a call is recorded before it acts, and acts at most once",
         i07_effects::check,
     ),
-    ("I8", "the same key is the same run", i08_keys::check),
+    ("I8", "the same key returns the same run", i08_keys::check),
     ("I9", "a drain loses nothing", i09_drains::check),
     ("I10", "memory is bounded", i10_memory::check),
-    ("I11", "visible within a second without wake-ups", i11_visible::check),
+    (
+        "I11",
+        "events are visible within a second without wake-ups",
+        i11_visible::check,
+    ),
     ("I12", "a task runs once, a parent joins once", i12_joins::check),
-    ("I13", "after cancelled no tool starts", i13_cancelled::check),
-    ("I14", "nothing crosses a project or an owner", i14_walls::check),
+    ("I13", "no tool starts after a cancellation", i13_cancelled::check),
+    ("I14", "no data crosses a project or an owner", i14_walls::check),
 ];
 
 /// A promise that was not kept.

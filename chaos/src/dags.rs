@@ -102,9 +102,9 @@ pub async fn run(options: &Options) -> Result<bool> {
         let shape = &options.shape;
         let page = format!(
             "# DAGs of tasks while workers are killed\n\n    make chaos-dags ARGS=\"--seeds {} --tasks {}\"\n\n\
-             Layers of {WIDTH} tasks, each behind two of the layer before it, and one behind all; beside each DAG a tree of agents. {} \
-             workers, of which one is killed by SIGKILL every {} to {} ms and started again; a lease of {} ms. The checker (I1 to I14) looks at \
-             all of it at the end: each task done by one run, after all that it waits for; each parent joined once; nobody left waiting.\n\n\
+             Layers of {WIDTH} tasks, each after two of the previous layer, and one task after all; with each DAG a tree of agents. {} \
+             workers, of which one is killed by SIGKILL every {} to {} ms and restarted; a lease of {} ms. At the end, the checker (I1 to \
+             I14) verifies that each task was executed by one run, after its dependencies, that each parent joined once, and that no run still waits.\n\n\
              **{verdict}.**\n\n{table}",
             options.seeds,
             options.tasks,

@@ -19,7 +19,7 @@ pub fn markdown(options: &Options, outcome: &Outcome, command: &str, commit: &st
         page.push('\n');
     };
     let verdict = match outcome.violations.len() {
-        0 => "no promise was broken".to_owned(),
+        0 => "no invariant was violated".to_owned(),
         broken => format!("{broken} violations"),
     };
     line(&mut page, &format!("# Chaos, seed {}: {verdict}\n", options.seed));
@@ -28,9 +28,9 @@ pub fn markdown(options: &Options, outcome: &Outcome, command: &str, commit: &st
     line(
         &mut page,
         &format!(
-            "Commit {commit}, PostgreSQL {}, {} API and {} worker processes, a lease of {} ms. {} faults of {} kinds in {} s, beside {} \
-             users at once: {} posts, {} conversations, {} runs ({} resumed, at most {} attempts), {} events, {} effects of tools; readers \
-             heard {} events over {} connections. After the last fault everything came to rest within {}.\n",
+            "Commit {commit}, PostgreSQL {}, {} API and {} worker processes, a lease of {} ms. {} faults of {} kinds in {} s, with {} \
+             concurrent users: {} posts, {} conversations, {} runs ({} resumed, at most {} attempts), {} events, {} side effects of tools; \
+             readers received {} events over {} connections. After the last fault the system became idle within {}.\n",
             outcome.postgres_major,
             options.shape.apis,
             options.shape.workers,
@@ -50,7 +50,7 @@ pub fn markdown(options: &Options, outcome: &Outcome, command: &str, commit: &st
             counts.connections,
             outcome
                 .rest_after_ms
-                .map_or("no time: something was left".to_owned(), |ms| format!("{ms} ms")),
+                .map_or("no measurable time: work was left".to_owned(), |ms| format!("{ms} ms")),
         ),
     );
     line(&mut page, "| fault | times |\n| --- | ---: |");
@@ -58,11 +58,11 @@ pub fn markdown(options: &Options, outcome: &Outcome, command: &str, commit: &st
         line(&mut page, &format!("| {fault} | {times} |"));
     }
     for (fault, why) in &outcome.tally.impossible {
-        line(&mut page, &format!("| {fault} (at least once not possible: {why}) | |"));
+        line(&mut page, &format!("| {fault} (at least once impossible: {why}) | |"));
     }
     line(
         &mut page,
-        "\n| until work went on elsewhere | n | p50 [ms] | p99 [ms] | most [ms] |\n| --- | ---: | ---: | ---: | ---: |",
+        "\n| time until work continued elsewhere | n | p50 [ms] | p99 [ms] | maximum [ms] |\n| --- | ---: | ---: | ---: | ---: |",
     );
     let recoveries = &outcome.recoveries;
     for (what, times) in [
@@ -70,13 +70,16 @@ pub fn markdown(options: &Options, outcome: &Outcome, command: &str, commit: &st
             format!("runs of {} killed workers", recoveries.kills),
             &recoveries.killed_ms,
         ),
-        ("… while nothing else was wrong".to_owned(), &recoveries.killed_alone_ms),
+        (
+            "… without other faults at the time".to_owned(),
+            &recoveries.killed_alone_ms,
+        ),
         (
             format!("runs of {} drained workers", recoveries.drains),
             &recoveries.drained_ms,
         ),
         (
-            "… while nothing else was wrong".to_owned(),
+            "… without other faults at the time".to_owned(),
             &recoveries.drained_alone_ms,
         ),
     ] {
@@ -102,7 +105,7 @@ pub fn markdown(options: &Options, outcome: &Outcome, command: &str, commit: &st
         line(&mut page, &format!("| {name} | {words} | {broken} |"));
     }
     if !outcome.violations.is_empty() {
-        let _ = writeln!(page, "\nThe first of them:\n");
+        let _ = writeln!(page, "\nThe first violations:\n");
         for violation in outcome.violations.iter().take(TOLD) {
             let told: String = violation.to_string().chars().take(TOLD_CHARS).collect();
             line(&mut page, &format!("- {told}"));

@@ -274,10 +274,10 @@ fn report(options: &Options, world: &World, samples: &[Sample], counts: &Counts)
     )?;
     let turns = counts.turns.load(Ordering::Relaxed);
     let mut page = format!(
-        "# Soak: {} conversations for {:.0} minutes\n\n{} API and {} worker processes, retention and compaction on (a run's tokens are packed a \
-         minute after its end, and removed after five), each conversation deleted after {TURNS} turns and begun anew. {turns} turns ({:.0} a second), {} conversations \
-         deleted, {} turns that went wrong. Nothing is done to the system; each reply was compared with what the model had said.\n\n\
-         ![memory](soak-memory.svg)\n\n![tables](soak-tables.svg)\n\n| | a third of the time in [MiB] | two thirds | at the end |\n| --- | ---: | ---: | ---: |\n",
+        "# Soak: {} conversations for {:.0} minutes\n\n{} API and {} worker processes, retention and compaction on (a run's tokens are compacted a \
+         minute after its end, and removed after five), each conversation deleted after {TURNS} turns and started again. {turns} turns ({:.0} per second), {} conversations \
+         deleted, {} failed turns. No faults are injected; each reply was compared with the model's output.\n\n\
+         ![memory](soak-memory.svg)\n\n![tables](soak-tables.svg)\n\n| | after a third of the time [MiB] | after two thirds | at the end |\n| --- | ---: | ---: | ---: |\n",
         options.conversations,
         options.span.as_secs_f64() / 60.0,
         options.shape.apis,

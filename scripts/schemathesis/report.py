@@ -11,11 +11,11 @@ print(f"""# Schemathesis
 
 Made by `make schemathesis SEED={seed} MAX_EXAMPLES={max_examples}`: schemathesis {version} over `/openapi.json`, against a live `rejoin dev`
 (PostgreSQL, API, a worker with the demo model, the demo graph), all checks, all phases (examples, coverage, fuzzing, stateful). The
-command fails where anything is found, and then writes no report; so this one is of a run that found nothing: no 5xx, no status that
-the document does not name, no body that breaks its schema.
+command fails if anything is found, and then writes no report, so this report is of a run without findings: no 5xx, no undocumented
+status, no body that violates its schema.
 
-What it may expect that is not in the document stands, with reasons, in `scripts/schemathesis/schemathesis.toml`. Streams have no
-end, and schemathesis would wait for it: `scripts/schemathesis/hooks.py` takes what comes until a silence of 0.3 s for their body.
+Expectations beyond the document are listed, with reasons, in `scripts/schemathesis/schemathesis.toml`. Because streams have no
+end, `scripts/schemathesis/hooks.py` uses the data until a silence of 0.3 s as their body.
 """)
 for name, title in PASSES:
     text = (folder / f"{name}.txt").read_text()

@@ -15,8 +15,8 @@ const MODULE: &str = "usr/lib/nginx/modules/ngx_nchan_module.so";
 
 const HOME: &str = "/var/lib/nginx";
 
-pub const NOTE: &str = "nchan: a module of nginx in C, two worker processes, messages in memory only (a restart forgets them), \
-    no authentication, no order across restarts";
+pub const NOTE: &str = "nchan: a module of nginx in C, two worker processes, messages in memory only (lost at a \
+    restart), no authentication, no order across restarts";
 
 pub fn prepare() -> Result<()> {
     Unpacked::fetch(NAME, &PACKAGES, NGINX)?;

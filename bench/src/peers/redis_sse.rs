@@ -27,10 +27,10 @@ const PACKAGES: [&str; 8] = [
 const REDIS: &str = "usr/bin/redis-server";
 const READY_LIMIT: Duration = Duration::from_secs(10);
 
-pub const NOTE: &str = "Redis: streams with XADD (pipelined), appendonly yes, appendfsync everysec, over a unix socket; a Node \
-    server reads all followed streams with one blocking XREAD and writes each event to its readers, with resumption from \
-    Last-Event-ID. A crash of the machine takes back up to a second of what readers have seen; Rejoin commits each event to disk \
-    before anybody sees it";
+pub const NOTE: &str = "Redis: streams with XADD (pipelined), appendonly yes, appendfsync everysec, over a unix \
+    socket; a Node server reads all followed streams with one blocking XREAD and writes each event to its readers, \
+    with resumption from Last-Event-ID. A crash of the machine loses up to a second of events that readers have \
+    seen; Rejoin commits each event to disk before it is visible";
 
 /// Fetches both servers.
 pub fn prepare() -> Result<()> {

@@ -128,8 +128,8 @@ impl Scenario for Agents {
         out.record(TABLE, row, "ideal", per_slot * (WORKERS * SLOTS) as f64);
         out.record(TABLE, row, "took", took_s);
         out.note(
-            "\"Added to a step\": from the model's answer to its next question; the step, the tool's call and its result are stored in \
-             between. \"That the slots allow\": all slots busy with nothing but the model.",
+            "\"Added to a step\": the time from the model's answer to its next call, in which the step, the tool call \
+             and its result are stored. \"That the slots allow\": all slots wait only for the model.",
         );
         fleet.stop(context).await
     }

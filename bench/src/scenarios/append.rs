@@ -70,7 +70,7 @@ impl Scenario for Append {
     }
 
     fn about(&self) -> &'static str {
-        "events into logs, fenced and durable: how many, and how soon they are visible"
+        "fenced and durable event appends: throughput, and latency until visible"
     }
 
     fn tables(&self) -> Vec<Table> {
@@ -103,13 +103,14 @@ impl Scenario for Append {
 
     async fn measure(&self, context: &Context, out: &mut Recorder) -> Result<()> {
         out.note(
-            "Visible: read by a connection that is woken by the product's bus and then uses the API's query for all woken logs \
-             at once. (The API puts up to 15 ms between two such reads while many events come; this connection does not.)",
+            "Visible: read by a connection that is woken by the product's bus and then uses the API's query for all \
+             woken logs at once. (Under load, the API waits up to 15 ms between two such reads; this connection does \
+             not.)",
         );
         out.note(
-            "At full throttle, events of changing kinds are a row each. Single deltas are events of their own with numbers of their \
-             own; the writer stores several that it commits together in one row. Of deltas that may be merged, those that wait \
-             together become one event (counted: deltas).",
+            "At full throttle, events of changing kinds are one row each. Single deltas are separate events with \
+             separate numbers; the writer stores several events of one commit in one row. Mergeable deltas that wait \
+             together become one event (the figure counts deltas).",
         );
         throttle(context, out).await?;
         for runs in context.sized(vec![1, 10, 100, 1_000], vec![10]) {
@@ -135,14 +136,14 @@ impl Scenario for Append {
         };
         vec![
             claim(
-                "full throttle, single events, of COPY's rows",
+                "full throttle, single events: rate relative to COPY",
                 "x",
                 0.6,
                 Better::Higher,
                 of_copy(SINGLE),
             ),
             claim(
-                "full throttle, deltas, of COPY's rows",
+                "full throttle, deltas: rate relative to COPY",
                 "x",
                 1.5,
                 Better::Higher,

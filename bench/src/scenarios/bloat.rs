@@ -37,7 +37,7 @@ impl Scenario for Bloat {
     }
 
     fn about(&self) -> &'static str {
-        "200,000 jobs and 2,000,000 events beside a transaction that stays open"
+        "200,000 jobs and 2,000,000 events during a long open transaction"
     }
 
     fn tables(&self) -> Vec<Table> {
@@ -58,8 +58,9 @@ impl Scenario for Bloat {
 
     async fn measure(&self, context: &Context, out: &mut Recorder) -> Result<()> {
         out.note(
-            "Jobs: two workers, each enqueues 100, claims 100 and settles them, again and again. Events: single deltas of 100 runs \
-             that last all the time. \"Without it\": the same load on a database of its own, with nothing open, before it.",
+            "Jobs: two workers, each of which repeatedly enqueues 100 jobs, claims 100 and completes them. Events: \
+             single deltas of 100 runs that are active all the time. \"Without it\": the same load on a separate \
+             database, without the open transaction, before it.",
         );
         if context.rep == 0 {
             // Once is enough to tell what size and noise alone do.
@@ -83,14 +84,14 @@ impl Scenario for Bloat {
                 .collect()
         };
         let claim = |column: &str, what: &str| Claim {
-            what: format!("{what}: rate of the last fifth, of that of the first"),
+            what: format!("{what}: rate of the last fifth relative to the first"),
             unit: "x".to_owned(),
             bound: 0.9,
             better: Better::Higher,
             values: kept(column),
             why_not: Some(format!(
-                "The same load with nothing open, in the same run, ends at {} of its beginning's rate: the table's size and the noise of \
-                 the machine are in both.",
+                "The same load without the open transaction, in the same run, ends at {} of its initial rate: both \
+                 include the effects of the table's size and the machine's noise.",
                 crate::print::figure(median(&kept(&format!("{column}_free"))).unwrap_or_default())
             )),
         };

@@ -39,7 +39,7 @@ impl Scenario for Compaction {
     }
 
     fn about(&self) -> &'static str {
-        "what a token takes in the table before and after compaction, and whether appends notice upkeep"
+        "the size of a token in the table before and after compaction, and the effect of maintenance on appends"
     }
 
     fn tables(&self) -> Vec<Table> {
@@ -69,12 +69,12 @@ impl Scenario for Compaction {
 
     async fn measure(&self, context: &Context, out: &mut Recorder) -> Result<()> {
         out.note(format!(
-            "{RUNS} runs of {TOKENS} tokens. Space: the table, its indexes and what PostgreSQL stores out of line, rewritten \
-             without gaps before it is measured. Replay: all of it, page by page, on one connection."
+            "{RUNS} runs of {TOKENS} tokens. Space: the table, its indexes and TOAST data, rewritten without gaps \
+             before the measurement. Replay: all events, page by page, on one connection."
         ));
         out.note(
-            "Upkeep goes on without a pause for as long as there is something to do: a worker does the same, once a minute. It is \
-             at work throughout the appends, or until it is done.",
+            "Maintenance runs without a pause until it has nothing left to do; a worker does the same once a minute. \
+             It runs during all appends, or until it has finished.",
         );
         let database = context.server.database().await?;
         let tokens = context.sized(TOKENS, 20);
@@ -115,7 +115,7 @@ impl Scenario for Compaction {
             .iter()
             .zip(table.values(AS_WRITTEN, "bytes"));
         vec![Claim {
-            what: "compacted, a token takes of what it took".to_owned(),
+            what: "size of a compacted token relative to before".to_owned(),
             unit: "x".to_owned(),
             bound: 0.2,
             better: Better::Lower,

@@ -106,7 +106,7 @@ impl Scenario for Fanout {
     }
 
     fn about(&self) -> &'static str {
-        "many readers of a log, 20 events/s: cost of a delivered event and of a connection"
+        "many readers of a log, 20 events/s: cost per delivered event and per connection"
     }
 
     fn tables(&self) -> Vec<Table> {
@@ -185,12 +185,12 @@ impl Scenario for Fanout {
             why_not: None,
         };
         vec![
-            claim("CPU a delivered event", "µs", 10.0, "cpu"),
-            claim("memory a reader", "KB", 12.0, "rss"),
+            claim("CPU per delivered event", "µs", 10.0, "cpu"),
+            claim("memory per reader", "KB", 12.0, "rss"),
             claim("p99", "ms", 50.0, "p99").unless(format!(
-                "One thread that writes ready-made bytes to 5,000 bare sockets, without HTTP, log or database, has a p99 of {} ms in \
-                 the same run, at {} µs of CPU a write: the last reader of an event waits for 4,999 writes, on cores that the readers \
-                 share. Rejoin's own part is what it takes beyond that.",
+                "One thread that writes prepared bytes to 5,000 bare sockets, without HTTP, log or database, has a \
+                 p99 of {} ms in the same run, with {} µs of CPU per write: the last reader of an event waits for \
+                 4,999 writes, on cores shared with the readers. Rejoin's own part is the time beyond that.",
                 found.table("fanout").told(&CLAIMED.row(), "limit-p99"),
                 found.table("fanout").told(&CLAIMED.row(), "limit-cpu"),
             )),

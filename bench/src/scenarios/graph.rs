@@ -102,15 +102,17 @@ impl Scenario for Graph {
 
     async fn measure(&self, context: &Context, out: &mut Recorder) -> Result<()> {
         out.note(
-            "Generated: degrees by a power law (the most connected object has some 1 % of all edges), words as often as in the \
-             demonstration data's summaries, eight types from 50 % to 0.1 %. Vectors are made up, near each other in a thousand groups: \
-             they say how long a look takes, not how good it is. Making a query's vector is not in the figures (9 ms with the local \
-             model: search). Arguments change with each call; half of the objects are taken evenly, half by their edges, hubs \
-             among them. Warm: each call was made a few times before.",
+            "Generated: degrees by a power law (the most connected object has about 1 % of all edges), words with the \
+             frequencies of the demonstration data's summaries, eight types from 50 % to 0.1 %. Vectors are \
+             synthetic, in a thousand clusters: they are suitable to measure the time of a search, not its quality. \
+             The figures exclude the query's embedding (9 ms with the local model: search). Arguments change with \
+             each call; half of the objects are chosen uniformly, half by their edges, including hubs. Warm: each \
+             call was made a few times before.",
         );
         out.note(
-            "COPY: the rows that the import wrote, out of its tables and into empty ones with the same columns, indexes and generated \
-             columns, through one connection, durable. It reads no JSON, resolves no keys, compares nothing with what is there.",
+            "COPY: the rows that the import wrote, copied from its tables to empty ones with the same columns, \
+             indexes and generated columns, through one connection, durably. It parses no JSON, resolves no keys, \
+             and compares nothing with existing rows.",
         );
         match self {
             Graph::Usual => {
@@ -136,7 +138,7 @@ impl Scenario for Graph {
             }
             for (what, walks, bound) in [
                 ("searches and edges", false, SEARCH_MS),
-                ("walks of depth 3", true, WALK_MS),
+                ("traversals of depth 3", true, WALK_MS),
             ] {
                 // The slowest of them in each repetition.
                 let rows: Vec<&[f64]> = reads::ALL
@@ -153,7 +155,7 @@ impl Scenario for Graph {
                     bound,
                     better: Better::Lower,
                     values: slowest.collect(),
-                    why_not: (!walks).then(|| "Which tools, and why: docs/guide/search.md.".to_owned()),
+                    why_not: (!walks).then(|| "docs/guide/search.md lists the tools and the reasons.".to_owned()),
                 });
             }
         }

@@ -31,7 +31,7 @@ impl Scenario for Idle {
     }
 
     fn about(&self) -> &'static str {
-        "memory and CPU of API and worker at rest, and how soon `rejoin dev` is ready"
+        "idle memory and CPU of API and worker, and the startup time of `rejoin dev`"
     }
 
     fn tables(&self) -> Vec<Table> {
@@ -90,10 +90,13 @@ impl Scenario for Idle {
             out.record(START, row, "stop", stop.as_secs_f64());
         }
         out.note(format!(
-            "CPU over {} s; memory is what is resident (RSS) at their end, shared libraries included.",
+            "CPU over {} s; memory is the resident set size (RSS) at their end, including shared libraries.",
             span.as_secs()
         ));
-        out.note("`rejoin dev --json`, from the start of the process to the line that says that all is ready. The first start makes PostgreSQL's files, migrates, and imports the demo graph.");
+        out.note(
+            "`rejoin dev --json`, from the start of the process to the line that reports readiness. The first \
+                  start initializes PostgreSQL, migrates, and imports the demo graph.",
+        );
         Ok(())
     }
 
@@ -108,14 +111,9 @@ impl Scenario for Idle {
         };
         let (rest, start) = (found.table(REST), found.table(START));
         vec![
+            claim("idle API and worker: memory", "MB", 60.0, rest.values(ALONE, "memory")),
             claim(
-                "API and worker at rest: memory",
-                "MB",
-                60.0,
-                rest.values(ALONE, "memory"),
-            ),
-            claim(
-                "API and worker at rest: CPU",
+                "idle API and worker: CPU",
                 "% of a core",
                 1.0,
                 rest.values(ALONE, "cpu"),

@@ -31,7 +31,7 @@ impl Scenario for Prewarm {
     }
 
     fn about(&self) -> &'static str {
-        "the time to the first token of a first message about a project, with what it needs read before, and without"
+        "the time to the first token of a first message about a project, with and without prewarming"
     }
 
     fn tables(&self) -> Vec<Table> {
@@ -97,8 +97,9 @@ impl Scenario for Prewarm {
             }
         }
         out.note(
-            "Prewarmed: `POST /api/agent/prewarm` made the conversation and read the project before the message was posted. Not prewarmed: \
-             the message brings its context along, and makes the conversation. The model answers at once, and its time is left out.",
+            "Prewarmed: `POST /api/agent/prewarm` created the conversation and read the project before the message \
+             was posted. Not prewarmed: the message contains its context, and creates the conversation. The model \
+             answers at once, and its time is excluded.",
         );
         fleet.stop(context).await
     }

@@ -67,7 +67,7 @@ impl Scenario for Queue {
     }
 
     fn about(&self) -> &'static str {
-        "the job queue beside other queues of PostgreSQL, with a no-op job"
+        "the job queue compared with other PostgreSQL queues, with a no-op job"
     }
 
     fn tables(&self) -> Vec<Table> {
@@ -154,10 +154,12 @@ fn say_what_differs(specs: &[Spec], out: &mut Recorder) {
         out.note(note);
     }
     out.note(
-        "rejoin keeps on: lease and attempt fence, turns between projects, concurrency keys, rows of finished jobs",
+        "rejoin runs with all features: lease and fencing by attempt, round-robin between projects, concurrency keys, \
+         rows of finished jobs",
     );
     out.note(
-        "a queue that deletes what is done has nothing left of 500,000 finished jobs: its figure there is that of its plain drain",
+        "a queue that deletes finished jobs has no rows of 500,000 finished jobs: its figure there is that of its \
+         plain drain",
     );
 }
 

@@ -70,7 +70,7 @@ impl Scenario for Resume {
     }
 
     fn about(&self) -> &'static str {
-        "10,000 readers come back within a second; a late joiner of a run of 10,000 tokens"
+        "10,000 readers reconnect within a second; a late reader of a run of 10,000 tokens"
     }
 
     fn tables(&self) -> Vec<Table> {
@@ -120,8 +120,8 @@ impl Scenario for Resume {
         };
         let busy = |case: &Case| {
             format!(
-                "{} readers cost the API {} s of CPU and PostgreSQL {} transactions, on cores that the readers' own connecting and \
-                 reading share: that is what fills the time.",
+                "{} readers cost the API {} s of CPU and PostgreSQL {} transactions, on cores shared with the \
+                 readers' own connecting and reading; this accounts for the time.",
                 crate::print::count(case.readers),
                 found.table("resume").told(&case.row(), "cpu"),
                 found.table("resume").told(&case.row(), "transactions"),
@@ -137,14 +137,14 @@ impl Scenario for Resume {
         };
         vec![
             claim(
-                "10,000 readers come back within a second, 10 a log: all live after",
+                "10,000 readers reconnect within a second, 10 per log: all live after",
                 "s",
                 5.0,
                 values("resume", &CLAIMED.row(), "all"),
             )
             .unless(busy(&CLAIMED)),
             claim(
-                "10,000 readers come back within a second, a log each: all live after",
+                "10,000 readers reconnect within a second, one log each: all live after",
                 "s",
                 5.0,
                 values("resume", &ALONE.row(), "all"),

@@ -106,13 +106,14 @@ impl Scenario for Scale {
 
     async fn measure(&self, context: &Context, out: &mut Recorder) -> Result<()> {
         out.note(
-            "Fleet: all processes, the chats, the model and PostgreSQL share the machine's cores, so that more processes can't bring \
-             more turns than it has time for: what is shown is that they cost nothing. A turn: 20 tokens, 2 ms apart.",
+            "Fleet: all processes, the chats, the model and PostgreSQL share the machine's cores, so more processes \
+             can't increase the rate: the table shows that they cost nothing. A turn: 20 tokens, 2 ms apart.",
         );
         out.note(format!(
-            "Rows: events of logs of {EVENTS_PER_LOG} each, a row an event, none compacted. Append: a row each, into {LOGS} of those \
-             logs, wherever in the table's index they are, through the product's writer. Tail: the API's query for the last \
-             {BEHIND} events of {LOGS} logs at once. Replay: pages of logs from their beginning. The tables are measured in turns."
+            "Rows: events of logs of {EVENTS_PER_LOG} each, one row per event, none compacted. Append: one row each, \
+             to {LOGS} of those logs at any position in the table's index, through the product's writer. Tail: the \
+             API's query for the last {BEHIND} events of {LOGS} logs at once. Replay: pages of logs from their \
+             beginning. The tables are measured alternately."
         ));
         for (row, workers, apis) in FLEETS {
             fleet(context, out, row, workers, apis).await?;
@@ -148,14 +149,14 @@ impl Scenario for Scale {
                     continue;
                 }
                 claims.push(Claim {
-                    what: format!("{column}, rate at {label} rows, of that at {}", SMALL.0),
+                    what: format!("{column}, rate at {label} rows relative to {}", SMALL.0),
                     unit: "x".to_owned(),
                     bound: 0.9,
                     better: Better::Higher,
                     values,
                     why_not: Some(
-                        "Both tables are measured in turns, a second each: what is left is noise, and that a larger index has more pages \
-                         that are in nobody's cache."
+                        "Both tables are measured alternately, a second each: the remaining difference is noise, and \
+                         the larger index's pages that are not cached."
                             .to_owned(),
                     ),
                 });

@@ -110,7 +110,7 @@ impl Scenario for Search {
     }
 
     fn about(&self) -> &'static str {
-        "how good searches of the graph are: by words, by meaning, by both"
+        "quality of graph searches: by words, by meaning, by both"
     }
 
     fn tables(&self) -> Vec<Table> {
@@ -170,8 +170,8 @@ impl Scenario for Search {
         }
         let mut queries = queries()?;
         out.note(format!(
-            "{} queries over the {} packages of the demonstration graph: names, typing errors, descriptions in other words, topics. \
-             Who judged, and how: data/README.md.",
+            "{} queries over the {} packages of the demonstration graph: names, typing errors, descriptions in other \
+             words, topics. data/README.md describes how they were judged.",
             queries.len(),
             6_200
         ));
@@ -215,9 +215,9 @@ impl Scenario for Search {
             why_not: None,
         };
         vec![
-            claim("recall@10 of all queries, of that by words", "lexical", "all-r"),
-            claim("recall@10 of all queries, of that by meaning", "semantic", "all-r"),
-            claim("recall@10 of names, of that by words", "lexical", "name-r"),
+            claim("recall@10 of all queries relative to words only", "lexical", "all-r"),
+            claim("recall@10 of all queries relative to meaning only", "semantic", "all-r"),
+            claim("recall@10 of names relative to words only", "lexical", "name-r"),
         ]
     }
 }

@@ -25,7 +25,8 @@ impl Scenario for Steps {
     }
 
     fn about(&self) -> &'static str {
-        "what the executor adds per step of an agent, with a model that answers at once and a tool that costs one small query"
+        "the executor's overhead per agent step, with a model that answers at once and a tool that runs one small \
+         query"
     }
 
     fn tables(&self) -> Vec<Table> {
@@ -72,13 +73,13 @@ impl Scenario for Steps {
             }
         }
         out.note(format!(
-            "Runs of {} steps with a tool call each. \"Whole run / steps\": from the post to `done`, start and end of the run \
-             included, without the model's time.",
+            "Runs of {} steps with a tool call each. \"Whole run / steps\": from the post to `done`, including the \
+             start and end of the run, without the model's time.",
             script.calls
         ));
         out.note(
-            "\"Three commits\": one-row inserts, one after the other on one connection: what must be durable in a step, the \
-             model's answer, the call before it acts, and its result.",
+            "\"Three commits\": one-row inserts, one after the other on one connection, for the data that must be \
+             durable in a step: the model's answer, the call before it acts, and its result.",
         );
         fleet.stop(context).await
     }

@@ -30,7 +30,7 @@ impl Scenario for Tasks {
     }
 
     fn about(&self) -> &'static str {
-        "DAGs of 100, 1,000 and 10,000 tasks with a model that answers at once: the whole cost of a task"
+        "DAGs of 100, 1,000 and 10,000 tasks with a model that answers at once: the total cost per task"
     }
 
     fn tables(&self) -> Vec<Table> {
@@ -90,8 +90,9 @@ impl Scenario for Tasks {
             }
         }
         out.note(format!(
-            "Layers of {WIDTH}, each task behind two of the layer before; {CONCURRENCY} at a time on 2 workers. A task's cost is all of it: \
-             its run, its object's versions in the graph, finding what is ready. \"Without a DAG\": as many triggered runs."
+            "Layers of {WIDTH}, each task after two of the previous layer; {CONCURRENCY} at a time on 2 workers. A \
+             task's cost includes its run, its object's versions in the graph, and scheduling its dependents. \
+             \"Without a DAG\": the same number of triggered runs."
         ));
         fleet.stop(context).await
     }

@@ -37,7 +37,8 @@ impl Scenario for Ttft {
     }
 
     fn about(&self) -> &'static str {
-        "what the platform adds to the time to the first token: from the post to the first token at the client, without the model"
+        "the platform's part of the time to first token: from the post to the first token at the client, without the \
+         model"
     }
 
     fn tables(&self) -> Vec<Table> {
@@ -115,17 +116,20 @@ impl Scenario for Ttft {
             samples.record(out, row, false);
         }
         out.note(
-            "The model answers at once, and tells with its first token when it was asked and when it gave that token: both are left \
-             out of the figures. The client, the model, API, worker and PostgreSQL share the machine.",
+            "The model answers at once, and reports with its first token when it was called and when it sent that \
+             token; the figures exclude the time in between. The client, the model, API, worker and PostgreSQL share \
+             the machine.",
         );
         out.note(format!(
-            "\"1 at a time\": the next message is posted when the turn before it has ended. \"{BURST} at once\": {BURST} messages to \
-             {BURST} new conversations are due at one moment, from which each is counted, on open connections; each answer goes on \
-             with 50 tokens a second while others wait for their first. Three bursts.",
+            "\"1 at a time\": the next message is posted when the previous turn has ended. \"{BURST} at once\": \
+             {BURST} messages to {BURST} new conversations are due at the same time, from which each latency is \
+             counted, on open connections; each answer continues with 50 tokens a second while others wait for their \
+             first. Three bursts.",
         ));
         out.note(
-            "\"Its commits alone\": as many one-row commits, one after the other on one connection, as a turn waits for before its \
-             first token: message, start and token; with a tool step also the step, the call and its result.",
+            "\"Its commits alone\": the one-row commits that a turn waits for before its first token, one after the \
+             other on one connection: message, start and token; with a tool step also the step, the call and its \
+             result.",
         );
         out.note("A plain conversation searches the graph before it asks the model; the graph is empty here.");
         fleet.stop(context).await
@@ -141,9 +145,10 @@ impl Scenario for Ttft {
             for (row, column, bound) in [(&alone, "p50", 15.0), (&alone, "p99", 50.0), (&together, "p99", 150.0)] {
                 let why = if row == &together {
                     format!(
-                        "{BURST} turns at one moment are {BURST} times a turn's work: {} ms of CPU in the API, {} in the worker and {} in \
-                         PostgreSQL, about half of it before the first token, on {} cores that the clients and the model share. A turn's \
-                         records (message, run, job, events, steps, each durable before it is acted upon) are what it is made of.",
+                        "{BURST} simultaneous turns are {BURST} times the work of a turn: {} ms of CPU in the API, {} \
+                         in the worker and {} in PostgreSQL, about half of it before the first token, on {} cores \
+                         shared with the clients and the model. The work consists of a turn's records (message, run, \
+                         job, events, steps, each durable before it takes effect).",
                         cpu[0],
                         cpu[1],
                         cpu[2],
@@ -151,8 +156,8 @@ impl Scenario for Ttft {
                     )
                 } else {
                     format!(
-                        "It waits for its commits, one after the other, which take {} ms by themselves when nothing else runs, and for the \
-                         processes between them to be woken.",
+                        "It waits for its sequential commits, which take {} ms on an otherwise idle server, and for \
+                         the wake-ups of the processes between them.",
                         table.told(row, "commits")
                     )
                 };

@@ -55,29 +55,29 @@ const fn field(name: &'static str, holds: Holds, description: &'static str) -> F
     }
 }
 
-const DESCRIPTION: Field = field("description", Holds::Text, "What it is about, in Markdown");
+const DESCRIPTION: Field = field("description", Holds::Text, "Description, in Markdown");
 const TYPE_KEY: Field = field(
     "type_key",
     Holds::Text,
-    "What sort of its kind it is, in words with dots, such as task.review",
+    "Subtype of the kind, as words separated by dots, e.g. task.review",
 );
 const PRIORITY: Field = field(
     "priority",
     Holds::Integer { least: 1, most: 5 },
-    "How urgent it is: 1 most, 5 least",
+    "Priority from 1 (most urgent) to 5 (least urgent)",
 );
 const DUE_AT: Field = field(
     "due_at",
     Holds::Time,
-    "When it is due, as RFC 3339 such as 2030-01-31T17:00:00Z",
+    "Due date, as an RFC 3339 time, e.g. 2030-01-31T17:00:00Z",
 );
-const START_AT: Field = field("start_at", Holds::Time, "When it begins, as RFC 3339");
-const END_AT: Field = field("end_at", Holds::Time, "When it ends, as RFC 3339");
-const CONTENT: Field = field("content", Holds::Text, "Its text, in Markdown");
-const PROPS: Field = field("props", Holds::Object, "Whatever else is to be kept of it, by name");
+const START_AT: Field = field("start_at", Holds::Time, "Start time, as an RFC 3339 time");
+const END_AT: Field = field("end_at", Holds::Time, "End time, as an RFC 3339 time");
+const CONTENT: Field = field("content", Holds::Text, "Text, in Markdown");
+const PROPS: Field = field("props", Holds::Object, "Custom properties, by name");
 const LEVELS: &[&str] = &["low", "medium", "high"];
-const IMPACT: Field = field("impact", Holds::Choice(LEVELS), "How bad it would be");
-const PROBABILITY: Field = field("probability", Holds::Choice(LEVELS), "How likely it is");
+const IMPACT: Field = field("impact", Holds::Choice(LEVELS), "Impact if the risk occurs");
+const PROBABILITY: Field = field("probability", Holds::Choice(LEVELS), "Probability that the risk occurs");
 
 impl Kind {
     pub const ALL: [Kind; 10] = [
@@ -208,8 +208,8 @@ impl Kind {
 
     pub fn fields(self) -> Vec<Field> {
         let mut fields = vec![
-            field(self.name_field(), Holds::Text, "What people call it"),
-            field("state_key", Holds::Choice(self.states()), "How it stands"),
+            field(self.name_field(), Holds::Text, "Name"),
+            field("state_key", Holds::Choice(self.states()), "Current state"),
         ];
         fields.extend_from_slice(self.more_fields());
         fields
@@ -237,16 +237,16 @@ impl Kind {
 
     const fn description(self) -> &'static str {
         match self {
-            Kind::Project => "Something that people work on; all else belongs to one",
-            Kind::Task => "A piece of work",
-            Kind::Goal => "What is to be reached",
-            Kind::Plan => "How it is to be reached",
-            Kind::Document => "A text, one of a tree",
-            Kind::Milestone => "A point on the way",
-            Kind::Risk => "What may go wrong",
-            Kind::Requirement => "What has to hold",
-            Kind::Output => "What comes out of it",
-            Kind::Event => "What happens at a time",
+            Kind::Project => "An undertaking with a goal; every other entity belongs to a project",
+            Kind::Task => "A unit of work",
+            Kind::Goal => "A result to achieve",
+            Kind::Plan => "An approach to achieve a goal",
+            Kind::Document => "A text in the document tree of its project",
+            Kind::Milestone => "A significant point in the schedule of its project",
+            Kind::Risk => "A problem that may occur",
+            Kind::Requirement => "A condition that the project must satisfy",
+            Kind::Output => "A result that the project produces",
+            Kind::Event => "Something that happens at a given time",
         }
     }
 

@@ -10,7 +10,7 @@ use rejoin_graph::Error;
 use rejoin_graph::packs::{self, NewPack};
 
 pub const PACK: &str = "work";
-pub const PACK_VERSION: &str = "1.0.0";
+pub const PACK_VERSION: &str = "1.0.1";
 /// From a document to one below it.
 pub const PARENT_OF: &str = "parent_of";
 /// From a document to what it is about.
@@ -37,7 +37,7 @@ const fn link(name: &'static str, description: &'static str, from: &'static [Kin
 pub const LINKS: &[LinkType] = &[
     link(
         "supports_goal",
-        "helps to reach",
+        "contributes to",
         &[Kind::Task, Kind::Plan, Kind::Milestone, Kind::Requirement, Kind::Output],
         &[Kind::Goal],
     ),
@@ -49,13 +49,13 @@ pub const LINKS: &[LinkType] = &[
     ),
     link(
         "depends_on",
-        "can't be finished before",
+        "is finished only after",
         &[Kind::Task, Kind::Plan, Kind::Milestone],
         &[Kind::Task, Kind::Plan, Kind::Milestone],
     ),
     link(
         DOCUMENT_OF,
-        "is about",
+        "documents",
         &[Kind::Document],
         &[
             Kind::Task,
@@ -70,23 +70,23 @@ pub const LINKS: &[LinkType] = &[
     ),
     link(
         "targets_milestone",
-        "has to be done for",
+        "must be completed for",
         &[Kind::Task, Kind::Goal, Kind::Plan],
         &[Kind::Milestone],
     ),
     link(
         "mitigates",
-        "makes less likely, or less bad",
+        "reduces the probability or the impact of",
         &[Kind::Task, Kind::Plan],
         &[Kind::Risk],
     ),
     link(
         "fulfils",
-        "makes hold",
+        "satisfies",
         &[Kind::Task, Kind::Output],
         &[Kind::Requirement],
     ),
-    link("produces", "brings forth", &[Kind::Task, Kind::Plan], &[Kind::Output]),
+    link("produces", "creates", &[Kind::Task, Kind::Plan], &[Kind::Output]),
     link("references", "mentions", &[], &[]),
 ];
 
@@ -110,7 +110,8 @@ fn pack() -> NewPack {
     let mut relationship_types = Map::new();
     for kind in Kind::ALL {
         if let Some(membership) = kind.membership() {
-            let mut described = json!({"description": "has", "from": [Kind::Project.as_str()], "to": [kind.as_str()]});
+            let mut described =
+                json!({"description": "contains", "from": [Kind::Project.as_str()], "to": [kind.as_str()]});
             if kind == Kind::Document {
                 // Its place among those with the same parent.
                 described["schema"] = json!({"type": "object", "properties": {"order": {"type": "integer"}}});
@@ -127,7 +128,7 @@ fn pack() -> NewPack {
     let document = [Kind::Document.as_str()];
     relationship_types.insert(
         PARENT_OF.to_owned(),
-        json!({"description": "is above", "from": document, "to": document}),
+        json!({"description": "is the parent of", "from": document, "to": document}),
     );
     NewPack {
         name: PACK.to_owned(),

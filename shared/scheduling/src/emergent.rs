@@ -9,8 +9,8 @@ use rejoin_graph::Error;
 use rejoin_graph::packs::{self, NewPack};
 
 pub const PACK: &str = "emergent-coordination";
-/// What objects of it are written under.
-pub(crate) const PACK_VERSION: &str = "1.0.0";
+/// The version for projects that have none yet. Others keep theirs.
+const PACK_VERSION: &str = "1.0.1";
 /// The type of a task's object.
 pub const TASK: &str = "SpecTask";
 /// The type of what an agent does for a task: its object has the id of the run.
@@ -38,7 +38,7 @@ fn pack() -> NewPack {
         (
             TASK,
             object(
-                "A piece of work, part of a DAG",
+                "A unit of work that belongs to a DAG",
                 &["title", "status"],
                 json!({
                     "title": text, "description": text, "status": one_of(&["pending", "in_progress", "completed", "failed", "skipped"]),
@@ -53,7 +53,7 @@ fn pack() -> NewPack {
         (
             SESSION,
             object(
-                "What an agent does for a task: a run",
+                "The run of an agent that works on a task",
                 &["status"],
                 json!({"status": one_of(&["active", "completed", "failed", "cancelled"])}),
             ),
@@ -69,7 +69,7 @@ fn pack() -> NewPack {
         (
             DISCUSSION,
             object(
-                "Agents that settle a question among each other",
+                "A discussion in which agents decide a question",
                 &["title", "status"],
                 json!({
                     "title": text, "status": one_of(&["active", "resolved", "escalated", "abandoned"]),
@@ -81,7 +81,7 @@ fn pack() -> NewPack {
         (
             DISCUSSION_ENTRY,
             object(
-                "What an agent says in a discussion",
+                "A contribution of an agent to a discussion",
                 &["type", "content"],
                 json!({
                     "type": one_of(&["argument", "proposal", "vote", "question", "clarification"]), "content": text, "agent": text,
@@ -92,18 +92,18 @@ fn pack() -> NewPack {
     let relationship =
         |description: &str, from: &str, to: &str| json!({"description": description, "from": [from], "to": [to]});
     let relationships = [
-        (BLOCKS, relationship("must be over before", TASK, TASK)),
-        ("assigned_to_agent", json!({"description": "is done by"})),
-        (HAS_SESSION, relationship("was worked on in", TASK, SESSION)),
-        (HAS_MESSAGE, relationship("holds", SESSION, SESSION_MESSAGE)),
+        (BLOCKS, relationship("must be finished before", TASK, TASK)),
+        ("assigned_to_agent", json!({"description": "is assigned to"})),
+        (HAS_SESSION, relationship("is executed in", TASK, SESSION)),
+        (HAS_MESSAGE, relationship("contains", SESSION, SESSION_MESSAGE)),
         (
             SPAWNED_DISCUSSION,
-            json!({"description": "gave rise to", "to": [DISCUSSION]}),
+            json!({"description": "started", "to": [DISCUSSION]}),
         ),
-        (HAS_ENTRY, relationship("holds", DISCUSSION, DISCUSSION_ENTRY)),
-        ("resulted_in_task", relationship("led to", DISCUSSION, TASK)),
-        ("follows_up", json!({"description": "goes on from"})),
-        ("informed_by", json!({"description": "rests on"})),
+        (HAS_ENTRY, relationship("contains", DISCUSSION, DISCUSSION_ENTRY)),
+        ("resulted_in_task", relationship("resulted in", DISCUSSION, TASK)),
+        ("follows_up", json!({"description": "continues"})),
+        ("informed_by", json!({"description": "is based on"})),
     ];
     let map = |entries: Vec<(&str, Value)>| -> Map<String, Value> {
         entries
@@ -114,7 +114,7 @@ fn pack() -> NewPack {
     NewPack {
         name: PACK.to_owned(),
         version: PACK_VERSION.to_owned(),
-        description: "Tasks, sessions and discussions of agents that work together".to_owned(),
+        description: "Tasks, sessions and discussions of cooperating agents".to_owned(),
         author: "Rejoin".to_owned(),
         object_types: map(types.into()),
         relationship_types: map(relationships.into()),
@@ -135,6 +135,23 @@ pub async fn install(db: &mut PgConnection, project_id: Uuid) -> Result<(), Erro
     }
     packs::assign(db, project_id, made.id, None, &[]).await?;
     Ok(())
+}
+
+/// The schema of the pack's objects in a project, as `pack@version`. None: the pack is not installed.
+pub(crate) async fn schema_version(
+    db: impl sqlx::PgExecutor<'_>,
+    project_id: Uuid,
+) -> Result<Option<String>, sqlx::Error> {
+    sqlx::query_scalar!(
+        r#"select p.name || '@' || p.version as "schema_version!"
+           from kb.template_assignments a join kb.template_packs p on p.id = a.pack_id
+           where a.project_id = $1 and p.name = $2
+           order by a.active desc, a.created_at desc limit 1"#,
+        project_id,
+        PACK
+    )
+    .fetch_optional(db)
+    .await
 }
 
 async fn is_installed(db: &mut PgConnection, project_id: Uuid) -> Result<bool, Error> {

@@ -146,7 +146,7 @@ async fn e13_e15_e16_e35_e36_e37_e58_a_turn_tells_what_it_is_about_and_the_model
     );
     let prompt = sent(&app.model.requests()[0])[0].1.clone();
     assert!(
-        prompt.contains("how sound this project is") && prompt.contains("Project: Apollo"),
+        prompt.contains("the health of this project") && prompt.contains("Project: Apollo"),
         "{prompt}"
     );
 

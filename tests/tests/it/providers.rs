@@ -1,5 +1,5 @@
 //! Runs with tools and reasoning against the strict stand-in of each provider: nothing is refused, and no reasoning is lost on the way. Each cell
-//! of the table "What is tested of each provider" of docs/guide/models.md is a test here.
+//! of the table "Test coverage of each provider" of docs/guide/models.md is a test here.
 //!
 //! - `recordings` what was sent and answered, held against files
 //! - `answers`    answers as data

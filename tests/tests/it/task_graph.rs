@@ -94,6 +94,32 @@ async fn c42_the_pack_for_coordination_has_its_types_and_relationships() {
 }
 
 #[tokio::test]
+async fn objects_name_the_version_of_the_pack_that_their_project_has_installed() {
+    let app = TestApp::start().await;
+    app.agent("worker", &[]).await;
+    app.model.always("# A", Reply::text("done"));
+    let client = app.client();
+    let graph = format!("/api/projects/{}/graph", app.db.project_id);
+    let older =
+        json!({"name": "emergent-coordination", "version": "0.9.0", "objectTypes": {"SpecTask": {"type": "object"}}});
+    let (status, pack) = client.post(&format!("{graph}/packs"), older).await;
+    assert_eq!(status, 201, "{pack}");
+    let installed = format!("{graph}/installed-packs/{}", pack["id"].as_str().unwrap());
+    let (status, assignment) = client.put(&installed, json!({})).await;
+    assert_eq!(status, 200, "{assignment}");
+    let spec = json!({"name": "one", "tasks": [{"id": "a", "title": "A", "agent": "worker"}]});
+    let (_, dag) = client.post(&path(&app), spec).await;
+    ended(&client, &app, &dag).await;
+    let versions: Vec<String> = sqlx::query_scalar(
+        "select distinct schema_version from kb.graph_objects where type in ('SpecTask', 'Session', 'SessionMessage')",
+    )
+    .fetch_all(&app.db.pool)
+    .await
+    .unwrap();
+    assert_eq!(versions, ["emergent-coordination@0.9.0"]);
+}
+
+#[tokio::test]
 async fn c46_a_dag_whose_order_was_changed_in_the_graph_ends_instead_of_waiting_for_ever() {
     let app = TestApp::start().await;
     app.agent("worker", &[]).await;

@@ -157,7 +157,7 @@ pub fn claims(found: &Recorder) -> Vec<Claim> {
         let counts = |peer: &str| with_bare || !bare.iter().any(|bare| bare == peer);
         let values = beside_the_best(found.table(AHEAD), row, counts);
         claim(
-            format!("{row}, beside the best {among}"),
+            format!("{row}, relative to the best {among}"),
             "times",
             1.0,
             Better::Higher,
@@ -181,10 +181,10 @@ pub fn claims(found: &Recorder) -> Vec<Claim> {
 fn drains_why(found: &Recorder) -> String {
     let wal = found.table(WAL);
     format!(
-        "It is ahead of every job queue. A bare queue does less: pgmq deletes what it has handed out, and knows no attempt to fence \
-         by, no worker whose lease it is, no turns between projects, no keys. Here a claim makes a new version of the job's row with \
-         its attempt in the key, and a job that ends is copied to queue.finished_jobs: {} bytes of write-ahead log a job from claim to \
-         end, beside pgmq's {}.",
+        "Rejoin is faster than every job queue. A minimal queue does less: pgmq deletes delivered messages, and has \
+         no fencing by attempt, no leases, no round-robin between projects, no keys. In Rejoin, a claim creates a \
+         new version of the job's row with its attempt in the key, and a finished job is copied to \
+         queue.finished_jobs: {} bytes of write-ahead log per job from claim to end, compared with pgmq's {}.",
         wal.told(rows::WAL_OUT, OURS),
         wal.told(rows::WAL_OUT, "pgmq"),
     )
@@ -194,8 +194,9 @@ fn starts_why(found: &Recorder) -> String {
     let commits = found.table(RATES);
     let per_s = median(commits.values(rows::SINGLE_1, COMMITS)).unwrap_or(f64::NAN);
     format!(
-        "The bound was set on another machine. A start waits for two commits, the enqueue's and the claim's, and a wake-up between \
-         them; here, a commit alone takes {} ms in the mean. The best of the peers, in the same run: {} ms (p50), {} ms (p99).",
+        "The bound was set on another machine. A start waits for two commits, the enqueue's and the claim's, and a \
+         wake-up between them; on this machine, a single commit takes {} ms on average. The best peer in the same \
+         run: {} ms (p50), {} ms (p99).",
         crate::print::figure(1_000.0 / per_s),
         least_of_peers(found, rows::P50),
         least_of_peers(found, rows::P99),

@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::spec::{DagSpec, Ordered};
 use super::{Dag, Task};
-use crate::emergent::{self, BLOCKS, PACK, PACK_VERSION, TASK};
+use crate::emergent::{self, BLOCKS, TASK};
 use rejoin_graph::objects::{self, ObjectChange};
 use rejoin_graph::{Actor, Error, unembedded};
 
@@ -73,6 +73,7 @@ pub(super) async fn write(
     hashes: &[Vec<u8>],
     actor: Actor,
 ) -> Result<(), sqlx::Error> {
+    let schema_version = emergent::schema_version(&mut *db, project_id).await?;
     sqlx::query!(
         "insert into kb.graph_objects
              (id, project_id, canonical_id, version, type, key, status, labels, properties, content_hash, schema_version, actor_type, actor_id)
@@ -82,7 +83,7 @@ pub(super) async fn write(
         project_id,
         object_type,
         status,
-        format!("{PACK}@{PACK_VERSION}"),
+        schema_version,
         actor.kind.as_str(),
         actor.id,
         ids,
