@@ -1,5 +1,5 @@
 //! Reads the tables of requirements (`docs/reference/requirements/`) and checks what they name: the code exists, and every test exists, is run,
-//! and asserts something. `requirements::each_requirement_has_code_and_a_test_that_asserts` calls it.
+//! and asserts something. `repository::requirements::each_requirement_has_code_and_a_test_that_asserts` calls it.
 //!
 //! - `tests` the tests of a file, in Rust or JavaScript, with what they assert
 //!
@@ -156,7 +156,7 @@ fn is_decision(verdict: &str) -> bool {
     verdict.contains("decision")
 }
 
-/// The file and the name of a test: `chat::name`, `worker/src/run/limits.rs::name`, or `web/tests/chat.test.mjs: title`.
+/// The file and the name of a test: `chat::turns::name`, `worker/src/run/limits.rs::name`, or `web/tests/chat.test.mjs: title`.
 fn place(named: &str) -> Option<(PathBuf, String)> {
     if let Some((path, title)) = named.split_once(": ") {
         return Some((path.into(), title.trim().to_owned()));

@@ -1,144 +1,184 @@
-//! Integration tests: one binary, one private PostgreSQL, a fresh database for each test. Each file is a part of the product;
-//! each test is a sentence.
+//! Integration tests: one binary, one private PostgreSQL, a fresh database for each test. Each folder is a subject, each file a part of
+//! it, each test a sentence. `it-HASH chat::`, or `make test ARGS="-p rejoin-tests --test it chat::"`, runs one subject.
 
 use rejoin_tests::support;
 
-mod agent_stream;
-mod attacks;
-mod audit;
-mod audit_chain;
-mod auth;
-mod bench;
-mod browser;
-mod calendar;
-mod calendar_entities;
-mod calendar_feeds;
-mod calendar_files;
-mod calendar_operations;
-mod callbacks;
-mod chat;
-mod chat_memory;
-mod command_line;
-mod console_upkeep;
-mod consoles;
-mod consoles_alone;
-mod container;
-mod context_types;
-mod contexts;
-mod conversations;
-mod costs;
-mod crash;
-mod credentials;
-mod definitions;
-mod discussions;
-mod documents;
-mod embeddings;
-mod event_rows;
-mod fences;
-mod files;
-mod files_kept;
-mod files_objects;
-mod files_refused;
-mod fleet;
-mod fuzz;
-mod google_calendar;
-mod google_crashes;
-mod google_faults;
-mod graph;
-mod graph_api;
-mod graph_focus;
-mod graph_tools;
-mod graph_transfer;
-mod handoffs;
-mod history;
-mod hostile_imports;
-mod identity;
-mod imports;
-mod injections;
-mod keys;
-mod launch;
-mod layout;
-mod limits;
-mod mcp;
-mod mcp_hostile;
-mod mcp_methods;
-mod mcp_oauth;
-mod mcp_server;
-mod mcp_settings;
-mod migration_rules;
-mod migrations;
-mod model_choice;
-mod model_fallbacks;
-mod models;
-mod network;
-mod odd_text;
-mod oidc;
-mod oidc_confusion;
-mod oidc_provider;
-mod openapi;
-mod operation_events;
-mod operations;
-mod outages;
-mod outputs;
-mod packs;
-mod people;
-mod plan_reviews;
-mod plans;
-mod policies;
-mod prewarm;
-mod products;
-mod provider_standin;
-mod providers;
-mod queue;
-mod queue_batches;
-mod queue_model;
-mod rates;
-mod rebinding;
-mod recall;
-mod replies;
-mod requirements;
-mod rights_at_start;
-mod routing;
-mod row_security;
-mod rows;
-mod run_history;
-mod run_makers;
-mod run_makers_dags;
-mod schedules;
-mod secrets;
-mod sign_in;
-mod source_bigquery;
-mod source_confinement;
-mod source_duckdb;
-mod source_joins;
-mod source_lookups;
-mod source_standins;
-mod source_tools;
-mod source_walls;
-mod sources;
-mod spawning;
-mod specialists;
-mod sse;
-mod story;
-mod stress;
-mod task_dags;
-mod task_graph;
-mod task_retries;
-mod token_counts;
-mod tool_calls;
-mod tool_mapping;
-mod tools;
-mod trees;
-mod triage;
-mod vertex_credentials;
-mod visibility;
-mod walls;
-mod web_search;
-mod web_tools;
-mod words;
-mod work;
-mod work_arranged;
-mod work_focus;
-mod work_tools;
-mod work_writes;
-mod writer;
+mod agents {
+    mod definitions;
+    mod discussions;
+    mod handoffs;
+    mod history;
+    mod limits;
+    mod outputs;
+    mod people;
+    mod products;
+    mod routing;
+    mod run_history;
+    pub mod run_makers;
+    mod run_makers_dags;
+    pub mod spawning;
+    mod tool_calls;
+    mod trees;
+    mod triage;
+    mod visibility;
+}
+mod calendar {
+    mod entities;
+    mod events;
+    mod feeds;
+    mod files;
+    mod google;
+    mod google_crashes;
+    mod google_faults;
+    mod operations;
+}
+mod chat {
+    mod context_types;
+    pub mod contexts;
+    mod conversations;
+    mod memory;
+    mod prewarm;
+    mod recall;
+    mod replies;
+    mod story;
+    mod turns;
+}
+mod consoles {
+    mod alone;
+    mod edits;
+    mod upkeep;
+}
+mod data_sources {
+    mod access;
+    mod bigquery;
+    mod confinement;
+    mod duckdb;
+    mod joins;
+    mod lookups;
+    mod specialist_turns;
+    mod specialists;
+    mod stand_ins;
+    mod tools;
+    mod unguarded;
+}
+mod events {
+    mod agent_stream;
+    mod browser;
+    mod callbacks;
+    mod compaction;
+    mod operations;
+    mod sse;
+    mod writer;
+}
+mod files {
+    mod kept;
+    mod objects;
+    mod refused;
+    pub mod round_trip;
+}
+mod graph {
+    pub mod api;
+    mod embeddings;
+    mod focus;
+    mod packs;
+    mod store;
+    mod tools;
+    mod tools_in_runs;
+    mod transfer;
+}
+mod identity {
+    mod auth;
+    mod credentials;
+    mod keys;
+    mod members;
+    pub mod oidc;
+    mod oidc_confusion;
+    mod oidc_provider;
+    mod sign_in;
+}
+mod mcp {
+    mod endpoint;
+    mod hostile;
+    mod methods;
+    mod oauth;
+    mod servers;
+    mod settings;
+}
+mod models {
+    mod choice;
+    mod costs;
+    mod fallbacks;
+    mod provider_standin;
+    mod providers;
+    mod streams;
+    mod token_counts;
+    mod vertex_credentials;
+}
+mod operations {
+    mod bench;
+    mod command_line;
+    mod container;
+    mod fuzz;
+    mod migration_rules;
+    mod migrations;
+    mod overview;
+}
+mod plans {
+    pub mod execution;
+    mod launch;
+    mod reviews;
+}
+mod queue {
+    mod batches;
+    mod fences;
+    pub mod jobs;
+    mod model;
+}
+mod reliability {
+    mod crash;
+    mod fleet;
+    mod outages;
+    mod stress;
+}
+mod repository {
+    mod documents;
+    mod imports;
+    mod layout;
+    mod openapi;
+    mod requirements;
+    mod tool_mapping;
+    mod words;
+}
+mod security {
+    mod attacks;
+    mod audit;
+    mod audit_chain;
+    mod hostile_imports;
+    mod injections;
+    mod network;
+    mod odd_text;
+    mod policies;
+    mod rates;
+    mod rebinding;
+    mod row_security;
+    mod secrets;
+    mod unscoped;
+}
+mod tasks {
+    mod dags;
+    mod graph;
+    mod retries;
+    mod rights_at_start;
+    mod schedules;
+}
+mod web_tools {
+    mod pages;
+    mod search;
+}
+mod work {
+    mod arranged;
+    mod focus;
+    pub mod projects;
+    pub mod tools;
+    mod writes;
+}
