@@ -1,0 +1,20 @@
+//! Agents and their runs: definitions and products, who answers, sub-agents, handoffs, questions to people, limits, histories, and who
+//! sees and controls a run.
+
+mod definitions;
+mod discussions;
+mod handoffs;
+mod history;
+mod limits;
+mod outputs;
+mod people;
+mod products;
+mod routing;
+mod run_history;
+pub mod run_makers;
+mod run_makers_dags;
+pub mod spawning;
+mod tool_calls;
+mod trees;
+mod triage;
+mod visibility;

@@ -1,0 +1,10 @@
+//! Calendars: their events, files and feeds, their links with the work graph, and synchronisation with Google.
+
+mod entities;
+mod events;
+mod feeds;
+mod files;
+mod google;
+mod google_crashes;
+mod google_faults;
+mod operations;

@@ -1,0 +1,11 @@
+//! Conversations: posting, turns of a chat, contexts and focus, long conversations, replies to questions, and the whole story of one chat.
+
+mod context_types;
+pub mod contexts;
+mod conversations;
+mod memory;
+mod prewarm;
+mod recall;
+mod replies;
+mod story;
+mod turns;

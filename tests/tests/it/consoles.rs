@@ -1,0 +1,5 @@
+//! Consoles, which users and agents edit together.
+
+mod alone;
+mod edits;
+mod upkeep;

@@ -1,0 +1,10 @@
+//! Who calls: API keys, tickets, sessions, members, and tokens of identity providers.
+
+mod auth;
+mod credentials;
+mod keys;
+mod members;
+pub mod oidc;
+mod oidc_confusion;
+mod oidc_provider;
+mod sign_in;

@@ -1,0 +1,8 @@
+//! MCP in both directions: servers that agents use, and the endpoint `/mcp` that other programs use.
+
+mod endpoint;
+mod hostile;
+mod methods;
+mod oauth;
+mod servers;
+mod settings;

@@ -1,0 +1,10 @@
+//! Models and their providers: streams, choice, fallbacks, costs, credentials, token counts, and strict stand-ins of each provider.
+
+mod choice;
+mod costs;
+mod fallbacks;
+mod provider_standin;
+mod providers;
+mod streams;
+mod token_counts;
+mod vertex_credentials;

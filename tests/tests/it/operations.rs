@@ -1,0 +1,9 @@
+//! Operating the product: the command line, migrations, the container image, what admins see of queues and runs, benchmarks and fuzz targets.
+
+mod bench;
+mod command_line;
+mod container;
+mod fuzz;
+mod migration_rules;
+mod migrations;
+mod overview;

@@ -1,0 +1,4 @@
+//! Tools for the web: search, and pages.
+
+mod pages;
+mod search;
