@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_body_that_stops_or_drips_is_given_up_and_one_that_comes_is_whole() {
+    async fn a_stalled_body_is_given_up_and_a_slow_whole_one_is_read() {
         let dripping = |chunk: usize, every_ms: u64, chunks: usize| {
             Body::from_stream(stream::unfold(0, move |sent| async move {
                 tokio::time::sleep(Duration::from_millis(every_ms)).await;

@@ -198,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn callers_are_in_their_own_project_alone_and_only_owners_own_it() {
+    fn callers_are_in_their_project_and_only_owners_own_it() {
         let [project, other] = [(); 2].map(|()| Uuid::now_v7());
         for role in Role::ALL {
             let caller = Caller::from(auth::Caller {

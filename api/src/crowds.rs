@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_has_a_bounded_number_of_connections_and_trusted_proxies_as_many_as_there_are() {
+    fn connections_per_address_are_bounded_except_for_proxies() {
         let crowds = crowds(12, 2);
         let one = ip("192.0.2.1");
         let held = [crowds.admit(one).unwrap(), crowds.admit(one).unwrap()];

@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_of_projects_is_an_id_or_a_list_of_ids_and_its_absence_is_none() {
+    fn a_claim_of_projects_is_one_id_a_list_of_ids_or_absent() {
         let id = Uuid::now_v7();
         assert_eq!(projects(Some(&json!(id))), Ok(vec![id]));
         assert_eq!(projects(Some(&json!([id, "nonsense", 7]))), Ok(vec![id]));

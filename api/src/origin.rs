@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_lead_where_the_caller_came_from_and_only_a_proxy_says_so_for_another() {
+    fn links_use_the_callers_address_or_a_trusted_proxys_word() {
         let mut headers = HeaderMap::new();
         headers.insert(HOST, "127.0.0.1:7420".parse().unwrap());
         assert_eq!(told(&headers, true), "http://127.0.0.1:7420");

@@ -186,7 +186,7 @@ mod tests {
     use rejoin_shared::config::DatabaseArgs;
 
     #[test]
-    fn a_request_counts_for_key_user_and_project_and_the_tightest_is_told() {
+    fn a_request_counts_for_all_limits_and_the_tightest_is_told() {
         let mut config = ApiConfig::new(DatabaseArgs::new("postgres://nowhere"));
         (config.rate_per_s, config.user_rate_per_s, config.project_rate_per_s) = (100, 2, 50);
         let rates = Rates::new(&config);

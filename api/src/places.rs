@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_user_and_a_project_have_a_share_of_the_places_and_give_them_back() {
+    fn users_and_projects_take_shares_of_places_and_return_them() {
         let mut config = ApiConfig::new(DatabaseArgs::new("postgres://nowhere"));
         (
             config.max_in_flight,

@@ -371,7 +371,7 @@ mod tests {
     use crate::dev::postgres::{PostgresOptions, PrivatePostgres};
 
     #[test]
-    fn a_missing_model_key_names_the_variables_and_a_present_one_is_not_shown() {
+    fn a_missing_model_key_names_variables_and_a_key_is_not_shown() {
         let none = models(|_| None);
         assert_eq!(none.verdict, Verdict::Note);
         assert!(none.todo.unwrap().contains("OPENAI_API_KEY"));
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_database_is_bad_until_it_is_migrated_and_an_absent_one_says_how_to_look() {
+    async fn an_unmigrated_database_is_bad_and_an_absent_one_is_explained() {
         let postgres = PrivatePostgres::start(PostgresOptions::ephemeral()).await.unwrap();
         let url = postgres.url();
         let bad = |findings: &[Finding]| {

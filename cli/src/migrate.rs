@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_schema_goes_up_one_step_down_all_the_way_down_and_up_again() {
+    async fn the_schema_goes_up_a_step_down_all_down_and_up_again() {
         let postgres = PrivatePostgres::start(PostgresOptions::ephemeral()).await.unwrap();
         let url = postgres.url();
         let states = |lines: &[Line]| lines.iter().map(|line| line.state).collect::<Vec<_>>();

@@ -390,7 +390,7 @@ mod tests {
     const STREAM: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
 
     #[tokio::test]
-    async fn a_log_is_followed_through_lost_connections_and_every_event_comes_once() {
+    async fn a_log_is_followed_through_lost_connections_exactly_once() {
         let cut: &str = &format!("{STREAM}:hb\n\nid: 1\ndata: {{\"type\":\"a\"}}\n\nid: 2\ndata: {{\"ty");
         let again: &str = &format!(
             "{STREAM}id: 1\ndata: {{\"type\":\"a\"}}\n\nid: 2\ndata: {{\"type\":\"b\"}}\n\ndata: {{\"type\":\"goaway\"}}\n\n"

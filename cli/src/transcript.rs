@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reply_that_repeats_itself_after_a_reset_shows_every_word_once() {
+    fn a_reply_repeated_after_a_reset_shows_every_word_once() {
         let mut reply = Reply::default();
         assert_eq!(reply.token(1, "Hello "), print("Hello "));
         assert_eq!(reply.token(2, "wor"), print("wor"));
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reply_that_ends_earlier_than_the_lost_one_is_cut_at_its_end() {
+    fn a_reply_shorter_than_the_lost_one_is_cut_at_its_end() {
         let mut reply = Reply::default();
         reply.token(1, "Yes, and more");
         reply.reset(0);

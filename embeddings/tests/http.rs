@@ -33,7 +33,7 @@ fn texts() -> [String; 2] {
 }
 
 #[tokio::test]
-async fn vectors_come_in_the_order_of_the_texts_and_have_the_length_one() {
+async fn vectors_come_in_the_order_of_texts_and_have_length_one() {
     let data = json!({"data": [{"index": 1, "embedding": [0.0, 2.0]}, {"index": 0, "embedding": [3.0, 4.0]}]});
     let embedder = answering(StatusCode::OK, data).await;
     assert_eq!(embedder.model(), Some("openai:m@2"));
@@ -62,7 +62,7 @@ async fn what_can_not_be_used_is_an_error() {
 }
 
 #[tokio::test]
-async fn a_refusal_is_told_with_its_words_and_an_absent_server_without_its_address() {
+async fn a_refusal_is_quoted_and_an_absent_servers_address_is_not() {
     let embedder = answering(StatusCode::TOO_MANY_REQUESTS, json!("slow down")).await;
     match embedder.embed(&texts()).await.unwrap_err() {
         EmbedError::Refused { status: 429, said } => assert!(said.contains("slow down")),

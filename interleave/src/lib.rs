@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn time_passes_in_the_order_of_the_deadlines_and_only_for_those_who_wait() {
+    fn time_passes_in_the_order_of_deadlines_for_those_who_wait() {
         explore(200, || async {
             let began = time::Instant::now();
             let late = spawn(async {

@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a8_addresses_of_this_machine_are_refused_however_they_are_written() {
+    async fn addresses_of_this_machine_are_refused_in_any_spelling() {
         let fetcher = fetcher(&[]);
         for url in [
             "http://127.0.0.1/",
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn schemes_credentials_ports_and_hosts_that_a_project_refuses_are_not_asked() {
+    async fn refused_schemes_credentials_ports_and_hosts_are_not_asked() {
         for (url, word) in [
             ("ftp://example.com/", "http://"),
             ("file:///etc/passwd", "http://"),
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn a9_what_unpacks_to_more_than_it_may_is_refused() {
+    fn what_unpacks_to_more_than_it_may_is_refused() {
         use std::io::Write;
         let packed = |bytes: usize| {
             let mut packing = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());

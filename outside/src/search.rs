@@ -209,8 +209,9 @@ mod tests {
         }
     }
 
+    /// Requirements: E08.
     #[test]
-    fn e08_what_a_provider_sends_is_bounded_and_kept_to_what_is_let() {
+    fn what_a_provider_sends_is_bounded_and_kept_to_what_is_let() {
         let long = "c".repeat(100_000);
         let found = Found {
             answer: Some("unasked".to_owned()),

@@ -185,8 +185,9 @@ mod tests {
         <p style='FONT-SIZE:0px'>hidden four</p><script>alert(1)</script><noscript>hidden five</noscript><!-- hidden six --></article>
         </body></html>";
 
+    /// Requirements: E09.
     #[test]
-    fn e09_a_page_becomes_markdown_without_what_nobody_sees() {
+    fn a_page_becomes_markdown_without_what_nobody_sees() {
         let read = of_html(PAGE, "https://example.com/x", Mode::Reader, Format::Markdown).unwrap();
         assert_eq!(read.title.as_deref(), Some("A page"));
         assert!(read.content.contains("**bold**"), "{}", read.content);
@@ -204,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_that_is_nested_without_end_is_refused_and_a_long_one_is_not() {
+    fn an_endlessly_nested_page_is_refused_and_a_long_one_is_not() {
         for nested in [
             "<div>".repeat(400_000),
             "<b><p>".repeat(200_000),

@@ -138,8 +138,9 @@ pub fn listed(metadata: &Value, at: DateTime<Utc>) -> Vec<Value> {
 mod tests {
     use super::*;
 
+    /// Requirements: D46.
     #[test]
-    fn d46_a_file_stands_in_a_fence_that_it_cannot_close() {
+    fn a_file_stands_in_a_fence_that_it_cannot_close() {
         let context = json!({"items": [
             {"id": "f1", "type": "file", "title": "notes.md", "content": "a\n```\nb\n```\n"},
             {"id": "d1", "type": "database", "title": "shop", "metadata": {"databaseType": "mongodb"}},

@@ -149,8 +149,9 @@ pub async fn insert(db: impl PgExecutor<'_>, new: &Compression) -> Result<bool, 
 mod tests {
     use super::*;
 
+    /// Requirements: E59.
     #[test]
-    fn e59_a_summary_is_a_share_of_what_it_stands_for_within_bounds() {
+    fn a_summary_is_a_share_of_what_it_stands_for_within_bounds() {
         assert_eq!((target(100), target(3_000), target(100_000)), (1_000, 1_350, 2_000));
     }
 }

@@ -489,8 +489,9 @@ mod tests {
         }
     }
 
+    /// Requirements: E33.
     #[test]
-    fn e33_every_type_is_shipped_with_a_prompt_and_tools() {
+    fn every_type_is_shipped_with_a_prompt_and_tools() {
         for one in ContextType::ALL {
             let settings = shipped(one);
             assert!(!settings.prompt.is_empty() && !settings.tools.is_empty(), "{one:?}");
@@ -504,8 +505,9 @@ mod tests {
         );
     }
 
+    /// Requirements: E34.
     #[test]
-    fn e34_general_is_global() {
+    fn general_is_global() {
         assert_eq!(ContextType::parse("general"), Some(ContextType::Global));
         assert_eq!(
             serde_json::from_value::<ContextType>(json!("general")).unwrap(),
@@ -513,8 +515,9 @@ mod tests {
         );
     }
 
+    /// Requirements: E36, E62.
     #[test]
-    fn e36_e62_what_a_message_says_wins_and_what_it_leaves_out_is_as_it_was() {
+    fn what_a_message_says_wins_and_what_it_leaves_out_is_as_it_was() {
         assert_eq!(Told::default().over(None), None);
         let in_project = told(Some("project"), Some(focus("a"))).over(None).unwrap();
         assert_eq!(Told::default().over(Some(in_project.clone())), Some(in_project.clone()));
@@ -539,8 +542,9 @@ mod tests {
         );
     }
 
+    /// Requirements: E37.
     #[test]
-    fn e37_a_focus_is_read_in_both_spellings_and_nothing_else() {
+    fn a_focus_is_read_in_both_spellings_and_nothing_else() {
         let id = Uuid::from_u128(7);
         let read = |value: Value| Told::of(None, Some(&value)).map(|told| told.focus.unwrap());
         let spelt =
@@ -553,8 +557,9 @@ mod tests {
         assert!(read(json!({"projectId": id, "more": 1})).is_err());
     }
 
+    /// Requirements: E13.
     #[test]
-    fn e13_fullness_is_told_with_its_limits() {
+    fn fullness_is_told_with_its_limits() {
         let status = |tokens| usage(tokens, None)["status"].as_str().unwrap().to_owned();
         assert_eq!(
             [status(0), status(2_100), status(2_126), status(2_500)],

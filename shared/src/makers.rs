@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn members_who_may_write_have_things_done_and_those_who_may_set_agents_up_reach_internal_ones() {
+    fn writers_start_work_and_admins_reach_internal_agents() {
         let told = |standing: Standing| (standing.withdrawn(), standing.reaches_internal_agents());
         assert_eq!(told(Standing::Nobody), (None, true));
         assert_eq!(told(Standing::Left), (Some(Withdrawn::Left), false));

@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn our_defaults_are_served_and_have_a_price_today_and_for_a_while() {
+    fn default_models_are_served_and_priced_for_a_while() {
         let catalogue = catalogue();
         for (provider, name) in CHAT_MODELS {
             let model = catalogue.find(name).expect(name);

@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_of_this_machine_and_private_networks_are_not_public() {
+    fn local_and_private_addresses_are_not_public() {
         for address in [
             "127.0.0.1",
             "127.1.2.3",
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_in_any_spelling_is_judged_and_the_operator_may_allow_it() {
+    fn any_spelling_of_an_address_is_judged_and_may_be_allowed() {
         let nothing = Hosts::new("A_SETTING", &[]);
         for url in [
             "http://127.1/mcp",

@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_longest_pattern_that_fits_counts_and_goes_before_the_catalogue() {
+    fn the_longest_fitting_pattern_goes_before_the_catalogue() {
         let price = |model: &str, input_usd| ModelPrice {
             model: model.to_owned(),
             input_usd,

@@ -376,8 +376,9 @@ mod tests {
         assert!(text.check(&json!("too long"), None).is_err() && text.check(&json!(" "), None).is_err());
     }
 
+    /// Requirements: E28.
     #[test]
-    fn e28_a_message_names_an_option_or_is_an_answer_in_words() {
+    fn a_message_names_an_option_or_is_an_answer_in_words() {
         let choice = question("buttons", &["a", "b"]);
         assert_eq!(choice.meant_by(" A. "), Some(json!("a")));
         assert_eq!(choice.meant_by("neither of them"), Some(json!("neither of them")));
@@ -390,8 +391,9 @@ mod tests {
         assert_eq!(task.meant_by("accept"), None, "its run is over");
     }
 
+    /// Requirements: E28.
     #[test]
-    fn e28_an_approval_is_given_or_refused_by_its_own_word_alone() {
+    fn an_approval_is_given_or_refused_by_its_own_word_alone() {
         for kind in ["confirm", "plan"] {
             let approval = Question {
                 kind: kind.to_owned(),

@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn what_people_would_not_see_is_replaced_and_languages_are_left_alone() {
+    fn invisible_characters_are_replaced_and_languages_are_kept() {
         let said = json!({"a\u{202E}b": "x\u{200B}\u{E0041}\u{7}\u{0}y"});
         assert_eq!(
             plain_json(said),

@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_guarded_process_ends_with_the_watchdog_and_a_forgotten_one_does_not() {
+    fn guarded_processes_end_with_the_watchdog_others_do_not() {
         let dir = std::env::temp_dir().join(format!("rejoin watchdog {}", uuid::Uuid::now_v7().simple()));
         std::fs::create_dir(&dir).unwrap();
         let (mut guarded, mut forgotten) = (waiting(":", false), waiting(":", false));
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_that_does_not_obey_is_killed_and_another_one_that_was_forgotten_lives() {
+    fn a_stubborn_group_is_killed_and_a_forgotten_one_lives() {
         let (mut stubborn, mut forgotten) = (waiting("trap : TERM", true), waiting(":", true));
         let watchdog = start();
         watchdog.guard_group(stubborn.id());
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_is_to_be_kept_is_kept_and_a_program_that_is_no_watchdog_is_an_error() {
+    fn directories_are_kept_and_a_wrong_watchdog_is_an_error() {
         let dir = std::env::temp_dir().join(format!("rejoin-watchdog-{}", uuid::Uuid::now_v7().simple()));
         std::fs::create_dir(&dir).unwrap();
         let watchdog = start();

@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_of_the_project_in_whose_folder_it_is_whatever_links_there_are() {
+    fn a_file_belongs_to_its_folders_project_despite_links() {
         let root = std::env::temp_dir().join(format!("rejoin-folders-{}", Uuid::now_v7().simple()));
         let (own, other, linked) = (Uuid::now_v7(), Uuid::now_v7(), Uuid::now_v7());
         for project in [own, other] {

@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_query_is_neither_empty_nor_too_long_nor_too_deep_and_has_no_nul() {
+    fn empty_long_deep_queries_and_those_with_nul_are_refused() {
         let told = |sql: &str| check(Kind::Sqlite, sql).err().unwrap_or_default();
         for sql in ["", " \n\t"] {
             assert_eq!(told(sql), "the query is empty");
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_source_that_may_be_written_to_is_told_one_statement_and_whether_it_may_change_its_tables() {
+    fn a_writable_source_gets_one_statement_and_its_rights() {
         let sql = Kind::ALL.into_iter().filter(|kind| kind.is_sql());
         for kind in sql {
             for keeps in [
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn the_authorizer_of_sqlite_is_told_of_functions_and_tables_in_any_letters() {
+    fn sqlites_authorizer_knows_names_in_any_letter_case() {
         for name in ["upper", "UPPER", "json_each"] {
             assert!(allows_sqlite(name), "{name}");
         }

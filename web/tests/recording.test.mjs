@@ -23,7 +23,8 @@ function recorded() {
   });
 }
 
-test('e01 e17 e20 e26 e60 a recorded story of plans, questions and shifts is shown with all that it tells', {
+// Requirements: E01, E17, E20, E26, E60.
+test('a recorded story of plans, questions and shifts is shown with all that it tells', {
   skip,
 }, async () => {
   const events = recorded();

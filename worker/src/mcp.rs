@@ -277,7 +277,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tool_is_called_after_its_server_in_letters_that_providers_allow() {
+    fn tools_are_named_after_their_server_in_allowed_letters() {
         assert_eq!(called("files", "read_file"), "files_read_file");
         assert_eq!(called("a-b", "x.y/z é"), "a-b_x_y_z__");
         let (one, other) = (called("files", &"a".repeat(100)), called("files", &"a".repeat(101)));

@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn an_issuer_is_reached_by_tls_or_on_this_machine_and_has_an_audience() {
+    fn an_issuer_needs_an_audience_and_tls_or_this_machine() {
         assert!(matches!(with("", ""), Ok(None)));
         for good in [
             "https://id.example/realms/a",

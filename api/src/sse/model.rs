@@ -255,7 +255,7 @@ async fn read_all(hub: Arc<Hub>, table: Table) {
 }
 
 #[test]
-fn whoever_follows_gets_each_event_once_and_in_order_whatever_happens_in_between() {
+fn followers_get_each_event_once_in_order_whatever_happens() {
     explore(ORDERS, || async {
         let process = Process::start();
         let writing = process.write();

@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_that_soon_ends_and_one_without_a_price_are_named_and_others_are_not() {
+    fn models_that_end_soon_or_have_no_price_are_named() {
         let soon = say("gpt-4o-mini", false, Vec::new()).unwrap();
         assert!(soon.found.contains("retire on 2027-01-14"), "{soon:?}");
         let unpriced = say("openai:my-own", false, Vec::new()).unwrap();

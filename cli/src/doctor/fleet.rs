@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_database_with_too_few_connections_is_told_with_both_numbers() {
+    fn too_few_database_connections_are_told_with_both_numbers() {
         assert!(fits(97, 5, 17).is_none());
         let told = fits(97, 6, 17).unwrap();
         assert!(

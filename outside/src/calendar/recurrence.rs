@@ -184,8 +184,9 @@ mod tests {
             .collect()
     }
 
+    /// Requirements: E10.
     #[test]
-    fn e10_what_comes_back_keeps_its_wall_clock_through_both_changes_of_the_clocks() {
+    fn recurrences_keep_wall_clock_time_through_clock_changes() {
         assert_eq!(
             walls("FREQ=DAILY;COUNT=3", "2026-03-28T09:00", 10),
             ["03-28 09:00 +0100", "03-29 09:00 +0200", "03-30 09:00 +0200"]
@@ -200,8 +201,9 @@ mod tests {
         );
     }
 
+    /// Requirements: E10.
     #[test]
-    fn e10_hostile_rules_are_refused_in_words_and_soon() {
+    fn hostile_rules_are_refused_in_words_and_soon() {
         let began = std::time::Instant::now();
         for (rule, words) in [
             ("FREQ=SECONDLY", "daily at most"),
@@ -235,8 +237,9 @@ mod tests {
         );
     }
 
+    /// Requirements: E10.
     #[test]
-    fn e10_a_series_is_split_in_two_that_make_the_same() {
+    fn a_series_is_split_in_two_that_make_the_same() {
         for rule in ["FREQ=DAILY;COUNT=5", "FREQ=DAILY;UNTIL=20260305T090000Z"] {
             let whole = series(rule, "2026-03-01T10:00");
             let to = whole.start + Duration::days(100);

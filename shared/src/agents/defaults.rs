@@ -299,8 +299,9 @@ fn tools(name: &str) -> Vec<String> {
 mod tests {
     use super::*;
 
+    /// Requirements: D01, D15.
     #[test]
-    fn d01_d15_what_comes_with_rejoin_is_sound_and_triage_neither_writes_nor_asks_databases() {
+    fn shipped_agents_are_sound_and_triage_only_reads() {
         let all: Vec<DefinitionContent> = defaults().into_iter().chain(specialists()).chain(planners()).collect();
         for definition in &all {
             assert_eq!(definition.check(), Ok(()), "{}", definition.name);

@@ -277,8 +277,9 @@ mod tests {
         assert_eq!(Settings::of(&json!({})), Ok(Settings::default()));
     }
 
+    /// Requirements: D17.
     #[test]
-    fn d17_a_handoff_is_named_by_its_agent_or_by_a_word_of_its_own() {
+    fn a_handoff_is_named_by_its_agent_or_by_a_word_of_its_own() {
         let config = json!({"handoffs": ["Postgres Analyst", {"agent": "mongodb-analyst", "as": "mongodb"}]});
         let words: Vec<_> = Settings::of(&config)
             .unwrap()

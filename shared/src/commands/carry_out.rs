@@ -299,8 +299,9 @@ pub(super) async fn set_part(db: &mut PgConnection, run_id: Uuid, part: &Part) -
 mod tests {
     use super::*;
 
+    /// Requirements: E43.
     #[test]
-    fn e43_a_plan_with_a_failed_step_nobody_needs_is_completed_with_errors() {
+    fn a_plan_with_an_unneeded_failed_step_completes_with_errors() {
         let steps = |states: &[StepStatus]| -> Vec<Step> {
             let plan = json!([{"stepNumber": 1, "description": "a"}, {"stepNumber": 2, "description": "b"}]);
             let mut read = steps::read(&plan).unwrap();

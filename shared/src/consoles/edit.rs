@@ -87,8 +87,9 @@ mod tests {
         Edit { place, content }.apply(text)
     }
 
+    /// Requirements: D29.
     #[test]
-    fn d29_each_action_changes_what_it_names() {
+    fn each_action_changes_what_it_names() {
         let text = "a\nb\nc";
         assert_eq!(edited(Place::Replace, "x", text).unwrap(), "x");
         assert_eq!(edited(Place::Append, "x\ny", text).unwrap(), "a\nb\nc\nx\ny");

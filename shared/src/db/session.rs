@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_connection_needs_its_role_and_a_commit_that_waits_for_the_disk() {
+    fn a_connection_needs_its_role_and_synchronous_commits() {
         assert_eq!(judge(Role::App, "rejoin_app", "on"), Ok(()));
         assert_eq!(judge(Role::Worker, "rejoin_worker", "remote_apply"), Ok(()));
         assert_eq!(judge(Role::Login, "anybody", "on"), Ok(()));

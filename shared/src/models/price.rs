@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn cached_and_written_tokens_are_part_of_the_input_and_have_their_own_price() {
+    fn cached_and_written_tokens_of_the_input_have_own_prices() {
         // 20,000 plain, 70,000 read, 10,000 written, 5,000 out.
         let cost = usd(&price(), 100_000, 70_000, 10_000, 5_000);
         assert!((cost - (0.04 + 0.014 + 0.025 + 0.05)).abs() < 1e-12, "{cost}");
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_provider_that_counts_more_cached_tokens_than_input_costs_no_negative_amount() {
+    fn more_cached_tokens_than_input_cost_no_negative_amount() {
         assert!((usd(&price(), 10, 1_000_000, 0, 0) - 0.2).abs() < 1e-12);
     }
 }

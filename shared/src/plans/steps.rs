@@ -248,8 +248,9 @@ mod tests {
         json!({"stepNumber": number, "description": format!("do {number}"), "dependsOn": depends_on})
     }
 
+    /// Requirements: E41.
     #[test]
-    fn e41_a_sound_plan_is_read_in_both_spellings() {
+    fn a_sound_plan_is_read_in_both_spellings() {
         let camel = read(&json!({"steps": [step(1, &[]), step(2, &[1])]})).unwrap();
         let snake = read(&json!([
             {"step_number": 1, "type": "action", "description": "do 1", "executor_required": true},
@@ -259,8 +260,9 @@ mod tests {
         assert_eq!(camel, snake);
     }
 
+    /// Requirements: E41.
     #[test]
-    fn e41_what_is_wrong_with_a_plan_is_named() {
+    fn what_is_wrong_with_a_plan_is_named() {
         for (plan, word) in [
             (json!([]), "1 to 50"),
             (json!({"steps": []}), "1 to 50"),
@@ -278,8 +280,9 @@ mod tests {
         }
     }
 
+    /// Requirements: E43.
     #[test]
-    fn e43_a_step_has_only_its_tools_and_writes_by_name_only() {
+    fn a_step_has_only_its_tools_and_writes_by_name_only() {
         let planners =
             [("get_a", true), ("get_b", true), ("delete_a", false)].map(|(name, reads)| (name.to_owned(), reads));
         let plan = |tools: Value| read(&json!([{"stepNumber": 1, "description": "x", "tools": tools}])).unwrap();

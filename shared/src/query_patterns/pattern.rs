@@ -208,8 +208,9 @@ fn is_identifier(text: &str) -> bool {
 mod tests {
     use super::*;
 
+    /// Requirements: D52.
     #[test]
-    fn d52_a_pattern_has_no_value_and_no_comment() {
+    fn a_pattern_has_no_value_and_no_comment() {
         for (kind, query, pattern) in [
             (
                 Kind::Postgresql,

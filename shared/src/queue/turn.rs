@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn where_walks_are_dear_floors_stay_behind_what_may_still_be_committed() {
+    fn with_dear_walks_floors_stay_behind_open_commits() {
         let mut turn = Turn::with_walks_of(Duration::from_millis(50));
         turn.served(LANE, (at(10), 3), at(100));
         turn.served((LANE.0, 1), (at(100), 4), at(100));
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn claims_beside_each_other_share_the_latest_moment_that_they_served_at() {
+    fn concurrent_claims_share_the_latest_moment_served() {
         let mut one = Turn::with_walks_of(Duration::from_millis(50));
         let mut other = one.clone();
         other.served(LANE, (at(200), 4), at(100));
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn where_walks_are_dear_no_more_lanes_are_remembered_than_there_is_room_for() {
+    fn with_dear_walks_the_number_of_remembered_lanes_is_bounded() {
         let with_lanes = |lanes: usize| {
             let mut turn = Turn::with_walks_of(Duration::from_secs(1));
             for n in 0..lanes {

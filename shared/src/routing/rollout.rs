@@ -29,8 +29,9 @@ mod tests {
 
     use super::*;
 
+    /// Requirements: D13, D59.
     #[test]
-    fn d13_d59_the_percentage_is_met_and_nobody_moves() {
+    fn the_percentage_is_met_and_nobody_moves() {
         let ids: Vec<Uuid> = (0..20_000).map(|number| Uuid::from_u128(number << 70)).collect();
         for percent in [0, 10, 50, 100] {
             let taken = ids.iter().filter(|id| rolled_in(**id, percent)).count();
@@ -46,8 +47,9 @@ mod tests {
     const PLACE: u8 = 29;
 
     proptest! {
+        /// Requirements: D59.
         #[test]
-        fn d59_who_is_in_stays_in(id: u128, percent in 0_u8..100) {
+        fn who_is_in_stays_in(id: u128, percent in 0_u8..100) {
             let id = Uuid::from_u128(id);
             prop_assert!(!rolled_in(id, 0) && rolled_in(id, 100));
             prop_assert!(!rolled_in(id, percent) || rolled_in(id, percent + 1));

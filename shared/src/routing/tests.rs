@@ -52,8 +52,9 @@ fn console(database: Option<Database>, content: &str) -> Console<'_> {
     Console { database, content }
 }
 
+/// Requirements: D04, D09.
 #[test]
-fn d04_d09_triage_is_what_is_left_when_nothing_decides() {
+fn triage_is_what_is_left_when_nothing_decides() {
     assert_eq!(chosen(&about("Which customers are late?")), (None, Reason::Triage));
     assert_eq!(chosen(&about("")), (None, Reason::Triage));
     assert_eq!(
@@ -69,8 +70,9 @@ fn d04_d09_triage_is_what_is_left_when_nothing_decides() {
     assert_eq!(choose(&[], &known).agent, None);
 }
 
+/// Requirements: D05.
 #[test]
-fn d05_the_pinned_agent_wins_over_everything() {
+fn the_pinned_agent_wins_over_everything() {
     let consoles = [console(Some(Database::MongoDb), "db.orders.find({})")];
     let clues = Clues {
         pinned: Some(BIGQUERY),
@@ -91,8 +93,9 @@ fn d05_the_pinned_agent_wins_over_everything() {
     );
 }
 
+/// Requirements: D06.
 #[test]
-fn d06_the_first_console_with_a_database_decides_next() {
+fn the_first_console_with_a_database_decides_next() {
     let consoles = [
         console(None, "db.orders.find({})"),
         console(Some(Database::PostgreSql), ""),
@@ -117,8 +120,9 @@ fn d06_the_first_console_with_a_database_decides_next() {
     );
 }
 
+/// Requirements: D07.
 #[test]
-fn d07_keywords_of_the_message_decide_as_whole_words_in_any_case() {
+fn keywords_of_the_message_decide_as_whole_words_in_any_case() {
     for (message, agent) in [
         ("How many documents are in this MONGODB?", Some(MONGO)),
         ("a Mongo query please", Some(MONGO)),
@@ -151,8 +155,9 @@ fn group_and_project_are_not_operators_of_queries_in_prose() {
     assert_eq!(chosen(&about("what does $group do before $project")).0, Some(MONGO));
 }
 
+/// Requirements: D08, D50.
 #[test]
-fn d08_d50_the_projects_preference_decides_where_nothing_else_does() {
+fn the_projects_preference_decides_where_nothing_else_does() {
     let clues = Clues {
         databases: of(&[Database::PostgreSql, Database::MongoDb]),
         preferred: Some(MONGO),
@@ -195,8 +200,9 @@ fn d08_d50_the_projects_preference_decides_where_nothing_else_does() {
     );
 }
 
+/// Requirements: D10.
 #[test]
-fn d10_what_a_console_holds_decides_where_it_has_no_connection() {
+fn what_a_console_holds_decides_where_it_has_no_connection() {
     for (content, agent) in [
         ("db.orders.aggregate([{ $match: { paid: true } }])", MONGO),
         ("SELECT COUNT(*) FROM `shop.core.orders`", BIGQUERY),
@@ -228,8 +234,9 @@ fn d10_what_a_console_holds_decides_where_it_has_no_connection() {
     assert_eq!(chosen(&spoken), (Some(BIGQUERY), Reason::Message));
 }
 
+/// Requirements: D11.
 #[test]
-fn d11_what_the_project_has_counts() {
+fn what_the_project_has_counts() {
     let sql = about("Write an SQL query for the newest orders");
     assert_eq!(chosen(&sql), (None, Reason::Triage));
     let with = |databases: &[Database], message| {
@@ -259,8 +266,9 @@ fn d11_what_the_project_has_counts() {
     );
 }
 
+/// Requirements: D12.
 #[test]
-fn d12_each_choice_says_why_and_how_sure_it_is() {
+fn each_choice_says_why_and_how_sure_it_is() {
     let consoles = [console(Some(Database::MongoDb), "")];
     let clues = Clues {
         consoles: &consoles,
@@ -287,8 +295,9 @@ fn d12_each_choice_says_why_and_how_sure_it_is() {
     }
 }
 
+/// Requirements: D16.
 #[test]
-fn d16_collections_are_documents_and_tables_are_the_warehouses() {
+fn collections_are_documents_and_tables_are_the_warehouses() {
     for (message, agent) in [
         ("Look into the orders collection", MONGO),
         ("Aggregate all documents by status", MONGO),
@@ -411,8 +420,9 @@ fn someone() -> impl Strategy<Value = Option<Uuid>> {
 }
 
 proptest! {
+    /// Requirements: D05.
     #[test]
-    fn d05_a_pinned_agent_always_wins(message in texts(), database in kinds(), content in texts(), preferred in someone()) {
+    fn a_pinned_agent_always_wins(message in texts(), database in kinds(), content in texts(), preferred in someone()) {
         let consoles = [console(database, &content)];
         let clues = Clues { pinned: Some(GENERAL), consoles: &consoles, preferred, ..about(&message) };
         prop_assert_eq!(chosen(&clues), (Some(GENERAL), Reason::Pinned));

@@ -477,8 +477,9 @@ mod tests {
         }
     }
 
+    /// Requirements: D07.
     #[test]
-    fn d07_each_keyword_counts_as_a_whole_word_in_any_case() {
+    fn each_keyword_counts_as_a_whole_word_in_any_case() {
         for (word, databases) in [
             ("mongo", MONGO),
             ("MongoDB", MONGO),
@@ -501,7 +502,7 @@ mod tests {
     }
 
     #[test]
-    fn words_within_words_and_phrases_about_other_things_say_nothing() {
+    fn parts_of_words_and_unrelated_phrases_do_not_count() {
         for message in [
             "the group that works on the project",
             "grouped by projects",

@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_data_key_moves_under_another_master_key_and_the_old_one_may_go() {
+    fn a_data_key_moves_under_another_master_key() {
         let sealed = seal(&keys("old:0"), PROJECT, "name", &value()).unwrap();
         let both = keys("new:1,old:0");
         let wrapped_key = rewrap(&both, PROJECT, "name", &sealed.key_id, &sealed.wrapped_key).unwrap();

@@ -242,8 +242,9 @@ mod tests {
         }
     }
 
+    /// Requirements: C12.
     #[test]
-    fn c12_rules_go_first_and_an_agent_is_asked_only_where_it_is_unclear() {
+    fn rules_go_first_and_an_agent_is_asked_in_unclear_cases() {
         let agents = [
             agent("poet", "writes verses"),
             agent("digger", "searches the graph"),

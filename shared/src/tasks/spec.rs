@@ -300,8 +300,9 @@ mod tests {
         serde_json::from_value(json!({"name": "dag", "tasks": tasks})).unwrap()
     }
 
+    /// Requirements: C46.
     #[test]
-    fn c46_a_cycle_is_refused_and_named() {
+    fn a_cycle_is_refused_and_named() {
         let error = spec(json!([
             {"id": "start"}, {"id": "a", "after": ["start", "c"]}, {"id": "b", "after": ["a"]}, {"id": "c", "after": ["b"]},
             {"id": "end", "after": ["c"]},

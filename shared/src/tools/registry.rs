@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn names_and_globs_grant_what_they_match_once_in_the_order_of_names() {
+    fn names_and_globs_grant_their_matches_once_in_name_order() {
         assert_eq!(
             resolved(&["*_search", "schema_version", "hybrid_search"]),
             ["hybrid_search", "schema_version", "semantic_search"]

@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_tool_has_a_name_of_its_own_and_says_what_its_parameters_are() {
+    fn each_tool_has_a_unique_name_and_describes_its_parameters() {
         let tools = tools();
         let mut names: Vec<&str> = tools.iter().map(|tool| tool.spec().name.as_str()).collect();
         names.sort_unstable();

@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn explain_never_runs_what_it_explains_and_each_refusal_says_what_it_refuses() {
+    fn explain_runs_nothing_and_refusals_name_what_they_refuse() {
         for sql in [
             "explain analyze select 1",
             "explain (analyze) select 1",

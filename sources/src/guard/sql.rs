@@ -444,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn the_database_that_is_chosen_is_judged_like_a_schema_that_is_named() {
+    fn a_chosen_database_is_judged_like_a_named_schema() {
         for database in ["mysql", "MySQL", "performance_schema", "sys"] {
             assert!(
                 check(Kind::Mysql, Some(database), "select * from user").is_err(),
@@ -468,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn words_that_the_parser_drops_make_no_second_statement_of_a_source_that_may_be_written_to() {
+    fn dropped_words_make_no_second_statement() {
         for kind in [Kind::Mysql, Kind::Sqlite, Kind::Duckdb, Kind::Bigquery] {
             for sql in [
                 "table orders",
@@ -484,7 +484,7 @@ mod tests {
     }
 
     #[test]
-    fn explain_runs_nothing_and_clauses_that_no_list_has_do_not_pass() {
+    fn explain_runs_nothing_and_unlisted_clauses_do_not_pass() {
         for sql in [
             "explain analyze select 1",
             "explain delete from t",

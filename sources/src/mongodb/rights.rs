@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_read_only_source_is_asked_nothing_as_one_who_may_write_unless_that_is_accepted() {
+    async fn a_read_only_source_refuses_logins_that_may_write() {
         let fine = source(Some(status(vec![reader()])), true, None).await;
         let tested = fine.test().await.unwrap();
         assert_eq!((tested.server.as_str(), tested.warnings.len()), ("MongoDB 7.0.0", 0));

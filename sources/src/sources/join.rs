@@ -442,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_without_a_name_or_with_the_same_one_have_names_of_their_own() {
+    fn unnamed_and_equally_named_columns_get_unique_names() {
         let answer = rows(
             &[
                 ("id", ""),
@@ -472,7 +472,7 @@ mod tests {
 
     /// Sent as if the guard had passed them.
     #[test]
-    fn a7_behind_the_guard_a_join_refuses_every_attack() {
+    fn behind_the_guard_a_join_refuses_every_attack() {
         let orders = rows(&[("id", ""), ("item", "")], json!([[1, "x"]]));
         let mut passed = Vec::new();
         for attack in include_str!("../../tests/attacks/sqlite.sql").lines() {

@@ -1,5 +1,5 @@
 //! Integration tests: one binary, one private PostgreSQL, a fresh database for each test. Each folder is a subject, each file a part of
-//! it, each test a sentence. `it-HASH chat::`, or `make test ARGS="-p rejoin-tests --test it chat::"`, runs one subject.
+//! it, each test a sentence. `make test ARGS="--test it chat::"` runs one subject.
 
 use rejoin_tests::support;
 

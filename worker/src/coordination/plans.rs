@@ -323,8 +323,9 @@ pub fn tool() -> SharedTool {
 mod tests {
     use super::*;
 
+    /// Requirements: E24.
     #[test]
-    fn e24_a_verdict_that_cannot_be_read_approves_nothing() {
+    fn a_verdict_that_cannot_be_read_approves_nothing() {
         let id = Uuid::nil();
         assert_eq!(verdict(id, "r", "{\"verdict\": \"approved\"}").verdict, "approved");
         assert_eq!(

@@ -229,8 +229,9 @@ fn score(said: &str) -> f64 {
 mod tests {
     use super::*;
 
+    /// Requirements: E45.
     #[test]
-    fn e45_rules_know_what_is_clear_and_what_is_not() {
+    fn rules_know_what_is_clear_and_what_is_not() {
         for vague in [
             "a project",
             "launch something",

@@ -276,7 +276,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_third_identical_call_is_refused_and_the_fifth_stops_the_run() {
+    fn the_third_identical_call_is_refused_the_fifth_stops_it() {
         let mut repeats = Repeats::default();
         let mut verdicts = Vec::new();
         for _ in 0..5 {

@@ -152,8 +152,9 @@ mod tests {
         Selection::of(&tools, &fitting(&tools, &patterns), message, nearness)
     }
 
+    /// Requirements: E49.
     #[test]
-    fn e49_a_context_shows_what_it_names_and_the_likeliest_first() {
+    fn a_context_shows_what_it_names_and_the_likeliest_first() {
         let selection = select(&["search_*"], "whatever", None);
         assert!(selection.shows("search_entities") && !selection.shows("delete_entity"));
         let everything = select(&["*"], "delete the entity that nobody wants", None);
@@ -162,8 +163,9 @@ mod tests {
         assert!(Selection::default().shows("anything"));
     }
 
+    /// Requirements: E49.
     #[test]
-    fn e49_what_is_meant_counts_where_no_word_is_the_same() {
+    fn what_is_meant_counts_where_no_word_is_the_same() {
         let tools = all();
         let fit = fitting(&tools, &["*".to_owned()]);
         assert!(fit.len() > SHOWN_MAX, "there is something to choose");
@@ -177,8 +179,9 @@ mod tests {
         assert!(Selection::of(&tools, &fit, message, Some(&near)).shows(last));
     }
 
+    /// Requirements: E50.
     #[test]
-    fn e50_what_was_called_is_shown_from_then_on() {
+    fn what_was_called_is_shown_from_then_on() {
         let mut selection = select(&["search_*"], "", None);
         assert!(selection.missed("delete_entity"));
         assert!(!selection.missed("delete_entity") && selection.shows("delete_entity"));

@@ -124,8 +124,9 @@ mod tests {
             .collect()
     }
 
+    /// Requirements: D60.
     #[test]
-    fn d60_events_are_spelt_as_the_dialect_has_them() {
+    fn events_are_spelt_as_the_dialect_has_them() {
         assert_eq!(
             types(json!({"type": "meta", "conversationId": "c", "agent": "triage"})),
             ["session", "agent_mode"]
@@ -157,8 +158,9 @@ mod tests {
         assert_eq!(call["runId"], "r");
     }
 
+    /// Requirements: E17.
     #[test]
-    fn e17_pages_are_told_states_that_they_know() {
+    fn pages_are_told_states_that_they_know() {
         for (native, here) in [
             ("thinking", "thinking"),
             ("executing_plan", "executing_plan"),
@@ -173,8 +175,9 @@ mod tests {
         }
     }
 
+    /// Requirements: E22.
     #[test]
-    fn e22_pages_are_told_types_of_things_that_they_know() {
+    fn pages_are_told_types_of_things_that_they_know() {
         for (native, here) in [
             ("task", "task"),
             ("Task", "task"),

@@ -229,7 +229,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_best_peer_is_the_one_that_leaves_us_least_and_only_those_that_count_are_looked_at() {
+    fn the_best_peer_is_the_closest_of_those_that_count() {
         let column = |name: &str| Column::new(name, name, "times", Better::Higher, Of::Peer);
         let mut table = Table::new(
             AHEAD,

@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_may_be_filled_by_copies_by_its_bulk_call_or_by_its_worker() {
+    fn a_queue_is_filled_by_copy_by_bulk_call_or_by_its_worker() {
         let spec = |fill: &str| {
             let text = format!("[q]\ncmd = 'x'\nn = 1\ndone = 'select 0'\nqueued = {fill}\nunknown = 1");
             parse(&text)

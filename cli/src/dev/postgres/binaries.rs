@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_of_several_versions_comes_first_and_ten_is_more_than_nine() {
+    fn the_newest_version_comes_first_and_ten_exceeds_nine() {
         let parent = std::env::temp_dir().join(format!("rejoin-versions-{}", uuid::Uuid::now_v7().simple()));
         for name in ["9", "14", "18", "common"] {
             std::fs::create_dir_all(parent.join(name).join("bin")).unwrap();

@@ -34,7 +34,7 @@ async fn until(what: &str, condition: impl Fn() -> bool) {
 }
 
 #[tokio::test]
-async fn it_starts_keeps_its_data_over_a_restart_and_a_crash_and_stops() {
+async fn it_keeps_its_data_over_a_restart_and_a_crash_and_stops() {
     let dir = fresh_dir(&std::env::temp_dir());
     let postgres = PrivatePostgres::start(quick(&dir)).await.unwrap();
     let url = postgres.url();
@@ -111,7 +111,7 @@ async fn an_ephemeral_one_leaves_nothing_behind() {
 }
 
 #[tokio::test]
-async fn as_root_a_directory_that_its_user_cannot_reach_gets_a_cluster_elsewhere() {
+async fn as_root_an_unreachable_directory_gets_a_cluster_elsewhere() {
     if process::server_user().unwrap().is_none() {
         eprintln!("SKIPPED: only root starts PostgreSQL as another user");
         return;
@@ -172,7 +172,7 @@ async fn owner_for_the_next_test() {
 }
 
 #[tokio::test]
-async fn it_ends_with_an_owner_that_is_killed_and_the_next_owner_starts_at_once() {
+async fn it_ends_with_a_killed_owner_and_the_next_starts_at_once() {
     let dir = fresh_dir(&std::env::temp_dir());
     let mut owner = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "dev::postgres::tests::owner_for_the_next_test"])

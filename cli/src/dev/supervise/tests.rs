@@ -49,7 +49,7 @@ const DRAINS: &str = "trap 'echo drained; exit 0' TERM; echo up; while :; do sle
 const STUBBORN: &str = "trap '' TERM; echo up; while :; do sleep 0.05; done";
 
 #[tokio::test]
-async fn a_worker_that_is_killed_is_started_again_and_its_new_pid_is_told() {
+async fn a_killed_worker_is_restarted_and_its_new_pid_is_told() {
     let (mut supervisor, lines) = supervisor(LIMIT);
     let first = supervisor.spawn(Role::Worker(2), ["-c", DRAINS], NO_ENV).unwrap();
     lines.wait_for(|line| line == "[worker 2] up").await;
@@ -81,7 +81,7 @@ async fn a_child_that_dies_at_once_is_started_less_and_less_often() {
 }
 
 #[tokio::test]
-async fn stopping_lets_all_children_drain_and_passes_on_their_last_words() {
+async fn stopping_drains_all_children_and_prints_their_last_lines() {
     let (mut supervisor, lines) = supervisor(LIMIT);
     for role in [Role::Api, Role::Worker(1)] {
         supervisor.spawn(role, ["-c", DRAINS], [("NAME", "value")]).unwrap();

@@ -206,7 +206,7 @@ mod tests {
     const THIRD: &str = "2027-03-03T09:00:00Z";
 
     #[test]
-    fn each_sides_changes_are_kept_and_googles_word_counts_where_both_changed_the_same() {
+    fn both_sides_changes_are_kept_and_google_wins_conflicts() {
         let base = side("Standup", NINE, &[]);
         let merged = merge(Some(&base), &side("Daily", NINE, &[]), &side("Standup", TEN, &[]));
         assert_eq!((merged.side, merged.lost), (side("Daily", TEN, &[]), vec![]));
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn what_either_leaves_out_is_left_out_and_what_either_takes_back_comes_back() {
+    fn exceptions_of_either_side_are_added_and_withdrawn() {
         let merged = |base: &[&str], here: &[&str], there: &[&str]| {
             let base = side("", NINE, base);
             merge(Some(&base), &side("", NINE, here), &side("", NINE, there))

@@ -237,7 +237,7 @@ async fn run_once_or_twice(server: Server, writers: [EventWriter; 2], run: (Uuid
 }
 
 #[test]
-fn a_runs_events_are_written_once_in_order_and_under_its_lease_whatever_fails() {
+fn events_are_written_once_in_order_under_the_runs_lease() {
     explore(ORDERS, || async {
         let server = Server::default();
         let (a, a_runs) = worker(&server);

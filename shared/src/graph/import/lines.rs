@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn lines_are_whole_whatever_the_buffer_and_the_last_needs_no_line_break() {
+    async fn lines_are_whole_in_any_buffer_and_need_no_final_break() {
         for capacity in [1, 3, 100] {
             assert_eq!(read(b"ab\n\ncde", capacity).await, [Some(2), Some(0), Some(3)]);
             assert_eq!(read(b"\xef\xbb\xbfab\n", capacity).await, [Some(2)]);

@@ -20,7 +20,7 @@ fn definitions(app: &TestApp) -> String {
 }
 
 #[tokio::test]
-async fn a_definition_is_made_read_changed_and_deleted_in_either_spelling() {
+async fn definitions_are_managed_in_either_spelling() {
     let app = quiet().await;
     let client = app.client();
     let snake = json!({"name": "a", "system_prompt": "p", "model": {"name": "openai:x", "max_tokens": 9}, "tools": ["list_*"],
@@ -113,8 +113,9 @@ async fn definitions_are_listed_in_pages_by_name() {
     );
 }
 
+/// Requirements: C01, C54.
 #[tokio::test]
-async fn c01_c54_a_run_is_triggered_by_its_agents_id_or_name_and_the_agent_does_it() {
+async fn a_run_is_triggered_by_its_agents_id_or_name_and_runs() {
     let app = TestApp::start().await;
     let agent = app.agent("nightly", &["schema_version"]).await;
     app.model.answer_by(|request| {
@@ -169,7 +170,7 @@ async fn c01_c54_a_run_is_triggered_by_its_agents_id_or_name_and_the_agent_does_
 }
 
 #[tokio::test]
-async fn the_same_key_triggers_the_same_run_and_another_input_or_agent_is_422() {
+async fn the_same_key_triggers_one_run_and_another_input_is_422() {
     let app = quiet().await;
     app.agent("nightly", &[]).await;
     app.agent("weekly", &[]).await;

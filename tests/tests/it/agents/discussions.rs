@@ -59,8 +59,9 @@ async fn discussed(client: &Client, project: Uuid) -> (Value, Vec<(String, Strin
     (discussion, entries.collect())
 }
 
+/// Requirements: C59.
 #[tokio::test]
-async fn c59_agents_propose_argue_and_vote_and_enough_votes_settle_it() {
+async fn agents_propose_argue_and_vote_and_enough_votes_settle_it() {
     let app = TestApp::start().await;
     let council = council(&app, ["1", "2\nIt is cheaper.", "I vote for 2."]).await;
     let events = json_of(&app.client().ask(Some(council), "How do we get one?").await);
@@ -93,8 +94,9 @@ async fn c59_agents_propose_argue_and_vote_and_enough_votes_settle_it() {
     assert_eq!(links, 9);
 }
 
+/// Requirements: C59.
 #[tokio::test]
-async fn c59_without_consensus_a_person_decides_after_any_restart() {
+async fn without_consensus_a_person_decides_after_any_restart() {
     let mut app = TestApp::start().await;
     let council = council(&app, ["1", "2", "I can't decide."]).await;
     let client = app.client();
@@ -146,8 +148,9 @@ async fn c59_without_consensus_a_person_decides_after_any_restart() {
     );
 }
 
+/// Requirements: C59.
 #[tokio::test]
-async fn c59_a_task_that_agents_discuss_leads_to_its_discussion() {
+async fn a_task_that_agents_discuss_leads_to_its_discussion() {
     let app = TestApp::start().await;
     council(&app, ["2", "2", "2"]).await;
     let client = app.client();

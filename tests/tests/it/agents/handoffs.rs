@@ -43,8 +43,9 @@ async fn agent_of(app: &TestApp, conversation: &str) -> (Uuid, Uuid) {
     .unwrap()
 }
 
+/// Requirements: D17, D18, D19.
 #[tokio::test]
-async fn d17_d18_d19_another_agent_goes_on_in_the_same_stream_and_the_conversation_is_its_own() {
+async fn a_handoff_continues_the_stream_and_takes_the_conversation() {
     let app = TestApp::start().await;
     let handoffs = json!([{"agent": "mongodb-analyst", "as": "mongodb"}, "bigquery-analyst", "nobody"]);
     let triage = app
@@ -135,8 +136,9 @@ async fn d17_d18_d19_another_agent_goes_on_in_the_same_stream_and_the_conversati
     assert_eq!(sent(&app.model.requests()[3])[0].1, "You know documents.");
 }
 
+/// Requirements: D18.
 #[tokio::test]
-async fn d18_a_crash_after_a_handoff_goes_on_as_the_agent_that_took_over() {
+async fn a_crash_after_a_handoff_goes_on_as_the_agent_that_took_over() {
     let mut app = TestApp::start().await;
     let first = app
         .agent_with(
@@ -184,8 +186,9 @@ async fn d18_a_crash_after_a_handoff_goes_on_as_the_agent_that_took_over() {
     assert_eq!(app.model.left(), 0);
 }
 
+/// Requirements: D20.
 #[tokio::test]
-async fn d20_agents_that_pass_a_conversation_round_are_stopped() {
+async fn agents_that_pass_a_conversation_round_are_stopped() {
     let app = TestApp::start().await;
     let a = app
         .agent_with("a", &[], hands_to("You are a.", json!(["b", "a"])))
@@ -213,8 +216,9 @@ async fn d20_agents_that_pass_a_conversation_round_are_stopped() {
     assert_eq!(events.last().unwrap()["status"], "completed");
 }
 
+/// Requirements: D20.
 #[tokio::test]
-async fn d20_a_turn_in_which_agents_hand_over_has_twenty_model_calls_at_most() {
+async fn a_turn_with_handoffs_has_at_most_twenty_model_calls() {
     let app = TestApp::start().await;
     let first = app
         .agent_with("first", &[], hands_to("You are first.", json!(["endless"])))
@@ -247,7 +251,7 @@ async fn d20_a_turn_in_which_agents_hand_over_has_twenty_model_calls_at_most() {
 }
 
 #[tokio::test]
-async fn of_two_handoffs_in_one_step_the_first_counts_and_other_calls_come_before() {
+async fn the_first_handoff_of_a_step_counts_after_other_calls() {
     let app = TestApp::start().await;
     let a = app
         .agent_with("a", &["schema_version"], hands_to("You are a.", json!(["b", "c"])))
@@ -313,7 +317,7 @@ async fn a_fork_from_before_a_handoff_is_the_first_agents() {
 }
 
 #[tokio::test]
-async fn a_definition_says_at_its_top_or_in_its_config_to_whom_it_hands_over() {
+async fn handoff_targets_are_set_at_the_top_or_in_the_config() {
     let app = TestApp::start().await;
     let path = format!("/api/admin/projects/{}/agent-definitions", app.db.project_id);
     let body = json!({"name": "first", "handoffs": ["second", {"agent": "third", "as": "the_third"}], "config": {"colour": "green"}});

@@ -59,8 +59,9 @@ async fn recorded(app: &TestApp) -> Uuid {
     run
 }
 
+/// Requirements: C29, C30, C61.
 #[tokio::test]
-async fn c29_c30_c61_runs_are_listed_and_told_in_detail() {
+async fn runs_are_listed_and_told_in_detail() {
     let app = quiet().await;
     let run = recorded(&app).await;
     let (_, page) = app.client().get(&runs(&app)).await;
@@ -88,8 +89,9 @@ async fn c29_c30_c61_runs_are_listed_and_told_in_detail() {
     }
 }
 
+/// Requirements: C13, C31, C32.
 #[tokio::test]
-async fn c13_c31_c32_messages_are_listed_short_and_given_in_full() {
+async fn messages_are_listed_short_and_given_in_full() {
     let app = quiet().await;
     let run = recorded(&app).await;
     let (_, page) = app.client().get(&format!("{}/{run}/messages", runs(&app))).await;
@@ -119,8 +121,9 @@ async fn c13_c31_c32_messages_are_listed_short_and_given_in_full() {
     assert_eq!(app.client().get(&missing).await.0, StatusCode::NOT_FOUND);
 }
 
+/// Requirements: C31, C32.
 #[tokio::test]
-async fn c31_c32_what_a_worker_has_stored_is_listed_by_its_text_and_given_as_it_was_stored() {
+async fn stored_messages_are_listed_by_text_and_given_unchanged() {
     let app = TestApp::start().await;
     let agent = app.agent("talker", &["schema_version"]).await;
     let long = "All that was said is kept. ".repeat(20);
@@ -149,8 +152,9 @@ async fn c31_c32_what_a_worker_has_stored_is_listed_by_its_text_and_given_as_it_
     assert_eq!(full["content"]["tool_calls"][0]["name"], "schema_version");
 }
 
+/// Requirements: C29, C30.
 #[tokio::test]
-async fn c29_c30_a_failed_run_says_why_in_the_list_and_in_detail() {
+async fn a_failed_run_says_why_in_the_list_and_in_detail() {
     let app = TestApp::start().await;
     let agent = app.agent("unlucky", &[]).await;
     app.model.script([Reply::status(401)]);
@@ -172,8 +176,9 @@ async fn c29_c30_a_failed_run_says_why_in_the_list_and_in_detail() {
     }
 }
 
+/// Requirements: C35.
 #[tokio::test]
-async fn c35_pages_of_a_runs_messages_stay_stable_while_messages_are_added() {
+async fn message_pages_stay_stable_while_messages_are_added() {
     let app = quiet().await;
     let run = recorded(&app).await;
     let path = format!("{}/{run}/messages", runs(&app));
@@ -197,8 +202,9 @@ async fn c35_pages_of_a_runs_messages_stay_stable_while_messages_are_added() {
     assert_eq!(rest["nextCursor"], Value::Null);
 }
 
+/// Requirements: C14, C33, C34.
 #[tokio::test]
-async fn c14_c33_c34_tool_calls_are_listed_and_given_in_full() {
+async fn tool_calls_are_listed_and_given_in_full() {
     let app = quiet().await;
     let run = recorded(&app).await;
     let path = format!("{}/{run}/tool-calls", runs(&app));
@@ -238,8 +244,9 @@ async fn c14_c33_c34_tool_calls_are_listed_and_given_in_full() {
     assert_eq!(failed["error"], "no such entity");
 }
 
+/// Requirements: C35.
 #[tokio::test]
-async fn c35_pages_stay_stable_while_runs_are_added() {
+async fn pages_stay_stable_while_runs_are_added() {
     let app = quiet().await;
     let mut expected = Vec::new();
     for _ in 0..5 {

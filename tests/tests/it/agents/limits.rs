@@ -11,8 +11,9 @@ use tokio::sync::Notify;
 
 use super::spawning::spawn;
 
+/// Requirements: C19, A30.
 #[tokio::test]
-async fn c19_a30_at_the_step_limit_the_model_has_one_last_word_without_tools_and_the_run_pauses() {
+async fn at_the_step_limit_a_last_call_without_tools_then_a_pause() {
     let app = TestApp::start().await;
     let agent = app
         .agent_with("wanderer", &["list_*", "schema_version"], |content| {
@@ -41,8 +42,9 @@ async fn c19_a30_at_the_step_limit_the_model_has_one_last_word_without_tools_and
     assert_eq!(of_kind(&events, "mcp_tool").len(), 4, "the last call was not executed");
 }
 
+/// Requirements: C22.
 #[tokio::test]
-async fn c22_the_third_identical_call_is_not_executed_and_the_fifth_ends_the_run() {
+async fn the_third_identical_call_is_skipped_the_fifth_ends_the_run() {
     let app = TestApp::start().await;
     let agent = app.agent("stuck", &["schema_version"]).await;
     app.model
@@ -60,8 +62,9 @@ async fn c22_the_third_identical_call_is_not_executed_and_the_fifth_ends_the_run
     assert_eq!(app.model.requests().len(), 5);
 }
 
+/// Requirements: C22.
 #[tokio::test]
-async fn c22_calls_that_others_answer_are_checked_for_repetition_like_all_others() {
+async fn deferred_calls_are_checked_for_repetition_too() {
     let app = TestApp::start().await;
     let boss = app
         .agent_with("boss", &["spawn_agents"], |content| content.max_steps = None)
@@ -86,8 +89,9 @@ async fn c22_calls_that_others_answer_are_checked_for_repetition_like_all_others
     assert_eq!(started, 2, "the third call starts nobody");
 }
 
+/// Requirements: C22.
 #[tokio::test]
-async fn c22_a_sub_agent_that_finds_something_new_each_time_is_no_loop() {
+async fn a_sub_agent_that_finds_something_new_each_time_is_no_loop() {
     let app = TestApp::start().await;
     let boss = app
         .agent_with("boss", &["spawn_agents"], |content| content.max_steps = None)
@@ -143,8 +147,9 @@ async fn late(grace_s: u64) -> (TestApp, Vec<Value>) {
     (app, events)
 }
 
+/// Requirements: C21.
 #[tokio::test]
-async fn c21_at_the_timeout_the_model_has_a_last_word_within_the_grace() {
+async fn at_the_timeout_the_model_has_a_last_word_within_the_grace() {
     let (app, events) = late(300).await;
     let requests = app.model.requests();
     assert_eq!(requests.len(), 2, "it is asked once more");
@@ -160,16 +165,18 @@ async fn c21_at_the_timeout_the_model_has_a_last_word_within_the_grace() {
     assert_eq!(message["message"]["content"], "This is what I have.");
 }
 
+/// Requirements: C21.
 #[tokio::test]
-async fn c21_without_a_grace_the_run_is_cut_at_its_timeout() {
+async fn without_a_grace_the_run_is_cut_at_its_timeout() {
     let (app, events) = late(0).await;
     assert_eq!(app.model.requests().len(), 1, "no last word");
     assert_eq!(events.last().unwrap()["status"], "paused");
     assert_eq!(of_kind(&events, "error")[0]["code"], "timeout");
 }
 
+/// Requirements: C21.
 #[tokio::test]
-async fn c21_a_run_that_ignores_its_grace_is_cut_at_the_end_of_it() {
+async fn a_run_that_ignores_its_grace_is_cut_at_the_end_of_it() {
     let app = TestApp::with(AppOptions {
         worker: |config| config.run_grace_s = 1,
         ..AppOptions::default()
@@ -185,8 +192,9 @@ async fn c21_a_run_that_ignores_its_grace_is_cut_at_the_end_of_it() {
     assert_eq!(of_kind(&events, "error")[0]["code"], "timeout");
 }
 
+/// Requirements: C25.
 #[tokio::test]
-async fn c25_steps_are_counted_and_not_what_they_cost() {
+async fn steps_are_counted_and_not_what_they_cost() {
     let app = TestApp::start().await;
     let agent = app
         .agent_with("thrifty", &["find_path"], |content| content.max_steps = Some(3))

@@ -21,7 +21,7 @@ async fn run_of(app: &TestApp, events: &[Value]) -> Value {
 }
 
 #[tokio::test]
-async fn an_answer_that_fits_is_told_as_data_and_its_text_is_the_same_json() {
+async fn a_fitting_answer_is_data_and_its_text_is_the_same_json() {
     let app = TestApp::start().await;
     let agent = app.agent("cities", &[]).await;
     app.model
@@ -50,7 +50,7 @@ async fn an_answer_that_fits_is_told_as_data_and_its_text_is_the_same_json() {
 }
 
 #[tokio::test]
-async fn an_answer_that_does_not_fit_is_asked_for_once_more_and_nobody_reads_it() {
+async fn an_unfitting_answer_is_asked_for_again_and_hidden() {
     let app = TestApp::start().await;
     app.model.script([
         Reply::text("It is Bonn, of course."),
@@ -77,7 +77,7 @@ async fn an_answer_that_does_not_fit_is_asked_for_once_more_and_nobody_reads_it(
 }
 
 #[tokio::test]
-async fn an_answer_that_never_fits_ends_the_turn_with_an_error_that_says_why() {
+async fn a_never_fitting_answer_ends_the_turn_with_the_reason() {
     let app = TestApp::start().await;
     app.model.script([
         Reply::text(r#"{"city": "Bonn"}"#),
@@ -98,7 +98,7 @@ async fn an_answer_that_never_fits_ends_the_turn_with_an_error_that_says_why() {
 }
 
 #[tokio::test]
-async fn a_definitions_schema_holds_for_its_runs_also_after_tools_and_a_crash() {
+async fn a_schema_holds_after_tool_calls_and_a_crash() {
     let mut app = TestApp::start().await;
     let agent = app
         .agent_with("cities", &["list_entity_types"], |content| {
@@ -145,7 +145,7 @@ async fn a_definitions_schema_holds_for_its_runs_also_after_tools_and_a_crash() 
 }
 
 #[tokio::test]
-async fn a_triggered_run_answers_as_data_and_a_broken_schema_is_refused() {
+async fn triggered_runs_answer_as_data_and_bad_schemas_are_refused() {
     let app = TestApp::start().await;
     let agent = app.agent("cities", &[]).await;
     app.model.script([Reply::text(r#"{"city": "Bonn", "people": 1}"#)]);

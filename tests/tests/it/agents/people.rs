@@ -44,7 +44,7 @@ async fn wait_for_state(client: &Client, run: &Value, state: &str) {
 }
 
 #[tokio::test]
-async fn a_run_asks_a_person_and_goes_on_with_the_answer_after_any_restart() {
+async fn a_run_asks_a_person_and_resumes_after_any_restart() {
     let mut app = TestApp::start().await;
     let agent = app.agent("asker", &["ask_user"]).await;
     app.model.on(
@@ -211,7 +211,7 @@ async fn a_call_that_is_marked_acts_only_as_a_person_says() {
 }
 
 #[tokio::test]
-async fn a_question_that_nobody_answers_expires_and_one_of_a_cancelled_run_is_cancelled() {
+async fn questions_expire_or_are_cancelled_with_their_run() {
     let app = TestApp::with(AppOptions {
         worker: |config| config.question_expires_h = 0.0001,
         ..AppOptions::default()
@@ -241,8 +241,9 @@ async fn a_question_that_nobody_answers_expires_and_one_of_a_cancelled_run_is_ca
     assert!(body["detail"].as_str().unwrap().contains("cancelled"));
 }
 
+/// Requirements: C50.
 #[tokio::test]
-async fn c50_a_message_reaches_a_run_at_its_next_step_and_is_stored_with_it() {
+async fn a_message_reaches_a_run_at_its_next_step_and_is_stored() {
     let app = TestApp::start().await;
     let agent = app.agent("worker", &["schema_version"]).await;
     let gate = std::sync::Arc::new(tokio::sync::Notify::new());
@@ -285,7 +286,7 @@ async fn c50_a_message_reaches_a_run_at_its_next_step_and_is_stored_with_it() {
 }
 
 #[tokio::test]
-async fn a_message_to_a_run_that_is_giving_its_answer_is_heard_before_it_ends() {
+async fn a_message_during_the_answer_is_heard_before_the_end() {
     let app = TestApp::start().await;
     let agent = app.agent("talker", &[]).await;
     let gate = std::sync::Arc::new(tokio::sync::Notify::new());
@@ -310,8 +311,9 @@ async fn a_message_to_a_run_that_is_giving_its_answer_is_heard_before_it_ends() 
     assert_eq!(of_kind(&json_of(&frames), "done").len(), 1);
 }
 
+/// Requirements: C17, C43, C51.
 #[tokio::test]
-async fn c17_c43_c51_a_paused_run_is_resumed_as_a_new_turn_of_itself() {
+async fn a_paused_run_is_resumed_as_a_new_turn_of_itself() {
     let app = TestApp::start().await;
     let agent = app
         .agent_with("walker", &["schema_version", "list_tags"], |content| {
@@ -371,8 +373,9 @@ async fn c17_c43_c51_a_paused_run_is_resumed_as_a_new_turn_of_itself() {
     assert!(problem["detail"].as_str().unwrap().contains("500 steps"));
 }
 
+/// Requirements: C51.
 #[tokio::test]
-async fn c51_a_long_conversation_is_resumed_again_and_again_with_every_message_as_it_was() {
+async fn repeated_resumption_keeps_every_message_unchanged() {
     const STEPS: i32 = 40;
     const TURNS: usize = 3;
     let app = TestApp::start().await;

@@ -98,7 +98,7 @@ fn errands(version: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_product_is_installed_whole_works_and_installed_again_changes_nothing() {
+async fn a_product_installs_whole_and_again_without_change() {
     let site = Site::new(1).await;
     assert_eq!(
         site.installed(&errands("1.0.0")).await,
@@ -135,7 +135,7 @@ async fn a_product_is_installed_whole_works_and_installed_again_changes_nothing(
 }
 
 #[tokio::test]
-async fn another_version_and_changes_made_by_hand_are_brought_to_what_the_manifest_says() {
+async fn upgrades_and_manual_changes_follow_the_manifest() {
     let site = Site::new(0).await;
     site.installed(&errands("1.0.0")).await;
     let client = site.app.client();
@@ -350,7 +350,7 @@ async fn two_who_install_at_once_take_turns() {
 }
 
 #[tokio::test]
-async fn the_command_line_shows_what_would_be_done_does_it_and_undoes_it() {
+async fn the_command_line_previews_applies_and_undoes_a_product() {
     let site = Site::new(0).await;
     let path = std::env::temp_dir().join(format!("manifest-{}.json", uuid::Uuid::now_v7()));
     std::fs::write(&path, errands("1.0.0").to_string()).unwrap();

@@ -39,8 +39,9 @@ async fn first_turn(app: &TestApp, client: &Client, body: Value) -> (Value, Valu
     (of_kind(&events, "meta")[0]["agent"].clone(), told.unwrap_or_default())
 }
 
+/// Requirements: D04, D09, D12, D13.
 #[tokio::test]
-async fn d04_d09_d12_d13_a_new_conversation_finds_its_agent_and_says_why() {
+async fn a_new_conversation_finds_its_agent_and_says_why() {
     let app = TestApp::developing().await;
     let client = app.client();
     specialists(&app).await;
@@ -119,8 +120,9 @@ async fn d04_d09_d12_d13_a_new_conversation_finds_its_agent_and_says_why() {
     assert_eq!(agent, Value::Null);
 }
 
+/// Requirements: D05, D08, D50, D52.
 #[tokio::test]
-async fn d05_d08_d50_d52_what_is_pinned_preferred_and_usual_counts() {
+async fn what_is_pinned_preferred_and_usual_counts() {
     let app = TestApp::developing().await;
     let client = app.client();
     specialists(&app).await;
@@ -172,8 +174,9 @@ async fn d05_d08_d50_d52_what_is_pinned_preferred_and_usual_counts() {
     );
 }
 
+/// Requirements: D15, D16, D51, D58.
 #[tokio::test]
-async fn d15_d16_d51_d58_triage_is_told_its_words_hands_over_at_once_asks_once_and_is_counted() {
+async fn triage_hands_over_at_once_asks_once_and_is_counted() {
     let app = TestApp::developing().await;
     let client = app.client();
     specialists(&app).await;
@@ -258,8 +261,9 @@ async fn d15_d16_d51_d58_triage_is_told_its_words_hands_over_at_once_asks_once_a
     assert!(errors.next().is_some_and(|error| error.contains("may ask at most 1")));
 }
 
+/// Requirements: D47.
 #[tokio::test]
-async fn d47_what_the_project_and_its_users_tell_all_agents_is_told_to_each() {
+async fn shared_instructions_reach_every_agent() {
     let app = TestApp::start().await;
     let client = app.client();
     let agent = app.agent("helper", &[]).await;
@@ -320,8 +324,9 @@ async fn d47_what_the_project_and_its_users_tell_all_agents_is_told_to_each() {
     );
 }
 
+/// Requirements: D47.
 #[tokio::test]
-async fn d47_an_agent_that_takes_over_is_told_what_all_agents_are_told() {
+async fn an_agent_that_takes_over_is_told_what_all_agents_are_told() {
     let app = TestApp::start().await;
     let client = app.client();
     specialists(&app).await;
@@ -344,8 +349,9 @@ async fn d47_an_agent_that_takes_over_is_told_what_all_agents_are_told() {
     }
 }
 
+/// Requirements: D51.
 #[tokio::test]
-async fn d51_routed_conversations_are_compared_with_a_control_group() {
+async fn routed_conversations_are_compared_with_a_control_group() {
     let app = TestApp::start().await;
     let client = app.client();
     specialists(&app).await;
@@ -399,8 +405,9 @@ async fn d51_routed_conversations_are_compared_with_a_control_group() {
     assert_eq!(told["items"].as_array().unwrap().len(), 1);
 }
 
+/// Requirements: D51.
 #[tokio::test]
-async fn d51_messages_that_went_to_the_wrong_specialist_are_listed_for_their_owner() {
+async fn misrouted_messages_are_listed_for_their_owner() {
     let app = TestApp::start().await;
     let client = app.client();
     specialists(&app).await;

@@ -56,8 +56,9 @@ async fn followed(client: &Client, forked: &Value) -> Vec<rejoin_tests::client::
     client.stream(&path).await.rest().await
 }
 
+/// Requirements: C29.
 #[tokio::test]
-async fn c29_lists_are_narrowed_by_agent_time_and_tree() {
+async fn lists_are_narrowed_by_agent_time_and_tree() {
     let app = TestApp::start().await;
     let root = dug(&app).await;
     assert_eq!(ids(&app, "agent=boss").await, std::slice::from_ref(&root));
@@ -78,8 +79,9 @@ async fn c29_lists_are_narrowed_by_agent_time_and_tree() {
     );
 }
 
+/// Requirements: C30, C34.
 #[tokio::test]
-async fn c30_c34_a_tree_is_shown_and_exported_whole() {
+async fn a_tree_is_shown_and_exported_whole() {
     let app = TestApp::start().await;
     let root = dug(&app).await;
     let client = app.client();
@@ -225,7 +227,7 @@ async fn a_fork_goes_on_from_the_exact_records_of_a_step() {
 }
 
 #[tokio::test]
-async fn the_fork_of_a_conversations_run_is_a_conversation_of_the_same_owner() {
+async fn a_forked_conversation_belongs_to_the_same_owner() {
     let app = TestApp::start().await;
     let agent = app.agent("talker", &[]).await;
     app.model.script([Reply::text("Hello."), Reply::text("Good evening.")]);

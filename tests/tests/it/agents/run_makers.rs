@@ -85,7 +85,7 @@ fn secret_arguments(schema: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn another_members_run_shows_its_agent_its_state_and_its_times_and_nothing_else() {
+async fn another_members_run_shows_only_its_agent_state_and_times() {
     let app = TestApp::start().await;
     let demo = app.client();
     app.agent("secretary", &["*"]).await;
@@ -188,7 +188,7 @@ async fn another_members_run_shows_its_agent_its_state_and_its_times_and_nothing
 }
 
 #[tokio::test]
-async fn another_members_run_is_neither_told_anything_nor_resumed_nor_answered_nor_stopped() {
+async fn another_members_run_cannot_be_acted_on() {
     let app = TestApp::start().await;
     let demo = app.client();
     let confirming = |content: &mut DefinitionContent| content.config = json!({"confirm": ["create_calendar_event"]});
@@ -257,7 +257,7 @@ async fn another_members_run_is_neither_told_anything_nor_resumed_nor_answered_n
 }
 
 #[tokio::test]
-async fn an_owner_of_the_project_stops_another_members_run_without_seeing_it() {
+async fn a_project_owner_stops_another_members_run_unseen() {
     let app = TestApp::start().await;
     app.agent("asker", &["ask_user"]).await;
     let question = json!({"question": "Which?", "options": []});
@@ -282,7 +282,7 @@ async fn an_owner_of_the_project_stops_another_members_run_without_seeing_it() {
 }
 
 #[tokio::test]
-async fn whoever_changes_what_a_schedule_starts_is_the_one_as_whom_it_runs() {
+async fn a_schedule_runs_as_the_last_member_who_changed_it() {
     let app = TestApp::start().await;
     let demo = app.client();
     app.agent("secretary", &["*"]).await;
@@ -347,7 +347,7 @@ async fn whoever_changes_what_a_schedule_starts_is_the_one_as_whom_it_runs() {
 }
 
 #[tokio::test]
-async fn row_level_security_hides_a_run_from_all_but_its_maker_whatever_the_query_forgets() {
+async fn row_level_security_hides_a_run_from_all_but_its_maker() {
     let app = TestApp::start().await;
     let demo = app.client();
     app.agent("asker", &["ask_user", "schema_version"]).await;

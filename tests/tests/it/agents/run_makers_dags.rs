@@ -10,7 +10,7 @@ use serde_json::json;
 use super::run_makers::{look_around, member, private_things, wait_for_state};
 
 #[tokio::test]
-async fn a_dag_is_read_by_all_members_and_changed_in_its_makers_name_by_its_maker_alone() {
+async fn all_members_read_a_dag_and_only_its_maker_changes_it() {
     let app = TestApp::start().await;
     app.agent("worker", &["ask_user"]).await;
     let question = json!({"question": "Which?", "options": []});
@@ -67,7 +67,7 @@ async fn a_dag_is_read_by_all_members_and_changed_in_its_makers_name_by_its_make
 }
 
 #[tokio::test]
-async fn a_run_that_nobody_made_is_every_members_and_has_no_private_tools() {
+async fn a_run_without_a_maker_is_shared_and_has_no_private_tools() {
     let app = TestApp::start().await;
     let demo = app.client();
     app.agent("secretary", &["*"]).await;

@@ -40,8 +40,9 @@ pub async fn runs(app: &TestApp) -> Vec<(String, String, i32)> {
     .unwrap()
 }
 
+/// Requirements: C02, C05.
 #[tokio::test]
-async fn c02_c05_an_agent_finds_others_starts_them_and_reads_what_they_found() {
+async fn an_agent_finds_others_starts_them_and_reads_what_they_found() {
     let app = TestApp::start().await;
     let boss = app.agent("boss", &["spawn_agents", "list_available_agents"]).await;
     app.agent("finder", &[]).await;
@@ -123,8 +124,9 @@ async fn c02_c05_an_agent_finds_others_starts_them_and_reads_what_they_found() {
     assert_eq!(stored, 2);
 }
 
+/// Requirements: C05, C60.
 #[tokio::test]
-async fn c05_c60_a_tree_of_depth_two_with_twenty_children_finishes_on_one_slot() {
+async fn a_tree_of_twenty_sub_agents_finishes_on_one_slot() {
     let app = TestApp::with(AppOptions {
         slots: 1,
         ..AppOptions::default()
@@ -167,8 +169,9 @@ async fn c05_c60_a_tree_of_depth_two_with_twenty_children_finishes_on_one_slot()
     assert_eq!(left, 0);
 }
 
+/// Requirements: C23, C24.
 #[tokio::test]
-async fn c23_c24_a5_below_the_top_only_a_name_grants_coordination_and_depth_two_starts_nobody() {
+async fn sub_agents_need_coordination_by_name_and_depth_two_has_none() {
     let app = TestApp::start().await;
     let boss = app.agent("boss", &["*"]).await;
     app.agent("globber", &["*"]).await;
@@ -214,8 +217,9 @@ async fn c23_c24_a5_below_the_top_only_a_name_grants_coordination_and_depth_two_
     assert_eq!(runs(&app).await.len(), 4, "nobody started `never`");
 }
 
+/// Requirements: C27, C28.
 #[tokio::test]
-async fn c27_c28_agents_see_each_other_whatever_their_visibility() {
+async fn agents_see_each_other_whatever_their_visibility() {
     let app = TestApp::start().await;
     let boss = app.agent("boss", &["list_available_agents", "spawn_agents"]).await;
     for visibility in ["internal", "external"] {
@@ -235,8 +239,9 @@ async fn c27_c28_agents_see_each_other_whatever_their_visibility() {
     assert!(results(&events).iter().all(|item| item["status"] == "completed"));
 }
 
+/// Requirements: C17, C51.
 #[tokio::test]
-async fn c17_c51_a_paused_sub_agent_goes_on_with_the_exact_messages_that_it_had() {
+async fn a_paused_sub_agent_resumes_with_its_exact_messages() {
     let app = TestApp::start().await;
     let boss = app.agent("boss", &["spawn_agents"]).await;
     app.agent_with("digger", &["schema_version"], |content| content.max_steps = Some(1))
@@ -388,8 +393,9 @@ async fn a_conversation_stays_a_parents_own_while_it_waits() {
     assert_eq!(order, [("First.".to_owned(),), ("Second.".to_owned(),)]);
 }
 
+/// Invariant I12.
 #[tokio::test]
-async fn i12_workers_die_in_the_middle_of_a_tree_and_every_parent_joins_once() {
+async fn every_parent_joins_once_while_workers_die() {
     let app = TestApp::with(AppOptions {
         workers: 0,
         ..AppOptions::default()

@@ -31,7 +31,7 @@ fn told(app: &TestApp) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn calls_that_only_read_run_side_by_side_and_are_recorded_in_the_models_order() {
+async fn read_only_calls_run_in_parallel_and_are_recorded_in_order() {
     // None of them ends before all three are there.
     let (tool, most) = Meeting::shared("look", true, 3);
     let app = app(Registry::new([tool])).await;

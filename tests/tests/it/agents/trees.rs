@@ -12,8 +12,9 @@ use serde_json::{Value, json};
 
 use super::spawning::{results, runs, spawn};
 
+/// Requirements: C20, C21.
 #[tokio::test]
-async fn c20_c21_a_sub_agent_has_a_time_of_its_own_and_pauses_at_its_end() {
+async fn a_sub_agent_has_a_time_of_its_own_and_pauses_at_its_end() {
     let app = TestApp::with(AppOptions {
         worker: |config| config.run_grace_s = 0,
         ..AppOptions::default()
@@ -34,8 +35,9 @@ async fn c20_c21_a_sub_agent_has_a_time_of_its_own_and_pauses_at_its_end() {
     assert_eq!(events.last().unwrap()["status"], "completed");
 }
 
+/// Requirements: C18, C19.
 #[tokio::test]
-async fn c18_c19_a_sub_agent_without_a_limit_has_fifty_steps() {
+async fn a_sub_agent_without_a_limit_has_fifty_steps() {
     let app = TestApp::start().await;
     let boss = app
         .agent_with("boss", &["spawn_agents"], |content| content.max_steps = None)
@@ -62,8 +64,9 @@ async fn c18_c19_a_sub_agent_without_a_limit_has_fifty_steps() {
     assert_eq!(limits, ["step_limit"]);
 }
 
+/// Requirements: C06.
 #[tokio::test]
-async fn c06_flows_are_made_of_the_same_spawning() {
+async fn flows_are_made_of_the_same_spawning() {
     let app = TestApp::start().await;
     for name in ["draft", "review"] {
         app.agent(name, &[]).await;
@@ -224,8 +227,9 @@ impl Tool for Large {
     }
 }
 
+/// Requirements: A32.
 #[tokio::test]
-async fn a32_a_tool_that_returns_fifty_megabytes_is_an_error_and_one_of_a_megabyte_is_kept_and_cut_for_readers() {
+async fn a_huge_tool_result_is_an_error_and_a_large_one_is_cut() {
     let parameters = json!({"type": "object", "properties": {"bytes": {"type": "integer"}}, "required": ["bytes"], "additionalProperties": false});
     let large = Large(ToolSpec {
         name: "large".to_owned(),

@@ -154,8 +154,9 @@ async fn project(app: &TestApp) -> Arc<Mutex<Vec<String>>> {
     faults
 }
 
+/// Requirements: D15, D18.
 #[tokio::test]
-async fn d15_d18_what_triage_is_given_is_enough_to_hand_over_in_the_first_turn_after_one_look() {
+async fn triage_hands_over_in_its_first_turn_after_one_look() {
     let app = TestApp::developing().await;
     let client = app.client();
     let faults = project(&app).await;
@@ -212,8 +213,9 @@ async fn d15_d18_what_triage_is_given_is_enough_to_hand_over_in_the_first_turn_a
     assert_eq!(app.model.violations(), Vec::<String>::new());
 }
 
+/// Requirements: D18, D51.
 #[tokio::test]
-async fn d18_d51_a_specialist_that_was_chosen_wrongly_hands_over_in_the_same_stream() {
+async fn a_wrongly_chosen_specialist_hands_over_in_the_same_stream() {
     let app = TestApp::developing().await;
     let client = app.client();
     let faults = project(&app).await;
@@ -345,8 +347,9 @@ fn recorded() -> Vec<Recorded> {
     ]
 }
 
+/// Requirements: D55.
 #[tokio::test]
-async fn d55_whatever_triage_decides_the_turn_ends_well_and_is_counted_as_it_was() {
+async fn any_triage_decision_ends_well_and_is_counted_correctly() {
     let app = TestApp::start().await;
     let client = app.client();
     install(&app).await;

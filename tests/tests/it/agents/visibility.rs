@@ -11,8 +11,9 @@ use serde_json::{Value, json};
 
 use super::run_makers;
 
+/// Requirements: C26, C28.
 #[tokio::test]
-async fn c26_c28_an_internal_agent_is_not_there_for_callers_from_outside() {
+async fn outside_callers_do_not_find_an_internal_agent() {
     let app = TestApp::start().await;
     let client = app.client();
     app.model.always("", Reply::text("done"));
@@ -52,8 +53,9 @@ async fn c26_c28_an_internal_agent_is_not_there_for_callers_from_outside() {
     assert_eq!(conversations, 4, "none for the internal one");
 }
 
+/// Requirements: C28.
 #[tokio::test]
-async fn c28_admin_listings_leave_internal_agents_out_unless_they_are_asked_for() {
+async fn admin_listings_include_internal_agents_on_request_only() {
     let app = TestApp::start().await;
     let client = app.client();
     for visibility in ["external", "project", "internal"] {
@@ -84,8 +86,9 @@ async fn c28_admin_listings_leave_internal_agents_out_unless_they_are_asked_for(
     assert_eq!(listed(&choosers, "").await, ["external", "project"]);
 }
 
+/// Requirements: C27.
 #[tokio::test]
-async fn c27_tasks_reach_an_internal_agent_and_nobody_forks_its_runs() {
+async fn tasks_reach_an_internal_agent_and_nobody_forks_its_runs() {
     let app = TestApp::start().await;
     let client = app.client();
     app.agent_with("hidden", &[], |content| content.visibility = "internal".to_owned())
@@ -110,8 +113,9 @@ async fn c27_tasks_reach_an_internal_agent_and_nobody_forks_its_runs() {
     assert!(problem["detail"].as_str().unwrap().contains("internal"), "{problem}");
 }
 
+/// Requirements: C26, C28.
 #[tokio::test]
-async fn c26_c28_a_member_reaches_an_internal_agent_by_no_task_and_no_schedule_of_theirs() {
+async fn members_reach_no_internal_agent_by_task_or_schedule() {
     let app = TestApp::start().await;
     let (_, member) = run_makers::member(&app, Role::Member).await;
     let owner = app.client();
@@ -205,8 +209,9 @@ async fn c26_c28_a_member_reaches_an_internal_agent_by_no_task_and_no_schedule_o
     );
 }
 
+/// Requirements: C26.
 #[tokio::test]
-async fn c26_agents_for_programs_outside_are_on_the_projects_card() {
+async fn agents_for_programs_outside_are_on_the_projects_card() {
     let app = TestApp::start().await;
     let client = app.client();
     for visibility in ["external", "project", "internal"] {

@@ -6,8 +6,9 @@ use uuid::Uuid;
 
 use crate::work::projects::{get, id, project, start};
 
+/// Requirements: E61.
 #[tokio::test]
-async fn e61_an_event_of_a_calendar_and_an_entity_of_the_work_graph_are_linked() {
+async fn a_calendar_event_and_a_work_entity_are_linked() {
     let (app, client) = start().await;
     let ids = project(&client, "Apollo").await;
     let body = json!({"projectId": ids["project"], "title": "Launch day", "startAt": "2030-05-01T08:00:00Z"});

@@ -35,8 +35,9 @@ async fn add(client: &Client, calendar: &str, title: &str) {
     assert_eq!(status, StatusCode::CREATED, "{made}");
 }
 
+/// Requirements: E56.
 #[tokio::test]
-async fn e56_whoever_knows_the_address_of_a_feed_sees_the_calendar_and_is_told_of_changes_only() {
+async fn a_feed_shows_the_calendar_by_its_address_and_tells_changes() {
     let app = TestApp::start().await;
     let client = app.client();
     let (work, private) = (calendar(&client).await, calendar(&client).await);
@@ -90,8 +91,9 @@ async fn e56_whoever_knows_the_address_of_a_feed_sees_the_calendar_and_is_told_o
     assert!(!String::from_utf8_lossy(&stored).contains(secret));
 }
 
+/// Requirements: E56.
 #[tokio::test]
-async fn e56_a_feed_shows_nothing_once_it_is_replaced_or_removed_or_its_owner_has_left() {
+async fn a_replaced_removed_or_ownerless_feed_shows_nothing() {
     let app = TestApp::start().await;
     let client = app.client();
     let work = calendar(&client).await;

@@ -53,8 +53,9 @@ fn file(events: &str) -> String {
     text.replace('\n', "\r\n")
 }
 
+/// Requirements: E56.
 #[tokio::test]
-async fn e56_a_calendar_is_exported_and_imported_as_it_was() {
+async fn a_calendar_is_exported_and_imported_as_it_was() {
     let app = TestApp::start().await;
     let client = app.client();
     let from = calendar(&client).await;
@@ -114,8 +115,9 @@ async fn e56_a_calendar_is_exported_and_imported_as_it_was() {
     assert_eq!(import(&other, &from, &text).await.0, 404);
 }
 
+/// Requirements: E56.
 #[tokio::test]
-async fn e56_files_of_other_programs_are_taken_and_what_is_not_is_told() {
+async fn files_of_other_programs_are_taken_and_what_is_not_is_told() {
     let app = TestApp::start().await;
     let client = app.client();
     let calendar = calendar(&client).await;
@@ -227,8 +229,9 @@ END:VEVENT",
     assert!(spring(&client, &calendar).await[2].ends_with("Often"));
 }
 
+/// Requirements: E56.
 #[tokio::test]
-async fn e56_hostile_files_are_refused_in_words() {
+async fn hostile_files_are_refused_in_words() {
     let app = TestApp::start().await;
     let client = app.client();
     let calendar = calendar(&client).await;
@@ -328,8 +331,9 @@ fn any_event() -> impl Strategy<Value = Event> {
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
+    /// Requirements: E56.
     #[test]
-    fn e56_what_is_written_is_read_as_it_was(event in any_event()) {
+    fn what_is_written_is_read_as_it_was(event in any_event()) {
         let mut event = event;
         let happening = |content: &Content| match &content.rrule {
             Some(rrule) => content.series(rrule).between(content.start, content.start + Duration::days(700), 50),

@@ -48,8 +48,9 @@ fn notes(link: &Value) -> String {
         .join("\n")
 }
 
+/// Requirements: E10, E56.
 #[tokio::test]
-async fn e10_e56_a_calendar_is_linked_with_one_at_google_and_both_have_the_events_of_both() {
+async fn a_linked_google_calendar_and_ours_have_all_events_of_both() {
     let linked = unlinked().await;
     let (_, before) = linked.client.get("/api/calendars").await;
     assert_eq!(
@@ -139,8 +140,9 @@ async fn e10_e56_a_calendar_is_linked_with_one_at_google_and_both_have_the_event
     assert!(entries.to_string().contains("calendar.linked"));
 }
 
+/// Requirements: E56.
 #[tokio::test]
-async fn e56_where_both_sides_changed_an_event_each_ones_changes_are_kept_and_googles_count_where_they_are_the_same() {
+async fn both_sides_changes_are_merged_and_google_wins_conflicts() {
     let linked = linked().await;
     for title in ["Merged", "Disputed", "Deleted here", "Deleted there"] {
         linked.add(json!({"title": title, "start": "2027-03-01T10:00"})).await;
@@ -184,8 +186,9 @@ async fn e56_where_both_sides_changed_an_event_each_ones_changes_are_kept_and_go
     assert!(!told.contains("Merged"), "{told}");
 }
 
+/// Requirements: E56.
 #[tokio::test]
-async fn e56_rules_changed_occurrences_and_those_that_are_left_out_go_both_ways() {
+async fn recurrences_changes_and_exceptions_go_both_ways() {
     let linked = linked().await;
     let series = linked
         .add(json!({"title": "Standup", "start": "2027-03-22T10:00", "end": "2027-03-22T10:15", "rrule": "FREQ=DAILY;COUNT=12"}))
@@ -282,8 +285,9 @@ async fn e56_rules_changed_occurrences_and_those_that_are_left_out_go_both_ways(
     assert!(!same.iter().any(|(title, _, _)| title.contains("etro")), "{same:#?}");
 }
 
+/// Requirements: E56.
 #[tokio::test]
-async fn e56_a_calendar_that_may_only_be_read_is_only_read() {
+async fn a_calendar_that_may_only_be_read_is_only_read() {
     let linked = unlinked().await;
     let holidays = "holidays@group.v.calendar.google.com";
     linked.google.account().set_role(holidays, "owner");
@@ -308,8 +312,9 @@ async fn e56_a_calendar_that_may_only_be_read_is_only_read() {
     assert!(written.into_iter().all(|asked| asked.method == "GET"));
 }
 
+/// Requirements: E56.
 #[tokio::test]
-async fn e56_unlinked_and_linked_again_nothing_is_there_twice() {
+async fn unlinked_and_linked_again_nothing_is_there_twice() {
     let linked = linked().await;
     linked
         .google
@@ -366,8 +371,9 @@ async fn id_here_after(linked: &Linked, title: &str) -> String {
     linked.id_of(title).await
 }
 
+/// Requirements: E56.
 #[tokio::test]
-async fn e56_only_who_was_sent_to_google_comes_back_and_once() {
+async fn only_who_was_sent_to_google_comes_back_and_once() {
     let linked = unlinked().await;
     let given = linked.consent().await;
     let (_, key) = linked.app.db.another_user().await;
@@ -455,8 +461,9 @@ async fn e56_only_who_was_sent_to_google_comes_back_and_once() {
     }
 }
 
+/// Requirements: E56.
 #[tokio::test]
-async fn e56_without_an_operators_settings_there_is_no_google() {
+async fn without_an_operators_settings_there_is_no_google() {
     let app = rejoin_tests::app::TestApp::start().await;
     let client = app.client();
     let (_, made) = client

@@ -33,8 +33,9 @@ async fn crash_on(linked: &mut Linked, method: Method) {
     linked.app.add_worker();
 }
 
+/// Requirements: E56.
 #[tokio::test]
-async fn e56_a_worker_that_dies_between_googles_deed_and_its_answer_makes_nothing_twice() {
+async fn a_worker_that_dies_before_googles_answer_repeats_nothing() {
     let mut linked = linked().await;
     let id = linked
         .add(json!({"title": "Standup", "start": "2027-03-22T10:00", "rrule": "FREQ=DAILY;COUNT=4"}))
@@ -155,8 +156,9 @@ async fn change_here(linked: &Linked, dice: &mut Dice, nth: usize) {
     }
 }
 
+/// Requirements: E56.
 #[tokio::test]
-async fn e56_random_changes_on_both_sides_with_workers_that_die_end_the_same_on_both() {
+async fn random_changes_converge_on_both_sides_while_workers_die() {
     let mut linked = linked().await;
     // Another seed makes another history.
     let seed = std::env::var("REJOIN_TEST_SEED")

@@ -39,8 +39,9 @@ async fn told(linked: &Linked, word: &str) -> Value {
     .await
 }
 
+/// Requirements: E56.
 #[tokio::test]
-async fn e56_leave_that_is_taken_back_is_told_and_given_again_it_goes_on_where_it_was() {
+async fn withdrawn_permission_is_told_and_sync_resumes_when_regranted() {
     let linked = linked().await;
     linked
         .add(json!({"title": "Before", "start": "2027-03-01T10:00"}))
@@ -72,8 +73,9 @@ async fn e56_leave_that_is_taken_back_is_told_and_given_again_it_goes_on_where_i
     assert_eq!(same.len(), 3, "{same:?}");
 }
 
+/// Requirements: E56.
 #[tokio::test]
-async fn e56_when_google_forgets_where_we_were_all_is_compared_anew() {
+async fn when_google_forgets_where_we_were_all_is_compared_anew() {
     let linked = linked().await;
     linked.google.account().page_size = 3;
     for day in 10..20 {
@@ -118,8 +120,9 @@ async fn e56_when_google_forgets_where_we_were_all_is_compared_anew() {
     );
 }
 
+/// Requirements: E56.
 #[tokio::test]
-async fn e56_what_google_asks_us_to_wait_is_waited_and_changes_wait_too() {
+async fn what_google_asks_us_to_wait_is_waited_and_changes_wait_too() {
     let linked = linked().await;
     let refused = Arc::new(AtomicUsize::new(0));
     let counted = refused.clone();
@@ -150,8 +153,9 @@ async fn e56_what_google_asks_us_to_wait_is_waited_and_changes_wait_too() {
     assert_eq!(linked.state().await["problem"], Value::Null);
 }
 
+/// Requirements: E56.
 #[tokio::test]
-async fn e56_a_change_that_google_refuses_is_told_and_holds_up_no_other() {
+async fn a_change_that_google_refuses_is_told_and_holds_up_no_other() {
     let linked = linked().await;
     linked.google.meddle(
         |asked| match asked.method == "POST" && asked.path.starts_with("/calendars/") {
@@ -182,8 +186,9 @@ async fn e56_a_change_that_google_refuses_is_told_and_holds_up_no_other() {
     assert!(linked.google.account().find(PRIMARY, "Taken").is_some());
 }
 
+/// Requirements: E56.
 #[tokio::test]
-async fn e56_events_that_are_none_here_are_told_by_name_and_the_others_come() {
+async fn unsupported_events_are_named_and_the_others_come() {
     let linked = linked().await;
     let mut hourly = event("Hourly", "2027-03-01");
     hourly["recurrence"] = json!(["RRULE:FREQ=HOURLY;COUNT=3"]);
@@ -228,7 +233,7 @@ async fn e56_events_that_are_none_here_are_told_by_name_and_the_others_come() {
 }
 
 #[tokio::test]
-async fn a8_a9_answers_that_nobody_should_believe_are_told_and_change_nothing() {
+async fn implausible_answers_are_told_and_change_nothing() {
     let elsewhere = Site::start(|_, _| typed("application/json", "{}")).await;
     let linked = linked().await;
     linked.add(json!({"title": "Sound", "start": "2027-03-01T10:00"})).await;
@@ -279,8 +284,9 @@ async fn a8_a9_answers_that_nobody_should_believe_are_told_and_change_nothing() 
     assert_eq!(linked.same(FROM, TO).await, before);
 }
 
+/// Requirements: E56.
 #[tokio::test]
-async fn e56_a_calendar_that_is_gone_at_google_is_told_and_keeps_its_events() {
+async fn a_calendar_deleted_at_google_is_told_and_keeps_its_events() {
     let linked = linked().await;
     linked.add(json!({"title": "Kept", "start": "2027-03-01T10:00"})).await;
     linked.same(FROM, TO).await;
@@ -289,8 +295,9 @@ async fn e56_a_calendar_that_is_gone_at_google_is_told_and_keeps_its_events() {
     assert_eq!(linked.here(FROM, TO).await.len(), 1);
 }
 
+/// Requirements: E56.
 #[tokio::test]
-async fn e56_leave_that_was_given_in_part_or_not_at_all_links_nothing() {
+async fn leave_that_was_given_in_part_or_not_at_all_links_nothing() {
     let linked = unlinked().await;
     linked
         .google
@@ -312,8 +319,9 @@ async fn e56_leave_that_was_given_in_part_or_not_at_all_links_nothing() {
     );
 }
 
+/// Requirements: E56.
 #[tokio::test]
-async fn e56_who_has_left_the_project_is_not_synchronised_any_more() {
+async fn who_has_left_the_project_is_not_synchronised_any_more() {
     let mut linked = linked().await;
     linked.app.crash_workers();
     let pool = linked.app.db.pool.clone();
@@ -327,8 +335,9 @@ async fn e56_who_has_left_the_project_is_not_synchronised_any_more() {
     assert!(!links::sweep(&pool).await.unwrap());
 }
 
+/// Requirements: E56.
 #[tokio::test]
-async fn e56_tokens_are_sealed_anew_with_the_other_secrets() {
+async fn tokens_are_sealed_anew_with_the_other_secrets() {
     use rejoin_shared::audit::Actor;
     use rejoin_shared::key_rotation;
     use rejoin_shared::secrets::keys::generate;

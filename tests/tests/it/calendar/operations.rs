@@ -8,8 +8,9 @@ use uuid::Uuid;
 
 use super::events::{called, context, standup};
 
+/// Requirements: E21, E22, E23.
 #[tokio::test]
-async fn e21_e22_e23_people_are_told_what_is_done_to_which_event_by_its_name() {
+async fn people_are_told_what_is_done_to_which_event_by_its_name() {
     let db = support::database().await;
     let own = standup(&db).await;
     let mut focused = context(&db);

@@ -62,8 +62,9 @@ const READS_A_PROJECT: [&str; 28] = [
     "search_ontology",
 ];
 
+/// Requirements: E33, E35, E36.
 #[tokio::test]
-async fn e33_e35_e36_each_type_has_its_own_prompt_and_tools() {
+async fn each_type_has_its_own_prompt_and_tools() {
     let app = start().await;
     let client = app.client();
     let everything = app.agent("everything", &["*"]).await;
@@ -134,8 +135,9 @@ async fn e33_e35_e36_each_type_has_its_own_prompt_and_tools() {
     }
 }
 
+/// Requirements: E37.
 #[tokio::test]
-async fn e37_a_thing_in_focus_is_kept_and_told_and_the_model_knows_it() {
+async fn a_thing_in_focus_is_kept_and_told_and_the_model_knows_it() {
     let app = TestApp::start().await;
     let client = app.client();
     let ids = project(&client, "Apollo").await;
@@ -182,8 +184,9 @@ async fn e37_a_thing_in_focus_is_kept_and_told_and_the_model_knows_it() {
     );
 }
 
+/// Requirements: E39.
 #[tokio::test]
-async fn e39_a_planner_is_given_system_context_history_and_the_message_in_this_order() {
+async fn a_planner_gets_system_context_history_message_in_order() {
     let app = TestApp::start().await;
     let client = app.client();
     let ids = project(&client, "Apollo").await;

@@ -84,8 +84,9 @@ impl Tool for Compass {
     }
 }
 
+/// Requirements: E13, E15, E16, E35, E36, E37, E58.
 #[tokio::test]
-async fn e13_e15_e16_e35_e36_e37_e58_a_turn_tells_what_it_is_about_and_the_model_knows_it() {
+async fn a_turn_tells_what_it_is_about_and_the_model_knows_it() {
     let app = TestApp::start().await;
     let agent = app.agent("helper", &["schema_version"]).await;
     let id = project(&app, "Apollo").await;
@@ -183,8 +184,9 @@ async fn e13_e15_e16_e35_e36_e37_e58_a_turn_tells_what_it_is_about_and_the_model
     );
 }
 
+/// Requirements: E34, E62, E63.
 #[tokio::test]
-async fn e34_e62_e63_the_newest_word_on_what_it_is_about_wins() {
+async fn the_newest_word_on_what_it_is_about_wins() {
     let app = TestApp::start().await;
     let agent = app.agent("helper", &[]).await;
     let (moon, mars) = (project(&app, "Moon").await, project(&app, "Mars").await);
@@ -238,8 +240,9 @@ async fn e34_e62_e63_the_newest_word_on_what_it_is_about_wins() {
     assert!(of_kind(&events, "context_usage").is_empty() && of_kind(&events, "last_turn_context").is_empty());
 }
 
+/// Requirements: E20, E21, E22, E27, E51, E52.
 #[tokio::test]
-async fn e20_e21_e22_e27_e51_e52_a_tool_leads_elsewhere_and_later_calls_are_there() {
+async fn a_tool_leads_elsewhere_and_later_calls_are_there() {
     let options = AppOptions {
         tools: compass(),
         ..AppOptions::default()
@@ -317,8 +320,9 @@ async fn e20_e21_e22_e27_e51_e52_a_tool_leads_elsewhere_and_later_calls_are_ther
     );
 }
 
+/// Requirements: E38, E67.
 #[tokio::test]
-async fn e38_e67_what_a_client_says_of_earlier_turns_is_not_believed() {
+async fn what_a_client_says_of_earlier_turns_is_not_believed() {
     let app = TestApp::start().await;
     let agent = app.agent("helper", &[]).await;
     app.model.always("hello", Reply::text("hi"));
@@ -343,8 +347,9 @@ async fn e38_e67_what_a_client_says_of_earlier_turns_is_not_believed() {
     assert_eq!((status.as_u16(), &problem["code"]), (400, &json!("history_too_long")));
 }
 
+/// Requirements: E49, E50, E64, E68.
 #[tokio::test]
-async fn e49_e50_e64_e68_tools_are_shown_by_context_and_expand_within_the_whitelist_only() {
+async fn tools_are_shown_by_context_within_the_whitelist() {
     let options = AppOptions {
         tools: compass(),
         worker: |config| config.debug_agent_context = true,
@@ -416,8 +421,9 @@ async fn e49_e50_e64_e68_tools_are_shown_by_context_and_expand_within_the_whitel
     );
 }
 
+/// Requirements: E64.
 #[tokio::test]
-async fn e64_how_an_agent_was_chosen_is_told_where_development_is_on_and_stored_anyway() {
+async fn an_agents_choice_is_stored_and_told_in_development_only() {
     for is_on in [false, true] {
         let worker: fn(&mut rejoin_worker::WorkerConfig) = match is_on {
             true => |config| config.debug_agent_context = true,
@@ -455,8 +461,9 @@ async fn e64_how_an_agent_was_chosen_is_told_where_development_is_on_and_stored_
     }
 }
 
+/// Requirements: E33, E64.
 #[tokio::test]
-async fn e33_e64_every_type_can_be_talked_in_and_nothing_is_told_for_development_unless_it_is_on() {
+async fn every_type_can_be_talked_in_without_development_events() {
     let app = TestApp::start().await;
     let agent = app.agent("helper", &["schema_version"]).await;
     app.model.always("x", Reply::text("ok"));

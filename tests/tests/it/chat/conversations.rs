@@ -29,7 +29,7 @@ async fn post_with_key(app: &TestApp, key: &str, body: Value) -> (StatusCode, Va
 }
 
 #[tokio::test]
-async fn a_post_for_json_is_accepted_at_once_with_the_same_headers_as_a_stream() {
+async fn a_post_for_json_is_accepted_with_the_headers_of_a_stream() {
     let app = quiet().await;
     let request = app
         .client()
@@ -49,7 +49,7 @@ async fn a_post_for_json_is_accepted_at_once_with_the_same_headers_as_a_stream()
 }
 
 #[tokio::test]
-async fn the_same_key_and_body_is_the_same_run_and_another_body_is_422() {
+async fn the_same_key_and_body_is_one_run_and_another_body_is_422() {
     let app = quiet().await;
     let (status, first) = post_with_key(&app, "k", json!({"message": "hello", "contextType": "global"})).await;
     assert_eq!(status, StatusCode::ACCEPTED);
@@ -253,7 +253,7 @@ async fn found(client: &rejoin_tests::client::Client, text: &str, limit: i64) ->
 }
 
 #[tokio::test]
-async fn a_search_finds_titles_and_messages_of_the_callers_conversations_alone() {
+async fn a_search_finds_the_callers_titles_and_messages_only() {
     let app = quiet().await;
     let client = app.client();
     let made = async |title: &str, message: &str| {
@@ -301,7 +301,7 @@ async fn a_search_finds_titles_and_messages_of_the_callers_conversations_alone()
 }
 
 #[tokio::test]
-async fn a_search_goes_on_behind_the_conversations_that_one_request_looks_through() {
+async fn a_search_goes_on_behind_those_one_request_covers() {
     let app = quiet().await;
     let client = app.client();
     client.post("/api/conversations", json!({"title": "newest"})).await;
@@ -385,8 +385,9 @@ async fn every_refusal_is_a_problem() {
     }
 }
 
+/// Requirements: D37.
 #[tokio::test]
-async fn d37_lists_of_conversations_come_without_their_messages() {
+async fn lists_of_conversations_come_without_their_messages() {
     let app = quiet().await;
     app.client().post_message(json!({"message": "a secret of mine"})).await;
     for (path, list) in [("/api/conversations", "items"), ("/api/agent/stream", "sessions")] {

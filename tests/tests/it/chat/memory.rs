@@ -22,8 +22,9 @@ async fn versions(app: &TestApp, conversation: &str) -> Vec<(i32, i64, i32)> {
     .unwrap()
 }
 
+/// Requirements: E13, E59.
 #[tokio::test]
-async fn e13_e59_a_long_conversation_is_summarised_behind_the_answers_and_goes_on_with_that() {
+async fn a_long_conversation_is_summarised_in_the_background() {
     let app = TestApp::start().await;
     let agent = app.agent("helper", &[]).await;
     // The first rule that fits counts.
@@ -112,8 +113,9 @@ async fn e13_e59_a_long_conversation_is_summarised_behind_the_answers_and_goes_o
     assert!(sent(&again).pop().unwrap().1.contains("# Summary so far\nMINUTES"));
 }
 
+/// Requirements: E59.
 #[tokio::test]
-async fn e59_a_conversation_that_is_about_nothing_in_particular_is_summarised_too() {
+async fn a_general_conversation_is_summarised_too() {
     let app = TestApp::start().await;
     let agent = app.agent("helper", &[]).await;
     app.model
@@ -162,8 +164,9 @@ async fn e59_a_conversation_that_is_about_nothing_in_particular_is_summarised_to
     }
 }
 
+/// Requirements: E59.
 #[tokio::test]
-async fn e59_a_summary_that_fails_costs_no_answer() {
+async fn a_summary_that_fails_costs_no_answer() {
     let app = TestApp::start().await;
     let agent = app.agent("helper", &[]).await;
     app.model.always("# New messages", Reply::status(400));
@@ -212,8 +215,9 @@ async fn answer(app: &TestApp, question: &Value, with: &str) {
     assert_eq!(status, 200, "{said}");
 }
 
+/// Requirements: E28, E45, E46.
 #[tokio::test]
-async fn e28_e45_e46_what_is_missing_is_asked_before_a_project_is_planned() {
+async fn missing_facts_are_asked_before_a_project_is_planned() {
     let app = TestApp::start().await;
     let agent = creator(&app).await;
     app.model.script([
@@ -281,8 +285,9 @@ async fn e28_e45_e46_what_is_missing_is_asked_before_a_project_is_planned() {
     assert!(app.model.violations().is_empty(), "{:?}", app.model.violations());
 }
 
+/// Requirements: E45.
 #[tokio::test]
-async fn e45_what_is_clear_or_cannot_be_analysed_is_not_asked() {
+async fn what_is_clear_or_cannot_be_analysed_is_not_asked() {
     let app = TestApp::start().await;
     let agent = creator(&app).await;
     let client = app.client();
@@ -319,8 +324,9 @@ async fn e45_what_is_clear_or_cannot_be_analysed_is_not_asked() {
     assert_eq!(app.model.left(), 0);
 }
 
+/// Requirements: E05.
 #[tokio::test]
-async fn e05_one_agent_proposes_what_to_say_to_another_and_does_nothing() {
+async fn one_agent_proposes_what_to_say_to_another_and_does_nothing() {
     let app = TestApp::start().await;
     app.agent("seller", &["*"]).await;
     app.model.script([Reply::text("Would Tuesday suit you?")]);

@@ -9,8 +9,9 @@ use uuid::Uuid;
 
 use super::contexts::{focus, project};
 
+/// Requirements: E04, E11.
 #[tokio::test]
-async fn e04_e11_a_session_is_found_or_made_and_what_its_answer_needs_is_read_before() {
+async fn a_session_is_found_or_made_and_prewarmed() {
     let app = TestApp::start().await;
     let agent = app.agent("helper", &[]).await;
     let id = project(&app, "Apollo").await;
@@ -59,8 +60,9 @@ async fn linked(app: &TestApp) -> String {
         .unwrap()
 }
 
+/// Requirements: E11.
 #[tokio::test]
-async fn e11_a_focus_that_is_changed_is_read_before_the_next_message_with_what_is_linked_to_it() {
+async fn a_changed_focus_and_its_links_are_prewarmed() {
     let app = TestApp::start().await;
     app.agent("helper", &[]).await;
     let client = app.client();
@@ -103,8 +105,9 @@ async fn e11_a_focus_that_is_changed_is_read_before_the_next_message_with_what_i
 const WRITERS: usize = 4;
 const PAIRS: usize = 2500;
 
+/// Requirements: E66.
 #[tokio::test]
-async fn e66_what_was_written_before_a_look_is_in_what_the_look_gives() {
+async fn what_was_written_before_a_look_is_in_what_the_look_gives() {
     let app = TestApp::with(AppOptions {
         workers: 0,
         ..AppOptions::default()

@@ -126,8 +126,9 @@ async fn recall(forgets: u64) -> (f64, f64, f64) {
     (share(&raw), share(&given), share(&by_model))
 }
 
+/// Requirements: E59.
 #[tokio::test]
-async fn e59_what_was_known_before_a_summary_is_known_after_it_even_if_its_model_forgets() {
+async fn facts_survive_a_summary_even_if_its_model_forgets() {
     for forgets in [0, 5, 2] {
         let (before, after, by_model) = recall(forgets).await;
         assert!(

@@ -27,8 +27,9 @@ async fn runs(app: &TestApp) -> Vec<String> {
         .unwrap()
 }
 
+/// Requirements: E28.
 #[tokio::test]
-async fn e28_the_next_message_answers_all_questions_of_the_run_that_waits() {
+async fn the_next_message_answers_all_questions_of_the_run_that_waits() {
     let app = TestApp::start().await;
     let agent = app.agent("creator", &["ask_user", "agent_create_plan"]).await;
     app.model.script([
@@ -98,8 +99,9 @@ async fn e28_the_next_message_answers_all_questions_of_the_run_that_waits() {
     );
 }
 
+/// Requirements: E28.
 #[tokio::test]
-async fn e28_a_page_in_the_dialect_is_told_all_questions_at_once_and_replies_by_a_message() {
+async fn a_dialect_page_gets_all_questions_and_replies_by_message() {
     let app = TestApp::start().await;
     let agent = app.agent("creator", &["ask_user", "agent_create_plan"]).await;
     app.model.script([
@@ -157,8 +159,9 @@ async fn e28_a_page_in_the_dialect_is_told_all_questions_at_once_and_replies_by_
     assert_eq!(app.model.left(), 0);
 }
 
+/// Requirements: E28.
 #[tokio::test]
-async fn e28_a_reply_names_an_option_by_its_label_or_says_something_else() {
+async fn a_reply_names_an_option_by_its_label_or_says_something_else() {
     let app = TestApp::start().await;
     let agent = app.agent("asker", &["ask_user"]).await;
     let options = json!([{"label": "Dark red", "value": "r"}, {"label": "Blue", "value": "b"}]);
@@ -187,8 +190,9 @@ async fn e28_a_reply_names_an_option_by_its_label_or_says_something_else() {
     }
 }
 
+/// Requirements: E28.
 #[tokio::test]
-async fn e28_a_message_that_is_to_wait_its_turn_answers_nothing() {
+async fn a_message_that_is_to_wait_its_turn_answers_nothing() {
     let app = TestApp::start().await;
     let agent = app.agent("asker", &["ask_user"]).await;
     app.model.on(
@@ -229,8 +233,9 @@ async fn e28_a_message_that_is_to_wait_its_turn_answers_nothing() {
     assert_eq!(runs(&app).await, ["completed", "completed"]);
 }
 
+/// Requirements: E28.
 #[tokio::test]
-async fn e28_an_approval_is_given_by_its_own_word_alone() {
+async fn an_approval_is_given_by_its_own_word_alone() {
     let app = TestApp::start().await;
     let confirmed = |content: &mut DefinitionContent| content.config = json!({"confirm": ["create_entity"]});
     let agent = app.agent_with("maker", &["create_entity"], confirmed).await;

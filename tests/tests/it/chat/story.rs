@@ -141,8 +141,9 @@ fn plain(value: &mut Value, names: &mut HashMap<String, String>) {
     }
 }
 
+/// Requirements: E01, E03, E12, E14, E17, E18, E19, E31, E32, E40, E48, E60.
 #[tokio::test]
-async fn e01_e03_e12_e14_e17_e18_e19_e31_e32_e40_e48_e60_the_whole_story_is_told_as_it_was_recorded() {
+async fn the_whole_story_is_told_as_it_was_recorded() {
     let options = AppOptions {
         tools: compass(),
         ..AppOptions::default()

@@ -1,4 +1,4 @@
-//! Chat with and without an agent, over HTTP and SSE: requirements A01-A32 and B01-B26, by name.
+//! Chat with and without an agent, over HTTP and SSE (requirements A01-A32 and B01-B26).
 
 use rejoin_shared::agents;
 use rejoin_tests::app::{AppOptions, TestApp};
@@ -41,8 +41,9 @@ async fn rows(app: &TestApp, sql: &'static str) -> Vec<Value> {
         .unwrap()
 }
 
+/// Requirements: A02, B04, B13, C63.
 #[tokio::test]
-async fn a02_b04_b13_c63_a_plain_turn_searches_once_and_streams_its_answer() {
+async fn a_plain_turn_searches_once_and_streams_its_answer() {
     let app = TestApp::start().await;
     graph(&app).await;
     app.model.script([Reply::text("libssl3 is a library.")]);
@@ -86,8 +87,9 @@ async fn a02_b04_b13_c63_a_plain_turn_searches_once_and_streams_its_answer() {
     app.wait_until_idle().await;
 }
 
+/// Requirements: A01, A04, A15, B01, B11, B12.
 #[tokio::test]
-async fn a01_a04_a15_b01_b11_b12_an_agents_turn_calls_tools_and_keeps_both_records() {
+async fn an_agents_turn_calls_tools_and_keeps_both_records() {
     let app = TestApp::start().await;
     graph(&app).await;
     let agent = app.agent("asker", &["hybrid_search", "get_entity_edges"]).await;
@@ -179,8 +181,9 @@ async fn a01_a04_a15_b01_b11_b12_an_agents_turn_calls_tools_and_keeps_both_recor
     app.wait_until_idle().await;
 }
 
+/// Requirements: A14, A19, B02, B03.
 #[tokio::test]
-async fn a14_a19_b02_b03_a_conversation_keeps_its_agent_and_ignores_another_in_the_body() {
+async fn a_conversation_keeps_its_agent_whatever_the_body_says() {
     let app = TestApp::start().await;
     let (first, second) = (app.agent("first", &[]).await, app.agent("second", &[]).await);
     app.model
@@ -207,8 +210,9 @@ async fn a14_a19_b02_b03_a_conversation_keeps_its_agent_and_ignores_another_in_t
     assert_eq!(frames[1].json()["agentDefinitionId"], Value::Null);
 }
 
+/// Requirements: B05.
 #[tokio::test]
-async fn b05_an_unknown_definition_is_a_400_and_leaves_nothing_behind() {
+async fn an_unknown_definition_is_a_400_and_leaves_nothing_behind() {
     let app = TestApp::with(AppOptions {
         workers: 0,
         ..AppOptions::default()
@@ -230,8 +234,9 @@ async fn b05_an_unknown_definition_is_a_400_and_leaves_nothing_behind() {
     assert_eq!(left, [json!(0)]);
 }
 
+/// Requirements: A21, B22, B23, B24.
 #[tokio::test]
-async fn a21_b22_b23_b24_the_newest_ten_messages_are_sent_and_the_new_one_once() {
+async fn the_newest_ten_messages_are_sent_and_the_new_one_once() {
     let app = TestApp::start().await;
     let agent = app.agent("memory", &[]).await;
     let client = app.client();
@@ -263,8 +268,9 @@ async fn a21_b22_b23_b24_the_newest_ten_messages_are_sent_and_the_new_one_once()
     assert_eq!(last[1..], expected, "ten in time order, the newest last and once");
 }
 
+/// Requirements: B22.
 #[tokio::test]
-async fn b22_how_many_messages_are_sent_is_a_setting() {
+async fn how_many_messages_are_sent_is_a_setting() {
     let app = TestApp::with(AppOptions {
         worker: |config| config.history_messages = 3,
         ..AppOptions::default()
@@ -289,8 +295,9 @@ async fn b22_how_many_messages_are_sent_is_a_setting() {
     assert_eq!(sent(&app.model.requests()[2])[1..], expected);
 }
 
+/// Requirements: B16, B17.
 #[tokio::test]
-async fn b16_b17_a_failing_tool_is_an_error_event_and_the_agent_goes_on() {
+async fn a_failing_tool_is_an_error_event_and_the_agent_goes_on() {
     let app = TestApp::start().await;
     let agent = app.agent("clumsy", &["get_entity_edges"]).await;
     app.model.script([
@@ -328,8 +335,9 @@ async fn b16_b17_a_failing_tool_is_an_error_event_and_the_agent_goes_on() {
     assert!(app.model.violations().is_empty(), "{:?}", app.model.violations());
 }
 
+/// Requirements: B09.
 #[tokio::test]
-async fn b09_a_failing_model_is_an_error_before_done() {
+async fn a_failing_model_is_an_error_before_done() {
     let app = TestApp::start().await;
     let agent = app.agent("unlucky", &[]).await;
     app.model.script([Reply::status(401)]);
@@ -356,8 +364,9 @@ async fn b09_a_failing_model_is_an_error_before_done() {
     app.wait_until_idle().await;
 }
 
+/// Invariant I2.
 #[tokio::test]
-async fn i2_nothing_of_a_turn_comes_after_its_done_however_it_ends() {
+async fn nothing_of_a_turn_comes_after_its_done_however_it_ends() {
     let app = TestApp::with(AppOptions {
         worker: |config| config.flush_ms = 200,
         ..AppOptions::default()
@@ -419,8 +428,9 @@ async fn a_missing_model_key_names_its_variable() {
     assert_eq!(events.last().unwrap()["status"], "failed");
 }
 
+/// Requirements: A22, A23, A24, A25, A26.
 #[tokio::test]
-async fn a22_a23_a24_a25_a26_the_default_agent_is_installed_by_its_endpoint_once() {
+async fn the_default_agent_is_installed_by_its_endpoint_once() {
     let app = TestApp::with(AppOptions {
         workers: 0,
         ..AppOptions::default()
@@ -477,8 +487,9 @@ async fn a22_a23_a24_a25_a26_the_default_agent_is_installed_by_its_endpoint_once
     }
 }
 
+/// Requirements: A23.
 #[tokio::test]
-async fn a23_nobody_but_its_endpoint_installs_the_default_agent() {
+async fn nobody_but_its_endpoint_installs_the_default_agent() {
     let mut app = TestApp::start().await;
     let client = app.client();
     app.model.script([Reply::text("one"), Reply::text("two")]);
@@ -509,7 +520,7 @@ async fn a23_nobody_but_its_endpoint_installs_the_default_agent() {
 }
 
 #[tokio::test]
-async fn an_agent_without_tools_is_offered_none_and_a_glob_grants_only_what_it_matches() {
+async fn no_tools_means_none_and_a_glob_grants_only_its_matches() {
     let app = TestApp::start().await;
     app.model.script([Reply::text("a"), Reply::text("b")]);
     let builtin = rejoin_shared::tools::registry::Registry::builtin();
@@ -523,8 +534,9 @@ async fn an_agent_without_tools_is_offered_none_and_a_glob_grants_only_what_it_m
     }
 }
 
+/// Requirements: A08.
 #[tokio::test]
-async fn a08_the_stored_list_of_enabled_tools_configures_nothing() {
+async fn the_stored_list_of_enabled_tools_configures_nothing() {
     let app = TestApp::start().await;
     let agent = app.agent("strict", &["schema_version"]).await;
     app.model.script([Reply::text("a"), Reply::text("b")]);
@@ -539,8 +551,9 @@ async fn a08_the_stored_list_of_enabled_tools_configures_nothing() {
     assert_eq!(app.model.requests()[0]["tools"], app.model.requests()[1]["tools"]);
 }
 
+/// Requirements: B10.
 #[tokio::test]
-async fn b10_without_a_callback_the_executor_runs_in_batch_and_emits_nothing() {
+async fn without_a_callback_the_executor_emits_nothing() {
     use rejoin_shared::events::stream::RunStream;
     use rejoin_shared::runs::TreeUse;
     use rejoin_shared::tools::registry::Patterns;

@@ -25,7 +25,7 @@ fn append(console: Value) -> Reply {
 }
 
 #[tokio::test]
-async fn a_run_without_a_conversation_changes_consoles_that_are_in_none_and_no_others() {
+async fn a_run_outside_conversations_changes_only_consoles_outside() {
     let app = TestApp::start().await;
     let client = app.client();
     let agent = app.agent("writer", &["*console*"]).await;

@@ -48,8 +48,9 @@ fn errors(events: &[Value]) -> Vec<String> {
         .collect()
 }
 
+/// Requirements: D24, D28, D29, D30.
 #[tokio::test]
-async fn d24_d28_d29_d30_an_agent_reads_changes_and_opens_consoles_and_readers_are_told() {
+async fn agents_read_change_and_open_consoles_and_readers_are_told() {
     let app = TestApp::start().await;
     let client = app.client();
     let agent = app.agent("writer", TOOLS).await;
@@ -120,8 +121,9 @@ async fn d24_d28_d29_d30_an_agent_reads_changes_and_opens_consoles_and_readers_a
     );
 }
 
+/// Requirements: D31, D32, D33.
 #[tokio::test]
-async fn d31_d32_d33_edits_reach_the_console_that_was_pinned_first_whatever_is_active() {
+async fn edits_reach_the_pinned_console_whichever_is_active() {
     let app = TestApp::start().await;
     let client = app.client();
     let agent = app.agent("writer", TOOLS).await;
@@ -156,8 +158,9 @@ async fn d31_d32_d33_edits_reach_the_console_that_was_pinned_first_whatever_is_a
     );
 }
 
+/// Requirements: D34.
 #[tokio::test]
-async fn d34_another_console_is_changed_only_once_the_user_has_agreed_to_the_switch() {
+async fn another_console_is_changed_only_after_the_user_agrees() {
     let app = TestApp::start().await;
     let client = app.client();
     let agent = app.agent("writer", TOOLS).await;
@@ -194,7 +197,7 @@ async fn d34_another_console_is_changed_only_once_the_user_has_agreed_to_the_swi
 }
 
 #[tokio::test]
-async fn what_the_user_has_typed_meanwhile_is_merged_or_comes_back_as_a_conflict() {
+async fn what_the_user_typed_meanwhile_is_merged_or_a_conflict() {
     let app = TestApp::start().await;
     let client = app.client();
     let agent = app.agent("writer", TOOLS).await;
@@ -259,8 +262,9 @@ fn context(app: &TestApp, run: Option<Uuid>) -> ToolContext {
     }
 }
 
+/// Requirements: D57.
 #[tokio::test]
-async fn d57_a_hundred_interleaved_edits_lose_no_line_and_reach_no_other_console() {
+async fn a_hundred_interleaved_edits_lose_no_line() {
     let app = TestApp::start().await;
     let client = app.client();
     let (query, other) = (
@@ -345,7 +349,7 @@ async fn a_call_that_is_repeated_after_a_crash_changes_a_console_once() {
 }
 
 #[tokio::test]
-async fn what_was_deleted_is_not_brought_back_by_a_late_save_a_message_or_an_agent() {
+async fn a_deleted_console_stays_deleted_whatever_comes_late() {
     let app = TestApp::start().await;
     let client = app.client();
     let agent = app.agent("writer", TOOLS).await;
@@ -378,8 +382,9 @@ async fn what_was_deleted_is_not_brought_back_by_a_late_save_a_message_or_an_age
     assert_eq!(client.get(&path).await.0, 404);
 }
 
+/// Requirements: D37, D42.
 #[tokio::test]
-async fn d37_d42_consoles_are_their_owners_and_a_sweep_takes_temporary_ones() {
+async fn consoles_are_their_owners_and_a_sweep_takes_temporary_ones() {
     let app = TestApp::start().await;
     let client = app.client();
     let agent = app.agent("writer", TOOLS).await;
@@ -419,7 +424,7 @@ async fn d37_d42_consoles_are_their_owners_and_a_sweep_takes_temporary_ones() {
 }
 
 #[tokio::test]
-async fn an_agent_finds_consoles_and_says_where_they_run_and_each_tool_is_tried_by_name() {
+async fn agents_find_consoles_and_each_console_tool_works_by_name() {
     let app = TestApp::start().await;
     let client = app.client();
     let agent = app.agent("writer", TOOLS).await;

@@ -20,8 +20,9 @@ async fn get(client: &Client, id: Uuid) -> Value {
     console
 }
 
+/// Requirements: D31.
 #[tokio::test]
-async fn d31_with_none_pinned_the_console_that_the_user_sees_is_meant() {
+async fn with_none_pinned_the_console_that_the_user_sees_is_meant() {
     let app = TestApp::start().await;
     let client = app.client();
     let agent = app.agent("writer", &["modify_console"]).await;
@@ -52,8 +53,9 @@ async fn d31_with_none_pinned_the_console_that_the_user_sees_is_meant() {
     assert_eq!(get(&client, other).await["content"], "2");
 }
 
+/// Requirements: D44.
 #[tokio::test]
-async fn d44_a_worker_removes_temporary_consoles_that_nobody_has_touched_for_thirty_days() {
+async fn temporary_consoles_are_removed_after_thirty_idle_days() {
     let mut app = TestApp::with(AppOptions {
         workers: 0,
         ..AppOptions::default()
@@ -87,8 +89,9 @@ async fn d44_a_worker_removes_temporary_consoles_that_nobody_has_touched_for_thi
     assert_eq!(get(&client, saved).await["title"], "Saved");
 }
 
+/// Requirements: D14.
 #[tokio::test]
-async fn d14_what_a_client_says_of_a_console_neither_hides_nor_forges_what_the_server_knows() {
+async fn a_client_neither_hides_nor_forges_console_facts() {
     let app = TestApp::start().await;
     let client = app.client();
     let source = Uuid::now_v7();

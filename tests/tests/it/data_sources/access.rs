@@ -42,7 +42,7 @@ async fn add(app: &TestApp) -> (String, Value) {
 }
 
 #[tokio::test]
-async fn a_source_is_tried_before_it_is_saved_and_its_password_is_never_shown() {
+async fn a_source_is_tried_before_saving_and_hides_its_password() {
     let app = app(0).await;
     let client = app.client();
     let nowhere = json!({"name": "nowhere", "kind": "postgresql", "secret": "canary-5150",
@@ -210,7 +210,7 @@ async fn who_may_read_may_look_and_ask_and_no_more() {
 }
 
 #[tokio::test]
-async fn a_source_that_may_be_written_to_is_and_what_is_known_of_its_tables_is_forgotten() {
+async fn a_write_to_a_source_drops_what_was_known_of_its_tables() {
     let app = app(0).await;
     let settings = sources::postgresql(&app.db).await;
     let grant = format!(
@@ -367,7 +367,7 @@ async fn a_cancelled_run_ends_its_query_on_the_server() {
 }
 
 #[tokio::test]
-async fn a_sources_password_is_sealed_under_another_master_key_when_secrets_are() {
+async fn passwords_are_resealed_with_the_other_secrets() {
     let app = app(0).await;
     let (_, added) = add(&app).await;
     let id: uuid::Uuid = added["id"].as_str().unwrap().parse().unwrap();

@@ -32,7 +32,7 @@ fn opened(server: &BigQuery, account: &str, location: Option<&str>) -> Opened {
 }
 
 #[tokio::test]
-async fn a_service_account_gets_one_token_by_a_jwt_that_google_would_take() {
+async fn a_service_account_gets_one_token_by_a_valid_jwt() {
     let server = BigQuery::start().await;
     let opened = opened(&server, &server.account(), None);
     let tested = opened.test().await.unwrap();
@@ -57,7 +57,7 @@ async fn a_service_account_gets_one_token_by_a_jwt_that_google_would_take() {
 }
 
 #[tokio::test]
-async fn what_google_refuses_of_an_account_is_told_and_nothing_is_asked_without_a_token() {
+async fn a_refused_account_is_told_and_asks_nothing_without_a_token() {
     let server = BigQuery::start().await;
     let refused = opened(&server, &server.foreign_account(), None)
         .test()
@@ -76,7 +76,7 @@ async fn what_google_refuses_of_an_account_is_told_and_nothing_is_asked_without_
 }
 
 #[tokio::test]
-async fn a_jobs_pages_are_read_where_it_runs_whether_the_source_names_the_location_or_not() {
+async fn a_jobs_pages_are_read_at_its_location_named_or_not() {
     for location in [Some(LOCATION), None] {
         let server = BigQuery::start().await;
         let opened = opened(&server, &server.account(), location);

@@ -89,7 +89,7 @@ fn status_kb(id: u32, name: &str) -> u64 {
 }
 
 #[tokio::test]
-async fn a_query_that_sorts_gigabytes_is_an_error_and_the_apis_memory_is_unaffected() {
+async fn a_query_that_sorts_gigabytes_leaves_the_apis_memory_alone() {
     let app = TestApp::with(AppOptions {
         workers: 0,
         ..AppOptions::default()
@@ -141,7 +141,7 @@ async fn a_query_that_sorts_gigabytes_is_an_error_and_the_apis_memory_is_unaffec
 }
 
 #[tokio::test]
-async fn the_system_holds_a_question_to_memory_files_and_time_and_it_ends_when_nobody_waits() {
+async fn a_query_has_system_limits_and_ends_when_none_waits() {
     let folder = Folder::new();
     let path = shop(&folder);
     let source = opened(&folder, &path, true, &sources::args()).unguarded().clone();
@@ -199,7 +199,7 @@ async fn a_question_waits_for_a_place_within_its_time() {
 }
 
 #[tokio::test]
-async fn a_write_that_nobody_waits_for_is_rolled_back_and_a_file_grows_to_its_bound() {
+async fn an_abandoned_write_is_rolled_back_and_files_are_bounded() {
     let folder = Folder::new();
     let path = shop(&folder);
     let args = SourceArgs {
@@ -255,7 +255,7 @@ async fn a_write_that_nobody_waits_for_is_rolled_back_and_a_file_grows_to_its_bo
 }
 
 #[tokio::test]
-async fn a_program_that_is_no_rejoin_of_this_version_is_named_in_the_error() {
+async fn a_program_of_another_version_is_named_in_the_error() {
     let folder = Folder::new();
     let path = shop(&folder);
     for (program, said) in [

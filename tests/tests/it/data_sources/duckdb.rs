@@ -64,7 +64,7 @@ fn processes(path: &Path) -> usize {
 }
 
 #[tokio::test]
-async fn a7_behind_the_guard_duckdb_itself_refuses_every_attack() {
+async fn behind_the_guard_duckdb_itself_refuses_every_attack() {
     let folder = Folder::new();
     let Some(path) = shop(&folder) else { return };
     let before = std::fs::read(&path).unwrap();
@@ -93,7 +93,7 @@ async fn a7_behind_the_guard_duckdb_itself_refuses_every_attack() {
 }
 
 #[tokio::test]
-async fn a_duckdb_file_is_asked_within_bounds_and_its_process_ends_with_the_question() {
+async fn a_duckdb_query_is_bounded_and_its_process_ends_with_it() {
     let folder = Folder::new();
     let Some(path) = shop(&folder) else { return };
     let opened = opened(&folder, &path, &sources::args());

@@ -69,8 +69,9 @@ async fn works(app: &TestApp, wanted: bool) -> Option<()> {
     (found == wanted).then_some(())
 }
 
+/// Requirements: D52.
 #[tokio::test]
-async fn d52_answers_of_two_databases_are_joined_and_what_was_cut_short_is_told() {
+async fn answers_of_two_databases_are_joined_and_cuts_are_told() {
     let app = app(0).await;
     let _folder = shop_and_names(&app).await;
     let orders = json!({"name": "orders", "source": "shop", "query": "select id, item, '{\"a\": [1]}'::jsonb as doc, id > 1 as many, 1.5::numeric as price, null::int as blank from orders where id <= 10"});
@@ -132,8 +133,9 @@ async fn d52_answers_of_two_databases_are_joined_and_what_was_cut_short_is_told(
     );
 }
 
+/// Requirements: D52.
 #[tokio::test]
-async fn d52_mariadb_and_postgresql_meet_by_number_whatever_their_types() {
+async fn mariadb_and_postgresql_meet_by_number_whatever_their_types() {
     let Some(server) = MariaDb::start().await else { return };
     let app = app(0).await;
     let _folder = shop_and_names(&app).await;
@@ -166,8 +168,9 @@ async fn d52_mariadb_and_postgresql_meet_by_number_whatever_their_types() {
     );
 }
 
+/// Requirements: D52.
 #[tokio::test]
-async fn d52_what_does_not_pass_is_refused_before_anything_is_sent_and_says_whose_fault_it_is() {
+async fn a_bad_join_is_refused_before_sending_with_its_part_named() {
     let app = app(0).await;
     let _folder = shop_and_names(&app).await;
     let query = |name: &str, source: &str, query: &str| json!({"name": name, "source": source, "query": query});
@@ -270,8 +273,9 @@ async fn d52_what_does_not_pass_is_refused_before_anything_is_sent_and_says_whos
     );
 }
 
+/// Requirements: D52.
 #[tokio::test]
-async fn d52_an_agent_joins_is_told_that_the_answer_is_partial_and_a_cancelled_run_ends_all_of_it() {
+async fn an_agents_join_tells_partial_answers_and_ends_on_cancel() {
     let app = app(1).await;
     let _folder = shop_and_names(&app).await;
     let agent = app.agent("analyst", &["join_query_results"]).await;

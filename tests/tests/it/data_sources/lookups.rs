@@ -44,7 +44,7 @@ async fn shop() -> (support::TestDatabase, Opened) {
 }
 
 #[tokio::test]
-async fn what_calls_a_function_of_the_databases_own_is_refused_before_it_runs() {
+async fn calls_of_user_defined_functions_are_refused_before_running() {
     let (_db, opened) = shop().await;
     let mut passed = Vec::new();
     for query in [
@@ -113,7 +113,7 @@ async fn a_cast_by_a_function_of_the_databases_own_is_refused() {
 }
 
 #[tokio::test]
-async fn what_only_reads_passes_and_a_refused_name_says_how_to_write_it() {
+async fn reads_pass_and_a_refused_name_says_how_to_write_it() {
     let (_db, opened) = shop().await;
     for (query, row) in [
         (

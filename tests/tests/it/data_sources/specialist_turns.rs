@@ -1,4 +1,4 @@
-//! Requirements of database specialists (D01 to D60) and of the planning chat (E01 to E69) that no other file is about.
+//! Turns of the database specialists: their tools, their two minutes, owners of chats, chats that are opened again, and attachments.
 
 use rejoin_shared::agents;
 use rejoin_tests::app::{AppOptions, TestApp};
@@ -7,8 +7,9 @@ use rejoin_tests::model_server::{Reply, sent};
 use serde_json::json;
 use uuid::Uuid;
 
+/// Requirements: D02, D25, D26, D27.
 #[test]
-fn d02_d25_d26_d27_specialists_discover_ask_read_and_write_with_tools_whose_parameters_are_all_required() {
+fn specialists_discover_ask_read_and_write_by_their_tools() {
     for definition in agents::specialists()
         .iter()
         .filter(|definition| definition.name != "triage")
@@ -47,8 +48,9 @@ fn d02_d25_d26_d27_specialists_discover_ask_read_and_write_with_tools_whose_para
     }
 }
 
+/// Requirements: D21, D22, D23.
 #[tokio::test]
-async fn d21_d22_d23_a_turn_has_two_minutes_keeps_what_there_is_and_nothing_follows_its_end() {
+async fn a_turn_of_two_minutes_keeps_what_it_has_and_then_ends() {
     assert!(
         agents::specialists()
             .iter()
@@ -88,8 +90,9 @@ async fn d21_d22_d23_a_turn_has_two_minutes_keeps_what_there_is_and_nothing_foll
     assert_eq!(all.len(), frames.len());
 }
 
+/// Requirements: D36, D38, D39, D40, D48, D53.
 #[tokio::test]
-async fn d36_d38_d39_d40_d48_d53_every_chat_has_its_real_owner_whichever_way_it_was_begun() {
+async fn every_chat_has_its_real_owner_however_it_began() {
     let app = TestApp::start().await;
     let agent = app.agent("one", &[]).await;
     app.model.always("hi", Reply::text("hello"));
@@ -145,8 +148,9 @@ async fn d36_d38_d39_d40_d48_d53_every_chat_has_its_real_owner_whichever_way_it_
     assert!(index.contains("(project_id, owner_user_id"), "{index}");
 }
 
+/// Requirements: D41, D43, D45, D46.
 #[tokio::test]
-async fn d41_d43_d45_d46_a_chat_that_is_opened_again_brings_its_console_and_what_was_attached() {
+async fn a_reopened_chat_brings_its_console_and_attachments() {
     let app = TestApp::start().await;
     let agent = app.agent("one", &["modify_console"]).await;
     app.model.script([
@@ -207,8 +211,9 @@ async fn d41_d43_d45_d46_a_chat_that_is_opened_again_brings_its_console_and_what
     assert_eq!(first["timestamp"], first["createdAt"]);
 }
 
+/// Requirements: D46.
 #[tokio::test]
-async fn d46_consoles_databases_and_files_are_attached_told_to_the_agent_and_listed_with_the_message() {
+async fn attachments_are_told_to_the_agent_and_listed() {
     let app = TestApp::start().await;
     let client = app.client();
     let agent = app.agent("one", &["read_console"]).await;
@@ -276,8 +281,9 @@ async fn d46_consoles_databases_and_files_are_attached_told_to_the_agent_and_lis
     }
 }
 
+/// Requirements: D21.
 #[tokio::test]
-async fn d21_a_shipped_specialist_has_two_minutes_for_a_turn_and_is_stopped_then() {
+async fn a_shipped_specialist_is_stopped_after_two_minutes() {
     let app = TestApp::with(AppOptions {
         worker: |config| config.run_grace_s = 1,
         ..AppOptions::default()

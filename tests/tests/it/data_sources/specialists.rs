@@ -45,8 +45,9 @@ async fn specialist(app: &TestApp) -> (Uuid, Uuid, Folder) {
     (agent, source, folder)
 }
 
+/// Requirements: D52.
 #[tokio::test]
-async fn d52_queries_that_answered_are_told_with_the_next_question_and_others_learn_their_pattern_alone() {
+async fn past_queries_are_told_and_others_see_only_their_patterns() {
     let app = TestApp::with(AppOptions {
         api: |config| config.sources = sources::args(),
         worker: |config| config.sources = sources::args(),
@@ -160,8 +161,9 @@ async fn d52_queries_that_answered_are_told_with_the_next_question_and_others_le
     assert_eq!(client.get(&path).await.1["items"], json!([]));
 }
 
+/// Requirements: D52.
 #[tokio::test]
-async fn d52_no_more_queries_are_remembered_than_the_operator_allows() {
+async fn no_more_queries_are_remembered_than_the_operator_allows() {
     let app = TestApp::with(AppOptions {
         api: |config| config.sources = sources::args(),
         worker: |config| {
@@ -195,8 +197,9 @@ async fn d52_no_more_queries_are_remembered_than_the_operator_allows() {
     assert_eq!(queries, ["select id, total from orders", "select total from orders"]);
 }
 
+/// Requirements: D01, D03, D06, D14.
 #[tokio::test]
-async fn d01_d03_d06_d14_a_specialist_writes_into_the_users_console_runs_it_and_explains() {
+async fn a_specialist_writes_runs_and_explains_a_query() {
     let app = TestApp::with(AppOptions {
         api: |config| config.sources = sources::args(),
         worker: |config| {

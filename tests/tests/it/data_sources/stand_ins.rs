@@ -97,7 +97,7 @@ async fn mongodb_is_asked_in_its_shells_words_within_bounds() {
 }
 
 #[tokio::test]
-async fn a7_bigquery_is_tried_without_running_and_then_asked() {
+async fn bigquery_is_tried_without_running_and_then_asked() {
     let Some(server) = StandIn::bigquery().await else {
         return;
     };

@@ -93,8 +93,9 @@ async fn called(app: &TestApp, specialist: &str, calls: Vec<(&str, Value)>) -> V
     rows.into_iter().map(answer).collect()
 }
 
+/// Requirements: D02.
 #[tokio::test]
-async fn d02_mongodbs_specialist_calls_each_of_its_tools() {
+async fn mongodbs_specialist_calls_each_of_its_tools() {
     let app = app().await;
     let Some(_server) = mongodb(&app).await else { return };
     let answers = called(
@@ -134,8 +135,9 @@ async fn d02_mongodbs_specialist_calls_each_of_its_tools() {
     );
 }
 
+/// Requirements: D02.
 #[tokio::test]
-async fn d02_bigquerys_specialist_calls_each_of_its_tools_and_sees_what_a_query_costs() {
+async fn bigquerys_specialist_calls_its_tools_and_sees_query_costs() {
     let app = app().await;
     let Some(_server) = bigquery(&app).await else { return };
     let answers = called(
@@ -173,8 +175,9 @@ async fn d02_bigquerys_specialist_calls_each_of_its_tools_and_sees_what_a_query_
     assert_eq!(answers[5]["rows"], json!([[1, 12], [2, 11]]));
 }
 
+/// Requirements: D52.
 #[tokio::test]
-async fn d52_one_question_is_answered_from_mongodb_and_bigquery() {
+async fn one_question_is_answered_from_mongodb_and_bigquery() {
     let app = app().await;
     let (Some(_people), Some(_orders)) = (mongodb(&app).await, bigquery(&app).await) else {
         return;
@@ -200,8 +203,9 @@ async fn d52_one_question_is_answered_from_mongodb_and_bigquery() {
 }
 
 /// What OpenAI's protocol calls `strict`: a schema's keywords would be limited to a part of JSON Schema. It is off for each tool, on the wire.
+/// Requirements: D25, D27.
 #[tokio::test]
-async fn d25_d27_each_tool_of_every_kind_requires_all_its_parameters_and_none_is_strict_on_the_wire() {
+async fn every_tool_requires_all_parameters_and_none_is_strict() {
     let app = TestApp::with(AppOptions {
         api: |config| config.sources = sources::args(),
         worker: sources::allow,

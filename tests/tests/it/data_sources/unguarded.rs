@@ -68,7 +68,7 @@ async fn state(pool: &PgPool) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a7_behind_the_guard_postgresql_itself_refuses_every_attack() {
+async fn behind_the_guard_postgresql_itself_refuses_every_attack() {
     let db = support::database().await;
     let opened = opened(Kind::Postgresql, sources::postgresql(&db).await);
     let before = state(&db.pool).await;
@@ -86,7 +86,7 @@ async fn a7_behind_the_guard_postgresql_itself_refuses_every_attack() {
 }
 
 #[tokio::test]
-async fn a7_behind_the_guard_sqlite_itself_refuses_every_attack() {
+async fn behind_the_guard_sqlite_itself_refuses_every_attack() {
     let folder = Folder::new();
     let path = folder.0.join("shop.db");
     let file = path.display().to_string();
@@ -135,7 +135,7 @@ async fn a7_behind_the_guard_sqlite_itself_refuses_every_attack() {
 }
 
 #[tokio::test]
-async fn a7_behind_the_guard_mariadb_itself_refuses_every_attack() {
+async fn behind_the_guard_mariadb_itself_refuses_every_attack() {
     let Some(server) = MariaDb::start().await else { return };
     let all = "select count(*), sum(id) from shop.orders; select table_schema, table_name from information_schema.tables where table_schema not in ('information_schema', 'sys') order by 1, 2; select user, host from mysql.user order by 1; select @@global.max_connections, @@global.sql_mode; select routine_name from information_schema.routines where routine_schema = 'shop'; select event_name from information_schema.events";
     let before = server.output(all).await.unwrap();
@@ -229,7 +229,7 @@ async fn a_query_that_nobody_waits_for_ends_on_the_server() {
 }
 
 #[tokio::test]
-async fn a_query_has_bounds_of_time_rows_and_bytes_whatever_it_says_itself() {
+async fn a_query_has_bounds_of_time_rows_and_bytes() {
     let db = support::database().await;
     let mut content = sources::content(Kind::Postgresql, sources::postgresql(&db).await);
     content.limits = Limits {

@@ -6,8 +6,9 @@ use rejoin_tests::model_server::Reply;
 use reqwest::Method;
 use serde_json::{Value, json};
 
+/// Requirements: D60, E02.
 #[tokio::test]
-async fn d60_e02_a_turn_in_the_dialect_can_be_left_and_rejoined() {
+async fn a_turn_in_the_dialect_can_be_left_and_rejoined() {
     let app = TestApp::start().await;
     let client = app.client();
     let agent = app
@@ -159,8 +160,9 @@ async fn d60_e02_a_turn_in_the_dialect_can_be_left_and_rejoined() {
     assert_eq!(app.model.left(), 0);
 }
 
+/// Requirements: E29, E30.
 #[tokio::test]
-async fn e29_e30_an_error_comes_before_the_end_and_strangers_find_nothing() {
+async fn an_error_comes_before_the_end_and_strangers_see_nothing() {
     let app = TestApp::start().await;
     let client = app.client();
     let agent = app.agent("first", &[]).await;
@@ -188,8 +190,9 @@ async fn e29_e30_an_error_comes_before_the_end_and_strangers_find_nothing() {
     assert_eq!(stranger.get("/api/agent/stream").await.1["sessions"], json!([]));
 }
 
+/// Requirements: E58.
 #[tokio::test]
-async fn e58_messages_of_tools_are_told_to_whoever_asks_for_them() {
+async fn messages_of_tools_are_told_to_whoever_asks_for_them() {
     let app = TestApp::start().await;
     let client = app.client();
     let agent = app.agent("helper", &["schema_version", "get_entity_edges"]).await;
@@ -264,8 +267,9 @@ async fn e58_messages_of_tools_are_told_to_whoever_asks_for_them() {
     assert_eq!((status.as_u16(), &problem["code"]), (400, &json!("invalid_query")));
 }
 
+/// Requirements: E02.
 #[tokio::test]
-async fn e02_a_page_says_where_its_user_is_by_an_entity() {
+async fn a_page_says_where_its_user_is_by_an_entity() {
     let app = TestApp::start().await;
     let client = app.client();
     let agent = app.agent("helper", &[]).await;
@@ -321,8 +325,9 @@ async fn e02_a_page_says_where_its_user_is_by_an_entity() {
     }
 }
 
+/// Requirements: D60.
 #[tokio::test]
-async fn d60_a_page_of_before_may_send_more_than_is_known_here_and_finds_its_session_by_its_old_names() {
+async fn an_old_page_may_send_unknown_fields_and_old_names() {
     let app = TestApp::start().await;
     let client = app.client();
     let agent = app.agent("first", &[]).await;

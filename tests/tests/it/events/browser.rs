@@ -254,7 +254,7 @@ async fn a_browsers_event_source_follows_a_live_turn_to_its_done() {
 }
 
 #[tokio::test]
-async fn a_browser_that_is_cut_off_goes_on_from_its_cursor_and_has_every_word_once() {
+async fn a_disconnected_browser_resumes_and_has_every_word_once() {
     let Some(program) = Browser::find() else { return };
     let mut app = TestApp::start().await;
     let whole = words(40);

@@ -66,8 +66,9 @@ fn pairs<const N: usize>(expected: [(&str, &'static str); N]) -> Vec<(String, &'
     expected.map(|(tool, what)| (tool.to_owned(), what)).into()
 }
 
+/// Requirements: A10, A11, B06, B07, B08.
 #[tokio::test]
-async fn a10_a11_b06_b07_b08_the_callback_gets_increments_and_each_call_with_its_input_and_outcome() {
+async fn the_callback_gets_increments_and_calls_with_outcomes() {
     let (app, told) = observed().await;
     let agent = app.agent("asker", &["schema_version", "get_entity_edges"]).await;
     let nowhere = json!({"entity_id": Uuid::now_v7()});
@@ -134,8 +135,9 @@ async fn a10_a11_b06_b07_b08_the_callback_gets_increments_and_each_call_with_its
     assert!(!error.is_empty());
 }
 
+/// Requirements: B07, B08.
 #[tokio::test]
-async fn b07_b08_calls_that_never_act_begin_and_end_too() {
+async fn calls_that_never_act_begin_and_end_too() {
     let (app, told) = observed().await;
     let agent = app.agent("clumsy", &["get_entity_edges"]).await;
     app.model.script([
@@ -158,8 +160,9 @@ async fn b07_b08_calls_that_never_act_begin_and_end_too() {
     each_start_has_one_end(&told);
 }
 
+/// Requirements: B07, B08.
 #[tokio::test]
-async fn b07_b08_calls_that_sub_agents_and_tasks_answer_begin_when_the_run_waits_and_end_once() {
+async fn deferred_calls_begin_when_the_run_waits_and_end_once() {
     let (app, told) = observed().await;
     let boss = app
         .agent_with("boss", &["spawn_agents", "create_tasks"], |content| {
@@ -195,8 +198,9 @@ async fn b07_b08_calls_that_sub_agents_and_tasks_answer_begin_when_the_run_waits
     each_start_has_one_end(&told);
 }
 
+/// Requirements: B07, B08.
 #[tokio::test]
-async fn b07_b08_calls_that_a_person_answers_or_confirms_begin_and_end_once() {
+async fn calls_that_a_person_answers_or_confirms_begin_and_end_once() {
     let (app, told) = observed().await;
     let agent = app
         .agent_with("careful", &["ask_user", "schema_version", "list_tags"], |content| {
@@ -250,8 +254,9 @@ async fn b07_b08_calls_that_a_person_answers_or_confirms_begin_and_end_once() {
     each_start_has_one_end(&told);
 }
 
+/// Requirements: B07, B08.
 #[tokio::test]
-async fn b07_b08_handoffs_and_plans_begin_and_end_once() {
+async fn handoffs_and_plans_begin_and_end_once() {
     let (app, told) = observed().await;
     let first = app
         .agent_with("first", &[], |content| {
@@ -302,8 +307,9 @@ async fn b07_b08_handoffs_and_plans_begin_and_end_once() {
     each_start_has_one_end(&told);
 }
 
+/// Requirements: B09.
 #[tokio::test]
-async fn b09_an_execution_that_fails_is_told_to_the_callback_as_an_error() {
+async fn an_execution_that_fails_is_told_to_the_callback_as_an_error() {
     let (app, told) = observed().await;
     let agent = app.agent("unlucky", &[]).await;
     app.model.script([Reply::status(401)]);

@@ -96,7 +96,7 @@ async fn through(reader: &mut rejoin_tests::client::Stream, last: i64) -> Vec<Fr
 }
 
 #[tokio::test]
-async fn every_cursor_sees_the_same_events_before_during_and_after_compaction() {
+async fn every_cursor_sees_the_same_events_throughout_compaction() {
     let app = app().await;
     let id = conversation(&app, "talker").await;
     let path = format!("/api/conversations/{id}/events");
@@ -202,7 +202,7 @@ async fn several_workers_compact_beside_each_other_and_beside_writers() {
 }
 
 #[tokio::test]
-async fn a_turn_that_is_under_way_and_what_other_programs_wrote_stay_as_they_are() {
+async fn compaction_keeps_running_turns_and_foreign_rows() {
     let app = app().await;
     let gate = Arc::new(Notify::new());
     app.model

@@ -28,8 +28,9 @@ fn operations(events: &[Value]) -> Vec<String> {
         .collect()
 }
 
+/// Requirements: E21, E22.
 #[tokio::test]
-async fn e21_e22_calls_of_the_graphs_tools_are_told_by_the_names_of_things() {
+async fn calls_of_the_graphs_tools_are_told_by_the_names_of_things() {
     let app = TestApp::start().await;
     let client = app.client();
     let path = format!("/api/projects/{}/graph/objects", app.db.project_id);
@@ -100,8 +101,9 @@ async fn e21_e22_calls_of_the_graphs_tools_are_told_by_the_names_of_things() {
     );
 }
 
+/// Requirements: E21.
 #[tokio::test]
-async fn e21_visits_and_searches_of_the_web_are_told() {
+async fn visits_and_searches_of_the_web_are_told() {
     let site = Site::start(|what, _| match what {
         "GET /page" => html("<title>A page</title><p>hello"),
         _ => StatusCode::NOT_FOUND.into_response(),

@@ -244,7 +244,7 @@ async fn a_sub_agents_own_stream_shows_its_events_alone() {
 }
 
 #[tokio::test]
-async fn the_end_of_a_finished_run_is_204_and_a_cursor_that_cannot_be_is_400() {
+async fn a_finished_run_is_204_and_an_impossible_cursor_is_400() {
     let app = quiet().await;
     let turn = Turn::begin(&app).await;
     turn.finish(&app).await;
@@ -389,7 +389,7 @@ async fn reading_and_leaving_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_draining_server_says_goaway_and_its_readers_go_on_elsewhere() {
+async fn a_draining_server_says_goaway_and_readers_move_on() {
     let mut app = quiet().await;
     let turn = Turn::begin(&app).await;
     let mut stream = app.client().stream(&turn.conversation_events()).await;

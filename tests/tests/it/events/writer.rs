@@ -114,7 +114,7 @@ async fn events_of_many_runs_are_gapless_and_in_their_order() {
 }
 
 #[tokio::test]
-async fn deltas_that_wait_together_are_one_event_and_no_other_event_moves() {
+async fn waiting_deltas_become_one_event_and_no_other_moves() {
     let db = support::database().await;
     let posted = post(&db).await;
     claim(&db, 1).await;

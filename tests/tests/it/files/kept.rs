@@ -167,7 +167,7 @@ async fn files_that_no_message_names_are_removed_and_others_stay() {
 }
 
 #[tokio::test]
-async fn a_model_that_is_known_not_to_read_a_file_says_so_and_names_some_that_do() {
+async fn a_model_that_reads_no_such_file_names_some_that_do() {
     let app = TestApp::start().await;
     let client = app.client();
     let today = models::today();

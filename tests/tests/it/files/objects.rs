@@ -72,7 +72,7 @@ async fn count(pool: &PgPool, table: &'static str) -> i64 {
 }
 
 #[tokio::test]
-async fn files_in_an_object_store_reach_the_model_and_come_back_byte_for_byte() {
+async fn files_in_an_object_store_come_back_byte_for_byte() {
     let Some(server) = ObjectServer::shared().await else {
         return;
     };
@@ -212,7 +212,7 @@ async fn nothing_is_left_of_uploads_that_break_off_or_are_refused() {
 }
 
 #[tokio::test]
-async fn what_tools_make_goes_there_too_and_a_row_that_vanishes_leaves_nothing() {
+async fn files_of_tools_are_stored_there_and_removed_with_their_row() {
     let Some(server) = ObjectServer::shared().await else {
         return;
     };
@@ -251,7 +251,7 @@ async fn what_tools_make_goes_there_too_and_a_row_that_vanishes_leaves_nothing()
 }
 
 #[tokio::test]
-async fn a_file_that_arrived_although_its_commit_was_not_answered_stays() {
+async fn a_file_whose_commits_answer_was_lost_stays() {
     let Some(server) = ObjectServer::shared().await else {
         return;
     };
@@ -355,7 +355,7 @@ impl Gate {
 }
 
 #[tokio::test]
-async fn a_store_that_is_away_is_told_to_callers_and_waited_for_by_runs() {
+async fn an_unavailable_store_is_told_to_callers_and_awaited_by_runs() {
     let Some(server) = ObjectServer::shared().await else {
         return;
     };

@@ -75,7 +75,7 @@ fn assert_refused(problem: &Value, status: u16) {
 }
 
 #[tokio::test]
-async fn a_message_whose_files_its_model_does_not_read_leaves_nothing_and_they_can_be_sent_again() {
+async fn unreadable_files_refuse_the_message_and_can_be_resent() {
     let app = app().await;
     let client = app.client();
     let blind = agent(&app, "blind", &[], blind()).await;
@@ -115,7 +115,7 @@ async fn a_message_whose_files_its_model_does_not_read_leaves_nothing_and_they_c
 }
 
 #[tokio::test]
-async fn an_answer_with_a_file_that_the_asking_model_does_not_read_is_refused_and_the_question_stays_open() {
+async fn an_answer_with_an_unreadable_file_leaves_the_question_open() {
     let app = app().await;
     let client = app.client();
     let asker = agent(&app, "asker", &["ask_user"], blind()).await;

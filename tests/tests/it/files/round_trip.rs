@@ -98,7 +98,7 @@ pub(crate) fn decoded(part: &Value) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn an_image_a_pdf_and_audio_reach_the_model_and_come_back_byte_for_byte() {
+async fn images_pdfs_and_audio_come_back_byte_for_byte() {
     let app = TestApp::with(AppOptions {
         workers: 2,
         worker: patient,

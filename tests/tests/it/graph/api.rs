@@ -1,5 +1,5 @@
-//! The graph over HTTP: what a client may rely on. What the graph itself does is in `graph`; imports and exports
-//! are in `graph_transfer`.
+//! The graph over HTTP: what a client may rely on. What the graph itself does is in `store`; imports and exports
+//! are in `transfer`.
 
 use rejoin_shared::access::Scope;
 use rejoin_shared::auth;
@@ -163,7 +163,7 @@ async fn an_object_is_made_read_changed_deleted_and_restored() {
 }
 
 #[tokio::test]
-async fn a_change_for_another_version_is_a_conflict_and_changes_nothing() {
+async fn a_change_for_another_version_is_a_conflict() {
     let graph = Graph::start().await;
     let made = graph
         .make("objects", json!({"type": "T", "key": "k", "properties": {"n": 1}}))

@@ -89,7 +89,7 @@ fn keys(found: &Value) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn what_is_written_is_embedded_in_the_background_and_found_by_meaning() {
+async fn writes_are_embedded_in_the_background_and_found_by_meaning() {
     let mut graph = Graph::start().await;
     graph.import().await;
     let lexical = graph.search("query=surf&mode=semantic").await;
@@ -324,7 +324,7 @@ async fn types_and_labels_filter_before_any_limit_without_an_index() {
 }
 
 #[tokio::test]
-async fn types_and_labels_filter_before_any_limit_with_pgvectors_index() {
+async fn filters_apply_before_the_limit_with_pgvectors_index() {
     let Some(server) = support::server_with_pgvector().await else {
         return;
     };
@@ -380,7 +380,7 @@ async fn types_and_labels_filter_before_any_limit(database: &support::TestDataba
 }
 
 #[tokio::test]
-async fn signs_in_this_process_lead_to_the_same_objects_and_to_those_that_came_since() {
+async fn in_process_signs_find_the_same_and_the_newest_objects() {
     let database = support::database().await;
     let (pool, project) = (&database.pool, database.project_id);
     let model = Model {

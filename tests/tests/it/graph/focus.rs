@@ -85,8 +85,9 @@ impl Site {
     }
 }
 
+/// Requirements: E54.
 #[tokio::test]
-async fn e54_with_a_focus_the_graphs_tools_neither_read_nor_change_what_belongs_to_another_project() {
+async fn a_focus_keeps_graph_tools_off_other_projects() {
     let site = Site::start().await;
     let before = site.graph_of(&site.other).await;
     let edge = before["links"][0]["id"].clone();
@@ -185,8 +186,9 @@ async fn e54_with_a_focus_the_graphs_tools_neither_read_nor_change_what_belongs_
     assert_eq!(site.graph_of(&site.other).await, before);
 }
 
+/// Requirements: E54.
 #[tokio::test]
-async fn e54_with_a_focus_lists_searches_and_walks_of_the_graph_hold_nothing_of_another_project() {
+async fn a_focus_keeps_other_projects_out_of_lists_and_walks() {
     let site = Site::start().await;
     let (note, own_task) = (&site.note, &site.own["first"]);
     for (name, given) in [
@@ -274,7 +276,7 @@ async fn e54_with_a_focus_lists_searches_and_walks_of_the_graph_hold_nothing_of_
 }
 
 #[tokio::test]
-async fn a_run_about_one_project_is_refused_anothers_task_by_the_graphs_tools() {
+async fn a_focused_run_is_refused_another_projects_task() {
     let app = TestApp::start().await;
     let client = app.client();
     let own = project(&client, "Mine").await;
@@ -312,7 +314,7 @@ async fn a_run_about_one_project_is_refused_anothers_task_by_the_graphs_tools() 
 }
 
 #[tokio::test]
-async fn a_focus_on_another_tenants_project_tells_the_model_and_its_readers_nothing_of_it() {
+async fn a_focus_on_another_tenants_project_tells_nothing_of_it() {
     let app = TestApp::start().await;
     let secret = project(&app.client(), "Secret plan").await;
     let mut db = app.db.pool.acquire().await.unwrap();

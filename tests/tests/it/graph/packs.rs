@@ -166,7 +166,7 @@ async fn a_pack_is_its_projects_own() {
 }
 
 #[tokio::test]
-async fn a_deleted_relationship_comes_back_unless_another_took_its_place() {
+async fn a_deleted_relationship_returns_unless_it_was_replaced() {
     let graph = Graph::start().await;
     let (one, two) = (graph.object("T", "one").await, graph.object("T", "two").await);
     let new = json!({"type": "R", "sourceId": one, "targetId": two, "weight": 1.0});
@@ -199,7 +199,7 @@ async fn a_deleted_relationship_comes_back_unless_another_took_its_place() {
 }
 
 #[tokio::test]
-async fn what_is_imported_is_of_the_version_of_its_pack_unless_its_line_says_otherwise() {
+async fn imports_have_their_packs_version_unless_the_line_differs() {
     let graph = Graph::start().await;
     let import = async |lines: &str| {
         let request = graph

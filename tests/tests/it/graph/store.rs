@@ -1,4 +1,4 @@
-//! The knowledge graph on a real database: versions, imports, search, and walks. (The tools over them: `graph_tools`.)
+//! The knowledge graph on a real database: versions, imports, search, and walks. (The tools over them: `tools`.)
 
 use rejoin_shared::graph::export::{self, Writer};
 use rejoin_shared::graph::import::{self, BadLine, Counts, OnError, Report};
@@ -117,7 +117,7 @@ async fn an_edit_is_a_new_version_and_only_the_head_shows() {
 }
 
 #[tokio::test]
-async fn a_deleted_object_is_gone_from_everywhere_until_it_is_restored() {
+async fn a_deleted_object_is_gone_everywhere_until_restored() {
     let database = crate::support::database().await;
     let (pool, project_id) = (&database.pool, database.project_id);
     import(pool, project_id, FILE, OnError::Refuse).await;
@@ -242,7 +242,7 @@ async fn writers_of_one_relationship_take_turns() {
 }
 
 #[tokio::test]
-async fn an_import_again_changes_nothing_and_a_changed_line_makes_a_version() {
+async fn a_repeated_import_changes_nothing_but_changed_lines() {
     let database = crate::support::database().await;
     let (pool, project_id) = (&database.pool, database.project_id);
     let first = import(pool, project_id, FILE, OnError::Refuse).await;
@@ -354,7 +354,7 @@ async fn bad_lines_are_named_and_refuse_or_are_skipped() {
 }
 
 #[tokio::test]
-async fn an_export_imports_into_another_project_and_back_without_a_change() {
+async fn an_export_survives_a_round_trip_through_another_project() {
     let database = crate::support::database().await;
     let (pool, project_id, other) = (&database.pool, database.project_id, Uuid::now_v7());
     sqlx::query("insert into kb.projects (id, name) values ($1, 'copy')")
@@ -374,7 +374,7 @@ async fn an_export_imports_into_another_project_and_back_without_a_change() {
 }
 
 #[tokio::test]
-async fn a_search_finds_by_question_by_text_and_despite_a_typing_error() {
+async fn a_search_finds_by_question_by_text_and_despite_typos() {
     let database = crate::support::database().await;
     let (pool, project_id) = (&database.pool, database.project_id);
     import(pool, project_id, FILE, OnError::Refuse).await;
@@ -447,7 +447,7 @@ async fn a_walk_goes_the_asked_way_and_its_edges_never_dangle() {
 }
 
 #[tokio::test]
-async fn of_words_that_very_many_objects_have_some_are_found_and_with_a_rare_one_those_that_have_both() {
+async fn common_words_find_some_and_with_a_rare_word_the_right_ones() {
     let database = crate::support::database().await;
     let (pool, project) = (&database.pool, database.project_id);
     // More than a common word has; the few of another type are the last ones.

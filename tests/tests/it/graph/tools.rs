@@ -24,7 +24,7 @@ const FILE: &str = r#"{"kind":"object","type":"Package","key":"curl"}
 "#;
 
 #[tokio::test]
-async fn tools_answer_with_entities_that_can_be_cited_and_with_errors_that_can_be_repaired() {
+async fn tools_give_citable_entities_and_repairable_errors() {
     let database = crate::support::database().await;
     let (pool, project_id) = (&database.pool, database.project_id);
     import::import(pool, project_id, FILE.as_bytes(), OnError::Refuse, ACTOR, |_| ())

@@ -127,7 +127,7 @@ impl Desk {
 }
 
 #[tokio::test]
-async fn every_built_in_tool_does_its_work_in_a_run_and_says_what_is_wrong() {
+async fn every_built_in_tool_works_in_a_run_and_explains_errors() {
     let mut desk = Desk::new().await;
     let curl = desk.find("curl").await;
 

@@ -80,7 +80,7 @@ async fn bad_lines_are_named_and_refuse_the_import_or_are_skipped() {
 }
 
 #[tokio::test]
-async fn an_upload_may_be_larger_than_other_bodies_up_to_a_limit_of_its_own() {
+async fn an_upload_may_be_larger_than_other_bodies_up_to_its_limit() {
     let graph = Graph::with(|config| config.max_import_bytes = 3 * 1024 * 1024).await;
     let line = |n: usize| {
         format!(

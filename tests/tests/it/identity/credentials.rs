@@ -1,5 +1,5 @@
 //! What keys, tokens and tickets are good for, condition by condition, in the database alone (invariant I14). What that means over HTTP is in
-//! `auth`, `keys`, `identity` and `oidc`.
+//! `auth`, `keys`, `members` and `oidc`.
 
 use rejoin_shared::access::Scope;
 use rejoin_shared::auth::{self, AuthError, Caller, Credential, Expiry, Ground, Kind};
@@ -39,7 +39,7 @@ async fn caller(db: &TestDatabase, key: &str) -> Result<Caller, AuthError> {
 }
 
 #[tokio::test]
-async fn a_key_is_good_where_keys_are_shown_until_it_is_revoked_or_expires() {
+async fn a_key_is_good_until_it_is_revoked_or_expires() {
     let db = support::database().await;
     let (id, shown) = key(&db, Some(db.project_id)).await;
     let found = caller(&db, &shown).await.expect("a good key");
@@ -78,7 +78,7 @@ async fn a_key_of_one_project_opens_no_other_of_its_users() {
 }
 
 #[tokio::test]
-async fn a_ticket_reads_one_stream_in_its_minute_while_what_it_was_made_with_is_good() {
+async fn a_ticket_reads_one_stream_while_its_credential_is_good() {
     let db = support::database().await;
     let target = Uuid::now_v7();
     let redeem = async |ticket: &str, target| {
@@ -148,7 +148,7 @@ async fn a_ticket_reads_one_stream_in_its_minute_while_what_it_was_made_with_is_
 }
 
 #[tokio::test]
-async fn a_stream_stands_on_a_good_key_and_a_member_of_its_own_project() {
+async fn a_stream_needs_a_good_key_and_a_member_of_its_project() {
     let db = support::database().await;
     second_project(&db).await;
     let foreign = {
@@ -188,7 +188,7 @@ async fn a_stream_stands_on_a_good_key_and_a_member_of_its_own_project() {
 }
 
 #[tokio::test]
-async fn a_projects_list_has_its_keys_and_its_members_keys_and_no_session_that_is_over() {
+async fn a_projects_list_has_its_keys_and_no_ended_session() {
     let db = support::database().await;
     let second = second_project(&db).await;
     let (stranger, strangers) = {

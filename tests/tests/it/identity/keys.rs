@@ -146,7 +146,7 @@ async fn what_makes_no_sense_as_a_key_is_refused() {
 }
 
 #[tokio::test]
-async fn nobody_makes_a_key_that_may_more_or_lives_longer_than_what_they_came_with() {
+async fn no_key_makes_a_key_with_more_rights_or_a_longer_life() {
     let app = quiet().await;
     let (project, user) = (app.db.project_id, app.db.user_id);
     let (_, writer) = given(&app, user, project, &[Scope::Read, Scope::Write], None).await;
@@ -273,7 +273,7 @@ async fn another_projects_keys_are_not_found() {
 }
 
 #[tokio::test]
-async fn a_revoked_key_opens_nothing_in_any_process_and_its_streams_and_sessions_end() {
+async fn a_revoked_key_ends_everywhere_with_streams_and_sessions() {
     let app = quiet().await;
     let second = app.another_api().await;
     let (id, key) = make(&app, &app.client(), &["read", "write"]).await;
@@ -317,7 +317,7 @@ async fn a_revoked_key_opens_nothing_in_any_process_and_its_streams_and_sessions
 }
 
 #[tokio::test]
-async fn the_last_key_that_administers_is_revoked_by_somebody_who_stays() {
+async fn the_last_admin_key_is_revoked_by_a_member_who_stays() {
     let app = quiet().await;
     let client = app.client();
     let listed = client.get(&path(&app)).await.1;
@@ -349,7 +349,7 @@ async fn the_last_key_that_administers_is_revoked_by_somebody_who_stays() {
 }
 
 #[tokio::test]
-async fn the_database_lets_the_api_make_and_revoke_keys_of_the_project_that_it_names_alone() {
+async fn the_database_limits_the_api_to_keys_of_the_named_project() {
     let app = quiet().await;
     let (project, user) = (app.db.project_id, app.db.user_id);
     let mut db = app.db.pool.acquire().await.unwrap();

@@ -126,7 +126,7 @@ async fn owners_change_members_and_the_last_owner_stays() {
 }
 
 #[tokio::test]
-async fn a_member_who_is_taken_out_loses_keys_tickets_and_streams_within_five_seconds() {
+async fn a_removed_member_loses_keys_tickets_and_streams_soon() {
     let app = quiet().await;
     let (user, client) = member(&app, Role::Member).await;
     let posted = client.post_message(json!({"message": "hello"})).await;
@@ -329,7 +329,7 @@ async fn a_session_ends_with_the_key_that_it_was_begun_with() {
 }
 
 #[tokio::test]
-async fn a_project_that_has_used_up_its_quota_begins_nothing_until_midnight() {
+async fn a_used_up_quota_stops_new_work_until_midnight() {
     let app = TestApp::start().await;
     let agent = app.agent("asker", &[]).await;
     let mut db = app.db.pool.acquire().await.unwrap();

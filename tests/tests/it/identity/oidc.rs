@@ -270,7 +270,7 @@ async fn without_a_trusted_issuer_no_token_opens_anything() {
 }
 
 #[tokio::test]
-async fn a_new_key_is_found_and_a_withdrawn_one_opens_nothing_any_more() {
+async fn a_new_key_is_found_and_a_withdrawn_one_opens_nothing() {
     let db = support::database().await;
     let (old, new) = (SigningKey::ec("old"), SigningKey::rsa("new"));
     let issuer = Issuer::start(&[&old]).await;
@@ -293,7 +293,7 @@ async fn a_new_key_is_found_and_a_withdrawn_one_opens_nothing_any_more() {
 }
 
 #[tokio::test]
-async fn tokens_with_unknown_keys_make_the_keys_fetched_again_but_not_often() {
+async fn unknown_keys_are_fetched_again_but_not_often() {
     let db = support::database().await;
     let (key, stranger) = (SigningKey::ec("one"), SigningKey::ec("stranger"));
     let issuer = Issuer::start(&[&key]).await;
@@ -313,7 +313,7 @@ async fn tokens_with_unknown_keys_make_the_keys_fetched_again_but_not_often() {
 }
 
 #[tokio::test]
-async fn while_the_issuer_is_away_known_keys_still_open_and_nobody_is_called_a_forger() {
+async fn an_issuer_outage_keeps_known_keys_and_calls_no_token_forged() {
     let db = support::database().await;
     let key = SigningKey::ec("one");
     let issuer = Issuer::start(&[&key]).await;
@@ -348,7 +348,7 @@ async fn while_the_issuer_is_away_known_keys_still_open_and_nobody_is_called_a_f
 }
 
 #[tokio::test]
-async fn only_users_of_an_operators_making_get_in_unless_the_settings_say_otherwise() {
+async fn only_known_users_get_in_unless_settings_say_otherwise() {
     let db = support::database().await;
     let key = SigningKey::ec("one");
     let issuer = Issuer::start(&[&key]).await;

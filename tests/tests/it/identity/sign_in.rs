@@ -1,5 +1,5 @@
 //! Browsers that sign in: codes that work once, and links that would put somebody into another account. (What sessions may do:
-//! `identity`.)
+//! `members`.)
 
 use rejoin_shared::projects;
 use rejoin_shared::walls::{self, Asking};
@@ -62,7 +62,7 @@ async fn code(client: &Client) -> String {
 }
 
 #[tokio::test]
-async fn a_browser_that_is_signed_in_becomes_another_user_only_if_asked_to() {
+async fn a_signed_in_browser_changes_user_only_on_request() {
     let app = quiet().await;
     let (ann, eve) = (app.client(), member(&app).await);
     let (ann_is, eve_is) = (ann.get("/api/me").await.1, eve.get("/api/me").await.1);
@@ -111,7 +111,7 @@ async fn a_browser_that_is_signed_in_becomes_another_user_only_if_asked_to() {
 }
 
 #[tokio::test]
-async fn a_sign_in_code_works_once_from_pages_of_ours_and_ends_with_its_key() {
+async fn a_sign_in_code_works_once_from_our_pages_while_its_key_does() {
     let app = quiet().await;
     let client = app.client();
     let by_code = async |code: &str| begin(&app, None, None, Some(json!({ "code": code }))).await;

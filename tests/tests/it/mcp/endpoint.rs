@@ -75,7 +75,7 @@ fn names(listed: &Value) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn the_protocols_typescript_client_searches_the_graph_and_asks_an_agent() {
+async fn the_typescript_client_searches_and_asks_an_agent() {
     if !mcp::are_there() {
         return;
     }
@@ -179,7 +179,7 @@ async fn the_protocols_python_client_does_so_too() {
 }
 
 #[tokio::test]
-async fn a_client_that_cancels_stops_the_run_and_one_that_dies_does_not() {
+async fn a_cancelling_client_stops_the_run_and_a_dying_one_does_not() {
     if !mcp::are_there() {
         return;
     }
@@ -334,7 +334,7 @@ async fn keys_scopes_and_an_agents_whitelist_bound_what_is_offered() {
 }
 
 #[tokio::test]
-async fn what_the_api_writes_by_mcp_is_the_users_own_and_can_be_read_again() {
+async fn writes_by_mcp_belong_to_the_user_and_can_be_read() {
     if !mcp::are_there() {
         return;
     }
@@ -429,7 +429,7 @@ async fn conformance(arguments: &[&str]) -> Option<(bool, String)> {
 
 /// What fails, and why, is in the file of expected failures: something else that fails, or something of that file that passes, fails here.
 #[tokio::test]
-async fn the_official_conformance_tests_of_servers_say_what_is_expected() {
+async fn the_official_conformance_tests_say_what_is_expected() {
     if !mcp::are_there() {
         return;
     }

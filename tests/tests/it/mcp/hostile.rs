@@ -43,7 +43,7 @@ fn described(name: &str, field: &str, value: Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_tool_that_is_described_by_lies_is_left_out_with_the_reason_and_takes_no_other_with_it() {
+async fn a_falsely_described_tool_alone_is_left_out_with_the_reason() {
     if !mcp::are_there() {
         return;
     }
@@ -128,7 +128,7 @@ async fn a_tool_that_is_described_by_lies_is_left_out_with_the_reason_and_takes_
 }
 
 #[tokio::test]
-async fn a_server_named_so_that_its_tools_are_called_like_ours_does_not_get_the_calls_of_ours() {
+async fn a_server_with_our_tools_names_does_not_get_our_calls() {
     if !mcp::are_there() {
         return;
     }
@@ -151,7 +151,7 @@ async fn a_server_named_so_that_its_tools_are_called_like_ours_does_not_get_the_
 }
 
 #[tokio::test]
-async fn a_list_without_end_ends_at_the_pages_and_tools_that_it_may_have() {
+async fn an_endless_list_ends_at_its_maximum_of_pages_and_tools() {
     if !mcp::are_there() {
         return;
     }
@@ -207,7 +207,7 @@ async fn a_list_without_end_ends_at_the_pages_and_tools_that_it_may_have() {
 }
 
 #[tokio::test]
-async fn a_server_that_says_again_and_again_that_its_list_has_changed_is_asked_with_a_pause_between() {
+async fn repeated_list_changes_are_asked_for_with_a_pause_between() {
     if !mcp::are_there() {
         return;
     }
@@ -228,7 +228,7 @@ async fn a_server_that_says_again_and_again_that_its_list_has_changed_is_asked_w
 }
 
 #[tokio::test]
-async fn whatever_a_call_is_answered_with_is_a_result_or_an_error_and_the_next_call_works() {
+async fn any_answer_is_a_result_or_an_error_and_the_next_call_works() {
     if !mcp::are_there() {
         return;
     }

@@ -1,11 +1,11 @@
-//! `/mcp` to the letter: how a session ends, and methods that are not there. (The protocol's own clients: `mcp_server`.)
+//! `/mcp` to the letter: how a session ends, and methods that are not there. (The protocol's own clients: `endpoint`.)
 
 use rejoin_tests::app::TestApp;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
 #[tokio::test]
-async fn a_session_that_its_client_ends_is_gone_and_methods_that_are_not_there_are_refused_in_words() {
+async fn an_ended_session_is_gone_and_unknown_methods_are_refused() {
     let app = TestApp::start().await;
     let client = app.client();
     let post = async |session: Option<&str>, message: Value| {

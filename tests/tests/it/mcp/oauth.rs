@@ -33,7 +33,7 @@ async fn stored(shop: &Shop, value: &str) -> i64 {
 }
 
 #[tokio::test]
-async fn a_run_uses_a_tool_with_a_token_that_was_found_and_that_nobody_sees() {
+async fn a_run_uses_a_tool_with_a_discovered_hidden_token() {
     if !mcp::are_there() {
         return;
     }
@@ -144,7 +144,7 @@ async fn a_token_that_is_about_to_expire_is_not_used_any_more() {
 }
 
 #[tokio::test]
-async fn wrong_credentials_are_told_in_words_once_and_without_the_secret() {
+async fn wrong_credentials_are_told_once_without_the_secret() {
     if !mcp::are_there() {
         return;
     }
@@ -189,7 +189,7 @@ async fn wrong_credentials_are_told_in_words_once_and_without_the_secret() {
 }
 
 #[tokio::test]
-async fn a_token_that_is_good_for_too_little_is_told_with_the_scope_that_is_missing() {
+async fn a_token_with_too_few_rights_names_the_missing_scope() {
     if !mcp::are_there() {
         return;
     }
@@ -272,7 +272,7 @@ async fn no_secret_goes_to_an_address_that_projects_may_not_reach() {
 }
 
 #[tokio::test]
-async fn the_command_line_adds_a_server_with_its_client_and_a_secret_that_is_none_is_refused() {
+async fn the_command_line_adds_a_server_and_refuses_a_bad_secret() {
     if !mcp::are_there() {
         return;
     }

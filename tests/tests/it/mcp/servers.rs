@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
 
 #[tokio::test]
-async fn servers_of_other_people_list_and_run_their_tools_in_runs_of_agents() {
+async fn third_party_servers_list_and_run_their_tools_in_runs() {
     if !mcp::are_there() {
         return;
     }
@@ -84,7 +84,7 @@ async fn servers_of_other_people_list_and_run_their_tools_in_runs_of_agents() {
 }
 
 #[tokio::test]
-async fn nothing_is_connected_to_before_it_is_wanted_and_then_all_runs_share_one_connection() {
+async fn a_server_is_connected_on_demand_and_shared_by_all_runs() {
     if !mcp::are_there() {
         return;
     }
@@ -116,7 +116,7 @@ async fn nothing_is_connected_to_before_it_is_wanted_and_then_all_runs_share_one
 }
 
 #[tokio::test]
-async fn a_process_that_is_killed_in_the_middle_of_a_call_is_an_error_to_the_model_and_a_new_process_for_the_next() {
+async fn a_killed_process_is_an_error_and_the_next_call_starts_anew() {
     if !mcp::are_there() {
         return;
     }
@@ -147,7 +147,7 @@ async fn a_process_that_is_killed_in_the_middle_of_a_call_is_an_error_to_the_mod
 }
 
 #[tokio::test]
-async fn a_call_that_takes_too_long_is_given_up_and_the_server_is_told() {
+async fn a_call_that_takes_too_long_is_cancelled_at_the_server() {
     if !mcp::are_there() {
         return;
     }
@@ -170,8 +170,9 @@ async fn a_call_that_takes_too_long_is_given_up_and_the_server_is_told() {
     }
 }
 
+/// Requirements: C47.
 #[tokio::test]
-async fn c47_a_server_that_does_not_answer_at_first_is_asked_again_before_the_agent_hears_of_it() {
+async fn a_silent_server_is_asked_again_before_the_agent_knows() {
     if !mcp::are_there() {
         return;
     }
@@ -208,7 +209,7 @@ async fn c47_a_server_that_does_not_answer_at_first_is_asked_again_before_the_ag
 }
 
 #[tokio::test]
-async fn a_server_that_fails_again_and_again_is_left_alone_for_a_while_and_tried_again() {
+async fn a_repeatedly_failing_server_is_retried_after_a_while() {
     if !mcp::are_there() {
         return;
     }
@@ -242,7 +243,7 @@ async fn a_server_that_fails_again_and_again_is_left_alone_for_a_while_and_tried
 }
 
 #[tokio::test]
-async fn a_server_that_can_not_be_had_leaves_the_agent_without_its_tools_and_says_why() {
+async fn an_unavailable_server_costs_its_tools_and_says_why() {
     if !mcp::are_there() {
         return;
     }
@@ -274,7 +275,7 @@ async fn a_server_that_can_not_be_had_leaves_the_agent_without_its_tools_and_say
 }
 
 #[tokio::test]
-async fn results_have_a_limit_and_failures_are_told_in_the_servers_words() {
+async fn results_are_limited_and_failures_quote_the_server() {
     if !mcp::are_there() {
         return;
     }
@@ -304,8 +305,9 @@ async fn results_have_a_limit_and_failures_are_told_in_the_servers_words() {
     assert!(too_large.error.contains("Request less"), "{too_large:?}");
 }
 
+/// Requirements: C49.
 #[tokio::test]
-async fn c49_a_change_of_the_servers_is_known_to_every_worker_without_another_look() {
+async fn a_change_of_servers_reaches_every_worker_without_polling() {
     if !mcp::are_there() {
         return;
     }
@@ -340,7 +342,7 @@ async fn c49_a_change_of_the_servers_is_known_to_every_worker_without_another_lo
 }
 
 #[tokio::test]
-async fn processes_end_with_their_worker_even_stubborn_ones_of_a_worker_that_is_killed() {
+async fn processes_end_with_their_worker_even_if_it_is_killed() {
     if !mcp::are_there() {
         return;
     }

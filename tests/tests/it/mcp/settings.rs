@@ -8,7 +8,7 @@ use reqwest::StatusCode;
 use serde_json::{Value, json};
 
 #[tokio::test]
-async fn a_definition_that_changes_after_it_was_approved_is_held_until_it_is_approved_again() {
+async fn a_changed_definition_is_held_until_it_is_approved_again() {
     if !mcp::are_there() {
         return;
     }
@@ -68,7 +68,7 @@ async fn a_definition_that_changes_after_it_was_approved_is_held_until_it_is_app
 }
 
 #[tokio::test]
-async fn where_each_definition_is_to_be_approved_nothing_is_given_before_it_was() {
+async fn with_approval_required_nothing_is_given_before_it() {
     if !mcp::are_there() {
         return;
     }
@@ -91,7 +91,7 @@ async fn where_each_definition_is_to_be_approved_nothing_is_given_before_it_was(
 }
 
 #[tokio::test]
-async fn settings_name_secrets_whose_values_reach_the_server_and_nobody_else() {
+async fn secrets_in_settings_reach_only_their_server() {
     if !mcp::are_there() {
         return;
     }
@@ -152,7 +152,7 @@ async fn settings_name_secrets_whose_values_reach_the_server_and_nobody_else() {
 }
 
 #[tokio::test]
-async fn a3_only_the_operators_configuration_names_commands() {
+async fn only_the_operators_configuration_names_commands() {
     let app = TestApp::with(AppOptions {
         workers: 0,
         ..AppOptions::default()
@@ -177,7 +177,7 @@ async fn a3_only_the_operators_configuration_names_commands() {
 }
 
 #[tokio::test]
-async fn a3_a_project_sets_no_variable_that_the_operator_does_not_let_it_set() {
+async fn a_project_sets_only_variables_that_the_operator_allows() {
     if !mcp::are_there() {
         return;
     }

@@ -34,7 +34,7 @@ fn day(text: &str) -> Option<NaiveDate> {
 }
 
 #[tokio::test]
-async fn under_dev_a_provider_with_a_key_stands_in_before_the_demo_does() {
+async fn under_dev_a_provider_with_a_key_goes_before_the_demo() {
     let settings = ModelSettings {
         demo_fallback: true,
         ..ModelSettings::openai_compatible("http://127.0.0.1:9/v1")
@@ -64,7 +64,7 @@ async fn the_override_replaces_every_definitions_model() {
 }
 
 #[tokio::test]
-async fn with_any_one_key_every_shipped_agent_asks_a_model_that_is_served_and_has_a_price() {
+async fn any_one_key_gives_every_shipped_agent_a_priced_model() {
     for (variable, provider) in [
         ("GEMINI_API_KEY", "gemini"),
         ("OPENAI_API_KEY", "openai"),
@@ -83,7 +83,7 @@ async fn with_any_one_key_every_shipped_agent_asks_a_model_that_is_served_and_ha
 }
 
 #[tokio::test]
-async fn without_any_key_the_error_names_the_variable_of_the_model_that_was_named() {
+async fn without_any_key_the_error_names_the_models_variable() {
     let models = models(&[]);
     for definition in shipped() {
         let error = models.of_definition(definition.model.as_ref()).err().expect("no key");
@@ -93,7 +93,7 @@ async fn without_any_key_the_error_names_the_variable_of_the_model_that_was_name
 }
 
 #[tokio::test]
-async fn only_the_default_agent_names_a_model_and_its_successor_is_served() {
+async fn only_the_default_agent_names_a_model_with_a_live_successor() {
     for definition in shipped() {
         let model = definition.model.expect("a model");
         if definition.name != agents::GRAPH_QUERY_AGENT {
@@ -112,7 +112,7 @@ async fn only_the_default_agent_names_a_model_and_its_successor_is_served() {
 }
 
 #[tokio::test]
-async fn a_retired_model_is_answered_by_its_successor_and_only_of_its_own_provider() {
+async fn a_retired_model_has_a_successor_of_its_own_provider_only() {
     let with_gemini = models(&[("GEMINI_API_KEY", "a-key")]);
     for name in ["gemini-2.0-flash", "gemini:gemini-2.0-flash-001"] {
         let resolved = resolve(&with_gemini, name).expect(name);
@@ -147,7 +147,7 @@ async fn a_server_of_ones_own_serves_names_that_openai_has_retired() {
 }
 
 #[tokio::test]
-async fn the_turn_says_which_model_was_named_and_since_when_it_is_retired() {
+async fn the_turn_tells_the_named_model_and_its_retirement() {
     let app = TestApp::start().await;
     let client = app.client();
     let path = format!("/api/admin/projects/{}/install-default-agents", app.db.project_id);

@@ -23,7 +23,7 @@ fn near(a: f64, b: f64) -> bool {
 }
 
 #[tokio::test]
-async fn a_run_costs_the_sum_of_its_steps_also_when_another_worker_goes_on_with_it() {
+async fn a_run_costs_the_sum_of_its_steps_over_all_workers() {
     const MODEL: &str = "openai:gpt-6-luna";
     let mut app = TestApp::start().await;
     let agent = app.agent_with("counter", &["schema_version"], asks(MODEL)).await;
@@ -67,7 +67,7 @@ async fn a_run_costs_the_sum_of_its_steps_also_when_another_worker_goes_on_with_
 }
 
 #[tokio::test]
-async fn what_a_project_says_of_a_price_counts_from_the_next_turn_on_and_what_was_used_keeps_its_cost() {
+async fn a_projects_price_counts_from_the_next_turn() {
     const MODEL: &str = "openai:gpt-6-luna";
     let app = TestApp::start().await;
     let agent = app.agent_with("counter", &[], |content| {
@@ -145,7 +145,7 @@ async fn a_budget_that_can_not_count_says_so_once_in_a_run() {
 }
 
 #[tokio::test]
-async fn a_server_that_counts_no_tokens_is_counted_for_so_that_budgets_hold() {
+async fn tokens_are_estimated_for_servers_that_count_none() {
     let app = TestApp::start().await;
     let agent = app.agent_with("counter", &["schema_version"], |content| {
         asks("openai:gpt-6-luna")(content);

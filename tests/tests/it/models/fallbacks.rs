@@ -30,7 +30,7 @@ async fn ask(app: &TestApp, fallbacks: &[&str], status: u16) -> Vec<rejoin_tests
 }
 
 #[tokio::test]
-async fn an_overloaded_model_is_replaced_after_two_tries_and_readers_are_told() {
+async fn an_overloaded_model_is_replaced_after_two_tries() {
     let app = TestApp::start().await;
     // One without a key is left out.
     let frames = ask(&app, &["anthropic:claude-haiku-5-5", "openai:second"], 529).await;

@@ -225,7 +225,7 @@ async fn failures_that_a_script_wants_have_their_providers_shape() {
 }
 
 #[tokio::test]
-async fn prompts_are_cached_by_each_providers_rules_and_cost_its_prices() {
+async fn prompts_are_cached_and_priced_by_each_providers_rules() {
     let long = "A tool that answers questions about packages. ".repeat(200);
     let server = Providers::start().await.expect("a stand-in");
     let system = json!([{"type": "text", "text": long, "cache_control": {"type": "ephemeral"}}]);

@@ -126,7 +126,7 @@ async fn a_text_arrives_word_by_word_and_ends_with_its_usage() {
 }
 
 #[tokio::test]
-async fn parallel_tool_calls_in_pieces_arrive_whole_and_their_results_go_back() {
+async fn parallel_tool_calls_in_pieces_arrive_whole() {
     let server = ModelServer::start().await.expect("a server");
     server.script([
         Reply::text("Looking. ")
@@ -213,7 +213,7 @@ async fn broken_arguments_become_a_string_and_may_be_sent_back() {
 }
 
 #[tokio::test]
-async fn a_tool_call_without_an_answer_is_refused_as_by_a_strict_provider() {
+async fn an_unanswered_tool_call_is_refused_by_a_strict_provider() {
     let server = ModelServer::start().await.expect("a server");
     let provider = provider(ModelSettings::openai_compatible(server.base_url()));
     let mut request = request("go");
@@ -266,7 +266,7 @@ async fn a_429_says_how_long_to_wait_and_the_repetition_succeeds() {
 }
 
 #[tokio::test]
-async fn repetitions_end_after_the_last_attempt_and_refusals_are_not_repeated() {
+async fn retries_end_after_the_last_attempt_and_refusals_have_none() {
     let server = ModelServer::start().await.expect("a server");
     server.always("down", Reply::status(503));
     server.always("key", Reply::status(401));
@@ -322,7 +322,7 @@ async fn half_an_answer(body: &'static str) -> (String, tokio::task::JoinHandle<
 }
 
 #[tokio::test]
-async fn gemini_and_ollama_streams_without_a_reason_to_stop_are_cut_too() {
+async fn gemini_and_ollama_streams_without_a_stop_reason_are_cut() {
     let (gemini, gemini_server) = half_an_answer(
         "data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"Hel\"}],\"role\":\"model\"}}]}\n\n",
     )

@@ -274,7 +274,7 @@ async fn a_users_token_is_refreshed_before_it_runs_out() {
 }
 
 #[tokio::test]
-async fn refused_credentials_are_told_and_work_again_once_they_are_repaired() {
+async fn refused_credentials_are_told_and_work_once_repaired() {
     let fleet = Fleet::start().await;
     let file = fleet.file(&user(&fleet.google));
     fleet.google.told(|told| told.refuses = true);

@@ -7,7 +7,7 @@ use rejoin_tests::app::bench_binary;
 use serde_json::Value;
 
 #[test]
-fn every_scenario_of_the_benchmarks_runs_and_the_report_is_made_of_it() {
+fn every_benchmark_scenario_runs_and_is_reported() {
     let folder = std::env::temp_dir().join(format!("rejoin-bench-smoke-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder");
     let results = folder.join("results.json");

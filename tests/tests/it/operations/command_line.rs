@@ -105,8 +105,9 @@ async fn what_agents_may_do_on_the_web_is_set_shown_tried_and_removed() {
     assert_eq!(shown, "web_search  off\nweb_visit   off\n");
 }
 
+/// Requirements: D50, D51.
 #[tokio::test]
-async fn d50_d51_routing_is_set_measured_and_its_mistakes_are_listed_from_the_command_line() {
+async fn routing_is_set_and_measured_from_the_command_line() {
     let app = TestApp::start().await;
     let client = app.client();
     let install = format!(

@@ -21,7 +21,7 @@ fn let_in() -> BTreeSet<String> {
 }
 
 #[test]
-fn the_ignore_list_lets_in_every_member_of_the_workspace_and_nothing_that_is_not_there() {
+fn the_ignore_list_lets_in_exactly_the_workspaces_members() {
     let manifest: toml::Value = toml::from_str(&read("Cargo.toml")).unwrap();
     let members = manifest["workspace"]["members"].as_array().unwrap();
     let mut needed: BTreeSet<String> = members
@@ -96,7 +96,7 @@ fn every_file_that_is_compiled_in_is_let_in() {
 }
 
 #[test]
-fn the_image_runs_as_a_user_of_its_own_and_holds_the_web_app_and_the_search_model() {
+fn the_image_has_its_user_the_web_app_and_the_search_model() {
     let file = read("Dockerfile");
     let last = file.rsplit("\nFROM ").next().unwrap();
     let user = last.lines().find_map(|line| line.strip_prefix("USER ")).unwrap();

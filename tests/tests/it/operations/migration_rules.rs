@@ -70,8 +70,9 @@ fn demands(part: &str) -> bool {
     part.contains("column ") && part.contains(" not null") && !filled.iter().any(|words| part.contains(words))
 }
 
+/// Requirements: C52.
 #[test]
-fn c52_what_is_not_additive_is_found() {
+fn what_is_not_additive_is_found() {
     for bad in [
         "drop table kb.things;",
         "alter table kb.things drop column name;",
@@ -95,8 +96,9 @@ fn c52_what_is_not_additive_is_found() {
     }
 }
 
+/// Requirements: C52.
 #[test]
-fn c52_migrations_add_and_take_nothing_away() {
+fn migrations_add_and_take_nothing_away() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../migrations");
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -141,8 +143,9 @@ async fn columns(connection: &mut PgConnection, table: &str) -> Vec<String> {
     .unwrap()
 }
 
+/// Requirements: C52.
 #[tokio::test]
-async fn c52_runs_from_before_a_migration_are_the_same_after_it_and_their_conversations_go_on() {
+async fn older_runs_and_conversations_survive_a_migration() {
     const TABLES: [&str; 5] = [
         "kb.agent_runs",
         "kb.agent_run_messages",

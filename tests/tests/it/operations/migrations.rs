@@ -264,8 +264,9 @@ async fn fill_graph(app: &TestApp) {
         .expect("it is installed");
 }
 
+/// Requirements: C55.
 #[tokio::test]
-async fn c55_the_schema_goes_up_down_to_nothing_and_up_again_with_rows_in_every_table() {
+async fn the_schema_goes_up_down_and_up_with_rows_in_every_table() {
     let mut app = TestApp::start().await;
     fill(&app).await;
     let url = app.db.url.clone();
@@ -310,7 +311,7 @@ async fn c55_the_schema_goes_up_down_to_nothing_and_up_again_with_rows_in_every_
 }
 
 #[tokio::test]
-async fn an_owner_who_may_make_no_roles_migrates_and_serves_once_an_administrator_has_made_them() {
+async fn an_owner_without_createrole_migrates_once_roles_exist() {
     // That another test's database has made the roles is what an administrator would have done.
     let db = support::database().await;
     let mut admin = PgConnection::connect(&db.url).await.expect("a connection");
@@ -343,8 +344,9 @@ async fn an_owner_who_may_make_no_roles_migrates_and_serves_once_an_administrato
     assert_eq!(left, 3, "they are the administrator's");
 }
 
+/// Requirements: C53, C55.
 #[tokio::test]
-async fn c53_c55_each_migration_can_be_taken_back_and_applied_again_by_itself() {
+async fn each_migration_can_be_taken_back_and_applied_again() {
     let url = support::empty_database().await;
     let mut connection = PgConnection::connect(&url).await.expect("a connection");
     migrate::up(&url).await.expect("up");
@@ -396,8 +398,9 @@ async fn old_conversation(connection: &mut PgConnection, project: Uuid, user: Uu
     conversation
 }
 
+/// Requirements: B25, B26.
 #[tokio::test]
-async fn b25_b26_old_conversations_get_a_nullable_agent_and_stay_plain() {
+async fn old_conversations_get_a_nullable_agent_and_stay_plain() {
     let template = support::database().await;
     let url = template.url.clone();
     // Back to where conversations knew no agents, and from there with an old row.

@@ -140,7 +140,7 @@ async fn jobs_are_counted_by_what_they_wait_for() {
 }
 
 #[tokio::test]
-async fn a_dead_job_comes_back_once_and_that_is_told_and_one_of_a_run_does_not() {
+async fn a_dead_job_is_retried_once_unless_it_is_a_runs() {
     let app = quiet().await;
     let (client, project) = (app.client(), app.db.project_id);
     let run = NewJob {
@@ -191,7 +191,7 @@ async fn a_dead_job_comes_back_once_and_that_is_told_and_one_of_a_run_does_not()
 }
 
 #[tokio::test]
-async fn another_projects_admin_sees_no_job_and_no_run_of_it_and_brings_none_back() {
+async fn another_projects_admin_sees_and_retries_no_job_or_run() {
     let mut app = TestApp::start().await;
     let agent = app.agent("asker", &[]).await;
     app.model.script([Reply::text("Yes.")]);

@@ -84,8 +84,9 @@ pub async fn answer(app: &TestApp, question: &Value, answer: Value) {
     assert_eq!(status, 200, "{said}");
 }
 
+/// Requirements: E24, E25, E26, E41, E43, E44, E65.
 #[tokio::test]
-async fn e24_e25_e26_e41_e43_e44_e65_a_plan_is_carried_out_step_by_step_in_the_same_stream() {
+async fn a_plan_is_carried_out_step_by_step_in_the_same_stream() {
     let app = TestApp::start().await;
     let planner = planner(&app, &["schema_version", "list_tags"], json!({})).await;
     app.model.on("Plan it", [
@@ -188,8 +189,9 @@ async fn e24_e25_e26_e41_e43_e44_e65_a_plan_is_carried_out_step_by_step_in_the_s
     assert!(app.model.violations().is_empty(), "{:?}", app.model.violations());
 }
 
+/// Requirements: E43.
 #[tokio::test]
-async fn e43_a_step_that_fails_is_tried_again_stops_what_needs_it_and_the_rest_is_planned_anew() {
+async fn a_failed_step_is_retried_and_the_rest_is_planned_anew() {
     let app = TestApp::start().await;
     let planner = planner(&app, &[], json!({})).await;
     app.model.on(
@@ -260,8 +262,9 @@ async fn e43_a_step_that_fails_is_tried_again_stops_what_needs_it_and_the_rest_i
     assert!(told.contains("good done"), "{told}");
 }
 
+/// Requirements: E43.
 #[tokio::test]
-async fn e43_a_worker_that_dies_in_a_step_costs_no_step_and_repeats_none() {
+async fn a_worker_that_dies_in_a_step_costs_no_step_and_repeats_none() {
     let mut app = TestApp::start().await;
     let planner = planner(&app, &[], json!({})).await;
     app.model.on(
@@ -297,8 +300,9 @@ async fn e43_a_worker_that_dies_in_a_step_costs_no_step_and_repeats_none() {
     assert_eq!(app.model.left(), 0);
 }
 
+/// Requirements: E43.
 #[tokio::test]
-async fn e43_a_cancelled_run_takes_its_plan_with_it() {
+async fn a_cancelled_run_takes_its_plan_with_it() {
     let app = TestApp::start().await;
     let planner = planner(&app, &[], json!({})).await;
     app.model.on(
@@ -347,8 +351,9 @@ async fn e43_a_cancelled_run_takes_its_plan_with_it() {
     assert!(plans(&app).await.iter().all(|plan| plan["status"] == "failed"));
 }
 
+/// Requirements: E41, E43.
 #[tokio::test]
-async fn e41_e43_what_cannot_be_planned_is_told_to_the_model_and_calls_are_counted() {
+async fn bad_plans_are_told_to_the_model_and_calls_are_counted() {
     let app = TestApp::start().await;
     let planner = planner(&app, &["find_path"], json!({})).await;
     app.model.on(

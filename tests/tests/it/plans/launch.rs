@@ -226,8 +226,9 @@ async fn story(seed: u64) -> u32 {
     kills
 }
 
+/// Requirements: E41, E43, E47.
 #[tokio::test]
-async fn e41_e43_e47_a_launch_is_planned_and_carried_out_while_workers_die() {
+async fn a_launch_is_planned_and_carried_out_while_workers_die() {
     let mut kills = 0;
     for seed in 1..=SEEDS {
         kills += story(seed).await;

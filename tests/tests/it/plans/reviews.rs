@@ -7,8 +7,9 @@ use serde_json::{Value, json};
 
 use super::execution::{PLAN, answer, open_question, outcome, plan_of, planner, plans, step};
 
+/// Requirements: E24, E42.
 #[tokio::test]
-async fn e24_e42_a_draft_waits_for_the_user_who_edits_approves_or_refuses_it() {
+async fn a_draft_waits_for_the_user_who_edits_approves_or_refuses_it() {
     let app = TestApp::start().await;
     let planner = planner(&app, &[], json!({})).await;
     let draft = || plan_of("draft_only", json!([step(1, "First", &[]), step(2, "Second", &[1])]));
@@ -90,8 +91,9 @@ async fn e24_e42_a_draft_waits_for_the_user_who_edits_approves_or_refuses_it() {
     assert_eq!(outcome(&events)["status"], "completed");
 }
 
+/// Requirements: E24, E42.
 #[tokio::test]
-async fn e24_e42_a_reviewer_or_rules_let_a_plan_pass_or_send_it_back() {
+async fn a_reviewer_or_rules_let_a_plan_pass_or_send_it_back() {
     let app = TestApp::start().await;
     let reviewed = planner(&app, &[], json!({"planning": {"reviewer": "critic"}})).await;
     app.agent("critic", &[]).await;

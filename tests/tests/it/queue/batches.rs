@@ -11,7 +11,7 @@ use super::jobs::{LEASE, add, claim, claim_after, end, ended, job, kinds, time_p
 use crate::support::{self, TestDatabase};
 
 #[tokio::test]
-async fn a_claim_goes_on_where_the_last_one_stopped_and_looks_back_in_time() {
+async fn a_claim_goes_on_from_the_last_one_and_looks_back_in_time() {
     let db = support::database().await;
     let jobs: Vec<NewJob> = (0..60)
         .map(|n| NewJob::new(format!("job-{n}"), json!({ "n": n })))
@@ -100,7 +100,7 @@ async fn a_lane_that_ran_dry_takes_no_turn() {
 }
 
 #[tokio::test]
-async fn a_claim_that_got_all_that_it_asked_for_goes_on_behind_it_and_one_that_did_not_begins_anew() {
+async fn a_full_claim_goes_on_and_a_partial_one_begins_anew() {
     let db = support::database().await;
     for kind in ["a", "b", "c"] {
         add(&db, job(kind)).await;
@@ -221,7 +221,7 @@ async fn lose(db: &TestDatabase) -> f64 {
 }
 
 #[tokio::test]
-async fn losses_in_a_row_make_a_job_wait_but_not_with_work_on_record_between_them_nor_hand_overs() {
+async fn consecutive_losses_without_progress_delay_a_job() {
     let db = support::database().await;
     let run = Uuid::now_v7();
     let of_run = NewJob {

@@ -112,7 +112,7 @@ async fn tokens(db: &TestDatabase, posted: &Posted) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_commands_fence_is_for_the_attempt_that_runs_and_keeps_a_takeover_off() {
+async fn a_commands_fence_admits_its_attempt_and_blocks_takeovers() {
     let db = support::database().await;
     let posted = post(&db).await;
     let mut tx = db.pool.begin().await.unwrap();
@@ -239,7 +239,7 @@ async fn a_writer_whose_job_another_attempt_runs_writes_nothing() {
 }
 
 #[tokio::test]
-async fn of_runs_that_a_writer_writes_for_at_once_only_those_whose_lease_is_lost_are_left_out() {
+async fn only_runs_without_their_lease_are_left_out_of_a_write() {
     let db = support::database().await;
     let (first, second) = (post(&db).await, post(&db).await);
     let claimed = claim(&db, 2).await;
@@ -272,7 +272,7 @@ async fn of_runs_that_a_writer_writes_for_at_once_only_those_whose_lease_is_lost
 }
 
 #[tokio::test]
-async fn a_writer_locks_the_job_against_a_takeover_and_waits_for_the_log() {
+async fn a_writer_locks_out_a_takeover_and_waits_for_the_log() {
     let db = support::database().await;
     let posted = post(&db).await;
     claim(&db, 1).await;
@@ -428,7 +428,7 @@ async fn settling_says_whether_there_is_work_now_that_there_was_not() {
 }
 
 #[tokio::test]
-async fn a_statement_is_tried_again_where_the_connection_failed_and_not_where_the_statement_did() {
+async fn only_a_failed_connection_makes_a_statement_repeat() {
     let db = support::database().await;
     let client = db.db.hot.get().await.unwrap();
     let told = async |sql| {

@@ -215,7 +215,7 @@ async fn jobs_of_a_concurrency_key_run_one_at_a_time_in_order() {
 }
 
 #[tokio::test]
-async fn enqueues_and_settles_of_one_key_race_without_leaving_a_job_behind() {
+async fn racing_enqueues_and_settles_of_a_key_leave_no_job_behind() {
     let db = support::database().await;
     let add_all = async {
         for batch in 0..10 {
@@ -254,7 +254,7 @@ async fn enqueues_and_settles_of_one_key_race_without_leaving_a_job_behind() {
 }
 
 #[tokio::test]
-async fn one_projects_hundred_thousand_jobs_do_not_starve_anothers_one() {
+async fn a_project_with_100_000_jobs_does_not_starve_another() {
     let db = support::database().await;
     let (big, small) = (Uuid::now_v7(), Uuid::now_v7());
     sqlx::query("insert into queue.jobs (kind, project_id, run_at) select 'noop', $1, now() - interval '1 hour' from generate_series(1, 100000)")
@@ -298,7 +298,7 @@ async fn a_paused_queue_gives_nothing_until_it_is_resumed() {
 }
 
 #[tokio::test]
-async fn retries_back_off_and_end_as_a_dead_job_that_can_be_brought_back() {
+async fn retries_back_off_and_end_as_a_dead_job_to_bring_back() {
     let db = support::database().await;
     add(
         &db,
@@ -439,7 +439,7 @@ async fn a_heartbeat_keeps_jobs_and_shows_the_worker_in_the_fleet() {
 }
 
 #[tokio::test]
-async fn retention_removes_finished_jobs_by_age_and_keeps_dead_ones_longer() {
+async fn finished_jobs_are_removed_by_age_and_dead_ones_later() {
     let db = support::database().await;
     for kind in ["done", "dead"] {
         add(&db, job(kind)).await;

@@ -36,7 +36,7 @@ async fn log(app: &TestApp, posted: &Value) -> Vec<Frame> {
 }
 
 #[tokio::test]
-async fn a_worker_crashed_in_the_middle_of_text_is_taken_over_and_every_word_comes_once() {
+async fn a_worker_crashed_within_text_costs_and_repeats_no_word() {
     let mut app = TestApp::start().await;
     let agent = app.agent("writer", &[]).await;
     let whole = words(40);
@@ -75,7 +75,7 @@ async fn a_worker_crashed_in_the_middle_of_text_is_taken_over_and_every_word_com
 }
 
 #[tokio::test]
-async fn a_real_worker_process_killed_in_the_middle_of_text_is_taken_over() {
+async fn a_worker_process_killed_within_text_is_taken_over() {
     let app = TestApp::with(AppOptions {
         workers: 0,
         ..AppOptions::default()
@@ -100,8 +100,9 @@ async fn a_real_worker_process_killed_in_the_middle_of_text_is_taken_over() {
     assert_eq!(done(&frames)["status"], "completed");
 }
 
+/// Invariant I7.
 #[tokio::test]
-async fn i7_a_call_that_may_have_acted_is_not_repeated_and_ends_as_outcome_unknown() {
+async fn a_call_that_may_have_acted_ends_as_outcome_unknown() {
     let (ledger, gate) = (Ledger::default(), Arc::new(Semaphore::new(0)));
     let tools = Registry::new([Payment::shared(&ledger, &gate, false)]);
     let mut app = TestApp::with(AppOptions {
@@ -157,7 +158,7 @@ async fn i7_a_call_that_may_have_acted_is_not_repeated_and_ends_as_outcome_unkno
 }
 
 #[tokio::test]
-async fn a_call_that_may_be_repeated_is_run_again_and_readers_see_it_begin_and_end_once() {
+async fn a_repeatable_call_runs_again_and_is_shown_once() {
     let (ledger, gate) = (Ledger::default(), Arc::new(Semaphore::new(0)));
     let tools = Registry::new([Payment::shared(&ledger, &gate, true)]);
     let mut app = TestApp::with(AppOptions {
@@ -188,8 +189,9 @@ async fn a_call_that_may_be_repeated_is_run_again_and_readers_see_it_begin_and_e
     assert_eq!(text(&frames), "paid");
 }
 
+/// Requirements: C15.
 #[tokio::test]
-async fn c15_a_crash_between_a_tools_result_and_the_next_step_repeats_neither() {
+async fn a_crash_after_a_tools_result_repeats_no_call_and_no_step() {
     let (ledger, gate) = (Ledger::default(), Arc::new(Semaphore::new(10)));
     let tools = Registry::new([Payment::shared(&ledger, &gate, false)]);
     let mut app = TestApp::with(AppOptions {
@@ -226,8 +228,9 @@ async fn c15_a_crash_between_a_tools_result_and_the_next_step_repeats_neither() 
     assert!(app.model.violations().is_empty());
 }
 
+/// Requirements: C44.
 #[tokio::test]
-async fn c44_a_job_whose_every_attempt_is_lost_ends_with_error_and_done() {
+async fn a_job_whose_every_attempt_is_lost_ends_with_error_and_done() {
     let mut app = TestApp::start().await;
     let agent = app.agent("cursed", &[]).await;
     app.model.always("go", Reply::hang());
@@ -254,7 +257,7 @@ async fn c44_a_job_whose_every_attempt_is_lost_ends_with_error_and_done() {
 }
 
 #[tokio::test]
-async fn a_last_word_that_was_stored_is_not_asked_for_again_and_the_run_still_pauses() {
+async fn a_stored_last_answer_is_not_asked_for_again() {
     let mut app = TestApp::with(AppOptions {
         workers: 0,
         ..AppOptions::default()
@@ -300,8 +303,9 @@ async fn a_last_word_that_was_stored_is_not_asked_for_again_and_the_run_still_pa
     assert_eq!(done(&frames)["status"], "paused");
 }
 
+/// Invariant I9.
 #[tokio::test]
-async fn i9_a_drained_worker_hands_over_at_once() {
+async fn a_drained_worker_hands_over_at_once() {
     let mut app = TestApp::start().await;
     let agent = app.agent("writer", &[]).await;
     let whole = words(20);
@@ -332,8 +336,9 @@ async fn i9_a_drained_worker_hands_over_at_once() {
     assert_eq!(attempts, 2);
 }
 
+/// Invariant I13.
 #[tokio::test]
-async fn i13_a_cancelled_run_stops_at_the_next_await_and_starts_no_tool() {
+async fn a_cancelled_run_stops_at_the_next_await_and_starts_no_tool() {
     let (ledger, gate) = (Ledger::default(), Arc::new(Semaphore::new(0)));
     let tools = Registry::new([Payment::shared(&ledger, &gate, false)]);
     let app = TestApp::with(AppOptions {
@@ -381,7 +386,7 @@ async fn i13_a_cancelled_run_stops_at_the_next_await_and_starts_no_tool() {
 }
 
 #[tokio::test]
-async fn a_run_that_is_cancelled_between_two_attempts_ends_the_call_that_readers_saw_begin() {
+async fn cancelling_between_attempts_ends_the_call_shown_to_readers() {
     let (ledger, gate) = (Ledger::default(), Arc::new(Semaphore::new(0)));
     let tools = Registry::new([Payment::shared(&ledger, &gate, true)]);
     let mut app = TestApp::with(AppOptions {
@@ -439,8 +444,9 @@ async fn a_queued_run_is_cancelled_without_any_worker() {
     app.wait_until_idle().await;
 }
 
+/// Invariant I11.
 #[tokio::test]
-async fn i11_with_wake_ups_off_everything_arrives_within_a_second_or_two() {
+async fn with_wake_ups_off_everything_arrives_within_a_second_or_two() {
     let app = TestApp::with(AppOptions {
         bus: BusKind::Poll,
         ..AppOptions::default()

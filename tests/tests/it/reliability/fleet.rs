@@ -85,7 +85,7 @@ async fn follow_to_done(client: &Client, path: &str) -> Vec<Frame> {
 }
 
 #[tokio::test]
-async fn thirty_conversations_on_two_apis_and_three_workers_end_once_and_read_the_same_everywhere() {
+async fn thirty_conversations_end_once_and_read_the_same_everywhere() {
     let app = TestApp::with(AppOptions {
         workers: 3,
         ..AppOptions::default()
@@ -131,7 +131,7 @@ async fn thirty_conversations_on_two_apis_and_three_workers_end_once_and_read_th
 }
 
 #[tokio::test]
-async fn ten_thousand_tokens_cost_few_queries_and_a_late_reader_one_frame() {
+async fn ten_thousand_tokens_cost_few_queries_and_one_late_frame() {
     const TOKENS: usize = 10_000;
     let app = TestApp::start().await;
     let agent = app.agent("writer", &[]).await;
@@ -193,7 +193,7 @@ async fn ten_thousand_tokens_cost_few_queries_and_a_late_reader_one_frame() {
 }
 
 #[tokio::test]
-async fn a_turn_is_resumed_from_each_of_its_cursors_live_and_afterwards() {
+async fn a_turn_resumes_from_each_cursor_live_and_afterwards() {
     let (ledger, permits, gate) = (Ledger::default(), Arc::new(Semaphore::new(1)), Arc::new(Notify::new()));
     let tools = Registry::new([Payment::shared(&ledger, &permits, true)]);
     let app = TestApp::with(AppOptions {

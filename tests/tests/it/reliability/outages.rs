@@ -110,7 +110,7 @@ fn resets(logs: &[Vec<Frame>]) -> Vec<usize> {
 }
 
 #[tokio::test]
-async fn a_database_that_crashes_for_longer_than_a_lease_takes_no_run_from_a_worker_that_lives() {
+async fn a_long_database_crash_takes_no_run_from_a_live_worker() {
     let logs = six_runs_over(async |postgres, _| {
         postgres.stop_immediate().await.unwrap();
         tokio::time::sleep(OUTAGE).await;
@@ -121,7 +121,7 @@ async fn a_database_that_crashes_for_longer_than_a_lease_takes_no_run_from_a_wor
 }
 
 #[tokio::test]
-async fn a_database_that_stands_still_for_longer_than_a_lease_takes_no_run_from_a_worker_that_lives() {
+async fn a_long_database_stall_takes_no_run_from_a_live_worker() {
     let logs = six_runs_over(async |postgres, _| {
         // The server and all that serve its connections.
         let server = postgres.pid().unwrap();
@@ -147,7 +147,7 @@ fn children_of(pid: u32) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn runs_of_a_worker_that_died_during_an_outage_are_taken_over_and_the_others_are_not() {
+async fn after_an_outage_only_dead_workers_runs_are_taken_over() {
     let logs = six_runs_over(async |postgres, app| {
         postgres.stop_immediate().await.unwrap();
         app.workers.remove(0).crash();
@@ -264,7 +264,7 @@ fn copy_dir(from: &Path, to: &Path) {
 }
 
 #[tokio::test]
-async fn a_database_that_was_restored_to_an_earlier_moment_gets_a_reset_and_its_readers_are_told() {
+async fn a_restored_older_database_resets_its_readers() {
     let (postgres, database) = support::own_server_database().await;
     let app = TestApp::over(database, AppOptions::default()).await;
     let agent = app.agent("writer", &[]).await;
@@ -370,7 +370,7 @@ async fn time_without_a_worker_does_not_count_against_a_runs_timeout() {
 }
 
 #[tokio::test]
-async fn time_in_which_the_database_was_away_does_not_count_against_a_runs_timeout() {
+async fn database_downtime_does_not_count_against_a_runs_timeout() {
     let (postgres, database) = support::own_server_database().await;
     let app = TestApp::over(
         database,
@@ -413,7 +413,7 @@ fn rejoin(url: &str, words: &[&str]) -> Command {
 }
 
 #[tokio::test]
-async fn migrate_up_waits_for_a_database_that_is_not_up_yet_and_not_for_ever() {
+async fn migrate_up_waits_for_a_starting_database_within_limits() {
     let (postgres, database) = support::own_server_database().await;
     database.pool.close().await;
     let url = database.url.clone();
@@ -429,7 +429,7 @@ async fn migrate_up_waits_for_a_database_that_is_not_up_yet_and_not_for_ever() {
 }
 
 #[tokio::test]
-async fn doctor_knows_whether_a_worker_of_this_machine_gives_signs_of_life() {
+async fn doctor_knows_whether_this_machines_worker_is_alive() {
     let app = TestApp::with(AppOptions {
         workers: 0,
         ..AppOptions::default()

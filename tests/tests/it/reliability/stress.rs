@@ -53,7 +53,7 @@ async fn waiting_for_a_lock(app: &TestApp) -> Vec<i32> {
 }
 
 #[tokio::test]
-async fn what_there_is_no_room_for_is_refused_at_once_and_the_rest_is_served() {
+async fn overload_is_refused_at_once_and_the_rest_is_served() {
     let app = quiet(|config| {
         // All of them may be one user's.
         (config.max_in_flight_user_percent, config.max_in_flight_project_percent) = (100, 100);
@@ -117,7 +117,7 @@ fn impatient(args: &mut DatabaseArgs) {
 }
 
 #[tokio::test]
-async fn a_command_that_meets_a_lock_is_tried_again_then_refused_and_leaves_nothing_half_done() {
+async fn a_locked_out_command_retries_then_is_refused_whole() {
     let app = quiet(|config| impatient(&mut config.database)).await;
     let client = app.client();
     let posted = client.post_message(json!({"message": "first"})).await;
@@ -151,7 +151,7 @@ async fn a_command_that_meets_a_lock_is_tried_again_then_refused_and_leaves_noth
 }
 
 #[tokio::test]
-async fn a_flush_that_meets_a_lock_is_tried_again_until_it_works_and_writes_each_event_once() {
+async fn a_locked_out_flush_retries_and_writes_each_event_once() {
     let app = quiet(|_| {}).await;
     let command = PostMessage {
         owner: app.db.owner(),
@@ -291,7 +291,7 @@ async fn status_of(url: &str) -> Option<(StatusCode, Value)> {
 }
 
 #[tokio::test]
-async fn api_and_worker_start_before_their_database_and_are_ready_when_it_is() {
+async fn api_and_worker_start_before_the_database_and_become_ready() {
     let (postgres, database) = support::own_server_database().await;
     database.pool.close().await;
     postgres.stop_immediate().await.unwrap();

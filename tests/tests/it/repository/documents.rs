@@ -146,7 +146,7 @@ fn is_document(path: &str) -> bool {
 }
 
 #[test]
-fn every_link_of_a_document_leads_to_a_file_and_a_heading_that_exist() {
+fn every_link_leads_to_a_file_and_a_heading_that_exist() {
     let texts = texts("");
     let documents: Vec<&(String, String)> = texts.iter().filter(|(path, _)| is_document(path)).collect();
     let anchors: HashMap<&str, BTreeSet<String>> = documents

@@ -292,7 +292,7 @@ fn the_configuration_document_names_every_setting_and_no_other() {
 }
 
 #[test]
-fn the_configuration_document_gives_each_options_flag_and_default() {
+fn the_configuration_document_gives_each_flag_and_default() {
     let document = read("docs/reference/configuration.md");
     let mut found = BTreeSet::new();
     let command = rejoin_cli::args::Cli::command();

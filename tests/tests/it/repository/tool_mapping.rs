@@ -110,8 +110,9 @@ fn is_documented(document: &Value, endpoint: &str) -> bool {
         .any(|(path, item)| fits(path) && item.get(method.to_lowercase()).is_some())
 }
 
+/// Requirements: E69.
 #[tokio::test]
-async fn e69_the_document_tells_each_tools_payload_endpoint_types_and_shift() {
+async fn the_document_tells_each_tools_payload_endpoint_and_types() {
     let (tools, mapped) = (tools(), mapped());
     let names = |names: Vec<&String>| -> BTreeSet<String> { names.into_iter().cloned().collect() };
     assert_eq!(

@@ -1,5 +1,5 @@
 //! What somebody would try who means harm: bodies, cursors and paths that no client sends, tools that were not offered, pages of other
-//! sites, secrets in logs. (Credentials, scopes and owners: `auth`.)
+//! sites, secrets in logs. (Credentials, scopes and owners: `identity::auth`.)
 
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -84,7 +84,7 @@ fn bodies() -> Vec<Vec<u8>> {
 }
 
 #[tokio::test]
-async fn whatever_is_sent_to_any_route_is_answered_without_a_server_error() {
+async fn no_request_to_any_route_causes_a_server_error() {
     let app = quiet().await;
     let client = app.client();
     let (_, document) = client.get("/openapi.json").await;
@@ -200,7 +200,7 @@ async fn what_is_too_large_is_refused_and_nobody_else_notices() {
 }
 
 #[tokio::test]
-async fn pages_of_other_sites_get_neither_an_answer_that_they_may_read_nor_a_way_to_write() {
+async fn pages_of_other_sites_can_neither_read_nor_write() {
     let app = quiet().await;
     let http = reqwest::Client::new();
     let url = format!("{}/api/chat/stream", app.url());
@@ -239,7 +239,7 @@ async fn pages_of_other_sites_get_neither_an_answer_that_they_may_read_nor_a_way
 }
 
 #[tokio::test]
-async fn a_model_that_calls_what_it_was_not_given_or_breaks_a_schema_is_told_and_nothing_acts() {
+async fn calls_not_offered_or_against_the_schema_act_on_nothing() {
     let ledger = Ledger::default();
     let gate = Arc::new(Semaphore::new(100));
     let tools = Registry::new([Payment::shared(&ledger, &gate, false)]);
@@ -288,7 +288,7 @@ async fn a_model_that_calls_what_it_was_not_given_or_breaks_a_schema_is_told_and
 }
 
 #[tokio::test]
-async fn a_secret_in_a_setting_is_found_neither_in_logs_nor_in_answers_nor_in_events() {
+async fn secret_settings_are_in_no_log_answer_or_event() {
     const CANARY: &str = "canary-7f3a9e51c2d84b60";
     let app = quiet().await;
     let free = std::net::TcpListener::bind("127.0.0.1:0")

@@ -66,7 +66,7 @@ pub fn json_of(output: &Output) -> (Value, Option<i32>) {
 }
 
 #[tokio::test]
-async fn what_is_done_in_a_project_is_told_to_its_admins_by_names_and_never_by_texts() {
+async fn admins_are_told_actions_by_name_and_never_by_text() {
     const CANARY: &str = "canary-51d0c7a2";
     let app = quiet().await;
     let client = app.client();

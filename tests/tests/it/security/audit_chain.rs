@@ -21,7 +21,7 @@ async fn forge(db: &TestDatabase, sql: &str) {
 }
 
 #[tokio::test]
-async fn nobody_writes_it_but_through_its_function_and_nobody_rewrites_it() {
+async fn entries_are_written_by_the_function_only_and_never_changed() {
     let db = support::database().await;
     tell(&db.pool, Some(db.project_id), "one").await;
     let before = verify(&db, None).await;
@@ -175,7 +175,7 @@ async fn an_entry_that_was_changed_taken_out_or_cut_off_is_found() {
 }
 
 #[tokio::test]
-async fn who_stops_between_an_entry_and_the_commit_is_ended_by_the_server() {
+async fn the_server_ends_a_stall_between_an_entry_and_its_commit() {
     let db = support::database().await;
     let mut connection = db.pool.acquire().await.unwrap();
     let limit = "select current_setting('idle_in_transaction_session_timeout')";
@@ -226,7 +226,7 @@ async fn twenty_who_append_at_once_make_one_chain_without_a_gap() {
 }
 
 #[tokio::test]
-async fn the_command_says_what_it_found_and_fails_where_the_chain_does_not_hold() {
+async fn the_command_fails_where_the_chain_is_broken_and_says_why() {
     let db = support::database().await;
     let (empty, code) = json_of(&rejoin(&db, &["audit", "verify", "--json"]));
     assert_eq!(

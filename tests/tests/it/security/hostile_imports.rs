@@ -29,7 +29,7 @@ fn relationship(fields: &str) -> String {
 }
 
 #[tokio::test]
-async fn each_hostile_line_of_a_graph_is_a_bad_line_and_the_others_are_taken() {
+async fn hostile_graph_lines_are_bad_lines_and_others_are_taken() {
     let graph = Graph::start().await;
     let nested = |levels: usize| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
     let hostile: Vec<Vec<u8>> = vec![
@@ -161,7 +161,7 @@ fn file(events: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_hostile_calendar_is_taken_or_refused_event_by_event_in_time() {
+async fn a_hostile_calendar_is_judged_event_by_event_in_time() {
     let app = TestApp::start().await;
     let client = app.client();
     let path = calendar(&client).await;
@@ -243,7 +243,7 @@ async fn a_hostile_calendar_is_taken_or_refused_event_by_event_in_time() {
 }
 
 #[tokio::test]
-async fn a_hostile_manifest_is_refused_in_words_and_nothing_of_it_is_installed() {
+async fn a_hostile_manifest_is_refused_and_installs_nothing() {
     let app = TestApp::with(AppOptions {
         workers: 0,
         ..AppOptions::default()

@@ -105,7 +105,7 @@ async fn everything(app: &TestApp) -> Vec<(Uuid, i32, Option<String>)> {
 }
 
 #[tokio::test]
-async fn an_obedient_model_does_nothing_beyond_its_list_its_focus_and_what_was_confirmed() {
+async fn an_obedient_model_stays_within_tools_focus_and_approvals() {
     let app = TestApp::start().await;
     let client = app.client();
     let secret = post(

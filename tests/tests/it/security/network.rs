@@ -1,5 +1,5 @@
 //! What somebody may do to the API below HTTP's meaning: bodies that do not come, heads that do not end, connections by the hundred,
-//! headers that only a proxy may set. (Requests that are what they seem: `attacks`, `rates`, `stress`.)
+//! headers that only a proxy may set. (Requests that are what they seem: `attacks`, `rates`, `reliability::stress`.)
 
 use std::net::SocketAddr;
 
@@ -162,7 +162,7 @@ async fn one_users_unfinished_bodies_fill_their_share_alone() {
 }
 
 #[tokio::test]
-async fn a_head_that_does_not_end_is_not_waited_for_and_an_idle_connection_is() {
+async fn an_endless_head_is_cut_and_an_idle_connection_is_kept() {
     let app = quiet().await;
     let variables = [("REJOIN_HEAD_TIMEOUT_MS", "1000"), ("REJOIN_KEEP_ALIVE_S", "600")];
     let (_process, url) = Process::api_with(&app, None, &variables).await;
@@ -188,7 +188,7 @@ async fn a_head_that_does_not_end_is_not_waited_for_and_an_idle_connection_is() 
 }
 
 #[tokio::test]
-async fn connections_of_one_address_neither_shut_others_out_nor_take_the_last_files() {
+async fn one_addresss_connections_leave_room_for_others() {
     let app = quiet().await;
     let variables = [
         ("REJOIN_TRUSTED_PROXIES", "none"),

@@ -79,7 +79,7 @@ fn once(state: &str) -> Vec<(i32, String)> {
 }
 
 #[tokio::test]
-async fn a_nul_in_a_calls_arguments_costs_neither_the_call_nor_an_attempt() {
+async fn a_nul_in_arguments_costs_neither_the_call_nor_an_attempt() {
     let (app, agent) = app().await;
     app.model
         .script([Reply::tool("odd", json!({"text": "a\0b"})), Reply::text("done")]);
@@ -114,7 +114,7 @@ async fn a_nul_in_a_tools_result_or_error_is_replaced_wherever_it_is() {
 }
 
 #[tokio::test]
-async fn a_nul_in_a_models_text_reasoning_and_call_is_replaced_in_events_and_in_the_message() {
+async fn a_nul_from_a_model_is_replaced_in_events_and_messages() {
     let (app, agent) = app().await;
     app.model.script([
         Reply::text("one\0 two").reasoning("hm\0").then_tool("o\0dd", json!({})),
@@ -137,7 +137,7 @@ async fn a_nul_in_a_models_text_reasoning_and_call_is_replaced_in_events_and_in_
 }
 
 #[tokio::test]
-async fn half_a_surrogate_pair_in_a_calls_arguments_is_an_answer_to_the_model_and_costs_no_attempt() {
+async fn half_a_surrogate_pair_in_arguments_costs_no_attempt() {
     let (app, agent) = app().await;
     app.model
         .script([Reply::tool_text("odd", r#"{"text": "\ud800"}"#), Reply::text("done")]);
@@ -205,7 +205,7 @@ async fn refuse(app: &TestApp, table: &str, when: &str) {
 }
 
 #[tokio::test]
-async fn what_the_database_refuses_for_good_ends_the_run_with_an_error_in_its_first_attempt() {
+async fn a_permanent_database_refusal_ends_the_run_at_once() {
     let (app, agent) = app().await;
     refuse(&app, "kb.agent_run_messages", "new.role = 'assistant'").await;
     app.model.script([Reply::text("never stored")]);
@@ -228,7 +228,7 @@ async fn what_the_database_refuses_for_good_ends_the_run_with_an_error_in_its_fi
 }
 
 #[tokio::test]
-async fn an_answer_that_the_database_refuses_for_good_is_left_out_and_the_run_ends() {
+async fn an_answer_that_cannot_be_stored_is_left_out() {
     let (app, agent) = app().await;
     refuse(&app, "kb.chat_messages", "new.role = 'assistant'").await;
     app.model.script([Reply::text("never stored")]);

@@ -375,7 +375,7 @@ impl Filled {
 }
 
 #[tokio::test]
-async fn each_table_shows_each_caller_the_rows_of_their_project_that_are_theirs() {
+async fn each_table_shows_callers_only_their_own_rows() {
     let filled = Filled::new().await;
     let stranger = Uuid::now_v7();
     let [one, other] = filled.projects;
@@ -398,7 +398,7 @@ async fn each_table_shows_each_caller_the_rows_of_their_project_that_are_theirs(
 }
 
 #[tokio::test]
-async fn nobody_gives_a_row_to_another_project_or_user_or_makes_one_for_them() {
+async fn no_row_is_given_to_or_made_for_another_project_or_user() {
     let mut filled = Filled::new().await;
     let caller = Owner {
         project_id: filled.projects[0],

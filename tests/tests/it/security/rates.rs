@@ -1,4 +1,4 @@
-//! How fast callers may go, all in all, and what they are told about it. (One key: `auth`; one user's streams: `sse`.)
+//! How fast callers may go, all in all, and what they are told about it. (One key: `identity::auth`; one user's streams: `events::sse`.)
 
 use rejoin_shared::access::Scope;
 use rejoin_shared::auth;
@@ -79,7 +79,7 @@ async fn until_refused(clients: &[Client], whose: &str) -> usize {
 }
 
 #[tokio::test]
-async fn neither_many_keys_nor_many_users_go_faster_than_their_user_or_project_may() {
+async fn many_keys_or_users_do_not_raise_the_rate_limit() {
     let app = with(|config| config.user_rate_per_s = 3).await;
     let keys = [app.client(), another_key(&app).await, another_key(&app).await];
     let asked = until_refused(&keys, "this user").await;

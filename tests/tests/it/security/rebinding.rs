@@ -145,7 +145,7 @@ fn asking(server: &NameServer) -> Hosts {
 }
 
 #[tokio::test]
-async fn a_name_that_leads_home_at_the_second_look_is_connected_to_where_it_was_judged() {
+async fn a_rebound_name_is_connected_to_the_judged_address() {
     let (port, reached) = private_service().await;
     let server = NameServer::start(vec![vec![NOBODYS.into()]]).await;
     // A search provider's address may have any port.
@@ -177,7 +177,7 @@ async fn a_name_that_leads_home_at_the_second_look_is_connected_to_where_it_was_
 }
 
 #[tokio::test]
-async fn a_page_whose_name_leads_home_is_not_read_and_neither_are_its_rules_for_robots() {
+async fn a_page_on_a_local_address_and_its_robots_are_not_read() {
     let server = NameServer::start(vec![]).await;
     let fetcher = Fetcher::new(asking(&server), Duration::from_secs(2));
     let url = Url::parse("http://rebinding.example/").unwrap();
@@ -189,7 +189,7 @@ async fn a_page_whose_name_leads_home_is_not_read_and_neither_are_its_rules_for_
 }
 
 #[tokio::test]
-async fn of_a_name_with_several_addresses_only_those_that_may_be_asked_are() {
+async fn only_a_names_permitted_addresses_are_asked() {
     let (port, reached) = private_service().await;
     let both = || vec![IpAddr::from(HOME), IpAddr::from(NOBODYS)];
     let server = NameServer::start(vec![both(), both()]).await;
@@ -206,7 +206,7 @@ async fn of_a_name_with_several_addresses_only_those_that_may_be_asked_are() {
 }
 
 #[tokio::test]
-async fn a_data_source_and_an_mcp_server_are_connected_to_where_their_names_were_judged() {
+async fn sources_and_mcp_servers_are_connected_to_judged_addresses() {
     let (port, reached) = private_service().await;
     let server = NameServer::start(vec![vec![NOBODYS.into()]]).await;
     let hosts = asking(&server);

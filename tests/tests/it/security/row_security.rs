@@ -188,8 +188,9 @@ async fn the_list_of_policies_and_grants_is_what_the_migrations_make() {
     assert_eq!(row_security::lacking(&mut connection).await.unwrap(), None);
 }
 
+/// Invariant I14.
 #[tokio::test]
-async fn i14_behind_a_pooler_that_drops_the_role_no_process_works_and_with_a_role_of_the_login_they_do() {
+async fn a_pooler_that_drops_the_role_needs_a_role_of_the_login() {
     let (postgres, database) = support::own_server_database().await;
     let Some(pooler) = Pooler::start(&postgres, &["rejoin", "pooled_app", "pooled_worker"]).await else {
         return;
@@ -217,7 +218,7 @@ async fn i14_behind_a_pooler_that_drops_the_role_no_process_works_and_with_a_rol
 }
 
 #[tokio::test]
-async fn api_and_workers_may_log_in_as_members_of_their_own_role_alone() {
+async fn api_and_workers_log_in_as_members_of_their_role_only() {
     let (postgres, database) = support::own_server_database().await;
     run(
         &database.pool,
@@ -232,8 +233,9 @@ async fn api_and_workers_may_log_in_as_members_of_their_own_role_alone() {
     postgres.stop().await.unwrap();
 }
 
+/// Invariant I14.
 #[tokio::test]
-async fn i14_after_a_restore_on_a_server_without_the_roles_no_process_works_and_doctor_says_what_to_do() {
+async fn a_restore_without_the_roles_is_refused_and_explained() {
     let (postgres, database) = support::own_server_database().await;
     // The folder that they are in, and not one with links to some of them.
     let server = binaries::find(None, None, None)
@@ -283,7 +285,7 @@ async fn i14_after_a_restore_on_a_server_without_the_roles_no_process_works_and_
 }
 
 #[tokio::test]
-async fn roles_that_row_level_security_does_not_bind_and_policies_that_are_gone_are_named() {
+async fn unbound_roles_and_missing_policies_are_named() {
     let (postgres, database) = support::own_server_database().await;
     let mut connection = database.pool.acquire().await.unwrap();
     for (change, back) in [("superuser", "nosuperuser"), ("bypassrls", "nobypassrls")] {

@@ -379,7 +379,7 @@ async fn a_new_master_key_takes_the_place_of_the_old_one() {
 }
 
 #[tokio::test]
-async fn the_api_sets_and_lists_its_projects_secrets_without_reading_them_and_workers_open_them() {
+async fn the_api_sets_secrets_that_only_workers_open() {
     let db = support::database().await;
     let other = support::populated(db.url.clone()).await;
     let keys = master(&key("a"));

@@ -90,7 +90,7 @@ async fn seen(pool: &PgPool, opening: &str) -> Vec<(String, Option<i64>)> {
 }
 
 #[tokio::test]
-async fn who_does_not_say_for_whom_or_says_it_wrongly_sees_no_row_of_any_table() {
+async fn without_a_valid_caller_no_row_of_any_table_is_visible() {
     let app = TestApp::start().await;
     let agent = app.agent("asker", &["*"]).await;
     talked(&app, &app.client(), agent).await;
@@ -158,7 +158,7 @@ async fn who_does_not_say_for_whom_or_says_it_wrongly_sees_no_row_of_any_table()
 }
 
 #[tokio::test]
-async fn a_statement_that_forgets_whom_it_is_for_neither_reads_nor_writes_anothers_rows() {
+async fn unscoped_statements_neither_read_nor_write_others_rows() {
     let app = TestApp::start().await;
     let agent = app.agent("asker", &["*"]).await;
     let (mine, my_run) = talked(&app, &app.client(), agent).await;
@@ -220,7 +220,7 @@ async fn a_statement_that_forgets_whom_it_is_for_neither_reads_nor_writes_anothe
 }
 
 #[tokio::test]
-async fn what_one_transaction_was_for_the_next_one_on_its_connection_is_not() {
+async fn a_transactions_caller_does_not_leak_into_the_next() {
     let app = TestApp::start().await;
     let agent = app.agent("asker", &["*"]).await;
     talked(&app, &app.client(), agent).await;
@@ -277,7 +277,7 @@ async fn a_lock_is_waited_for(pool: &PgPool) {
 }
 
 #[tokio::test]
-async fn a_transaction_that_is_given_up_while_it_begins_is_over_for_the_next_one_on_its_connection() {
+async fn an_abandoned_begin_does_not_affect_the_next_transaction() {
     let db = rejoin_tests::support::database().await;
     let mut args = db.args();
     args.db_connections = 1;
@@ -307,7 +307,7 @@ async fn a_transaction_that_is_given_up_while_it_begins_is_over_for_the_next_one
 }
 
 #[tokio::test]
-async fn a_statement_that_is_given_up_keeps_nobody_waiting_for_its_connection() {
+async fn an_abandoned_statement_does_not_hold_its_connection() {
     let db = rejoin_tests::support::database().await;
     let mut args = db.args();
     args.db_hot_connections = 1;
@@ -330,7 +330,7 @@ async fn a_statement_that_is_given_up_keeps_nobody_waiting_for_its_connection() 
 }
 
 #[tokio::test]
-async fn the_api_and_the_workers_are_behind_the_walls_whoever_they_log_in_as() {
+async fn any_login_of_api_and_workers_is_bound_by_policies() {
     let app = TestApp::start().await;
     let server = app.server.as_ref().expect("a server");
     for pool in [&server.state.db.sql, &as_app(&app)] {
@@ -371,7 +371,7 @@ async fn the_api_and_the_workers_are_behind_the_walls_whoever_they_log_in_as() {
 }
 
 #[tokio::test]
-async fn every_table_with_a_project_or_an_owner_has_a_wall_or_a_reason() {
+async fn tables_with_a_project_or_owner_have_policies_or_a_reason() {
     let db = rejoin_tests::support::database().await;
     // Without a policy for a role, a walled table shows it nothing at all; so what counts is that it is walled.
     let open: Vec<String> = sqlx::query_scalar(

@@ -50,8 +50,9 @@ fn all(states: &[(String, String)], state: &str) -> bool {
     states.iter().all(|(_, is)| is == state)
 }
 
+/// Requirements: C41, C42, C58.
 #[tokio::test]
-async fn c41_c42_c58_a_dag_runs_in_order_and_its_tasks_and_sessions_are_objects_of_the_graph() {
+async fn a_dag_runs_in_order_and_its_tasks_are_graph_objects() {
     let app = TestApp::start().await;
     app.agent("worker", &[]).await;
     app.model.on("# Left", [Reply::text("left found")]);
@@ -101,8 +102,9 @@ async fn c41_c42_c58_a_dag_runs_in_order_and_its_tasks_and_sessions_are_objects_
     assert!(lines.contains("  [x] join: Join  (after left, right)"), "{lines}");
 }
 
+/// Requirements: C46.
 #[tokio::test]
-async fn c46_what_is_no_dag_is_refused_and_nothing_is_stored() {
+async fn what_is_no_dag_is_refused_and_nothing_is_stored() {
     let app = TestApp::with(AppOptions {
         workers: 0,
         ..AppOptions::default()
@@ -132,7 +134,7 @@ async fn c46_what_is_no_dag_is_refused_and_nothing_is_stored() {
 }
 
 #[tokio::test]
-async fn a_failed_task_is_tried_again_with_what_went_wrong_and_then_those_behind_it_are_skipped() {
+async fn a_failed_task_is_retried_then_its_dependents_are_skipped() {
     let app = TestApp::start().await;
     app.agent("worker", &[]).await;
     app.model
@@ -175,8 +177,9 @@ async fn a_failed_task_is_tried_again_with_what_went_wrong_and_then_those_behind
     assert!(second.is_some(), "the second try knows why the first failed");
 }
 
+/// Requirements: C11, C12.
 #[tokio::test]
-async fn c11_c12_agents_decide_where_rules_do_not() {
+async fn agents_decide_where_rules_do_not() {
     let app = TestApp::start().await;
     for name in ["poet", "digger", "chooser", "judge", "triage"] {
         app.agent(name, &[]).await;
@@ -263,7 +266,7 @@ async fn a_judge_that_can_not_decide_asks_a_person() {
 }
 
 #[tokio::test]
-async fn concurrency_is_bounded_and_a_dag_is_paused_resumed_and_cancelled() {
+async fn concurrency_is_bounded_and_a_dag_pauses_resumes_and_cancels() {
     let app = TestApp::start().await;
     app.agent("worker", &[]).await;
     let gate = std::sync::Arc::new(tokio::sync::Notify::new());
@@ -308,7 +311,7 @@ async fn concurrency_is_bounded_and_a_dag_is_paused_resumed_and_cancelled() {
 }
 
 #[tokio::test]
-async fn an_agent_splits_its_work_into_tasks_and_answers_with_what_they_found() {
+async fn an_agent_splits_work_into_tasks_and_answers_with_results() {
     let app = TestApp::start().await;
     let boss = app.agent("boss", &["create_tasks"]).await;
     app.agent("worker", &[]).await;
@@ -381,8 +384,9 @@ async fn cancelling_a_run_cancels_the_tasks_that_it_waits_for() {
     assert_eq!(dags, [("cancelled".to_owned(),)]);
 }
 
+/// Invariant I12.
 #[tokio::test]
-async fn i12_workers_die_in_the_middle_of_a_dag_and_every_task_and_every_join_happens_once() {
+async fn every_task_and_join_happens_once_while_workers_die() {
     let app = TestApp::with(AppOptions {
         workers: 0,
         ..AppOptions::default()

@@ -56,8 +56,9 @@ async fn edges(app: &TestApp, kind: &str) -> Vec<(String, String)> {
     .unwrap()
 }
 
+/// Requirements: C42.
 #[tokio::test]
-async fn c42_the_pack_for_coordination_has_its_types_and_relationships() {
+async fn the_pack_for_coordination_has_its_types_and_relationships() {
     let app = TestApp::start().await;
     app.agent("worker", &[]).await;
     app.model.always("# A", Reply::text("done"));
@@ -93,8 +94,9 @@ async fn c42_the_pack_for_coordination_has_its_types_and_relationships() {
     assert_eq!(status, 400, "{problem}");
 }
 
+/// Requirements: C46.
 #[tokio::test]
-async fn c46_a_dag_whose_order_was_changed_in_the_graph_ends_instead_of_waiting_for_ever() {
+async fn a_dag_with_a_changed_order_ends_instead_of_waiting() {
     let app = TestApp::start().await;
     app.agent("worker", &[]).await;
     let gate = std::sync::Arc::new(tokio::sync::Notify::new());
@@ -125,8 +127,9 @@ async fn c46_a_dag_whose_order_was_changed_in_the_graph_ends_instead_of_waiting_
     assert!(why.contains("cannot unblock it"), "{why}");
 }
 
+/// Requirements: C12.
 #[tokio::test]
-async fn c12_a_fast_model_is_asked_where_several_agents_fit_alike_and_its_silence_costs_nothing() {
+async fn a_fast_model_decides_ties_and_its_silence_costs_nothing() {
     let app = TestApp::start().await;
     for name in ["ada", "bea", "cyd"] {
         app.agent(name, &[]).await;

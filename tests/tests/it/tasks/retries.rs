@@ -80,8 +80,9 @@ async fn what_failed_is_tried_again_and_what_was_behind_it_may_start() {
     );
 }
 
+/// Requirements: E26, E43.
 #[tokio::test]
-async fn e26_e43_a_failed_step_is_tried_again_by_hand_and_a_late_reader_sees_the_plan_as_it_stands() {
+async fn a_failed_step_is_retried_by_hand_and_shown_to_late_readers() {
     let app = TestApp::start().await;
     let planner = planner(&app, &[], json!({})).await;
     let steps = json!([step(1, "Break", &[]), step(2, "Slow", &[]), step(3, "After", &[1])]);

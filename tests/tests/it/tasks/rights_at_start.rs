@@ -112,7 +112,7 @@ async fn schedule(client: &Client, app: &TestApp, name: &str, target: Value) -> 
 }
 
 #[tokio::test]
-async fn a_schedule_of_somebody_who_left_or_may_only_read_is_switched_off_and_says_why() {
+async fn a_schedule_without_its_makers_rights_is_switched_off() {
     let mut app = start().await;
     let dag = json!({"name": "d", "tasks": [{"id": "a", "title": "A", "agent": "writer"}]});
     let mut made = Vec::new();
@@ -175,7 +175,7 @@ async fn a_schedule_of_somebody_who_left_or_may_only_read_is_switched_off_and_sa
 }
 
 #[tokio::test]
-async fn a_queued_run_of_somebody_who_left_or_may_only_read_fails_before_it_does_anything() {
+async fn a_queued_run_without_its_makers_rights_fails_at_once() {
     let mut app = start().await;
     let mut runs = Vec::new();
     for (loss, code, words) in LOSSES {
@@ -203,7 +203,7 @@ async fn a_queued_run_of_somebody_who_left_or_may_only_read_fails_before_it_does
 }
 
 #[tokio::test]
-async fn a_run_that_waited_while_its_maker_lost_the_right_to_write_does_not_go_on() {
+async fn a_waiting_run_whose_maker_lost_write_rights_does_not_resume() {
     let mut app = TestApp::start().await;
     app.agent("writer", &["create_entity", "ask_user"]).await;
     let question = json!({"question": "Shall I?", "options": []});
@@ -237,7 +237,7 @@ async fn a_run_that_waited_while_its_maker_lost_the_right_to_write_does_not_go_o
 }
 
 #[tokio::test]
-async fn a_task_of_somebody_who_left_or_may_only_read_fails_with_the_reason_and_starts_no_other() {
+async fn a_task_without_its_makers_rights_fails_and_starts_none() {
     let mut app = start().await;
     let path = format!("/api/projects/{}/task-dags", app.db.project_id);
     let mut dags = Vec::new();
@@ -281,7 +281,7 @@ async fn a_task_of_somebody_who_left_or_may_only_read_fails_with_the_reason_and_
 }
 
 #[tokio::test]
-async fn a_makers_role_is_the_one_in_that_project_and_the_api_is_told_of_its_callers_alone() {
+async fn a_makers_role_is_per_project_and_the_api_sees_its_callers() {
     let db = support::database().await;
     let mut connection = db.pool.acquire().await.unwrap();
     let other = projects::create(&mut connection, "other").await.unwrap();

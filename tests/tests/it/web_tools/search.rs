@@ -35,8 +35,9 @@ fn thorough() -> Value {
     serde_json::from_str(THOROUGH).expect("JSON")
 }
 
+/// Requirements: E08.
 #[tokio::test]
-async fn e08_tavily_is_asked_as_it_wants_to_be() {
+async fn tavily_is_asked_as_it_wants_to_be() {
     let site = Site::start(|_, _| {
         let results = json!({"answer": "It is a language.", "results": [
             {"title": "One", "url": "https://a.example/1", "content": "about rust", "score": 0.9, "raw_content": null},
@@ -63,8 +64,9 @@ async fn e08_tavily_is_asked_as_it_wants_to_be() {
     assert_eq!(serde_json::from_slice::<Value>(&body).unwrap(), sent);
 }
 
+/// Requirements: E08.
 #[tokio::test]
-async fn e08_brave_is_asked_as_it_wants_to_be() {
+async fn brave_is_asked_as_it_wants_to_be() {
     let site = Site::start(|_, _| {
         let results = json!({"type": "search", "web": {"results": [
             {"title": "One", "url": "https://a.example/1", "description": "about rust", "extra_snippets": ["and more"]}]}});
@@ -93,8 +95,9 @@ async fn e08_brave_is_asked_as_it_wants_to_be() {
     );
 }
 
+/// Requirements: E08.
 #[tokio::test]
-async fn e08_searxng_is_asked_as_it_wants_to_be() {
+async fn searxng_is_asked_as_it_wants_to_be() {
     let site = Site::start(|_, _| {
         let results = json!({"results": [{"title": "One", "url": "https://a.example/1", "content": null, "score": 2.5}],
                              "answers": [{"answer": "It is a language."}]});
@@ -112,8 +115,9 @@ async fn e08_searxng_is_asked_as_it_wants_to_be() {
     assert!(site.paths()[0].ends_with("&format=json"), "{:?}", site.paths());
 }
 
+/// Requirements: E08.
 #[tokio::test]
-async fn e08_a_provider_that_fails_is_told_in_words_that_hold_no_key() {
+async fn a_provider_that_fails_is_told_in_words_that_hold_no_key() {
     let site = Site::start(|what, _| {
         let status = |code: u16| (StatusCode::from_u16(code).expect("a status"), "the key").into_response();
         let query = what
@@ -166,8 +170,9 @@ async fn e08_a_provider_that_fails_is_told_in_words_that_hold_no_key() {
     assert!(told.contains("secret SEARCH_KEY"), "{told}");
 }
 
+/// Requirements: E08.
 #[tokio::test]
-async fn e08_a_worker_tries_the_provider_and_tells_why_it_does_not_answer() {
+async fn a_worker_tries_the_provider_and_tells_why_it_does_not_answer() {
     let site = Site::start(
         |_, headers| match headers.get("authorization").map(|key| key.as_bytes()) {
             Some(b"Bearer s3cret") => axum::Json(json!({"results": [

@@ -7,8 +7,9 @@ use uuid::Uuid;
 
 use super::projects::{get, id, names, project, refused, start};
 
+/// Requirements: E06.
 #[tokio::test]
-async fn e06_links_hold_between_entities_of_one_project_only_and_go_with_them() {
+async fn links_stay_within_a_project_and_go_with_their_entities() {
     let (_app, client) = start().await;
     let (one, other) = (project(&client, "One").await, project(&client, "Other").await);
     let link = async |kind: &str, source: &Value, target: &Value| {
@@ -65,8 +66,9 @@ async fn e06_links_hold_between_entities_of_one_project_only_and_go_with_them() 
     assert_eq!(second["items"], json!([]));
 }
 
+/// Requirements: E06.
 #[tokio::test]
-async fn e06_documents_make_a_tree_that_is_moved_and_never_broken() {
+async fn documents_make_a_tree_that_is_moved_and_never_broken() {
     let (_app, client) = start().await;
     let ids = project(&client, "Tree").await;
     let project = id(&ids, "project");
@@ -125,8 +127,9 @@ async fn e06_documents_make_a_tree_that_is_moved_and_never_broken() {
     assert_eq!(drawn().await, "Below Notes Beside");
 }
 
+/// Requirements: E06.
 #[tokio::test]
-async fn e06_a_project_is_rearranged_whole_or_not_at_all_and_deleted_whole() {
+async fn a_project_is_rearranged_and_deleted_whole_or_not_at_all() {
     let (_app, client) = start().await;
     let (ids, other) = (project(&client, "Mine").await, project(&client, "Other").await);
     let project = id(&ids, "project");
@@ -176,8 +179,9 @@ async fn e06_a_project_is_rearranged_whole_or_not_at_all_and_deleted_whole() {
     );
 }
 
+/// Requirements: E06.
 #[tokio::test]
-async fn e06_a_tree_of_documents_has_a_greatest_depth() {
+async fn a_tree_of_documents_has_a_greatest_depth() {
     let (_app, client) = start().await;
     let ids = project(&client, "Deep").await;
     let create = async |parent: &Value| {

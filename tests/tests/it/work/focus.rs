@@ -30,8 +30,9 @@ fn arguments(tool: &SharedTool, own: &Value, edge: &Value) -> Value {
     arguments
 }
 
+/// Requirements: E54.
 #[tokio::test]
-async fn e54_with_a_focus_no_id_of_another_project_is_read_written_or_named() {
+async fn a_focus_keeps_ids_of_other_projects_out_of_all_calls() {
     let (app, client) = start().await;
     let own = project(&client, "Mine").await;
     let mut other = project(&client, "Hidden").await;
@@ -123,8 +124,9 @@ async fn e54_with_a_focus_no_id_of_another_project_is_read_written_or_named() {
     assert_eq!(names(&overview["projects"]), ["Mine"]);
 }
 
+/// Requirements: E22, E23.
 #[tokio::test]
-async fn e22_e23_people_are_told_what_is_done_to_which_thing_by_its_name() {
+async fn people_are_told_what_is_done_to_which_thing_by_its_name() {
     let (app, client) = start().await;
     let ids = project(&client, "Ship it").await;
     let tools = Tools::focused(&app, &ids, "Ship it");

@@ -72,8 +72,9 @@ pub async fn refused(answer: (StatusCode, Value), status: u16, words: &str) {
     assert!(detail.contains(words), "{words}: {}", answer.1);
 }
 
+/// Requirements: E06, E47, E61.
 #[tokio::test]
-async fn e06_e47_e61_a_project_is_made_with_all_that_it_begins_with() {
+async fn a_project_is_made_with_all_that_it_begins_with() {
     let (_app, client) = start().await;
     let ids = project(&client, "Ship it").await;
     let graph = get(&client, &format!("/api/onto/projects/{}/graph", id(&ids, "project"))).await;
@@ -116,8 +117,9 @@ async fn e06_e47_e61_a_project_is_made_with_all_that_it_begins_with() {
     assert_eq!(again, Value::Null);
 }
 
+/// Requirements: E06, E47.
 #[tokio::test]
-async fn e06_e47_what_can_not_be_made_leaves_nothing_of_the_whole() {
+async fn what_can_not_be_made_leaves_nothing_of_the_whole() {
     let (_app, client) = start().await;
     let task = json!({"tempId": "a", "kind": "task", "title": "A"});
     let goal = json!({"tempId": "g", "kind": "goal", "name": "G"});
@@ -172,8 +174,9 @@ async fn e06_e47_what_can_not_be_made_leaves_nothing_of_the_whole() {
     }
 }
 
+/// Requirements: E06.
 #[tokio::test]
-async fn e06_entities_of_each_kind_are_made_listed_changed_and_deleted() {
+async fn entities_of_each_kind_are_made_listed_changed_and_deleted() {
     let (_app, client) = start().await;
     let ids = project(&client, "Kinds").await;
     let project = id(&ids, "project");
@@ -269,8 +272,9 @@ async fn e06_entities_of_each_kind_are_made_listed_changed_and_deleted() {
     );
 }
 
+/// Requirements: E06.
 #[tokio::test]
-async fn e06_changes_made_for_an_older_version_are_refused() {
+async fn changes_made_for_an_older_version_are_refused() {
     let (_app, client) = start().await;
     let ids = project(&client, "Versions").await;
     let path = format!("/api/onto/tasks/{}", id(&ids, "first"));
@@ -289,8 +293,9 @@ async fn e06_changes_made_for_an_older_version_are_refused() {
     assert_eq!(get(&client, &path).await["version"], 2);
 }
 
+/// Requirements: E07.
 #[tokio::test]
-async fn e07_each_version_says_from_where_it_came() {
+async fn each_version_says_from_where_it_came() {
     let (_app, client) = start().await;
     let ids = project(&client, "Sources").await;
     let path = format!("/api/onto/documents/{}", id(&ids, "notes"));
@@ -335,8 +340,9 @@ async fn e07_each_version_says_from_where_it_came() {
     );
 }
 
+/// Requirements: E06.
 #[tokio::test]
-async fn e06_what_others_have_is_not_there() {
+async fn what_others_have_is_not_there() {
     let (app, client) = start().await;
     let ids = project(&client, "Private").await;
     let mut connection = app.db.pool.acquire().await.unwrap();
@@ -398,8 +404,9 @@ async fn e06_what_others_have_is_not_there() {
     assert_eq!(page["items"], json!([]));
 }
 
+/// Requirements: E06.
 #[tokio::test]
-async fn e06_several_first_projects_at_once_install_the_pack_once() {
+async fn several_first_projects_at_once_install_the_pack_once() {
     let (app, client) = start().await;
     let made = tokio::join!(project(&client, "A"), project(&client, "B"), project(&client, "C"));
     assert_ne!(made.0["project"], made.1["project"]);
@@ -416,8 +423,9 @@ async fn e06_several_first_projects_at_once_install_the_pack_once() {
     assert_eq!(names(&all), ["A", "B", "C"]);
 }
 
+/// Requirements: E06.
 #[tokio::test]
-async fn e06_a_key_that_only_reads_changes_no_work() {
+async fn a_key_that_only_reads_changes_no_work() {
     let (app, client) = start().await;
     let ids = project(&client, "Read me").await;
     let mut connection = app.db.pool.acquire().await.unwrap();

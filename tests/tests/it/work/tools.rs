@@ -92,8 +92,9 @@ pub fn names(items: &Value) -> Vec<&str> {
         .collect()
 }
 
+/// Requirements: E53, E57.
 #[tokio::test]
-async fn e53_e57_each_tool_that_lists_searches_and_reads_answers_or_says_what_is_wrong() {
+async fn each_reading_tool_answers_or_says_what_is_wrong() {
     let (app, client) = start().await;
     let ids = project(&client, "Ship it").await;
     let (status, extra) = client
@@ -242,8 +243,9 @@ async fn e53_e57_each_tool_that_lists_searches_and_reads_answers_or_says_what_is
     );
 }
 
+/// Requirements: E55.
 #[tokio::test]
-async fn e55_links_and_fields_are_told() {
+async fn links_and_fields_are_told() {
     let (app, client) = start().await;
     let ids = project(&client, "Ship it").await;
     let tools = Tools::new(&app);
@@ -302,8 +304,9 @@ async fn e55_links_and_fields_are_told() {
         .await;
 }
 
+/// Requirements: E53, E54.
 #[tokio::test]
-async fn e53_e54_agents_have_the_tools_once_the_pack_is_installed_and_their_runs_use_them() {
+async fn agents_use_the_tools_once_the_pack_is_installed() {
     let app = TestApp::start().await;
     let client: Client = app.client();
     let agent = app.agent("planner", &["*onto*", "get_buildos_overview"]).await;
@@ -358,8 +361,9 @@ async fn e53_e54_agents_have_the_tools_once_the_pack_is_installed_and_their_runs
     assert_eq!(get(&client, "/api/onto/projects").await["items"][0]["name"], "Boat");
 }
 
+/// Requirements: E53.
 #[tokio::test]
-async fn e53_programs_that_speak_mcp_have_the_tools_once_the_pack_is_installed() {
+async fn mcp_clients_have_the_tools_once_the_pack_is_installed() {
     let (_app, client) = start().await;
     let say = async |session: Option<&str>, message: Value| {
         let mut request = client

@@ -7,8 +7,9 @@ use uuid::Uuid;
 use super::projects::{get, project, start};
 use super::tools::{Tools, names};
 
+/// Requirements: E54.
 #[tokio::test]
-async fn e54_each_tool_that_writes_does_so_once_however_often_its_call_is_repeated() {
+async fn each_writing_tool_writes_once_however_often_it_is_called() {
     let (app, client) = start().await;
     let ids = project(&client, "Ship it").await;
     let tools = Tools::new(&app);
@@ -216,8 +217,9 @@ async fn e54_each_tool_that_writes_does_so_once_however_often_its_call_is_repeat
     }
 }
 
+/// Requirements: E47, E48.
 #[tokio::test]
-async fn e47_e48_a_project_is_made_once_and_shifts_the_context() {
+async fn a_project_is_made_once_and_shifts_the_context() {
     let (app, client) = start().await;
     let tools = Tools::new(&app);
     let arguments = json!({
@@ -276,8 +278,9 @@ async fn e47_e48_a_project_is_made_once_and_shifts_the_context() {
     );
 }
 
+/// Requirements: E54.
 #[tokio::test]
-async fn e54_milestones_risks_and_requirements_are_made_and_deleted_and_a_project_is_deleted() {
+async fn milestones_risks_and_requirements_are_made_and_deleted() {
     let (app, client) = start().await;
     let ids = project(&client, "Ship it").await;
     let tools = Tools::new(&app);

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::{PROTOCOLS, app, choice, recordings};
 
 #[tokio::test]
-async fn an_overloaded_provider_is_replaced_by_the_next_one_in_the_middle_of_a_run() {
+async fn an_overloaded_provider_is_replaced_in_the_middle_of_a_run() {
     for (number, (model, _)) in PROTOCOLS.into_iter().enumerate() {
         let (next, _) = PROTOCOLS[(number + 1) % PROTOCOLS.len()];
         let providers = Providers::start().await.expect("a stand-in");

@@ -49,7 +49,7 @@ async fn each_provider_is_sent_an_image_and_a_pdf() {
 
 /// Of the catalogue's models Gemini's alone take audio; the others' agents say so, and name one that does.
 #[tokio::test]
-async fn audio_is_sent_to_a_provider_that_takes_it_and_refused_for_the_others() {
+async fn audio_is_sent_only_to_a_provider_that_takes_it() {
     for (model, _) in PROTOCOLS {
         let (providers, app, agent) = plain_agent(model).await;
         providers.script("listen", [Turn::text("A hiss.")]);

@@ -119,7 +119,7 @@ fn a_model_gets_its_own_reasoning_back_and_no_other_models() {
 }
 
 #[test]
-fn claudes_reasoning_goes_back_only_with_the_instructions_and_tools_that_it_was_made_with() {
+fn claudes_reasoning_goes_back_only_with_its_tools_and_prompt() {
     const BOUND: &str = "anthropic:claude-haiku-5-5";
     let target = to(BOUND, AdapterKind::Anthropic);
     let mut first = request(vec![user("go")]);
@@ -181,7 +181,7 @@ fn a_signature_goes_back_with_the_call_that_it_came_with() {
 }
 
 #[test]
-fn reasoning_without_a_signature_goes_to_servers_of_ones_own_in_its_turn() {
+fn unsigned_reasoning_goes_to_own_servers_within_its_turn() {
     let told = |is_own_server, messages: &[Message]| {
         let target = Target {
             is_own_server,
@@ -217,7 +217,7 @@ fn a_temperature_is_sent_to_models_that_take_one() {
 }
 
 #[test]
-fn a_wish_for_reasoning_is_answered_by_the_nearest_level_that_the_model_has() {
+fn a_reasoning_level_becomes_the_models_nearest_level() {
     use ReasoningEffort::{High, Low, Max, Medium, None as No, XHigh};
     let level = |name, adapter, wanted| {
         let effort = to(name, adapter).effort(wanted, Some(4_096));
@@ -244,7 +244,7 @@ fn a_wish_for_reasoning_is_answered_by_the_nearest_level_that_the_model_has() {
 }
 
 #[test]
-fn agents_prompts_are_marked_for_the_cache_in_four_places_at_most() {
+fn prompts_are_marked_for_the_cache_in_at_most_four_places() {
     let mut messages = vec![user("go")];
     for step in 0..5 {
         messages.push(asked(&format!("c{step}"), None));
