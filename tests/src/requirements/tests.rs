@@ -293,8 +293,11 @@ mod checks {
 
     #[test]
     fn the_requirements_of_a_test_are_listed_above_it() {
-        let source = "/// One.\n///\n/// Requirements: E01, E03.\n#[test]\nfn one() {}\n#[test]\n/// Requirements: A02.\nfn two() {}\n\
-            /// Requirements: A02.\nfn three() {}\n";
+        let source = concat!(
+            "/// One.\n///\n/// Requirements: E01, E03.\n#[test]\nfn one() {}\n",
+            "#[test]\n/// Requirements: A02.\nfn two() {}\n",
+            "/// Requirements: A02.\nfn three() {}\n"
+        );
         let found: Vec<Vec<String>> = in_rust(source)
             .unwrap()
             .into_iter()

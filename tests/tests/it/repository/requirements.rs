@@ -67,8 +67,15 @@ fn the_requirements_that_tests_list_exist() {
 
 #[test]
 fn names_of_tests_are_short_sentences() {
+    let word = |rest: &str| {
+        rest.chars()
+            .take_while(|letter| letter.is_alphanumeric() || *letter == '_')
+            .count()
+    };
+    let has_long_name = |text: &str| text.split("fn ").skip(1).any(|rest| word(rest) > NAME_MAX_CHARS);
     for (file, text) in files_with_tests() {
-        if !file.ends_with(".rs") {
+        // Only these are worth reading as code.
+        if !file.ends_with(".rs") || !has_long_name(&text) {
             continue;
         }
         for test in requirements::tests_of(Path::new(&file), &text).unwrap() {
