@@ -1,4 +1,4 @@
-//! What fuzzers feed with any bytes, and what has to hold for all of them. Called by the targets of `fuzz/`, and by the test `fuzz`
+//! What fuzzers feed with any bytes, and what has to hold for all of them. Called by the targets of `fuzz/`, and by the test `operations::fuzz`
 //! with the corpus and changes of it.
 //!
 //! - `sse`        the client's parser of server-sent events

@@ -1,7 +1,8 @@
 //! Reads the tables of requirements (`docs/reference/requirements/`) and checks what they name: the code exists, and every test exists, is run,
-//! and asserts something. `requirements::each_requirement_has_code_and_a_test_that_asserts` calls it.
+//! and asserts something. And what tests say of themselves: above a test, `/// Requirements: E01, E03.` (`//` in JavaScript) lists the ids that it
+//! covers. The tests in `tests/tests/it/repository/requirements.rs` call it.
 //!
-//! - `tests` the tests of a file, in Rust or JavaScript, with what they assert
+//! - `tests` the tests of a file, in Rust or JavaScript, with the ids that they list and what they assert
 //!
 //! Invariant: a test counts as asserting only if its own body asserts, or calls a function of the same file whose body does.
 
@@ -9,7 +10,7 @@ mod tests;
 
 pub use tests::{Found, in_javascript, in_rust};
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
 /// One row of a table.
@@ -67,6 +68,40 @@ fn items(cell: &str) -> Vec<String> {
         .map(|item| item.trim().to_owned())
         .filter(|item| !item.is_empty() && item != "-" && item != "none")
         .collect()
+}
+
+/// The tests of a file, in the language that its name says.
+pub fn tests_of(path: &Path, source: &str) -> Result<Vec<Found>, String> {
+    match path.extension().and_then(|extension| extension.to_str()) {
+        Some("rs") => in_rust(source).map_err(|error| format!("{}: {error}", path.display())),
+        _ => Ok(in_javascript(source)),
+    }
+}
+
+/// What is wrong with the lists of requirements in a file: ids that do not exist, and lists that are above no test.
+pub fn list_faults(path: &Path, source: &str, ids: &BTreeSet<String>) -> Vec<String> {
+    // Most files list none, and to read a file takes much longer than to look for comments.
+    let lists = tests::lists(source);
+    if lists == 0 {
+        return Vec::new();
+    }
+    let tests = match tests_of(path, source) {
+        Ok(tests) => tests,
+        Err(fault) => return vec![fault],
+    };
+    let file = path.display();
+    let mut faults = Vec::new();
+    for test in &tests {
+        let unknown = test.requirements.iter().filter(|id| !ids.contains(*id));
+        faults.extend(unknown.map(|id| format!("{file}: {}: there is no requirement {id:?}", test.name)));
+    }
+    let listing = tests.iter().filter(|test| !test.requirements.is_empty()).count();
+    if lists != listing {
+        faults.push(format!(
+            "{file}: lists of requirements: {lists}, of them above a test: {listing}; each list is one line above a test"
+        ));
+    }
+    faults
 }
 
 /// Looks up what rows name in a repository; reads each file once.
@@ -134,11 +169,7 @@ impl Repository {
         if !self.files.contains_key(&file) {
             let source =
                 std::fs::read_to_string(&file).map_err(|error| format!("{named}: {}: {error}", path.display()))?;
-            let found = match file.extension().and_then(|extension| extension.to_str()) {
-                Some("rs") => in_rust(&source).map_err(|error| format!("{}: {error}", path.display()))?,
-                _ => in_javascript(&source),
-            };
-            self.files.insert(file.clone(), found);
+            self.files.insert(file.clone(), tests_of(&path, &source)?);
         }
         let mut found = self.files[&file].iter().filter(|test| test.name == name);
         let Some(test) = found.next() else {
@@ -156,7 +187,7 @@ fn is_decision(verdict: &str) -> bool {
     verdict.contains("decision")
 }
 
-/// The file and the name of a test: `chat::name`, `worker/src/run/limits.rs::name`, or `web/tests/chat.test.mjs: title`.
+/// The file and the name of a test: `chat::turns::name`, `worker/src/run/limits.rs::name`, or `web/tests/chat.test.mjs: title`.
 fn place(named: &str) -> Option<(PathBuf, String)> {
     if let Some((path, title)) = named.split_once(": ") {
         return Some((path.into(), title.trim().to_owned()));
@@ -242,6 +273,29 @@ mod checks {
             faults("#[test]\n#[ignore]\nfn runs() { assert!(true) }"),
             ["C01: the test is not run: one::runs"]
         );
+    }
+
+    #[test]
+    fn a_list_of_unknown_requirements_or_above_no_test_is_found() {
+        let ids = BTreeSet::from(["E01".to_owned()]);
+        let faults = |source: &str| list_faults(Path::new("one.rs"), source, &ids);
+        assert_eq!(faults("/// Requirements: E01.\n#[test]\nfn one() {}\n"), [""; 0]);
+        assert_eq!(
+            faults("/// Requirements: E01, E99.\n#[test]\nfn one() {}\n"),
+            ["one.rs: one: there is no requirement \"E99\""]
+        );
+        for source in [
+            "/// Requirements: E01.\nfn one() {}\n",
+            "//! Requirements: E01.\n",
+            "// Requirements: E01.\n#[test]\nfn one() {}\n",
+            "/// Requirements: E01.\nstruct One;\n",
+        ] {
+            assert_eq!(
+                faults(source),
+                ["one.rs: lists of requirements: 1, of them above a test: 0; each list is one line above a test"],
+                "{source}"
+            );
+        }
     }
 
     #[test]

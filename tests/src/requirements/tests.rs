@@ -1,4 +1,4 @@
-//! The tests of a source file: their names, whether they are run, and whether they assert anything.
+//! The tests of a source file: their names, the requirements that they name, whether they are run, and whether they assert anything.
 
 use std::collections::HashMap;
 use std::str::FromStr as _;
@@ -10,10 +10,15 @@ const ASSERTING_MACROS: [&str; 3] = ["assert", "prop_assert", "panic"];
 /// Functions that fail a test unless something holds.
 const ASSERTING_CALLS: [&str; 3] = ["expect_err", "unwrap_err", "wait_for"];
 
+/// How the comment above a test begins that lists the ids of the requirements which the test covers: `E01, E03.`
+const REQUIREMENTS: &str = "Requirements:";
+
 /// A test of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
     pub name: String,
+    /// The ids that the comment above it lists.
+    pub requirements: Vec<String>,
     /// Whether it is run: not ignored, not skipped for good.
     pub runs: bool,
     /// Whether its body asserts something, or calls a function of the file that does.
@@ -23,6 +28,7 @@ pub struct Found {
 /// A function of Rust.
 struct Function {
     name: String,
+    requirements: Vec<String>,
     is_test: bool,
     is_ignored: bool,
     asserts: bool,
@@ -43,6 +49,7 @@ pub fn in_rust(source: &str) -> Result<Vec<Found>, String> {
     Ok(tests
         .map(|test| Found {
             name: test.name.clone(),
+            requirements: test.requirements.clone(),
             runs: !test.is_ignored,
             asserts: test.asserts
                 || test
@@ -51,6 +58,21 @@ pub fn in_rust(source: &str) -> Result<Vec<Found>, String> {
                     .any(|call| asserting.get(call.as_str()) == Some(&true)),
         })
         .collect())
+}
+
+/// The ids that a comment lists. None: it is another comment.
+fn listed(comment: &str) -> Option<Vec<String>> {
+    let ids = comment.trim().strip_prefix(REQUIREMENTS)?;
+    let ids = ids.trim_end_matches('.').split(',');
+    Some(ids.map(|id| id.trim().to_owned()).collect())
+}
+
+/// How many comments of a file list requirements, above a test or not.
+pub fn lists(source: &str) -> usize {
+    let comments = source.lines().filter_map(|line| line.trim_start().strip_prefix("//"));
+    comments
+        .filter(|comment| listed(comment.trim_start_matches(['/', '!'])).is_some())
+        .count()
 }
 
 /// The functions among these tokens, at any depth outside functions.
@@ -103,6 +125,11 @@ fn function(name: String, attributes: &[String], body: TokenStream) -> Function 
     let path = |attribute: &str| attribute.split(['(', '=']).next().unwrap_or_default().to_owned();
     let mut function = Function {
         name,
+        requirements: attributes
+            .iter()
+            .filter_map(|attribute| listed(attribute.strip_prefix("doc=\"")?.trim_end_matches('"')))
+            .flatten()
+            .collect(),
         is_test: attributes
             .iter()
             .any(|attribute| path(attribute).split("::").last() == Some("test")),
@@ -151,8 +178,12 @@ pub fn in_javascript(source: &str) -> Vec<Found> {
         let calls_one = helpers
             .iter()
             .any(|(name, asserts)| *asserts && body.contains(&format!("{name}(")));
+        let above = at
+            .checked_sub(1)
+            .and_then(|above| lines[above].trim().strip_prefix("//"));
         Some(Found {
             name: title,
+            requirements: above.and_then(listed).unwrap_or_default(),
             runs,
             asserts: asserts(&body) || calls_one,
         })
@@ -258,6 +289,28 @@ mod checks {
             rust(source),
             [("near".to_owned(), true, true), ("far".to_owned(), true, false)]
         );
+    }
+
+    #[test]
+    fn the_requirements_of_a_test_are_listed_above_it() {
+        let source = concat!(
+            "/// One.\n///\n/// Requirements: E01, E03.\n#[test]\nfn one() {}\n",
+            "#[test]\n/// Requirements: A02.\nfn two() {}\n",
+            "/// Requirements: A02.\nfn three() {}\n"
+        );
+        let found: Vec<Vec<String>> = in_rust(source)
+            .unwrap()
+            .into_iter()
+            .map(|test| test.requirements)
+            .collect();
+        assert_eq!(found, [vec!["E01", "E03"], vec!["A02"]]);
+        assert_eq!(lists(source), 3);
+        let source = "// Requirements: E01.\ntest('one', () => {\n})\ntest('two', () => {\n})\n";
+        let found: Vec<Vec<String>> = in_javascript(source)
+            .into_iter()
+            .map(|test| test.requirements)
+            .collect();
+        assert_eq!(found, [vec!["E01"], vec![]]);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Calendars: their events, files and feeds, their links with the work graph, and synchronisation with Google.
 
+mod by_hand;
 mod entities;
 mod events;
 mod feeds;

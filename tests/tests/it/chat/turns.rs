@@ -1,4 +1,4 @@
-//! Chat with and without an agent, over HTTP and SSE: requirements A01-A32 and B01-B26, by name.
+//! Chat with and without an agent, over HTTP and SSE (requirements A01-A32 and B01-B26).
 
 use rejoin_runs::agents;
 use rejoin_runs::builtin;

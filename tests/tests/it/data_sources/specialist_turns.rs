@@ -1,4 +1,4 @@
-//! Requirements of database specialists (D01 to D60) and of the planning chat (E01 to E69) that no other file is about.
+//! Turns of the database specialists: their tools, their two minutes, owners of chats, chats that are opened again, and attachments.
 
 use rejoin_runs::agents;
 use rejoin_runs::builtin;

@@ -11,8 +11,8 @@ use rejoin_worker::publish::{Observer, StreamEvent};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::plans::execution::{plan_of, step};
 use crate::agents::spawning::spawn;
+use crate::plans::execution::{plan_of, step};
 
 /// What was told, in its order: (run, event).
 type Told = Arc<Mutex<Vec<(Uuid, StreamEvent)>>>;

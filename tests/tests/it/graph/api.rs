@@ -1,5 +1,5 @@
-//! The graph over HTTP: what a client may rely on. What the graph itself does is in `graph`; imports and exports
-//! are in `graph_transfer`.
+//! The graph over HTTP: what a client may rely on. What the graph itself does is in `store`; imports and exports
+//! are in `transfer`.
 
 use rejoin_identity::auth;
 use rejoin_identity::projects;

@@ -1,4 +1,4 @@
-//! The knowledge graph on a real database: versions, imports, search, and walks. (The tools over them: `graph_tools`.)
+//! The knowledge graph on a real database: versions, imports, search, and walks. (The tools over them: `tools`.)
 
 use rejoin_graph::export::{self, Writer};
 use rejoin_graph::import::{self, BadLine, Counts, OnError, Report};

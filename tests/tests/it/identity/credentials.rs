@@ -1,5 +1,5 @@
 //! What keys, tokens and tickets are good for, condition by condition, in the database alone (invariant I14). What that means over HTTP is in
-//! `auth`, `keys`, `identity` and `oidc`.
+//! `auth`, `keys`, `members` and `oidc`.
 
 use rejoin_identity::auth::{self, AuthError, Caller, Credential, Expiry, Ground, Kind};
 use rejoin_identity::projects;

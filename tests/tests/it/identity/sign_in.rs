@@ -1,5 +1,5 @@
 //! Browsers that sign in: codes that work once, and links that would put somebody into another account. (What sessions may do:
-//! `identity`.)
+//! `members`.)
 
 use rejoin_db::walls::{self, Asking};
 use rejoin_identity::projects;

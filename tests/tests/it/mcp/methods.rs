@@ -1,4 +1,4 @@
-//! `/mcp` to the letter: how a session ends, and methods that are not there. (The protocol's own clients: `mcp_server`.)
+//! `/mcp` to the letter: how a session ends, and methods that are not there. (The protocol's own clients: `endpoint`.)
 
 use rejoin_tests::app::TestApp;
 use reqwest::{Method, StatusCode};

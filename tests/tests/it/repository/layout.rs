@@ -10,10 +10,13 @@ use clap::CommandFactory;
 const MAX_LINES: usize = 500;
 /// Files longer than that, each with its reason. Make it shorter, not longer.
 const LONG_FILES: [(&str, &str); 3] = [
-    ("tests/tests/it/chat.rs", "one message, from every side"),
-    ("tests/tests/it/crash.rs", "one promise, for everything that can die"),
+    ("tests/tests/it/chat/turns.rs", "one message, from every side"),
     (
-        "tests/tests/it/sse.rs",
+        "tests/tests/it/reliability/crash.rs",
+        "one promise, for everything that can die",
+    ),
+    (
+        "tests/tests/it/events/sse.rs",
         "one contract: cursors, endings, refusals and drains of the same streams",
     ),
 ];

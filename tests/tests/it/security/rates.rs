@@ -1,4 +1,4 @@
-//! How fast callers may go, all in all, and what they are told about it. (One key: `auth`; one user's streams: `sse`.)
+//! How fast callers may go, all in all, and what they are told about it. (One key: `identity::auth`; one user's streams: `events::sse`.)
 
 use rejoin_identity::auth;
 use rejoin_tests::app::{AppOptions, TestApp};

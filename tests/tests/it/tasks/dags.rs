@@ -87,7 +87,7 @@ async fn a_dag_runs_in_order_and_its_tasks_are_graph_objects() {
     );
     assert_eq!(object["version"], 3, "pending, in progress, completed");
     assert!(object["properties"]["metrics"]["duration_seconds"].is_number());
-    task_graph::tasks_and_sessions_are_connected(&app, &dag).await;
+    graph::tasks_and_sessions_are_connected(&app, &dag).await;
     // Drawn.
     let drawn = |format: &'static str| {
         let path = format!("{}/{}/diagram?format={format}", path(&app), dag["id"].as_str().unwrap());

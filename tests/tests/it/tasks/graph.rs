@@ -94,6 +94,7 @@ async fn the_pack_for_coordination_has_its_types_and_relationships() {
     assert_eq!(status, 400, "{problem}");
 }
 
+/// Requirements: C46.
 #[tokio::test]
 async fn objects_name_the_version_of_the_pack_that_their_project_has_installed() {
     let app = TestApp::start().await;

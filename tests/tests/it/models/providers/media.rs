@@ -30,10 +30,10 @@ async fn each_provider_is_sent_an_image_and_a_pdf() {
         let (providers, app, agent) = plain_agent(model).await;
         providers.script("what is this", [Turn::text("A pixel, and a page.")]);
         let client = app.client();
-        let (image, page) = (files::png(), files::pdf());
+        let (image, page) = (round_trip::png(), round_trip::pdf());
         let attachments = [
-            json!({"fileId": files::stored(&client, "pixel.png", image.clone()).await}),
-            json!({"fileId": files::stored(&client, "page.pdf", page.clone()).await}),
+            json!({"fileId": round_trip::stored(&client, "pixel.png", image.clone()).await}),
+            json!({"fileId": round_trip::stored(&client, "page.pdf", page.clone()).await}),
         ];
         let body = json!({"message": "what is this", "agentDefinitionId": agent, "attachments": attachments});
         let frames = client.chat(body).await;
@@ -54,8 +54,8 @@ async fn audio_is_sent_only_to_a_provider_that_takes_it() {
         let (providers, app, agent) = plain_agent(model).await;
         providers.script("listen", [Turn::text("A hiss.")]);
         let client = app.client();
-        let sound = files::wav(AUDIO_BYTES);
-        let attachments = [json!({"fileId": files::stored(&client, "hiss.wav", sound.clone()).await})];
+        let sound = round_trip::wav(AUDIO_BYTES);
+        let attachments = [json!({"fileId": round_trip::stored(&client, "hiss.wav", sound.clone()).await})];
         let body = json!({"message": "listen", "agentDefinitionId": agent, "attachments": attachments});
         if model.starts_with("gemini:") {
             let frames = client.chat(body).await;
