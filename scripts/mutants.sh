@@ -10,8 +10,8 @@ unset DATABASE_URL
 
 VERSION=27.1.0
 SCOPE=(
-    api/src/caller.rs api/src/authentication.rs shared/src/auth.rs shared/src/row_security.rs shared/src/walls.rs shared/src/makers.rs
-    shared/src/queue.rs 'shared/src/queue/*.rs' shared/src/events.rs 'shared/src/events/**/*.rs'
+    api/src/caller.rs api/src/authentication.rs api/src/authorization.rs shared/src/auth.rs shared/src/row_security.rs
+    shared/src/walls.rs shared/src/makers.rs shared/src/queue.rs 'shared/src/queue/*.rs' shared/src/events.rs 'shared/src/events/**/*.rs'
     shared/src/commands.rs 'shared/src/commands/**/*.rs' sources/src/guard.rs 'sources/src/guard/*.rs'
 )
 tools=$PWD/.cache/cargo-mutants-$VERSION
