@@ -1,7 +1,7 @@
-//! Who calls: the user, the project and the role that a request acts with. Every handler that needs to know takes a [`Caller`]; `authentication`
-//! finds out who it is.
+//! Who calls: the user, the project and the role that a request acts with. A handler takes a `Caller<Read>`, a `Caller<Write>` or a
+//! `Caller<Admin>`, and so declares the scope that its operation needs; `authentication` finds out who it is.
 //!
-//! Invariant: a key that was revoked opens nothing [`CACHE_LIFETIME`] later (or as soon as the wake-up of its revocation is heard), and a token that has expired nothing at once.
+//! Invariants: a `Caller<S>` of a request has the scope `S`; a key that was revoked opens nothing [`CACHE_LIFETIME`] later (or as soon as the wake-up of its revocation is heard), and a token that has expired nothing at once.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -13,6 +13,7 @@ use rejoin_db::walls::{self, Asking};
 use rejoin_event_log::wakeup::{self, SharedBus};
 use rejoin_identity::auth::{self, Credential, Kind};
 use rejoin_identity::projects::Role;
+use rejoin_types::access::Scope;
 use rejoin_types::owner::Owner;
 use sqlx::{Postgres, Transaction};
 use tokio_util::sync::CancellationToken;
@@ -26,44 +27,110 @@ const CACHE_LIFETIME: Duration = Duration::from_secs(2);
 /// Keys and tokens that are remembered.
 const CACHE_KEYS: u64 = 10_000;
 
-/// Where browsers sign in.
-pub const SESSION_PATH: &str = "/api/session";
-
 /// Who sends a request, or why nobody may, where that was found out before the handler.
 #[derive(Debug, Clone)]
 pub struct LookedUp(pub Result<Caller, Problem>);
 
 /// An authenticated caller.
+///
+/// `Caller<Read>`, `Caller<Write>` and `Caller<Admin>` are extractors: of a caller whose credential has that scope. Each of them
+/// dereferences to a plain `Caller`, of which no scope is known, and which no handler can take.
 #[derive(Debug, Clone)]
-pub struct Caller {
+pub struct Caller<S = Identity>(S);
+
+/// Who a plain [`Caller`] is.
+#[derive(Debug, Clone)]
+pub struct Identity {
     who: Arc<auth::Caller>,
     /// None: who only reads.
     rates: Option<Arc<Rates>>,
+}
+
+/// A scope as a type.
+pub trait Scoped: Sized {
+    const SCOPE: Scope;
+
+    /// Only [`Caller::with_scope`] calls it, which has checked the scope.
+    fn of(caller: Caller) -> Self;
+
+    fn caller(&self) -> &Caller;
+}
+
+macro_rules! scopes {
+    ($($scope:ident)+) => {$(
+        #[doc = concat!("A caller whose credential has the scope `", stringify!($scope), "`, in `Caller<", stringify!($scope), ">`.")]
+        #[derive(Debug, Clone)]
+        pub struct $scope(Caller);
+
+        impl Scoped for $scope {
+            const SCOPE: Scope = Scope::$scope;
+
+            fn of(caller: Caller) -> Self {
+                Self(caller)
+            }
+
+            fn caller(&self) -> &Caller {
+                &self.0
+            }
+        }
+    )+};
+}
+
+scopes! { Read Write Admin }
+
+impl<S: Scoped> Caller<S> {
+    /// Returns who calls, without the scope.
+    pub fn plain(&self) -> Caller {
+        self.0.caller().clone()
+    }
+}
+
+impl<S: Scoped> Deref for Caller<S> {
+    type Target = Caller;
+
+    fn deref(&self) -> &Caller {
+        self.0.caller()
+    }
 }
 
 impl Deref for Caller {
     type Target = auth::Caller;
 
     fn deref(&self) -> &auth::Caller {
-        &self.who
+        &self.0.who
     }
 }
 
 impl From<auth::Caller> for Caller {
     fn from(caller: auth::Caller) -> Self {
-        Self {
+        Self(Identity {
             who: Arc::new(caller),
             rates: None,
-        }
+        })
     }
 }
 
 impl Caller {
     pub(crate) fn new(caller: auth::Caller, rates: Arc<Rates>) -> Self {
-        Self {
+        Self(Identity {
             who: Arc::new(caller),
             rates: Some(rates),
+        })
+    }
+
+    /// Refuses a caller whose credential lacks the scope.
+    pub fn needs(&self, scope: Scope) -> Result<(), Problem> {
+        if self.may(scope) {
+            return Ok(());
         }
+        let detail = format!("the caller lacks the scope `{}`", scope.as_str());
+        Err(Problem::new(StatusCode::FORBIDDEN, "scope_missing", detail))
+    }
+
+    /// The caller as one that has the scope `S`, or a refusal.
+    pub fn with_scope<S: Scoped>(self) -> Result<Caller<S>, Problem> {
+        self.needs(S::SCOPE)?;
+        Ok(Caller(S::of(self)))
     }
 
     pub fn owner(&self) -> Owner {
@@ -99,7 +166,8 @@ impl Caller {
 
     /// Counts one change that goes into the audit log, which nobody can make shorter again.
     pub fn counts_audited(&self) -> Result<(), Problem> {
-        self.rates
+        self.0
+            .rates
             .as_ref()
             .map_or(Ok(()), |rates| rates.count_audited(self.user_id))
     }
@@ -214,6 +282,39 @@ mod tests {
             assert!(caller.in_project(other).is_err());
             assert_eq!(caller.owns(project).is_ok(), role == Role::Owner, "{role:?}");
             assert!(caller.owns(other).is_err());
+        }
+    }
+
+    #[test]
+    fn a_caller_has_the_scopes_of_its_credential_and_no_other() {
+        for scope in Scope::ALL {
+            let caller = Caller::from(auth::Caller {
+                credential: Credential::Key(Uuid::now_v7()),
+                shown_in: Kind::Key,
+                user_id: Uuid::now_v7(),
+                project_id: Uuid::now_v7(),
+                role: Role::Owner,
+                scopes: vec![scope.as_str().to_owned()],
+                quota: rejoin_identity::projects::Quota::default(),
+            });
+            let taken = [
+                (Scope::Read, caller.clone().with_scope::<Read>().map(drop)),
+                (Scope::Write, caller.clone().with_scope::<Write>().map(drop)),
+                (Scope::Admin, caller.with_scope::<Admin>().map(drop)),
+            ];
+            for (needed, taken) in taken {
+                match taken {
+                    Ok(()) => assert_eq!(needed, scope),
+                    Err(problem) => {
+                        assert_ne!(needed, scope);
+                        assert_eq!((problem.status, problem.code), (StatusCode::FORBIDDEN, "scope_missing"));
+                        assert_eq!(
+                            problem.detail,
+                            format!("the caller lacks the scope `{}`", needed.as_str())
+                        );
+                    }
+                }
+            }
         }
     }
 }

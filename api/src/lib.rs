@@ -8,7 +8,8 @@
 //! - `proxies`   reverse proxies that are trusted; `origin`: the address under which callers reach us
 //! - `admission` which requests are worked on, and when; `places`: how many at a time
 //! - `arrival`   how a request's body arrives
-//! - `caller`    who calls: user, project, role; `authentication`: by API key, token or session, with which scope
+//! - `caller`    who calls: user, project, role; `authentication`: by API key, token or session
+//! - `authorization`  who may call each operation, as its handler declares it
 //! - `cookie`    the session of a browser
 //! - `pace`      how fast callers may go
 //! - `page`      the web app
@@ -23,12 +24,13 @@
 //! - `mcp/`      Rejoin as an MCP server
 //! - `sse/`      streams of events to any number of readers
 //!
-//! Imports go one way: routes -> mcp, page -> sse, admission -> authentication, origin, extract -> state -> caller, places, quotas -> pace,
+//! Imports go one way: routes -> mcp, page -> sse, admission -> authentication, authorization, origin, extract -> state -> caller, places, quotas -> pace,
 //! oidc, cookie, proxies, problem -> config.
 
 pub mod admission;
 pub mod arrival;
 pub mod authentication;
+pub mod authorization;
 pub mod caller;
 pub mod config;
 pub mod connections;

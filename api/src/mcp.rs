@@ -47,7 +47,8 @@ use rmcp::transport::streamable_http_server::tower::{StreamableHttpServerConfig,
 use tokio_util::sync::CancellationToken;
 
 use self::refusals::unsupported;
-use crate::caller::Caller;
+use crate::authorization::Routes;
+use crate::caller::{Caller, Read};
 use crate::config::ApiConfig;
 use crate::problem::Problem;
 use crate::state::AppState;
@@ -98,10 +99,15 @@ struct Asked {
     agent: Option<String>,
 }
 
+/// What a request needs beyond reading, is asked of each tool.
+pub fn routes() -> Routes {
+    Routes::new().undocumented_any(PATH, serve)
+}
+
 /// Any request to `/mcp`.
-pub async fn serve(
+async fn serve(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Extension(server): Extension<McpServer>,
     RawQuery(query): RawQuery,
     request: Request,
@@ -121,6 +127,7 @@ pub async fn serve(
     // An open stream is one of the user's streams, and ends with their rights.
     let permit = crate::sse::start::admit(&state, &caller)?;
     let mut request = request;
+    let caller = caller.plain();
     request.extensions_mut().insert(Asked { state, caller, agent });
     let ends_session = request.method() == Method::DELETE;
     let mut response = server.handle(request).await;

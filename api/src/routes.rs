@@ -49,8 +49,8 @@
 //! - `tickets`        passes for a browser's EventSource
 //! - `health` `metrics`   for whoever operates it
 //!
-//! To add an endpoint: write it with `#[utoipa::path]`, add it to its file's `routes()`. Which scope it needs follows from
-//! its method and path (`caller`).
+//! To add an endpoint: write it with `#[utoipa::path]`, add it to its file's `routes()`. The type of its first argument says which
+//! scope it needs (`authorization`).
 
 pub mod agent_card;
 pub mod agent_definitions;
@@ -105,6 +105,7 @@ mod visible;
 pub mod web_settings;
 
 use std::any::Any;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{DefaultBodyLimit, MatchedPath, Request, State};
@@ -112,15 +113,14 @@ use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, REFERRER_POLI
 use axum::http::{Method, StatusCode};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{any, get};
 use axum::{Extension, Router};
 use tokio::time::timeout;
 use tower_http::catch_panic::CatchPanicLayer;
 use tracing::error;
 use utoipa::openapi::OpenApi;
-use utoipa_axum::router::OpenApiRouter;
 
 use crate::admission;
+use crate::authorization::{AccessTable, Public, Routes};
 use crate::mcp;
 use crate::openapi;
 use crate::pace;
@@ -132,8 +132,8 @@ use crate::state::AppState;
 const REQUEST_LIMIT: Duration = Duration::from_secs(25);
 
 /// All documented routes.
-pub fn all() -> OpenApiRouter<AppState> {
-    OpenApiRouter::with_openapi(openapi::base())
+pub fn all() -> Routes {
+    Routes::with_openapi(openapi::base())
         .merge(chat::routes())
         .merge(agent_message::routes())
         .merge(agent_stream::routes())
@@ -187,28 +187,35 @@ pub fn all() -> OpenApiRouter<AppState> {
 
 /// The whole OpenAPI document, as `rejoin openapi` prints it.
 pub fn document() -> OpenApi {
-    openapi::named(all().into_openapi())
+    openapi::named(all().openapi().clone())
+}
+
+/// All routes: those of the OpenAPI document, the document itself, and those of `/mcp`.
+fn served(mcp: Routes) -> Routes {
+    let document = document().to_json().expect("the OpenAPI document is plain data");
+    all()
+        .undocumented_get("/openapi.json", async move |_: Public| {
+            (
+                [(CONTENT_TYPE, HeaderValue::from_static("application/json"))],
+                document.clone(),
+            )
+        })
+        .merge(mcp)
+}
+
+/// Who may call which operation.
+pub fn access() -> AccessTable {
+    served(mcp::routes()).table().clone()
 }
 
 /// The application: the routes, and what surrounds them.
 pub fn router(state: AppState) -> Router {
-    let (router, document) = all().split_for_parts();
-    let document = openapi::named(document)
-        .to_json()
-        .expect("the OpenAPI document is plain data");
-    let max_body_bytes = state.config.max_body_bytes;
     let mcp_server = mcp::McpServer::new(&state.config, state.draining.clone());
-    router
-        .route(
-            "/openapi.json",
-            get(async move || {
-                (
-                    [(CONTENT_TYPE, HeaderValue::from_static("application/json"))],
-                    document.clone(),
-                )
-            }),
-        )
-        .route(mcp::PATH, any(mcp::serve).layer(Extension(mcp_server)))
+    let routes = served(mcp::routes().layer(Extension(mcp_server)));
+    let table = Arc::new(routes.table().clone());
+    let max_body_bytes = state.config.max_body_bytes;
+    routes
+        .into_router()
         .fallback(page::serve)
         .method_not_allowed_fallback(async || {
             Problem::new(
@@ -218,7 +225,7 @@ pub fn router(state: AppState) -> Router {
             )
         })
         .layer(DefaultBodyLimit::max(max_body_bytes))
-        .layer(middleware::from_fn_with_state(state.clone(), limited))
+        .layer(middleware::from_fn_with_state((state.clone(), table), limited))
         .layer(middleware::from_fn(pace::headers))
         .layer(CatchPanicLayer::custom(panicked))
         .layer(middleware::map_response(guarded))
@@ -254,18 +261,20 @@ impl Weight {
 
 /// Refuses a request for which there is no place, and gives one up whose answer does not begin: the database may be there and not
 /// answer.
-async fn limited(State(state): State<AppState>, request: Request, next: Next) -> Response {
+async fn limited(State((state, table)): State<(AppState, Arc<AccessTable>)>, request: Request, next: Next) -> Response {
     let works = match Weight::of(&request) {
         Weight::Transfer => return next.run(request).await,
         Weight::Free | Weight::OpensStream => return in_time(next.run(request)).await,
         Weight::Protocol => false,
         Weight::Work => true,
     };
-    let max_bytes = match request.extensions().get::<MatchedPath>().map(MatchedPath::as_str) {
+    let path = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
+    let access = path.and_then(|path| table.get(path, request.method()));
+    let max_bytes = match path {
         Some(calendar_files::IMPORT_PATH) => calendar_files::MAX_BYTES,
         Some(_) | None => state.config.max_body_bytes,
     };
-    match admission::admit(&state, request, works, max_bytes).await {
+    match admission::admit(&state, request, access, works, max_bytes).await {
         Ok((request, _place)) => in_time(next.run(request)).await,
         Err(problem) => problem.into_response(),
     }

@@ -7,10 +7,9 @@ use rejoin_runs::agents::{self, AgentDefinition};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Caller, Read};
 use crate::extract::Params;
 use crate::mcp;
 use crate::origin::Origin;
@@ -23,8 +22,8 @@ const MAX_SKILLS: i64 = 200;
 const BINDING: &str = "https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#streamable-http";
 const BINDING_VERSION: &str = "2025-11-25";
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new().routes(routes!(card))
+pub fn routes() -> Routes {
+    Routes::new().routes(routes!(card))
 }
 
 /// An agent card of the A2A protocol
@@ -84,7 +83,7 @@ pub struct Which {
     responses((status = 200, description = "The card", body = AgentCard), Refused))]
 async fn card(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Origin(origin): Origin,
     Params(which): Params<Which>,
 ) -> Result<Json<AgentCard>, Problem> {

@@ -13,18 +13,17 @@ use rejoin_runs::agents::{self, AgentDefinition, DefinitionContent};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use super::audit::record;
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Admin, Caller};
 use crate::extract::{Body, Limit, PageParams, Params, Segments, page, present};
 use crate::problem::{BodyRefused, Problem, Refused};
 use crate::state::AppState;
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new()
+pub fn routes() -> Routes {
+    Routes::new()
         .routes(routes!(list, create))
         .routes(routes!(get, update, delete))
         .routes(routes!(install_defaults))
@@ -240,7 +239,7 @@ impl ListParams {
     responses((status = 200, description = "A page", body = DefinitionPage), Refused))]
 async fn list(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Admin>,
     Segments(project_id): Segments<Uuid>,
     Params(params): Params<ListParams>,
 ) -> Result<Json<DefinitionPage>, Problem> {
@@ -271,7 +270,7 @@ async fn list(
         (status = 409, description = "The name is taken", body = crate::problem::ProblemBody, content_type = "application/problem+json"), Refused, BodyRefused))]
 async fn create(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Admin>,
     Segments(project_id): Segments<Uuid>,
     Body(request): Body<DefinitionRequest>,
 ) -> Result<(StatusCode, [(HeaderName, String); 1], Json<DefinitionBody>), Problem> {
@@ -296,7 +295,7 @@ async fn create(
     responses((status = 200, description = "It", body = DefinitionBody), Refused))]
 async fn get(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Admin>,
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<Json<DefinitionBody>, Problem> {
     caller.in_project(project_id)?;
@@ -313,7 +312,7 @@ async fn get(
         (status = 409, description = "The name is taken", body = crate::problem::ProblemBody, content_type = "application/problem+json"), Refused, BodyRefused))]
 async fn update(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Admin>,
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
     Body(request): Body<DefinitionRequest>,
 ) -> Result<Json<DefinitionBody>, Problem> {
@@ -344,7 +343,7 @@ async fn update(
         (status = 409, description = "Conversations use it", body = crate::problem::ProblemBody, content_type = "application/problem+json"), Refused))]
 async fn delete(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Admin>,
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<StatusCode, Problem> {
     caller.in_project(project_id)?;
@@ -372,7 +371,7 @@ async fn delete(
     responses((status = 200, description = "The default definitions are installed", body = Installed), Refused))]
 async fn install_defaults(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Admin>,
     Segments(project_id): Segments<Uuid>,
     Params(params): Params<InstallParams>,
 ) -> Result<Json<Installed>, Problem> {

@@ -13,11 +13,10 @@ use rejoin_runs::runs::part::Part;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::trigger::{self, Triggered};
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Caller, Write};
 use crate::extract::Body;
 use crate::idempotency;
 use crate::problem::{BodyRefused, Problem, Refused};
@@ -28,8 +27,8 @@ use crate::state::AppState;
 /// Messages that a request may tell of.
 const MESSAGES_MAX: usize = 50;
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new().routes(routes!(propose))
+pub fn routes() -> Routes {
+    Routes::new().routes(routes!(propose))
 }
 
 /// The messages so far, the sender and the recipient
@@ -69,7 +68,7 @@ pub struct SaidMessage {
         Refused, BodyRefused))]
 async fn propose(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     headers: HeaderMap,
     Body(request): Body<AgentMessageRequest>,
 ) -> Result<Response, Problem> {

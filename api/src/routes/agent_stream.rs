@@ -18,15 +18,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sqlx::PgConnection;
 use utoipa::{IntoParams, ToSchema};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use super::chat::{self, ChatParams, ChatRequest};
 use super::consoles::AttachedConsole;
 use super::conversations::{ConversationBody, MessageBody, with_tools};
 use super::visible;
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Caller, Read, Write};
 use crate::extract::{Body, PageParams, Params, page};
 use crate::problem::{BodyRefused, Problem, Refused};
 use crate::sse::dialects::Dialect;
@@ -43,8 +42,8 @@ const IGNORED_FIELDS: HeaderName = HeaderName::from_static("x-ignored-fields");
 const IGNORED_NAMED_MAX: usize = 20;
 const IGNORED_NAME_MAX_BYTES: usize = 64;
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new().routes(routes!(post_message, sessions))
+pub fn routes() -> Routes {
+    Routes::new().routes(routes!(post_message, sessions))
 }
 
 /// A message to send. Fields about the user's current page are stored with the message. Unknown fields are ignored and
@@ -182,7 +181,7 @@ pub struct SessionDetail {
         Refused, BodyRefused))]
 async fn post_message(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     headers: HeaderMap,
     Params(params): Params<ChatParams>,
     Body(request): Body<AgentRequest>,
@@ -257,7 +256,7 @@ async fn focus_on(state: &AppState, caller: &Caller, id: Uuid, named: Option<&st
     responses((status = 200, description = "A page of sessions, or one session (or its events, as `text/event-stream`)", body = SessionPage), Refused))]
 async fn sessions(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     headers: HeaderMap,
     Params(params): Params<PageParams>,
     Params(stream): Params<StreamParams>,

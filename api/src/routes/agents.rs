@@ -6,11 +6,10 @@ use axum::extract::State;
 use rejoin_runs::agents::{self, AgentDefinition};
 use serde::Serialize;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Caller, Read};
 use crate::extract::{PageParams, Params, Segments, page};
 use crate::problem::{Problem, Refused};
 use crate::state::AppState;
@@ -18,8 +17,8 @@ use crate::state::AppState;
 /// Visibilities of agents that callers from outside may choose.
 const CHOOSABLE: [&str; 2] = [agents::EXTERNAL, agents::PROJECT];
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new().routes(routes!(list))
+pub fn routes() -> Routes {
+    Routes::new().routes(routes!(list))
 }
 
 /// An agent that the caller can choose
@@ -62,7 +61,7 @@ pub struct AgentPage {
     responses((status = 200, description = "A page", body = AgentPage), Refused))]
 async fn list(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments(project_id): Segments<Uuid>,
     Params(params): Params<PageParams>,
 ) -> Result<Json<AgentPage>, Problem> {

@@ -10,17 +10,16 @@ use serde::Serialize;
 use serde_json::Value;
 use sqlx::PgConnection;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Admin, Caller};
 use crate::extract::{PageParams, Params, Segments, page};
 use crate::problem::{Problem, Refused};
 use crate::state::AppState;
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new().routes(routes!(list))
+pub fn routes() -> Routes {
+    Routes::new().routes(routes!(list))
 }
 
 /// Puts into the audit log what a caller has done in their project: names and ids, never what somebody wrote. The last thing before
@@ -106,7 +105,7 @@ pub struct AuditPage {
     responses((status = 200, description = "A page", body = AuditPage), Refused))]
 async fn list(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Admin>,
     Segments(project_id): Segments<Uuid>,
     Params(params): Params<PageParams>,
 ) -> Result<Json<AuditPage>, Problem> {

@@ -11,17 +11,16 @@ use rejoin_work_graph::entities;
 use serde::Serialize;
 use sqlx::PgConnection;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Caller, Read, Write};
 use crate::extract::Segments;
 use crate::problem::{Problem, ProblemBody, Refused};
 use crate::state::AppState;
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new().routes(routes!(list)).routes(routes!(link, unlink))
+pub fn routes() -> Routes {
+    Routes::new().routes(routes!(list)).routes(routes!(link, unlink))
 }
 
 /// An entity that an event belongs to
@@ -91,7 +90,7 @@ async fn seen(db: &mut PgConnection, caller: &Caller, id: Uuid) -> Result<(), Pr
     responses((status = 200, description = "All linked entities", body = EntityList), Refused))]
 async fn list(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments(id): Segments<Uuid>,
 ) -> Result<Json<EntityList>, Problem> {
     let mut db = caller.walled(&state).await?;
@@ -109,7 +108,7 @@ async fn list(
         Refused))]
 async fn link(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments((id, entity)): Segments<(Uuid, Uuid)>,
 ) -> Result<StatusCode, Problem> {
     let mut db = caller.walled(&state).await?;
@@ -133,7 +132,7 @@ async fn link(
     responses((status = 204, description = "They are no longer linked"), Refused))]
 async fn unlink(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments((id, entity)): Segments<(Uuid, Uuid)>,
 ) -> Result<StatusCode, Problem> {
     let mut db = caller.walled(&state).await?;

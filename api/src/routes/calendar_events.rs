@@ -15,17 +15,16 @@ use rejoin_types::ids;
 use serde::{Deserialize, Serialize};
 use sqlx::PgConnection;
 use utoipa::{IntoParams, ToSchema};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Caller, Read, Write};
 use crate::extract::{Body, Params, Segments};
 use crate::problem::{BodyRefused, Problem, ProblemBody, Refused};
 use crate::state::AppState;
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new()
+pub fn routes() -> Routes {
+    Routes::new()
         .routes(routes!(create))
         .routes(routes!(get, change, delete))
 }
@@ -183,7 +182,7 @@ async fn expected(db: &mut PgConnection, caller: &Caller, id: Uuid, headers: &He
         Refused, BodyRefused))]
 async fn create(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments(calendar_id): Segments<Uuid>,
     Body(request): Body<EventRequest>,
 ) -> Result<(StatusCode, [(HeaderName, String); 1], Json<EventBody>), Problem> {
@@ -207,7 +206,11 @@ async fn create(
 #[utoipa::path(get, path = "/api/calendar-events/{id}", tag = "calendar events",
     params(("id" = Uuid, Path, description = "The event")),
     responses((status = 200, description = "It", body = EventBody, headers(("ETag" = String, description = "Its version"))), Refused))]
-async fn get(State(state): State<AppState>, caller: Caller, Segments(id): Segments<Uuid>) -> Result<Told, Problem> {
+async fn get(
+    State(state): State<AppState>,
+    caller: Caller<Read>,
+    Segments(id): Segments<Uuid>,
+) -> Result<Told, Problem> {
     let mut db = caller.walled(&state).await?;
     Ok(told(expected(&mut db, &caller, id, &HeaderMap::new()).await?))
 }
@@ -223,7 +226,7 @@ async fn get(State(state): State<AppState>, caller: Caller, Segments(id): Segmen
         Refused, BodyRefused))]
 async fn change(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments(id): Segments<Uuid>,
     Params(params): Params<ExtentParams>,
     headers: HeaderMap,
@@ -249,7 +252,7 @@ async fn change(
         Refused))]
 async fn delete(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments(id): Segments<Uuid>,
     Params(params): Params<ExtentParams>,
     headers: HeaderMap,

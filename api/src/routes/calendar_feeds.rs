@@ -13,13 +13,12 @@ use rejoin_types::digest;
 use serde::Serialize;
 use serde_json::json;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use super::audit::record;
 use super::calendar_files::{WITH_CHARSET, found, written};
-use crate::caller::Caller;
+use crate::authorization::{Public, Routes, routes};
+use crate::caller::{Caller, Write};
 use crate::extract::Segments;
 use crate::origin::Origin;
 use crate::pace::{Counted, Told};
@@ -29,8 +28,8 @@ use crate::state::AppState;
 /// What a feed's address ends with, for programs that go by it.
 const ENDING: &str = ".ics";
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new()
+pub fn routes() -> Routes {
+    Routes::new()
         .routes(routes!(create_feed, remove_feed))
         .routes(routes!(show_feed))
 }
@@ -48,7 +47,7 @@ pub struct FeedBody {
     responses((status = 201, description = "Made", body = FeedBody), Refused))]
 async fn create_feed(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Origin(origin): Origin,
     Segments(id): Segments<Uuid>,
 ) -> Result<(StatusCode, Json<FeedBody>), Problem> {
@@ -68,7 +67,7 @@ async fn create_feed(
     responses((status = 204, description = "Gone"), Refused))]
 async fn remove_feed(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments(id): Segments<Uuid>,
 ) -> Result<StatusCode, Problem> {
     let mut db = caller.walled(&state).await?;
@@ -84,7 +83,7 @@ async fn remove_feed(
 /// Read a feed: the calendar as an iCalendar file
 ///
 /// The URL is the secret: no key is needed. Requests with `If-None-Match` get 304 if nothing has changed.
-#[utoipa::path(get, path = "/api/calendar-feeds/{file}", tag = "calendars", security(()),
+#[utoipa::path(get, path = "/api/calendar-feeds/{file}", tag = "calendars",
     params(("file" = String, Path, description = "The feed's secret, followed by .ics"),
         ("If-None-Match" = Option<String>, Header, description = "The ETag of the version that the reader has")),
     responses((status = 200, description = "All events of the calendar", body = String, content_type = "text/calendar"),
@@ -94,6 +93,7 @@ async fn remove_feed(
         (status = 429, description = "Requested too often", body = crate::problem::ProblemBody, content_type = "application/problem+json")))]
 async fn show_feed(
     State(state): State<AppState>,
+    _: Public,
     Extension(told): Extension<Told>,
     headers: HeaderMap,
     Segments(file): Segments<String>,

@@ -15,11 +15,10 @@ use rejoin_types::owner::Owner;
 use serde::Serialize;
 use sqlx::PgConnection;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Caller, Read, Write};
 use crate::extract::Segments;
 use crate::problem::{Problem, Refused};
 use crate::state::AppState;
@@ -34,9 +33,9 @@ const EVER: (i64, i64) = (-36_500, 100_000);
 pub const IMPORT_PATH: &str = "/api/calendars/{id}/import";
 pub use rejoin_calendar::ical::MAX_BYTES;
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    let import = OpenApiRouter::new().routes(routes!(import));
-    OpenApiRouter::new()
+pub fn routes() -> Routes {
+    let import = Routes::new().routes(routes!(import));
+    Routes::new()
         .routes(routes!(export))
         .merge(import.layer(DefaultBodyLimit::max(MAX_BYTES)))
 }
@@ -116,7 +115,7 @@ pub(super) async fn written(db: &mut PgConnection, calendar: &Calendar) -> Resul
         Refused))]
 async fn export(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments(id): Segments<Uuid>,
 ) -> Result<([(HeaderName, &'static str); 2], String), Problem> {
     let mut db = caller.walled(&state).await?;
@@ -141,7 +140,7 @@ async fn export(
         Refused))]
 async fn import(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments(id): Segments<Uuid>,
     headers: HeaderMap,
     body: Result<Bytes, BytesRejection>,

@@ -13,12 +13,11 @@ use rejoin_calendar::occurrences::{self, AskError, Occurrence};
 use rejoin_types::ids;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use super::google_calendars::GoogleState;
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Caller, Read, Write};
 use crate::extract::{Body, Params, Segments};
 use crate::problem::{BodyRefused, Problem, Refused};
 use crate::state::AppState;
@@ -26,8 +25,8 @@ use crate::state::AppState;
 /// Of a calendar's name [characters].
 const NAME_MAX_CHARS: usize = 200;
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new()
+pub fn routes() -> Routes {
+    Routes::new()
         .routes(routes!(list, create))
         .routes(routes!(delete))
         .routes(routes!(happening))
@@ -138,7 +137,7 @@ fn not_found() -> Problem {
 /// List the caller's calendars, oldest first
 #[utoipa::path(get, path = "/api/calendars", tag = "calendars",
     responses((status = 200, description = "All calendars", body = Calendars), Refused))]
-async fn list(State(state): State<AppState>, caller: Caller) -> Result<Json<Calendars>, Problem> {
+async fn list(State(state): State<AppState>, caller: Caller<Read>) -> Result<Json<Calendars>, Problem> {
     let mut db = caller.walled(&state).await?;
     let calendars = events::calendars(&mut *db, caller.owner()).await?;
     let feeds = feeds::list(&mut *db, caller.owner()).await?;
@@ -163,7 +162,7 @@ async fn list(State(state): State<AppState>, caller: Caller) -> Result<Json<Cale
         Refused, BodyRefused))]
 async fn create(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Body(request): Body<NewCalendar>,
 ) -> Result<(StatusCode, [(HeaderName, String); 1], Json<CalendarBody>), Problem> {
     let wrong = |detail: String| Problem::bad_request("invalid_calendar", detail);
@@ -208,7 +207,7 @@ async fn create(
         Refused))]
 async fn delete(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments(id): Segments<Uuid>,
 ) -> Result<StatusCode, Problem> {
     let mut db = caller.walled(&state).await?;
@@ -229,7 +228,7 @@ async fn delete(
     responses((status = 200, description = "In chronological order", body = Occurrences), Refused))]
 async fn happening(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments(id): Segments<Uuid>,
     Params(params): Params<TimeParams>,
 ) -> Result<Json<Occurrences>, Problem> {

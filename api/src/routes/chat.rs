@@ -16,11 +16,10 @@ use rejoin_tools::outputs;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use utoipa::{IntoParams, ToSchema};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Caller, Write};
 use crate::extract::{Body, Params};
 use crate::idempotency;
 use crate::problem::{BodyRefused, Problem, Refused};
@@ -33,8 +32,8 @@ const SHOWN_CHARS: usize = 255;
 /// What a console is called that has no title.
 const UNTITLED: &str = "Console";
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new().routes(routes!(post_message))
+pub fn routes() -> Routes {
+    Routes::new().routes(routes!(post_message))
 }
 
 #[derive(Debug, Clone, Deserialize, Serialize, ToSchema)]
@@ -130,7 +129,7 @@ impl ChatParams {
         Refused, BodyRefused))]
 async fn post_message(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     headers: HeaderMap,
     Params(params): Params<ChatParams>,
     Body(request): Body<ChatRequest>,

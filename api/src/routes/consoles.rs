@@ -14,18 +14,17 @@ use rejoin_types::ids;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use super::visible;
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Caller, Read, Write};
 use crate::extract::{Body, PageParams, Params, Segments, page, present};
 use crate::problem::{BodyRefused, Problem, Refused};
 use crate::state::AppState;
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new()
+pub fn routes() -> Routes {
+    Routes::new()
         .routes(routes!(list, create))
         .routes(routes!(get, update, delete))
         .routes(routes!(list_versions))
@@ -250,7 +249,7 @@ async fn check_source(state: &AppState, caller: &Caller, id: Option<Uuid>) -> Re
     responses((status = 200, description = "A page", body = ConsolePage), Refused))]
 async fn list(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Params(params): Params<PageParams>,
     Params(filter): Params<ConsoleParams>,
 ) -> Result<Json<ConsolePage>, Problem> {
@@ -272,7 +271,7 @@ async fn list(
         Refused, BodyRefused))]
 async fn create(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Body(request): Body<NewConsoleBody>,
 ) -> Result<(StatusCode, [(axum::http::HeaderName, String); 1], Json<ConsoleBody>), Problem> {
     check_metadata(request.metadata.as_ref())?;
@@ -313,7 +312,7 @@ async fn create(
     responses((status = 200, description = "It", body = ConsoleBody), Refused))]
 async fn get(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments(id): Segments<Uuid>,
 ) -> Result<Json<ConsoleBody>, Problem> {
     let mut db = caller.walled(&state).await?;
@@ -335,7 +334,7 @@ async fn get(
         Refused, BodyRefused))]
 async fn update(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments(id): Segments<Uuid>,
     Body(patch): Body<ConsolePatch>,
 ) -> Result<Json<SavedConsole>, Problem> {
@@ -389,7 +388,7 @@ async fn update(
     responses((status = 204, description = "Gone"), Refused))]
 async fn delete(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments(id): Segments<Uuid>,
 ) -> Result<StatusCode, Problem> {
     let mut tx = caller.walled(&state).await?;
@@ -406,7 +405,7 @@ async fn delete(
     responses((status = 200, description = "A page", body = VersionPage), Refused))]
 async fn list_versions(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments(id): Segments<Uuid>,
     Params(params): Params<PageParams>,
 ) -> Result<Json<VersionPage>, Problem> {
@@ -426,7 +425,7 @@ async fn list_versions(
     responses((status = 204, description = "The conversation works on the console"), Refused, BodyRefused))]
 async fn pin(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments(id): Segments<Uuid>,
     Body(request): Body<PinRequest>,
 ) -> Result<StatusCode, Problem> {

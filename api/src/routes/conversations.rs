@@ -24,15 +24,14 @@ use sqlx::PgConnection;
 use std::collections::HashMap;
 use tracing::warn;
 use utoipa::{IntoParams, ToSchema};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use super::consoles::AttachedConsole;
 use super::prewarm::warm;
 use super::tickets::Follower;
 use super::visible;
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Caller, Read, Write};
 use crate::extract::{Body, PageParams, Params, Segments, cursor, page};
 use crate::problem::{BodyRefused, Problem, Refused};
 use crate::sse::start::{StreamParams, Wanted};
@@ -47,8 +46,8 @@ pub const TOOL_MESSAGES_MAX: i64 = 1_000;
 /// What a conversation is called that has neither title nor message yet.
 pub const UNTITLED: &str = "New conversation";
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new()
+pub fn routes() -> Routes {
+    Routes::new()
         .routes(routes!(list, create))
         .routes(routes!(get, update, delete))
         .routes(routes!(list_messages))
@@ -275,7 +274,7 @@ fn check(title: Option<&str>, metadata: Option<&Value>) -> Result<(), Problem> {
     responses((status = 200, description = "A page", body = ConversationPage), Refused))]
 async fn list(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Params(params): Params<PageParams>,
     Params(search): Params<SearchParams>,
 ) -> Result<Json<ConversationPage>, Problem> {
@@ -308,7 +307,7 @@ async fn list(
     responses((status = 201, description = "Made", body = ConversationBody), Refused, BodyRefused))]
 async fn create(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Body(request): Body<NewConversation>,
 ) -> Result<
     (
@@ -357,7 +356,7 @@ async fn create(
     responses((status = 200, description = "It", body = ConversationDetail), Refused))]
 async fn get(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments(id): Segments<Uuid>,
 ) -> Result<Json<ConversationDetail>, Problem> {
     let conversation = visible::conversation(&state, &caller, id).await?.into();
@@ -379,7 +378,7 @@ async fn get(
     responses((status = 200, description = "The updated conversation", body = ConversationBody), Refused, BodyRefused))]
 async fn update(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments(id): Segments<Uuid>,
     Body(patch): Body<ConversationPatch>,
 ) -> Result<Json<ConversationBody>, Problem> {
@@ -408,7 +407,7 @@ async fn update(
     responses((status = 204, description = "Gone"), Refused))]
 async fn delete(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments(id): Segments<Uuid>,
 ) -> Result<StatusCode, Problem> {
     caller.counts_audited()?;
@@ -430,7 +429,7 @@ async fn delete(
     responses((status = 200, description = "A page", body = MessagePage), Refused))]
 async fn list_messages(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments(id): Segments<Uuid>,
     Params(params): Params<PageParams>,
     Params(IncludeParams { include }): Params<IncludeParams>,

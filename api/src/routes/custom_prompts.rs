@@ -10,18 +10,17 @@ use rejoin_types::access::Scope;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use super::audit::record;
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Caller, Read, Write};
 use crate::extract::{Body, Segments};
 use crate::problem::{BodyRefused, Problem, Refused};
 use crate::state::AppState;
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new().routes(routes!(get, put))
+pub fn routes() -> Routes {
+    Routes::new().routes(routes!(get, put))
 }
 
 /// Custom prompts. Empty: none
@@ -61,7 +60,7 @@ pub struct CustomPromptRequest {
     responses((status = 200, description = "Both", body = CustomPrompt), Refused))]
 async fn get(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments(project_id): Segments<Uuid>,
 ) -> Result<Json<CustomPrompt>, Problem> {
     caller.in_project(project_id)?;
@@ -77,7 +76,7 @@ async fn get(
     responses((status = 200, description = "The updated prompts", body = CustomPrompt), Refused, BodyRefused))]
 async fn put(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments(project_id): Segments<Uuid>,
     Body(request): Body<CustomPromptRequest>,
 ) -> Result<Json<CustomPrompt>, Problem> {

@@ -24,8 +24,6 @@ use rejoin_secrets::Plaintext;
 use rejoin_secrets::envelope::Sealed;
 use rejoin_types::access::Scope;
 use serde_json::json;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use self::bodies::{
@@ -33,7 +31,8 @@ use self::bodies::{
     SchemaBody, SchemaParams, Tables, TablesParams, TestedBody, problem,
 };
 use super::audit::{record, record_counted};
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Admin, Caller, Read};
 use crate::extract::{Body, Params, Segments};
 use crate::problem::{BodyRefused, Problem, Refused};
 use crate::state::AppState;
@@ -41,8 +40,8 @@ use crate::state::AppState;
 /// How long a request asks a source: less than a request may take.
 const ASK_LIMIT: Duration = Duration::from_secs(20);
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new()
+pub fn routes() -> Routes {
+    Routes::new()
         .routes(routes!(list, create))
         .routes(routes!(get, change, delete))
         .routes(routes!(test))
@@ -105,7 +104,7 @@ fn failure(tested: &Result<Tested, SourceError>) -> Option<String> {
     responses((status = 200, description = "All data sources, by name", body = DataSources), Refused))]
 async fn list(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments(project_id): Segments<Uuid>,
 ) -> Result<Json<DataSources>, Problem> {
     caller.in_project(project_id)?;
@@ -127,7 +126,7 @@ async fn list(
         Refused, BodyRefused))]
 async fn create(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Admin>,
     Segments(project_id): Segments<Uuid>,
     Params(params): Params<ForceParams>,
     Body(request): Body<DataSourceRequest>,
@@ -179,7 +178,7 @@ async fn tried(
     responses((status = 200, description = "It", body = DataSourceBody), Refused))]
 async fn get(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<Json<DataSourceBody>, Problem> {
     Ok(Json(find(&state, &caller, project_id, id).await?.into()))
@@ -197,7 +196,7 @@ async fn get(
         Refused, BodyRefused))]
 async fn change(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Admin>,
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
     Params(params): Params<ForceParams>,
     Body(request): Body<DataSourceRequest>,
@@ -250,7 +249,7 @@ async fn change(
     responses((status = 204, description = "Gone"), Refused))]
 async fn delete(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Admin>,
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<StatusCode, Problem> {
     caller.in_project(project_id)?;
@@ -271,7 +270,7 @@ async fn delete(
     responses((status = 200, description = "The result of the test: `ok` tells whether it responds", body = TestedBody), Refused))]
 async fn test(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Admin>,
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<Json<TestedBody>, Problem> {
     let source = find(&state, &caller, project_id, id).await?;
@@ -293,7 +292,7 @@ async fn test(
         Refused))]
 async fn databases(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<Json<Databases>, Problem> {
     let source = find(&state, &caller, project_id, id).await?;
@@ -314,7 +313,7 @@ async fn databases(
         Refused))]
 async fn tables(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
     Params(params): Params<TablesParams>,
 ) -> Result<Json<Tables>, Problem> {
@@ -341,7 +340,7 @@ async fn tables(
         Refused))]
 async fn schema(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
     Params(params): Params<SchemaParams>,
 ) -> Result<Json<SchemaBody>, Problem> {
@@ -371,7 +370,7 @@ async fn schema(
         Refused, BodyRefused))]
 async fn query(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
     Body(request): Body<QueryRequest>,
 ) -> Result<Json<QueryAnswer>, Problem> {
@@ -421,7 +420,7 @@ async fn query(
         Refused, BodyRefused))]
 async fn explain(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
     Body(request): Body<QueryRequest>,
 ) -> Result<Json<Plan>, Problem> {

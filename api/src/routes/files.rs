@@ -19,19 +19,18 @@ use rejoin_types::digest::hex;
 use serde::Serialize;
 use tracing::error;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Caller, Read, Write};
 use crate::extract::{PageParams, Params, Segments, page};
 use crate::problem::{Problem, Refused};
 use crate::state::AppState;
 
 pub const PATH: &str = "/api/files";
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new()
+pub fn routes() -> Routes {
+    Routes::new()
         .routes(routes!(uploads::create, list))
         .routes(routes!(get, delete))
         .routes(routes!(downloads::content))
@@ -106,7 +105,7 @@ fn not_found() -> Problem {
     responses((status = 200, description = "A page", body = FilePage), Refused))]
 async fn list(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Params(params): Params<PageParams>,
 ) -> Result<Json<FilePage>, Problem> {
     let limit = params.limit(&state)?;
@@ -121,7 +120,7 @@ async fn list(
     responses((status = 200, description = "The file", body = FileBody), Refused))]
 async fn get(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments(id): Segments<Uuid>,
 ) -> Result<Json<FileBody>, Problem> {
     Ok(Json(visible(&state, &caller, id).await?.into()))
@@ -139,7 +138,7 @@ async fn visible(state: &AppState, caller: &Caller, id: Uuid) -> Result<File, Pr
     responses((status = 204, description = "Deleted"), Refused))]
 async fn delete(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments(id): Segments<Uuid>,
 ) -> Result<StatusCode, Problem> {
     let mut db = caller.walled(&state).await?;

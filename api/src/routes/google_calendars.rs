@@ -12,13 +12,12 @@ use rejoin_identity::audit::Action;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use super::audit::record;
 use super::probes::Probe;
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Caller, Read, Write};
 use crate::extract::{Body, Segments};
 use crate::origin::Origin;
 use crate::problem::{BodyRefused, Problem, Refused};
@@ -27,8 +26,8 @@ use crate::state::AppState;
 /// The page's own address to which Google sends users back.
 const BACK: &str = "/calendar/google";
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new()
+pub fn routes() -> Routes {
+    Routes::new()
         .routes(routes!(begin_google, show_google, choose_google, unlink_google))
         .routes(routes!(sync_google))
         .routes(routes!(come_back_from_google))
@@ -182,7 +181,7 @@ async fn link(state: &AppState, caller: &Caller, id: Uuid) -> Result<Link, Probl
         Refused))]
 async fn begin_google(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Origin(origin): Origin,
     Segments(id): Segments<Uuid>,
 ) -> Result<(StatusCode, Json<GoogleConsentBody>), Problem> {
@@ -218,7 +217,7 @@ async fn begin_google(
         Refused, BodyRefused))]
 async fn come_back_from_google(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Body(answer): Body<GoogleAnswer>,
 ) -> Result<Json<GoogleEntered>, Problem> {
     let unknown = || {
@@ -285,7 +284,7 @@ async fn come_back_from_google(
     responses((status = 200, description = "The link", body = GoogleLinkBody), Refused))]
 async fn show_google(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments(id): Segments<Uuid>,
 ) -> Result<Json<GoogleLinkBody>, Problem> {
     Ok(Json(link(&state, &caller, id).await?.into()))
@@ -299,7 +298,7 @@ async fn show_google(
         Refused, BodyRefused))]
 async fn choose_google(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments(id): Segments<Uuid>,
     Body(chosen): Body<ChosenGoogleCalendar>,
 ) -> Result<Json<GoogleLinkBody>, Problem> {
@@ -336,7 +335,7 @@ async fn choose_google(
         Refused))]
 async fn sync_google(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments(id): Segments<Uuid>,
 ) -> Result<(StatusCode, Json<GoogleLinkBody>), Problem> {
     let known = link(&state, &caller, id).await?;
@@ -356,7 +355,7 @@ async fn sync_google(
     responses((status = 204, description = "Unlinked"), Refused))]
 async fn unlink_google(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments(id): Segments<Uuid>,
 ) -> Result<StatusCode, Problem> {
     let mut db = caller.walled(&state).await?;

@@ -18,14 +18,13 @@ use axum::http::header::IF_MATCH;
 use axum::http::{HeaderMap, HeaderName, StatusCode};
 use rejoin_graph::{Actor, ActorKind};
 use tracing::error;
-use utoipa_axum::router::OpenApiRouter;
 
+use crate::authorization::Routes;
 use crate::caller::Caller;
 use crate::problem::Problem;
-use crate::state::AppState;
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new()
+pub fn routes() -> Routes {
+    Routes::new()
         .merge(objects::routes())
         .merge(relationships::routes())
         .merge(packs::routes())

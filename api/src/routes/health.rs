@@ -8,9 +8,8 @@ use axum::http::StatusCode;
 use serde::Serialize;
 use tokio::time::timeout;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
+use crate::authorization::{Public, Routes, routes};
 use crate::state::AppState;
 
 /// What the migrations must have made.
@@ -27,8 +26,8 @@ const NEEDED_TABLES: [&str; 8] = [
 /// The database has this long to answer.
 const QUERY_LIMIT: Duration = Duration::from_secs(2);
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new().routes(routes!(live)).routes(routes!(ready))
+pub fn routes() -> Routes {
+    Routes::new().routes(routes!(live)).routes(routes!(ready))
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -56,17 +55,17 @@ impl Health {
 }
 
 /// Check whether the process responds
-#[utoipa::path(get, path = "/livez", tag = "operation", security(()),
+#[utoipa::path(get, path = "/livez", tag = "operation",
     responses((status = 200, description = "The process responds", body = Health)))]
-async fn live() -> (StatusCode, Json<Health>) {
+async fn live(_: Public) -> (StatusCode, Json<Health>) {
     Health::of(vec![])
 }
 
 /// Check whether the process is ready for requests
-#[utoipa::path(get, path = "/readyz", tag = "operation", security(()),
+#[utoipa::path(get, path = "/readyz", tag = "operation",
     responses((status = 200, description = "Yes", body = Health), (status = 503, description = "Not ready, with the \
         reasons", body = Health)))]
-async fn ready(State(state): State<AppState>) -> (StatusCode, Json<Health>) {
+async fn ready(State(state): State<AppState>, _: Public) -> (StatusCode, Json<Health>) {
     let mut reasons = Vec::new();
     if state.draining.is_cancelled() {
         reasons.push("draining: the server is shutting down".to_owned());

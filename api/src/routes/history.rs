@@ -9,13 +9,12 @@ use rejoin_runs::tool_calls::{self, ToolCallRow};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use super::runs::{RunBody, RunDetail, detail};
 use super::visible;
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Caller, Read};
 use crate::extract::{Limit, PageParams, Params, Segments, page};
 use crate::problem::{Problem, Refused};
 use crate::state::AppState;
@@ -23,8 +22,8 @@ use crate::state::AppState;
 /// Characters of a message that lists show.
 const PREVIEW_CHARS: usize = 200;
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new()
+pub fn routes() -> Routes {
+    Routes::new()
         .routes(routes!(list_runs))
         .routes(routes!(get_run))
         .routes(routes!(list_messages))
@@ -262,7 +261,7 @@ async fn run_of(state: &AppState, caller: &Caller, project_id: Uuid, id: Uuid) -
     responses((status = 200, description = "A page", body = RunPage), Refused))]
 async fn list_runs(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments(project_id): Segments<Uuid>,
     Params(params): Params<RunParams>,
 ) -> Result<Json<RunPage>, Problem> {
@@ -291,7 +290,7 @@ async fn list_runs(
     responses((status = 200, description = "It", body = RunDetail), Refused))]
 async fn get_run(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments((project_id, run)): Segments<(Uuid, Uuid)>,
 ) -> Result<Json<RunDetail>, Problem> {
     let run = run_of(&state, &caller, project_id, run).await?;
@@ -304,7 +303,7 @@ async fn get_run(
     responses((status = 200, description = "A page", body = RunMessagePage), Refused))]
 async fn list_messages(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments((project_id, run)): Segments<(Uuid, Uuid)>,
     Params(params): Params<PageParams>,
 ) -> Result<Json<RunMessagePage>, Problem> {
@@ -323,7 +322,7 @@ async fn list_messages(
     responses((status = 200, description = "It", body = RunMessageDetail), Refused))]
 async fn get_message(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments((project_id, run, id)): Segments<(Uuid, Uuid, Uuid)>,
 ) -> Result<Json<RunMessageDetail>, Problem> {
     let run = run_of(&state, &caller, project_id, run).await?;
@@ -338,7 +337,7 @@ async fn get_message(
     responses((status = 200, description = "A page", body = ToolCallPage), Refused))]
 async fn list_tool_calls(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments((project_id, run)): Segments<(Uuid, Uuid)>,
     Params(params): Params<PageParams>,
 ) -> Result<Json<ToolCallPage>, Problem> {
@@ -358,7 +357,7 @@ async fn list_tool_calls(
     responses((status = 200, description = "It", body = ToolCallDetail), Refused))]
 async fn get_tool_call(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments((project_id, run, id)): Segments<(Uuid, Uuid, Uuid)>,
 ) -> Result<Json<ToolCallDetail>, Problem> {
     let run = run_of(&state, &caller, project_id, run).await?;

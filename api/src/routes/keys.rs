@@ -14,12 +14,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use sqlx::{Postgres, Transaction};
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use super::audit::record;
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Admin, Caller};
 use crate::extract::{Body, PageParams, Params, Segments, page};
 use crate::problem::{BodyRefused, Problem, Refused};
 use crate::state::AppState;
@@ -28,8 +27,8 @@ const DAY_S: i64 = 24 * 60 * 60;
 /// How long a key may be good [days]; as `rejoin keys create` has it.
 const MAX_DAYS: i64 = 36_500;
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new().routes(routes!(list, make)).routes(routes!(revoke))
+pub fn routes() -> Routes {
+    Routes::new().routes(routes!(list, make)).routes(routes!(revoke))
 }
 
 /// A key, without its secret
@@ -153,7 +152,7 @@ async fn begin(state: &AppState, caller: &Caller) -> Result<Transaction<'static,
     responses((status = 200, description = "A page", body = KeyPage), Refused))]
 async fn list(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Admin>,
     Segments(project_id): Segments<Uuid>,
     Params(params): Params<PageParams>,
 ) -> Result<Json<KeyPage>, Problem> {
@@ -175,7 +174,7 @@ async fn list(
         Refused, BodyRefused))]
 async fn make(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Admin>,
     Segments(project_id): Segments<Uuid>,
     Body(request): Body<KeyRequest>,
 ) -> Result<(StatusCode, [(HeaderName, &'static str); 1], Json<MadeKey>), Problem> {
@@ -221,7 +220,7 @@ async fn make(
         Refused))]
 async fn revoke(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Admin>,
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<StatusCode, Problem> {
     caller.in_project(project_id)?;

@@ -13,20 +13,19 @@ use rejoin_event_log::wakeup::Wake;
 use rejoin_identity::audit::Action;
 use rejoin_integrations::mcp::{self, KIND_PROBE, Settings, Transport, offers};
 use serde_json::json;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use self::bodies::{ApproveRequest, Approved, ServerBody, ServerRequest, Servers, transport};
 use super::audit::record;
 use super::probes::Probe;
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Admin, Caller};
 use crate::extract::{Body, Segments};
 use crate::problem::{BodyRefused, Problem, Refused};
 use crate::state::AppState;
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new()
+pub fn routes() -> Routes {
+    Routes::new()
         .routes(routes!(list, create))
         .routes(routes!(get, update, delete))
         .routes(routes!(approve))
@@ -59,7 +58,7 @@ fn not_found() -> Problem {
     responses((status = 200, description = "All servers, by name", body = Servers), Refused))]
 async fn list(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Admin>,
     Segments(project_id): Segments<Uuid>,
 ) -> Result<Json<Servers>, Problem> {
     caller.in_project(project_id)?;
@@ -80,7 +79,7 @@ async fn list(
         Refused, BodyRefused))]
 async fn create(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Admin>,
     Segments(project_id): Segments<Uuid>,
     Body(mut request): Body<ServerRequest>,
 ) -> Result<(StatusCode, [(HeaderName, String); 1], Json<ServerBody>), Problem> {
@@ -130,7 +129,7 @@ async fn create(
     responses((status = 200, description = "It", body = ServerBody), Refused))]
 async fn get(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Admin>,
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<Json<ServerBody>, Problem> {
     caller.in_project(project_id)?;
@@ -149,7 +148,7 @@ async fn get(
     responses((status = 200, description = "The updated server", body = ServerBody), Refused, BodyRefused))]
 async fn update(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Admin>,
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
     Body(mut request): Body<ServerRequest>,
 ) -> Result<Json<ServerBody>, Problem> {
@@ -185,7 +184,7 @@ async fn update(
     responses((status = 204, description = "Gone"), Refused))]
 async fn delete(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Admin>,
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<StatusCode, Problem> {
     caller.in_project(project_id)?;
@@ -214,7 +213,7 @@ async fn delete(
     responses((status = 200, description = "Done", body = Approved), Refused, BodyRefused))]
 async fn approve(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Admin>,
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
     Body(request): Body<ApproveRequest>,
 ) -> Result<Json<Approved>, Problem> {
@@ -248,7 +247,7 @@ fn shown(names: &[String]) -> &[String] {
         Refused))]
 async fn test(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Admin>,
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<Json<ServerBody>, Problem> {
     caller.in_project(project_id)?;

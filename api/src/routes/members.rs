@@ -10,18 +10,17 @@ use rejoin_identity::projects::{self, Member, Role};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use super::audit::record;
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Admin, Caller};
 use crate::extract::{Body, Segments};
 use crate::problem::{BodyRefused, Problem, Refused};
 use crate::state::AppState;
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new().routes(routes!(list)).routes(routes!(set, remove))
+pub fn routes() -> Routes {
+    Routes::new().routes(routes!(list)).routes(routes!(set, remove))
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -91,7 +90,7 @@ pub struct MemberRequest {
     responses((status = 200, description = "All members, oldest first", body = Members), Refused))]
 async fn list(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Admin>,
     Segments(project_id): Segments<Uuid>,
 ) -> Result<Json<Members>, Problem> {
     caller.in_project(project_id)?;
@@ -111,7 +110,7 @@ async fn list(
         Refused, BodyRefused))]
 async fn set(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Admin>,
     Segments((project_id, user_id)): Segments<(Uuid, Uuid)>,
     Body(request): Body<MemberRequest>,
 ) -> Result<StatusCode, Problem> {
@@ -135,7 +134,7 @@ async fn set(
         Refused))]
 async fn remove(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Admin>,
     Segments((project_id, user_id)): Segments<(Uuid, Uuid)>,
 ) -> Result<StatusCode, Problem> {
     caller.owns(project_id)?;

@@ -9,18 +9,17 @@ use rejoin_runs::prices::{self, ModelPrice};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::{IntoParams, ToSchema};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use super::audit::record;
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Admin, Caller};
 use crate::extract::{Body, Params, Segments};
 use crate::problem::{BodyRefused, Problem, Refused};
 use crate::state::AppState;
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new().routes(routes!(list, put, delete))
+pub fn routes() -> Routes {
+    Routes::new().routes(routes!(list, put, delete))
 }
 
 /// The price of a model
@@ -102,7 +101,7 @@ pub struct Which {
     responses((status = 200, description = "All prices", body = Prices), Refused))]
 async fn list(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Admin>,
     Segments(project_id): Segments<Uuid>,
 ) -> Result<Json<Prices>, Problem> {
     caller.in_project(project_id)?;
@@ -129,7 +128,7 @@ async fn list(
         Refused, BodyRefused))]
 async fn put(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Admin>,
     Segments(project_id): Segments<Uuid>,
     Body(request): Body<PriceRequest>,
 ) -> Result<Json<PriceBody>, Problem> {
@@ -161,7 +160,7 @@ async fn put(
     responses((status = 204, description = "Gone"), Refused))]
 async fn delete(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Admin>,
     Segments(project_id): Segments<Uuid>,
     Params(which): Params<Which>,
 ) -> Result<StatusCode, Problem> {

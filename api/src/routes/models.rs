@@ -5,16 +5,14 @@ use rejoin_models::search::{Search, providers_with_key};
 use rejoin_models::{Ability, Model, Price};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Caller, Read};
 use crate::extract::Params;
 use crate::problem::{Problem, Refused};
-use crate::state::AppState;
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new().routes(routes!(list))
+pub fn routes() -> Routes {
+    Routes::new().routes(routes!(list))
 }
 
 /// Filter of models; all given conditions must match
@@ -170,7 +168,7 @@ fn abilities(can: &str) -> Result<Vec<Ability>, Problem> {
 /// used as well.
 #[utoipa::path(get, path = "/api/models", tag = "models", params(Wanted),
     responses((status = 200, description = "The matching models", body = ModelList), Refused))]
-async fn list(_: Caller, Params(wanted): Params<Wanted>) -> Result<Json<ModelList>, Problem> {
+async fn list(_: Caller<Read>, Params(wanted): Params<Wanted>) -> Result<Json<ModelList>, Problem> {
     let search = Search {
         provider: wanted.provider,
         text: wanted.q,

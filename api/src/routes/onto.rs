@@ -23,20 +23,19 @@ use rejoin_work_graph::links::{End, Link};
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
 use uuid::Uuid;
 
+use crate::authorization::Routes;
 use crate::caller::Caller;
 use crate::problem::Problem;
-use crate::state::AppState;
 
 /// From where a change comes: `chat`, `ui`, … ; kept with the versions that it writes.
 const CHANGE_SOURCE: &str = "x-change-source";
 /// Who says nothing is a program.
 const DEFAULT_SOURCE: &str = "api";
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new()
+pub fn routes() -> Routes {
+    Routes::new()
         .merge(projects::routes())
         .merge(edges::routes())
         .merge(documents::routes())

@@ -13,12 +13,11 @@ use rejoin_runs::runs::pace::{self, Pace};
 use serde::Serialize;
 use serde_json::json;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use super::audit::record;
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Admin, Caller};
 use crate::extract::Segments;
 use crate::problem::{Problem, Refused};
 use crate::state::AppState;
@@ -26,8 +25,8 @@ use crate::state::AppState;
 /// Dead jobs that are shown.
 const MAX_DEAD_JOBS: i64 = 50;
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new().routes(routes!(show)).routes(routes!(retry))
+pub fn routes() -> Routes {
+    Routes::new().routes(routes!(show)).routes(routes!(retry))
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -224,7 +223,7 @@ pub struct RetriedBody {
     responses((status = 200, description = "The current state", body = Operations), Refused))]
 async fn show(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Admin>,
     Segments(project_id): Segments<Uuid>,
 ) -> Result<Json<Operations>, Problem> {
     caller.in_project(project_id)?;
@@ -276,7 +275,7 @@ async fn show(
     responses((status = 200, description = "The job is available again", body = RetriedBody), Refused))]
 async fn retry(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Admin>,
     Segments((project_id, id)): Segments<(Uuid, i64)>,
 ) -> Result<Json<RetriedBody>, Problem> {
     caller.in_project(project_id)?;

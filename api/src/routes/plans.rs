@@ -9,17 +9,16 @@ use rejoin_scheduling::plans::{self, Plan, steps};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Caller, Read, Write};
 use crate::extract::{Body, PageParams, Params, Segments, page};
 use crate::problem::{BodyRefused, Problem, Refused};
 use crate::state::AppState;
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new().routes(routes!(list)).routes(routes!(get, edit))
+pub fn routes() -> Routes {
+    Routes::new().routes(routes!(list)).routes(routes!(get, edit))
 }
 
 /// A plan with the state of its steps
@@ -131,7 +130,7 @@ fn not_found() -> Problem {
     responses((status = 200, description = "A page", body = PlanPage), Refused))]
 async fn list(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments(project_id): Segments<Uuid>,
     Params(params): Params<PageParams>,
     Params(wanted): Params<PlanParams>,
@@ -167,7 +166,7 @@ async fn list(
     responses((status = 200, description = "It", body = PlanDetail), Refused))]
 async fn get(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<Json<PlanDetail>, Problem> {
     caller.in_project(project_id)?;
@@ -199,7 +198,7 @@ async fn get(
         Refused, BodyRefused))]
 async fn edit(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
     Body(request): Body<PlanEdit>,
 ) -> Result<Json<PlanBody>, Problem> {

@@ -10,21 +10,20 @@ use rejoin_types::ids;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use super::conversations::{ConversationBody, UNTITLED};
 use super::visible;
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Caller, Write};
 use crate::extract::Body;
 use crate::problem::{BodyRefused, Problem, Refused};
 use crate::state::AppState;
 
 pub mod warm;
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new().routes(routes!(prewarm))
+pub fn routes() -> Routes {
+    Routes::new().routes(routes!(prewarm))
 }
 
 #[derive(Debug, Deserialize, ToSchema)]
@@ -61,7 +60,7 @@ pub struct Prewarmed {
     responses((status = 200, description = "The session", body = Prewarmed), Refused, BodyRefused))]
 async fn prewarm(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Body(request): Body<PrewarmRequest>,
 ) -> Result<Json<Prewarmed>, Problem> {
     let told = Told::of(request.context_type.as_deref(), request.project_focus.as_ref())

@@ -10,20 +10,17 @@ use rejoin_products::{Change, Manifest, Plan, Product, ProductError};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use super::audit::record;
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Admin, Caller};
 use crate::extract::{Body, Params, Segments};
 use crate::problem::{BodyRefused, Problem, Refused};
 use crate::state::AppState;
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new()
-        .routes(routes!(list, install))
-        .routes(routes!(uninstall))
+pub fn routes() -> Routes {
+    Routes::new().routes(routes!(list, install)).routes(routes!(uninstall))
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -99,7 +96,7 @@ impl From<ProductError> for Problem {
     responses((status = 200, description = "All installed products, by name, with their manifests", body = Products), Refused))]
 async fn list(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Admin>,
     Segments(project_id): Segments<Uuid>,
 ) -> Result<Json<Products>, Problem> {
     caller.in_project(project_id)?;
@@ -118,7 +115,7 @@ async fn list(
         Refused, BodyRefused))]
 async fn install(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Admin>,
     Segments(project_id): Segments<Uuid>,
     Body(request): Body<InstallRequest>,
 ) -> Result<Json<Done>, Problem> {
@@ -170,7 +167,7 @@ async fn install(
     responses((status = 200, description = "What was done or, with `dryRun`, would be done", body = Done), Refused))]
 async fn uninstall(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Admin>,
     Segments((project_id, name)): Segments<(Uuid, String)>,
     Params(params): Params<UninstallParams>,
 ) -> Result<Json<Done>, Problem> {

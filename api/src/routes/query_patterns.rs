@@ -7,17 +7,16 @@ use chrono::{DateTime, Utc};
 use rejoin_integrations::query_patterns::{self, Learned};
 use serde::Serialize;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Caller, Read, Write};
 use crate::extract::{PageParams, Params, Segments, page};
 use crate::problem::{Problem, Refused};
 use crate::state::AppState;
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new().routes(routes!(list)).routes(routes!(forget))
+pub fn routes() -> Routes {
+    Routes::new().routes(routes!(list)).routes(routes!(forget))
 }
 
 /// A query that answered one of the caller's questions
@@ -69,7 +68,7 @@ pub struct QueryPatternPage {
     responses((status = 200, description = "A page", body = QueryPatternPage), Refused))]
 async fn list(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments(project_id): Segments<Uuid>,
     Params(params): Params<PageParams>,
 ) -> Result<Json<QueryPatternPage>, Problem> {
@@ -87,7 +86,7 @@ async fn list(
     responses((status = 204, description = "Gone"), Refused))]
 async fn forget(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<StatusCode, Problem> {
     caller.in_project(project_id)?;

@@ -9,17 +9,16 @@ use rejoin_runs::questions::{self, Question};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Caller, Read, Write};
 use crate::extract::{Body, Limit, PageParams, Params, Segments, page};
 use crate::problem::{BodyRefused, Problem, Refused};
 use crate::state::AppState;
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new()
+pub fn routes() -> Routes {
+    Routes::new()
         .routes(routes!(list))
         .routes(routes!(get))
         .routes(routes!(answer))
@@ -105,7 +104,7 @@ pub struct AnswerRequest {
     responses((status = 200, description = "A page", body = QuestionPage), Refused))]
 async fn list(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Params(params): Params<QuestionParams>,
 ) -> Result<Json<QuestionPage>, Problem> {
     const KNOWN: [&str; 4] = ["pending", "answered", "expired", "cancelled"];
@@ -137,7 +136,7 @@ async fn list(
     responses((status = 200, description = "It", body = QuestionBody), Refused))]
 async fn get(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments(id): Segments<Uuid>,
 ) -> Result<Json<QuestionBody>, Problem> {
     Ok(Json(visible(&state, &caller, id).await?.into()))
@@ -151,7 +150,7 @@ async fn get(
         Refused, BodyRefused))]
 async fn answer(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments(id): Segments<Uuid>,
     Body(request): Body<AnswerRequest>,
 ) -> Result<(StatusCode, Json<QuestionBody>), Problem> {

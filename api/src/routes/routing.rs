@@ -9,13 +9,12 @@ use rejoin_runs::reception::{self, Arm, Misrouted, Routing, TRIAGE, Went};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use super::audit::record;
 use super::chat::{attached_consoles, check_message};
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Admin, Caller, Read, Write};
 use crate::extract::{Body, PageParams, Params, Segments, page, present};
 use crate::problem::{BodyRefused, Problem, Refused};
 use crate::state::AppState;
@@ -26,8 +25,8 @@ const MAX_DAYS: i32 = 365;
 /// Maximum length of a model's name, in characters.
 const SELECTOR_MODEL_MAX_CHARS: usize = 200;
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new()
+pub fn routes() -> Routes {
+    Routes::new()
         .routes(routes!(get, put))
         .routes(routes!(preview))
         .routes(routes!(stats))
@@ -253,7 +252,7 @@ pub struct MisroutedPage {
     responses((status = 200, description = "So", body = RoutingBody), Refused))]
 async fn get(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Admin>,
     Segments(project_id): Segments<Uuid>,
 ) -> Result<Json<RoutingBody>, Problem> {
     caller.in_project(project_id)?;
@@ -278,7 +277,7 @@ fn off() -> Routing {
     responses((status = 200, description = "The updated settings", body = RoutingBody), Refused, BodyRefused))]
 async fn put(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Admin>,
     Segments(project_id): Segments<Uuid>,
     Body(request): Body<RoutingRequest>,
 ) -> Result<Json<RoutingBody>, Problem> {
@@ -340,7 +339,7 @@ async fn put(
     responses((status = 200, description = "The routing decision", body = PreviewBody), Refused, BodyRefused))]
 async fn preview(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments(project_id): Segments<Uuid>,
     Body(request): Body<PreviewRequest>,
 ) -> Result<Json<PreviewBody>, Problem> {
@@ -366,7 +365,7 @@ async fn preview(
     responses((status = 200, description = "By agent and reason", body = RoutingStats), Refused))]
 async fn stats(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments(project_id): Segments<Uuid>,
     Params(params): Params<StatsParams>,
 ) -> Result<Json<RoutingStats>, Problem> {
@@ -388,7 +387,7 @@ async fn stats(
     responses((status = 200, description = "A page, newest first", body = MisroutedPage), Refused))]
 async fn misrouted(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments(project_id): Segments<Uuid>,
     Params(params): Params<StatsParams>,
     Params(wanted): Params<PageParams>,

@@ -11,8 +11,6 @@ use rejoin_runs::runs::{self, Run};
 use rejoin_runs::{questions, run_messages, tool_calls};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use super::chat::check_message;
@@ -21,7 +19,8 @@ use super::questions::QuestionBody;
 use super::runs::{RunBody, RunDetail, describe};
 use super::trigger::Triggered;
 use super::visible;
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Caller, Read, Write};
 use crate::extract::{Body, Segments};
 use crate::problem::{BodyRefused, Problem, Refused};
 use crate::state::AppState;
@@ -29,8 +28,8 @@ use crate::state::AppState;
 /// Runs that a tree or an export shows.
 const MAX_RUNS: usize = 1_000;
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new()
+pub fn routes() -> Routes {
+    Routes::new()
         .routes(routes!(tree))
         .routes(routes!(export))
         .routes(routes!(fork))
@@ -113,7 +112,7 @@ async fn tree_of(state: &AppState, caller: &Caller, project_id: Uuid, id: Uuid) 
     responses((status = 200, description = "Them", body = RunTree), Refused))]
 async fn tree(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments((project_id, run)): Segments<(Uuid, Uuid)>,
 ) -> Result<Json<RunTree>, Problem> {
     let (rows, truncated) = tree_of(&state, &caller, project_id, run).await?;
@@ -131,7 +130,7 @@ async fn tree(
         Refused))]
 async fn export(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<Json<RunExport>, Problem> {
     let (rows, truncated) = tree_of(&state, &caller, project_id, id).await?;
@@ -176,7 +175,7 @@ async fn export(
         Refused, BodyRefused))]
 async fn fork(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments(id): Segments<Uuid>,
     Body(request): Body<ForkRequest>,
 ) -> Result<(StatusCode, [(HeaderName, String); 1], Json<Triggered>), Problem> {

@@ -14,20 +14,19 @@ use rejoin_types::owner::Owner;
 use serde::Serialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use super::tickets::Follower;
 use super::visible;
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Caller, Read, Write};
 use crate::extract::{Params, Segments};
 use crate::problem::{Problem, Refused};
 use crate::sse::start::{StreamParams, Wanted};
 use crate::state::AppState;
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new()
+pub fn routes() -> Routes {
+    Routes::new()
         .routes(routes!(get))
         .routes(routes!(cancel))
         .routes(routes!(events))
@@ -224,7 +223,7 @@ pub fn describe(run: Run, children: Vec<Uuid>) -> RunDetail {
     responses((status = 200, description = "It", body = RunDetail), Refused))]
 async fn get(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments(id): Segments<Uuid>,
 ) -> Result<Json<RunDetail>, Problem> {
     let run = visible::run(&state, &caller, id).await?;
@@ -239,7 +238,7 @@ async fn get(
     responses((status = 202, description = "It has stopped, or will stop at its next step", body = Cancelled), Refused))]
 async fn cancel(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments(id): Segments<Uuid>,
 ) -> Result<(StatusCode, Json<Cancelled>), Problem> {
     let asking = may_cancel(&state, &caller, id).await?;

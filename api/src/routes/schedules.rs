@@ -14,19 +14,18 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sqlx::PgConnection;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use super::audit::record;
 use super::task_dags;
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Caller, Read, Write};
 use crate::extract::{Body, PageParams, Params, Segments, page};
 use crate::problem::{BodyRefused, Problem, Refused};
 use crate::state::AppState;
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new()
+pub fn routes() -> Routes {
+    Routes::new()
         .routes(routes!(create, list))
         .routes(routes!(get, change, delete))
 }
@@ -238,7 +237,7 @@ async fn check(
         Refused, BodyRefused))]
 async fn create(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments(project_id): Segments<Uuid>,
     Body(request): Body<ScheduleRequest>,
 ) -> Result<(StatusCode, Json<ScheduleBody>), Problem> {
@@ -266,7 +265,7 @@ async fn create(
     responses((status = 200, description = "A page", body = SchedulePage), Refused))]
 async fn list(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments(project_id): Segments<Uuid>,
     Params(params): Params<PageParams>,
 ) -> Result<Json<SchedulePage>, Problem> {
@@ -290,7 +289,7 @@ async fn list(
     responses((status = 200, description = "It", body = ScheduleBody), Refused))]
 async fn get(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<Json<ScheduleBody>, Problem> {
     caller.in_project(project_id)?;
@@ -311,7 +310,7 @@ async fn get(
         Refused, BodyRefused))]
 async fn change(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
     Body(request): Body<ScheduleRequest>,
 ) -> Result<Json<ScheduleBody>, Problem> {
@@ -353,7 +352,7 @@ async fn change(
     responses((status = 204, description = "Gone"), Refused))]
 async fn delete(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<StatusCode, Problem> {
     caller.in_project(project_id)?;

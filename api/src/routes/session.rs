@@ -3,9 +3,12 @@
 //! Invariant: a browser that is signed in becomes another user only if the request says that it may (`replace`): otherwise a link could
 //! put a user into somebody else's account without their notice.
 
+use std::convert::Infallible;
+
 use axum::Json;
-use axum::extract::State;
+use axum::extract::{FromRequestParts, State};
 use axum::http::header::{AUTHORIZATION, SET_COOKIE};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use bytes::Bytes;
 use chrono::{DateTime, Utc};
@@ -15,11 +18,10 @@ use rejoin_identity::{sessions, sign_in};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
-use crate::caller::Caller;
+use crate::authorization::{Access, Admits, Routes, routes};
+use crate::caller::{Caller, Read, Scoped};
 use crate::cookie;
 use crate::extract;
 use crate::problem::{BodyRefused, Problem, Refused};
@@ -27,8 +29,8 @@ use crate::state::AppState;
 
 type SetCookie = [(HeaderName, HeaderValue); 1];
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new().routes(routes!(begin, end))
+pub fn routes() -> Routes {
+    Routes::new().routes(routes!(begin, end))
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -51,6 +53,21 @@ pub struct SignIn {
     pub replace: bool,
 }
 
+/// Who signs in: a caller, unless the body has a sign-in code.
+struct SignsIn(Result<Caller<Read>, Problem>);
+
+impl Admits for SignsIn {
+    const ACCESS: Access = Access::ScopeOrCode(Read::SCOPE);
+}
+
+impl FromRequestParts<AppState> for SignsIn {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Infallible> {
+        Ok(Self(Caller::from_request_parts(parts, state).await))
+    }
+}
+
 /// Sign in
 ///
 /// With the key or token of the header `Authorization`, or with a code in the body. If the browser is signed in as
@@ -64,7 +81,7 @@ pub struct SignIn {
         Refused, BodyRefused))]
 async fn begin(
     State(state): State<AppState>,
-    found: Result<Caller, Problem>,
+    SignsIn(found): SignsIn,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<(StatusCode, SetCookie, Json<Session>), Problem> {
@@ -75,7 +92,7 @@ async fn begin(
     };
     let caller = match &asked.code {
         Some(code) => by_code(&state, &headers, code).await?,
-        None => found?,
+        None => found?.plain(),
     };
     if caller.shown_in == Kind::Session {
         let detail = "sign in with an API key, a token or a sign-in code, not with a session";
@@ -160,7 +177,7 @@ async fn is_another(state: &AppState, before: &Caller, caller: &Caller) -> Resul
 /// The cookie's session and its open streams end.
 #[utoipa::path(delete, path = "/api/session", tag = "callers",
     responses((status = 204, description = "Signed out", headers(("Set-Cookie" = String))), Refused))]
-async fn end(State(state): State<AppState>, caller: Caller) -> Result<(StatusCode, SetCookie), Problem> {
+async fn end(State(state): State<AppState>, caller: Caller<Read>) -> Result<(StatusCode, SetCookie), Problem> {
     if caller.shown_in == Kind::Session {
         sessions::end(&state.db.sql, &caller).await?;
         state.keys.forget(&caller);

@@ -8,19 +8,15 @@ use rejoin_identity::auth::Kind;
 use rejoin_identity::sign_in;
 use serde::Serialize;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Caller, Read};
 use crate::origin::Origin;
 use crate::problem::{Problem, Refused};
 use crate::state::AppState;
 
-/// Making one lets its holder do what the caller may do anyway.
-pub const PATH: &str = "/api/sign-in-codes";
-
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new().routes(routes!(create))
+pub fn routes() -> Routes {
+    Routes::new().routes(routes!(create))
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -39,7 +35,7 @@ pub struct SignInCode {
     responses((status = 201, description = "Made", body = SignInCode), Refused))]
 async fn create(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Origin(origin): Origin,
 ) -> Result<(StatusCode, Json<SignInCode>), Problem> {
     let key_id = caller.credential.key_id().filter(|_| caller.shown_in == Kind::Key);

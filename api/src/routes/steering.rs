@@ -7,19 +7,18 @@ use axum::http::{HeaderName, StatusCode};
 use rejoin_commands::{ResumeError, ResumeRun, SteerError, SteerRun};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use super::chat::check_message;
 use super::visible;
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Caller, Write};
 use crate::extract::{Body, Segments};
 use crate::problem::{BodyRefused, Problem, Refused};
 use crate::state::AppState;
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new().routes(routes!(resume)).routes(routes!(steer))
+pub fn routes() -> Routes {
+    Routes::new().routes(routes!(resume)).routes(routes!(steer))
 }
 
 #[derive(Debug, Default, Deserialize, ToSchema)]
@@ -64,7 +63,7 @@ pub struct SteeredBody {
         Refused, BodyRefused))]
 async fn resume(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments(id): Segments<Uuid>,
     Body(request): Body<ResumeRequest>,
 ) -> Result<(StatusCode, [(HeaderName, String); 1], Json<ResumedBody>), Problem> {
@@ -102,7 +101,7 @@ async fn resume(
         Refused, BodyRefused))]
 async fn steer(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments(id): Segments<Uuid>,
     Body(request): Body<SteerRequest>,
 ) -> Result<(StatusCode, Json<SteeredBody>), Problem> {

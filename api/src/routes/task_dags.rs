@@ -20,11 +20,10 @@ use rejoin_types::owner::Owner;
 use serde::{Deserialize, Serialize};
 use sqlx::PgConnection;
 use utoipa::{IntoParams, ToSchema};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Caller, Read, Write};
 use crate::extract::{Body, PageParams, Params, Segments, page};
 use crate::problem::{BodyRefused, Problem, Refused};
 use crate::state::AppState;
@@ -32,8 +31,8 @@ use crate::state::AppState;
 /// Tasks that a picture shows.
 const DRAWN: usize = 500;
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new()
+pub fn routes() -> Routes {
+    Routes::new()
         .routes(routes!(create, list))
         .routes(routes!(get))
         .routes(routes!(diagram))
@@ -206,7 +205,7 @@ fn task_body(task: &Task, after: Vec<String>) -> TaskBody {
     responses((status = 201, description = "It", body = DagDetail), Refused, BodyRefused))]
 async fn create(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments(project_id): Segments<Uuid>,
     Body(spec): Body<DagSpec>,
 ) -> Result<(StatusCode, Json<DagDetail>), Problem> {
@@ -257,7 +256,7 @@ pub async fn internal_agent(
     responses((status = 200, description = "A page", body = DagPage), Refused))]
 async fn list(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments(project_id): Segments<Uuid>,
     Params(params): Params<PageParams>,
 ) -> Result<Json<DagPage>, Problem> {
@@ -284,7 +283,7 @@ async fn list(
     responses((status = 200, description = "It", body = DagDetail), Refused))]
 async fn get(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<Json<DagDetail>, Problem> {
     Ok(Json(detailed(&state, &caller, project_id, id).await?))
@@ -296,7 +295,7 @@ async fn get(
     responses((status = 200, description = "It", body = String, content_type = "text/plain"), Refused))]
 async fn diagram(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
     Params(params): Params<DiagramParams>,
 ) -> Result<Response, Problem> {
@@ -321,7 +320,7 @@ async fn diagram(
         (status = 409, description = "It is not active", body = crate::problem::ProblemBody, content_type = "application/problem+json"), Refused))]
 async fn pause(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<Json<DagDetail>, Problem> {
     change(&state, &caller, project_id, id, DagChange::Pause).await
@@ -334,7 +333,7 @@ async fn pause(
         (status = 409, description = "It is not paused", body = crate::problem::ProblemBody, content_type = "application/problem+json"), Refused))]
 async fn resume(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<Json<DagDetail>, Problem> {
     change(&state, &caller, project_id, id, DagChange::Resume).await
@@ -347,7 +346,7 @@ async fn resume(
         (status = 409, description = "It has ended", body = crate::problem::ProblemBody, content_type = "application/problem+json"), Refused))]
 async fn cancel(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<(StatusCode, Json<DagDetail>), Problem> {
     let dag = found(&state, &caller, project_id, id).await?;
@@ -370,7 +369,7 @@ async fn cancel(
         (status = 409, description = "The task has not failed, or the DAG cannot continue", body = crate::problem::ProblemBody, content_type = "application/problem+json"), Refused))]
 async fn retry(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments((project_id, id, task)): Segments<(Uuid, Uuid, String)>,
 ) -> Result<Json<DagDetail>, Problem> {
     change(&state, &caller, project_id, id, DagChange::Retry(task)).await

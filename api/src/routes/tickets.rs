@@ -12,22 +12,19 @@ use chrono::{DateTime, Utc};
 use rejoin_identity::auth;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use super::visible;
-use crate::caller::Caller;
+use crate::authorization::{Access, Admits, Routes, routes};
+use crate::caller::{Caller, Read, Scoped};
 use crate::extract::Body;
 use crate::problem::{BodyRefused, Problem, Refused};
 use crate::sse::dialects::Dialect;
 use crate::sse::start::{self, StreamParams, Wanted};
 use crate::state::AppState;
 
-pub const PATH: &str = "/api/stream-tickets";
-
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new().routes(routes!(create))
+pub fn routes() -> Routes {
+    Routes::new().routes(routes!(create))
 }
 
 /// Exactly one of the two.
@@ -51,7 +48,7 @@ pub struct Ticket {
     responses((status = 201, description = "Made", body = Ticket), Refused, BodyRefused))]
 async fn create(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Body(request): Body<TicketRequest>,
 ) -> Result<(StatusCode, Json<Ticket>), Problem> {
     let target = match (request.conversation_id, request.run_id) {
@@ -73,6 +70,10 @@ async fn create(
 /// Who asks for a stream: whoever has a ticket for it, or anybody who may read it.
 pub struct Follower(Parts);
 
+impl Admits for Follower {
+    const ACCESS: Access = Access::ScopeOrTicket(Read::SCOPE);
+}
+
 impl FromRequestParts<AppState> for Follower {
     type Rejection = Infallible;
 
@@ -92,7 +93,7 @@ impl Follower {
     ) -> Result<Response, Problem> {
         let caller = match &params.ticket {
             Some(ticket) => redeem(state, ticket, target).await?,
-            None => Caller::from_request_parts(&mut self.0, state).await?,
+            None => Caller::<Read>::from_request_parts(&mut self.0, state).await?.plain(),
         };
         let start = params.start(&self.0.headers)?;
         let permit = start::admit(state, &caller)?;

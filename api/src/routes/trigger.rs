@@ -10,11 +10,10 @@ use rejoin_types::text::storable_json;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Caller, Write};
 use crate::extract::{Body, Segments};
 use crate::idempotency;
 use crate::problem::{BodyRefused, Problem, Refused};
@@ -22,8 +21,8 @@ use crate::state::AppState;
 
 use super::chat::check_output_schema;
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new().routes(routes!(trigger))
+pub fn routes() -> Routes {
+    Routes::new().routes(routes!(trigger))
 }
 
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
@@ -55,7 +54,7 @@ pub struct Triggered {
         Refused, BodyRefused))]
 async fn trigger(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments((project_id, definition)): Segments<(Uuid, String)>,
     headers: HeaderMap,
     Body(request): Body<TriggerRequest>,

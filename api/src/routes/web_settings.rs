@@ -9,21 +9,18 @@ use rejoin_integrations::web_settings::{self, KIND_PROBE, Provider, WebSettings}
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use super::audit::record;
 use super::probes::Probe;
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Admin, Caller};
 use crate::extract::{Body, Segments};
 use crate::problem::{BodyRefused, Problem, Refused};
 use crate::state::AppState;
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new()
-        .routes(routes!(get, put, delete))
-        .routes(routes!(test))
+pub fn routes() -> Routes {
+    Routes::new().routes(routes!(get, put, delete)).routes(routes!(test))
 }
 
 /// What agents of a project may do on the web
@@ -88,7 +85,7 @@ impl WebBody {
     responses((status = 200, description = "So", body = WebBody), Refused))]
 async fn get(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Admin>,
     Segments(project_id): Segments<Uuid>,
 ) -> Result<Json<WebBody>, Problem> {
     caller.in_project(project_id)?;
@@ -103,7 +100,7 @@ async fn get(
     responses((status = 200, description = "The updated settings", body = WebBody), Refused, BodyRefused))]
 async fn put(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Admin>,
     Segments(project_id): Segments<Uuid>,
     Body(request): Body<WebBody>,
 ) -> Result<Json<WebBody>, Problem> {
@@ -136,7 +133,7 @@ async fn put(
     responses((status = 204, description = "Off"), Refused))]
 async fn delete(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Admin>,
     Segments(project_id): Segments<Uuid>,
 ) -> Result<StatusCode, Problem> {
     caller.in_project(project_id)?;
@@ -187,7 +184,7 @@ pub struct WebTestBody {
         Refused))]
 async fn test(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Admin>,
     Segments(project_id): Segments<Uuid>,
 ) -> Result<Json<WebTestBody>, Problem> {
     caller.in_project(project_id)?;

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::ASK_LIMIT;
 use super::bodies::{JoinAnswer, JoinRequest, problem_of};
-use crate::caller::Caller;
+use crate::caller::{Caller, Read};
 use crate::extract::{Body, Segments};
 use crate::problem::{BodyRefused, Problem, Refused};
 use crate::state::AppState;
@@ -26,7 +26,7 @@ use crate::state::AppState;
         Refused, BodyRefused))]
 pub(super) async fn join(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments(project_id): Segments<Uuid>,
     Body(request): Body<JoinRequest>,
 ) -> Result<Json<JoinAnswer>, Problem> {

@@ -21,7 +21,7 @@ use rejoin_types::digest::hex;
 use uuid::Uuid;
 
 use super::{not_found, visible};
-use crate::caller::Caller;
+use crate::caller::{Caller, Read};
 use crate::extract::Segments;
 use crate::problem::{Problem, ProblemBody, Refused};
 use crate::state::AppState;
@@ -43,7 +43,7 @@ const CACHE: &str = "private, no-cache";
         Refused))]
 pub(super) async fn content(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments(id): Segments<Uuid>,
     asked: HeaderMap,
 ) -> Result<Response, Problem> {

@@ -25,7 +25,7 @@ use uuid::Uuid;
 
 use super::super::graph::transfer::{UploadTrouble, upload};
 use super::{FileBody, PATH, not_found};
-use crate::caller::Caller;
+use crate::caller::{Caller, Write};
 use crate::extract::Params;
 use crate::problem::{Problem, ProblemBody, Refused};
 use crate::state::AppState;
@@ -348,7 +348,7 @@ impl Arriving<'_> {
         Refused))]
 pub(super) async fn create(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Params(params): Params<UploadParams>,
     request: Request,
 ) -> Result<(StatusCode, [(HeaderName, String); 1], Json<FileBody>), Problem> {

@@ -9,12 +9,11 @@ use rejoin_graph::{Direction, meaning, schema};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use super::objects::ObjectBody;
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Caller, Read};
 use crate::extract::{Body, Limit, Params, Segments};
 use crate::problem::{BodyRefused, Problem, Refused};
 use crate::state::AppState;
@@ -26,8 +25,8 @@ const QUERY_MAX_CHARS: usize = 2_000;
 /// Depth of a walk, unless the request says otherwise.
 const WALK_DEPTH: u32 = 2;
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new()
+pub fn routes() -> Routes {
+    Routes::new()
         .routes(routes!(search_objects))
         .routes(routes!(types))
         .routes(routes!(walk))
@@ -164,7 +163,7 @@ fn listed(text: Option<String>) -> Vec<String> {
     responses((status = 200, description = "The search results", body = HitsBody), Refused))]
 async fn search_objects(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments(project_id): Segments<Uuid>,
     Params(params): Params<SearchParams>,
 ) -> Result<Json<HitsBody>, Problem> {
@@ -218,7 +217,7 @@ async fn search_objects(
     responses((status = 200, description = "Types with counts", body = TypesBody), Refused))]
 async fn types(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments(project_id): Segments<Uuid>,
 ) -> Result<Json<TypesBody>, Problem> {
     caller.in_project(project_id)?;
@@ -249,7 +248,7 @@ async fn types(
     responses((status = 200, description = "The visited nodes and edges", body = WalkedBody), Refused, BodyRefused))]
 async fn walk(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments(project_id): Segments<Uuid>,
     Body(request): Body<WalkRequest>,
 ) -> Result<Json<WalkedBody>, Problem> {

@@ -11,12 +11,11 @@ use rejoin_graph::relationships::Entity;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::{IntoParams, ToSchema};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use super::{Made, Versioned, actor, etag, expected_version};
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Caller, Read, Write};
 use crate::extract::{Body, Limit, PageParams, Params, Segments, page};
 use crate::problem::{BodyRefused, Problem, ProblemBody, Refused};
 use crate::state::AppState;
@@ -24,8 +23,8 @@ use crate::state::AppState;
 /// Edges of an object in one direction, unless the request says otherwise.
 const EDGES: i64 = 100;
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new()
+pub fn routes() -> Routes {
+    Routes::new()
         .routes(routes!(list, create))
         .routes(routes!(get, update, delete))
         .routes(routes!(restore))
@@ -237,7 +236,7 @@ pub struct ObjectPatch {
     responses((status = 200, description = "A page", body = ObjectPage), Refused))]
 async fn list(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments(project_id): Segments<Uuid>,
     Params(params): Params<ObjectParams>,
 ) -> Result<Json<ObjectPage>, Problem> {
@@ -264,7 +263,7 @@ async fn list(
         (status = 409, description = "An object of this type already has the key", body = ProblemBody, content_type = "application/problem+json"), Refused, BodyRefused))]
 async fn create(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments(project_id): Segments<Uuid>,
     Body(request): Body<NewObjectRequest>,
 ) -> Result<Made<ObjectBody>, Problem> {
@@ -297,7 +296,7 @@ async fn create(
     responses((status = 200, description = "The newest version; ETag contains its number", body = ObjectBody), Refused))]
 async fn get(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<Versioned<ObjectBody>, Problem> {
     caller.in_project(project_id)?;
@@ -314,7 +313,7 @@ async fn get(
         Refused, BodyRefused))]
 async fn update(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
     headers: HeaderMap,
     Body(patch): Body<ObjectPatch>,
@@ -339,7 +338,7 @@ async fn update(
     responses((status = 204, description = "Gone"), Refused))]
 async fn delete(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<StatusCode, Problem> {
     caller.in_project(project_id)?;
@@ -355,7 +354,7 @@ async fn delete(
         (status = 409, description = "Another object has its key", body = ProblemBody, content_type = "application/problem+json"), Refused))]
 async fn restore(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<Versioned<ObjectBody>, Problem> {
     caller.in_project(project_id)?;
@@ -370,7 +369,7 @@ async fn restore(
     responses((status = 200, description = "Newest first", body = History), Refused))]
 async fn history(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
     Params(params): Params<LimitParams>,
 ) -> Result<Json<History>, Problem> {
@@ -388,7 +387,7 @@ async fn history(
     responses((status = 200, description = "At most `limit` in each direction", body = EdgesBody), Refused))]
 async fn edges(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
     Params(params): Params<LimitParams>,
 ) -> Result<Json<EdgesBody>, Problem> {

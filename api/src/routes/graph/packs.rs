@@ -9,11 +9,10 @@ use rejoin_graph::packs::{self, Assignment, NewPack, Pack, PackSummary};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::{IntoParams, ToSchema};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Caller, Read, Write};
 use crate::extract::{Body, Params, Segments};
 use crate::problem::{BodyRefused, Problem, ProblemBody, Refused};
 use crate::state::AppState;
@@ -21,8 +20,8 @@ use crate::state::AppState;
 /// Packs of a page, unless the request says otherwise.
 const PACKS: i32 = 20;
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new()
+pub fn routes() -> Routes {
+    Routes::new()
         .routes(routes!(list, create))
         .routes(routes!(get, delete))
         .routes(routes!(installed))
@@ -219,7 +218,7 @@ pub struct InstallRequest {
     responses((status = 200, description = "A page, by name; newest version first", body = PackPage), Refused))]
 async fn list(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments(project_id): Segments<Uuid>,
     Params(params): Params<PackParams>,
 ) -> Result<Json<PackPage>, Problem> {
@@ -248,7 +247,7 @@ async fn list(
         Refused, BodyRefused))]
 async fn create(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments(project_id): Segments<Uuid>,
     Body(request): Body<NewPackRequest>,
 ) -> Result<(StatusCode, [(HeaderName, String); 1], Json<PackBody>), Problem> {
@@ -275,7 +274,7 @@ async fn create(
     responses((status = 200, description = "The pack", body = PackBody), Refused))]
 async fn get(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<Json<PackBody>, Problem> {
     caller.in_project(project_id)?;
@@ -290,7 +289,7 @@ async fn get(
         Refused))]
 async fn delete(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<StatusCode, Problem> {
     caller.in_project(project_id)?;
@@ -305,7 +304,7 @@ async fn delete(
     responses((status = 200, description = "All installed packs, oldest first", body = InstalledPacks), Refused))]
 async fn installed(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments(project_id): Segments<Uuid>,
 ) -> Result<Json<InstalledPacks>, Problem> {
     caller.in_project(project_id)?;
@@ -324,7 +323,7 @@ async fn installed(
         Refused, BodyRefused))]
 async fn install(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
     Body(request): Body<InstallRequest>,
 ) -> Result<Json<InstalledPack>, Problem> {
@@ -347,7 +346,7 @@ async fn install(
         Refused))]
 async fn uninstall(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<StatusCode, Problem> {
     caller.in_project(project_id)?;

@@ -9,19 +9,18 @@ use rejoin_graph::relationships::{self, Connected, Filter, NewRelationship, Rela
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::{IntoParams, ToSchema};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use super::objects::EntityBody;
 use super::{Made, Versioned, actor, etag, expected_version};
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Caller, Read, Write};
 use crate::extract::{Body, Limit, PageParams, Params, Segments, page};
 use crate::problem::{BodyRefused, Problem, ProblemBody, Refused};
 use crate::state::AppState;
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new()
+pub fn routes() -> Routes {
+    Routes::new()
         .routes(routes!(list, create))
         .routes(routes!(get, update, delete))
         .routes(routes!(restore))
@@ -166,7 +165,7 @@ pub struct RelationshipPatch {
     responses((status = 200, description = "A page", body = RelationshipPage), Refused))]
 async fn list(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments(project_id): Segments<Uuid>,
     Params(params): Params<RelationshipParams>,
 ) -> Result<Json<RelationshipPage>, Problem> {
@@ -193,7 +192,7 @@ async fn list(
         (status = 409, description = "A relationship of this type between them exists", body = ProblemBody, content_type = "application/problem+json"), Refused, BodyRefused))]
 async fn create(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments(project_id): Segments<Uuid>,
     Body(request): Body<NewRelationshipRequest>,
 ) -> Result<Made<RelationshipBody>, Problem> {
@@ -229,7 +228,7 @@ async fn create(
     responses((status = 200, description = "The newest version; ETag contains its number", body = RelationshipBody), Refused))]
 async fn get(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<Versioned<RelationshipBody>, Problem> {
     caller.in_project(project_id)?;
@@ -247,7 +246,7 @@ async fn get(
         Refused, BodyRefused))]
 async fn update(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
     headers: HeaderMap,
     Body(patch): Body<RelationshipPatch>,
@@ -271,7 +270,7 @@ async fn update(
     responses((status = 204, description = "Gone"), Refused))]
 async fn delete(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<StatusCode, Problem> {
     caller.in_project(project_id)?;
@@ -290,7 +289,7 @@ async fn delete(
         Refused))]
 async fn restore(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<Versioned<RelationshipBody>, Problem> {
     caller.in_project(project_id)?;
@@ -305,7 +304,7 @@ async fn restore(
     responses((status = 200, description = "Newest first, at most 1,000", body = History), Refused))]
 async fn history(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<Json<History>, Problem> {
     caller.in_project(project_id)?;

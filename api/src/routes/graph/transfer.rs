@@ -25,11 +25,10 @@ use tokio::time::{Instant, timeout};
 use tokio_util::io::StreamReader;
 use tracing::{debug, error};
 use utoipa::{IntoParams, ToSchema};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Caller, Read, Write};
 use crate::extract::{Params, Segments};
 use crate::problem::{Problem, ProblemBody, Refused};
 use crate::state::AppState;
@@ -41,8 +40,8 @@ const UPLOAD_STALL: Duration = Duration::from_secs(30);
 /// Pages of an export that wait for its reader.
 const PAGES_WAITING: usize = 1;
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new()
+pub fn routes() -> Routes {
+    Routes::new()
         .routes(routes!(import_lines))
         .routes(routes!(export_lines))
 }
@@ -237,7 +236,7 @@ fn check_upload(headers: &HeaderMap, max_bytes: u64) -> Result<(), Problem> {
         (status = 422, description = "Nothing was imported: see `badLines`", body = ProblemBody, content_type = "application/problem+json"), Refused))]
 async fn import_lines(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments(project_id): Segments<Uuid>,
     Params(params): Params<ImportParams>,
     request: Request,
@@ -288,7 +287,7 @@ impl Sink for ToReader {
         content_type = "application/x-ndjson"), Refused))]
 async fn export_lines(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments(project_id): Segments<Uuid>,
 ) -> Result<Response, Problem> {
     caller.in_project(project_id)?;

@@ -6,18 +6,17 @@ use axum::http::HeaderMap;
 use rejoin_work_graph::documents::{self, Move, Node};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use super::{EntityBody, change};
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Caller, Read, Write};
 use crate::extract::{Body, Segments};
 use crate::problem::{BodyRefused, Problem, Refused};
 use crate::state::AppState;
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new().routes(routes!(tree)).routes(routes!(move_to))
+pub fn routes() -> Routes {
+    Routes::new().routes(routes!(tree)).routes(routes!(move_to))
 }
 
 /// A document with its children.
@@ -67,7 +66,7 @@ pub struct MoveRequest {
     responses((status = 200, description = "In order", body = TreeBody), Refused))]
 async fn tree(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments(id): Segments<Uuid>,
 ) -> Result<Json<TreeBody>, Problem> {
     let mut db = caller.walled(&state).await?;
@@ -84,7 +83,7 @@ async fn tree(
     responses((status = 200, description = "The document", body = EntityBody), Refused, BodyRefused))]
 async fn move_to(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments(id): Segments<Uuid>,
     headers: HeaderMap,
     Body(request): Body<MoveRequest>,

@@ -14,20 +14,19 @@ use rejoin_work_graph::{Entity, Kind};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::{IntoParams, ToSchema};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use super::{EntityBody, LinkBody, change, invalid};
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Caller, Read, Write};
 use crate::extract::{Body, Limit, PageParams, Params, Segments, page};
 use crate::problem::{BodyRefused, Problem, ProblemBody, Refused};
 use crate::routes::calendar_event_entities::EventBody;
 use crate::routes::graph::{Made, Versioned, etag, expected_version};
 use crate::state::AppState;
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new()
+pub fn routes() -> Routes {
+    Routes::new()
         .routes(routes!(create))
         .routes(routes!(list))
         .routes(routes!(get, update, delete))
@@ -176,7 +175,7 @@ fn kind_of(word: &str) -> Result<Kind, Problem> {
         Refused, BodyRefused))]
 async fn create(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments(kind): Segments<String>,
     headers: HeaderMap,
     Body(request): Body<NewEntityRequest>,
@@ -218,7 +217,7 @@ async fn create(
     responses((status = 200, description = "A page", body = EntityPage), Refused))]
 async fn list(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments(kind): Segments<String>,
     Params(params): Params<EntityParams>,
 ) -> Result<Json<EntityPage>, Problem> {
@@ -248,7 +247,7 @@ async fn list(
     responses((status = 200, description = "The entity; ETag contains its version", body = EntityBody), Refused))]
 async fn get(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments((kind, id)): Segments<(String, Uuid)>,
 ) -> Result<Versioned<EntityBody>, Problem> {
     let kind = kind_of(&kind)?;
@@ -267,7 +266,7 @@ async fn get(
         Refused, BodyRefused))]
 async fn update(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments((kind, id)): Segments<(String, Uuid)>,
     headers: HeaderMap,
     Body(patch): Body<EntityPatch>,
@@ -301,7 +300,7 @@ async fn update(
         Refused))]
 async fn delete(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments((kind, id)): Segments<(String, Uuid)>,
     headers: HeaderMap,
 ) -> Result<StatusCode, Problem> {
@@ -320,7 +319,7 @@ async fn delete(
     responses((status = 200, description = "The versions, including those of a deleted entity", body = History), Refused))]
 async fn history(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments((kind, id)): Segments<(String, Uuid)>,
 ) -> Result<Json<History>, Problem> {
     let kind = kind_of(&kind)?;
@@ -337,7 +336,7 @@ async fn history(
     responses((status = 200, description = "The linked entities with their links", body = LinkedList), Refused))]
 async fn linked(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments((kind, id)): Segments<(String, Uuid)>,
 ) -> Result<Json<LinkedList>, Problem> {
     let kind = kind_of(&kind)?;

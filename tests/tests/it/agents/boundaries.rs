@@ -7,10 +7,10 @@ use rejoin_graph::{Actor, ActorKind};
 use rejoin_identity::projects;
 use rejoin_models::choice::ModelChoice;
 use rejoin_runs::agents::{self, DefinitionContent};
+use rejoin_runs::builtin;
 use rejoin_tests::app::{AppOptions, TestApp};
 use rejoin_tests::client::{json_of, of_kind, text};
 use rejoin_tests::model_server::{Reply, sent};
-use rejoin_runs::builtin;
 use rejoin_tools::{SharedTool, Tool, ToolContext, ToolError, ToolSpec};
 use serde_json::{Map, Value, json};
 

@@ -86,6 +86,77 @@ async fn a_key_does_what_its_scopes_say() {
     assert_eq!(writer.get(&definitions).await.0, StatusCode::FORBIDDEN);
 }
 
+/// Every operation that needs a scope, with a path of the project where nothing else is.
+fn scoped_operations(project: Uuid) -> Vec<(Method, String, Scope)> {
+    let mut operations = Vec::new();
+    for (path, method, access) in rejoin_api::routes::access().iter() {
+        let Some(scope) = access.scope() else { continue };
+        let mut path = path.replace("{p}", &project.to_string());
+        while let (Some(from), Some(to)) = (path.find('{'), path.find('}')) {
+            path.replace_range(from..=to, &Uuid::now_v7().to_string());
+        }
+        operations.push((method.cloned().unwrap_or(Method::POST), path, scope));
+    }
+    operations
+}
+
+#[tokio::test]
+async fn every_operation_refuses_a_key_that_lacks_only_its_scope() {
+    let app = quiet().await;
+    let project = app.db.project_id;
+    for scope in Scope::ALL {
+        let others: Vec<Scope> = Scope::ALL.into_iter().filter(|other| *other != scope).collect();
+        let (_, client) = key(&app, Some(project), &others).await;
+        for (method, path, needed) in scoped_operations(project) {
+            if needed != scope {
+                continue;
+            }
+            let mut request = client.request(method.clone(), &path);
+            if method != Method::GET {
+                request = request.json(&json!({}));
+            }
+            let (status, problem) = answer(request.send().await.unwrap()).await;
+            assert_eq!(
+                (status, &problem["code"], &problem["detail"]),
+                (
+                    StatusCode::FORBIDDEN,
+                    &json!("scope_missing"),
+                    &json!(format!("the caller lacks the scope `{}`", scope.as_str()))
+                ),
+                "{method} {path}"
+            );
+            if method == Method::GET {
+                let response = client.request(Method::HEAD, &path).send().await.unwrap();
+                assert_eq!(response.status(), StatusCode::FORBIDDEN, "HEAD {path}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn no_operation_needs_more_than_its_scope() {
+    let app = quiet().await;
+    let project = app.db.project_id;
+    for scope in Scope::ALL {
+        let (_, client) = key(&app, Some(project), &[scope]).await;
+        for (method, path, needed) in scoped_operations(project) {
+            if needed != scope {
+                continue;
+            }
+            let mut request = client.request(method.clone(), &path);
+            if method != Method::GET {
+                // Nothing that any of them does.
+                request = request.header("content-type", "application/json").body("[");
+            }
+            let response = request.send().await.unwrap();
+            if response.status() == StatusCode::FORBIDDEN {
+                let (_, problem) = answer(response).await;
+                assert_ne!(problem["code"], "scope_missing", "{method} {path}");
+            }
+        }
+    }
+}
+
 #[tokio::test]
 async fn nobody_sees_another_owners_conversation_or_its_runs() {
     let app = quiet().await;

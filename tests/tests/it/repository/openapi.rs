@@ -2,8 +2,10 @@
 //!
 //! After a change of the API that is meant: `INSTA_UPDATE=always make test ARGS="-- openapi"`, and review the snapshot's diff.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
+use std::path::Path;
 
+use rejoin_api::authorization::Access;
 use rejoin_tests::app::{AppOptions, TestApp};
 use rejoin_tests::client::answer;
 use reqwest::{Method, StatusCode};
@@ -14,6 +16,9 @@ use uuid::Uuid;
 const OPEN: [&str; 3] = ["/livez", "/readyz", "/metrics"];
 /// Its address is the secret that opens it.
 const BY_ADDRESS: &str = "/api/calendar-feeds/{file}";
+
+/// Columns of the manual's table.
+const METHODS: [&str; 5] = ["GET", "POST", "PUT", "PATCH", "DELETE"];
 
 fn document() -> Value {
     serde_json::to_value(rejoin_api::routes::document()).unwrap()
@@ -60,6 +65,80 @@ fn every_operation_has_a_summary_and_a_name_of_its_own() {
         }
     }
     assert!(names.len() > 40, "{names:?}");
+}
+
+/// What an operation's security requirement says of who may call it, in the manual's words.
+fn required(operation: &Value) -> String {
+    let mut words = Vec::new();
+    for requirement in operation["security"].as_array().unwrap() {
+        match requirement.as_object().unwrap().iter().next() {
+            None => words.push("none".to_owned()),
+            Some((_, scopes)) => words.push(scopes[0].as_str().unwrap().to_owned()),
+        }
+    }
+    words.dedup();
+    words.join(" or ")
+}
+
+#[test]
+fn code_document_and_manual_say_the_same_of_who_may_call_each_operation() {
+    let document = document();
+    let mut documented: HashSet<(String, String)> = operations(&document)
+        .into_iter()
+        .map(|(method, path, _)| (method.to_string(), path))
+        .collect();
+    let mut undocumented = Vec::new();
+    let mut rows: BTreeMap<String, [String; 5]> = BTreeMap::new();
+    for (path, method, access) in rejoin_api::routes::access().iter() {
+        let (words, requirement) = match access {
+            Access::Public => ("public".to_owned(), "none".to_owned()),
+            Access::Scope(scope) => (format!("`{}`", scope.as_str()), scope.as_str().to_owned()),
+            Access::ScopeOrTicket(scope) => (
+                format!("`{}`, or a ticket", scope.as_str()),
+                format!("{} or none", scope.as_str()),
+            ),
+            Access::ScopeOrCode(scope) => (
+                format!("`{}`, or a code", scope.as_str()),
+                format!("{} or none", scope.as_str()),
+            ),
+        };
+        let row = rows.entry(path.to_owned()).or_default();
+        for (cell, column) in row.iter_mut().zip(METHODS) {
+            if method.is_none_or(|method| method.as_str() == column) {
+                cell.clone_from(&words);
+            }
+        }
+        let Some(method) = method.filter(|method| documented.remove(&(method.to_string(), path.to_owned()))) else {
+            undocumented.push(path.to_owned());
+            continue;
+        };
+        let operation = &document["paths"][path][method.as_str().to_lowercase()];
+        assert_eq!(required(operation), requirement, "{method} {path}");
+    }
+    assert!(documented.is_empty(), "nothing declares who may call {documented:?}");
+    assert_eq!(undocumented, ["/mcp", "/openapi.json"]);
+    let mut table = format!(
+        "| path | {} |\n|{}\n",
+        METHODS.join(" | "),
+        " --- |".repeat(1 + METHODS.len())
+    );
+    for (path, row) in rows {
+        table.push_str(&format!("| `{path}` | {} |\n", row.join(" | ")));
+    }
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/operations/identity.md");
+    let text = std::fs::read_to_string(&file).unwrap();
+    let (begin, end) = ("<!-- scopes -->\n", "<!-- /scopes -->");
+    let (head, rest) = text.split_once(begin).expect("where the table begins");
+    let (_, tail) = rest.split_once(end).expect("where the table ends");
+    let right = format!("{head}{begin}{table}{end}{tail}");
+    if std::env::var("INSTA_UPDATE").is_ok_and(|update| update == "always") {
+        std::fs::write(&file, right).unwrap();
+    } else {
+        assert!(
+            text == right,
+            "docs/operations/identity.md is out of date: run this test with INSTA_UPDATE=always"
+        );
+    }
 }
 
 #[test]

@@ -82,6 +82,22 @@ async fn stranger(app: &TestApp, url: &str) -> Client {
 }
 
 #[tokio::test]
+async fn a_key_without_the_scope_is_refused_before_the_body_arrives() {
+    use rejoin_types::access::Scope;
+    let app = quiet().await;
+    let mut db = app.db.pool.acquire().await.unwrap();
+    let project = Some(app.db.project_id);
+    let (_, key) = rejoin_identity::auth::create_key(&mut db, app.db.user_id, project, "writes", &[Scope::Write], None)
+        .await
+        .unwrap();
+    let stream = connected(address(&app.url()), "127.0.0.1", &post_without_its_body(&key)).await;
+    let said = rest(stream).await;
+    // Whoever waits for the body says 408.
+    assert!(said.starts_with("HTTP/1.1 403 "), "{said}");
+    assert!(said.contains("scope_missing"), "{said}");
+}
+
+#[tokio::test]
 async fn bodies_that_never_come_leave_everybody_else_served() {
     let app = quiet().await;
     let (_process, url) = Process::api_with(
