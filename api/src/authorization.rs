@@ -16,7 +16,7 @@ use axum::handler::Handler;
 use axum::http::Method;
 use axum::http::request::Parts;
 use axum::response::IntoResponse;
-use axum::routing::{self, Route};
+use axum::routing::{self, MethodFilter, Route};
 use rejoin_types::access::Scope;
 use tower::{Layer, Service};
 use utoipa::openapi::OpenApi;
@@ -213,14 +213,15 @@ impl Routes {
         self
     }
 
-    /// Adds an operation that is not in the OpenAPI document, for GET.
-    pub fn undocumented_get<H, T>(mut self, path: &str, handler: H) -> Self
+    /// Adds an operation that is not in the OpenAPI document.
+    pub fn undocumented<H, T>(mut self, method: Method, path: &str, handler: H) -> Self
     where
         H: Handler<T, AppState>,
         T: Declares + 'static,
     {
-        self.table.add(path, Some(Method::GET), access_of(&handler));
-        self.router = self.router.route(path, routing::get(handler));
+        let filter = MethodFilter::try_from(method.clone()).expect("a method that HTTP defines");
+        self.table.add(path, Some(method), access_of(&handler));
+        self.router = self.router.route(path, routing::on(filter, handler));
         self
     }
 

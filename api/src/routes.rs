@@ -25,6 +25,7 @@
 //! - `routing`        which agent takes a new conversation, and how that goes
 //! - `contexts`  what conversations may be about
 //! - `custom_prompts` what projects and users tell all agents
+//! - `extensions`     endpoints of extensions
 //! - `feedback`       what users say of answers
 //! - `files`          files that callers attach to messages, and those that tools made
 //! - `agents`         the agents that a caller may choose
@@ -69,6 +70,7 @@ pub mod contexts;
 pub mod conversations;
 pub mod custom_prompts;
 pub mod data_sources;
+pub mod extensions;
 pub mod feedback;
 pub mod files;
 pub mod google_calendars;
@@ -194,7 +196,7 @@ pub fn document() -> OpenApi {
 fn served(mcp: Routes) -> Routes {
     let document = document().to_json().expect("the OpenAPI document is plain data");
     all()
-        .undocumented_get("/openapi.json", async move |_: Public| {
+        .undocumented(Method::GET, "/openapi.json", async move |_: Public| {
             (
                 [(CONTENT_TYPE, HeaderValue::from_static("application/json"))],
                 document.clone(),
@@ -211,7 +213,7 @@ pub fn access() -> AccessTable {
 /// The application: the routes, and what surrounds them.
 pub fn router(state: AppState) -> Router {
     let mcp_server = mcp::McpServer::new(&state.config, state.draining.clone());
-    let routes = served(mcp::routes().layer(Extension(mcp_server)));
+    let routes = served(mcp::routes().layer(Extension(mcp_server))).merge(extensions::routes(&state.extensions));
     let table = Arc::new(routes.table().clone());
     let max_body_bytes = state.config.max_body_bytes;
     routes

@@ -3,6 +3,7 @@
 mod bench;
 mod command_line;
 mod container;
+mod extensions;
 mod fuzz;
 mod migration_rules;
 mod migrations;
