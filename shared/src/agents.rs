@@ -1,8 +1,8 @@
-//! Agent definitions: prompt, model, tools, limits. Unique by name within a project.
+//! Agent definitions: prompt, model, tools, limits. Names are unique within a project.
 //!
-//! - `model`     the model of a definition
-//! - `settings`  what is heeded of a definition's `config`
-//! - `defaults`  definitions that come with Rejoin
+//! - `model`     the definition's model
+//! - `settings`  the known entries of a definition's `config`
+//! - `defaults`  built-in definitions
 
 pub mod defaults;
 mod model;

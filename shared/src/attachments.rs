@@ -1,6 +1,6 @@
-//! What a user attaches to a message beside its words: consoles, databases, files (requirement D46). Databases and files are stored with the
-//! message, as `attachedContext.items`; consoles are rows of their own, and stored as `attachedContext.consoles`. A model reads databases and
-//! files behind the message's words.
+//! Attachments of a message: consoles, databases, files (requirement D46). Databases and files are stored with the
+//! message in `attachedContext.items`; consoles are rows of their own, referenced by `attachedContext.consoles`. The
+//! model reads databases and files after the message's text.
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};

@@ -1,9 +1,9 @@
-//! The audit log: who changed what. One chain for the whole database, in `audit.entries`: each entry holds the hash of the one before.
-//! Whoever changes something that is audited appends here, within the same transaction, as the last thing in it.
+//! The audit log: a hash chain over the whole database, in `audit.entries`. Each entry holds the hash of the previous
+//! one. Audited changes append their entry here as the last statement of the same transaction.
 //!
-//! Invariants: an act and its entry are committed together or not at all; the numbers have no gap; no entry holds the value of a
-//! secret, a prompt's or a message's text. The database hashes what it stores (`migrations/0016_audit.up.sql`); [`verify`] hashes it
-//! again here, and so trusts neither.
+//! Invariants: a change and its entry are committed together or not at all; numbers have no gap; no entry holds the
+//! value of a secret, or the text of a prompt or message. The database hashes what it stores
+//! (`migrations/0016_audit.up.sql`); [`verify`] recomputes the hashes here, so that it trusts neither side.
 
 use std::fmt;
 use std::str::FromStr;

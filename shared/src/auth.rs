@@ -1,10 +1,10 @@
-//! API keys and stream tickets: making, checking, revoking. (Users with an identity provider's token: `identities`; browsers that are
-//! signed in: `sessions`.)
+//! API keys and stream tickets: creation, verification, revocation. (Users with an identity provider's token:
+//! `identities`; browser sessions: `sessions`.)
 //!
-//! A key is 256 random bits behind a prefix; only its SHA-256 is stored, so that a stolen database opens nothing. A key
-//! belongs to a user, and opens one project or, if it names none, all of its user's.
+//! A key is 256 random bits behind a prefix; only its SHA-256 is stored, so that a stolen database grants no access. A
+//! key belongs to a user, and grants access to one project or, if it names none, to all of the user's projects.
 //!
-//! Invariant: nobody may do more in a project than their role there, whatever the key or the token says.
+//! Invariant: a caller's rights in a project never exceed the user's role there, whatever the key or token grants.
 
 use std::time::{Duration, Instant};
 

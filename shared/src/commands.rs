@@ -1,29 +1,29 @@
-//! Verbs: each changes several nouns in ONE transaction: `commands::execute(db, &command)`, or `command.apply(&mut tx)` within
-//! the caller's. After the commit the caller sends the wake-ups that the outcome names.
+//! Commands: each changes several nouns in ONE transaction: `commands::execute(db, &command)`, or
+//! `command.apply(&mut tx)` within the caller's. After the commit the caller sends the wake-ups that the outcome names.
 //!
 //! - `post_message`   a user's message, its run and its job           (API)
 //! - `trigger_run`    a run without a conversation                    (API)
-//! - `cancel_run`     asks a run to stop, or ends one not yet begun   (API)
+//! - `cancel_run`     stops a run, or ends one that is still queued    (API)
 //! - `delete_conversation`                                            (API)
-//! - `idempotency`  keys under which a post or a trigger happens once  (API)
+//! - `idempotency`  idempotency keys of posts and triggers  (API)
 //! - `start_run`      an attempt begins: `meta`, or `reset`           (worker)
 //! - `record_step`    a model's answer and the calls it asked for     (worker)
-//! - `record_tool`    a call is about to act; a call is over          (worker)
-//! - `transfer_run`   another agent goes on with the run              (worker)
-//! - `suspend_run`    sub-agents are started, people asked; the run waits (worker)
-//! - `answer_question` what a run waited for: an answer, or no more time (API, worker)
-//! - `steer_run`      a message to a run that is at work              (API)
-//! - `resume_run`     a paused run goes on                            (API)
-//! - `fork_run`         a new run from another one's records        (API)
-//! - `task_dag`       a DAG of tasks: made, paused, cancelled         (API, worker)
-//! - `carry_out`      a plan is made, reviewed, carried out: what is told of it
-//! - `dispatch`       a task's run has ended: what follows from that
-//! - `fire_schedule`  what is due by the clock is started          (worker)
-//! - `ends`           what every end of a run has in common
+//! - `record_tool`    a call begins to act; a call ends          (worker)
+//! - `transfer_run`   hands the run over to another agent              (worker)
+//! - `suspend_run`    starts sub-agents, asks users, suspends the run (worker)
+//! - `answer_question` a question is answered or expires (API, worker)
+//! - `steer_run`      sends a message to a running run              (API)
+//! - `resume_run`     resumes a paused run                            (API)
+//! - `fork_run`         creates a run from another run's records        (API)
+//! - `task_dag`       creates, pauses and cancels a DAG of tasks         (API, worker)
+//! - `carry_out`      creates, reviews and executes a plan
+//! - `dispatch`       schedules the next tasks when a task's run ends
+//! - `fire_schedule`  starts what a due schedule names          (worker)
+//! - `ends`           the steps shared by all ends of a run
 //! - `finish_run`     the answer, the run's end, `done`, the job      (worker)
 //!
-//! Order of locks, against deadlocks: the job (KEY SHARE, as a fence), the log, the run, then whatever else; a command without
-//! a fence takes the log first.
+//! Lock order, to avoid deadlocks: the job (KEY SHARE, as a fence), the log, the run, then the rest. A command without
+//! a fence locks the log first.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
-//! What was said long ago in a conversation, in few words, for models: the newest summary stands for all messages up to its number, and the
-//! messages behind it are given whole. The messages themselves stay as they are; each summary is a version.
+//! Compression of long conversations: the newest summary replaces all messages up to its number for models; later
+//! messages are given verbatim. The messages themselves are kept; each summary is a version.
 //!
-//! Invariant: a summary covers whole turns from the beginning on, without a gap, and only ever more of them.
+//! Invariant: a summary covers whole turns from the beginning without a gap, and its coverage only grows.
 
 use chrono::{DateTime, Utc};
 use serde_json::{Value, json};

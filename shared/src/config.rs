@@ -1,5 +1,5 @@
-//! Settings that every process shares. Each is a command-line option and an environment variable; the API's and the
-//! worker's own are beside their code.
+//! Settings shared by all processes. Each is a command-line option and an environment variable; settings of one process
+//! live in its crate.
 
 use std::time::Duration;
 

@@ -1,13 +1,13 @@
-//! Consoles: texts that a user and agents write together. Rows of `kb.consoles`, with each change of the text as a version in
-//! `kb.console_versions`.
+//! Consoles: texts that a user and agents write together. Rows of `kb.consoles`, with each change of the text as a
+//! version in `kb.console_versions`.
 //!
-//! - `edit`      changes of a text, and how two of them are merged
-//! - `attached`  consoles of a conversation, and of a message
-//! - `connection` what their metadata say of the database that they run on
+//! - `edit`      text changes and their merging
+//! - `attached`  consoles of a conversation and of a message
+//! - `connection` the database connection in their metadata
 //!
-//! Invariants: every query is scoped by project AND owner; a text is changed under its row's lock, from the version that the change was made
-//! on: what others changed since is merged or refused, never overwritten; what was deleted stays deleted; a tool call that is repeated
-//! after a crash changes nothing more.
+//! Invariants: every query is scoped by project AND owner; a text changes under its row's lock, based on the version
+//! that the edit was made on: concurrent changes are merged or refused, never overwritten; deleted consoles stay
+//! deleted; a tool call repeated after a crash has no further effect.
 
 use chrono::{DateTime, Utc};
 use serde_json::{Value, json};

@@ -1,11 +1,11 @@
-//! What a conversation is about: the type of its context, which chooses prompt and tools, and its focus, a project of the work graph (and
-//! perhaps one thing in it) that its tools are confined to.
+//! The context of a conversation: its type, which selects prompt and tools, and its focus, a project of the work graph
+//! (optionally one entity in it) to which its tools are confined.
 //!
-//! - `usage`    how full a model's context is
-//! - `location` the project in focus in words for a model, also made before it is needed
+//! - `usage`    how full a model's context window is
+//! - `location` describes the project in focus to a model; can be prepared in advance
 //!
-//! A message may say what it is about ([`Told`]); what it leaves out is as it was. Tools may lead the conversation elsewhere. Invariant:
-//! all of it is kept by the server; what a client says of earlier turns is never believed.
+//! A message may carry a patch of the context ([`Told`]); missing fields stay unchanged. Tools may change the context.
+//! Invariant: the server keeps the context; a client's statements about earlier turns are never trusted.
 
 pub mod location;
 mod usage;

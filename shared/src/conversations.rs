@@ -1,4 +1,4 @@
-//! Conversations: what a chat UI lists. Every query is scoped by project AND owner.
+//! Conversations, as listed by a chat UI. Every query is scoped by project AND owner.
 
 use chrono::{DateTime, Utc};
 use deadpool_postgres::Pool;

@@ -1,11 +1,11 @@
-//! Data sources: databases of others that a project's people and agents may ask. Rows of `kb.data_sources` and their SQL; connecting to
-//! them is `rejoin-sources`' business.
+//! Data sources: external databases that a project's users and agents may query. Rows of `kb.data_sources` and their
+//! SQL; connections are made by `rejoin-sources`.
 //!
-//! - `settings`  what is set of a source, and what may be
-//! - `schemas`   what their tables look like, as somebody last looked
+//! - `settings`  the settings of a source and their validation
+//! - `schemas`   cached schemas of their tables
 //!
-//! Invariants: a password is stored sealed, never in the settings, and never returned; whatever changes how a source is reached raises
-//! its revision, and connections and schemas of an older one are not used any more.
+//! Invariants: a password is stored encrypted, never in the settings, and never returned; a change of how a source is
+//! reached raises its revision, and connections and schemas of older revisions are no longer used.
 
 use chrono::{DateTime, Utc};
 use serde::Serialize;

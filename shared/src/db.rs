@@ -1,13 +1,13 @@
-//! Connections to PostgreSQL: one pool a driver.
+//! Connections to PostgreSQL: one pool per driver.
 //!
-//! What a reader has seen is never taken back (I2, I3), so that every commit waits for the disk, whatever the server's default is:
-//! without `synchronous_commit`, a crash of the server would take back events that were sent, and give their numbers to others.
+//! Events that a reader has seen must never be lost (I2, I3), so every commit waits for the disk, whatever the server's
+//! default. Without `synchronous_commit`, a server crash could lose events that were sent and reuse their numbers.
 //!
-//! sqlx serves nouns and commands (queries checked at compile time); tokio-postgres serves the hot paths and LISTEN, where
-//! pipelining and prepared statements pay.
+//! sqlx serves nouns and commands (queries checked at compile time); tokio-postgres serves the hot paths and LISTEN,
+//! where pipelining and prepared statements pay.
 //!
-//! - here      the pools, the outcome of a commit, which errors pass
-//! - `session` what each new connection is checked for
+//! - here      the pools, the outcome of a commit, transient errors
+//! - `session` checks of each new connection
 
 pub mod session;
 

@@ -1,4 +1,5 @@
-//! Digests: of JSON content, the same whatever the order of its properties, and as text. Called by whatever compares or pins content.
+//! Digests of JSON content, independent of the order of properties, and of text. Called wherever content is compared or
+//! pinned.
 
 use serde_json::Value;
 use sha2::{Digest, Sha256};

@@ -1,5 +1,5 @@
-//! Discussions of agents as objects of the knowledge graph: one of the type `Discussion`, and one `DiscussionEntry` for whatever an
-//! agent proposes, argues or votes. They are written as the discussion goes on; written twice, they are there once.
+//! Agents' discussions as objects of the knowledge graph: one `Discussion`, and one `DiscussionEntry` per proposal,
+//! argument or vote. They are written as the discussion proceeds; writing is idempotent.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};

@@ -1,5 +1,5 @@
-//! The template pack `emergent-coordination`: the types of objects by which agents work together (tasks, sessions, discussions), and
-//! its installation in a project that has not got it.
+//! The template pack `emergent-coordination`: the object types by which agents coordinate (tasks, sessions,
+//! discussions), and its installation in a project.
 
 use serde_json::{Map, Value, json};
 use sqlx::PgConnection;

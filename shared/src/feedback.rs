@@ -1,4 +1,4 @@
-//! What the owner of a conversation says of an answer.
+//! Feedback of a conversation's owner on an answer.
 
 use sqlx::PgExecutor;
 use uuid::Uuid;

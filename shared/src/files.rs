@@ -1,14 +1,14 @@
-//! Files: what users attach to messages, and what tools produce. Their content is in PostgreSQL, or in an object store if one is set up, and
-//! is written and read in pieces of one size, so that nobody has to hold a whole one: whoever uploads, downloads or builds a model's request
-//! goes piece by piece. (docs/guide/files.md)
+//! Files: uploads attached to messages, and outputs of tools. Their content is in PostgreSQL, or in an object store if
+//! one is configured, and is written and read in pieces of fixed size, so that uploads, downloads and model requests
+//! never hold a whole file. (docs/guide/files.md)
 //!
-//! - `types`   what a file is, by its content
-//! - `names`   names as they are stored
+//! - `types`   detects a file's type from its content
+//! - `names`   normalizes file names
 //! - `objects` content in an object store
-//! - `store`   reading and writing content, wherever it is
+//! - `store`   reads and writes content in either place
 //!
-//! Invariants: a file that is `ready` never changes, and its checksum is that of its pieces; a file that a message names stays as long as the
-//! message, though its content may be deleted.
+//! Invariants: a `ready` file never changes, and its checksum is that of its pieces; a file that a message names is
+//! kept as long as the message, though its content may be deleted.
 
 pub mod names;
 pub mod objects;

@@ -1,5 +1,5 @@
-//! Refresh tokens of Google, sealed as secrets are: columns of `kb.google_links`. They lie under names that no secret can have, so that
-//! no setting can mention them.
+//! Encrypted Google refresh tokens: columns of `kb.google_links`. Their names cannot be names of secrets, so no setting
+//! can refer to them.
 
 use sqlx::{PgExecutor, PgPool};
 use uuid::Uuid;

@@ -1,28 +1,28 @@
-//! The knowledge graph: typed objects and directed relationships of a project, every edit a new version.
+//! The knowledge graph: typed objects and directed relationships of a project; every edit makes a new version.
 //!
-//! The API's graph routes, the worker's graph tools and the command line's import call it. Invariants: every query names its
-//! project; what is not the live head (superseded or deleted) shows only in `history`; relationships hold canonical ids.
+//! Called by the API's graph routes, the worker's graph tools and the command line's import. Invariants: every query
+//! names its project; superseded and deleted versions show only in `history`; relationships hold canonical ids.
 //!
-//! - `objects`        create, get, update, delete, restore, history, list, and finding one by what people call it
+//! - `objects`        create, get, update, delete, restore, history, list, and lookup by reference
 //! - `relationships`  the same for relationships
-//! - `bounds`         what of a graph is there for somebody who may not see all of it
-//! - `edges`          the relationships of an object, seen from there
-//! - `packs`          sets of types with schemas, and which of them a project has installed
-//! - `rules`          writes, held against those schemas
-//! - `migration`      what another version of a pack would mean; what objects were like before
-//! - `schema`         which types, relationship types and labels there are, with counts; the version of that set
-//! - `search`         lexical search with tolerance for typing errors; similar objects
-//! - `hybrid`         search by words, by meaning, or by both
-//! - `meaning`        the model that makes vectors of queries, as searches see it
-//! - `vectors`        what is near in meaning
-//! - `signs`          the signs of great projects' vectors, in this process
-//! - `unembedded`     objects whose vectors are still to be made
-//! - `query`          the words of a search query: what counts, what is noise
-//! - `traverse`       breadth-first walk, one statement a level
-//! - `path`           the shortest way between two objects
+//! - `bounds`         restricts which objects are visible
+//! - `edges`          the relationships of an object, from its point of view
+//! - `packs`          template packs: types with schemas, and their installation
+//! - `rules`          validates writes against those schemas
+//! - `migration`      effects of changing a pack's version; earlier versions of objects
+//! - `schema`         existing types, relationship types and labels, with counts; the version of that set
+//! - `search`         lexical search with typo tolerance; similar objects
+//! - `hybrid`         lexical, semantic and hybrid search
+//! - `meaning`        the embedding model for queries
+//! - `vectors`        nearest-neighbour search
+//! - `signs`          in-process binary-quantized vectors of large projects
+//! - `unembedded`     the embedding backlog
+//! - `query`          the significant words of a search query
+//! - `traverse`       breadth-first traversal, one statement per level
+//! - `path`           shortest path between two objects
 //! - `ndjson`         one line of an import or export
-//! - `import`         NDJSON in: staged by COPY, merged in sets, atomic, idempotent
-//! - `export`         NDJSON out, streamed
+//! - `import`         NDJSON import: staged by COPY, merged in sets, atomic, idempotent
+//! - `export`         NDJSON export, streamed
 
 pub mod bounds;
 pub mod edges;

@@ -1,8 +1,8 @@
-//! What holds back the removal of dead rows: transactions that stay open, and prepared ones. Beside them the queue and the log stay fast
-//! (the claim looks behind what is dead), but tables grow until they end.
+//! Finds what blocks VACUUM: long-running and prepared transactions. The queue and the log stay fast despite them
+//! (claims skip dead rows), but tables grow until they end.
 //!
-//! Asked by each worker's upkeep, which logs and counts it, and by `rejoin doctor`. Other users' transactions are seen by roles that
-//! have `pg_read_all_stats`; without it only those of our own user are.
+//! Called by each worker's maintenance, which logs and counts them, and by `rejoin doctor`. Other users' transactions
+//! are visible to roles with `pg_read_all_stats`; without it, only our own.
 
 use std::time::Duration;
 

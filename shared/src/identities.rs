@@ -1,10 +1,10 @@
-//! Users who come with an identity provider's token: who they are here, and which projects the token opens. The API calls it when
-//! a token has been found genuine.
+//! External identities: maps users with an identity provider's token to local users, and tokens to projects. Called by
+//! the API after it has verified a token.
 //!
-//! An identity is issuer and subject, never a name: names are changed, and given to others. The name (`handle`) serves once, to find
-//! or make the user that a new identity stands for.
+//! An identity is issuer and subject, never a name: names change and are reassigned. The name (`handle`) is used once,
+//! to find or create the user of a new identity.
 //!
-//! Invariant: a user has one identity of an issuer; whoever comes with that user's name and another subject is refused.
+//! Invariant: a user has one identity per issuer; a login with that user's name and another subject is refused.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::json;

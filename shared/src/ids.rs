@@ -1,4 +1,4 @@
-//! Identifiers: UUIDv7, so that they sort by the time of their making and index well.
+//! Identifiers: UUIDv7, which sort by creation time and index well.
 
 use sha2::{Digest, Sha256};
 use uuid::{Builder, Uuid};

@@ -1,4 +1,5 @@
-//! Messages for a run that is at work: they wait here until its next step takes them, and a run does not complete before it has.
+//! Pending steering messages of a running run: they wait here until its next step takes them; a run does not complete
+//! before that.
 
 use serde::Deserialize;
 use serde_json::{Value, json};

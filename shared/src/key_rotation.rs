@@ -1,4 +1,4 @@
-//! Rotation of master keys: seals every data key under the first master key, wherever values are sealed.
+//! Rotation of master keys: re-encrypts every data key with the first master key, for all encrypted values.
 
 use serde_json::json;
 use sqlx::PgPool;

@@ -1,8 +1,9 @@
-//! The API keys of a project, as its admins see, make and revoke them over HTTP. (What a key is, and who comes in with one: `auth`;
-//! operators make and revoke keys with `rejoin keys`.)
+//! Management of a project's API keys by its admins over HTTP. (Format and verification of keys: `auth`; operators
+//! manage keys with `rejoin keys`.)
 //!
-//! Invariants: nobody makes a key that may more, or lives longer, than what they came with; whoever revokes the last key that administers
-//! a project has another way in. Transactions are begun for the gate (`Asking::GateFor`): the database refuses other projects' keys.
+//! Invariants: a created key has no more rights and no longer life than its creator's credential; the last key that
+//! administers a project can be revoked only if another way of access remains. Transactions run as `Asking::GateFor`:
+//! the database denies access to other projects' keys.
 
 use chrono::{DateTime, Utc};
 use sqlx::PgConnection;

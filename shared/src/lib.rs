@@ -1,44 +1,45 @@
-//! What the API and the worker must agree on: the nouns with their SQL, the queue, the log, the wake-up bus, and the
-//! commands. Imports no other member, no axum and no HTTP client.
+//! The engine that API and worker share: nouns with their SQL, the queue, the event log, the wake-up bus, and the
+//! commands. Imports no other workspace member, no axum and no HTTP client.
 //!
 //! # Layout
-//! - `ids` `digest` `schemas` `config` `db` `row_security` `outage` `text` `net` `telemetry` `owner` `access` `auth` `identities` `keys` `sessions`   the ground
+//! - `ids` `digest` `schemas` `config` `db` `row_security` `outage` `text` `net` `telemetry` `owner` `access` `auth`
+//!   `identities` `keys` `sessions`   foundations
 //! - `projects` `conversations` `messages` `agents` `runs` `run_messages` `tool_calls`   nouns: types and their SQL
-//! - `attachments` what a user attaches to a message beside its words: consoles, databases, texts
-//! - `files`     files that users attach and tools produce, with their content
-//! - `prompts` `feedback`   what people tell all agents, and what they say of answers
-//! - `reception` who takes a new conversation: `routing`, with the clues that the database has
-//! - `consoles`  texts that users and agents write together, with their versions
-//! - `contexts`  what a conversation is about: its type, and its focus in the work graph
-//! - `compressions` what was said long ago in a conversation, in few words
-//! - `plans`     what agents mean to do, in steps; the tasks of a DAG while they are done
-//! - `tasks`     DAGs of tasks: specs, rows, their objects in the graph, which agent gets which
-//! - `emergent` `discussions`   the types by which agents work together; what they say when they settle something
-//! - `makers`    in whose name runs, DAGs and schedules work, and whether they still may
-//! - `schedules` when agents and DAGs are started by the clock
-//! - `waits` `questions` `inbox` `prices`   what runs wait for, are asked, are told, and cost
+//! - `attachments` attachments of a message: consoles, databases, texts
+//! - `files`     uploads and tool outputs, with their content
+//! - `prompts` `feedback`   instructions to all agents; feedback on answers
+//! - `reception` assigns an agent to a new conversation: `routing`, with signals from the database
+//! - `consoles`  texts that users and agents edit together, versioned
+//! - `contexts`  the context of a conversation: its type, and its focus in the work graph
+//! - `compressions` summaries of long conversations
+//! - `plans`     agents' plans; their steps run as the tasks of a DAG
+//! - `tasks`     DAGs of tasks: specs, rows, their objects in the graph, agent selection
+//! - `emergent` `discussions`   graph types by which agents coordinate; their discussions
+//! - `makers`    the user on whose behalf runs, DAGs and schedules work, and their current rights
+//! - `schedules` starts agents and DAGs by the clock
+//! - `waits` `questions` `inbox` `prices`   suspended runs, questions to users, steering messages, costs
 //! - `queue`     the job queue: enqueue, claim, heartbeat, settle, sweep, stats
 //! - `events`    the log of a conversation: kinds, append, read, group commit, snapshot, retention
-//! - `wakeup`    the bus of hints: `postgres` (LISTEN/NOTIFY) or `poll`
+//! - `wakeup`    the wake-up bus: `postgres` (LISTEN/NOTIFY) or `poll`
 //! - `graph`     the knowledge graph
-//! - `routing`   which agent takes a new conversation, by what is already known
-//! - `sabotage`  switches that break promises, in builds for the checker of `chaos/` only
-//! - `walls`     transactions that see one user's rows only
-//! - `audit`     who changed what: one chain of entries, appended within the transaction of the act
-//! - `secrets`   values that the database holds only sealed, under master keys that it never sees; `key_rotation` seals all of them anew
-//! - `tools`     what a model may call: the trait, schemas of arguments, the tools over the graph
-//! - `data_sources` databases of others that a project's people and agents may ask
+//! - `routing`   chooses the agent of a new conversation by rules
+//! - `sabotage`  fault injection, only in builds for the checker of `chaos/`
+//! - `walls`     transactions scoped by row-level security
+//! - `audit`     the audit log: a hash chain, appended in the audited transaction
+//! - `secrets`   encrypted secrets under master keys that the database never sees; `key_rotation` re-encrypts them
+//! - `tools`     tools of models: the trait, argument schemas, the tools over the graph
+//! - `data_sources` external databases that a project's users and agents may query
 //! - `query_patterns` queries that answered questions, learned from runs
-//! - `google_tokens` sealed tokens of calendars that are linked with Google's
-//! - `web_settings` what agents may do on the web
-//! - `tokens`    how many tokens a text has, about
+//! - `google_tokens` encrypted tokens of calendars linked with Google
+//! - `web_settings` settings of agents' web access
+//! - `tokens`    estimates token counts
 //! - `models`    the catalogue of models: prices, limits, abilities, retirement
-//! - `mcp`       MCP servers of a project, and what they offer
+//! - `mcp`       MCP servers of a project, and the tools that they offer
 //! - `watchdog`  ends child processes with their owner
-//! - `outputs`   answers that fit a JSON schema
+//! - `outputs`   answers that match a JSON Schema
 //! - `work`      the work graph: projects with their tasks, goals, plans and documents
-//! - `products`  what a project has installed by manifests
-//! - `horizon`   what holds back the removal of dead rows
+//! - `products`  products that a project has installed by manifests
+//! - `horizon`   finds what blocks VACUUM
 //! - `commands`  verbs: one transaction each, over several nouns
 //!
 //! Imports go one way: commands -> nouns -> ids, config, db. Tables and their columns: `migrations/`.

@@ -1,7 +1,7 @@
-//! Makers: in whose name runs, DAGs of tasks and schedules work, and whether they still may. Asked wherever work is started long after
-//! somebody wanted it: when a schedule fires, a task is dispatched, or a run is claimed.
+//! Makers: the users on whose behalf runs, task DAGs and schedules work, and their current rights. Checked wherever
+//! work starts long after it was requested: when a schedule fires, a task is dispatched, or a run is claimed.
 //!
-//! Invariant: nobody has more done in a project than their role there allows at that moment.
+//! Invariant: work never exceeds what its user's role in the project allows at that moment.
 
 use sqlx::PgExecutor;
 use uuid::Uuid;

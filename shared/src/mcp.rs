@@ -1,13 +1,14 @@
-//! MCP servers of a project: how they are reached, and what they offer. SQL of `kb.project_mcp_servers` and `kb.mcp_tools`.
+//! MCP servers of a project: their settings and the tools that they offer. SQL of `kb.project_mcp_servers` and
+//! `kb.mcp_tools`.
 //!
-//! - `commands`  which processes may be started: the operator's word, not the project's
-//! - `oauth`     how tokens for HTTP servers are got
-//! - `settings`  what is set of a server, and what may be
-//! - `template`  `${NAME}` in settings: values of the project's secrets
+//! - `commands`  the operator's list of processes that may be started
+//! - `oauth`     settings for obtaining tokens for HTTP servers
+//! - `settings`  the settings of a server and their validation
+//! - `template`  `${NAME}` in settings: placeholders for the project's secrets
 //! - `offers`    the tools that servers offer, each held until its definition is approved
 //!
-//! Called by the API's routes (settings), by workers (connections, in `rejoin-worker`) and by manifests. Invariants: no setting holds a
-//! secret's value; no command line comes from here.
+//! Called by the API's routes (settings), by workers (connections, in `rejoin-worker`) and by manifests. Invariants: no
+//! setting holds a secret's value; no command line comes from here.
 
 use chrono::{DateTime, Utc};
 use serde::Serialize;

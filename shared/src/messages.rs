@@ -1,4 +1,4 @@
-//! Chat messages: what the user and the assistant said, for the chat UI and for the history that a model is given.
+//! Chat messages of the user and the assistant, for the chat UI and for the history given to a model.
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};

@@ -1,14 +1,14 @@
-//! The catalogue of models: what they cost, take and can do, and which are gone. `data/models.json`, written by `make models`, is part of
-//! the binary and read once.
+//! The catalogue of models: prices, limits, abilities and retirement. `data/models.json`, written by `make models`, is
+//! part of the binary and parsed once.
 //!
-//! - `answering` which model will answer, as far as an environment tells
-//! - `names`  how models are named
-//! - `price`  what their tokens cost
-//! - `reads`  which files they read
-//! - `search` which of them somebody wants to see
+//! - `answering` predicts which model will answer, from the environment
+//! - `names`  names of models
+//! - `price`  prices of tokens
+//! - `reads`  file types that a model accepts
+//! - `search` filters the catalogue
 //!
-//! Budgets, the defaults, `GET /api/models`, `rejoin models` and `rejoin doctor` read it; the worker sends a request in the form that the
-//! model takes. Invariant: what the catalogue does not say is unknown, never "no".
+//! Used by budgets, the defaults, `GET /api/models`, `rejoin models` and `rejoin doctor`; the worker adapts its
+//! requests to the model. Invariant: what the catalogue does not state is unknown, never "no".
 
 pub mod answering;
 pub mod names;

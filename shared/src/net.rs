@@ -1,8 +1,9 @@
-//! Which hosts a project may have us connect to. Called where a connection is made to an address that a project has set: MCP servers,
-//! data sources.
+//! Egress host policy: which hosts a project may connect to. Called before each connection to an address set by a
+//! project: MCP servers, data sources.
 //!
-//! Invariants: a name is judged by the addresses that it resolves to, and the connection goes to one of those that were judged; a literal
-//! address is judged, too. Addresses of this machine and of private networks are asked only where the operator names their hosts.
+//! Invariants: a name is judged by the addresses that it resolves to, and the connection goes to one of those; a
+//! literal address is judged, too. Addresses of this machine and of private networks are allowed only for hosts that
+//! the operator lists.
 
 use std::fmt::Debug;
 use std::io;

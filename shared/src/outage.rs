@@ -1,4 +1,4 @@
-//! What is logged about something that fails again and again: once that it does, with every cause; once that it works again.
+//! Logs a repeated failure once with its causes, and its recovery once.
 
 use std::error::Error;
 use std::fmt::{self, Display, Formatter};

@@ -1,6 +1,6 @@
-//! Answers as data: a definition or a request says by a JSON schema what the answer has to be, and the run's answer is JSON that fits it.
+//! Structured output: a definition or a request gives a JSON Schema, and the run's answer is JSON that matches it.
 //!
-//! The API checks schemas before they are stored; the worker holds answers against them.
+//! The API checks schemas before they are stored; the worker validates answers.
 
 use serde_json::{Value, json};
 

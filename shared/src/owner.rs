@@ -1,4 +1,4 @@
-//! The owner of rows: a user in a project. Row-level security and queries are scoped by it.
+//! The owner of rows: a user in a project. Scopes row-level security and queries.
 
 use uuid::Uuid;
 

@@ -1,10 +1,10 @@
-//! Plans: what an agent means to do, in steps, stored with its versions. A plan may wait for a person's or an agent's word. While it is
-//! carried out, its steps are the tasks of a DAG (`tasks`), whose states they show.
+//! Plans of agents: steps, stored with their versions. A plan may wait for approval by a user or an agent. While it
+//! executes, its steps are the tasks of a DAG (`tasks`) and show their states.
 //!
-//! - `steps`  the steps as they are written, and what may be wrong with them
+//! - `steps`  the steps and their validation
 //!
-//! States: (pending_review ->) executing -> completed | completed_with_errors | failed; a plan that was refused, or cancelled, has failed, and
-//! its metadata say why. Invariant: whoever changes a plan holds the lock of its run's log.
+//! States: (pending_review ->) executing -> completed | completed_with_errors | failed; a rejected or cancelled plan
+//! has failed, with the reason in its metadata. Invariant: every change of a plan holds the lock of its run's log.
 
 pub mod steps;
 

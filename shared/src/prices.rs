@@ -1,5 +1,5 @@
-//! What models cost in a project: its own prices, and the catalogue's for every other model. Budgets and the `costUsd` of `usage` count by
-//! them. A model that neither names has no price: what it uses costs nothing that a budget sees.
+//! Prices of models in a project: its own, with the catalogue's as default. Used by budgets and the `costUsd` of
+//! `usage`. A model without a price costs nothing in budgets.
 
 use chrono::NaiveDate;
 use globset::Glob;

@@ -1,10 +1,11 @@
-//! Products: what a project has installed by manifests. Installing again, in any version, brings the project to what the manifest says;
-//! uninstalling takes it away, and keeps data: objects, runs, and what they are bound to.
+//! Products: what a project has installed by manifests. Reinstalling, in any version, brings the project to the
+//! manifest's state; uninstalling removes it, and keeps data: objects, runs, and what they depend on.
 //!
-//! - `manifest`  what a manifest may say
+//! - `manifest`  parses and validates manifests
 //!
-//! What an installed manifest lists is its product's, by name. Called by the API's routes. Invariants: all of an installation happens, or
-//! nothing; what somebody else made is not touched, unless it is to be adopted; doing it twice changes nothing more.
+//! Everything that an installed manifest lists belongs to its product, by name. Called by the API's routes. Invariants:
+//! an installation is atomic; items made by others are not touched unless adopted; repeating an installation has no
+//! further effect.
 
 use std::collections::BTreeMap;
 

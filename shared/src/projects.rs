@@ -1,4 +1,4 @@
-//! Projects (tenants), users, who is a member of what and as what, and what a project may use up.
+//! Projects (tenants), users, memberships with roles, and project quotas.
 
 use chrono::{DateTime, Utc};
 use clap::ValueEnum;

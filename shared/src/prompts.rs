@@ -1,4 +1,4 @@
-//! What a project, and each of its users, tells every agent beside the agent's own prompt.
+//! Prompts of a project and of each of its users, added to every agent's own prompt.
 
 use sqlx::PgExecutor;
 use uuid::Uuid;

@@ -1,10 +1,11 @@
-//! Queries that answered questions, learned from runs (`kb.query_patterns`): what was asked, and the last query of the run that succeeded.
-//! The tools over data sources learn; the worker tells an agent those that fit the next question.
+//! Query patterns: successful queries learned from runs (`kb.query_patterns`), with their question and the run's last
+//! successful query. The data source tools record them; the worker shows matching ones to an agent for the next
+//! question.
 //!
 //! - `pattern`  a query without its values and comments
 //!
-//! Invariants: a question and its query are told to their asker's agents alone; agents of others in the project get the pattern, which holds
-//! no value and no comment. What was learned in a conversation is forgotten with it.
+//! Invariants: a question and its query are shown to their user's agents only; agents of other members get the pattern,
+//! which holds no value and no comment. Patterns of a conversation are deleted with it.
 
 mod pattern;
 

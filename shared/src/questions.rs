@@ -1,7 +1,7 @@
-//! What runs ask people: an agent's question (the tool `ask_user`), or whether a call may act (tools that a definition marks
-//! `confirm`). The run waits until all of its questions are answered.
+//! Questions of runs to users: an agent's question (the tool `ask_user`), or the confirmation of a call (tools marked
+//! `confirm` by a definition). The run waits until all of its questions are answered.
 //!
-//! pending -> answered | expired | cancelled. An answer is checked against what was asked before it is stored.
+//! States: pending -> answered | expired | cancelled. An answer is validated against its question before it is stored.
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};

@@ -1,15 +1,15 @@
 //! The job queue, `queue.jobs`.
 //!
 //! - `enqueue`   within any open transaction (the SQL function `queue.enqueue` serves other programs)
-//! - `claim`     batches of due jobs, in turns between projects; bumps the attempt and takes a lease
-//! - `turn`      what a worker remembers from claim to claim: whose turn it is, and how far each lane was served
+//! - `claim`     batches of due jobs, round-robin between projects; increments the attempt and takes a lease
+//! - `turn`      the claim cursor: round-robin position and low watermarks of each lane
 //! - `lease`     one heartbeat statement per worker; the fleet's rows
-//! - `settle`    the outcomes: complete, retry, snooze, fail, cancel, hand over
-//! - `sweep`     expired leases, stranded keys, retention
-//! - `stats`     what operators see; pause, resume, dead jobs
+//! - `settle`    the outcomes: complete, retry, snooze, fail, cancel, release
+//! - `sweep`     expired leases, orphaned keys, retention
+//! - `stats`     figures for operators; pause, resume, dead jobs
 //!
-//! State machine of a job: available -> running -> (available ->)* completed | failed | cancelled; finished jobs leave the
-//! table. A job with a concurrency key is `held` while another live job of that key is before it.
+//! State machine of a job: available -> running -> (available ->)* completed | failed | cancelled; finished jobs leave
+//! the table. A job with a concurrency key is `held` while another live job of that key is before it.
 
 pub mod claim;
 pub mod enqueue;

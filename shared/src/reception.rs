@@ -1,7 +1,7 @@
-//! Who takes a new conversation that names no agent: how a project wants it, the clues that the database has, and the choice that `routing`
-//! makes of them. Called within the transaction of the first message.
+//! Assigns an agent to a new conversation that names none, from the project's routing settings and the signals in the
+//! database; `routing` decides. Called within the transaction of the first message.
 //!
-//! Invariant: a project that has said nothing is not routed: its conversations stay without an agent.
+//! Invariant: without settings there is no routing: the project's conversations stay without an agent.
 
 use std::time::Instant;
 

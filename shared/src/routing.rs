@@ -1,17 +1,18 @@
-//! Which agent takes a new conversation, chosen before its first token and without a model, by what is already known. Called with each
-//! message that names no agent. Pure: no I/O, some microseconds; the clues are the caller's to gather.
+//! Agent routing: chooses the agent of a new conversation by rules, before its first token and without a model. Called
+//! with each message that names no agent. No I/O, takes microseconds; the caller gathers the signals.
 //!
-//! The first clue that decides wins, in this order: the pinned agent; the database of the first attached console; shapes of queries in
-//! consoles; words and shapes in the message; the only kind of database that the project has; the project's preference; what the user
-//! has chosen before. Else it is triage's. How well that goes is measured: `docs/guide/routing.md`.
+//! The first decisive signal wins, in this order: the pinned agent; the database of the first attached console; query
+//! syntax in consoles; words and query syntax in the message; the project's only kind of database; the project's
+//! preference; the user's earlier choices. Otherwise the triage agent takes it. Measured accuracy:
+//! `docs/guide/routing.md`.
 //!
 //! # Layout
 //! - `databases`   kinds of database, sets of them
-//! - `words`       a text as whole words
-//! - `vocabulary`  words of messages that speak for a kind
-//! - `shapes`      shapes of queries that do
-//! - `evidence`    all of that, added up
-//! - `rollout`     for which conversations routing is switched on
+//! - `words`       splits a text into words
+//! - `vocabulary`  words of messages that indicate a kind
+//! - `shapes`      query syntax that indicates a kind
+//! - `evidence`    sums up all signals
+//! - `rollout`     gradual rollout by conversation
 
 mod evidence;
 mod shapes;

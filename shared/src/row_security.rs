@@ -1,8 +1,8 @@
-//! What row-level security consists of in the database: roles, policies, grants. A backup that was restored on a server without the roles
-//! has none of it, and nothing else says so. Asked once when a process starts, and by `rejoin doctor`.
+//! Verifies row-level security: roles, policies, grants. A backup restored on a server without the roles lacks all of
+//! it without any error. Checked once when a process starts, and by `rejoin doctor`.
 //!
-//! `row_security.txt` lists what the migrations make; a test compares it with a migrated database, and `INSTA_UPDATE=always` writes it
-//! anew.
+//! `row_security.txt` lists what the migrations create; a test compares it with a migrated database, and
+//! `INSTA_UPDATE=always` rewrites it.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,5 @@
-//! The messages of a run as the model saw them: the audit trail, and what a new attempt rebuilds the conversation from.
+//! The messages of a run as its model saw them: the audit trail, and the source from which a new attempt rebuilds the
+//! conversation.
 
 use chrono::{DateTime, Utc};
 use serde_json::{Value, json};

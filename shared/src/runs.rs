@@ -1,9 +1,10 @@
 //! Runs: one execution of an agent, of one or many attempts.
 //!
-//! State machine: queued -> running -> (waiting -> queued)* -> completed | failed | cancelled | paused; a paused one may be resumed
-//! (-> queued). Every change after `queued` is made by the commands, under the fence of the job's attempt or the lock of the log.
+//! State machine: queued -> running -> (waiting -> queued)* -> completed | failed | cancelled | paused; a paused one
+//! may be resumed (-> queued). Commands make every change after `queued`, under the fence of the job's attempt or the
+//! lock of the log.
 //!
-//! A run that another one started (a sub-agent) shares its root's log: whoever changes a run of a tree holds that log's lock.
+//! A sub-agent's run shares its root's log: every change of a run in a tree holds that log's lock.
 
 mod clocks;
 mod listed;

@@ -1,5 +1,5 @@
-//! Switches that break one promise each, so that the checker of `chaos/` can be seen to notice. A build without the feature `broken`,
-//! which is every build but that one, has none of them: [`is`] is a constant there.
+//! Fault injection: each switch violates one invariant, to prove that the chaos checker detects it. Builds without the
+//! feature `broken`, which is every build but that one, have no switches: [`is`] is a constant there.
 
 /// What is broken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

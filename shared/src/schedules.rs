@@ -1,9 +1,9 @@
-//! Schedules: when an agent, or a DAG of tasks, is started by the clock. Rows of `kb.schedules` and their SQL; what fires them is
-//! `commands::FireSchedule`, from every worker's sweep.
+//! Schedules start an agent or a task DAG by the clock. Rows of `kb.schedules` and their SQL; `commands::FireSchedule`
+//! fires them, from every worker's sweep.
 //!
-//! - `content`  what somebody says of a schedule, and when it is due
+//! - `content`  a schedule's definition, its validation, and when it is due
 //!
-//! Invariant: `next_at` moves on in the transaction that fires, under the row's lock: a moment that is due fires once.
+//! Invariant: `next_at` advances in the firing transaction, under the row's lock: each due moment fires once.
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};

@@ -1,11 +1,11 @@
-//! JSON Schemas that come from outside: compiled, and what breaks them in words. Called by whatever holds a value against one: packs
-//! of the graph, arguments of tools, manifests.
+//! JSON Schemas from users and models: compilation, and violations in words. Called wherever a value is validated:
+//! graph packs, tool arguments, manifests.
 //!
-//! - `outline`  what a schema consists of, and what is refused of it
-//! - `checks`   what it costs to hold a value against it
+//! - `outline`  a schema's structure and limits
+//! - `checks`   the cost of validating a value
 //!
-//! Invariant: whoever wrote the schema and the value, compiling and checking take bounded time and memory. A schema that may cost more is
-//! refused when it is compiled, a value that would cost more is refused before it is checked.
+//! Invariant: compilation and validation take bounded time and memory for any schema and value. A schema that may cost
+//! more is refused at compilation; a value that would cost more is refused before validation.
 
 mod checks;
 mod outline;

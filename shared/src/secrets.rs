@@ -1,7 +1,7 @@
-//! Secrets of a project: values that agents need, such as the password of a data source, and that nobody may read in the database.
+//! Secrets of a project: values that agents need, such as a data source's password, encrypted in the database.
 //!
 //! - `keys`      master keys: from the settings, never in the database
-//! - `envelope`  sealing: a data key for each value, and a master key around it
+//! - `envelope`  envelope encryption: a data key per value, encrypted by a master key
 //!
 //! ```ignore
 //! let keys = args.load()?;
@@ -9,8 +9,8 @@
 //! let value = secrets::open(&db, &keys, project, "MCP_TOKEN").await?;
 //! ```
 //!
-//! Invariants: no statement, log, entry or error holds a value; a sealed value opens under its own project and name alone; whatever
-//! sets, removes or rotates is in the audit log, in the same transaction.
+//! Invariants: no statement, log, entry or error holds a value; an encrypted value decrypts under its own project and
+//! name only; setting, removal and rotation are audited in the same transaction.
 
 use std::fmt;
 

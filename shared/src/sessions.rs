@@ -1,5 +1,5 @@
-//! Browsers that are signed in. A session is a key of its own kind, shown in a cookie that no script can read: it is begun with an API
-//! key or a token, can do what that could, in the project that it was begun in, and ends with it at the latest.
+//! Browser sessions. A session is a key of its own kind in an HttpOnly cookie. It is created with an API key or token,
+//! has its rights in the project of its creation, and expires with it at the latest.
 
 use chrono::{DateTime, Utc};
 use serde_json::json;

@@ -1,7 +1,7 @@
-//! Codes with which a browser signs in once, in place of an API key. Whoever holds the key makes one; whoever has the code begins a
-//! session as that key's user. `/api/sign-in-codes` and `/api/session` call it.
+//! One-time sign-in codes, which let a browser sign in without an API key. The holder of a key creates one; whoever
+//! presents the code gets a session of that key's user. Used by `/api/sign-in-codes` and `/api/session`.
 //!
-//! Invariant: a code opens one session, within [`LIFETIME_S`], and nothing else; only its SHA-256 is stored.
+//! Invariant: a code creates one session, within [`LIFETIME_S`], and nothing else; only its SHA-256 is stored.
 
 use chrono::{DateTime, Utc};
 use sqlx::PgPool;

@@ -1,12 +1,12 @@
-//! Tasks and their DAGs: types and SQL of `kb.task_dags` and `kb.tasks`. What dispatches them is `commands::dispatch`.
+//! Tasks and their DAGs: types and SQL of `kb.task_dags` and `kb.tasks`. `commands::dispatch` schedules them.
 //!
-//! - `spec`   a DAG as it is written, and what may be wrong with it
+//! - `spec`   a DAG's definition and its validation
 //! - `mirror` its objects in the graph, which follow each change
-//! - `sessions` what agents did for its tasks, as objects of the graph
-//! - `select` which agent a task gets
+//! - `sessions` agents' work on tasks, as objects of the graph
+//! - `select` selects a task's agent
 //!
-//! States of a task: pending -> in_progress -> completed | failed | skipped, and back to pending for another try. Invariant (I12):
-//! whoever changes a task or starts one holds the lock of its DAG's row.
+//! States of a task: pending -> in_progress -> completed | failed | skipped, and back to pending for a retry. Invariant
+//! (I12): every change or start of a task holds the lock of its DAG's row.
 
 pub mod mirror;
 pub mod select;

@@ -1,7 +1,7 @@
-//! Text that PostgreSQL can store. It refuses one character, NUL, in text and in JSON; models, tools and other people's data may hold it.
+//! Text that PostgreSQL can store. It rejects NUL in text and JSON; models, tools and external data may contain it.
 //!
-//! The step loop cleans what a model says and what a tool returns where it receives them, so that events, records, and what the model is
-//! given later agree. (Half of a surrogate pair cannot occur: Rust's strings are UTF-8.)
+//! The step loop cleans model and tool output on receipt, so that events, records, and later model input agree. (Lone
+//! surrogates cannot occur: Rust's strings are UTF-8.)
 
 use serde_json::Value;
 

@@ -1,10 +1,10 @@
-//! How many tokens a text has, about, where no provider has counted them: what a context begins with, when a conversation is long, what a
-//! model used whose server tells nothing.
+//! Estimates token counts where no provider has counted: the size of an initial context, whether a conversation is
+//! long, the usage of a model whose server reports none.
 //!
-//! It follows the way in which OpenAI's encoding `o200k_base` splits texts (words, up to three digits, runs of other signs, white space),
-//! and counts what such pieces come to on average. `token_counts` in the tests compares it with that encoding: within 20 % for prose in
-//! many languages, code and JSON. The encoding itself would add 3.6 MB and 0.2 s to every process for a figure that is off by as much for
-//! models of other providers.
+//! It splits texts like OpenAI's encoding `o200k_base` (words, up to three digits, runs of symbols, white space), and
+//! applies average token counts of such pieces. The test `token_counts` compares it with that encoding: within 20 % for
+//! prose in many languages, code and JSON. The encoding itself would add 3.6 MB and 0.2 s to every process, for a
+//! figure that is equally inexact for other providers' models.
 
 /// What a piece counts, in hundredths of a token, so that sums are exact.
 mod worth {

@@ -1,5 +1,5 @@
-//! The tool calls of a run. A call is recorded before it acts (invariant I7), so that a new attempt can tell what may have
-//! happened: `pending` has not acted, `running` may have, the others are over.
+//! The tool calls of a run. A call is recorded before it acts (invariant I7), so that a new attempt knows what may have
+//! happened: `pending` has not acted, `running` may have, the others have ended.
 
 use chrono::{DateTime, Utc};
 use serde_json::Value;

@@ -1,10 +1,10 @@
-//! Tools: what a model, or a program that speaks MCP, may call. One trait; one file a family; a registry maps names to tools.
+//! Tools, called by models or over MCP. One trait; one file per family; a registry maps names to tools.
 //!
 //! - `registry`  tools by name, whitelists with globs
-//! - `arguments` schemas of parameters, and reading what a model sent for them
+//! - `arguments` parameter schemas, and parsing of a model's arguments
 //! - `graph`     the tools over the knowledge graph
 //! - `consoles`  the tools over the user's consoles
-//! - `work`      the tools over the work graph, where its pack is installed
+//! - `work`      the tools over the work graph, if its pack is installed
 //!
 //! Called by the worker's runs and by the API's MCP server.
 

@@ -1,10 +1,10 @@
-//! Runs that wait, for sub-agents, tasks or a person, and what wakes them.
+//! Suspended runs, which wait for sub-agents, tasks or a user, and their resumption.
 //!
-//! A run that waits is parked: its job stays, due at `infinity`, so that no worker holds it, its conversation stays its own, and its
-//! fencing number goes on. Whatever may end a wait calls [`wake_if_over`] in its own transaction.
+//! The job of a suspended run stays, due at `infinity`: no worker holds it, it keeps its conversation, and its fencing
+//! number continues. Everything that may end a wait calls [`wake_if_over`] in its own transaction.
 //!
-//! Invariant (I12): everything here happens under the lock of the log that a tree of runs shares, so that of two children which end
-//! at the same moment the later one finds the earlier one ended: the parent is woken exactly once.
+//! Invariant (I12): everything here holds the lock of the log that a tree of runs shares. Of two children that end at
+//! the same moment, the later one finds the earlier one ended: the parent is resumed exactly once.
 
 use sqlx::PgConnection;
 use uuid::Uuid;

@@ -1,8 +1,8 @@
-//! The wake-up bus: hints that there is something new. A hint may be lost, doubled or late: whoever waits for one also looks
-//! by itself within [`crate::config::POLL_INTERVAL`]. The table is the truth.
+//! The wake-up bus: hints that there is new data. A hint may be lost, duplicated or late, so every waiter also polls
+//! within [`crate::config::POLL_INTERVAL`]. The table is the truth.
 //!
-//! - `postgres`  LISTEN/NOTIFY over connections of its own, coalesced, after commit
-//! - `poll`      no hints at all: where a pooler or an engine has no LISTEN
+//! - `postgres`  LISTEN/NOTIFY over its own connections, coalesced, after commit
+//! - `poll`      no hints between processes: for poolers or engines without LISTEN
 
 pub mod poll;
 pub mod postgres;

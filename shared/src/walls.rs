@@ -1,8 +1,8 @@
-//! The second wall: transactions in which the database itself shows only what the caller may see. The API begins every transaction on
-//! behalf of a user here; policies and roles are in `migrations/0013_walls.up.sql`, and
-//! docs/decisions/0014-row-level-security.md says why they are as they are.
+//! Transactions scoped by row-level security: the database returns only rows the caller may see. The API begins every
+//! user's transaction here; policies and roles are in `migrations/0013_walls.up.sql`, and
+//! docs/decisions/0014-row-level-security.md gives the reasons.
 //!
-//! Invariant: who is asking is set for one transaction, never for a connection; a transaction that does not say sees nothing.
+//! Invariant: the scope is set for one transaction, never for a connection; a transaction without a scope sees no rows.
 
 use deadpool_postgres::{Object, Pool};
 use sqlx::{AssertSqlSafe, PgPool, Postgres, Transaction};

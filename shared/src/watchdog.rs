@@ -1,15 +1,16 @@
 //! Ends child processes when their owner ends, however it ends.
 //!
-//! - `child`  the process that ends them
+//! - `child`  the watchdog process
 //!
-//! That process reads from a pipe whose other end only the owner holds. When the owner exits, crashes or is killed with SIGKILL, the kernel
-//! closes its end, the read returns, and the guarded processes are ended. (The kernel's own parent-death signal follows the thread that
-//! forked, and a runtime's threads come and go: it would end a server in mid-life. It also reaches one process, not its group.)
+//! The watchdog reads from a pipe whose other end only the owner holds. When the owner exits, crashes or is killed with
+//! SIGKILL, the kernel closes its end, the read returns, and the guarded processes are ended. (The kernel's own
+//! parent-death signal follows the thread that forked, and a runtime's threads are short-lived: it would end a running
+//! server. It also reaches one process, not its group.)
 //!
-//! It is a `rejoin`, started with a verb of its own: an image without a shell has nothing else to run.
+//! The watchdog is `rejoin` itself, started with a special verb: an image without a shell has no other program.
 //!
-//! Called by `rejoin dev` for what it starts, and by workers for MCP servers. Invariant: the watchdog holds none of our other files, so nobody who waits
-//! for the end of our output waits for it.
+//! Called by `rejoin dev` for what it starts, and by workers for MCP servers. Invariant: the watchdog holds none of our
+//! other file descriptors, so it never keeps our output open.
 pub mod child;
 
 use std::{

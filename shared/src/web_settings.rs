@@ -1,7 +1,8 @@
-//! What agents may do on the web, by project: rows of `kb.web_settings` and their SQL. Set by admins over the API, read by workers; the
-//! tools themselves are `rejoin-outside`'s business.
+//! Settings of agents' web access, by project: rows of `kb.web_settings` and their SQL. Set by admins over the API,
+//! read by workers; the tools are in `rejoin-outside`.
 //!
-//! Invariants: a project without a row has no tools of the web; the search provider's key is a secret of the project, here by name only.
+//! Invariants: a project without a row has no web tools; the search provider's key is a secret of the project, stored
+//! here by name only.
 
 use std::time::Duration;
 

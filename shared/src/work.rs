@@ -1,18 +1,18 @@
-//! The work graph: projects with their tasks, goals, plans, documents and so on, as objects of the knowledge graph under the template pack
-//! `work`.
+//! The work graph: projects with their tasks, goals, plans, documents and so on, as objects of the knowledge graph
+//! under the template pack `work`.
 //!
-//! The API's `/api/onto` routes and the work tools call it; the rules live here, once. Invariants: each entity belongs to exactly one
-//! project; what is linked belongs to the same project; documents of a project make a tree; every write takes its project's turn, in one
-//! transaction, and says from where it came.
+//! The API's `/api/onto` routes and the work tools call it; all rules are implemented here. Invariants: each entity
+//! belongs to exactly one project; links stay within a project; a project's documents form a tree; every write locks
+//! its project, in one transaction, and records its origin.
 //!
-//! (A work project is an object of the graph. The project that everything is scoped to is called `space` here.)
+//! (A work project is an object of the graph. The tenant is called `space` here.)
 //!
-//! - `kinds`      the kinds of entities, their states and fields, and reading fields that people and models wrote
+//! - `kinds`      the kinds of entities, their states and fields, and parsing of fields from users and models
 //! - `pack`       the template pack, made of `kinds`, and its installation
 //! - `entities`   create, update, delete, read, list and search, history
-//! - `links`      what holds between two entities: link, unlink, what an entity is linked with, a project's whole graph
+//! - `links`      link, unlink, an entity's links, a project's whole graph
 //! - `documents`  the tree of a project's documents
-//! - `projects`   a project made whole in one transaction, rearranged, deleted; the overview
+//! - `projects`   creates a whole project in one transaction, rearranges, deletes; the overview
 
 pub mod deletion;
 pub mod documents;

@@ -1,5 +1,5 @@
-//! Definitions that come with Rejoin, and that a project installs by one request: the graph's agent, and the specialists of databases. They
-//! live in code, so that they are versioned and tested with it.
+//! Built-in agent definitions that a project installs with one request: the graph agent and the database specialists.
+//! They live in code, so that they are versioned and tested with it.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! The model that a definition asks for, and how.
+//! An agent definition's model and how it is selected.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,5 +1,5 @@
-//! What a definition's `config` may hold that is heeded: calls that a person confirms, the agents of a flow, those that a run may be handed
-//! over to, limits of the tree that a run of it begins, what the agent is for. Other entries are the owner's own.
+//! The known entries of a definition's `config`: calls that need confirmation, the agents of a flow, handover targets,
+//! limits of the run tree, and the agent's purpose. Other entries are kept for their owner and ignored.
 
 use serde::Deserialize;
 use serde_json::Value;

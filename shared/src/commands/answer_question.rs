@@ -1,5 +1,5 @@
-//! A question comes to its end: a person answers it, by its id or by their next message, or its time is over. Whichever run waited for it
-//! alone goes on.
+//! Ends a question: a user answers it by id or with their next message, or it expires. A run that waited only for this
+//! question resumes.
 
 use serde_json::Value;
 use sqlx::PgConnection;

@@ -1,5 +1,5 @@
-//! Cancelling: a state plus a wake-up, for a run and all that it started. A run that a worker holds is asked to stop and ends itself;
-//! one that waits is woken for that, once its sub-agents have ended; one that no worker has begun is ended here and now.
+//! Cancels a run and everything that it started, by a state plus a wake-up. A run held by a worker is asked to stop and
+//! ends itself. A waiting run is resumed to end itself, once its sub-agents have ended. A queued run ends immediately.
 
 use sqlx::PgConnection;
 use uuid::Uuid;

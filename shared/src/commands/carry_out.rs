@@ -1,5 +1,6 @@
-//! A plan is made, reviewed, and carried out: its steps become the tasks of a DAG, and what happens to them is told in the log of the run that
-//! planned. Everything here happens under the lock of that log, within the transactions of the commands that call it.
+//! Creates, reviews and executes a plan: its steps become the tasks of a DAG, and their progress is written to the log
+//! of the run that planned. All functions run under the lock of that log, within the transactions of the calling
+//! commands.
 
 use serde_json::{Value, json};
 use sqlx::PgConnection;

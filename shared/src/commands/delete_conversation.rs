@@ -1,5 +1,5 @@
-//! Deleting a conversation with everything of it. A run that is active loses its job, and with it its lease: its worker stops
-//! and writes nothing more.
+//! Deletes a conversation with all its data. An active run loses its job and thereby its lease: its worker stops and
+//! writes nothing more.
 
 use serde_json::json;
 use sqlx::PgConnection;

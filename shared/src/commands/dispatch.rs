@@ -1,15 +1,16 @@
-//! The dispatcher of task DAGs: no loop with a state in memory, but what happens in the transaction in which a task's run ends. It settles
-//! the task, starts what became ready, and ends the DAG with its last task. A sweep calls the same [`dispatch`] for what had to wait.
+//! The dispatcher of task DAGs. It keeps no state in memory: it runs in the transaction in which a task's run ends,
+//! settles the task, starts the tasks that became ready, and ends the DAG with its last task. A sweep calls the same
+//! [`dispatch`] for delayed work.
 //!
-//! All of it under the lock of the DAG's row: of two tasks that finish at the same moment the later one finds the other finished, and
-//! starts what comes after both, once (invariant I12). Agents that decide (which agent, is it good, what becomes of a failure) are runs of
-//! the task like the one that does its work.
+//! Everything runs under the lock of the DAG's row. When two tasks finish at the same moment, the later one finds the
+//! other finished and starts their common successors once (invariant I12). Deciding agents (agent selection,
+//! verification, failure handling) are runs of the task like the one that does its work.
 //!
-//! - `choosing` who is asked which agent a task gets
-//! - `verdicts` what agents that decide are to answer, and have answered
+//! - `choosing` asks an agent or a model to select a task's agent
+//! - `verdicts` the answers expected from deciding agents
 //!
-//! Order of locks: a run's log (of a plan's step that is the log of the run that waits for the DAG), the DAG's row, the log of the run that
-//! waits for the DAG.
+//! Lock order: a run's log (for a plan's step, the log of the run that waits for the DAG), the DAG's row, the log of
+//! the run that waits for the DAG.
 
 mod choosing;
 mod verdicts;

@@ -1,7 +1,7 @@
-//! What every end of a run has in common, whoever ends it: its last events, its row, and whoever waited for it: its parent, or the
-//! task that it was about.
+//! The steps shared by all ends of a run: its last events, its row, and resuming its waiting parent or task.
 //!
-//! A turn ends with exactly one `done`. A sub-agent's end is no turn's: readers are told by `sub_agent`, and the turn goes on.
+//! A turn ends with exactly one `done`. The end of a sub-agent does not end the turn: readers receive `sub_agent`, and
+//! the turn continues.
 
 use sqlx::PgConnection;
 use uuid::Uuid;

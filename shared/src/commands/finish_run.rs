@@ -1,5 +1,6 @@
-//! The end of a turn: the assistant's message, the run's state, `done` (after `error`, where there is one) and the job, in ONE
-//! transaction (invariants I1, I2, I4). A sub-agent's end has no message and no `done`; it wakes the parent that waited for it (I12).
+//! Ends a turn: the assistant's message, the run's state, `done` (after `error`, if any) and the job, in ONE
+//! transaction (invariants I1, I2, I4). A sub-agent's end has no message and no `done`; it resumes the waiting parent
+//! (I12).
 
 use serde_json::{Value, json};
 use sqlx::PgConnection;

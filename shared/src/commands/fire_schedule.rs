@@ -1,5 +1,5 @@
-//! A schedule that is due fires: its run or its DAG is made, and it moves on to its next firing, in ONE transaction under the lock of its
-//! row. However many workers look, each firing happens once.
+//! Fires a due schedule: creates its run or DAG and advances it to its next firing, in ONE transaction under the lock
+//! of its row. However many workers check, each firing happens once.
 
 use sqlx::{Connection as _, PgConnection};
 use uuid::Uuid;

@@ -1,5 +1,5 @@
-//! A fork: a new run of the same agent that begins where another one stood after one of its steps, with that one's records copied
-//! exactly, and, if somebody says so, with another message of the user's. The run that it is made of is not touched.
+//! Forks a run: creates a run of the same agent that begins after a given step of the original, with an exact copy of
+//! its records up to there and, optionally, a new user message. The original is not changed.
 
 use serde_json::json;
 use sqlx::PgConnection;

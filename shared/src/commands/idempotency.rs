@@ -1,5 +1,5 @@
-//! A client's key under which a request happens once (invariant I8). Joins the command's transaction: the key is taken exactly when
-//! what it stands for is done.
+//! Idempotency keys (invariant I8). Joins the command's transaction: the key is stored if and only if the command
+//! commits.
 
 use sqlx::PgConnection;
 use uuid::Uuid;

@@ -1,5 +1,5 @@
-//! A user's message: stored, with the run that will answer it, its job, and the log's `message` event (invariants I1, I8). Where a run of
-//! the conversation waits for an answer, the message is that answer, and its run goes on.
+//! Stores a user's message with the run that will answer it, its job, and the log's `message` event (invariants I1,
+//! I8). If a run of the conversation waits for an answer, the message is that answer, and the run resumes.
 
 use serde_json::{Value, json};
 use sqlx::PgConnection;

@@ -1,5 +1,5 @@
-//! A model's answer is stored before anything of it is acted upon: the assistant's message, the calls that it asked for as
-//! `pending`, the counters, and the `usage` event. From here on a new attempt does not ask the model again.
+//! Stores a model's answer before it is acted upon: the assistant's message, its tool calls as `pending`, the counters,
+//! and the `usage` event. After this, a new attempt does not ask the model again.
 
 use serde_json::Value;
 use sqlx::PgConnection;

@@ -1,5 +1,5 @@
-//! A tool call on record before it acts, and its end with the result (invariants I7, I13): row, event and the run's safe point
-//! in one transaction, so that what readers saw and what a new attempt finds agree.
+//! Records a tool call before it acts, and its end with the result (invariants I7, I13). Row, event and the run's safe
+//! point share one transaction, so that readers and a new attempt agree.
 
 use serde_json::{Value, json};
 use sqlx::PgConnection;

@@ -1,5 +1,5 @@
-//! A paused run goes on: a new turn of the same run, with the messages that it had, word for word, fresh limits of steps and time, and
-//! counters that go on.
+//! Resumes a paused run: a new turn of the same run with its messages verbatim, fresh step and time limits, and
+//! continued counters.
 
 use serde_json::json;
 use sqlx::PgConnection;

@@ -1,6 +1,6 @@
-//! An attempt begins. The first one opens the turn with `meta` and stores what the model will be given; a later one tells
-//! readers with `reset` what to forget, and goes on from what is stored. A run that was woken after a wait has left nothing half-written:
-//! it says that it thinks again.
+//! Begins an attempt. The first one opens the turn with `meta` and stores the model's initial messages; a later one
+//! sends `reset`, which tells readers what to discard, and continues from the stored messages. A run resumed after a
+//! wait has left nothing half-written: it only announces that it is thinking again.
 
 use serde_json::{Value, json};
 use sqlx::PgConnection;

@@ -1,4 +1,5 @@
-//! A message to a run that is at work: it takes it with its next step, or, where it has just given its answer, goes on for it.
+//! Sends a message to a running run. The run takes it with its next step or, if it has just given its answer, continues
+//! for it.
 
 use serde_json::{Value, json};
 use sqlx::PgConnection;

@@ -1,10 +1,10 @@
-//! A run goes to wait: its step asked for sub-agents, or for a person. They are started and asked, the calls are on record, and the
-//! run is parked, in ONE transaction: no moment in which a child runs and its parent does, and none in which a parent waits for
-//! children that were never started (invariant I12).
+//! Suspends a run that waits for sub-agents or a user. The children are started, the questions asked, the calls
+//! recorded and the run suspended in ONE transaction: a child never runs beside its running parent, and a parent never
+//! waits for children that were not started (invariant I12).
 //!
-//! - `planning` calls that make plans, and what is asked before
+//! - `planning` calls that make plans, and their questions
 //!
-//! A call whose children exist already (an earlier attempt had begun it) is only waited for.
+//! A call whose children already exist (an earlier attempt began it) only waits for them.
 
 mod planning;
 

@@ -1,4 +1,4 @@
-//! A DAG of tasks: made, with what is ready started at once; paused, let go on, cancelled; and dispatched again by the sweep.
+//! Creates a DAG of tasks and starts the ready ones; pauses, resumes and cancels it; lets the sweep dispatch it again.
 
 use serde_json::json;
 use sqlx::{PgConnection, PgPool};

@@ -1,5 +1,5 @@
-//! A run is handed over to another agent: the call that asked for it ends, and from then on the run, its conversation and its records are
-//! the other agent's. One transaction, so that whatever attempt comes next goes on as that agent (requirements D17-D19).
+//! Hands a run over to another agent: the requesting call ends, and the run, its conversation and its records belong to
+//! the new agent. One transaction, so that any later attempt continues as that agent (requirements D17-D19).
 
 use serde_json::{Value, json};
 use sqlx::PgConnection;

@@ -1,4 +1,4 @@
-//! A run outside a conversation, with a log of its own.
+//! Starts a run outside a conversation, with a log of its own.
 
 use serde_json::{Value, json};
 use sqlx::PgConnection;

@@ -1,4 +1,4 @@
-//! Consoles of a conversation: those that a message brings with it, the one that is pinned, and what a run finds.
+//! Consoles of a conversation: those attached to a message, the pinned one, and those found by a run.
 
 use serde_json::Value;
 use sqlx::{PgConnection, PgExecutor};

@@ -1,5 +1,5 @@
-//! What a console's metadata say of its connection: which database it runs on, how that is reached, and what its tables look like, as somebody
-//! last looked. Nothing of it is stored with the console: it is read when the console is, so that it is never older than the data source.
+//! The connection in a console's metadata: its database, how to reach it, and its last known schema. None of it is
+//! stored with the console: it is read together with the console, so that it is never older than the data source.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Changes of a console's text: what an agent asks for, and edits that met on their way.
+//! Edits of a console's text: an agent's operations, and merging of concurrent edits.
 
 use serde_json::{Value, json};
 

@@ -1,9 +1,10 @@
-//! The project in focus in words for a model: it, the thing in it, and what is linked to the project. May be made before it is needed
-//! ([`warm`]); what was made is used for [`KEPT_S`], and only while nothing in the project's graph has changed since.
+//! Describes the project in focus to a model: the project, the focused entity, and the project's links. May be prepared
+//! in advance ([`warm`]); a prepared description is used for [`KEPT_S`], and only while the project's graph is
+//! unchanged.
 //!
-//! Invariant: a change that was committed before a look is in what the look gives. Each transaction that writes to a graph leaves its number
-//! in `kb.graph_changes`; what was made bears the snapshot that was taken before it was read, and is not used if there is a number that the
-//! snapshot does not see.
+//! Invariant: a description includes every change committed before it is requested. Each transaction that writes to a
+//! graph leaves its number in `kb.graph_changes`; a prepared description carries the snapshot taken before it was read,
+//! and is discarded if there is a number that the snapshot does not see.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

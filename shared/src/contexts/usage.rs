@@ -1,4 +1,5 @@
-//! How full a model's context is, as `context_usage` tells it: an estimate as a turn begins, the provider's count at its end.
+//! How full a model's context window is, as sent in `context_usage`: an estimate at the start of a turn, the provider's
+//! count at its end.
 
 use serde_json::{Value, json};
 

@@ -1,6 +1,6 @@
-//! What tables and collections of data sources look like, as somebody last looked. Called by whoever shows or tells schemas.
+//! Cached schemas of data sources' tables and collections. Called wherever schemas are shown.
 //!
-//! Invariant: what was read of a source that was reached in another way is not found.
+//! Invariant: a schema that was read over different connection settings is not returned.
 
 use chrono::{DateTime, Utc};
 use serde_json::Value;

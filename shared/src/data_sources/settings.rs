@@ -1,6 +1,6 @@
-//! What is set of a data source, and what may be. Called by whatever takes settings: the API's routes and the command line.
+//! The settings of a data source and their validation. Called by the API's routes and the command line.
 //!
-//! Invariant: no setting holds a password or a key: those are the source's secret.
+//! Invariant: no setting holds a password or key: those are the source's secret.
 
 use serde::{Deserialize, Serialize};
 use url::Url;

@@ -1,7 +1,7 @@
-//! What each connection must be before it serves anything. A pooler may drop startup options without a word; then the process would work
-//! as whoever it logs in as, the tables' owner perhaps, whom row-level security does not bind.
+//! Checks each new connection before use. A pooler may silently drop startup options; the process would then work as
+//! its login role, perhaps the tables' owner, who bypasses row-level security.
 //!
-//! The role is checked and not set here: behind a pooler, what one session sets another one may have.
+//! The role is checked and not set here: behind a pooler, a setting of one session may leak into another.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

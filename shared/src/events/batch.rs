@@ -1,7 +1,7 @@
-//! What one flush of the writer takes: the events of many runs, by log, each log's in the order of their `append`.
+//! The contents of one flush of the writer: the events of many runs, grouped by log, each log's in `append` order.
 //!
-//! Deltas that wait together become one event: a `token` is a piece of the reply, however long. Only neighbours of one log
-//! are merged, and only those that differ in nothing but their text, so that no event moves past another.
+//! Waiting deltas are merged into one event: a `token` is a piece of the reply of any length. Only neighbours of one
+//! log are merged, and only if they differ in nothing but their text, so that no event overtakes another.
 
 use std::collections::HashMap;
 use std::sync::Arc;

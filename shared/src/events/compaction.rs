@@ -1,7 +1,7 @@
-//! Compaction: the deltas of runs that ended some time ago move together into few rows (`rows`), which PostgreSQL compresses. No
-//! cursor sees a difference, before, during or after: the events stay what they are, only their rows change, in one transaction.
+//! Compaction: packs the deltas of runs that ended some time ago into few rows (`rows`), which PostgreSQL compresses.
+//! Readers see no difference at any time: the events stay the same, only their rows change, in one transaction.
 //!
-//! Called by every worker now and then; each call is one bounded transaction.
+//! Called periodically by every worker; each call is one bounded transaction.
 
 use sqlx::PgPool;
 use uuid::Uuid;

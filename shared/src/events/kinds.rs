@@ -1,5 +1,5 @@
-//! The events of the wire, as WIRE names them: `{"type": …, "runId": …, …}`. One place defines their JSON; it is written once
-//! and stored as text.
+//! The event types of the wire: `{"type": …, "runId": …, …}`. Their JSON is defined in this one place; it is encoded
+//! once and stored as text.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

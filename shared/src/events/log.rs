@@ -1,4 +1,4 @@
-//! Appending within a command's transaction, and reading. The worker's stream of deltas goes through `writer` instead.
+//! Appends events within a command's transaction, and reads events. The worker's deltas go through `writer` instead.
 
 use bytes::Bytes;
 use deadpool_postgres::Pool;

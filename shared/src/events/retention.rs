@@ -1,8 +1,8 @@
-//! Old events leave: bounded deletes from the old end of logs, in the order in which their runs ended. What is gone moves
-//! `oldest_seq` on, so that a cursor behind it is answered 410. Conversations keep their messages; only the replay of their events
-//! ends.
+//! Retention of events: bounded deletes from the old end of logs, in the order in which their runs ended. A deletion
+//! advances `oldest_seq`, so that a cursor before it gets status 410. Conversations keep their messages; only the
+//! replay of their events ends.
 //!
-//! Called by every worker now and then; each call is one bounded transaction.
+//! Called periodically by every worker; each call is one bounded transaction.
 
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;

@@ -1,9 +1,9 @@
-//! How events are stored: a row of `stream.events` is one event, or several that follow one another in their log, are of the same
-//! kind and have the same readers. Such a packed row stands at the number of its last event, so that "the first row after this
-//! cursor" finds the event after the cursor either way.
+//! Storage format of events: a row of `stream.events` is one event, or several consecutive ones of the same log, kind
+//! and readers. A packed row has the number of its last event, so that "the first row after this cursor" finds the next
+//! event in both cases.
 //!
-//! The writer packs what it flushes together, compaction packs what is over; whoever reads rows expands them here, so that a
-//! cursor sees the same events however they are stored.
+//! The writer packs what it flushes together, compaction packs ended runs; readers expand rows here, so that a cursor
+//! sees the same events in either format.
 
 use std::borrow::Cow;
 

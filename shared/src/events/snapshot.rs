@@ -1,5 +1,5 @@
-//! The state of a log up to a number: its messages, and the running turn's text and tool calls so far. A late reader takes it
-//! instead of replaying ten thousand tokens. One statement, so that messages, events and the number agree.
+//! The state of a log at a number: its messages, and the running turn's text and tool calls so far. A late reader loads
+//! it instead of replaying thousands of tokens. One statement, so that messages, events and the number agree.
 //!
 //! - `plan`  the turn's plan and operations
 

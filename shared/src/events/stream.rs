@@ -1,4 +1,5 @@
-//! A run's place in its log: whose events they are, the fence under which they are written, and what of the log is known to be committed.
+//! A run's position in its log: the owner of its events, the fence under which they are written, and what is known to
+//! be committed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};

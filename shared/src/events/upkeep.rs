@@ -1,5 +1,5 @@
-//! Where compaction and retention stand. Both take the runs in the order of their end, a bounded batch a transaction, and note in
-//! `stream.upkeep` how far they are. That row's lock makes one worker of the fleet do either at a time; the others look elsewhere.
+//! The progress of compaction and retention. Both process runs in the order of their end, one bounded batch per
+//! transaction, and store their progress in `stream.upkeep`. That row's lock lets one worker at a time do either.
 
 use chrono::{DateTime, Utc};
 use sqlx::PgConnection;

@@ -1,17 +1,17 @@
-//! The one event writer of a worker process: all runs' events, group commit.
+//! The event writer of a worker process: group commit of all runs' events.
 //!
-//! A flush is one transaction: lock the logs under the fence, see where they end, insert. It goes out at once
-//! when the last one is longer ago than the flush interval, else when that has passed or the batch is full. While one is under
-//! way the next batch gathers, and what waits in it together is merged where the wire allows it (`batch`). The queue in front is
-//! bounded: while the database is slow or away, `append` waits, and with it the model's stream.
+//! A flush is one transaction: lock the logs under the fence, read their ends, insert. It starts immediately if the
+//! last one is longer ago than the flush interval, else when that has passed or the batch is full. Meanwhile the next
+//! batch gathers, and its deltas are merged where the wire allows it (`batch`). The queue is bounded: while the
+//! database is slow or unreachable, `append` waits, and with it the model's stream.
 //!
-//! Invariants: a run's events are written in the order of their `append` (I2); none is written once the run's lease is lost
-//! (I4: the statement joins the live job by attempt and holds it KEY SHARE until the commit); a COMMIT whose answer was lost is
-//! resolved by looking for its first row and never repeated (F7).
+//! Invariants: a run's events are written in `append` order (I2); none is written after the run's lease is lost (I4:
+//! the statement joins the live job by attempt and holds it KEY SHARE until the commit); a COMMIT with unknown outcome
+//! is resolved by looking for its first row and never repeated (F7).
 //!
-//! - here     the queue, the loop that gathers batches, the tries
-//! - `table`  one transaction a batch, and what became of one that went unanswered
-//! - `model`  the loop in thousands of orders, over a table that fails (tests)
+//! - here     the queue, the batching loop, retries
+//! - `table`  one transaction per batch, and resolution of unknown commits
+//! - `model`  the loop under thousands of interleavings, over a failing table (tests)
 
 #[cfg(test)]
 mod model;

@@ -1,4 +1,4 @@
-//! Names of files as they are stored: without a path, without characters that change how they are shown.
+//! Normalizes file names: removes paths and characters that change how they are displayed.
 
 /// Maximum length of a file's name, in characters.
 pub const NAME_MAX_CHARS: usize = 200;

@@ -1,6 +1,6 @@
-//! Reading and writing the content of files, wherever it is: in PostgreSQL, or in the object store.
+//! Reads and writes the content of files, in PostgreSQL or the object store.
 //!
-//! Invariant: no transaction is open while the object store is asked.
+//! Invariant: no transaction is open during a request to the object store.
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
-//! What a file is, by its content: a table of signatures, text that is checked piece by piece, and the sizes of images from their headers.
-//! Called by whoever takes a file in.
+//! Detects a file's type from its content: a table of signatures, piecewise validation of text, and image sizes from
+//! headers. Called for each upload.
 //!
-//! Invariant: what is taken for an image, a PDF or audio begins as such a file does, whatever its sender or its name says; SVG and HTML are
-//! text.
+//! Invariant: a file classified as image, PDF or audio begins like one, whatever its sender or name says; SVG and HTML
+//! are text.
 
 /// How models read a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -1,5 +1,6 @@
-//! What of a graph is there for somebody who may not see all of it: objects of some types only where they belong to one object, the anchor.
-//! Called by the searches and walks; who makes bounds knows the types (`work`). Objects of other types are there for everybody.
+//! Visibility bounds: objects of some types are visible only if they belong to one object, the anchor. Called by
+//! searches and traversals; the caller that builds bounds knows the types (`work`). Objects of other types are always
+//! visible.
 
 use std::collections::HashSet;
 

@@ -1,6 +1,7 @@
-//! The edges of an object: its relationships, seen from there. Called by the API's graph routes and the graph tools.
+//! The edges of an object: its relationships from its point of view. Called by the API's graph routes and the graph
+//! tools.
 //!
-//! Invariant: an edge shows only while both its ends live.
+//! Invariant: an edge is shown only while both its ends are live.
 
 use serde::Serialize;
 use serde_json::Value;

@@ -1,7 +1,7 @@
-//! Exports the live graph as NDJSON that `import` reads: all objects, then all relationships, each in the order of creation.
+//! Exports the live graph as NDJSON for `import`: all objects, then all relationships, each in order of creation.
 //!
-//! Called by the command line and the API's export route. Invariant: one snapshot, whatever is written meanwhile; memory is
-//! bounded by a page.
+//! Called by the command line and the API's export route. Invariants: one snapshot, despite concurrent writes; memory
+//! is bounded by a page.
 
 use async_trait::async_trait;
 use serde::Serialize;

@@ -1,8 +1,8 @@
-//! Search by words, by meaning, or by both. Called by the search tools and the API's search route, which make the query's vector where
-//! they can; without one, every mode goes by words.
+//! Hybrid search: lexical, semantic, or both. Called by the search tools and the API's search route, which embed the
+//! query if they can; without a vector, every mode is lexical.
 //!
-//! Both sides put up their best, and one list is made of the two. How: [`Fusion`], chosen by measurement (docs/guide/search.md). Filters count
-//! before any limit on both sides.
+//! Both sides return their best results, which [`Fusion`] combines into one ranking; the method was chosen by
+//! measurement (docs/guide/search.md). Filters apply before any limit on both sides.
 
 use std::collections::HashMap;
 

@@ -1,9 +1,9 @@
 //! Imports objects and relationships from NDJSON. Called by the command line and the API's import route.
 //!
-//! Lines are parsed one by one and staged by COPY into two temporary tables; then a handful of set-based statements merge them.
-//! Invariants: one transaction, so a file is in the graph whole or not at all (without its bad lines, where those may be
-//! skipped); importing the same file again changes nothing; of lines about the same thing, the last counts. An object that was
-//! deleted is not revived: its line makes a new object.
+//! Lines are parsed one by one and staged by COPY into two temporary tables; then a handful of set-based statements
+//! merge them. Invariants: one transaction, so a file is imported completely or not at all (without its bad lines,
+//! where those may be skipped); importing the same file again changes nothing; of several lines about the same item,
+//! the last one wins. A deleted object is not restored: its line creates a new object.
 //!
 //! - `lines`    reads lines of bounded length
 //! - `staging`  writes parsed lines into the temporary tables

@@ -1,5 +1,5 @@
-//! The model that makes vectors of queries, as searches see it: the process gives one (`rejoin-embeddings`), or none. Called by the search
-//! tools and the API's search route.
+//! The embedding model for queries, provided by the process (`rejoin-embeddings`) or absent. Called by the search tools
+//! and the API's search route.
 
 use std::fmt::Debug;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! What a change from one version of a template pack to another means for the objects that are there; and what objects were like under
-//! the schemas before. Only reads: nothing is ever taken from an object, since its versions stay.
+//! Previews what a change of a template pack's version means for existing objects, and reads objects' versions under
+//! earlier schemas. Read-only: no data is ever removed, since all versions are kept.
 
 use serde::Serialize;
 use serde_json::{Map, Value};

@@ -5,8 +5,9 @@
 //! {"kind":"relationship","type":"DEPENDS_ON","source":{"type":"Package","key":"curl"},"target":{"type":"Package","key":"libssl3"}}
 //! ```
 //!
-//! `id`, and `source_id` and `target_id` in the place of `source` and `target`, name objects of the same file or of the project.
-//! Invariant: what `parse` returns can be stored; every reason to refuse a line is found here, except an end that is not there.
+//! `id`, and `source_id` and `target_id` in the place of `source` and `target`, name objects of the same file or of the
+//! project. Invariant: the result of `parse` can be stored; every invalid line is rejected here, except for missing
+//! ends.
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};

@@ -1,9 +1,9 @@
 //! Objects of the graph: types and SQL of `kb.graph_objects`.
 //!
-//! - `find`  live objects: lists, queries, and what a reference in words means
+//! - `find`  live objects: lists, queries, and resolution of references
 //!
-//! Called by the API's graph routes, the write and read tools, and `relationships`. Invariant: an object has exactly one head;
-//! only the head is shown, except in `history`.
+//! Called by the API's graph routes, the write and read tools, and `relationships`. Invariant: an object has exactly
+//! one head; only the head is shown, except in `history`.
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};

@@ -1,9 +1,9 @@
-//! Template packs: sets of types of objects and relationships, with schemas of their properties; and which of them a project has
-//! installed. SQL of `kb.template_packs` and `kb.template_assignments`.
+//! Template packs: sets of object and relationship types with property schemas, and their installation in projects. SQL
+//! of `kb.template_packs` and `kb.template_assignments`.
 //!
-//! Called by the pack tools and routes, and by `rules`, which holds writes against what is installed. Invariants: a pack never changes
-//! once it is there (a new version is another pack); one whose types have live objects is not uninstalled, one that is installed is not
-//! deleted.
+//! Called by the pack tools and routes, and by `rules`, which validates writes against installed packs. Invariants: a
+//! pack is immutable (a new version is another pack); a pack whose types have live objects cannot be uninstalled, an
+//! installed one cannot be deleted.
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};

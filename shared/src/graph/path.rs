@@ -1,7 +1,7 @@
-//! The shortest way between two objects. Called by the tool `find_path`.
+//! The shortest path between two objects. Called by the tool `find_path`.
 //!
-//! Searched from both ends, a statement a level, always from the end with fewer objects at its edge: what is five steps apart is met
-//! after two or three from either side, and a hub with thousands of neighbours is opened last.
+//! Bidirectional search, one statement per level, always expanding the smaller frontier: objects five steps apart meet
+//! after two or three levels from either side, and a hub with thousands of neighbours is expanded last.
 
 use std::collections::HashMap;
 

@@ -1,7 +1,7 @@
-//! The words of a search query: what counts and what is noise. Called by `search` and `traverse`; no SQL.
+//! The significant words of a search query. Called by `search` and `traverse`; no SQL.
 //!
-//! Models and people ask in sentences ("which packages need libssl3?"). The words that only hold a sentence together are
-//! dropped, unless nothing else is left.
+//! Models and users ask in sentences ("which packages need libssl3?"). Stop words are dropped, unless nothing else is
+//! left.
 
 /// Words of a query that are looked at; the rest is cut off.
 pub const MAX_WORDS: usize = 16;

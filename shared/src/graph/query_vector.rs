@@ -1,4 +1,4 @@
-//! The vector of a query, and the model that made it.
+//! The vector of a query and the model that computed it.
 
 /// Whose vectors.
 #[derive(Debug, Clone, PartialEq, Eq)]

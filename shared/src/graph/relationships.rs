@@ -1,7 +1,8 @@
-//! Relationships of the graph: types and SQL of `kb.graph_relationships`. (Those of one object: `edges`.)
+//! Relationships of the graph: types and SQL of `kb.graph_relationships`. (For one object: `edges`.)
 //!
-//! Called by the API's graph routes and the graph tools. Invariants: both ends are objects of the same project; between two
-//! objects there is at most one live relationship of a type; one shows in lists only while both its ends live.
+//! Called by the API's graph routes and the graph tools. Invariants: both ends are objects of the same project; between
+//! two objects there is at most one live relationship of a type; a relationship is listed only while both its ends are
+//! live.
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};

@@ -1,7 +1,8 @@
-//! Holds what is written against the schemas of the packs that a project has installed (`packs`). Called by whatever writes objects and
-//! relationships, in its transaction: while that lasts, nothing that it was held against is uninstalled.
+//! Validates writes against the schemas of the project's installed packs (`packs`). Called by every write of objects
+//! and relationships, in its transaction: until it ends, none of the packs used can be uninstalled.
 //!
-//! A type that no active pack knows is not held against anything: the graph is open. Where several packs know it, all of them hold.
+//! A type that no active pack defines is not validated: the graph is open. If several packs define it, all of them
+//! apply.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};

@@ -1,7 +1,7 @@
-//! What the graph consists of: types, relationship types and labels, with counts.
+//! Statistics of the graph: types, relationship types and labels, with counts.
 //!
-//! Called by the schema tools and routes; models read it to learn which words a project uses. Counts are of live things; those of great
-//! graphs may be some minutes old (`kept`).
+//! Called by the schema tools and routes; models read it to learn a project's vocabulary. Only live items are counted;
+//! counts of large graphs may be some minutes old (`kept`).
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! The part of a project's graph that a search looks at.
+//! The scope of a search within a project's graph.
 
 use super::bounds::{self, Bounds};
 

@@ -1,13 +1,13 @@
 //! Lexical search over live objects, and objects like a given one. Called by the search tools and routes.
 //!
-//! Candidates come from four sides: keys and names that are the query or one of its words, full text with every word, full text with any
-//! word (only where the first found too little), and full text with words of keys and names that are nearly one which few objects have:
-//! typing errors and parts of names (`terms`). All are scored by one formula, 0 to 1:
-//! 0.8 x the mean of the words' scores + 0.2 x text rank. A word scores 1 where it is the key or name, up to 0.9 where it is
-//! near it, 0.6 where it is in the text. A key or name that is the whole query scores 1. Types and labels filter before any
-//! limit. Without pg_trgm no word is near.
+//! Candidates come from four sources: exact matches of keys and names with the query or one of its words, full text
+//! with all words, full text with any word (only if the former found too little), and full text with similar words from
+//! keys and names, for rare words: typos and parts of names (`terms`). All are scored by one formula, 0 to 1: 0.8 x the
+//! mean word score + 0.2 x text rank. A word scores 1 if it equals the key or name, up to 0.9 if it is similar, 0.6 if
+//! it is in the text. A key or name equal to the whole query scores 1. Types and labels filter before any limit.
+//! Without pg_trgm there are no similar words.
 //!
-//! - `terms`  what words are looked for as; words that very many objects have
+//! - `terms`  expansion of words; common words
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,6 +1,7 @@
-//! Breadth-first walk from an object. Called by the tool `traverse_graph` and the API's graph routes.
+//! Breadth-first traversal from an object. Called by the tool `traverse_graph` and the API's graph routes.
 //!
-//! One statement a level, never one a node. Invariant: every edge of an answer has both its ends among the answer's nodes.
+//! One statement per level, never one per node. Invariant: both ends of every returned edge are among the returned
+//! nodes.
 
 use std::collections::{HashMap, HashSet};
 

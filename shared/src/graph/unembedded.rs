@@ -1,8 +1,8 @@
-//! Objects whose vectors are still to be made. The worker's `embedding` asks here what there is to do, and hands the vectors back.
+//! The embedding backlog. The worker's `embedding` takes pending objects from here and stores their vectors.
 //!
-//! Every written version leaves a mark in `kb.graph_embedding_marks` (a trigger sees to it); an import leaves one for its project. A mark
-//! goes in the transaction that stores what it asked for, so a crash repeats work and loses none. Invariant: a vector is stored only
-//! for the version that is the object's live head at that moment; a later one has left its own mark.
+//! A trigger marks every written version in `kb.graph_embedding_marks`; an import marks its project. A mark is removed
+//! in the transaction that stores its vector, so a crash repeats work and loses none. Invariant: a vector is stored
+//! only for the version that is the object's live head at that moment; a later version has its own mark.
 
 use serde_json::Value;
 use sqlx::{PgConnection, PgPool};

@@ -1,9 +1,9 @@
-//! What is near in meaning: the nearest vectors of a project's live objects. Called by `hybrid` and `search`.
+//! Nearest-neighbour search over the vectors of a project's live objects. Called by `hybrid` and `search`.
 //!
-//! Three ways, the first that serves: the index of pgvector, if the database has it; the signs of all vectors of the project (of a great one
-//! in this process: `signs`), of which the best are compared exactly; and, where types or labels leave few objects over, all vectors of those. Filters count before any limit:
-//! where the first look finds too few that pass them, the last way looks at all that pass. Vectors have the length 1, so that their
-//! product is the cosine of their angle.
+//! Three methods, the first available one wins: the pgvector index, if the database has it; binary-quantized vectors of
+//! the project (of large projects in process: `signs`), the best of which are ranked exactly; and, if types or labels
+//! leave few objects, an exact scan of those. Filters apply before any limit: if the first method finds too few
+//! matches, the last one scans all of them. Vectors have length 1, so their dot product is the cosine similarity.
 
 use std::time::Instant;
 

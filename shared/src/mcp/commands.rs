@@ -1,5 +1,5 @@
-//! Which processes may be started as MCP servers. The operator says so, in a file beside the processes' other settings; a project chooses by
-//! name, and gives no argument, path or shell of its own.
+//! The processes that may be started as MCP servers. The operator lists them in a file; a project chooses one by name,
+//! and cannot set arguments, paths or a shell.
 //!
 //! ```json
 //! {"mcpServers": {"memory": {"command": "npx", "args": ["-y", "@modelcontextprotocol/server-memory"],

@@ -1,5 +1,5 @@
-//! How a token for an HTTP server is got: what is set of it, and what may be. The grant is that of programs (client credentials, RFC 6749
-//! section 4.4): nobody sits at a browser where workers run. Called by `settings`; workers fetch the tokens (`mcp/oauth` there).
+//! OAuth settings of an HTTP MCP server and their validation. The grant is client credentials (RFC 6749 section 4.4):
+//! no user is present where workers run. Called by `settings`; workers fetch the tokens (`mcp/oauth` there).
 
 use serde::{Deserialize, Serialize};
 

@@ -1,7 +1,7 @@
-//! The tools that MCP servers offer. A definition is pinned when it is approved: another one, or a tool that is new, is held (nobody is given
-//! it) until somebody has approved that, so that a server can't put words into agents' prompts after it was looked at.
+//! The tools that MCP servers offer. Approval pins a tool's definition: a changed or new tool is held (not given to any
+//! agent) until it is approved, so that a server can't put text into agents' prompts after the review.
 //!
-//! Called by workers, which list what servers offer, and by the API, where people look at it and approve it.
+//! Called by workers, which list servers' tools, and by the API, where users review and approve them.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! What is set of an MCP server of a project, and what may be. Called by whatever takes settings: the API's routes and manifests.
+//! The settings of a project's MCP server and their validation. Called by the API's routes and manifests.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};

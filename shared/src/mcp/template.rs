@@ -1,7 +1,7 @@
-//! `${NAME}` in a setting stands for the value of a secret of the project; `$${` for `${` itself. Called where settings are checked (names
-//! only) and where a connection is made (values).
+//! Placeholders in settings: `${NAME}` stands for the value of a project secret, `$${` for a literal `${`. Called where
+//! settings are validated (names only) and where a connection is made (values).
 //!
-//! Invariant: a value that is filled in is never looked at for further names.
+//! Invariant: an inserted value is never expanded again.
 
 /// A piece of a setting.
 #[derive(Debug, PartialEq, Eq)]

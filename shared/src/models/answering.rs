@@ -1,8 +1,8 @@
-//! Which model will answer a message, as far as a process that calls none can tell: the API, by its own environment.
+//! Predicts which model will answer a message, in a process that calls none: the API, from its own environment.
 //!
-//! Workers may have keys and settings that the API lacks. So an answer is a list of all models that may be asked, and an empty one where that
-//! cannot be known. Invariant: where the list is not empty, the model that a worker with at least these variables asks is in it; a test holds
-//! it against the worker's own choice.
+//! Workers may have keys and settings that the API lacks. The result therefore lists all models that may be used, and
+//! is empty if that is unknown. Invariant: a non-empty list contains the model chosen by any worker with at least these
+//! variables; a test compares it with the worker's choice.
 
 use super::{CHAT_MODELS, DEFAULT_MODEL, catalogue, names, today};
 use crate::agents::ModelChoice;

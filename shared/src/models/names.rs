@@ -1,4 +1,4 @@
-//! How models are named: `provider:model`, or a bare name that is known to belong to one provider.
+//! Names of models: `provider:model`, or a bare name that is known to belong to one provider.
 
 use std::borrow::Cow;
 

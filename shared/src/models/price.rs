@@ -1,4 +1,4 @@
-//! What the tokens of a model cost.
+//! Prices of a model's tokens.
 
 use serde::Deserialize;
 

@@ -1,6 +1,7 @@
-//! Which files a model reads. The API asks before it stores a message with files, the worker before each call of a model.
+//! The file types that a model accepts. Checked by the API before it stores a message with files, and by the worker
+//! before each model call.
 //!
-//! Invariant: a file is refused only where it is known that the model, or the protocol by which it is asked, does not take it.
+//! Invariant: a file is refused only if the model, or its protocol, is known not to accept it.
 
 use super::{Ability, Model, catalogue, today};
 use crate::files::FileRef;

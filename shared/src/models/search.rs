@@ -1,4 +1,4 @@
-//! Which models of the catalogue somebody wants to see: `GET /api/models` takes it from its query, and `rejoin models` sends that.
+//! Filters the catalogue of models: `GET /api/models` parses it from its query, and `rejoin models` sends it.
 
 use chrono::NaiveDate;
 

@@ -1,4 +1,4 @@
-//! The steps of a plan: as a planner, or a person who edits them, writes them; and what may be wrong with them. Pure.
+//! The steps of a plan, as written by a planner or edited by a user, and their validation. No I/O.
 
 use std::collections::{BTreeMap, BTreeSet};
 

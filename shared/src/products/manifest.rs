@@ -1,7 +1,7 @@
-//! A product's manifest: read, checked, and as the nouns that it is made of. Its JSON Schema is `manifest.schema.json` beside this file, for
-//! whoever writes one. Called by the plan in `products`.
+//! A product's manifest: parsed, validated, and converted to the nouns that it consists of. Its JSON Schema is
+//! `manifest.schema.json` beside this file. Called by the plan in `products`.
 //!
-//! Invariant: a manifest that was read here can be installed, as far as that depends on itself.
+//! Invariant: a manifest accepted here can be installed, as far as that depends on the manifest.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;

@@ -1,6 +1,6 @@
-//! A query without its values: what members of a project may learn from each other's queries. Comments are left out, strings and numbers
-//! become `?`. A double-quoted text stays only where it is an identifier, or a field of a document, and has the form of one: a sentence
-//! hidden in quotes does not reach somebody else's agent.
+//! Query patterns without values, which members of a project share. Comments are dropped, strings and numbers become
+//! `?`. A double-quoted text is kept only where it is an identifier or a document field and looks like one: a sentence
+//! hidden in quotes does not reach another user's agent.
 
 use crate::data_sources::Kind;
 

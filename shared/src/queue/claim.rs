@@ -1,4 +1,4 @@
-//! Claiming: `queue.claim` in batches. It commits at once; no transaction is open while a job runs.
+//! Claims jobs: `queue.claim` in batches. It commits immediately; no transaction is open while a job runs.
 
 use std::time::Duration;
 

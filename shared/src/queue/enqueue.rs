@@ -1,5 +1,5 @@
-//! Adding jobs. Joins the caller's transaction, so that a job exists exactly when what it is about does. Who enqueues sends
-//! the wake-up itself, after its commit.
+//! Enqueues jobs. Joins the caller's transaction, so that a job exists exactly when its subject does. The caller sends
+//! the wake-up after its commit.
 
 use std::fmt::Write as _;
 

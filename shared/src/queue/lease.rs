@@ -1,4 +1,4 @@
-//! Leases: one heartbeat statement renews all jobs of a worker and says which are no longer its own.
+//! Leases: one heartbeat statement renews all jobs of a worker and returns those that it has lost.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Ending a claim: outcomes are values, written in batches, each under the fence of its attempt.
+//! Completes claims: outcomes are values, written in batches, each fenced by its attempt.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

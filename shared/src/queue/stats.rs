@@ -1,4 +1,4 @@
-//! What operators see of the queue, and the levers they have: pause, resume, retry of dead jobs.
+//! Queue figures for operators, and their actions: pause, resume, retry dead jobs.
 
 use chrono::{DateTime, Utc};
 use serde::Serialize;

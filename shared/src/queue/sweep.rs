@@ -1,5 +1,4 @@
-//! What keeps the queue honest: any worker may call these, at any time and any number at once. One idempotent path each,
-//! triggered by a timer.
+//! The queue's sweeps. Any worker may call them at any time, concurrently: each is idempotent and triggered by a timer.
 
 use std::time::Duration;
 

@@ -1,9 +1,10 @@
-//! Where claims of a queue go on: whose turn it is, and how far each lane (project, priority) was served.
+//! The claim cursor of a queue: round-robin position, and the low watermark of each lane (project, priority).
 //!
-//! Index entries of jobs that are gone stay until they are vacuumed, which somebody's open transaction may prevent for hours. A claim
-//! that begins at the beginning of its lanes walks over all of them; floors spare it that. What became claimable behind a floor (a late
-//! commit, a job that was held) is found by the next walk. So a walk is due when nobody will notice what it costs: where it is cheap, with
-//! each claim of a queue that is not backed up; else after [`WALK_SHARE`] times as long as it takes.
+//! Index entries of deleted jobs stay until vacuumed, which an open transaction may prevent for hours. A claim that
+//! starts at the beginning of its lanes scans all of them; watermarks avoid that. Jobs that become claimable below a
+//! watermark (a late commit, a held job) are found by the next full scan. A full scan is due when its cost is
+//! negligible: if it is cheap, with each claim of a queue without a backlog; else after [`WALK_SHARE`] times its
+//! duration.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

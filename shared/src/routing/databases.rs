@@ -1,4 +1,4 @@
-//! Kinds of database, and sets of them. An agent's specialty names them, and so do consoles and a project's data sources.
+//! Kinds of database, and sets of them. Named by agents' specialties, consoles and a project's data sources.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! What speaks for which kinds of database, each sign once.
+//! The evidence for each kind of database; each signal counts once.
 
 use super::databases::Databases;
 

@@ -1,4 +1,4 @@
-//! For which conversations routing is switched on, while it is rolled out.
+//! Gradual rollout: for which conversations routing is on.
 
 use sha2::{Digest, Sha256};
 use uuid::Uuid;

@@ -1,4 +1,4 @@
-//! The shapes of queries: what only one language, or one dialect of SQL, writes. Of a console's content, and of queries within messages.
+//! Query syntax that is specific to one language or SQL dialect, in consoles and within messages.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;

@@ -1,4 +1,4 @@
-//! Each clue by itself, their order, and what used to go wrong.
+//! Each signal by itself, their order, and regressions.
 
 use proptest::prelude::*;
 

@@ -1,5 +1,5 @@
-//! The words and phrases of messages that speak for a kind of database: whole words, each with a weight. A weight of 1 is what it
-//! takes to be chosen (`LEAD` in `routing.rs`), so one word below it never decides by itself.
+//! The words and phrases of messages that indicate a kind of database: whole words, each with a weight. Choosing takes
+//! a weight of 1 (`LEAD` in `routing.rs`), so a word below it never decides alone.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;

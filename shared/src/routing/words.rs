@@ -1,4 +1,4 @@
-//! A text as its words, for everything here that looks for whole words and phrases of them.
+//! Splits a text into words, to match whole words and phrases.
 
 /// A word and what stands around it. Letters, digits and `_`, and a `$` at its beginning; a change of script ends it, so that a
 /// name within Japanese or Korean is a word by itself.

@@ -1,4 +1,4 @@
-//! What a run, and the tree that it belongs to, has used: time, steps, tokens, money.
+//! Usage of a run and of its tree: time, steps, tokens, money.
 
 use serde_json::Value;
 use sqlx::{PgConnection, PgExecutor};

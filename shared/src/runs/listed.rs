@@ -1,5 +1,5 @@
-//! Runs in lists. Every member sees that a run of the project is there, which agent's, and how it stands; all else of a run outside a
-//! conversation is its maker's, because it acts as its maker.
+//! Lists of runs. Every member sees a run's existence, agent and state; the rest of a run outside a conversation is
+//! visible only to its maker, on whose behalf it acts.
 
 use std::collections::HashMap;
 

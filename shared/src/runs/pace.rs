@@ -1,4 +1,4 @@
-//! How fast the runs of a project begin and end, minute by minute: numbers over all of its users' runs.
+//! Throughput of a project's runs: starts and ends per minute, over all of its users.
 
 use chrono::{DateTime, Utc};
 use sqlx::PgExecutor;

@@ -1,4 +1,4 @@
-//! A run's part in a plan.
+//! A run's role in a plan.
 
 use serde_json::Value;
 use uuid::Uuid;

@@ -1,4 +1,4 @@
-//! What somebody says of a schedule, what may be wrong with it, and when it is due. Nothing here touches the database.
+//! A schedule's definition, its validation, and when it is due. No I/O.
 
 use chrono::{DateTime, Utc};
 use chrono_tz::Tz;

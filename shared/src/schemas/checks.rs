@@ -1,7 +1,7 @@
-//! How many checks a value takes by a schema, counted before they are made. Called by `schemas`.
+//! Counts the checks needed to validate a value, before validation. Called by `schemas`.
 //!
-//! Invariants: what is counted is never less than what a validator without a memory of what it has checked does; counting takes no more
-//! steps than it may count.
+//! Invariants: the count is never below that of a validator without memoization; counting takes no more steps than its
+//! limit.
 
 use std::collections::HashMap;
 

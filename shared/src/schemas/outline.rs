@@ -1,11 +1,12 @@
-//! What a JSON Schema consists of: its subschemas, which of them look at the same value, which at a part of it. By that it is known what
-//! holding a value against it costs before it is done (`checks`). Called by `schemas`.
+//! The structure of a JSON Schema: its subschemas, and whether they apply to the same value or to a part of it. It
+//! bounds the cost of validating a value in advance (`checks`). Called by `schemas`.
 //!
-//! The unit is one check: a subschema that looks at one value. References make schemas small and checks many: where each of twenty
-//! definitions names the next one twice, the last one is checked a million times. A schema that multiplies so by itself is refused, and one
-//! that does so together with the value (each level of a tree held against two alternatives) refuses the value.
+//! The unit is one check: a subschema applied to one value. References make schemas small and checks many: if each of
+//! twenty definitions names the next one twice, the last one is checked a million times. A schema that multiplies by
+//! itself is refused; one that multiplies together with the value (each level of a tree checked against two
+//! alternatives) leads to refusal of the value.
 //!
-//! Invariant: of a schema that is read here, one value takes a bounded number of checks, and no way through it is long.
+//! Invariant: for an accepted schema, one value takes a bounded number of checks, and recursion is bounded.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};

@@ -1,4 +1,4 @@
-//! Schemas and values that cost, what is refused of them, and what generators write and is taken.
+//! Expensive schemas and values, refused schemas, and generators' schemas that are accepted.
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};

@@ -1,8 +1,8 @@
-//! Sealing: each value under a fresh data key of 256 bits, and that one under a master key; both with AES-256-GCM. `secrets` stores
-//! what comes out.
+//! Envelope encryption: each value is encrypted with a fresh 256-bit data key, and that with a master key; both with
+//! AES-256-GCM. `secrets` stores the result.
 //!
-//! Invariants: a nonce is chosen by the cipher, at random, and stands in front of what it sealed; project and name are authenticated
-//! with both, so that neither opens anywhere else; nothing of a failure tells why, but that it was one.
+//! Invariants: nonces are random and precede the ciphertext; project and name are authenticated with both, so that
+//! neither decrypts anywhere else; a failure does not reveal its cause.
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, NONCE_LEN, Nonce, RandomizedNonceKey};
 use aws_lc_rs::rand;

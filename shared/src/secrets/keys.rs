@@ -1,7 +1,7 @@
-//! Master keys: what the data keys of secrets are sealed under. They come from the settings, as `id:base64`; the first one seals, all
-//! open. `rejoin secrets` and whoever opens secrets load them.
+//! Master keys, which encrypt the data keys of secrets. They come from the settings, as `id:base64`; the first one
+//! encrypts, all decrypt. Loaded by `rejoin secrets` and every process that decrypts secrets.
 //!
-//! Invariant: neither errors nor debug output hold anything of a key.
+//! Invariant: neither errors nor debug output contain key material.
 
 use std::ffi::OsString;
 use std::fmt;

@@ -1,4 +1,5 @@
-//! Tasks as objects of the knowledge graph ([`crate::emergent`]): the objects of a new DAG, and how they follow what becomes of their tasks. Agents and people read them there, search them, and see each state as a version.
+//! Mirrors tasks as objects of the knowledge graph ([`crate::emergent`]): creates the objects of a new DAG and updates
+//! them with their tasks. Agents and users can read and search them, and see each state as a version.
 
 use serde_json::{Map, Value, json};
 use sqlx::PgConnection;

@@ -1,7 +1,8 @@
-//! What agents did for tasks, as objects of the knowledge graph ([`crate::emergent`]): a `Session` for each run that works on a task, with the
-//! id of the run, and a `SessionMessage` for each of its messages. Written in the transactions in which such a run is made and ends.
+//! Mirrors agents' work on tasks as objects of the knowledge graph ([`crate::emergent`]): a `Session` with the run's id
+//! for each run of a task, and a `SessionMessage` for each of its messages. Written in the transactions in which such a
+//! run is created and ends.
 //!
-//! Invariant: the run is the truth. A session that cannot be written as it should be is left out, and the task goes on.
+//! Invariant: the run is authoritative. A session that cannot be written is omitted, and the task continues.
 
 use serde_json::{Map, Value, json};
 use sqlx::PgConnection;

@@ -1,5 +1,5 @@
-//! A DAG of tasks as people and agents write it, and what may be wrong with it: read from JSON (the API, the tool `create_tasks`) or
-//! YAML (the command line). Nothing is stored before all of it is sound.
+//! The definition of a task DAG and its validation: parsed from JSON (the API, the tool `create_tasks`) or YAML (the
+//! command line). Nothing is stored before all of it is valid.
 
 use std::collections::HashMap;
 

@@ -1,7 +1,8 @@
-//! Parameters of tools: building their JSON Schema, and reading what a model sent for them. Called by the tool families.
+//! Tool parameters: builds their JSON Schema and parses a model's arguments. Called by the tool families.
 //!
-//! Providers' strict modes want every property in `required` and no others; so optional ones are nullable. Models differ: null
-//! and an absent property mean the same, and `10.0` is an integer. What a model gets wrong is answered in words it can act on.
+//! Providers' strict modes require every property in `required` and no others, so optional ones are nullable. Models
+//! differ: null and an absent property are equivalent, and `10.0` is an integer. Errors are worded so that a model can
+//! correct them.
 
 use std::sync::{Arc, OnceLock};
 

@@ -1,8 +1,9 @@
-//! Tools over consoles: the texts that a user sees and edits beside the chat. Which console a call means: the one it names, else the
-//! conversation's pinned one, else the one that was active when the user wrote. A change goes to no other console than the conversation's own
-//! unless the user has let it (`switch_console` is always confirmed); that of a run without a conversation to none that is in one.
+//! Tools over consoles, the texts that a user edits beside the chat. A call refers to the console that it names, else
+//! the conversation's pinned one, else the one that was active when the user wrote. Changes to a console outside the
+//! conversation need the user's consent (`switch_console` is always confirmed); a run without a conversation changes no
+//! console of a conversation.
 //!
-//! They return data; what readers are told of it follows from that ([`Tool::events`]), and is written with the call's end.
+//! Tools return data; events for readers are derived from it ([`Tool::events`]) and written with the call's end.
 
 use std::sync::{Arc, LazyLock};
 

@@ -1,17 +1,18 @@
 //! The tools over the knowledge graph. The registry offers them; the executor calls them.
 //!
-//! - `definition`  what a tool is made of
-//! - `focus`       what of the graph is there in a conversation about one project of the work graph
+//! - `definition`  the definition of a tool
+//! - `focus`       what is visible in a conversation focused on one project of the work graph
 //! - `search`      hybrid_search, semantic_search, search_entities, find_similar
 //! - `browse`      list_entity_types, schema_version, list_tags, query_entities, list_relationships, get_entity_history
-//! - `walk`        get_entity_edges, traverse_graph, find_path
+//! - `walk`        traversal: get_entity_edges, traverse_graph, find_path
 //! - `packs`       packs of types: list, get, create, install, switch, uninstall, delete
 //! - `migration`   preview_schema_migration, list_migration_archives, get_migration_archive
-//! - `operations`  what people are told of a call
+//! - `operations`  messages to users about a call
 //! - `write`       create, update, delete and restore entities; create, update and delete relationships; batches
 //!
-//! Invariants: only the call's project is read and written, and with a focus, of its work graph only what is in focus; a call that is repeated after a crash changes nothing more; every entity in a result carries id, key, type and name, so that an answer can
-//! cite it; an entity may be given by id, `Type:key`, key or name.
+//! Invariants: only the call's project is read and written, and with a focus, only the focused part of the work graph;
+//! a call repeated after a crash has no further effect; every entity in a result carries id, key, type and name, so
+//! that an answer can cite it; an entity may be referenced by id, `Type:key`, key or name.
 
 mod browse;
 mod definition;

@@ -1,7 +1,7 @@
-//! The tools that an agent may be given, by name. The executor resolves an agent definition's whitelist here.
+//! The tool registry: tools by name. The executor resolves an agent definition's whitelist here.
 //!
-//! Invariants: a whitelist is never widened (an empty one grants nothing, a broken pattern grants nothing); the order of a
-//! resolved list is that of names, so that a prompt's prefix stays the same and can be cached.
+//! Invariants: a whitelist is never widened (an empty one grants nothing, a broken pattern grants nothing); a resolved
+//! list is sorted by name, so that prompt prefixes are stable and can be cached.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

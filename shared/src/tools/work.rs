@@ -1,16 +1,16 @@
-//! The tools over the work graph: projects with their tasks, goals, plans, documents and so on. Offered where the pack `work` is installed;
-//! the rules are those of `crate::work`, which the API's `/api/onto` routes use, too.
+//! The tools over the work graph: projects with their tasks, goals, plans, documents and so on. Offered where the pack
+//! `work` is installed; the rules are those of `crate::work`, which the API's `/api/onto` routes use, too.
 //!
-//! - `definition`  what a tool is made of
-//! - `scope`       what a call may touch: with a focus, its project alone
-//! - `told`        entities, links and trees as tools give them
+//! - `definition`  the definition of a tool
+//! - `scope`       restricts calls to the focus
+//! - `told`        entities, links and trees in tool results
 //! - `lists`       list_onto_…, search_onto_…, search_ontology, list_task_documents
 //! - `details`     get_onto_…_details, graphs, trees, paths, links, get_field_info, the overview
 //! - `write`       create_onto_…, update_onto_…, delete_onto_…
 //! - `arrange`     link, unlink, reorganize, move, create_onto_project
 //!
-//! Invariants: with a focus, nothing outside of its project is read, named or written, whatever ids a model sends; a call that is repeated
-//! after a crash changes nothing more.
+//! Invariants: with a focus, nothing outside of its project is read, named or written, whatever ids a model sends; a
+//! call repeated after a crash has no further effect.
 
 mod arrange;
 mod definition;

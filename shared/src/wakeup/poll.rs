@@ -1,4 +1,4 @@
-//! The bus without a wire: hints reach only the process that gives them; everybody else finds out by looking.
+//! The polling bus: hints reach only the process that sends them; other processes find new data by polling.
 
 use std::sync::Arc;
 

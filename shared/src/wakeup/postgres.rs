@@ -1,8 +1,8 @@
-//! The bus over LISTEN/NOTIFY.
+//! The wake-up bus over LISTEN/NOTIFY.
 //!
-//! NOTIFY takes an instance-wide lock at commit, so it is never part of a data transaction: hints are collected here and sent
-//! as one notification at most every [`COALESCE`], over a connection of their own. The listening connection is probed by a
-//! notification to itself: one that stays silent is given up and made anew, and everybody is told to look at everything.
+//! NOTIFY takes an instance-wide lock at commit, so it is never part of a data transaction: hints are collected here
+//! and sent as one notification at most every [`COALESCE`], over their own connection. The listening connection is
+//! probed by a notification to itself: a silent one is replaced, and all waiters are told to poll everything.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,9 +1,10 @@
-//! The process that ends others when their owner has ended: `rejoin` itself, started with [`VERB`] by the owner. Called by the `main` of our
-//! programs, before anything else of them runs.
+//! The watchdog process: `rejoin` itself, started with [`VERB`] by the owner, ends processes when their owner has
+//! ended. Called first by the `main` of our programs.
 //!
-//! Protocol: it says [`READY`], then reads lines from its standard input: `guard TARGET:FIRST:LAST`, `forget TARGET`, `remove DIRECTORY`,
-//! `keep`. A target is a process, or with a `-` before it a process group; FIRST and LAST are signals. The end of the input is the owner's
-//! end: every target gets its first signal, those that are left after [`GRACE`] the last one, and the directories are removed.
+//! Protocol: it writes [`READY`], then reads lines from its standard input: `guard TARGET:FIRST:LAST`, `forget TARGET`,
+//! `remove DIRECTORY`, `keep`. A target is a process, or with a `-` before it a process group; FIRST and LAST are
+//! signals. End of input means that the owner has ended: every target gets its first signal, the remaining ones after
+//! [`GRACE`] the last one, and the directories are removed.
 //!
 //! Invariant: it uses no program, no file and no setting of the machine's.
 

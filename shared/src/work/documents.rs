@@ -1,7 +1,8 @@
-//! The tree of a project's documents: `parent_of` says what is below what; the `order` of a document's membership is its place among those
-//! with the same parent.
+//! The document tree of a project: `parent_of` links a parent to its children; the `order` of a document's membership
+//! is its position among its siblings.
 //!
-//! Invariant: a document has at most one parent, of its own project, and is never below itself; the tree is no deeper than [`MAX_DEPTH`].
+//! Invariant: a document has at most one parent, of its own project, and is never its own descendant; the tree is no
+//! deeper than [`MAX_DEPTH`].
 
 use std::collections::HashMap;
 

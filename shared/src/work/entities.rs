@@ -1,6 +1,7 @@
-//! Entities of projects: made, changed, deleted, read, listed, and what they were like before.
+//! Entities of projects: create, change, delete, read, list, and history.
 //!
-//! Invariants: an entity is made together with its membership, so that it belongs to exactly one project; deleting one takes its links away.
+//! Invariants: an entity is created together with its membership, so that it belongs to exactly one project; deleting
+//! one removes its links.
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};

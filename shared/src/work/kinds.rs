@@ -1,7 +1,8 @@
-//! The kinds of entities, their states and fields: one table, from which come the pack's schemas, the tools' parameters and what
-//! `get_field_info` tells. No SQL.
+//! The kinds of entities, their states and fields: one table, from which the pack's schemas, the tools' parameters and
+//! the result of `get_field_info` are generated. No SQL.
 //!
-//! Invariant: what is stored has the names of the table, however it was spelt (`dueAt`, `due_at`; `name`, `title`).
+//! Invariant: stored fields have the names of the table, however they were spelled (`dueAt`, `due_at`; `name`,
+//! `title`).
 
 use serde_json::{Map, Value, json};
 

@@ -1,7 +1,7 @@
-//! What holds between entities: linked and unlinked, an entity's links, and a project's whole graph.
+//! Links between entities: link, unlink, an entity's links, and a project's whole graph.
 //!
-//! Invariants: both ends of a link belong to the same project; memberships and the tree of documents are changed by what makes, deletes
-//! and moves entities only; between two entities there is at most one link of a type.
+//! Invariants: both ends of a link belong to the same project; memberships and the document tree change only when
+//! entities are created, deleted or moved; between two entities there is at most one link of a type.
 
 use serde::Serialize;
 use sqlx::PgConnection;

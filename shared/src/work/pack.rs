@@ -1,5 +1,5 @@
-//! The template pack `work`: the types of `kinds` with their schemas, and what may hold between them. Installed with the first project, or
-//! by hand.
+//! The template pack `work`: the types of `kinds` with their schemas, and the allowed links between them. Installed
+//! with the first project, or manually.
 
 use serde_json::{Map, Value, json};
 use sqlx::PgConnection;

@@ -1,6 +1,6 @@
-//! Projects: made whole in one transaction, rearranged in one, deleted with all that belongs to them; and the overview of them.
+//! Projects: created, rearranged and deleted, each in one transaction; and their overview.
 //!
-//! Invariant: a thing that can't be made, or a link that can't hold, leaves nothing of the whole.
+//! Invariant: an invalid item or link leaves nothing of the whole behind.
 
 use std::collections::HashMap;
 

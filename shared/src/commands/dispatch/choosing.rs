@@ -1,5 +1,5 @@
-//! Which agent a task gets, where that takes more than rules: an agent of the DAG's or a model of the project's is asked, and its answer taken up.
-//! Called by the dispatcher, under the lock of the DAG.
+//! Selects a task's agent where rules don't suffice: asks an agent of the DAG or a model of the project, and applies
+//! its answer. Called by the dispatcher, under the lock of the DAG.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;

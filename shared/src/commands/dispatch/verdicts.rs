@@ -1,4 +1,4 @@
-//! What agents that decide are to answer, as a schema, and what they have answered. Called by the dispatcher.
+//! The answers of deciding agents: their JSON Schemas and parsing. Called by the dispatcher.
 
 use serde_json::{Value, json};
 

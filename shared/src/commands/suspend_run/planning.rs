@@ -1,4 +1,4 @@
-//! A run goes to wait for a plan: the plan is stored and told, and its review begun, or its steps.
+//! Suspends a run that waits for a plan: stores and announces the plan, and begins its review or its steps.
 
 use serde_json::{Value, json};
 use sqlx::PgConnection;

@@ -1,4 +1,4 @@
-//! The plan of a turn, and what its calls did to which things, as their events leave them: a late reader sees both as those do who were there.
+//! The plan of a turn and its operations, folded from their events, so that a late reader sees the same as others.
 
 use serde_json::{Value, json};
 

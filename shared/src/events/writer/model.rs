@@ -1,9 +1,9 @@
-//! The writer's loop, as it is, in thousands of orders: two workers, a run that is taken over in the middle, and a database whose
-//! answers fail, come late, or never come, before and after the commit.
+//! Tests of the writer's loop under thousands of interleavings: two workers, a run that is taken over midway, and a
+//! database whose answers fail, are late or never arrive, before and after the commit.
 //!
-//! What holds in each of them: a run's events are written once and in order (I2); `flush` says yes only if all of them are (the run's
-//! next record builds on it); nothing is written once the lease is lost (I4); closing loses nothing; readers are woken after the last
-//! commit.
+//! Properties: a run's events are written once and in order (I2); `flush` succeeds only if all of them are (the run's
+//! next record depends on it); nothing is written after the lease is lost; closing loses nothing; readers are woken
+//! after the last commit.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};

@@ -1,4 +1,4 @@
-//! The writer's [`Store`]: one transaction a batch, over a connection of its own.
+//! The writer's [`Store`]: one transaction per batch, over its own connection.
 
 use std::collections::HashMap;
 use std::sync::Arc;

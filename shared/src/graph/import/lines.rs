@@ -1,4 +1,4 @@
-//! Reads lines with a limit on their length, so that no file can fill the memory. Called by the import.
+//! Reads lines with a maximum length, so that no file can exhaust memory. Called by the import.
 
 use tokio::io::{AsyncBufRead, AsyncBufReadExt as _};
 

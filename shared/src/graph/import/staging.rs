@@ -1,6 +1,6 @@
-//! Puts parsed lines into the import's temporary tables, by COPY. Called by the import.
+//! Writes parsed lines into the import's temporary tables, by COPY. Called by the import.
 //!
-//! The columns written here are those of `CREATE_STAGING`, in its order.
+//! The columns are those of `CREATE_STAGING`, in its order.
 
 use chrono::{DateTime, Utc};
 use sqlx::postgres::PgConnection;

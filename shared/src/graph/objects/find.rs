@@ -1,5 +1,5 @@
-//! Finding live objects: lists, queries, and what a reference in words means. Called by the API's graph routes, the read tools and
-//! the export. Invariant: what has been superseded or deleted is never found.
+//! Finds live objects: lists, queries, and resolution of references. Called by the API's graph routes, the read tools
+//! and the export. Invariant: superseded and deleted objects are never found.
 
 use serde::{Deserialize, Serialize};
 use sqlx::{AssertSqlSafe, PgExecutor, PgPool};

@@ -1,5 +1,5 @@
-//! Counts that took long, kept in this process for a while. Called by `schema`: what a great graph consists of takes seconds to count and
-//! hardly changes, and small ones are counted each time.
+//! An in-process cache of slow counts. Called by `schema`: counting a large graph takes seconds and its result hardly
+//! changes; small graphs are counted each time.
 
 use std::collections::HashMap;
 use std::future::Future;

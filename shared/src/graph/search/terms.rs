@@ -1,9 +1,9 @@
-//! What a query's words are looked for as: themselves, and where hardly any object has one, the words of the project's keys and names
-//! (`kb.graph_words`) that are nearest to it. Called by `search`.
+//! Expands a query's words: each word itself and, if hardly any object contains it, the most similar words of the
+//! project's keys and names (`kb.graph_words`). Called by `search`.
 //!
-//! A word that very many objects have is *common*: the index would give them all before the first could be taken. So no query goes to
-//! the index that common words alone decide; for those a part of the objects is looked at. Which words are common is what the
-//! planner's statistics say.
+//! A word that very many objects contain is *common*: an index scan would fetch all of them before returning the first.
+//! Queries consisting of common words only therefore don't use the index but scan a sample of the objects. The
+//! planner's statistics decide which words are common.
 
 use sqlx::{AssertSqlSafe, PgConnection, Row as _};
 use uuid::Uuid;

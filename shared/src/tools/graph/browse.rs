@@ -1,4 +1,4 @@
-//! The tools that list what there is: types, labels, entities of a type, their versions, relationships.
+//! The tools that list types, labels, entities of a type, their versions, and relationships.
 
 use crate::graph::objects::{self, SortBy, SortOrder};
 use crate::graph::relationships::{self, Connected, Filter};

@@ -1,4 +1,4 @@
-//! What each graph tool is made of: what a model knows of it, and what it does. The families list theirs as `TOOLS`.
+//! The definition of a graph tool: its description for models, and its function. The families list theirs as `TOOLS`.
 
 use futures::future::BoxFuture;
 use serde_json::Value;

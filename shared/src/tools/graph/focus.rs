@@ -1,7 +1,7 @@
-//! In a conversation that is about one project of the work graph, that project and what belongs to it is all of the work graph that there
-//! is, for the general tools as for those of the work graph. Objects of other types are there as ever.
+//! Confines a conversation with a focus to one project of the work graph, for the general tools and those of the work
+//! graph. Objects of other types are not affected.
 //!
-//! Invariant: of what is outside, nothing is read, changed or named, nor is it told whether it is there.
+//! Invariant: nothing outside the focus is read, changed or named, and its existence is not revealed.
 
 use std::collections::HashSet;
 

@@ -1,4 +1,4 @@
-//! What people are told that a graph tool does to which entity: its name is looked up, and no id is ever said in its place.
+//! Messages to users about a graph tool's call: they name the entity, looked up by id, and never show the id instead.
 
 use crate::events::kinds::Operation;
 use crate::graph::objects::{self, Resolved};

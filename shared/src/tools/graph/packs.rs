@@ -1,4 +1,4 @@
-//! The tools over template packs: sets of types for the graph, with schemas of their properties.
+//! The tools over template packs: sets of graph types with property schemas.
 
 use crate::graph::packs::{self, NewPack, Pack};
 use serde_json::{Map, Value, json};

@@ -1,6 +1,7 @@
-//! The tools that find entities by words or by likeness.
+//! The tools that search entities by words or similarity.
 //!
-//! Where there is no embedding model, or no vectors yet, all of them go by words: `vectorScore` is null then, and a note says why.
+//! Without an embedding model or vectors, all of them search lexically: `vectorScore` is null, and a note gives the
+//! reason.
 
 use crate::graph::hybrid::{self, Mode};
 use crate::graph::meaning;

@@ -1,5 +1,5 @@
-//! The tools that change the graph. What a call makes has an id that follows from the call's record, so that a call that is repeated
-//! after a crash finds what it has made, and makes nothing twice.
+//! The tools that change the graph. Ids of created items derive from the call's record, so that a call repeated after a
+//! crash finds its items and creates nothing twice.
 
 use crate::graph;
 use crate::graph::objects::{self, NewObject, Object, ObjectChange};

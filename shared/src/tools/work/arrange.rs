@@ -1,4 +1,4 @@
-//! The tools that link, unlink, move and rearrange, and the one that makes a project whole.
+//! The tools that link, unlink, move and rearrange entities, and the one that creates a whole project.
 
 use serde_json::{Value, json};
 use uuid::Uuid;

@@ -1,5 +1,5 @@
-//! What each work tool is made of: what a model knows of it, what it does, and what people are told of it. The families list theirs as
-//! `TOOLS`.
+//! The definition of a work tool: its description for models, its function, and its messages to users. The families
+//! list theirs as `TOOLS`.
 
 use futures::future::BoxFuture;
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! The tools that look closely: one entity, a project's graph, its documents as a tree, links, fields, and what there is to do.
+//! The tools that return details: one entity, a project's graph, its document tree, links, fields, and pending work.
 
 use serde_json::{Value, json};
 

@@ -1,6 +1,7 @@
-//! What a call may touch: everything of its space, or with a focus, the focus's project alone. All ids that a model sends go through here.
+//! Restricts a call: to its project (tenant), or with a focus, to the work project in focus. Every id that a model
+//! sends is checked here.
 //!
-//! Invariant: of what is outside, not even the name is told.
+//! Invariant: of anything outside, not even the name is revealed.
 
 use sqlx::{PgConnection, Postgres, Transaction};
 use uuid::Uuid;

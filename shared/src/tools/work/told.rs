@@ -1,4 +1,4 @@
-//! Entities, links and trees as tools give them: enough to cite and to go on from, in as few words as will do.
+//! Entities, links and trees in tool results: just enough to cite and to continue from.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! The tools that make, change and delete entities. What a call makes has ids that follow from the call's record.
+//! The tools that create, change and delete entities. Ids of created entities derive from the call's record.
 
 use serde_json::{Value, json};
 
