@@ -1,10 +1,12 @@
-//! Which requests are worked on, and when: a request takes a place only once its body has arrived. Called by `routes`.
+//! Admission control: decides when a request is processed; a request takes a slot only once its body has arrived.
+//! Called by `routes`.
 //!
-//! A request goes through three steps: its caller is looked up, its body arrives, its handler runs. The first and the last hold a place
-//! of `REJOIN_MAX_IN_FLIGHT`; the second one of as many others, for no longer than `arrival` allows.
+//! A request has three phases: its caller is authenticated, its body arrives, its handler runs. The first and the last
+//! hold a slot of `REJOIN_MAX_IN_FLIGHT`; the second one holds one of as many others, for no longer than `arrival`
+//! allows.
 //!
-//! Invariant: no user and no project holds more than their share of either kind of place, so that whoever fills their share is
-//! refused alone (429), and others are served.
+//! Invariant: no user and no project exceeds its share of either kind of slot, so that only callers who exhaust their
+//! share are refused (429).
 
 use axum::body::{Body, HttpBody};
 use axum::extract::{FromRequestParts, Request};

@@ -1,4 +1,5 @@
-//! How a request's body arrives: whole, within a time, at a least rate, and no larger than it may be. Called by `admission`.
+//! Receives a request's body: complete, within a timeout, at a minimum rate, and up to a maximum size. Called by
+//! `admission`.
 
 use std::time::Duration;
 

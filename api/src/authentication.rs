@@ -1,4 +1,5 @@
-//! Authenticates a request: by an API key, an identity provider's token or a browser's session; checks the scope, and counts the rate.
+//! Authenticates a request by API key, identity provider's token or browser session; checks the scope and the rate
+//! limit.
 
 use axum::extract::FromRequestParts;
 use axum::http::header::AUTHORIZATION;

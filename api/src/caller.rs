@@ -1,7 +1,7 @@
-//! Who calls: the user, the project and the role that a request acts with. Every handler that needs to know takes a [`Caller`]; `authentication`
-//! finds out who it is.
+//! The caller of a request: user, project and role. Handlers take a [`Caller`]; `authentication` determines it.
 //!
-//! Invariant: a key that was revoked opens nothing [`CACHE_LIFETIME`] later (or as soon as the wake-up of its revocation is heard), and a token that has expired nothing at once.
+//! Invariant: a revoked key is rejected after [`CACHE_LIFETIME`] at the latest (or when the wake-up of its revocation
+//! arrives), an expired token immediately.
 
 use std::ops::Deref;
 use std::sync::Arc;

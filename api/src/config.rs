@@ -1,4 +1,4 @@
-//! The API's own settings: command-line options of `rejoin api`, each with an environment variable.
+//! Settings of the API: command-line options of `rejoin api`, each with an environment variable.
 
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -1,8 +1,8 @@
-//! HTTP/1.1 over the connections that are accepted, until it is told to stop. Called by `lib`.
+//! Serves HTTP/1.1 over accepted connections until told to stop. Called by `lib`.
 //!
-//! All connections share one router: axum's own `serve` gives each a copy of all routes, which are some 200 KB here. And a stream
-//! that has begun is taken from the server library (see `sse::delivery`): what that holds for a connection (two buffers, a parser)
-//! is of no use to it any more.
+//! All connections share one router: axum's own `serve` gives each a copy of all routes, about 200 KB here. A started
+//! stream is taken from the server library (see `sse::delivery`), whose per-connection memory (two buffers, a parser)
+//! it no longer needs.
 
 use std::convert::Infallible;
 use std::future::poll_fn;

@@ -1,5 +1,5 @@
-//! The cookie of a browser that is signed in: no script can read it, and it is only sent to pages of our own. A request that comes with
-//! it and from elsewhere is refused, whatever the browser thinks of `SameSite`.
+//! The session cookie of a browser: HttpOnly, and sent to our own pages only. A cross-origin request with it is
+//! refused, whatever the browser does about `SameSite`.
 
 use axum::http::header::{COOKIE, HOST, ORIGIN};
 use axum::http::{HeaderMap, HeaderValue, Method};

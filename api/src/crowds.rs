@@ -1,7 +1,7 @@
-//! How many connections there may be: in all, below the number of files that the process may have open, and of one address. Called by
-//! `connections` before anything is read of a connection.
+//! Connection limits: in total, below the process's limit of open files, and per address. Called by `connections`
+//! before a connection is read.
 //!
-//! Invariant: connections never take the file descriptors that the process keeps back for its database, its files and its requests.
+//! Invariant: connections never take the file descriptors reserved for the database, files and requests.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};

@@ -1,4 +1,4 @@
-//! The key under which a client's request happens once, however often it is sent. `routes/chat` and `routes/trigger` take it.
+//! Idempotency keys of requests, taken by `routes/chat` and `routes/trigger`.
 
 use axum::http::HeaderMap;
 use rejoin_shared::commands::Idempotency;

@@ -1,30 +1,30 @@
-//! The HTTP API: stateless, any number of processes. Takes messages in, streams logs out; agents run elsewhere (the worker).
+//! The HTTP API: stateless, any number of processes. Receives messages and streams logs; agents run in workers.
 //!
 //! # Layout
 //! - `config`    options of `rejoin api`
-//! - `state`     what every handler may use
-//! - `connections`  HTTP over what is accepted, until the drain is over
-//! - `crowds`    how many connections there may be
-//! - `proxies`   reverse proxies that are trusted; `origin`: the address under which callers reach us
-//! - `admission` which requests are worked on, and when; `places`: how many at a time
-//! - `arrival`   how a request's body arrives
-//! - `caller`    who calls: user, project, role; `authentication`: by API key, token or session, with which scope
-//! - `cookie`    the session of a browser
-//! - `pace`      how fast callers may go
-//! - `page`      the web app
-//! - `quotas`    how much projects may use up
+//! - `state`     shared state of handlers
+//! - `connections`  HTTP over accepted connections, until the drain ends
+//! - `crowds`    connection limits
+//! - `proxies`   trusted reverse proxies; `origin`: the server's public address
+//! - `admission` admission control; `places`: its slots
+//! - `arrival`   receives request bodies
+//! - `caller`    user, project, role; `authentication`: by API key, token or session, with scopes
+//! - `cookie`    the session cookie of a browser
+//! - `pace`      rate limits
+//! - `page`      serves the web app
+//! - `quotas`    projects' quotas
 //! - `oidc/`     tokens of an identity provider
 //! - `extract`   body, query, path and page of a request
-//! - `idempotency`  keys under which a request happens once
-//! - `problem`   refusals, as RFC 9457
+//! - `idempotency`  idempotency keys
+//! - `problem`   errors, as RFC 9457
 //! - `recorder`  metrics of this process; `transfers`: connections of imports and exports
 //! - `openapi`   the document of `GET /openapi.json`
-//! - `routes/`   one file a noun: DTOs and handlers
+//! - `routes/`   one file per noun: DTOs and handlers
 //! - `mcp/`      Rejoin as an MCP server
 //! - `sse/`      streams of events to any number of readers
 //!
-//! Imports go one way: routes -> mcp, page -> sse, admission -> authentication, origin, extract -> state -> caller, places, quotas -> pace,
-//! oidc, cookie, proxies, problem -> config.
+//! Imports go one way: routes -> mcp, page -> sse, admission -> authentication, origin, extract -> state -> caller,
+//! places, quotas -> pace, oidc, cookie, proxies, problem -> config.
 
 pub mod admission;
 pub mod arrival;

@@ -1,15 +1,15 @@
-//! `/mcp`: Rejoin as an MCP server. Programs that speak the Model Context Protocol (streamable HTTP) get the project's built-in tools, and
-//! `ask_agent`, with the same keys, roles and rates as the rest of the API.
+//! `/mcp`: Rejoin as an MCP server. MCP clients (streamable HTTP) get the project's built-in tools, and `ask_agent`,
+//! with the same keys, roles and rate limits as the rest of the API.
 //!
-//! - `tools`     the built-in tools, as the protocol has them
-//! - `ask`       `ask_agent`: a turn of an agent, told of while it runs, cancellable
-//! - `body`      an answer that ends when its stream has to
-//! - `prompts`   prompts of the products that the project has installed
-//! - `refusals`  methods that are not there, refused in words
-//! - `sessions`  what clients said when they began, in the database: any API goes on with any session
+//! - `tools`     the built-in tools in the protocol's format
+//! - `ask`       `ask_agent`: a turn of an agent, with progress, cancellable
+//! - `body`      a response body that ends with its credential
+//! - `prompts`   prompts of the project's installed products
+//! - `refusals`  error messages for unknown methods
+//! - `sessions`  clients' sessions in the database: any API process can continue any session
 //!
-//! Invariants: every request is authenticated by itself; a session is its caller's alone; a client that goes away, or an API that
-//! stops, cancels no run: only a client that says so does.
+//! Invariants: every request is authenticated by itself; a session belongs to its caller; a disconnecting client or a
+//! stopping API cancels no run: only an explicit cancellation does.
 
 mod ask;
 mod body;

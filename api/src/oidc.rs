@@ -1,11 +1,11 @@
-//! Tokens of an identity provider (OpenID Connect): what a JWT in `Authorization: Bearer` says of its holder. `caller` asks.
+//! Tokens of an identity provider (OpenID Connect): verifies the JWT in `Authorization: Bearer`. Called by `caller`.
 //!
-//! - `settings`  which issuer is trusted, and how its claims are read
-//! - `keys`      the issuer's published keys: fetched, kept, fetched again
+//! - `settings`  the trusted issuer and the mapping of its claims
+//! - `keys`      the issuer's published keys: fetched, cached, refreshed
 //!
-//! Invariant: a token counts only if a key that the issuer publishes has signed it, by an algorithm that the settings name and that
-//! is the key's own, for this issuer and this audience, and as long as it has not expired. Nothing that the token says of itself
-//! (an algorithm, a key, an address of keys) is believed.
+//! Invariant: a token is accepted only if it is signed by a key that the issuer publishes, with a configured algorithm
+//! that matches the key, for this issuer and audience, and has not expired. The token's own header (algorithm, key, key
+//! URL) is never trusted.
 
 pub mod keys;
 pub mod settings;

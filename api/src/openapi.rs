@@ -1,4 +1,4 @@
-//! The OpenAPI document: what utoipa gathers from the routes, with title and security scheme.
+//! The OpenAPI document: collected by utoipa from the routes, with title and security scheme.
 
 use std::collections::BTreeSet;
 

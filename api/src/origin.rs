@@ -1,4 +1,4 @@
-//! The address under which a caller reaches this server. Handlers that answer with addresses of our own take an [`Origin`].
+//! The server's public address, as seen by a caller. Handlers that return our own addresses take an [`Origin`].
 
 use axum::extract::FromRequestParts;
 use axum::http::HeaderMap;

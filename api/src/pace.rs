@@ -1,7 +1,7 @@
-//! How fast callers may go, and what they are told about it: each key (or, with tokens, each user), each user over all of its keys,
-//! each project over all of its users. `caller` counts; `routes` puts what came of it into the answer's headers.
+//! Rate limits and their response headers: per key (or, with tokens, per user), per user over all of its keys, per
+//! project over all of its users. `caller` counts; `routes` adds the headers.
 //!
-//! Each process counts for itself: behind a balancer, a fleet lets through as many times as much as it has processes.
+//! Each process counts by itself: a load-balanced fleet allows as many times more as it has processes.
 
 use std::num::NonZeroU32;
 use std::sync::{Arc, OnceLock};

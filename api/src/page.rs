@@ -1,7 +1,8 @@
-//! The web app: files that `make web` has built into `web/dist`, embedded in the binary (read from there by a debug build). They use
-//! the same wire as everybody; nothing here asks the database.
+//! Serves the web app: files that `make web` has built into `web/dist`, embedded in the binary (a debug build reads
+//! them from disk). The app uses the public API; nothing here queries the database.
 //!
-//! Any path that is no file and looks like a page is the app's own to show. Without an app there is a page that says how to get it.
+//! Any path that is no file and looks like a page returns the app. Without a built app, a page explains how to build
+//! it.
 
 use axum::body::Body;
 use axum::extract::Request;

@@ -1,4 +1,5 @@
-//! Places for requests: how many are worked on at a time, in all and of one user and project. `admission` takes one for each request.
+//! Request slots: how many requests are processed at a time, in total, per user and per project. `admission` takes one
+//! for each request.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

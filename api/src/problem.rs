@@ -1,5 +1,5 @@
-//! Every refusal of the API, as RFC 9457 `application/problem+json`. Handlers return it; causes are logged here, once, and
-//! never told to the caller.
+//! Error responses of the API, as RFC 9457 `application/problem+json`. Handlers return them; causes are logged here,
+//! once, and never sent to the caller.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! Reverse proxies that are trusted: what they say of a request's host and scheme is believed, and their connections are not counted by
-//! address, since many users share it.
+//! Trusted reverse proxies: their statements about a request's host and scheme are trusted, and their connections are
+//! exempt from the limit per address, since many users share it.
 
 use std::net::IpAddr;
 use std::str::FromStr;

@@ -1,5 +1,4 @@
-//! What projects have used up today, for those that have a quota. Looked up once in a while only: what is begun in between is let
-//! through, by every process.
+//! Daily usage of projects with a quota. Refreshed periodically: each process admits requests in between.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The recorder of this process's metrics, and what each of them means.
+//! The metrics recorder of this process, and the description of each metric.
 
 use std::sync::OnceLock;
 

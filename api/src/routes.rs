@@ -1,56 +1,56 @@
-//! The routes: one file a noun, each with its DTOs and handlers, gathered here with what surrounds them all.
+//! The routes: one file per noun, each with its DTOs and handlers, combined here with their middleware.
 //!
-//! - `chat`           a message in, its turn out
-//! - `agent_message` what one agent would say next to another
-//! - `agent_stream`   the same in the dialect of chat pages of before
-//! - `conversations`  what a chat UI lists, their messages and events
-//! - `calendars`      calendars of callers, and what happens in them
-//! - `calendar_event_entities` entities of the work graph that events belong to
-//! - `calendar_events`  events of theirs, made and changed by hand
+//! - `chat`           posts a message and streams its turn
+//! - `agent_message` proposes an agent's message to another agent
+//! - `agent_stream`   the same in the dialect of earlier chat pages
+//! - `conversations`  conversations, their messages and events
+//! - `calendars`      callers' calendars and their occurrences
+//! - `calendar_event_entities` links from events to entities of the work graph
+//! - `calendar_events`  events created and changed by users
 //! - `calendar_files`   calendars as iCalendar files
-//! - `calendar_feeds`   addresses that show a calendar to whoever knows them
-//! - `google_calendars` calendars that are kept the same as ones at Google
-//! - `consoles`       texts that callers and agents write together
+//! - `calendar_feeds`   secret subscription addresses of calendars
+//! - `google_calendars` sync with Google Calendar
+//! - `consoles`       texts that callers and agents edit together
 //! - `runs`           one run: its state, its events, its end
-//! - `steering`       messages to a run at work, and "go on" to one that paused
-//! - `query_patterns` queries that were learned from the caller's questions
-//! - `questions`      what runs ask people, and the answers
-//! - `task_dags`      DAGs of tasks that agents do
-//! - `schedules`      agents and DAGs that are started by the clock
+//! - `steering`       messages to a running run, and resuming a paused one
+//! - `query_patterns` queries learned from the caller's questions
+//! - `questions`      runs' questions to users, and the answers
+//! - `task_dags`      DAGs of tasks done by agents
+//! - `schedules`      agents and DAGs started by the clock
 //! - `agent_definitions`  configuration of agents (admin)
-//! - `mcp_servers`    MCP servers whose tools agents may be given (admin)
-//! - `data_sources`   databases of others that the project's people and agents may ask
-//! - `model_prices`   what models cost in a project (admin)
-//! - `web_settings`   what agents may do on the web (admin)
-//! - `routing`        which agent takes a new conversation, and how that goes
-//! - `contexts`  what conversations may be about
-//! - `custom_prompts` what projects and users tell all agents
-//! - `feedback`       what users say of answers
-//! - `files`          files that callers attach to messages, and those that tools made
+//! - `mcp_servers`    MCP servers and their tools (admin)
+//! - `data_sources`   external databases for the project's users and agents
+//! - `model_prices`   a project's prices of models (admin)
+//! - `web_settings`   agents' web access (admin)
+//! - `routing`        assignment of agents to new conversations, and its statistics
+//! - `contexts`  context types of conversations
+//! - `custom_prompts` prompts of projects and users for all agents
+//! - `feedback`       users' feedback on answers
+//! - `files`          callers' uploads, and files made by tools
 //! - `agents`         the agents that a caller may choose
-//! - `agent_card`     agents that are meant for programs outside, as A2A finds them
-//! - `plans`     what agents mean to do, and have done of it
-//! - `prewarm`   what is read before a first message needs it
-//! - `probes`         what only a worker can find out, asked of one
-//! - `products`       what a project has installed by manifests (admin)
+//! - `agent_card`     public agents, discoverable by A2A
+//! - `plans`     agents' plans and their progress
+//! - `prewarm`   prefetches data before a first message
+//! - `probes`         tests that only a worker can run
+//! - `products`       products installed by manifests (admin)
 //! - `history`        the audit trail of runs, in three levels of detail
-//! - `run_history`    trees of runs, all of one as a document, forks
-//! - `audit`          who changed what in a project (admin)
-//! - `operations`     queues, runs by the minute, dead jobs, the fleet (admin)
+//! - `run_history`    run trees, whole runs as documents, forks
+//! - `audit`          a project's audit log (admin)
+//! - `operations`     queues, throughput, dead jobs, the fleet (admin)
 //! - `graph`          the knowledge graph, with its own files
 //! - `onto`           the work graph: projects with their tasks, goals, plans and documents
 //! - `trigger`        runs outside conversations
-//! - `me`             what a key is good for
+//! - `me`             the rights of the caller's key
 //! - `session`        browsers that sign in and out
-//! - `sign_in_codes`  codes that sign a browser in once
+//! - `sign_in_codes`  one-time sign-in codes
 //! - `keys`           API keys of a project (admins)
-//! - `usage`          what a project has used up today (admins)
-//! - `members`        who is in a project, and as what (owners)
-//! - `tickets`        passes for a browser's EventSource
-//! - `health` `metrics`   for whoever operates it
+//! - `usage`          a project's usage today (admins)
+//! - `members`        members of a project and their roles (owners)
+//! - `tickets`        stream tickets for a browser's EventSource
+//! - `health` `metrics`   for operators
 //!
-//! To add an endpoint: write it with `#[utoipa::path]`, add it to its file's `routes()`. Which scope it needs follows from
-//! its method and path (`caller`).
+//! To add an endpoint: write it with `#[utoipa::path]`, add it to its file's `routes()`. Which scope it needs follows
+//! from its method and path (`caller`).
 
 pub mod agent_card;
 pub mod agent_definitions;

@@ -1,4 +1,4 @@
-//! What every handler may use. Cheap to clone.
+//! Shared state of all handlers. Cheap to clone.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The connections of imports and exports of the graph, apart from those of other requests.
+//! Database connections of graph imports and exports, separate from those of other requests.
 
 use std::sync::Arc;
 use std::time::Duration;

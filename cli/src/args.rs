@@ -1,4 +1,4 @@
-//! The command line: what `rejoin` understands, and the help that teaches it.
+//! The command line of `rejoin` and its help.
 //!
 //! `main` parses it; each verb's own arguments are in the verb's file.
 use clap::{Parser, Subcommand};

@@ -1,6 +1,6 @@
-//! `rejoin audit`: who changed what, and whether that is still what was written; straight to the database.
+//! `rejoin audit`: reads and verifies the audit log; directly in the database.
 //!
-//! Invariant: a chain that is broken, or lacks what it should hold, is never exit code 0.
+//! Invariant: a broken or incomplete chain is never exit code 0.
 use anyhow::{Context, Result};
 use clap::Subcommand;
 use rejoin_shared::audit::{self, Entry, Hash, Report};

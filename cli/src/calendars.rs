@@ -1,4 +1,4 @@
-//! `rejoin calendars`: the caller's calendars, in and out as iCalendar files; through the API.
+//! `rejoin calendars`: import and export of the caller's calendars as iCalendar files; through the API.
 use std::io::Read;
 use std::path::{Path, PathBuf};
 

@@ -1,7 +1,7 @@
-//! `rejoin chat`: talk from the terminal.
+//! `rejoin chat`: chat in the terminal.
 //!
-//! Posts over HTTP, then follows the run. Invariant: a message is posted once, whatever is restarted meanwhile, and each
-//! word of its reply is shown once.
+//! Posts over HTTP, then follows the run. Invariant: a message is posted once, despite any restarts, and each word of
+//! its reply is shown once.
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::PathBuf;
 

@@ -1,6 +1,6 @@
-//! Requests to the API, and its refusals as errors that know their exit code. `chat`, `tail` and `runs` call it.
+//! Requests to the API, with refusals as errors that know their exit code. Called by `chat`, `tail` and `runs`.
 //!
-//! Invariant: a request that is tried again carries the same idempotency key, so that trying is safe.
+//! Invariant: a retried request carries the same idempotency key, so that retrying is safe.
 use std::{
     sync::{
         Arc,

@@ -1,8 +1,9 @@
-//! What `rejoin dev` leaves in its data directory, so that other commands on the same machine need no settings.
+//! The file that `rejoin dev` leaves in its data directory, so that other commands on the same machine need no
+//! settings.
 //!
-//! `dev` writes `current.json`; everything that talks to an API or a database reads it last. Invariants: an option beats
-//! an environment variable, which beats the file; the file's key goes to the file's API only, never to another host; the
-//! file is readable by its owner alone.
+//! `dev` writes `current.json`; every command that uses an API or a database reads it last. Invariants: an option
+//! overrides an environment variable, which overrides the file; the file's key is sent to the file's API only, never to
+//! another host; only its owner can read the file.
 use std::{
     fs,
     io::Write,

@@ -1,6 +1,6 @@
-//! The database and the project that `queue`, `keys`, `projects` and `graph` work on.
+//! The database and the project of `queue`, `keys`, `projects` and `graph`.
 //!
-//! Invariant: where it is not clear which project is meant, nothing is done.
+//! Invariant: if the project is ambiguous, nothing is done.
 use anyhow::{Context, Result};
 use chrono::{DateTime, Utc};
 use sqlx::{PgPool, postgres::PgPoolOptions};

@@ -4,11 +4,11 @@
 //! - `demo`       project, user, key, agents, graph
 //! - `secret_keys`   the master key of secrets
 //! - `supervise`  the API and the workers, as child processes
-//! - `ready`      what is said when all is ready
+//! - `ready`      the message when all is ready
 //! - `process`    signals and users
 //!
-//! Invariants: with `--json`, stdout holds one line, and only once the API answers; nothing that was started here outlives
-//! this process.
+//! Invariants: with `--json`, stdout holds one line, and only once the API answers; no process started here outlives
+//! this one.
 use std::{
     fs,
     net::SocketAddr,

@@ -1,12 +1,12 @@
-//! `rejoin doctor`: what is there, what is missing, and what to do about it.
+//! `rejoin doctor`: checks the installation and says how to fix it.
 //!
-//! Also the health check of the container image (`--only api`). Invariant: it changes nothing, and each finding that
-//! is not good says the next step.
+//! Also the health check of the container image (`--only api`). Invariant: it changes nothing, and each finding that is
+//! not good names the next step.
 //!
-//! - `definitions` models that agent definitions name
-//! - `vertex` where tokens of Vertex AI come from
-//! - `files` the object store that holds their content
-//! - `fleet` what API and worker processes need of the database, and of each other
+//! - `definitions` models named by agent definitions
+//! - `vertex` credentials of Vertex AI
+//! - `files` the object store of file content
+//! - `fleet` requirements of API and worker processes
 mod definitions;
 mod files;
 mod fleet;

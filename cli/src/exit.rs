@@ -1,4 +1,4 @@
-//! Exit codes: what a script learns from `rejoin` without reading its output.
+//! Exit codes, for scripts.
 //!
 //! `main` returns them; verbs return one, or an error whose cause decides. Invariant: the numbers never change, and
 //! `rejoin --help` lists them.

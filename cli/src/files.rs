@@ -1,4 +1,5 @@
-//! `rejoin files`: the caller's files, up and down, byte for byte; and what `rejoin chat --attach` uploads. Through the API.
+//! `rejoin files`: uploads and downloads the caller's files, byte for byte; also the uploads of `rejoin chat --attach`.
+//! Through the API.
 use std::io::Write;
 use std::path::{Path, PathBuf};
 

@@ -1,7 +1,7 @@
-//! What `rejoin api` and `rejoin worker` share: the signals that end them, and the schema that they need.
+//! Shared by `rejoin api` and `rejoin worker`: shutdown signals and the schema check.
 //!
-//! Invariants: the first SIGTERM or SIGINT drains, the second ends at once; no process works on a schema that lacks
-//! something of its own release.
+//! Invariants: the first SIGTERM or SIGINT drains, the second ends immediately; no process works on a schema that lacks
+//! something of its release.
 use std::time::Duration;
 
 use anyhow::{Context, Result};

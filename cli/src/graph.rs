@@ -1,6 +1,6 @@
-//! `rejoin graph`: the knowledge graph, in and out, straight to the database.
+//! `rejoin graph`: import and export of the knowledge graph, directly in the database.
 //!
-//! Invariants: an import is whole or not at all; stdout of an export holds nothing but its lines.
+//! Invariants: an import is complete or has no effect; stdout of an export holds nothing but its lines.
 use std::{
     fs::File,
     io::{self, BufReader, IsTerminal, Read},

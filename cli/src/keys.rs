@@ -1,6 +1,6 @@
-//! `rejoin keys`: API keys, straight to the database. The first key of a fleet can come from nowhere else.
+//! `rejoin keys`: API keys, directly in the database. Only it can create the first key of a fleet.
 //!
-//! Invariant: a key is shown once, when it is made; only its hash is stored.
+//! Invariant: a key is shown once, when it is created; only its hash is stored.
 use anyhow::{Context, Result, ensure};
 use clap::Subcommand;
 use rejoin_shared::{

@@ -1,4 +1,4 @@
-//! The entry of the `rejoin` binary: TLS, command line, exit code. All else is in the library.
+//! The entry point of the `rejoin` binary: TLS, command line, exit code. The rest is in the library.
 use std::process::ExitCode;
 
 use clap::Parser;

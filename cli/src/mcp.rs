@@ -1,4 +1,4 @@
-//! `rejoin mcp`: MCP servers of a project, and what they offer; through the API.
+//! `rejoin mcp`: MCP servers of a project and their tools; through the API.
 use std::fmt::Write as _;
 
 use anyhow::{Context, Result, bail};

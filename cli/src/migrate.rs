@@ -1,7 +1,7 @@
-//! `rejoin migrate`: the schema up, down, and where it stands. The migrations are built into the binary.
+//! `rejoin migrate`: migrates the schema up or down, and shows its state. The migrations are built into the binary.
 //!
-//! `rejoin dev` and the tests call [`up`] and [`down`] directly. Invariant: one migrator at a time (an advisory lock
-//! of the database), and no migration that was applied is ever applied in another wording (checksums).
+//! `rejoin dev` and the tests call [`up`] and [`down`] directly. Invariant: one migrator at a time (an advisory lock of
+//! the database), and an applied migration never changes (checksums).
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};

@@ -1,6 +1,6 @@
-//! Where output goes: data to stdout, all else to stderr. Every verb gets an [`Out`].
+//! Output: data to stdout, everything else to stderr. Every verb gets an [`Out`].
 //!
-//! Invariant: with `--json`, stdout holds nothing but JSON, one value a line.
+//! Invariant: with `--json`, stdout holds nothing but JSON, one value per line.
 use std::io::{self, IsTerminal, Write};
 
 use anyhow::Result;

@@ -1,4 +1,4 @@
-//! `rejoin prices`: what models cost in a project; through the API.
+//! `rejoin prices`: prices of models in a project; through the API.
 use anyhow::Result;
 use clap::Subcommand;
 use reqwest::Method;

@@ -1,4 +1,4 @@
-//! `rejoin projects`: who is in a project and as what, and what it may use up. Straight to the database.
+//! `rejoin projects`: members and roles of a project, and its quotas. Directly in the database.
 use anyhow::{Context, Result};
 use clap::Subcommand;
 use rejoin_shared::audit::Action as Act;

@@ -1,4 +1,4 @@
-//! `rejoin questions`: what runs ask people, and the answers; through the API.
+//! `rejoin questions`: runs' questions to users, and the answers; through the API.
 use anyhow::Result;
 use clap::Subcommand;
 use serde_json::{Value, json};

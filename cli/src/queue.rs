@@ -1,4 +1,4 @@
-//! `rejoin queue`: the job queue, for operators; straight to the database, so that it works when no API does.
+//! `rejoin queue`: the job queue, for operators; directly in the database, so that it works without an API.
 use anyhow::{Context, Result};
 use chrono::{DateTime, Utc};
 use clap::Subcommand;

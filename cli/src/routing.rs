@@ -1,4 +1,4 @@
-//! `rejoin routing`: which agent takes a new conversation, and how well that goes; through the API.
+//! `rejoin routing`: assignment of agents to new conversations, and its statistics; through the API.
 use anyhow::{Result, bail};
 use clap::Subcommand;
 use reqwest::Method;

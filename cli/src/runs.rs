@@ -1,4 +1,4 @@
-//! `rejoin runs`: look at runs, tell one something, let it go on, fork it, cancel it; through the API.
+//! `rejoin runs`: show, steer, resume, fork and cancel runs; through the API.
 use anyhow::Result;
 use clap::Subcommand;
 use serde_json::{Value, json};

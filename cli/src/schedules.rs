@@ -1,4 +1,4 @@
-//! `rejoin schedules`: agents and DAGs of tasks that are started by the clock; through the API.
+//! `rejoin schedules`: agents and DAGs of tasks started by the clock; through the API.
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, anyhow};

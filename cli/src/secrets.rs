@@ -1,6 +1,7 @@
-//! `rejoin secrets`: values that agents need, sealed before they reach the database; straight to it.
+//! `rejoin secrets`: secrets of a project, encrypted before they reach the database; directly in it.
 //!
-//! Invariants: a value comes from stdin, never from the command line, which everybody on the machine sees; no output ever holds one.
+//! Invariants: a value comes from stdin, never from the command line, which every user of the machine can see; no
+//! output ever holds one.
 use std::io::{self, IsTerminal, Read};
 
 use anyhow::{Context, Result, bail};

@@ -1,4 +1,5 @@
-//! `rejoin sign-in`: an address that signs a browser in once, so that no address has to hold the API key. `dev` prints one, too.
+//! `rejoin sign-in`: a one-time sign-in address for a browser, so that no address has to contain the API key. `dev`
+//! prints one, too.
 use anyhow::{Context, Result};
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! `rejoin sources`: databases of others that a project's people and agents may ask; through the API.
+//! `rejoin sources`: external databases for a project's users and agents; through the API.
 use std::io::Read;
 use std::path::PathBuf;
 

@@ -1,9 +1,9 @@
-//! A log, followed through every restart: of the API, of a worker, of the database. `chat` and `tail` read with it.
+//! Follows a log through every restart: of the API, of a worker, of the database. Used by `chat` and `tail`.
 //!
-//! A small reader of server-sent events ([`Parser`]) below a follower ([`Follow`]) that remembers where it is. A
-//! connection that ends without the end of the run always means: connect again, with the cursor.
+//! A small parser of server-sent events ([`Parser`]) below a follower ([`Follow`]) that keeps the cursor. A connection
+//! that ends before the run's end always means: reconnect with the cursor.
 //!
-//! Invariants: every event is handed out once, in the order of its number; nobody waits longer than the limit of silence.
+//! Invariants: every event is returned once, in the order of its number; no wait exceeds the silence limit.
 use std::{collections::VecDeque, time::Duration};
 
 use anyhow::{Context, Result};

@@ -1,6 +1,6 @@
-//! `rejoin tail`: follow a run or a conversation.
+//! `rejoin tail`: follows a run or a conversation.
 //!
-//! Which of the two an id is, the API tells. Invariant: following changes nothing.
+//! The API tells which of the two an id is. Invariant: following changes nothing.
 use anyhow::Result;
 use serde_json::Value;
 use uuid::Uuid;

@@ -1,4 +1,4 @@
-//! `rejoin tasks`: DAGs of tasks that agents do; through the API.
+//! `rejoin tasks`: DAGs of tasks done by agents; through the API.
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};

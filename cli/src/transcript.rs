@@ -1,9 +1,9 @@
-//! What a terminal shows of a reply: its text as it arrives, every word once, tool calls beside it.
+//! Renders a reply in a terminal: its text as it arrives, every word once, with tool calls beside it.
 //!
-//! `chat` and `tail` use it. When a worker was lost in mid-answer, the log says which part to forget (`reset`), and that
-//! part is written anew. What stands on the screen stays there as long as the new text repeats it.
+//! Used by `chat` and `tail`. When a worker was lost in the middle of an answer, the log says which part to discard
+//! (`reset`), and that part is written again. Displayed text stays as long as the new text repeats it.
 //!
-//! Invariant: once the reply has ended, what can be read as its latest text is exactly the log's text.
+//! Invariant: once the reply has ended, the latest displayed text is exactly the log's text.
 use std::io::{self, IsTerminal, Write};
 
 use anyhow::Result;

@@ -1,4 +1,4 @@
-//! `rejoin web`: what a project's agents may do on the web; through the API.
+//! `rejoin web`: web access of a project's agents; through the API.
 use anyhow::{Result, bail};
 use clap::{Subcommand, ValueEnum};
 use reqwest::Method;

@@ -1,5 +1,5 @@
-//! Vectors from a server that speaks OpenAI's embeddings API: OpenAI, Ollama, and many others. Called by [`super::Embedder`], which
-//! limits the time and checks what comes back. Does not try again: who has the texts does.
+//! Embeddings from a server with OpenAI's embeddings API: OpenAI, Ollama, and many others. Called by
+//! [`super::Embedder`], which limits the time and validates the result. Does not retry: the caller does.
 
 use rejoin_shared::config::Secret;
 use serde::{Deserialize, Serialize};

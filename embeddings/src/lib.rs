@@ -1,12 +1,13 @@
-//! Texts into vectors whose nearness is nearness of meaning. The worker embeds the graph's objects, the API and the tools embed queries.
+//! Text embeddings: converts texts to vectors whose proximity reflects similarity of meaning. The worker embeds the
+//! graph's objects, the API and the tools embed queries.
 //!
 //! # Layout
-//! - `settings`  which model, and where it is
-//! - `local`     a small model on this machine, without a key and without the network
-//! - `http`      a server that speaks OpenAI's embeddings API
+//! - `settings`  the model and its address
+//! - `local`     a small local model, without a key or network
+//! - `http`      a server with OpenAI's embeddings API
 //!
-//! Invariants: all vectors of an [`Embedder`] have the same number of finite numbers and the length 1; what can't be embedded is an
-//! error and never a vector that means nothing. Imports `shared` only.
+//! Invariants: all vectors of an [`Embedder`] have the same dimension, finite numbers and length 1; a failure is an
+//! error and never a meaningless vector. Imports `shared` only.
 
 pub mod http;
 pub mod local;

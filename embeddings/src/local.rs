@@ -1,9 +1,9 @@
-//! The model that needs no key and no network: all-MiniLM-L6-v2 (22 million parameters, vectors of 384 numbers, English), read from
-//! files that `make` fetched. Loaded when it is first needed, so that a process that never searches stays small.
+//! The local model, without a key or network: all-MiniLM-L6-v2 (22 million parameters, 384 dimensions, English), read
+//! from files fetched by `make`. Loaded on first use, so that a process that never searches stays small.
 //!
-//! - `wordpiece`  texts into the numbers of their pieces
-//! - `encoder`    the pieces into a vector
-//! - `tensors`    the file of the model's numbers
+//! - `wordpiece`  tokenizes texts
+//! - `encoder`    converts tokens to a vector
+//! - `tensors`    reads the model's weights
 
 pub mod encoder;
 pub mod tensors;

@@ -1,4 +1,4 @@
-//! Which embedding model a process uses: options and environment variables, flattened into those of the API and the worker.
+//! The embedding model of a process: options and environment variables, flattened into those of the API and the worker.
 
 use std::path::PathBuf;
 use std::str::FromStr;

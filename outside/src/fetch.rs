@@ -1,8 +1,8 @@
-//! The one way to the web. Called by `visit` and by the search providers.
+//! The guarded HTTP client of the web tools. Called by `visit` and by the search providers.
 //!
-//! Invariants: every URL is checked before it is asked, those of redirects, too; a name is resolved once, and the connection goes to one of
-//! the addresses that were judged; no proxy, no cookies, no credentials of a URL; nothing is read beyond [`MAX_BYTES`], packed or not, nor
-//! waited for beyond the process's bound.
+//! Invariants: every URL is checked before it is requested, including redirects; a name is resolved once, and the
+//! connection goes to one of the checked addresses; no proxy, no cookies, no credentials in URLs; nothing is read
+//! beyond [`MAX_BYTES`], compressed or not, nor awaited beyond the process's limit.
 
 use std::io::Read;
 use std::net::SocketAddr;

@@ -1,4 +1,4 @@
-//! Pages that were visited, as they were read then: rows of `kb.web_pages`. Called by `visit`, and by the workers' upkeep.
+//! The page cache: rows of `kb.web_pages`. Called by `visit`, and by the workers' maintenance.
 
 use chrono::{DateTime, Utc};
 use sqlx::PgPool;

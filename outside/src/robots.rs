@@ -1,4 +1,4 @@
-//! What a site asks robots to leave alone: robots.txt, as RFC 9309 reads it. Called by `fetch`.
+//! robots.txt, by RFC 9309. Called by `fetch`.
 
 use url::Url;
 

@@ -1,8 +1,8 @@
-//! Searching the web: what providers have in common. Called by `web_search`, and by the test of a provider.
+//! Web search: common code of providers. Called by `web_search`, and by the test of a provider.
 //!
-//! - `tavily` `brave` `searxng`   one file a provider
+//! - `tavily` `brave` `searxng`   one file per provider
 //!
-//! Invariant: whatever a provider sends, what comes out has bounds, and names only hosts that the project and the asker let.
+//! Invariant: any provider's results are bounded, and name only hosts allowed by the project and the request.
 
 use async_trait::async_trait;
 use rejoin_shared::secrets::{self, Plaintext, SecretError};

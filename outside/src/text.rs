@@ -1,7 +1,7 @@
-//! What of a page is text for a model. Called by `visit`, on a thread that may take its time.
+//! Extracts a page's text for a model. Called by `visit`, on a blocking thread.
 //!
-//! Invariants: scripts, styles and what a page hides from people are left out (as far as its tags and `style` attributes tell); a page that
-//! is nested so deeply that walking it would use up a thread's stack is refused before anybody walks it.
+//! Invariants: scripts, styles and hidden elements are omitted (as far as tags and `style` attributes tell); a page
+//! nested so deeply that a traversal would exhaust a thread's stack is refused first.
 
 use dom_query::{Document, NodeRef};
 use dom_smoothie::Readability;

@@ -1,6 +1,6 @@
-//! `web_search` and `web_visit`, for projects whose admins have switched them on. Called by the worker's pools.
+//! `web_search` and `web_visit`, for projects whose admins have enabled them. Called by the worker's pools.
 //!
-//! Invariants: a call goes by the settings as they are when it is made; whatever comes from outside stands in fields of its own beside
+//! Invariants: a call uses the settings at the time of the call; external content is returned in separate fields beside
 //! [`NOTICE`], and nothing in it is acted upon here.
 
 use std::sync::Arc;

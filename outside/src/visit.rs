@@ -1,4 +1,4 @@
-//! A page for an agent: as it was kept while that is fresh, else asked for. Called by `web_visit`.
+//! Returns a page for an agent: cached while fresh, else fetched. Called by `web_visit`.
 
 use chrono::{DateTime, Utc};
 use rejoin_shared::digest;

@@ -1,4 +1,4 @@
-//! What a process uses of the web: made once, from the operator's settings; cheap to clone.
+//! The web access of a process: created once, from the operator's settings; cheap to clone.
 
 use std::sync::Arc;
 use std::time::Duration;

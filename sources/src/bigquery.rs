@@ -1,9 +1,10 @@
-//! BigQuery, by its REST API. A query is tried without running it first: that tells whether it is a SELECT, as BigQuery itself reads it, and
-//! what it would be billed for; then it runs with that bound. Called by `sources`.
+//! BigQuery, by its REST API. A dry run of each query first shows whether BigQuery reads it as a SELECT, and what it
+//! would bill; then it runs with that limit. Called by `sources`.
 //!
-//! - `values`  what it answers, as values
+//! - `values`  parses results
 //!
-//! Invariant: the API's address is one that was judged, and redirects are not followed; a job whose answer nobody waits for is cancelled.
+//! Invariant: the API's address was checked, and redirects are not followed; a job without a waiting caller is
+//! cancelled.
 
 use std::sync::Mutex;
 use std::sync::PoisonError;

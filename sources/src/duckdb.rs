@@ -1,8 +1,9 @@
-//! DuckDB: a file in its project's folder, asked by DuckDB's own program, a process a question. Its library takes very long to
-//! compile; its program is small, and has what a wall needs: it opens the file for reading only, and its safe mode locks the settings, opens no
-//! other file, loads no extension and starts no program. Called by `sources`.
+//! DuckDB: a file in its project's folder, queried by DuckDB's own program, one process per query. Its library takes
+//! very long to compile; its program is small, and can be confined: it opens the file read-only, and its safe mode
+//! locks the settings, opens no other file, loads no extension and starts no program. Called by `sources`.
 //!
-//! Invariant: the process ends with its question: when it is answered, when there was enough of an answer, and when nobody waits for it.
+//! Invariant: the process ends with its query: when it is answered, when enough rows were read, and when the caller
+//! stops waiting.
 
 use std::path::PathBuf;
 use std::process::Stdio;

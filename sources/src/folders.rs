@@ -1,7 +1,7 @@
-//! Where the files of a project's sources may be: in `<folder>/<project id>/`, for each folder that the operator names, and nowhere else.
-//! Called by `sqlite` and `duckdb`.
+//! Locations of a project's database files: `<folder>/<project id>/`, for each folder that the operator names, and
+//! nowhere else. Called by `sqlite` and `duckdb`.
 //!
-//! Invariant: a path that is opened has no link in it, neither one that leads out of the folder nor one that replaces the project's own.
+//! Invariant: an opened path contains no symbolic link, neither out of the folder nor in place of the project's own.
 
 use std::path::{Path, PathBuf};
 

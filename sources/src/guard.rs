@@ -1,9 +1,10 @@
-//! The first wall around read-only sources: what of a query's own language passes. One statement, which reads, and calls no function that
-//! is not on a list. `sources` asks here before anything is sent; the walls behind it are the servers' (docs/guide/data-sources.md).
+//! The query guard of read-only sources, the first line of defence: accepts one statement, which only reads and calls
+//! only functions on an allow-list. `sources` calls it before a query is sent; servers' own protections follow
+//! (docs/guide/data-sources.md).
 //!
-//! - `postgresql`  by PostgreSQL's own grammar: every kind of node that may be in a statement is named
+//! - `postgresql`  by PostgreSQL's own grammar: every allowed kind of node is listed
 //! - `sql`         MySQL, SQLite, DuckDB and BigQuery, by `sqlparser`
-//! - `functions`   which functions may be called
+//! - `functions`   the allow-lists of functions
 //!
 //! MongoDB's is beside its queries, in `mongodb::guard`.
 

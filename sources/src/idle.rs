@@ -1,6 +1,7 @@
-//! Connections that nobody uses just now, by what they are connected to. Called by the kinds whose drivers have no pool of their own.
+//! Idle connections, by target. Used by the kinds whose drivers have no pool.
 //!
-//! Invariant: a connection is here only if its last question was answered to the end. How many there are is bounded by who may ask at once.
+//! Invariant: a connection is here only if its last result was read completely. Their number is bounded by the number
+//! of concurrent queries.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};

@@ -1,6 +1,6 @@
-//! Remembers queries that have succeeded within a run of a user's (`rejoin_shared::query_patterns`). Called by the tools that ask.
+//! Records queries that succeeded within a user's run (`rejoin_shared::query_patterns`). Called by the query tools.
 //!
-//! Invariant: where remembering fails, the query has succeeded all the same.
+//! Invariant: a failure to record does not fail the query.
 
 use rejoin_shared::data_sources::DataSource;
 use rejoin_shared::query_patterns::{self, Succeeded};

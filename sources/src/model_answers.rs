@@ -1,4 +1,4 @@
-//! Bounds and errors of the answers that tools over data sources give to models.
+//! Limits and errors of the results that data source tools return to models.
 
 use rejoin_shared::tools::ToolError;
 

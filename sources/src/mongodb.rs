@@ -1,14 +1,15 @@
-//! MongoDB. What is asked is read into one database command; a session of the server's own goes with it, which is killed when nobody waits any
-//! more. Called by `sources`.
+//! MongoDB. A query is parsed into one database command with its own server session, which is killed when the caller
+//! stops waiting. Called by `sources`.
 //!
-//! - `mql`    what people write, as a command
-//! - `reader` JSON as people write it for the shell
-//! - `guard`  what of it passes a read-only source
-//! - `rights` what the server says that its user may do
+//! - `mql`    parses queries into commands
+//! - `reader` parses the shell's JSON
+//! - `guard`  the guard of read-only sources
+//! - `rights` the server's privileges of its user
 //! - `values` documents as JSON, as rows, as fields
 //!
-//! Invariant: a server that is not encrypted is asked at the very address that was judged, and leads nowhere else; one that is must show
-//! a certificate for its name. A read-only source is asked nothing as a user who may do more than read, unless its settings accept that.
+//! Invariant: an unencrypted server is contacted at exactly the checked address, and cannot redirect; an encrypted one
+//! must present a certificate for its name. A read-only source is not queried as a user with more than read privileges,
+//! unless its settings accept that.
 
 use std::time::Duration;
 

@@ -1,7 +1,8 @@
-//! MySQL and MariaDB. Each question is one prepared statement, which can't be two, in a read-only transaction; rows are read one by one,
-//! and a statement of which enough was seen is killed. What would give no rows (SET, COMMIT, DO …) is not run where only reads pass. Called by `sources`.
+//! MySQL and MariaDB. Each query is one prepared statement, which can't be two, in a read-only transaction; rows are
+//! read one by one, and a statement is killed once enough rows were read. Statements without rows (SET, COMMIT, DO …)
+//! are not run on read-only sources. Called by `sources`.
 //!
-//! Invariant: a connection is used again only if its statement was read to its end; it is reset in between.
+//! Invariant: a connection is reused only if its statement was read to its end; it is reset in between.
 
 use async_trait::async_trait;
 use mysql_async::consts::{ColumnFlags, ColumnType};

@@ -1,10 +1,12 @@
-//! PostgreSQL. Reads go through a cursor in a read-only transaction: declared by the extended protocol, which takes one statement, and
-//! fetched in parts, so that neither the statement's own LIMIT nor its lack of one decides how much comes. Called by `sources`.
+//! PostgreSQL. Reads use a cursor in a read-only transaction: declared by the extended protocol, which takes one
+//! statement, and fetched in parts, so that the amount read does not depend on the statement's LIMIT. Called by
+//! `sources`.
 //!
-//! - `cancel`  ending what nobody waits for any more
-//! - `lookup`  what only the server knows of a query's names
+//! - `cancel`  cancels abandoned queries
+//! - `lookup`  resolves a query's names on the server
 //!
-//! Invariant: after each question the transaction is rolled back and the session's state discarded, or the connection is closed.
+//! Invariant: after each query the transaction is rolled back and the session's state discarded, or the connection is
+//! closed.
 
 use async_trait::async_trait;
 use futures::TryStreamExt;

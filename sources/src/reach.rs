@@ -1,6 +1,6 @@
-//! How the servers of sources are reached: addresses that were judged, TLS, and a bound for what a server may send. Called by the kinds.
+//! Connects to the servers of sources: checked addresses, TLS, and a limit of received bytes. Called by the kinds.
 //!
-//! Invariant: the connection goes to an address that was judged; the name is for the certificate only.
+//! Invariant: the connection goes to a checked address; the name is for the certificate only.
 
 use std::io;
 use std::pin::Pin;

@@ -1,6 +1,6 @@
-//! What a database of somebody's can be asked, whatever its kind: the trait, answers and their bounds, and what may go wrong.
+//! The interface of a data source of any kind: the trait, results and their limits, and errors.
 //!
-//! Invariant: dropping the future of a question ends the question on the server, too. Who asks need only stop waiting.
+//! Invariant: dropping the future of a query ends the query on the server, too.
 
 use std::time::Duration;
 

@@ -1,11 +1,11 @@
-//! The sources that a process has open: each is connected to when it is first asked, bounded in how many ask it at once and for how long,
-//! and closed when nobody asks any more. Called by the API's routes and by the agents' tools, which both [`Sources::open`] a stored source
-//! and ask what comes back.
+//! The open sources of a process: each is connected on first use, limited in concurrency and time, and closed when
+//! idle. Called by the API's routes and by the agents' tools, which both [`Sources::open`] a stored source and query
+//! the result.
 //!
-//! - `args`  what the operator sets
-//! - `join`  questions to several sources, joined here
+//! - `args`  the operator's settings
+//! - `join`  queries over several sources
 //!
-//! Invariant: a query of a read-only source reaches its server only after `guard` has passed it.
+//! Invariant: a query of a read-only source reaches its server only after `guard` has accepted it.
 
 mod args;
 pub mod join;

@@ -1,8 +1,8 @@
-//! What agents are given of a project's data sources: to list and look, and to ask. A project without sources has none of these, and one with
-//! sources those that fit their kinds. Called by the worker's pools.
+//! The agents' tools over a project's data sources: list, inspect, and query. A project without sources has none of
+//! them, and one with sources those that match their kinds. Called by the worker's pools.
 //!
-//! Invariant: `execute_query` only reads, whatever the source: what writes is a tool of its own, which a whitelist must name, for sources
-//! that are marked for it.
+//! Invariant: `execute_query` only reads, whatever the source: writing is a separate tool, which a whitelist must name,
+//! for sources that allow it.
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
-//! How long the database was away, as this process sees it: a run's time limits count the time in which it could be worked on.
+//! Tracks database outages as seen by this process, so that a run's time limits exclude them.
 //!
-//! The heartbeat tells; `run/limits.rs` asks.
+//! The heartbeat reports outages; `run/limits.rs` reads them.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

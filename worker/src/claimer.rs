@@ -1,8 +1,9 @@
-//! Claims due jobs into bounded slots and spawns what runs them; renews their leases; passes cancellations on; drains.
+//! The job poller: claims due jobs into bounded slots, spawns their handlers, renews their leases, passes cancellations
+//! on, and drains.
 //!
-//! Wake-up, poll, freed slot and shutdown share one `select!`. A worker that can't reach the database keeps its jobs: nothing can be
-//! written meanwhile, and whoever comes back first asks which of them are still its own. What another worker has taken over is told to stop
-//! then (every write is fenced by the attempt, I4).
+//! Wake-up, poll, freed slot and shutdown share one `select!`. A worker that can't reach the database keeps its jobs:
+//! nothing can be written meanwhile, and once reconnected it asks which of them it still holds. Jobs that another
+//! worker has taken over are then stopped (every write is fenced by the attempt, I4).
 
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;

@@ -1,9 +1,9 @@
-//! The job that summarises what was said long ago in a conversation, with the model of the conversation's agent. Behind the answers: nobody
-//! waits for it, and until it is done the newest messages are what the model is given.
+//! The compression job: summarizes the older messages of a conversation, with the model of the conversation's agent. It
+//! runs in the background: until it completes, the model gets the newest messages only.
 //!
-//! - `anchors`  what a summary must not lose
+//! - `anchors`  facts that a summary must keep
 //!
-//! Invariants: a summary that fails costs nothing but itself; what was said stays; a crash in between makes the same version again.
+//! Invariants: a failed summary has no other effect; messages are kept; after a crash the same version is made again.
 
 mod anchors;
 

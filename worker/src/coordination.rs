@@ -1,11 +1,12 @@
-//! Tools by which agents work together and with people: find agents, start them, ask a person. They are part of every project's pool,
-//! and granted by whitelists like all others; below the top of a tree only where a whitelist names them ([`keeps`]).
+//! Coordination tools: find agents, start them, ask a user. They are part of every project's pool, and granted by
+//! whitelists like all others; below the root of a run tree only if a whitelist names them ([`keeps`]).
 //!
-//! - `discussions` what discussions write into the graph; for flows only
-//! - `handoffs`    agents that may take a run over
-//! - `plans`       plans: made, reviewed, and what came of them
+//! - `discussions` records discussions in the graph; for flows only
+//! - `handoffs`    handing a run over to another agent
+//! - `plans`       creating plans
 //!
-//! `spawn_agents`, `create_tasks` and `ask_user` are answered by the step loop (`run/deferred.rs`): their run waits without a worker.
+//! `spawn_agents`, `create_tasks` and `ask_user` are handled by the step loop (`run/deferred.rs`): their run is
+//! suspended.
 
 pub mod discussions;
 pub mod handoffs;

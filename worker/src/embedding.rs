@@ -1,8 +1,9 @@
-//! The job that makes vectors of a project's graph objects. The sweep enqueues one where something was marked; at most one lives per
-//! project, so that its texts go out in order and in batches.
+//! The embedding job: computes vectors of a project's graph objects. The sweep enqueues it for marked objects; at most
+//! one is live per project, so that texts are sent in order and in batches.
 //!
-//! Invariants: a vector and the removal of its mark are one transaction, so that a crash repeats work and loses none; a model that
-//! fails costs no attempts and makes no jobs: the same job waits and tries again, and meanwhile searches go by words.
+//! Invariants: a vector is stored and its mark removed in one transaction, so that a crash repeats work and loses none;
+//! a failing model uses up no attempts and creates no jobs: the same job retries later, and searches are lexical
+//! meanwhile.
 
 use std::time::{Duration, Instant};
 

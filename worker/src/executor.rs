@@ -1,12 +1,12 @@
-//! One claimed run, from its start to `done`: loads what it needs, opens the turn (or takes it up where an earlier attempt left
-//! it), lets the step loop work, and ends the turn. Returns what is to become of the job, or None where that is settled.
+//! Executes one claimed run up to `done`: loads its data, opens the turn (or resumes it after an earlier attempt), runs
+//! the step loop, and ends the turn. Returns the job's outcome, or None if it is already settled.
 //!
-//! Invariants: every write is fenced by the attempt (I4); a turn ends with exactly one `done`, in one transaction with its
-//! message and its job (I1); what is stored is not done again (recovery).
+//! Invariants: every write is fenced by the attempt (I4); a turn ends with exactly one `done`, in one transaction with
+//! its message and its job (I1); recorded work is not repeated (recovery).
 //!
-//! - `agent`   the agent of a run, with the model that answers
-//! - `budget`  what is told where a budget can't count
-//! - `trouble` why an attempt can't go on
+//! - `agent`   the run's agent and model
+//! - `budget`  warns if a budget can't be counted
+//! - `trouble` errors that end an attempt
 
 mod agent;
 mod budget;

@@ -1,5 +1,5 @@
-//! The job that keeps a calendar the same as one at Google, and takes there the codes that users come back with. The sweep enqueues one where a
-//! calendar is due, or was changed here; at most one lives per calendar.
+//! The job that syncs a calendar with Google Calendar and exchanges users' authorization codes. The sweep enqueues it
+//! for calendars that are due or changed locally; at most one is live per calendar.
 
 use async_trait::async_trait;
 use rejoin_outside::calendar::google::{links, sync};

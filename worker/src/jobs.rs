@@ -1,6 +1,7 @@
-//! Kinds of jobs besides runs: what a program of its own, or a later part of this one, lets the queue do.
+//! Handlers of job kinds besides runs, registered by this or another program.
 //!
-//! A handler is called by the claimer for each claimed job of its kind, under the same lease, fence, cancellation and drain as runs.
+//! The claimer calls a handler for each claimed job of its kind, under the same lease, fence, cancellation and drain as
+//! runs.
 
 use std::collections::HashMap;
 use std::sync::Arc;

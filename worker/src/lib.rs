@@ -2,24 +2,24 @@
 //!
 //! # Layout
 //! - `config`       settings, each an option and an environment variable
-//! - `services`     what every part is given: database, bus, event writer, models, tools
-//! - `absence`      how long the database was away
+//! - `services`     shared dependencies: database, bus, event writer, models, tools
+//! - `absence`      tracks database outages
 //! - `claimer`      claims due jobs into bounded slots; heartbeat, cancellation, drain
-//! - `executor`     one claimed run from its start to `done`; recovery; the outcome of the job
-//! - `signals`      what stops a job: cancellation, a lost lease, a drain
+//! - `executor`     executes one claimed run; recovery; the outcome of the job
+//! - `signals`      stop signals of a job: cancellation, a lost lease, a drain
 //! - `jobs`         handlers of other kinds of jobs
-//! - `embedding`    vectors of the graph's objects, made in the background
+//! - `embedding`    computes vectors of graph objects in the background
 //! - `run`          the step loop: model call, tool calls, limits
 //! - `models`       providers behind one trait
-//! - `coordination` tools by which agents find and start each other, and ask people
-//! - `pools`        which tools there are for a project, and which of them an agent is given
-//! - `mcp`          MCP servers: connections, calls, what they offer
-//! - `google_calendar` the job that keeps a calendar the same as one at Google
+//! - `coordination` tools to find and start agents, and to ask users
+//! - `pools`        the tools of a project, and their selection for an agent
+//! - `mcp`          MCP servers: connections, calls, tool lists
+//! - `google_calendar` the job that syncs a calendar with Google
 //! - `web_probe`    the job behind "test the search provider"
 //! - `net`          the HTTP client for URLs from a project
-//! - `maintenance`  sweeps: expired leases, dead jobs, stranded keys, retention
+//! - `maintenance`  sweeps: expired leases, dead jobs, orphaned keys, retention
 //!
-//! Where a token is born: `run/answer.rs` reads it from the model, `publish.rs` hands it to the event writer.
+//! The path of a token: `run/answer.rs` reads it from the model, `publish.rs` passes it to the event writer.
 
 pub mod absence;
 pub mod claimer;

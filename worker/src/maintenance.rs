@@ -1,5 +1,5 @@
-//! Sweeps: what any worker does now and then for the whole fleet. Each is idempotent, needs no leader, and takes rows that
-//! nobody else is working on.
+//! Fleet-wide sweeps, run periodically by every worker. Each is idempotent, needs no leader, and skips rows that others
+//! are working on.
 
 use std::fmt::Display;
 use std::time::Duration;

@@ -1,20 +1,20 @@
-//! MCP servers as a worker uses them: tools of other programs, by the Model Context Protocol.
+//! MCP client of the worker: calls tools of MCP servers (Model Context Protocol).
 //!
 //! - `connections`  one connection for each server of each project, shared by all runs
-//! - `connection`   one of them: a process, or streamable HTTP
-//! - `listing`      what a server offers, read and judged
-//! - `http`         how a server over HTTP is connected to
+//! - `connection`   a connection: a process, or streamable HTTP
+//! - `listing`      reads and validates a server's list of tools
+//! - `http`         connects to servers over HTTP
 //! - `authorized`   HTTP with a token in each request
 //! - `oauth`        tokens by the client-credentials grant
-//! - `breaker`      leaves a server alone that fails again and again
-//! - `secrets`      `${NAME}` in settings
-//! - `redact`       removes secrets from what servers say
-//! - `transport`    what process and HTTP connections share
-//! - `answer`       what a server answers, as a tool's result
-//! - `stderr`       what a process writes to its standard error
+//! - `breaker`      circuit breaker for failing servers
+//! - `secrets`      resolves `${NAME}` in settings
+//! - `redact`       removes secrets from servers' output
+//! - `transport`    shared by process and HTTP connections
+//! - `answer`       converts a server's answer to a tool result
+//! - `stderr`       logs a process's standard error
 //! - `probe`        the job behind "test this server"
 //!
-//! Settings and what servers offer are in `rejoin_shared::mcp`; which of it an agent is given is decided by `pools`.
+//! Settings and tool offers are in `rejoin_shared::mcp`; `pools` selects the tools of an agent.
 
 pub mod answer;
 pub mod authorized;

@@ -1,15 +1,15 @@
-//! What the agent loop asks of a language model: one trait, and the types that cross it.
+//! The interface to language models: one trait and its types.
 //!
 //! The executor builds a [`ModelRequest`] per step and reads a [`ModelStream`]. Providers live in the files beside:
 //!
 //! - `name`      `provider:model` names, bare well-known names, and where keys and base URLs come from
-//! - `registry`  from a definition's model to a provider that is ready to be called
-//! - `retry`     repeats a call that failed before it said anything
-//! - `fallback`  asks another model where the first one can't answer now
-//! - `reasoning` what a provider wants back of a model's reasoning
-//! - `genai`     every model of the network, through the genai crate
+//! - `registry`  resolves a definition's model to a provider
+//! - `retry`     retries a call that failed before its first chunk
+//! - `fallback`  switches to another model if the first one can't answer
+//! - `reasoning` a model's reasoning, as its provider expects it back
+//! - `genai`     models over the network, through the genai crate
 //! - `flow`      sequential, loop and parallel definitions: no language model, but sub-agents
-//! - `demo`      `demo:graph`, the rule-based stand-in of `rejoin dev`
+//! - `demo`      `demo:graph`, the rule-based substitute of `rejoin dev`
 //!
 //! The message types here are also what `kb.agent_run_messages.content` stores, so that a run can be rebuilt exactly.
 

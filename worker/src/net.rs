@@ -1,6 +1,6 @@
-//! The HTTP client for URLs that projects have set: `rejoin_shared::net` judges where it connects to.
+//! The HTTP client for URLs set by projects: `rejoin_shared::net` checks each address.
 //!
-//! Invariant: redirects are not followed, and no proxy is asked.
+//! Invariant: no redirects are followed and no proxy is used.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -1,11 +1,11 @@
-//! Which tools there are for a project, and which of them an agent is given: the built-in ones, those over the project's data sources if it
-//! has any, those over its work graph where the pack `work` is installed, those of the web if it has switched them on, and those of its MCP
-//! servers that are on, matched by the server's own patterns, and approved as they are defined now. Called by
-//! the executor when an attempt begins.
+//! Tool pools: the tools of a project, and the selection for an agent: the built-in tools, those over the project's
+//! data sources if it has any, those over its work graph if the pack `work` is installed, web tools if enabled, and
+//! those of its enabled MCP servers that match the server's patterns and whose current definition is approved. Called
+//! by the executor when an attempt begins.
 //!
-//! Invariants: a whitelist is never widened; a built-in tool is never shadowed; what was read is dropped when the wake-up bus tells of a
-//! change, and looked at again after a while (`REJOIN_TOOLS_KEPT_S`) even if it does not. No connection is made for what was seen before: a server is asked
-//! what it offers when it is first wanted, and again whenever it is connected to.
+//! Invariants: a whitelist is never widened; a built-in tool is never shadowed; cached pools are dropped on a wake-up
+//! about a change, and reloaded after `REJOIN_TOOLS_KEPT_S` in any case. Known servers need no connection: a server is
+//! listed on first use, and on each connection.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};

@@ -1,7 +1,6 @@
-//! From what the step loop does to what the wire says: `TextDelta` -> `token`, and so on, through the process's event writer.
+//! Publishes the step loop's events to the wire: `TextDelta` -> `token`, and so on, through the process's event writer.
 //!
-//! Tool calls are told of by the commands that record them, in the same transaction; the callback hears of them too, and has
-//! nothing left to write.
+//! Tool calls are published by the commands that record them, in the same transaction; the callback ignores them.
 
 use std::sync::Arc;
 

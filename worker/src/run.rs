@@ -1,24 +1,24 @@
-//! The step loop: model call, tool calls, next step, under its limits, until there is an answer or a reason to stop.
+//! The step loop: model call, tool calls, next step, under its limits, until an answer or a stop reason.
 //!
 //! - `answer`   one model call, streamed
 //! - `calls`    the tool calls of a step, on record before they act
-//! - `act`      one call: acting, and how it ended
+//! - `act`      executes one call
 //! - `transfer` calls that hand the run over to another agent
 //! - `files`    files of messages, loaded for a model call
-//! - `deferred` calls that sub-agents or people answer: the run waits without a worker
-//! - `clarify`  what is asked before a project is begun
+//! - `deferred` calls answered by sub-agents or users: the run is suspended
+//! - `clarify`  clarifying questions before a project is created
 //! - `output`   answers that fit a JSON schema
-//! - `errors`   errors with which a run ends
+//! - `errors`   errors that end a run
 //! - `planning` calls that make plans
-//! - `limits`   steps, time, the same call over and over
-//! - `record`   a step as it is stored; what is told for development
-//! - `ranking`  how near tools are to a message
-//! - `selection` which of its tools the agent is shown
-//! - `surroundings` what the conversation is about, in words for the model
-//! - `history`  what the model is given at first; what a new attempt rebuilds
+//! - `limits`   steps, time, repeated calls
+//! - `record`   stores a step; development telemetry
+//! - `ranking`  similarity of tools to a message
+//! - `selection` which tools are shown to the agent
+//! - `surroundings` the conversation's context prompt
+//! - `history`  the initial messages; rebuilding for a new attempt
 //!
-//! The loop has no state of its own that isn't stored: [`Execution::load`] rebuilds it from `kb.agent_run_messages` and
-//! `kb.agent_run_tool_calls`, so that a new attempt goes on after the last thing that was recorded.
+//! All state of the loop is stored: [`Execution::load`] rebuilds it from `kb.agent_run_messages` and
+//! `kb.agent_run_tool_calls`, so that a new attempt continues after the last record.
 
 mod act;
 pub mod answer;

@@ -1,4 +1,4 @@
-//! What every part of a worker is given. Made once per process; cheap to clone.
+//! Shared dependencies of a worker's parts. Created once per process; cheap to clone.
 
 use std::sync::Arc;
 use std::time::Duration;

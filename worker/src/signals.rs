@@ -1,4 +1,4 @@
-//! What stops a job from outside. The claimer gives each job its signals; everything that does the job's work listens to them.
+//! Stop signals of a job. The claimer gives each job its signals; all code that does the job's work listens to them.
 
 use tokio_util::sync::CancellationToken;
 

@@ -1,5 +1,5 @@
-//! The job behind "test the search provider": one small search, from here, where the keys and the way out are. The API enqueues it and reads
-//! the outcome from the settings' row.
+//! The job behind "test the search provider": one small search from a worker, which has the keys and network access.
+//! The API enqueues it and reads the outcome from the settings' row.
 
 use async_trait::async_trait;
 use rejoin_outside::search::Ask;

@@ -1,7 +1,8 @@
-//! `ask_agent`: a message to an agent, as any other message: stored with its run and its job, answered by a worker. The client hears of
-//! its progress from the log, and may cancel it. Called by the server in `mcp`.
+//! `ask_agent`: a message to an agent, stored with its run and job and answered by a worker, like any other message.
+//! The client receives its progress from the log, and may cancel it. Called by the server in `mcp`.
 //!
-//! Invariants: the same request of the same session is one run, however often it comes and wherever; the run goes on when the client is gone.
+//! Invariants: a repeated request of the same session is one run, on any process; the run continues when the client
+//! disconnects.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! A body that ends when its stream has to: its credential was revoked, or its user has left. Called by the server in `mcp`.
+//! A response body that ends when its credential is revoked or its user leaves the project. Called by the server in
+//! `mcp`.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};

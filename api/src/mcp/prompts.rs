@@ -1,4 +1,4 @@
-//! Prompts of the products that the project has installed, for MCP clients. Called by the server in `mcp`.
+//! Prompts of the project's installed products, for MCP clients. Called by the server in `mcp`.
 
 use rejoin_shared::products;
 use rejoin_shared::walls;

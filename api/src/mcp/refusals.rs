@@ -1,4 +1,4 @@
-//! Methods of the protocol that are not there, refused in words: the library says a method's bare name. Called by `mcp`.
+//! Error messages for unknown methods of the protocol: the library would return the bare method name. Called by `mcp`.
 
 use rmcp::ErrorData;
 use rmcp::model::ErrorCode;

@@ -1,5 +1,5 @@
-//! Sessions of MCP clients in the database, each for its own caller: an API that was restarted, or another one behind the same balancer, goes
-//! on with them. Called by the server in `mcp`.
+//! MCP sessions in the database, each bound to its caller: a restarted API, or another one behind the same load
+//! balancer, can continue them. Called by the server in `mcp`.
 
 use rejoin_shared::owner::Owner;
 use rejoin_shared::walls::{self, Asking};

@@ -1,6 +1,6 @@
-//! The built-in tools as MCP has them. Called by the server in `mcp`.
+//! The built-in tools in MCP's format. Called by the server in `mcp`.
 //!
-//! Invariant: what is listed is what can be called, by the caller's scopes and the agent's whitelist.
+//! Invariant: the listed tools are those that can be called, by the caller's scopes and the agent's whitelist.
 
 use std::sync::Arc;
 

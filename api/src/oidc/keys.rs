@@ -1,8 +1,8 @@
-//! The issuer's published keys (JWKS): found by discovery, kept, and fetched again when they are old or when a token names a key
-//! that is not among them.
+//! The issuer's published keys (JWKS): found by discovery, cached, and refreshed when they are old or when a token
+//! names an unknown key.
 //!
-//! Invariant: whatever tokens come, the issuer is asked at most once in a while ([`PublishedKeys::refetch`]), by one of us at a time;
-//! a key that the issuer has withdrawn opens nothing after `max_age`, or, while the issuer is away, after [`MAX_STALE`].
+//! Invariant: whatever tokens arrive, the issuer is asked at most once per [`PublishedKeys::refetch`], by one task at a
+//! time; a withdrawn key is rejected after `max_age` or, while the issuer is unreachable, after [`MAX_STALE`].
 
 use std::sync::{Arc, RwLock};
 use std::time::Duration;

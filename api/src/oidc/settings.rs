@@ -1,4 +1,4 @@
-//! Which issuer is trusted, and how its tokens' claims are read: options of `rejoin api`.
+//! The trusted issuer and the mapping of its tokens' claims: options of `rejoin api`.
 
 use clap::{Args, ValueEnum};
 use jsonwebtoken::Algorithm;

@@ -1,5 +1,5 @@
-//! `/.well-known/agent-card.json`: the project's agents that are meant for programs outside, as the card by which the A2A protocol
-//! (version 1.0) finds agents. Calls of that protocol are not answered: what the card leads to is `/mcp`.
+//! `/.well-known/agent-card.json`: the project's public agents, as the card by which the A2A protocol (version 1.0)
+//! discovers agents. A2A calls are not supported: the card refers to `/mcp`.
 
 use axum::Json;
 use axum::extract::State;

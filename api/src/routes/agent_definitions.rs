@@ -1,5 +1,5 @@
-//! Agent definitions of a project (admin), and the installation of the default ones. Accepts the snake_case spelling of every
-//! field, too.
+//! Agent definitions of a project (admin), and installation of the default ones. Every field may also be spelled in
+//! snake_case.
 
 use axum::Json;
 use axum::extract::State;

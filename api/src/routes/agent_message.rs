@@ -1,5 +1,5 @@
-//! `POST /api/agentic-chat/agent-message`: what one agent would say next to another. A run without tools and without a conversation: nothing is
-//! sent, stored with a chat, or done; what becomes of the proposal is the caller's to decide.
+//! `POST /api/agentic-chat/agent-message`: proposes an agent's message to another agent. A run without tools and
+//! without a conversation: nothing is sent, stored in a chat, or executed; the caller decides about the proposal.
 
 use std::fmt::Write as _;
 

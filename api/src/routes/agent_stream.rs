@@ -1,5 +1,5 @@
-//! `/api/agent/stream`: the agent endpoint in the dialect of chat pages of before, over the same conversations, log and cursors as
-//! `/api/chat/stream`: a session is a conversation.
+//! `/api/agent/stream`: the agent endpoint in the dialect of earlier chat pages, over the same conversations, log and
+//! cursors as `/api/chat/stream`: a session is a conversation.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The project's agents, for whoever chooses one: names and what they are for. Their prompts and limits are for admins
+//! The project's agents to choose from: names and descriptions. Their prompts and limits are for admins
 //! (`agent_definitions`).
 
 use axum::Json;

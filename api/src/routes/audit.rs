@@ -1,5 +1,5 @@
-//! The audit log of a project (admin): who changed what, the newest first. What is no project's, operators read with `rejoin audit`.
-//! Handlers that change what is audited [`record`] it.
+//! The audit log of a project (admin), newest entry first. Operators read entries without a project with
+//! `rejoin audit`. Handlers of audited changes call [`record`].
 
 use axum::Json;
 use axum::extract::State;

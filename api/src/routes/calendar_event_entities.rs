@@ -1,5 +1,5 @@
-//! `/api/calendar-events/{id}/entities`: the entities of the work graph that an event of a calendar belongs to, such as the task that is done then, or
-//! the event of a project that it is.
+//! `/api/calendar-events/{id}/entities`: the entities of the work graph that a calendar event belongs to, such as its
+//! task or work-graph event.
 
 use axum::Json;
 use axum::extract::State;

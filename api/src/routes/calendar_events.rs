@@ -1,6 +1,7 @@
-//! `/api/calendars/{id}/events` and `/api/calendar-events/{id}`: events that callers make, change and remove by hand, as their agents do.
+//! `/api/calendars/{id}/events` and `/api/calendar-events/{id}`: events that callers create, change and delete, as
+//! their agents do.
 //!
-//! Invariant: a change says which version it was made of, if it wants to be sure: another one there is refused.
+//! Invariant: a change may name the version that it is based on: it is refused if the event has another one.
 
 use axum::Json;
 use axum::extract::State;

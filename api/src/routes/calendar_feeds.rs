@@ -1,4 +1,4 @@
-//! `/api/calendars/{id}/feed`: an address for programs that subscribe to a calendar, and what is there. Who knows it needs no key.
+//! `/api/calendars/{id}/feed`: a calendar's secret subscription address, and its content. The address needs no key.
 
 use axum::Extension;
 use axum::Json;

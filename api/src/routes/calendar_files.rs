@@ -1,4 +1,4 @@
-//! `/api/calendars/{id}/export.ics` and `…/import`: the caller's calendars as iCalendar files, for other programs and from them.
+//! `/api/calendars/{id}/export.ics` and `…/import`: export and import of the caller's calendars as iCalendar files.
 
 use axum::Json;
 use axum::body::Bytes;

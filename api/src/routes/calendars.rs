@@ -1,4 +1,5 @@
-//! `/api/calendars`: the caller's calendars, and what happens in them. Agents put events there for the caller; nobody else sees them.
+//! `/api/calendars`: the caller's calendars and their occurrences. Agents create events there for the caller; other
+//! users cannot see them.
 
 use std::collections::HashMap;
 

@@ -1,5 +1,5 @@
-//! `POST /api/chat/stream`: a message in, its turn out. The message is stored, with its run, before anything is answered; from
-//! then on the turn happens whether or not anybody reads.
+//! `POST /api/chat/stream`: posts a message and streams its turn. The message is stored, with its run, before the
+//! response starts; the turn then proceeds with or without readers.
 
 use axum::Json;
 use axum::extract::State;

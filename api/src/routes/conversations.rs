@@ -1,4 +1,4 @@
-//! Conversations: what a chat UI lists, their messages, and their events. Nobody sees another owner's.
+//! Conversations, their messages, and their events. Other owners' conversations are invisible.
 
 use axum::Json;
 use axum::extract::State;

@@ -1,10 +1,10 @@
-//! `/api/projects/{p}/data-sources`: databases of others that the project's people and agents may ask. Who may read may look and ask; admins
-//! add, change and remove.
+//! `/api/projects/{p}/data-sources`: external databases that the project's users and agents may query. Callers with
+//! read access may list and query; admins add, change and remove.
 //!
-//! - `bodies`  what requests and answers say
-//! - `join`    one answer from several sources
+//! - `bodies`  request and response bodies
+//! - `join`    joins several sources
 //!
-//! Invariant: no transaction of Rejoin's own database is open while a source is asked.
+//! Invariant: no transaction of Rejoin's own database is open during a query to a source.
 
 mod bodies;
 mod join;

@@ -1,5 +1,5 @@
-//! `/api/calendars/{id}/google`: a calendar that is kept the same as one at Google. Users are sent there to let us in, and come back to the page,
-//! which brings the code here with the user's own session. Google itself is asked by workers alone.
+//! `/api/calendars/{id}/google`: sync with Google Calendar. Users authorize at Google and return to the page, which
+//! sends the code here with the user's own session. Only workers call Google.
 
 use axum::Json;
 use axum::extract::State;

@@ -1,10 +1,10 @@
-//! The knowledge graph of a project, for people and programs (agents have their tools).
+//! The knowledge graph of a project, for users and programs (agents have their tools).
 //!
-//! - `objects`        things: list, make, change, delete, restore; their versions and edges
-//! - `relationships`  what holds between two things
-//! - `packs`          sets of types with schemas, and which of them are installed
-//! - `explore`        search, types, walks
-//! - `transfer`       NDJSON in and out, streamed
+//! - `objects`        list, create, change, delete, restore; versions and edges
+//! - `relationships`  relationships between objects
+//! - `packs`          template packs and their installation
+//! - `explore`        search, types, traversals
+//! - `transfer`       NDJSON import and export, streamed
 //!
 //! Invariant: every handler checks first that the path's project is the caller's.
 

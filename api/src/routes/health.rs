@@ -1,4 +1,4 @@
-//! `GET /livez`: the process answers. `GET /readyz`: send it requests.
+//! Health checks. `GET /livez`: the process responds. `GET /readyz`: it is ready for requests.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The audit trail of a project's runs: lists, and each thing in full. Six endpoints, three levels of detail.
+//! The audit trail of a project's runs: lists and details. Six endpoints, three levels of detail.
 
 use axum::Json;
 use axum::extract::State;

@@ -1,4 +1,4 @@
-//! `/api/admin/projects/{p}/keys`: who may come into a project with an API key. Admins make keys for themselves, and revoke any.
+//! `/api/admin/projects/{p}/keys`: API keys of a project. Admins create keys for themselves, and revoke any.
 
 use axum::Json;
 use axum::extract::State;

@@ -1,6 +1,6 @@
-//! `/api/admin/projects/{p}/mcp-servers`: MCP servers whose tools the project's agents may be given, what they offer, and its approval.
+//! `/api/admin/projects/{p}/mcp-servers`: MCP servers of a project, their tools, and the tools' approval.
 //!
-//! - `bodies`  what requests and answers say
+//! - `bodies`  request and response bodies
 
 mod bodies;
 

@@ -1,13 +1,13 @@
-//! The work graph over HTTP: projects with their tasks, goals, plans, documents and so on. Their rules are in `rejoin_shared::work`, which
-//! the work tools use, too.
+//! The work graph over HTTP: projects with their tasks, goals, plans, documents and so on. The rules are in
+//! `rejoin_shared::work`, which the work tools use, too.
 //!
-//! - `entities`   one of any kind: make, list, read, change, delete; what it was like before
-//! - `projects`   a project made whole, rearranged, shown with all that belongs to it
-//! - `edges`      what holds between two entities
-//! - `documents`  the tree of a project's documents
+//! - `entities`   one entity of any kind: create, list, read, change, delete, history
+//! - `projects`   whole projects: create, rearrange, read
+//! - `edges`      links between two entities
+//! - `documents`  the document tree of a project
 //!
-//! Invariant: everything is in the caller's project of ours, its space; ids of others are not there. Fields may be spelt `dueAt` or
-//! `due_at`, and a name may be called `name` or `title`.
+//! Invariant: everything is in the caller's project (tenant), its space; ids of others are not found. Fields may be
+//! spelled `dueAt` or `due_at`, and a name may be called `name` or `title`.
 
 pub mod documents;
 pub mod edges;

@@ -1,4 +1,5 @@
-//! What only a worker can find out, because only workers open secrets and reach what is outside: a job, and a wait for what came of it.
+//! Tests that only a worker can run, because only workers decrypt secrets and reach external servers: enqueues a job
+//! and waits for its result.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Which agent takes a new conversation that names none: how the project wants it, what would be chosen, and how that went.
+//! Assignment of agents to new conversations: settings, preview, and statistics.
 
 use axum::Json;
 use axum::extract::State;

@@ -1,4 +1,4 @@
-//! Runs as wholes: the tree that a run has started, all of it in one document, and forks.
+//! Whole runs: the tree of a run, everything in one document, and forks.
 
 use std::collections::HashMap;
 

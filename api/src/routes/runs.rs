@@ -1,5 +1,5 @@
-//! One run: how it stands, its events, its end. A run of a conversation is its owner's alone, and one outside its maker's; of the latter the
-//! other members see in lists that it is there.
+//! One run: its state, its events, its end. A run of a conversation is visible to its owner only, and one outside to
+//! its maker; other members see the latter's existence in lists.
 
 use axum::Json;
 use axum::extract::State;

@@ -1,4 +1,4 @@
-//! Schedules: agents and DAGs of tasks that are started by the clock.
+//! Schedules: agents and DAGs of tasks started by the clock.
 
 use axum::Json;
 use axum::extract::State;

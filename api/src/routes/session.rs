@@ -1,7 +1,7 @@
 //! `/api/session`: a browser signs in with an API key, a token or a sign-in code, and out again.
 //!
-//! Invariant: a browser that is signed in becomes another user only if the request says that it may (`replace`): otherwise a link could
-//! put a user into somebody else's account without their notice.
+//! Invariant: a signed-in browser changes its user only if the request allows it (`replace`): otherwise a link could
+//! silently put a user into another user's account.
 
 use axum::Json;
 use axum::extract::State;

@@ -1,4 +1,4 @@
-//! DAGs of tasks: made, looked at, drawn, paused, let go on, cancelled.
+//! DAGs of tasks: create, read, draw, pause, resume, cancel.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;

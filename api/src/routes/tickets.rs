@@ -1,5 +1,5 @@
-//! `POST /api/stream-tickets`: a pass for one stream, once, for a browser's EventSource, which can't send headers; and who follows
-//! a stream, with one or without.
+//! `POST /api/stream-tickets`: a one-time ticket for one stream, for a browser's EventSource, which can't send headers;
+//! and the authentication of streams, with or without a ticket.
 
 use std::convert::Infallible;
 

@@ -1,4 +1,4 @@
-//! What a caller may see: conversations and runs by their ids, else 404.
+//! Visibility checks: conversations and runs by id, else 404.
 
 use rejoin_shared::conversations::{self, Conversation};
 use rejoin_shared::runs::{self, Run};

@@ -1,10 +1,10 @@
-//! A stream that has begun, written to its socket by ourselves.
+//! Delivery of a started stream: written to its socket directly.
 //!
-//! The server library reads the request and writes the head of the answer and the stream's first chunk. Then its connection is
-//! taken apart (`connections` does that), and what is left is a socket and a reader: about a tenth of the memory, and less to do for
-//! each event. The body stays chunked, as the head says; the connection closes at its end, as the head says, too.
+//! The server library reads the request and writes the response's head and the stream's first chunk. Then its
+//! connection is taken apart (by `connections`), and a socket and a reader remain: about a tenth of the memory, and
+//! less work for each event. The body stays chunked and the connection closes at its end, as the head announced.
 //!
-//! Invariant: what waits to be written is one chunk (I10).
+//! Invariant: at most one chunk waits to be written (I10).
 
 use std::io::{self, IoSlice, Write as _};
 use std::pin::Pin;

@@ -1,6 +1,8 @@
-//! Dialects: other spellings of the same events, over the same log and the same cursor. One file a dialect; the native one is `frame`.
+//! Dialects: other formats of the same events, over the same log and the same cursor. One file per dialect; the native
+//! one is `frame`.
 //!
-//! Invariant: the last frame of an event bears the event's number, so that a reader may come back with it in any dialect.
+//! Invariant: the last frame of an event carries the event's number, so that a reader may resume with it in any
+//! dialect.
 
 use bytes::Bytes;
 

@@ -1,8 +1,9 @@
-//! The hub and its readers, as they are, in thousands of orders: whatever the tail, the table, the wake-ups, the beat and the clock do
-//! between two steps of a reader, it gets each event once, in order, and ends when it has to (invariants I3, I11).
+//! Tests of the hub and its readers under thousands of interleavings: whatever the tail, the table, the wake-ups, the
+//! beat and the clock do between two steps of a reader, it gets each event once, in order, and ends when it has to
+//! (invariants I3, I11).
 //!
-//! Only the database is a model: its answers are late, fail, or never come. The ring holds four events here, so that readers
-//! fall out of it all the time.
+//! Only the database is a model: its answers are late, fail, or never arrive. The ring holds four events here, so that
+//! readers often fall out of it.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

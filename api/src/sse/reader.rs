@@ -1,12 +1,12 @@
 //! A reader: a cursor in a log, and the body of its response.
 //!
-//! It subscribes first, then reads the past from the table in pages until it meets the ring, then takes frames from the ring;
-//! if it falls out of the ring it is a reader of the table again. Nothing is queued for it: the next chunk is made when the
-//! connection asks for it, and dropping the body drops the cursor.
+//! It subscribes first, then reads the past from the table in pages until it meets the ring, then takes frames from the
+//! ring; if it falls out of the ring it is a reader of the table again. Nothing is queued for it: the next chunk is
+//! built on demand of the connection, and dropping the body drops the cursor.
 //!
-//! Thousands of them are woken by one event, so that it is polled by hand: what waits is one waker in the log's tail. Whatever
-//! else concerns a stream (it has to end, it was silent for long) is looked at when the hub's beat has changed, which wakes
-//! everybody, too.
+//! One event wakes thousands of readers, so they are polled by hand: a waiting reader is one waker in the log's tail.
+//! Other conditions of a stream (it has to end, it was silent for long) are checked when the hub's beat changes, which
+//! wakes all readers, too.
 
 use std::convert::Infallible;
 use std::pin::Pin;

@@ -1,7 +1,8 @@
-//! The newest events of one log, rendered, and the readers that wait for the next one. Filled by `tail`, read by `reader`.
+//! The newest events of one log, rendered, and the readers waiting for the next one. Filled by `tail`, read by
+//! `reader`.
 //!
-//! A ring holds contiguous numbers, `first..next`. A reader whose cursor is behind `first` reads the table. Waiting costs a
-//! reader one slot: no future, no timer, no lock of anybody else's.
+//! A ring holds contiguous numbers, `first..next`. A reader whose cursor is behind `first` reads the table. A waiting
+//! reader takes one slot: no future, no timer, no lock of others.
 
 use std::collections::VecDeque;
 use std::collections::vec_deque::Iter;

@@ -1,6 +1,7 @@
-//! Connections that don't wait for ever: one whose peer takes nothing is cut, so that what it was owed is freed. With a
-//! bounded send buffer in the kernel, and the server library's own bounded one, a reader that does not read holds less than
-//! 1 MiB (invariant I10). And one whose peer does not finish the head of a request, or is one too many, is closed.
+//! Connections with timeouts: one whose peer does not read is closed, which frees its pending data. With a bounded send
+//! buffer in the kernel, and the server library's own bounded one, a reader that does not read holds less than 1 MiB
+//! (invariant I10). Connections whose peer does not complete a request's head, or that exceed the limit, are closed as
+//! well.
 
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;

@@ -1,4 +1,4 @@
-//! What the hub and its readers ask the database. A seam: `model` answers from a table of its own.
+//! Database queries of the hub and its readers. A trait, so that `model` can answer from its own table.
 
 use std::error::Error;
 

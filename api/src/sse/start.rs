@@ -1,4 +1,4 @@
-//! Where a reader begins, and the answers that are no stream: 204 at the end of a finished run, 400 for a cursor that can't be,
+//! Where a reader begins, and responses without a stream: 204 at the end of a finished run, 400 for an invalid cursor,
 //! 410 for one that retention has overtaken.
 
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! The open streams of this process: how many each user and each project has, and the mark that ends each when what it stands on is
-//! gone: its key, its token, its user's membership.
+//! The open streams of this process: counts per user and project, and the signal that ends each stream when its key,
+//! token or membership is revoked.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

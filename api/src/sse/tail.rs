@@ -1,8 +1,8 @@
-//! The live ends of the logs that somebody follows.
+//! The live ends of followed logs.
 //!
-//! One spawned future a process waits for wake-ups, gathers the logs that they name, and reads what is new in ALL of them with
-//! one query; each event is rendered once into its log's ring, which all readers share. It looks at every followed log by
-//! itself every [`poll_interval`], too: a lost wake-up costs at most that (invariant I11).
+//! One spawned future per process waits for wake-ups, gathers the logs that they name, and reads new events of ALL of
+//! them with one query; each event is rendered once into its log's ring, which all readers share. It also polls every
+//! followed log each [`poll_interval`]: a lost wake-up costs at most that (invariant I11).
 
 use std::collections::vec_deque::Iter;
 use std::collections::{HashMap, HashSet};

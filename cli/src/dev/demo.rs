@@ -1,7 +1,7 @@
-//! The demo project of `rejoin dev`: its user, its key, its agents, its graph. Called once each start, before the children.
+//! The demo project of `rejoin dev`: its user, key, agents and graph. Called once at each start, before the children.
 //!
-//! Invariants: what is there is kept; two `dev`s on one database make one demo; the key on disk is readable by its owner
-//! alone.
+//! Invariants: existing data are kept; two `dev`s on one database create one demo; only its owner can read the key on
+//! disk.
 use std::{collections::BTreeMap, io::Cursor, path::Path};
 
 use anyhow::{Context, Result, ensure};

@@ -1,10 +1,10 @@
-//! A private PostgreSQL: found, made, started, stopped, and gone when its owner is gone.
+//! A private PostgreSQL: located, initialized, started and stopped, ending with its owner.
 //!
-//! `rejoin dev` and the integration tests start one. It listens on a unix socket that only we and root can reach, on
-//! no TCP port, and keeps its data in a directory of the caller's choice. Works as root, too, where PostgreSQL itself
-//! refuses to: the server then runs as another user.
+//! `rejoin dev` and the integration tests start one. It listens on a unix socket that only we and root can reach, on no
+//! TCP port, and keeps its data in a directory of the caller's choice. It also works as root, where PostgreSQL itself
+//! refuses to run: the server then runs as another user.
 //!
-//! - `binaries`  where the server's programs are
+//! - `binaries`  locates the server's programs
 //! - `place`     the directories: lock, cluster, socket
 //!
 //! Invariant: no server outlives the process that started it, even when that is killed with SIGKILL.

@@ -1,4 +1,4 @@
-//! Signals and users: the few calls of the operating system that std has no safe name for.
+//! Signals and users: the few system calls without a safe wrapper in std.
 //!
 //! Called by `postgres` and `supervise`. The only file of this crate with unsafe code.
 use std::{

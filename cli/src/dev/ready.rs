@@ -1,4 +1,4 @@
-//! What `rejoin dev` says when all is ready: one line for machines, a short text for people.
+//! The message of `rejoin dev` when all is ready: one line for machines, a short text for users.
 use std::path::Path;
 
 use anyhow::Result;

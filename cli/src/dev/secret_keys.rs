@@ -1,8 +1,8 @@
-//! The master key of `rejoin dev`: made at its first start, kept in its data directory, given to its API and workers. `rejoin secrets`
-//! finds it there.
+//! The master key of `rejoin dev`: created at its first start, kept in its data directory, given to its API and
+//! workers. `rejoin secrets` finds it there.
 //!
-//! Invariants: a key that is there is never replaced, since what is sealed under it would be lost; the file is readable by its owner
-//! alone.
+//! Invariants: an existing key is never replaced, since everything encrypted with it would be lost; only its owner can
+//! read the file.
 use std::{
     fs,
     io::{ErrorKind, Write},

@@ -1,10 +1,10 @@
-//! Supervision of child processes: they start, they are started again, they stop together.
+//! Supervises child processes: starts, restarts and stops them.
 //!
-//! `rejoin dev` runs its API and its workers with it. Children get a process group of their own, so Ctrl-C reaches
-//! the parent alone, which sends SIGTERM and lets them drain. What children write, on stdout and stderr, comes out on
-//! our stderr with a prefix: our stdout is for data.
+//! `rejoin dev` runs its API and its workers with it. Children get their own process group, so that Ctrl-C reaches the
+//! parent alone, which sends SIGTERM and lets them drain. Children's stdout and stderr are forwarded to our stderr with
+//! a prefix: our stdout is for data.
 //!
-//! Invariants: each child has one keeper, a spawned future that waits for it, starts it again, and stops it; no child
+//! Invariants: each child has one keeper, a spawned future that waits for it, restarts it, and stops it; no child
 //! outlives us, even when we are killed with SIGKILL (see `rejoin_shared::watchdog`).
 use std::{
     collections::BTreeMap,

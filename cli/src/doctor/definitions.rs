@@ -1,4 +1,4 @@
-//! Which agent definitions name a model that is retired, soon will be, or has no price.
+//! Finds agent definitions whose model is retired, soon will be, or has no price.
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 

@@ -1,5 +1,4 @@
-//! What API and worker processes need of the database: roles that row-level security binds, connections enough; and whether a worker
-//! lives.
+//! Checks what API and worker processes need: roles bound by row-level security, enough connections, and a live worker.
 use std::time::Duration;
 
 use anyhow::Result;

@@ -1,4 +1,5 @@
-//! Whether Vertex AI could be called from here: its place, and where its tokens come from. Nothing is asked, and no secret is shown.
+//! Checks the configuration of Vertex AI: its location, and the source of its tokens. Nothing is requested, and no
+//! secret is shown.
 
 use std::path::{Path, PathBuf};
 

@@ -1,8 +1,8 @@
-//! A BERT encoder: word pieces in, one vector of length 1 a text out. Called by `local`; does no I/O but reading the rows of its
-//! vocabulary.
+//! A BERT encoder: word pieces in, one vector of length 1 per text out. Called by `local`; its only I/O is reading rows
+//! of its vocabulary.
 //!
-//! The texts of a batch lie one below the other in one matrix, without padding: dense layers see all of it at once, attention each text
-//! by itself. So a vector does not depend on what else is in its batch, but for rounding.
+//! The texts of a batch are stacked in one matrix, without padding: dense layers process all of it at once, attention
+//! each text by itself. So a vector does not depend on the rest of its batch, except for rounding.
 
 use std::io;
 

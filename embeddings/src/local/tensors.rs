@@ -1,6 +1,6 @@
-//! Reading a file of tensors in the safetensors format: a length, a JSON header with name, type, shape and place of each, then the
-//! numbers, little-endian, of 32 or 16 bits. Called when the model is loaded, and for each token's row of the vocabulary, which stays on
-//! disk.
+//! Reads files in the safetensors format: a length, a JSON header with name, type, shape and offset of each tensor,
+//! then the numbers, little-endian, of 32 or 16 bits. Called when the model is loaded, and for each token's row of the
+//! vocabulary, which stays on disk.
 
 use std::collections::HashMap;
 use std::fs::File;

@@ -1,5 +1,5 @@
-//! Texts into the numbers of their word pieces, as BERT's uncased models were trained: lower case, without accents, punctuation apart,
-//! each word as the longest pieces that the vocabulary has. No I/O but the reading of the vocabulary.
+//! Tokenizes texts into word pieces, as BERT's uncased models were trained: lower case, without accents, punctuation
+//! separated, each word as the longest pieces in the vocabulary. The only I/O is reading the vocabulary.
 
 use std::collections::HashMap;
 use std::io;

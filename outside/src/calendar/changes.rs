@@ -1,6 +1,7 @@
-//! An event changed or removed: one occurrence of it, all from one on, or all. Called by the tools, in one transaction each.
+//! Changes or deletes events: one occurrence, this and following, or the whole series. Called by the tools, in one
+//! transaction each.
 //!
-//! Invariant: a change that is made again with the same id changes nothing more.
+//! Invariant: repeating a change with the same id has no further effect.
 
 use chrono::{DateTime, Duration, Utc};
 use rejoin_shared::owner::Owner;

@@ -1,6 +1,6 @@
-//! Feeds: addresses that show a calendar to whoever knows them, for programs that subscribe to it.
+//! Feeds: secret addresses by which programs subscribe to a calendar.
 //!
-//! Invariants: only the SHA-256 of the secret part is stored; a feed shows nothing once its owner has left the project.
+//! Invariants: only the SHA-256 of the secret part is stored; a feed is empty once its owner has left the project.
 
 use rejoin_shared::auth::{hash_secret, random_secret};
 use rejoin_shared::owner::Owner;

@@ -1,6 +1,6 @@
-//! iCalendar files (RFC 5545) of calendars: written for other programs, and read from them. Called by the API and by `imports`.
+//! iCalendar files (RFC 5545): written for other programs, and parsed. Called by the API and by `imports`.
 //!
-//! Invariant: whatever a file holds, reading it takes bounded time and memory, and what can't be taken is told with its line.
+//! Invariant: parsing any file takes bounded time and memory, and unsupported content is reported with its line.
 
 use std::time::{Duration as Span, Instant};
 

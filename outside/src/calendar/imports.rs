@@ -1,6 +1,6 @@
-//! What an iCalendar file says, put into a calendar. Called by the API, in one transaction.
+//! Imports an iCalendar file into a calendar. Called by the API, in one transaction.
 //!
-//! Invariant: a file that is imported again changes nothing more: an event is found again by its UID.
+//! Invariant: importing a file again has no further effect: events are matched by UID.
 
 use std::collections::HashMap;
 use std::time::Instant;

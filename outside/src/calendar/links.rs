@@ -1,6 +1,6 @@
-//! Which entities of the work graph events of calendars belong to. Called by the API.
+//! Links from calendar events to entities of the work graph. Called by the API.
 //!
-//! Invariant: every statement names the owner of the calendar; what was deleted on either side is in no answer.
+//! Invariant: every statement names the owner of the calendar; deleted events and entities are never returned.
 
 use chrono::{DateTime, Utc};
 use rejoin_shared::owner::Owner;

@@ -1,5 +1,5 @@
-//! What happens when: events between two moments, those that come back expanded, and what was changed of them in its place. Called by the
-//! tools and by the API.
+//! Expands events into occurrences between two moments, with changed occurrences in place of the originals. Called by
+//! the tools and by the API.
 
 use std::collections::HashSet;
 

@@ -1,6 +1,6 @@
-//! Rules by which events come back (RFC 5545), by the wall clock of their time zone. Called by `occurrences` and `changes`.
+//! Recurrence rules (RFC 5545), in the local time of their time zone. Called by `occurrences` and `changes`.
 //!
-//! Invariant: a rule that somebody wrote costs no more than [`MAX_OCCURRENCES`] results and the walk of a bounded number of days.
+//! Invariant: any rule costs no more than [`MAX_OCCURRENCES`] results and a scan of a bounded number of days.
 
 use chrono::{DateTime, Datelike, Duration, LocalResult, NaiveDate, NaiveDateTime, NaiveTime, TimeZone, Utc};
 use chrono_tz::Tz;

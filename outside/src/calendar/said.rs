@@ -1,4 +1,4 @@
-//! What a person or a model says of an event, and the event that this makes. Called by the tools and by the API.
+//! Patches of events, from users and models, and their application. Called by the tools and by the API.
 
 use chrono::{DateTime, Duration, NaiveTime, Utc};
 use chrono_tz::Tz;

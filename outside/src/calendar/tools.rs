@@ -1,6 +1,6 @@
-//! The seven tools over calendars of the user for whom an agent works. Called by the worker's pools, and over MCP.
+//! The seven calendar tools, over the calendars of the agent's user. Called by the worker's pools, and over MCP.
 //!
-//! Invariant: in a conversation that is about a project of the work graph, that project's calendar is the only one there is.
+//! Invariant: in a conversation focused on a project of the work graph, only that project's calendar is accessible.
 
 mod parse;
 

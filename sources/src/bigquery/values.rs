@@ -1,4 +1,4 @@
-//! What BigQuery's API answers, as values: numbers in texts, cells by their columns' types, faults. Called by `bigquery`.
+//! Parses results of BigQuery's API: numbers in strings, cells by column type, errors. Called by `bigquery`.
 
 use serde_json::{Value, json};
 

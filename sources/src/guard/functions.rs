@@ -1,7 +1,7 @@
-//! Which functions a read-only source may call: those that compute from what they are given, and change, sleep, lock, read files or reach
-//! other machines in no way. Called by the guards.
+//! Allow-lists of functions for read-only sources: functions that compute from their arguments, and never change data,
+//! sleep, lock, read files or reach other machines. Called by the guards.
 //!
-//! Invariant: these are lists of what passes. A new one is added after its documentation was read.
+//! Invariant: these are allow-lists. A function is added after its documentation was read.
 
 use std::collections::HashSet;
 use std::sync::LazyLock;

@@ -1,7 +1,7 @@
-//! PostgreSQL's statements, by its own grammar (libpg_query). Called by `guard`.
+//! Guard for PostgreSQL, by its own grammar (libpg_query). Called by `guard`.
 //!
-//! Invariant: it is a list of what passes. The tree is walked as plain data, every node of it: a kind that is not named here is refused,
-//! also one that a newer grammar adds.
+//! Invariant: an allow-list. Every node of the tree is visited as plain data: an unlisted kind is refused, including
+//! those added by newer grammars.
 
 use std::collections::BTreeSet;
 

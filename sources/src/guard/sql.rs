@@ -1,8 +1,9 @@
-//! Statements of MySQL, SQLite, DuckDB and BigQuery, by `sqlparser`. Called by `guard`.
+//! Guard for MySQL, SQLite, DuckDB and BigQuery, by `sqlparser`. Called by `guard`.
 //!
-//! A parser that is not the server's own may read a statement in another way than the server does. What is known of that is refused here
-//! (comments that MySQL runs or takes for hints; `TABLE t`, of which the parser drops words); what is not is left to the walls behind: SQLite's authorizer, MySQL's read-only transaction and
-//! single prepared statement, DuckDB's safe mode, BigQuery's own word in the dry run that it is a SELECT.
+//! A foreign parser may interpret a statement differently from the server. Known differences are refused here (comments
+//! that MySQL executes or takes for hints; `TABLE t`, of which the parser drops words); unknown ones are left to the
+//! servers' protections: SQLite's authorizer, MySQL's read-only transaction and single prepared statement, DuckDB's
+//! safe mode, BigQuery's dry run.
 
 use std::ops::ControlFlow;
 

@@ -1,7 +1,7 @@
-//! What of a MongoDB query passes a read-only source: commands that read, pipelines of stages on a list, and operators on another one, however
-//! deep they are. Called by `sources` before anything is sent.
+//! The MongoDB guard of read-only sources: reading commands, pipelines of allowed stages, and allowed operators, at any
+//! depth. Called by `sources` before a query is sent.
 //!
-//! Invariant: these are lists of what passes. A key that begins with `$` and is on none is refused, wherever it is.
+//! Invariant: these are allow-lists. A key that begins with `$` and is on none is refused, wherever it occurs.
 
 use std::collections::HashSet;
 use std::sync::LazyLock;

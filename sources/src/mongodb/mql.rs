@@ -1,7 +1,7 @@
-//! What MongoDB is asked in: its shell's words (`db.orders.find({…}).sort({…})`), or one JSON object (`{"collection", "pipeline"}`), read into a
-//! database command. Nothing of it is run as a program. Called by `mongodb`.
+//! Parses MongoDB queries, in shell syntax (`db.orders.find({…}).sort({…})`) or as one JSON object
+//! (`{"collection", "pipeline"}`), into a database command. Nothing is executed as a program. Called by `mongodb`.
 //!
-//! Invariant: the command that comes out holds what was written, and no other field of a command than those that are built here.
+//! Invariant: the command contains what was written, and no other command fields than those built here.
 
 use mongodb::bson::{Bson, Document, doc};
 

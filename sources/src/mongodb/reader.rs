@@ -1,6 +1,6 @@
-//! JSON as people write it for MongoDB's shell. Called by `mql`.
+//! Parses JSON in the syntax of MongoDB's shell. Called by `mql`.
 //!
-//! Invariant: values only; nothing that is read here is a program.
+//! Invariant: values only; nothing is executed.
 
 use std::iter::Peekable;
 use std::str::{CharIndices, FromStr};

@@ -1,6 +1,6 @@
-//! What a server says that its user may do: MongoDB's second wall, since it has no mode that only reads. The server resolves roles and what they
-//! inherit; here each action that is not on a list of reading ones counts as more than reading, whatever it is granted on. Called by
-//! `mongodb`.
+//! The privileges of a server's user: MongoDB's second line of defence, since it has no read-only mode. The server
+//! resolves roles and their inheritance; each action that is not on the list of reading ones counts as more than
+//! reading, on any resource. Called by `mongodb`.
 
 use mongodb::bson::{Bson, Document};
 

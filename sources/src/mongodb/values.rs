@@ -1,4 +1,4 @@
-//! Documents as JSON, as rows, and as the fields that a sample has. Called by `mongodb`.
+//! Documents as JSON, as rows, and as the fields of a sample. Called by `mongodb`.
 
 use mongodb::bson::{Bson, Document};
 use serde_json::{Map, Value, json};

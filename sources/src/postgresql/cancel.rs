@@ -1,4 +1,4 @@
-//! Ending on the server what nobody waits for any more. Called by `postgresql`.
+//! Cancels abandoned queries on the server. Called by `postgresql`.
 
 use rejoin_shared::data_sources::Kind;
 use rejoin_shared::net::Hosts;

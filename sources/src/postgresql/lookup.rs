@@ -1,7 +1,7 @@
-//! What only the server knows of a query's names, asked before the query runs: whether `row.name` calls a function, and whether a
-//! name of the guard's list is another one in this database. Called by `postgresql`.
+//! Resolves a query's names on the server before it runs: whether `row.name` calls a function, and whether an
+//! allow-listed name means another function in this database. Called by `postgresql`.
 //!
-//! Invariant: a query that reads runs no function of the database's own, other than through its views and its extensions.
+//! Invariant: a reading query runs no function of the database's own, except through its views and extensions.
 
 use tokio_postgres::Client;
 

@@ -1,4 +1,4 @@
-//! What the operator sets about data sources, for the API and for workers alike.
+//! The operator's settings of data sources, for the API and for workers.
 
 use std::path::PathBuf;
 use std::time::Duration;

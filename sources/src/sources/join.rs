@@ -1,8 +1,10 @@
-//! One answer from several sources: each query is asked where its data are, by the same walls as any other, and what comes back becomes a
-//! table of a SQLite database in the memory of a process of its own, which one more statement reads. Called by the API's route and the agents' tool.
+//! Joins several sources: each query runs on its source with all its protections, and its result becomes a table of an
+//! in-memory SQLite database in a separate process, which one more statement reads. Called by the API's route and the
+//! agents' tool.
 //!
-//! Invariant: nothing is sent before every query and the joining statement have passed their guards. Whoever stops waiting ends them all, on
-//! their servers, too. What was cut short says so: the join of a part is a part of the join.
+//! Invariant: nothing is sent before every query and the joining statement have passed their guards. Dropping the
+//! future ends all of them, on their servers, too. Truncated inputs are reported: the join of a part is a part of the
+//! join.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};

@@ -1,6 +1,7 @@
-//! Values on their way to and from SQLite's process. Called by `tables`, `child` and `process`.
+//! Transfer of values to and from SQLite's process. Called by `tables`, `child` and `process`.
 //!
-//! Invariant: a number arrives as it was. JSON's reader rounds floating-point numbers of many digits, so their bits are sent.
+//! Invariant: a number arrives unchanged. JSON's parser rounds floating-point numbers of many digits, so their bits are
+//! sent.
 
 use rusqlite::types::Value as Cell;
 use serde::{Deserialize, Serialize};

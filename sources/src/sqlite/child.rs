@@ -1,10 +1,10 @@
-//! The process that asks SQLite: `rejoin` itself, started with [`VERB`] by `process`. It takes limits from the system before it reads
-//! its task, answers once, and ends. Called by the binary's `main`, before anything else of it runs.
+//! The process that runs SQLite: `rejoin` itself, started with [`VERB`] by `process`. It sets system limits before it
+//! reads its task, answers once, and exits. Called first by the binary's `main`.
 //!
-//! Protocol: on its standard input, a line with the limits and a line with the task, both JSON, and then nothing until the parent closes it,
-//! which means that nobody waits any more. On its standard output, the answer as JSON.
+//! Protocol: on standard input, a line with the limits and a line with the task, both JSON, and then nothing until the
+//! parent closes it, which means that no caller waits. On standard output, the answer as JSON.
 //!
-//! Invariant: no statement runs before the limits hold.
+//! Invariant: no statement runs before the limits are set.
 
 use std::io::{self, BufRead, Read, Write};
 use std::process::ExitCode;

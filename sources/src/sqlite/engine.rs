@@ -1,8 +1,8 @@
-//! SQLite itself: opens a file or fills tables in memory, confines the connection, and runs one statement. Called by `child`, in a process
-//! of its own: SQLite's sorter, its hash tables and its values are allocated where a limit of the process holds them.
+//! SQLite itself: opens a file or fills in-memory tables, confines the connection, and runs one statement. Called by
+//! `child`, in a separate process, whose limits bound SQLite's sorter, hash tables and values.
 //!
-//! Invariant: a connection that reads has an authorizer, which refuses every step of a statement that is not reading; nothing is spilled to
-//! temporary files.
+//! Invariant: a reading connection has an authorizer, which refuses every action that is not reading; nothing is
+//! spilled to temporary files.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,7 +1,7 @@
-//! Asks SQLite in a process of its own, a process a question. Called by `sqlite` and by `sources::join`.
+//! Runs SQLite in a separate process, one per query. Called by `sqlite` and by `sources::join`.
 //!
-//! Invariant: the process ends with its question: when it is answered, and when nobody waits for it. One that writes is first told to stop,
-//! so that it rolls back; one that reads is killed.
+//! Invariant: the process ends with its query: when it is answered, and when the caller stops waiting. A writing one is
+//! first asked to stop, so that it rolls back; a reading one is killed.
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;

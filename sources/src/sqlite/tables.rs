@@ -1,5 +1,5 @@
-//! The tables of a join: answers of other sources, put into a SQLite database in memory. Called by `engine`, and by `sources::join`, which
-//! names their columns.
+//! The tables of a join: results of other sources, loaded into an in-memory SQLite database. Called by `engine`, and by
+//! `sources::join`, which names their columns.
 
 use rusqlite::types::Value as Cell;
 use rusqlite::{Connection, params_from_iter};

@@ -1,5 +1,6 @@
-//! What a summary must not lose: sentences with names, numbers, dates, ids, addresses or quoted words in them that the summary says nothing of are added to it
-//! as they were said. A model that sums up leaves out some of them each time, and what is left out of one version is in none after it.
+//! Facts that a summary must keep: sentences with names, numbers, dates, ids, addresses or quotations that the summary
+//! omits are appended verbatim. Models drop some facts with each summary, and a fact dropped once is missing in all
+//! later versions.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;

@@ -1,5 +1,5 @@
-//! `note_discussion`: where a discussion stands, and what was said in it, written into the knowledge graph. Discussions call it
-//! themselves; it is in no project's pool.
+//! `note_discussion`: records a discussion's state and entries in the knowledge graph. Called by discussions
+//! themselves; in no project's pool.
 
 use std::sync::{Arc, LazyLock};
 

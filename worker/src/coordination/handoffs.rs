@@ -1,5 +1,5 @@
-//! Handing a run over to another agent: the tools `transfer_to_…` that a definition's `handoffs` give. The step loop answers them
-//! (`run/transfer.rs`); called by itself, such a tool does nothing.
+//! Handoffs: the tools `transfer_to_…` that a definition's `handoffs` grant. The step loop executes them
+//! (`run/transfer.rs`); the tool itself does nothing.
 
 use std::sync::Arc;
 

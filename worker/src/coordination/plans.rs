@@ -1,5 +1,5 @@
-//! `agent_create_plan`: a plan in steps, carried out at once, or when a person or a reviewer has approved it. The step loop answers it
-//! (`run/planning.rs`): its run waits without a worker, however long that takes.
+//! `agent_create_plan`: a plan in steps, executed at once or after approval by a user or reviewer. The step loop
+//! executes it (`run/planning.rs`) while its run is suspended.
 
 use rejoin_shared::agents::settings::Planning;
 use rejoin_shared::commands::Review;

@@ -1,4 +1,4 @@
-//! The agent of a run: its definition, and the model that answers.
+//! The agent of a run: its definition and model.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Tells readers of a run that its budget in dollars does not count, because the model of the run has no price.
+//! Notifies readers of a run that its budget in dollars is not enforced, because its model has no price.
 
 use rejoin_shared::agents::settings::Settings;
 use rejoin_shared::agents::{self, AgentDefinition};

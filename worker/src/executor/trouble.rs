@@ -1,4 +1,4 @@
-//! Why an attempt can't go on, and what becomes of its job then.
+//! Errors that end an attempt, and the resulting outcome of its job.
 
 use rejoin_shared::commands::FencedError;
 

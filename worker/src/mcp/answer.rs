@@ -1,5 +1,5 @@
-//! What an MCP server answers, as a tool's result: words and data for the model. Images, audio and other bytes are kept as files, which the
-//! result names. Called by `connection`.
+//! Converts an MCP server's answer to a tool result: text and data for the model. Images, audio and other binary
+//! content are stored as files, which the result names. Called by `connection`.
 
 use async_trait::async_trait;
 use base64::Engine as _;

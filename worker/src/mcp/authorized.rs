@@ -1,7 +1,7 @@
-//! HTTP to an MCP server with a token in each request. A request that is refused for its token is sent once more, with another one. Called
-//! by rmcp's transport, where `connection` puts it.
+//! HTTP to an MCP server with an access token in each request. A request rejected for its token is retried once with a
+//! new one. Called by rmcp's transport, where `connection` installs it.
 //!
-//! Refusals travel as the challenge of rmcp's error `AuthRequired`: that is what it ends streams for, and what it gives out again whole
+//! Rejections are passed as rmcp's error `AuthRequired`: it ends streams and preserves the whole challenge
 //! (`auth_challenge`).
 
 use std::collections::HashMap;

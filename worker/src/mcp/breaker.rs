@@ -1,5 +1,5 @@
-//! Whether an MCP server is asked at all: after [`FAILURES`] failures in a row it is left alone for [`PAUSE`], then one call tries it. Called
-//! by `connections`. Knows no server and no clock of its own.
+//! Circuit breaker of an MCP server: opens for [`PAUSE`] after [`FAILURES`] consecutive failures, then lets one call
+//! probe the server. Called by `connections`. Knows neither the server nor a clock.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};

@@ -1,7 +1,7 @@
-//! One connection to an MCP server: a process of ours, or HTTP. Made and kept by `connections`.
+//! One connection to an MCP server: a child process, or HTTP. Created and kept by `connections`.
 //!
-//! Invariants: a task of its own owns the protocol, so that nobody who gives up waiting takes it down; a process is ended with its whole
-//! group when the connection is over, when the worker drains, and (by the watchdog) when the worker dies.
+//! Invariants: its own task owns the protocol, so that a cancelled caller does not close it; a process is ended with
+//! its whole group when the connection closes, when the worker drains, and (by the watchdog) when the worker dies.
 
 use std::process::Stdio;
 use std::sync::Arc;

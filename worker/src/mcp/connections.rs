@@ -1,7 +1,8 @@
-//! The connections of a worker to MCP servers: one for each server of each project, made when it is first needed, shared by all runs, left
-//! alone by a breaker when the server fails. Called by `McpTool`, the pools and the probe.
+//! The MCP connections of a worker: one per server and project, opened on first use, shared by all runs, guarded by a
+//! circuit breaker. Called by `McpTool`, the pools and the probe.
 //!
-//! Invariants: who comes while a connection is being made waits for that one; a connection of settings that have changed is not used.
+//! Invariants: concurrent callers wait for the same connection attempt; a connection with outdated settings is not
+//! used.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};

@@ -1,6 +1,6 @@
-//! An MCP server over HTTP: how it is connected to. Called by `connection`.
+//! Connects to an MCP server over HTTP. Called by `connection`.
 //!
-//! Invariant: the URL is judged, and so are the addresses that its name resolves to.
+//! Invariant: the URL and the addresses that its name resolves to are checked against the host policy.
 
 use std::collections::HashMap;
 use std::error::Error;

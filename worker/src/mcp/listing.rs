@@ -1,7 +1,7 @@
-//! What an MCP server offers: its list of tools, read page by page, each tool judged by itself. Called by `connection`.
+//! Reads the tool list of an MCP server, page by page, and validates each tool. Called by `connection`.
 //!
-//! Invariants: a tool that is not as it should be takes no other one with it; whatever a server says, its list ends, and what is kept of it is
-//! bounded; nothing in a definition is hidden from the people who approve it.
+//! Invariants: an invalid tool does not affect others; any server's list ends, and what is kept of it is bounded;
+//! nothing in a definition is hidden from the users who approve it.
 
 use std::collections::BTreeSet;
 

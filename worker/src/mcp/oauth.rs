@@ -1,13 +1,14 @@
-//! Tokens for a connection to an MCP server, by the client-credentials grant (RFC 6749, section 4.4). Called by `authorized`, which puts
-//! them into requests.
+//! Access tokens for a connection to an MCP server, by the client credentials grant (RFC 6749, section 4.4). Called by
+//! `authorized`, which puts them into requests.
 //!
-//! - `discovery`  where tokens for a server are given out
-//! - `asking`     requests to URLs that others name
+//! - `discovery`  discovers the authorization server
+//! - `asking`     requests to URLs named by others
 //!
-//! rmcp has an OAuth client, too: it is made for a user at a browser, and replaces a token that the server refused by a refresh token
-//! only, which this grant has none of.
+//! rmcp has an OAuth client, too: it is made for a user at a browser, and renews rejected tokens only by refresh
+//! tokens, which this grant lacks.
 //!
-//! Invariants: all addresses that are asked are judged; a token is in the redactor before anybody has it; one task fetches, the others wait.
+//! Invariants: all addresses are checked; the redactor knows a token before anyone can use it; one task fetches, the
+//! others wait.
 
 mod asking;
 mod discovery;

@@ -1,5 +1,5 @@
-//! The job behind "test this server": asks it what it offers, here, where its process or its network is. The API enqueues it and reads the
-//! outcome from the server's row.
+//! The job behind "test this server": lists the server's tools from a worker, where its process or network is. The API
+//! enqueues it and reads the outcome from the server's row.
 
 use async_trait::async_trait;
 use rejoin_shared::mcp;

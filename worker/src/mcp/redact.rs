@@ -1,4 +1,4 @@
-//! Removes the values of secrets from what MCP servers say.
+//! Redacts secrets from the output of MCP servers.
 
 use std::sync::{Arc, PoisonError, RwLock};
 

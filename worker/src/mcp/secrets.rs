@@ -1,7 +1,6 @@
-//! Fills the values of the project's secrets into a server's settings.
-//! Called by `connections` whenever a connection is made.
+//! Inserts the values of the project's secrets into a server's settings. Called by `connections` for each connection.
 //!
-//! Invariant: a value goes to the server, and nowhere else: not into results, errors or logs.
+//! Invariant: a value goes to the server only: never into results, errors or logs.
 
 use std::collections::HashMap;
 

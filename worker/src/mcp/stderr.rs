@@ -1,6 +1,7 @@
-//! What the process of an MCP server writes to its standard error goes to our log, line by line: so many a minute, and the count of the others.
+//! Logs the standard error of an MCP server's process, line by line, up to a limit per minute, with the count of
+//! omitted lines.
 //!
-//! Invariant: all of it is read, whatever is logged, so that no process waits for us.
+//! Invariant: everything is read, whatever is logged, so that the process never blocks on us.
 
 use std::time::{Duration, Instant};
 

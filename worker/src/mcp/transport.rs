@@ -1,5 +1,5 @@
-//! What every transport of an MCP connection needs: what it is made with, who hears the server's notifications, how opening fails, and what
-//! ends processes that are left.
+//! Shared by all transports of MCP connections: their dependencies, the notification handler, errors on opening, and
+//! cleanup of processes.
 
 use std::sync::{Arc, OnceLock};
 

@@ -1,14 +1,14 @@
-//! `demo:graph`: the stand-in for a language model where there is no key. Rules, no network, no randomness.
+//! `demo:graph`: a rule-based substitute for a language model, used without a key. No network, no randomness.
 //!
-//! `rejoin dev` falls back to it, so that the first minute shows the real thing around it: tools that really run, events,
-//! streams, resumption. Every answer begins by saying what it is. A turn with tools is: search for what the question names,
-//! read the relations of the best hit, tell them. Invariants: the same request gives the same answer; only tools of the
-//! request are called, each kind once a turn.
+//! `rejoin dev` falls back to it, so that a first try shows the real system around it: tools that really run, events,
+//! streams, resumption. Every answer begins by saying what it is. A turn with tools searches for what the question
+//! names, reads the relations of the best hit, and reports them. Invariants: the same request gives the same answer;
+//! only tools of the request are called, each kind once a turn.
 //!
-//! - `question`  what is asked: names, search words, direction
-//! - `findings`  the tools' JSON, read into types
+//! - `question`  parses the question: names, search words, direction
+//! - `findings`  parses the tools' JSON
 //! - `answer`    the text
-//! - `split`     a question as tasks, and their join
+//! - `split`     splits a question into tasks, and joins them
 
 mod answer;
 mod findings;

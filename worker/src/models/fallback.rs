@@ -1,8 +1,8 @@
-//! The models of a run: the definition's own, then those that answer in its place.
+//! The models of a run: the definition's own, then its fallbacks.
 //!
-//! `run/answer.rs` asks the current one, and the next one when it can't answer now: it is overloaded, limits our requests, its account is used
-//! up, or it fails before its first word. Once a run has changed models, it stays with the new one: the old one would be waited for at
-//! every step.
+//! `run/answer.rs` calls the current model, and the next one if it can't answer now: it is overloaded, rate-limits us,
+//! its account is exhausted, or it fails before its first word. A run that has changed models stays with the new one;
+//! otherwise every step would wait for the old one.
 
 use std::sync::Arc;
 

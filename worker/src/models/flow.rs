@@ -1,7 +1,7 @@
-//! Flows over sub-agents: `sequential`, `loop`, `parallel` and `discussion` definitions. A flow asks no language model: this stands in
-//! for one, and calls `spawn_agents`, so that starting, waiting, resuming and cancelling are those of every other agent.
+//! Flows over sub-agents: `sequential`, `loop`, `parallel` and `discussion` definitions. A flow replaces the language
+//! model and calls `spawn_agents`, so that starting, waiting, resuming and cancelling work as for every other agent.
 //!
-//! What comes next follows from the messages alone; after a crash the same call is made.
+//! The next call follows from the messages alone; after a crash the same call is made.
 
 mod discussion;
 

@@ -1,13 +1,13 @@
-//! Every model that is reached over the network, through the genai crate: the one place that knows it.
+//! Language models over the network, through the genai crate, which is used only here.
 //!
-//! `registry` makes a [`GenaiProvider`] per run.
+//! `registry` creates a [`GenaiProvider`] per run.
 //!
-//! - `endpoint`   where a provider is reached
-//! - `request`    our request in the form that the model takes
-//! - `parts`      files of messages, as parts of what is sent
-//! - `parameters` what models refuse, learned from their refusals
+//! - `endpoint`   addresses of providers
+//! - `request`    our request in the model's format
+//! - `parts`      files of messages, as content parts
+//! - `parameters` unsupported parameters, learned from rejections
 //! - `answer`     the provider's stream as our chunks
-//! - `errors`     genai's errors in our words
+//! - `errors`     maps genai's errors to ours
 //! - `google_tokens` access tokens of Vertex AI
 
 mod answer;

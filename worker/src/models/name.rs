@@ -1,7 +1,7 @@
-//! Which model is meant, and where its key and address come from.
+//! Names of models, and the source of their key and address.
 //!
-//! `registry` parses definitions' names with [`ModelName`] and reads [`ModelSettings`] once at start. Keys live in
-//! [`Secret`], whose `Debug` shows nothing, so that no log line and no error can hold one.
+//! `registry` parses definitions' names with [`ModelName`] and reads [`ModelSettings`] once at start. Keys are held in
+//! [`Secret`], whose `Debug` shows nothing, so that no log line and no error can contain one.
 
 use std::collections::HashMap;
 use std::fmt;

@@ -1,9 +1,9 @@
-//! A model's reasoning as its provider wants it back: signed, encrypted, or as it came.
+//! A model's reasoning in the form that its provider expects back: signed, encrypted, or verbatim.
 //!
-//! `genai` collects it with an answer; the step stores it with the assistant's message, and the next step sends it back, unchanged. Without
-//! it Gemini refuses a call that its model made, Anthropic one that was thought about, and OpenAI's Responses API forgets what was thought.
-//! Invariant: it goes to no other model than the one that made it; where the provider ties it to the instructions and tools that the model had,
-//! not with others.
+//! `genai` collects it with an answer; the step stores it with the assistant's message, and the next step sends it back
+//! unchanged. Without it Gemini rejects calls made by its model, Anthropic calls with thinking, and OpenAI's Responses
+//! API loses its reasoning. Invariant: it is sent only to the model that produced it and, where the provider ties it to
+//! instructions and tools, only with the same ones.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

@@ -1,8 +1,8 @@
-//! From the name in a definition to a provider that is ready to be called.
+//! Resolves the model name of a definition to a provider.
 //!
-//! The worker makes one [`Models`] at start; the executor resolves per run. A resolved provider is bound to its model:
-//! what [`ModelRequest::model`](super::ModelRequest::model) says no longer matters then. A name whose model is retired is answered by its
-//! successor, and whoever asked is told.
+//! The worker creates one [`Models`] at start; the executor resolves per run. A resolved provider is bound to its model
+//! and ignores [`ModelRequest::model`](super::ModelRequest::model). A retired model is replaced by its successor, and
+//! the caller is notified.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};

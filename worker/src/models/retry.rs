@@ -1,7 +1,7 @@
-//! Repeating a model call that failed before it said anything.
+//! Retries a model call that failed before its first chunk.
 //!
-//! The executor calls [`stream_with_retry`] for each step. A call is repeated only while nothing of it has been received:
-//! after the first chunk somebody may have read it, so that errors pass through and the executor decides.
+//! The executor calls [`stream_with_retry`] for each step. A call is retried only while nothing was received: after the
+//! first chunk a reader may have seen it, so errors pass through and the executor decides.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! One tool call: acting, raced against whatever may stop it, and how it ended.
+//! Executes one tool call, raced against all stop signals.
 
 use std::panic::AssertUnwindSafe;
 use std::time::{Duration, Instant};

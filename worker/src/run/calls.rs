@@ -1,6 +1,6 @@
-//! The tool calls of a step, in the order that the model asked for them. Each is on record before it acts, and its result
-//! before the next one starts (invariants I7, I13): but for several that all only read, which run side by side, and are still recorded in
-//! order. A failed call is an answer to the model, never the end of the turn.
+//! The tool calls of a step, in the model's order. Each is recorded before it acts, and its result before the next one
+//! starts (invariants I7, I13). Read-only calls may run in parallel, but are still recorded in order. A failed call is
+//! an answer to the model, never the end of the turn.
 
 use std::time::{Duration, Instant};
 

@@ -1,8 +1,9 @@
-//! Before a project is begun: is it said well enough what it is to be? Rules look first, the model where they are not sure; what is missing is asked
-//! as the agent's own questions (`ask_user`), all of them at once, and the run waits. Then the planner goes on with the answers.
+//! Clarifying questions before a project is created: rules check first whether the request is specific enough, then the
+//! model if they are unsure. All missing details are asked at once as the agent's questions (`ask_user`), and the run
+//! is suspended. The planner continues with the answers.
 //!
-//! Invariants: at most [`ROUNDS`] rounds in a conversation; an analysis that fails asks nothing; an agent that may not ask is not analysed. A round is
-//! a recorded step: a new attempt finds it, and asks nothing twice.
+//! Invariants: at most [`ROUNDS`] rounds per conversation; a failed analysis asks nothing; an agent without the right
+//! to ask is not analysed. A round is a recorded step: a new attempt finds it, and asks nothing twice.
 
 use rejoin_shared::agents::ReasoningEffort;
 use rejoin_shared::commands::CLARIFYING;

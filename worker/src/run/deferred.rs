@@ -1,6 +1,6 @@
-//! Calls that somebody else answers: sub-agents (`spawn_agents`), a person (`ask_user`, and calls that have to be confirmed). They are
-//! begun after all other calls of their step, together, and the run waits without a worker until all of them are answered. Then
-//! another attempt comes here again and finds the answers.
+//! Calls answered by others: sub-agents (`spawn_agents`), a user (`ask_user`, and calls that need confirmation). They
+//! begin together after all other calls of their step, and the run is suspended until all are answered. Then another
+//! attempt comes here again and finds the answers.
 
 use rejoin_shared::commands::{DagError, Deferred, DeferredWhat, SuspendRun, Suspended, cancel_dag};
 use rejoin_shared::contexts::PLAN_TOOL;

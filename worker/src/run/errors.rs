@@ -1,4 +1,4 @@
-//! Errors with which a run ends, in words for its user.
+//! Errors that end a run, worded for its user.
 
 use rejoin_shared::commands::RunError;
 use rejoin_shared::text::storable;

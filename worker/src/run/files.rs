@@ -1,7 +1,8 @@
-//! Files of messages, loaded for one model call: as base64 what the model reads as it is, as words what it reads as text, and in a word why one
-//! is not shown. Called by `answer` before each call, and by `calls` for what a tool has made.
+//! Loads files of messages for one model call: as base64 if the model accepts the format, as text, or as a note why one
+//! is not shown. Called by `answer` before each call, and by `calls` for files made by tools.
 //!
-//! Invariant: what one call is given has a bound, the newest files first; and so has what all runs of this process hold at a time.
+//! Invariant: the files of one call are bounded, newest first; and so are those that all runs of this process hold at a
+//! time.
 
 use std::sync::{Arc, LazyLock};
 

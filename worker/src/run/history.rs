@@ -1,4 +1,4 @@
-//! What a model is given at first, and what a new attempt rebuilds from the records.
+//! The initial messages of a model, and their rebuilding from records by a new attempt.
 
 use rejoin_shared::agents::AgentDefinition;
 use rejoin_shared::attachments;

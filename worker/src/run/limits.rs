@@ -1,4 +1,4 @@
-//! The limits of a run: steps, time, and the same call over and over; and of the tree that it belongs to: tokens, money, time.
+//! The limits of a run: steps, time, and repeated calls; and of its tree: tokens, money, time.
 
 use std::time::Duration;
 

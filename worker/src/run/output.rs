@@ -1,9 +1,9 @@
-//! An answer as data: JSON that fits the run's schema.
+//! Structured output: an answer as JSON that matches the run's schema.
 //!
-//! Providers that see to it themselves are given the schema; other models get a tool, `final_answer`, whose arguments are the answer. Either
-//! way the answer is held against the schema here, and asked for once more where it does not fit. Readers are told of an answer that
-//! fits alone, so that the text which they end with is the stored one. What was decided follows from the run's records: a new attempt
-//! goes on from them.
+//! Providers with native support get the schema; other models get a tool, `final_answer`, whose arguments are the
+//! answer. Either way the answer is validated here, and requested once more if invalid. Readers get only a valid
+//! answer, so that their final text is the stored one. All decisions follow from the run's records: a new attempt
+//! continues from them.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Calls of `agent_create_plan`: the plan is stored and told; a person, an agent or rules may have to approve it; then its steps are carried
-//! out, and the run waits without a worker until the last one is over.
+//! Calls of `agent_create_plan`: the plan is stored and announced, approved by a user, an agent or rules if required,
+//! and executed; the run is suspended until its last step ends.
 
 use rejoin_shared::commands::{DeferredWhat, NewSpawn, PlanAhead, Reviewer, SpawnItem, SpawnWhat};
 use rejoin_shared::plans::{self, ExecutionMode, Plan};

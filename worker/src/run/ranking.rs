@@ -1,5 +1,5 @@
-//! How near a message is in meaning to what tools say of themselves: what orders them where not all are shown. Vectors of tools are made behind
-//! the answers, once a process; until they are there, and where the text model takes too long, words alone decide.
+//! Ranks tools by the similarity of their descriptions to a message, if not all are shown. Vectors of tools are
+//! computed in the background, once per process; until then, and if the text model is too slow, words alone decide.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,4 +1,4 @@
-//! A step as it is stored, before anything of it is acted upon; what a run has used; and, for development, how things were decided.
+//! Stores a step before it is acted upon, and the run's usage; and, for development, how decisions were made.
 
 use rejoin_shared::commands::{AskedCall, RecordStep};
 use rejoin_shared::events::Kind;

@@ -1,8 +1,8 @@
-//! Which of its tools an agent is shown: all of them, or, where its definition says `"toolSelection": "context"`, those that what the
-//! conversation is about calls for, the likeliest first. A tool that it has and was not shown may be called all the same, and is shown from
-//! then on.
+//! Selects the tools that are shown to an agent: all of them or, if its definition sets `"toolSelection": "context"`,
+//! those relevant to the conversation, most likely first. A granted tool that was not shown may still be called, and is
+//! shown from then on.
 //!
-//! Invariant: nothing here grants anything. What may be called is what the whitelist has resolved to.
+//! Invariant: selection grants nothing. The whitelist alone decides which tools may be called.
 
 use std::collections::HashSet;
 

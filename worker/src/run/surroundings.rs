@@ -1,6 +1,6 @@
-//! What the conversation is about, in words for the model: the type's own prompt, the project in focus with what belongs to it, and what the
-//! turn before was about. All of it is read from the database: nothing of it rests on a client's word but the focus itself, which only
-//! narrows what tools may touch.
+//! The context prompt of a conversation: the context type's prompt, the project in focus with its links, and the
+//! subject of the previous turn. All of it is read from the database; only the focus comes from the client, and it can
+//! only narrow what tools may touch.
 
 use rejoin_shared::contexts::{self, Context, TurnContext, location};
 use rejoin_shared::runs::Run;

@@ -1,5 +1,5 @@
-//! Calls that hand the run over to another agent. They come after all other calls of their step; the first one that may go goes, and the
-//! executor takes the run up again as that agent.
+//! Calls that hand the run over to another agent. They come after all other calls of their step; the first permitted
+//! one wins, and the executor resumes the run as that agent.
 
 use rejoin_shared::commands::{ToolEnded, TransferRun, transfer_run};
 use rejoin_shared::tool_calls::{self, CallStatus, ToolCallRow};

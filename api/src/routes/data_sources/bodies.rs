@@ -1,4 +1,4 @@
-//! What requests about data sources and their answers say. Called by `data_sources`.
+//! Request and response bodies of data sources. Called by `data_sources`.
 
 use chrono::{DateTime, Utc};
 use rejoin_shared::data_sources::{Content, DataSource, Kind, Limits, Settings};

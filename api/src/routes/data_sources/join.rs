@@ -1,4 +1,4 @@
-//! `POST …/data-sources/join`: one answer from several sources. Whoever may ask each of them may join them.
+//! `POST …/data-sources/join`: joins several sources. Takes the right to query each of them.
 
 use axum::Json;
 use axum::extract::State;

@@ -1,6 +1,6 @@
-//! A file on its way out: byte for byte, whole or a range of it, to be saved.
+//! Sends a file: byte for byte, whole or a range of it, as a download.
 //!
-//! Invariant: what is downloaded is never a page or a script of this server, whatever was uploaded.
+//! Invariant: a download is never rendered as a page or script of this server, whatever was uploaded.
 
 use std::io;
 

@@ -1,6 +1,7 @@
-//! A file on its way in: as the body of a request, or as a field of a form, piece by piece into the database or the object store.
+//! Receives a file, as a request body or a form field, piece by piece into the database or the object store.
 //!
-//! Invariant: no transaction is open while the sender or the object store takes its time, and nothing is left of a file that was refused or broke off.
+//! Invariant: no transaction is open while waiting for the sender or the object store, and nothing remains of a refused
+//! or interrupted upload.
 
 use std::io;
 

@@ -1,4 +1,4 @@
-//! Finding one's way in the graph: search, what types there are, walks from an object.
+//! Exploration of the graph: search, types, traversals from an object.
 
 use axum::Json;
 use axum::extract::State;

@@ -1,4 +1,4 @@
-//! Objects of the graph. A change is a new version; a deleted object can be restored.
+//! Objects of the graph. A change makes a new version; a deleted object can be restored.
 
 use axum::Json;
 use axum::extract::State;

@@ -1,4 +1,4 @@
-//! Template packs: sets of types for the graph, with schemas of their properties, and which of them the project has installed.
+//! Template packs: sets of graph types with property schemas, and their installation in the project.
 
 use axum::Json;
 use axum::extract::State;

@@ -1,4 +1,4 @@
-//! Relationships of the graph: directed, at most one of a type between two objects, versioned as objects are.
+//! Relationships of the graph: directed, at most one of a type between two objects, versioned like objects.
 
 use axum::Json;
 use axum::extract::State;

@@ -1,7 +1,7 @@
-//! The graph as NDJSON: in by `POST …/import`, out by `GET …/export`. Neither is held in memory.
+//! The graph as NDJSON: import by `POST …/import`, export by `GET …/export`. Neither is held in memory.
 //!
-//! Both hold a database transaction for as long as their peer takes, so they have connections of their own (`transfers`):
-//! no slow upload keeps the other handlers waiting. Invariant: an import is in the graph whole or not at all.
+//! Both hold a database transaction for as long as their peer takes, so they have their own connections (`transfers`):
+//! a slow upload does not block other handlers. Invariant: an import is applied completely or not at all.
 
 use std::io;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What requests about MCP servers and their answers say. Called by `mcp_servers`.
+//! Request and response bodies of MCP servers. Called by `mcp_servers`.
 
 use chrono::{DateTime, Utc};
 use rejoin_shared::mcp::offers::{Offered, Standing};

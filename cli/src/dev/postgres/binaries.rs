@@ -1,7 +1,7 @@
 //! Finds the programs of a PostgreSQL server on this machine.
 //!
-//! Called by `postgres` (to start one) and `doctor` (to say what is there). Invariant: what is returned was asked
-//! for its version by the user that will run it, so it can be reached and executed.
+//! Called by `postgres` (to start one) and `doctor` (to report it). Invariant: a returned program was asked for its
+//! version by the user that will run it, so it can be reached and executed.
 use std::{
     path::{Path, PathBuf},
     process::Command,

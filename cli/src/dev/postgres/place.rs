@@ -1,6 +1,6 @@
-//! The directories of a private PostgreSQL: who may use them, where the cluster lives, where its socket is.
+//! The directories of a private PostgreSQL: their owner, the cluster's location, the socket's location.
 //!
-//! Called by `postgres`, in its blocking set-up. Invariant: whoever has a [`Place`] holds the directory's lock, so at
+//! Called by `postgres`, in its blocking set-up. Invariant: the holder of a [`Place`] holds the directory's lock, so at
 //! most one owner runs a server on it; the kernel frees the lock with the owner, however it ends.
 use std::{
     ffi::OsStr,

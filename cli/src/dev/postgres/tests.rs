@@ -1,4 +1,4 @@
-//! A private PostgreSQL, really started: as root and not, killed, restarted, orphaned.
+//! Tests of a private PostgreSQL: as root and not, killed, restarted, orphaned.
 use std::os::unix::fs::PermissionsExt;
 
 use super::*;

@@ -1,4 +1,4 @@
-//! The supervisor over `sh`: children that die, that drain, that don't, and a parent that is killed.
+//! Tests of the supervisor over `sh`: children that die, that drain, that don't, and a parent that is killed.
 use std::os::unix::process::ExitStatusExt;
 
 use super::*;

@@ -1,6 +1,7 @@
-//! Requests to Google, and what its refusals mean. Called by `entering`, `pull` and `push`.
+//! Requests to Google, and the meaning of its errors. Called by `entering`, `pull` and `push`.
 //!
-//! Invariants: requests go by the guarded way out, and follow no redirect, which would take the token along; no error holds a token or a code.
+//! Invariants: requests use the guarded HTTP client, and follow no redirects, which would leak the token; no error
+//! holds a token or a code.
 
 use std::time::Duration;
 

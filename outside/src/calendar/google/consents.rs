@@ -1,8 +1,8 @@
-//! Users who were sent to Google, and come back with a code: rows of `kb.google_consents`. Written by the API; a worker takes the code to
-//! Google and ends the row.
+//! Pending OAuth authorizations: rows of `kb.google_consents`. Written by the API; a worker exchanges the code and ends
+//! the row.
 //!
-//! Invariants: what a user comes back with is taken once, from the user who was sent, within [`MINUTES`]; of the state that Google gives
-//! back only the SHA-256 is stored.
+//! Invariants: a code is accepted once, from the user who started the authorization, within [`MINUTES`]; only the
+//! SHA-256 of the OAuth state is stored.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;

@@ -1,6 +1,7 @@
-//! A user's code taken to Google: for it there is a token that lasts, and with that the calendars to choose from. Called by `sync`.
+//! Exchanges an OAuth authorization code for a refresh token and lists the user's calendars. Called by `sync`.
 //!
-//! Invariant: a code that was taken there once, and lost on the way back, is refused there the second time; its user begins again.
+//! Invariant: a code whose exchange succeeded but whose response was lost is refused the second time; its user starts
+//! again.
 
 use rejoin_shared::google_tokens;
 use sqlx::PgPool;

@@ -1,6 +1,7 @@
-//! Calendars and their likes at Google: rows of `kb.google_links`. Called by the API for their users, and by workers' jobs.
+//! Links between local and Google calendars (`kb.google_links`). Called by the API for its users, and by workers' jobs.
 //!
-//! Invariant: a job works under its turn, and what an older job of the same calendar still wants to write is refused: [`Working::begin`].
+//! Invariant: a job works under its turn, a fencing number: writes of an older job of the same calendar are refused:
+//! [`Working::begin`].
 
 use chrono::{DateTime, NaiveDate, Utc};
 use rejoin_shared::owner::Owner;

@@ -1,6 +1,6 @@
-//! Events and their likes at Google: rows of `kb.google_events`. Called by `taking` and `push`, in a job's turn.
+//! Mappings between local and Google events (`kb.google_events`). Called by `taking` and `push`, in a job's turn.
 //!
-//! Invariant: which event is which follows from ids alone, on both sides, so that a pair that was lost is found again.
+//! Invariant: a mapping follows from ids alone, on both sides, so that a lost mapping is found again.
 
 use chrono::{DateTime, Utc};
 use serde_json::{Value, json};

@@ -1,7 +1,8 @@
-//! Google's list of changes, page by page; each event is taken in a transaction of its own. Called by `sync`.
+//! Pulls Google's list of changes, page by page; each event is applied in its own transaction. Called by `sync`.
 //!
-//! Invariants: where the list goes on is stored after what was taken, so that a crash takes something twice and nothing never; what a list
-//! from nothing does not hold is asked for by itself before it is taken for gone.
+//! Invariants: the list's cursor is stored after its events were applied, so that after a crash an event may be applied
+//! twice but is never missed; an event that is missing from a full list is requested by itself before it counts as
+//! deleted.
 
 use std::collections::HashSet;
 

@@ -1,7 +1,8 @@
-//! What was changed here, brought to Google event by event: first what others belong to. Called by `sync`, after `pull`.
+//! Pushes local changes to Google, event by event: first those that others depend on. Called by `sync`, after `pull`.
 //!
-//! Invariants: nothing is written over what was not seen, since each change names the version at Google that it was made of; what is new
-//! gets an id that follows from the one here, and its pair is stored before it is sent, so that a job that comes after a crash finds it.
+//! Invariants: no unseen change is overwritten, since each request names the remote version that it is based on; a new
+//! event gets an id that derives from the local one, and its mapping is stored before it is sent, so that a job after a
+//! crash finds it.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,5 @@
-//! Who we are to Google, and where it is: an operator's settings. Used by the API, which sends users there, and by workers, which ask it.
+//! The operator's OAuth client and Google's addresses. Used by the API, which redirects users to Google, and by
+//! workers, which call it.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What an event is on one side, written so that both sides can be compared; and the two of them merged.
+//! Comparable snapshots of a local or remote event, and their merge.
 
 use std::collections::BTreeSet;
 

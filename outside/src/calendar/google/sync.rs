@@ -1,6 +1,6 @@
-//! One job: a calendar and its like at Google are made the same. Called by the workers.
+//! One sync job of a calendar with Google. Called by the workers.
 //!
-//! Invariant: ended anywhere in between, by a crash or by an error, the next job goes on, and the outcome is the same.
+//! Invariant: interrupted at any point, by a crash or an error, the next job continues with the same outcome.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
-//! An event as it is at Google, put into the calendar: merged with what is here, if that was changed meanwhile. Called by `pull` and `push`,
-//! in one transaction each.
+//! Applies a remote event to the local calendar, merging it with local edits. Called by `pull` and `push`, in one
+//! transaction each.
 //!
-//! Invariants: what is taken again changes nothing more; whatever was lost of what was here is told.
+//! Invariants: applying an event again has no further effect; every lost local change is reported.
 
 use chrono::{DateTime, Utc};
 use chrono_tz::Tz;

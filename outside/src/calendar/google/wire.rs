@@ -1,6 +1,6 @@
-//! Events as Google's Calendar API (version 3) writes them, read with care, and what is written to it.
+//! The event format of Google's Calendar API (version 3): parsing and writing.
 //!
-//! Invariant: only what has changed is written, so that what is not known here (guests, colours, meetings) stays as it is there.
+//! Invariant: only changed fields are written, so that unknown ones (guests, colours, meetings) stay as they are.
 
 use std::collections::BTreeSet;
 

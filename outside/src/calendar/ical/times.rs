@@ -1,4 +1,4 @@
-//! Times of an iCalendar file: moments, days, zones and lengths, as its lines say them. Called by `ical`.
+//! Times in iCalendar files: moments, days, zones and durations. Called by `ical`.
 
 use std::str::FromStr;
 

@@ -1,4 +1,4 @@
-//! What the arguments of a call say: ids, which occurrences are meant, and what is to become of an event. Called by the tools.
+//! Parses the arguments of a call: ids, the affected occurrences, and the event's patch. Called by the tools.
 
 use chrono::{DateTime, Utc};
 use chrono_tz::Tz;

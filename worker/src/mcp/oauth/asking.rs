@@ -1,4 +1,4 @@
-//! Requests to URLs that others name: judged, bounded in time and size, and with answers that are told in words. Called by `oauth` and
+//! Requests to URLs named by others: checked, bounded in time and size, with errors in words. Called by `oauth` and
 //! `discovery`.
 
 use std::time::Duration;

@@ -1,8 +1,8 @@
-//! Where tokens for an MCP server are given out, as the protocol's chapter on authorization says: the server names its protected resource
-//! metadata (RFC 9728), that names the authorization server, and the metadata of that (RFC 8414, or OpenID Connect's) the token endpoint.
-//! Called by `oauth`.
+//! Discovers the authorization server of an MCP server, as the protocol's chapter on authorization specifies: the
+//! server names its protected resource metadata (RFC 9728), which names the authorization server, whose metadata (RFC
+//! 8414, or OpenID Connect) name the token endpoint. Called by `oauth`.
 //!
-//! Invariant: metadata are used only where they speak of what was asked for: of this server, of this issuer.
+//! Invariant: metadata are used only if they describe the requested server or issuer.
 
 use serde_json::Value;
 use url::Url;

@@ -1,4 +1,4 @@
-//! The demo model's sentences. Each one cites what it tells as `[Type:key]`, and tells nothing that no tool found.
+//! The demo model's sentences. Each one cites its source as `[Type:key]` and states only what a tool found.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
-//! The results of graph tools, read from their JSON as far as the demo model needs them.
+//! Parses the results of graph tools, as far as the demo model needs them.
 //!
-//! Lenient on purpose: an unreadable result is nothing found, never a failure.
+//! Lenient on purpose: an unreadable result counts as empty, never as a failure.
 
 use std::fmt;
 

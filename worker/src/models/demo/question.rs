@@ -1,6 +1,6 @@
-//! What a user's message asks of the graph: which names it holds, what to search for, which direction it looks in.
+//! Parses a user's question about the graph: names, search words, and direction.
 //!
-//! English rules only; a message that no rule fits becomes a search for its words and a summary of what that finds.
+//! English rules only; a message that no rule matches becomes a search for its words and a summary of the results.
 
 use super::findings::Entity;
 

@@ -1,5 +1,4 @@
-//! A question about something, split into tasks: what an agent that has `create_tasks` does with it here; and what the last of those tasks
-//! makes of what the others found.
+//! Splits a question into tasks (with `create_tasks`), and joins the results of those tasks in the last one.
 
 use serde_json::{Value, json};
 

@@ -1,5 +1,5 @@
-//! The flow `discussion`: all propose, all argue about the proposals, all vote. A proposal with enough of the votes is the answer; else
-//! a person decides. What was said is noted in the knowledge graph as it goes on.
+//! The flow `discussion`: all agents propose, then discuss the proposals, then vote. A proposal with enough votes is
+//! the answer; otherwise a user decides. The discussion is recorded in the knowledge graph as it proceeds.
 
 use rejoin_shared::agents::settings::{DISCUSSION_ROUNDS, DISCUSSION_THRESHOLD, Flow};
 use rejoin_shared::discussions::{Entry, EntryKind, Note, Status};

@@ -1,7 +1,8 @@
-//! A provider's stream as our chunks.
+//! Converts a provider's stream to our chunks.
 //!
-//! Invariant: it ends with [`Chunk::End`] only where the provider said that the answer is complete, and otherwise with exactly one error.
-//! genai itself is not so strict: for Gemini and Ollama it makes up an end when the connection closes, so the reason to stop is checked here.
+//! Invariant: it ends with [`Chunk::End`] only if the provider reported a complete answer, and otherwise with exactly
+//! one error. genai is less strict: for Gemini and Ollama it invents an end when the connection closes, so the stop
+//! reason is checked here.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Where each provider is reached: its adapter in genai, its address and its key.
+//! The endpoint of each provider: its adapter in genai, its address and its key.
 
 use ::genai::adapter::AdapterKind;
 use rejoin_shared::models::{Ability, Model};

@@ -1,9 +1,9 @@
-//! genai's errors in our words: a stable code, whether a repetition may help, and how long the provider wants us to wait.
+//! Maps genai's errors to ours: a stable code, whether to retry, and the retry delay requested by the provider.
 //!
-//! - `advice` errors that a user can do something about
+//! - `advice` errors that a user can fix
 //!
-//! Used by the stream of `genai`. Invariant: no message holds a key. The provider's own words are quoted, with the key
-//! struck out, except for a rejected key, where they often quote a part of it.
+//! Used by the stream of `genai`. Invariant: no message holds a key. The provider's message is quoted with the key
+//! redacted, except for a rejected key, where it often quotes a part of it.
 
 mod advice;
 

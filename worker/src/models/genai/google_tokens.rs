@@ -1,8 +1,8 @@
-//! Access tokens of Google Cloud, for Vertex AI without a key: by Application Default Credentials, which google-cloud-auth finds, signs with
-//! and refreshes.
+//! Access tokens of Google Cloud, for Vertex AI without a key: by Application Default Credentials, which
+//! google-cloud-auth finds, signs with and refreshes.
 //!
-//! One set of credentials a process. Invariant: credentials that failed for good are not kept; the next call reads them anew, so that what an
-//! operator has repaired works without a restart.
+//! One set of credentials per process. Invariant: credentials that failed permanently are dropped; the next call
+//! reloads them, so that an operator's fix works without a restart.
 
 use std::error::Error as _;
 use std::path::PathBuf;

@@ -1,7 +1,8 @@
-//! Parameters that a model refuses: learned from its refusal, remembered for the process's life, and left out from then on.
+//! Parameters that a model rejects: learned from its rejection, remembered for the process's lifetime, and omitted from
+//! then on.
 //!
-//! The catalogue knows of most refusals beforehand. What it does not know (a model that is newer than it, a server of one's own) costs one
-//! refused call per model and process.
+//! The catalogue lists most of them. An unlisted model (a newer one, or a private server) costs one rejected call per
+//! model and process.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};

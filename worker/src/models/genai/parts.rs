@@ -1,5 +1,5 @@
-//! Files of messages, as parts of what is sent: behind a user's words, and behind the results of tools. No provider takes files in every
-//! result, and all take them in a message of the user's.
+//! Files of messages as content parts: after a user's text, and after tool results. No provider accepts files in every
+//! result, and all accept them in a user message.
 
 use ::genai::chat::{Binary, ChatMessage, ContentPart, MessageContent};
 

@@ -1,5 +1,5 @@
-//! A step's request in the form that its model takes: messages, tools and options in genai's types, without parameters that the model
-//! refuses, with the reasoning that its provider wants back, and with marks where the provider's prompt cache may end.
+//! Converts a step's request to the model's format: messages, tools and options in genai's types, without rejected
+//! parameters, with the reasoning that its provider expects back, and with prompt-cache marks.
 
 use ::genai::adapter::AdapterKind;
 use ::genai::chat::{

@@ -1,4 +1,4 @@
-//! Errors that a user can do something about: which words of a provider mean them, and what to do.
+//! Errors that a user can fix: how providers word them, and what to do.
 
 use rejoin_shared::models::{RETIRES_SOON_DAYS, catalogue, today};
 
