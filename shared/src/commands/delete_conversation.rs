@@ -13,7 +13,7 @@ use crate::owner::Owner;
 #[derive(Debug)]
 pub struct DeleteConversation {
     pub owner: Owner,
-    /// Who asked for it.
+    /// The user who requested the deletion.
     pub by: Actor,
     pub id: Uuid,
 }
@@ -22,7 +22,7 @@ impl Command for DeleteConversation {
     type Output = bool;
     type Error = sqlx::Error;
 
-    /// False: not there, or not the owner's.
+    /// False: it does not exist or has another owner.
     async fn apply(&self, db: &mut PgConnection) -> Result<bool, sqlx::Error> {
         if crate::conversations::get(db, self.owner, self.id).await?.is_none() {
             return Ok(false);
@@ -46,7 +46,7 @@ impl Command for DeleteConversation {
         sqlx::query!("delete from stream.logs where log_id = $1", self.id)
             .execute(&mut *db)
             .await?;
-        // Last: whoever else changes something that is audited waits from here.
+        // Last: other audited changes wait from here on.
         let entry = NewEntry {
             by: &self.by,
             project_id: Some(self.owner.project_id),

@@ -15,7 +15,7 @@ use crate::waits;
 use crate::wakeup::Wake;
 
 impl DoneStatus {
-    /// The state of a run that ended so.
+    /// The state of a run after this end.
     pub fn state(self) -> RunState {
         match self {
             DoneStatus::Completed => RunState::Completed,
@@ -27,7 +27,7 @@ impl DoneStatus {
 }
 
 impl RunEnd<'_> {
-    /// What readers are told before anything else that belongs to the end.
+    /// The event that precedes all others of the end.
     pub fn error_event(&self, run: &Run) -> Option<Event> {
         let error = self.error.filter(|_| !run.is_sub_agent())?;
         Some(run.event(Kind::Error {
@@ -56,8 +56,8 @@ impl RunEnd<'_> {
         })
     }
 
-    /// Writes the end into the run's row, and wakes the parent that waited for it. `seq` is the last event's number; the caller holds
-    /// the log's lock.
+    /// Writes the end to the run's row, and resumes the waiting parent. `seq` is the last event's number; the caller
+    /// holds the log's lock.
     pub async fn write(&self, db: &mut PgConnection, run: &Run, attempt: i32, seq: i64) -> Result<Wake, sqlx::Error> {
         sqlx::query!(
             "update kb.agent_runs

@@ -155,7 +155,7 @@ impl ObjectStore {
             .with_timeout(Duration::from_secs(args.files_timeout_s));
         let mut builder = AmazonS3Builder::from_env()
             .with_bucket_name(bucket)
-            // Objects are removed one by one; not every server knows the other way.
+            // Objects are removed one by one; not every server supports bulk deletion.
             .with_disable_bulk_delete(true)
             .with_retry(RetryConfig {
                 backoff: BackoffConfig::default(),
