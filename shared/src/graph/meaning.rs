@@ -14,22 +14,22 @@ use super::Error;
 use super::query_vector::QueryVector;
 use super::vectors;
 
-/// A query waits so long for its vector.
+/// Maximum time to wait for a query's vector.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Texts into vectors.
+/// A text embedding model.
 #[async_trait]
 pub trait TextModel: Send + Sync + Debug {
-    /// What its vectors are stored under; None: it makes none.
+    /// The name under which its vectors are stored; None: it computes none.
     fn name(&self) -> Option<&str>;
 
-    /// A text's vector, of length 1.
+    /// Returns a text's vector, of length 1.
     async fn vector(&self, text: &str) -> Result<Vec<f32>, Box<dyn std::error::Error + Send + Sync>>;
 }
 
 pub type SharedTextModel = Arc<dyn TextModel>;
 
-/// Makes no vectors: searches go by words.
+/// Computes no vectors: searches are lexical.
 #[derive(Debug, Clone, Copy)]
 pub struct NoModel;
 
@@ -44,7 +44,8 @@ impl TextModel for NoModel {
     }
 }
 
-/// The vector of a query, or why there is none, in words for whoever asked. A project without vectors costs no call of the model.
+/// Returns the vector of a query, or the reason why there is none, in words. The model is not called for a project
+/// without vectors.
 pub async fn query_vector(
     model: &dyn TextModel,
     pool: &PgPool,

@@ -18,7 +18,7 @@ use crate::text;
 
 /// The JSON Schema of manifests.
 pub const SCHEMA: &str = include_str!("manifest.schema.json");
-/// Bytes of a manifest.
+/// Maximum size of a manifest, in bytes.
 pub const MAX_BYTES: usize = 2 * 1024 * 1024;
 
 static VALIDATOR: LazyLock<Validator> = LazyLock::new(|| {
@@ -26,7 +26,7 @@ static VALIDATOR: LazyLock<Validator> = LazyLock::new(|| {
     schemas::compiled(&schema).expect("the schema is one")
 });
 
-/// What a product puts into a project.
+/// The content that a product installs into a project.
 #[derive(Debug, Clone)]
 pub struct Manifest {
     pub name: String,
@@ -34,18 +34,18 @@ pub struct Manifest {
     pub packs: Vec<WantedPack>,
     pub agents: Vec<DefinitionContent>,
     pub servers: Vec<Settings>,
-    /// As they are written.
+    /// Unparsed.
     pub prompts: Vec<Value>,
     pub jobs: Vec<Value>,
-    /// All of it, as it was written.
+    /// The complete document.
     pub document: Value,
 }
 
 #[derive(Debug, Clone)]
 pub enum WantedPack {
-    /// It comes with the manifest.
+    /// Included in the manifest.
     Whole(Box<NewPack>),
-    /// It is there already.
+    /// Refers to an existing pack.
     Named { name: String, version: String },
 }
 
@@ -146,7 +146,7 @@ struct Server {
 
 impl Manifest {
     /// # Errors
-    /// What is wrong with it, for whoever wrote it.
+    /// What is wrong with it, for the author.
     pub fn read(document: Value) -> Result<Self, String> {
         let bytes = document.to_string().len();
         if bytes > MAX_BYTES {
@@ -211,7 +211,7 @@ impl Manifest {
     }
 }
 
-/// A text of a JSON object.
+/// Returns a string field of a JSON object.
 pub(super) fn words<'a>(value: &'a Value, name: &str) -> &'a str {
     value[name].as_str().unwrap_or_default()
 }
@@ -226,7 +226,7 @@ fn unique<'a>(what: &str, names: impl Iterator<Item = &'a str>) -> Result<(), St
     Ok(())
 }
 
-/// The three numbers of a version; what is none counts as 0.
+/// Returns the three numbers of a version; an invalid one counts as 0.
 fn numbers(version: &str) -> [u64; 3] {
     let mut numbers = version.split(['.', '-', '+']).map(|part| part.parse().unwrap_or(0));
     std::array::from_fn(|_| numbers.next().unwrap_or(0))

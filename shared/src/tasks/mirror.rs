@@ -11,7 +11,8 @@ use crate::emergent::{self, BLOCKS, PACK, PACK_VERSION, TASK};
 use crate::graph::objects::{self, ObjectChange};
 use crate::graph::{Actor, Error, unembedded};
 
-/// Writes the objects of a new DAG and what blocks what, in two statements. `ids` are the tasks', in the spec's order.
+/// Creates the objects of a new DAG and their `blocks` relationships, in two statements. `ids` are the tasks', in the
+/// spec's order.
 pub async fn create(
     db: &mut PgConnection,
     dag: &Dag,
@@ -61,7 +62,7 @@ pub async fn create(
         .map_err(Error::database("write what blocks what"))
 }
 
-/// Writes new objects of one type of the pack, in one statement.
+/// Creates objects of one type of the pack, in one statement.
 #[expect(clippy::too_many_arguments, reason = "a table's columns")]
 pub(super) async fn write(
     db: &mut PgConnection,
@@ -96,7 +97,7 @@ pub(super) async fn write(
     Ok(())
 }
 
-/// Writes new relationships of one type, in one statement.
+/// Creates relationships of one type, in one statement.
 pub(super) async fn relate(
     db: &mut PgConnection,
     project_id: Uuid,
@@ -125,7 +126,7 @@ pub(super) async fn relate(
     Ok(())
 }
 
-/// Keeps many objects out of the marks for embedding, one by one: the project is marked once, at the end.
+/// Suppresses embedding marks of many single objects: the project is marked once, at the end.
 pub async fn in_bulk(db: &mut PgConnection) -> Result<(), Error> {
     sqlx::query!("select set_config('rejoin.bulk', 'on', true)")
         .fetch_one(db)
@@ -145,8 +146,8 @@ pub async fn bulk_is_over(db: &mut PgConnection, project_id: Uuid) -> Result<(),
     Ok(())
 }
 
-/// The task's object follows its row: a new version. One that somebody deleted, or whose type has rules of the project's own that it
-/// breaks, stays as it is: what is dispatched is the row.
+/// Updates the task's object from its row: a new version. A deleted object, or one that would violate the project's own
+/// rules for its type, stays unchanged: the row is authoritative.
 pub async fn follow(db: &mut PgConnection, task: &Task, actor: Actor) -> Result<(), sqlx::Error> {
     let seconds = task
         .started_at

@@ -15,12 +15,12 @@ use crate::graph::{Actor, Error};
 use crate::run_messages::RunMessage;
 use crate::runs::{Run, RunState};
 
-/// Maximum number of messages of a session that become objects: the newest ones.
+/// Maximum number of a session's messages mirrored as objects: the newest ones.
 const MESSAGES_MAX: i64 = 50;
-/// Maximum length of a message's object, in characters; the whole is in the run's records.
+/// Maximum length of a message's object, in characters; the run's records hold the whole.
 const MESSAGE_MAX_CHARS: usize = 4_000;
 
-/// A run begins to work on a task.
+/// Creates the session of a run that begins a task.
 pub async fn begin(
     db: &mut PgConnection,
     task: &Task,
@@ -48,7 +48,7 @@ pub async fn begin(
     mirror::relate(db, task.project_id, HAS_SESSION, &[task.id], &[run_id], actor).await
 }
 
-/// The run is over: its session is, too, and has its messages.
+/// Ends the session with its run, and adds its messages.
 pub async fn end(db: &mut PgConnection, run: &Run, state: RunState, actor: Actor) -> Result<(), sqlx::Error> {
     let status = match state {
         RunState::Completed => "completed",
@@ -65,7 +65,7 @@ pub async fn end(db: &mut PgConnection, run: &Run, state: RunState, actor: Actor
     match objects::update(db, run.project_id, run.id, &change, actor).await {
         Ok(_) => {}
         Err(Error::Database { source, .. }) => return Err(source),
-        // Somebody deleted it, or its type has rules of the project's own; or the run began before there were sessions.
+        // The session was deleted, its type has the project's own rules, or the run began before there were sessions.
         Err(error) => {
             tracing::debug!(run = %run.id, %error, "mirroring a session in the graph failed");
             return Ok(());
@@ -112,7 +112,7 @@ pub async fn end(db: &mut PgConnection, run: &Run, state: RunState, actor: Actor
     mirror::relate(db, run.project_id, HAS_MESSAGE, &from, &ids, actor).await
 }
 
-/// A message as its object has it.
+/// Returns the content of a message's object.
 fn content(message: &RunMessage) -> Value {
     let stored = &message.content;
     let text = ["text", "content"]

@@ -28,12 +28,12 @@ pub const MODIFY_CONSOLE: &str = "modify_console";
 pub const LIST_OPEN_CONSOLES: &str = "list_open_consoles";
 pub const SEARCH_CONSOLES: &str = "search_consoles";
 pub const SET_CONSOLE_CONNECTION: &str = "set_console_connection";
-/// Makes another console the conversation's: a person confirms each call of it.
+/// Pins another console to the conversation: a user confirms each call.
 pub const SWITCH_CONSOLE: &str = "switch_console";
 
-/// Consoles that a search or a list gives.
+/// Maximum number of consoles in a search or list.
 const LISTED_MAX: i64 = 50;
-/// Of a text in a list [characters].
+/// Maximum length of a text in a list, in characters.
 const PREVIEW_CHARS: usize = 200;
 
 const CONSOLE_ID: Parameter = Parameter::new(
@@ -46,7 +46,7 @@ struct ConsoleTool {
     spec: ToolSpec,
 }
 
-/// A tool of this file. Repeated after a crash, a call changes nothing more: what it changes bears its record's id.
+/// Creates a tool of this file. A call repeated after a crash has no further effect: its changes carry its record's id.
 fn tool(name: &str, description: &str, parameters: &[Parameter], read_only: bool) -> SharedTool {
     Arc::new(ConsoleTool {
         spec: ToolSpec {
@@ -218,14 +218,14 @@ impl Tool for ConsoleTool {
     }
 }
 
-/// The consoles as one call finds them.
+/// The consoles available to one call.
 struct Desk {
     owner: Owner,
     surroundings: Surroundings,
     by: Writer,
 }
 
-/// The console that a call means, for tools elsewhere that take one as `consoleId`.
+/// Returns the console that a call refers to, for other tools with a `consoleId`.
 pub async fn meant(context: &ToolContext, arguments: &Arguments) -> Result<Console, ToolError> {
     let desk = Desk::of(context).await?;
     let id = desk.target(arguments)?;
@@ -256,7 +256,7 @@ impl Desk {
         })
     }
 
-    /// The console that the call means.
+    /// Returns the console that the call refers to.
     fn target(&self, arguments: &Arguments) -> Result<Uuid, ToolError> {
         match arguments.text("consoleId").filter(|id| !id.trim().is_empty()) {
             Some(id) => Uuid::parse_str(id.trim())
@@ -269,11 +269,11 @@ impl Desk {
         }
     }
 
-    /// The same, of one that may be changed.
+    /// The same, for changes.
     async fn own(&self, db: &mut PgConnection, arguments: &Arguments) -> Result<Console, ToolError> {
         let console = self.get(db, self.target(arguments)?).await?;
         let here = &self.surroundings;
-        // A run without a conversation has those that are in none.
+        // A run without a conversation may change consoles that are in none.
         let is_own = here.pinned.or(here.active) == Some(console.id) || here.conversation_id == console.conversation_id;
         let (id, title) = (console.id, &console.title);
         match (is_own, here.conversation_id) {
@@ -300,7 +300,7 @@ impl Desk {
         })
     }
 
-    /// The data source that a call names, by its name or id.
+    /// Returns the data source that a call names, by name or id.
     async fn source(&self, db: &mut PgConnection, arguments: &Arguments) -> Result<Option<DataSource>, ToolError> {
         let Some(wanted) = arguments
             .text("dataSourceId")
@@ -472,7 +472,7 @@ fn created(console: &Console) -> Value {
     json!({"consoleId": console.id, "title": console.title, "content": console.content, "version": console.version})
 }
 
-/// The change that a call asks for. Err: what is missing, for the model.
+/// Returns the edit requested by a call. Err: what is missing, for the model.
 fn edit(arguments: &Arguments) -> Result<Edit, String> {
     let line = |name: &str| -> Option<usize> {
         let most = i64::from(i32::MAX);

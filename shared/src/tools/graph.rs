@@ -38,7 +38,7 @@ use self::definition::Definition;
 use super::arguments::Arguments;
 use super::{SharedTool, Tool, ToolContext, ToolError, ToolSpec};
 
-/// Entities that an error suggests in the place of one that is not there.
+/// Maximum number of suggestions for an unknown entity.
 const SUGGESTIONS: i64 = 3;
 
 struct GraphTool {
@@ -78,7 +78,7 @@ impl Tool for GraphTool {
     }
 }
 
-/// Who hears of a failed graph operation.
+/// Converts a graph error to a tool error.
 fn told(error: graph::Error) -> ToolError {
     match error {
         graph::Error::Database { attempted, .. } => ToolError::Internal {
@@ -92,7 +92,7 @@ fn told(error: graph::Error) -> ToolError {
     }
 }
 
-/// The live object that a model means; else words that let it ask again.
+/// Resolves a model's reference to a live object; the error lets it correct itself.
 async fn entity(context: &ToolContext, parameter: &str, reference: &str) -> Result<Object, ToolError> {
     let found = objects::resolve(&context.db, context.project_id, reference)
         .await
@@ -122,7 +122,7 @@ async fn entity(context: &ToolContext, parameter: &str, reference: &str) -> Resu
                 ..graph::scope::Scope::default()
             };
             let near = match reference.parse::<Uuid>() {
-                // Ids that look alike mean nothing.
+                // Similar ids are meaningless.
                 Ok(_) => Vec::new(),
                 Err(_) => {
                     graph::search::search(&context.db, context.project_id, reference, &scope, SUGGESTIONS)
@@ -153,7 +153,7 @@ fn cited(object: &Object) -> String {
     format!("{}:{}{name} (id {})", object.object_type, object.key, object.id)
 }
 
-/// An entity with all that it says of itself.
+/// Returns an entity with all its properties.
 fn full(object: &Object) -> Value {
     let mut entity = brief(object);
     entity["properties"] = object.properties.clone();
@@ -168,7 +168,7 @@ fn full(object: &Object) -> Value {
     entity
 }
 
-/// What is needed to cite an entity.
+/// Returns what is needed to cite an entity.
 fn brief(object: &Object) -> Value {
     json!({"id": object.id, "key": object.key, "name": object.name, "type": object.object_type})
 }
@@ -177,7 +177,7 @@ fn brief_entity(entity: &Entity) -> Value {
     json!({"id": entity.id, "key": entity.key, "name": entity.name, "type": entity.object_type})
 }
 
-/// For an empty result: which of the asked types are not there, and which are. None where all are there.
+/// For an empty result: which of the requested types don't exist, and which do. None if all exist.
 async fn unknown_types(context: &ToolContext, asked: &[String]) -> Result<Option<String>, ToolError> {
     if asked.is_empty() {
         return Ok(None);
@@ -187,7 +187,7 @@ async fn unknown_types(context: &ToolContext, asked: &[String]) -> Result<Option
     Ok(unknown("type", asked, &known))
 }
 
-/// The same for types of relationships.
+/// The same for relationship types.
 async fn unknown_relationship_types(context: &ToolContext, asked: &[String]) -> Result<Option<String>, ToolError> {
     if asked.is_empty() {
         return Ok(None);

@@ -52,25 +52,25 @@ pub fn tools() -> Vec<SharedTool> {
     all.map(|tool| Arc::new(tool) as SharedTool).collect()
 }
 
-/// The names of the tools that take this parameter, for whoever checks that they keep to the focus.
+/// Returns the names of the tools with this parameter, for tests of the focus.
 pub fn taking(parameter: &str) -> Vec<&'static str> {
     let takes = |definition: &&Definition| definition.parameters().iter().any(|one| one.name == parameter);
     definitions().filter(takes).map(|definition| definition.name).collect()
 }
 
-/// What the documents tell of a tool.
+/// The documented facts of a tool.
 #[derive(Debug, Clone, Copy)]
 pub struct Mapped {
     pub name: &'static str,
-    /// The endpoint that does the same.
+    /// The equivalent endpoint.
     pub endpoint: &'static str,
     /// The types of entities and relationships that it reads and writes.
     pub types: &'static str,
-    /// Whether it changes what the conversation is about.
+    /// Whether it changes the conversation's context.
     pub shifts: bool,
 }
 
-/// The tools as the documents tell of them.
+/// The documented facts of all tools.
 pub fn mapping() -> impl Iterator<Item = Mapped> {
     definitions().map(|definition| Mapped {
         name: definition.name,
@@ -113,7 +113,7 @@ impl Tool for WorkTool {
     }
 }
 
-/// Who hears of a failed operation.
+/// Converts a graph error to a tool error.
 fn failed(error: graph::Error) -> ToolError {
     match error {
         graph::Error::Database { attempted, .. } => ToolError::Internal {

@@ -11,7 +11,7 @@ use crate::graph::ndjson::{Parsed, Reference};
 use crate::graph::objects::object_hash;
 use crate::graph::relationships::relationship_hash;
 
-/// Rows on their way into the staging tables, in COPY's text format.
+/// A buffer of rows for the staging tables, in COPY's text format.
 #[derive(Default)]
 pub(super) struct Staging {
     objects: Vec<u8>,

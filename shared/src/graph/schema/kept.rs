@@ -11,21 +11,21 @@ use uuid::Uuid;
 use super::{LabelCount, RelationshipCount, TypeCount};
 use crate::graph::Error;
 
-/// What takes less is counted each time.
+/// Faster counts are not cached.
 const LONG: Duration = Duration::from_millis(100);
-/// How long counts are kept. Clients may do the same: `cache_hint_ttl` of the tool `schema_version`.
+/// Lifetime of cached counts. Clients may cache as long: `cache_hint_ttl` of the tool `schema_version`.
 pub const KEPT: Duration = Duration::from_secs(300);
-/// Projects whose counts of one kind are kept; with one more, all are counted anew.
+/// Maximum number of projects with cached counts of one kind; beyond it, the cache is cleared.
 const MAX_PROJECTS: usize = 1_000;
 
-/// Counts of one kind by project, and when they were counted.
+/// Counts of one kind by project, with their time.
 pub(super) type Counts<T> = LazyLock<Mutex<HashMap<Uuid, (Instant, Vec<T>)>>>;
 
 pub(super) static TYPES: Counts<TypeCount> = LazyLock::new(Mutex::default);
 pub(super) static RELATIONSHIPS: Counts<RelationshipCount> = LazyLock::new(Mutex::default);
 pub(super) static LABELS: Counts<LabelCount> = LazyLock::new(Mutex::default);
 
-/// What was counted at most [`KEPT`] ago, if that took long; else it is counted now.
+/// Returns counts cached at most [`KEPT`] ago, else counts now and caches slow results.
 pub(super) async fn kept<T: Clone>(
     counts: &Counts<T>,
     project_id: Uuid,

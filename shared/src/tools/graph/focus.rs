@@ -13,12 +13,12 @@ use crate::graph::objects::Object;
 use crate::tools::{ToolContext, ToolError};
 use crate::work::{self, Kind};
 
-/// None: there is no focus, and all of the space's graph is there.
+/// None: there is no focus, and the whole graph is visible.
 pub(super) fn bounds(context: &ToolContext) -> Option<Bounds> {
     context.focus.as_ref().map(|focus| work::bounds(focus.project_id))
 }
 
-/// Of these objects, those that are not there for the call.
+/// Returns which of these objects are invisible to the call.
 pub(super) async fn outside(context: &ToolContext, ids: &[Uuid]) -> Result<HashSet<Uuid>, ToolError> {
     match bounds(context) {
         None => Ok(HashSet::new()),
@@ -26,12 +26,12 @@ pub(super) async fn outside(context: &ToolContext, ids: &[Uuid]) -> Result<HashS
     }
 }
 
-/// Whether an object, living or deleted, is not there for the call.
+/// Returns whether an object, live or deleted, is invisible to the call.
 pub(super) async fn hides(context: &ToolContext, id: Uuid) -> Result<bool, ToolError> {
     Ok(outside(context, &[id]).await?.contains(&id))
 }
 
-/// Those that are there for the call.
+/// Returns the objects visible to the call.
 pub(super) async fn inside(context: &ToolContext, mut objects: Vec<Object>) -> Result<Vec<Object>, ToolError> {
     let ids: Vec<Uuid> = objects.iter().map(|object| object.id).collect();
     let outside = outside(context, &ids).await?;
@@ -39,7 +39,7 @@ pub(super) async fn inside(context: &ToolContext, mut objects: Vec<Object>) -> R
     Ok(objects)
 }
 
-/// What belongs to a project is made by the tools that put it there: by itself, it would be outside.
+/// A project's entities are created by the tools that add them to it: otherwise, they would be out of focus.
 pub(super) fn may_make(context: &ToolContext, object_type: &str) -> Result<(), ToolError> {
     match (&context.focus, Kind::of(object_type)) {
         (Some(focus), Some(kind)) => Err(ToolError::RespondToModel(format!(

@@ -13,7 +13,7 @@ use crate::tools::arguments::Kind::{
 use crate::tools::arguments::{Arguments, Parameter};
 use crate::tools::{ToolContext, ToolError};
 
-/// The farthest page of `list_template_packs`.
+/// Maximum page of `list_template_packs`.
 const MAX_PAGES: i64 = 10_000;
 
 const PACK_ID: Parameter = Parameter::new("pack_id", Text, "The pack's id, as returned by list_template_packs.");
@@ -172,7 +172,7 @@ async fn get_template_pack(context: &ToolContext, arguments: &Arguments) -> Resu
     Ok(json!({ "pack": shown(&pack) }))
 }
 
-/// By the names that `create_template_pack` takes.
+/// With the names used by `create_template_pack`.
 fn shown(pack: &Pack) -> Value {
     json!({
         "id": pack.id,

@@ -18,7 +18,7 @@ use crate::tools::arguments::Kind::{
 use crate::tools::arguments::{Arguments, Parameter};
 use crate::tools::{ToolContext, ToolError};
 
-/// Items of one batch.
+/// Maximum number of items in one batch.
 const MAX_BATCH: usize = 100;
 
 const TYPE: Parameter = Parameter::new(
@@ -187,7 +187,7 @@ async fn create_entity(context: &ToolContext, arguments: &Arguments) -> Result<V
     Ok(json!({"entity": told_entity(&object)}))
 }
 
-/// The `nth` of the call.
+/// Creates the `nth` entity of the call.
 async fn make_entity(context: &ToolContext, arguments: &Arguments, nth: usize) -> Result<Object, ToolError> {
     focus::may_make(context, arguments.required_text("type")?)?;
     let new = NewObject {
@@ -224,7 +224,7 @@ async fn update_entity(context: &ToolContext, arguments: &Arguments) -> Result<V
 async fn delete_entity(context: &ToolContext, arguments: &Arguments) -> Result<Value, ToolError> {
     let reference = arguments.required_text("entity_id")?;
     let mut db = connection(context).await?;
-    // An earlier attempt at this call may have deleted it.
+    // An earlier attempt of this call may have deleted it.
     if let Ok(id) = reference.parse::<Uuid>()
         && !focus::hides(context, id).await?
         && let Some(deleted) = deleted_by(context, id).await?
@@ -238,7 +238,7 @@ async fn delete_entity(context: &ToolContext, arguments: &Arguments) -> Result<V
     Ok(json!({"deleted": true, "entity": told_entity(&deleted)}))
 }
 
-/// The entity, if this run was the one that deleted it.
+/// Returns the entity, if this run has deleted it.
 async fn deleted_by(context: &ToolContext, id: Uuid) -> Result<Option<Object>, ToolError> {
     let newest = match objects::history(&context.db, context.project_id, id, 1).await {
         Ok(versions) => versions.into_iter().next(),
@@ -271,7 +271,7 @@ async fn create_relationship(context: &ToolContext, arguments: &Arguments) -> Re
     Ok(json!({"relationship": told_relationship(&relationship)}))
 }
 
-/// The `nth` of the call.
+/// Creates the `nth` relationship of the call.
 async fn make_relationship(
     context: &ToolContext,
     arguments: &Arguments,
@@ -295,7 +295,7 @@ async fn make_relationship(
         .map_err(told)
 }
 
-/// The relationship that a call means, if its ends are there for it.
+/// Returns the relationship that a call refers to, if its ends are visible.
 async fn known_relationship(context: &ToolContext, arguments: &Arguments) -> Result<Uuid, ToolError> {
     let id = id(arguments, "relationship_id")?;
     if context.focus.is_some() {
@@ -364,7 +364,7 @@ fn batch(arguments: &Arguments, parameter: &str) -> Result<Vec<Arguments>, ToolE
     }
 }
 
-/// What became of each item. A database that is away fails the whole call: what was made is found again.
+/// Returns the result of each item. An unreachable database fails the whole call: created items are found again.
 fn answered(results: Vec<Result<Value, ToolError>>) -> Result<Value, ToolError> {
     let (mut success, total) = (0, results.len());
     let mut told = Vec::with_capacity(total);

@@ -10,7 +10,7 @@ use crate::tools::{ToolContext, ToolError};
 use crate::work::links::Link;
 use crate::work::{Kind, documents, entities, links, projects};
 
-/// Links of an entity that its details tell.
+/// Maximum number of an entity's links in its details.
 const MAX_LINKS: usize = 50;
 
 const ENTITY_ID: Parameter = Parameter::new("entity_id", Text, "The id of a project or of an entity of a project.");
