@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 
 use crate::files;
 
-/// Maximum number of things attached to one message.
+/// Maximum number of attachments of one message.
 pub const MAX: usize = 20;
 /// Maximum length of an attachment's id and of its title, in characters.
 const NAME_MAX_CHARS: usize = 200;
 
-/// What kind of thing is attached.
+/// The kind of an attachment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -22,7 +22,7 @@ pub enum Kind {
     File,
 }
 
-/// A thing that is attached to a message, as clients tell of it.
+/// An attachment of a message, as sent by clients.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Attachment {
     pub id: String,
@@ -59,7 +59,7 @@ impl Attachment {
         Ok(())
     }
 
-    /// A text of the metadata.
+    /// Returns a text of the metadata.
     pub fn told(&self, name: &str) -> Option<&str> {
         self.metadata.as_ref()?[name].as_str()
     }
@@ -93,12 +93,12 @@ impl Attachment {
     }
 }
 
-/// The databases and files of a message, from its `attachedContext`.
+/// Returns the databases and files of a message, from its `attachedContext`.
 pub fn items(attached_context: &Value) -> Vec<Attachment> {
     Vec::<Attachment>::deserialize(&attached_context["items"]).unwrap_or_default()
 }
 
-/// A message's words with its databases and files, as a model reads them.
+/// Returns a message's text with its databases and files, for a model.
 pub fn with_items(words: &str, attached_context: &Value) -> String {
     let blocks = items(attached_context)
         .iter()
@@ -108,8 +108,8 @@ pub fn with_items(words: &str, attached_context: &Value) -> String {
     pieces.collect::<Vec<_>>().join("\n\n")
 }
 
-/// All that is attached to a message, by its metadata, as clients read it: {id, type, title, content, metadata, timestamp}. Of a file that was
-/// uploaded, there are also `fileId`, `mediaType`, `sizeBytes` and `url`, and its content is where `url` says.
+/// Returns all attachments of a message, from its metadata, for clients: {id, type, title, content, metadata,
+/// timestamp}. An uploaded file also has `fileId`, `mediaType`, `sizeBytes` and `url`, and its content is at `url`.
 pub fn listed(metadata: &Value, at: DateTime<Utc>) -> Vec<Value> {
     let attached_context = &metadata["attachedContext"];
     let consoles = attached_context["consoles"].as_array().into_iter().flatten();

@@ -22,20 +22,20 @@ use crate::events::{Event, Kind, log};
 
 pub use usage::{TOKEN_BUDGET, usage, with_window};
 
-/// Of a project's name [characters].
+/// Maximum length of a project's name, in characters.
 pub const NAME_MAX_CHARS: usize = 200;
-/// Of the message, in the summary of a turn [characters].
+/// Maximum length of the message in a turn's summary, in characters.
 const SUMMARY_CHARS: usize = 60;
-/// Of a project's prompt for a type of context [characters].
+/// Maximum length of a project's prompt for a context type, in characters.
 pub const PROMPT_MAX_CHARS: usize = 20_000;
-/// Patterns of tools that a project may name for one.
+/// Maximum number of a project's tool patterns for a context type.
 pub const TOOLS_MAX: usize = 200;
 
-/// The types of contexts.
+/// The context types.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ContextType {
-    /// All that the user has. (`general` means the same.)
+    /// Everything of the user. (Alias: `general`.)
     #[serde(alias = "general")]
     Global,
     Project,
@@ -82,7 +82,7 @@ impl ContextType {
         }
     }
 
-    /// Err: what there is, for whoever named another one.
+    /// Err: lists the known types.
     pub fn named(text: &str) -> Result<Self, String> {
         Self::parse(text).ok_or_else(|| {
             let known: Vec<&str> = Self::ALL.iter().map(|one| one.as_str()).collect();
@@ -94,13 +94,13 @@ impl ContextType {
         })
     }
 
-    /// Whether a conversation that turns to it goes on with the project that it was about.
+    /// Returns whether a conversation that changes to this type keeps its focus.
     fn keeps_focus(self) -> bool {
         !matches!(self, ContextType::Global | ContextType::ProjectCreate)
     }
 }
 
-/// A project of the work graph, or one thing in it.
+/// A project of the work graph, or one entity in it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Focus {
@@ -109,14 +109,14 @@ pub struct Focus {
     pub project_id: Uuid,
     #[serde(default, alias = "project_name")]
     pub project_name: String,
-    /// The type of the thing, such as `task`.
+    /// The type of the entity, such as `task`.
     #[serde(default, alias = "focus_type", skip_serializing_if = "Option::is_none")]
     pub focus_type: Option<String>,
     #[serde(default, alias = "focus_entity_id", skip_serializing_if = "Option::is_none")]
     pub focus_entity_id: Option<Uuid>,
 }
 
-/// What a conversation, or a run, is about.
+/// The context of a conversation or a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Context {
@@ -126,7 +126,7 @@ pub struct Context {
 }
 
 impl Context {
-    /// From a column. None: nothing was ever said of it.
+    /// Reads a column. None: no context was ever set.
     pub fn stored(value: Option<&Value>) -> Option<Self> {
         Self::deserialize(value?).ok()
     }
@@ -136,7 +136,7 @@ impl Context {
     }
 }
 
-/// What a message says of what it is about.
+/// The context patch of a message.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Told {
     pub context_type: Option<ContextType>,
@@ -144,7 +144,7 @@ pub struct Told {
 }
 
 impl Told {
-    /// From `contextType` and `projectFocus` of a request. Err: what is wrong with them.
+    /// Parses `contextType` and `projectFocus` of a request. Err: what is wrong with them.
     pub fn of(context_type: Option<&str>, focus: Option<&Value>) -> Result<Self, String> {
         let context_type = context_type.map(ContextType::named).transpose()?;
         let focus = match focus.filter(|focus| !focus.is_null()) {
@@ -163,13 +163,13 @@ impl Told {
         Ok(Self { context_type, focus })
     }
 
-    /// From what is stored with a message, which was read when it came.
+    /// Reads what was stored with a message, validated on receipt.
     pub fn stored(attached: Option<&Value>) -> Self {
         let told = |name: &str| attached.and_then(|attached| attached.get(name));
         Self::of(told("contextType").and_then(Value::as_str), told("projectFocus")).unwrap_or_default()
     }
 
-    /// What it is about from now on. None: it has not been about anything in particular, and is not now.
+    /// Applies the patch. None: there was no context, and there is none now.
     pub fn over(self, before: Option<Context>) -> Option<Context> {
         let (was, had) = match before {
             None if self == Self::default() => return None,
@@ -178,7 +178,7 @@ impl Told {
         };
         let context_type = match (self.context_type, &self.focus) {
             (Some(wanted), _) => wanted,
-            // Who names a project, and nothing else, is in it.
+            // Naming a project alone selects its context type.
             (None, Some(_)) if !was.keeps_focus() => ContextType::Project,
             (None, _) => was,
         };
@@ -187,7 +187,7 @@ impl Told {
     }
 }
 
-/// Where a tool has led a conversation: `context_shift` of its output.
+/// A change of context by a tool: `context_shift` of its output.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Shift {
     pub new_context: ContextType,
@@ -214,34 +214,34 @@ impl Shift {
     }
 }
 
-/// A turn's, as it begins.
+/// The context of a turn at its start.
 #[derive(Debug, Clone)]
 pub struct TurnContext {
     pub context: Context,
-    /// What the turn before it was about.
+    /// The context of the previous turn.
     pub last_turn: Option<Value>,
     /// An estimate.
     pub usage: Value,
 }
 
-/// How a type of context is shipped: `data/contexts.json`.
+/// The built-in settings of a context type: `data/contexts.json`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Settings {
-    /// What its agents are told beside their own prompt.
+    /// A prompt in addition to the agent's own.
     pub prompt: String,
-    /// The tools that an agent is shown at first, as far as it has them: names and globs.
+    /// The tools initially shown to an agent, if it has them: names and globs.
     pub tools: Vec<String>,
 }
 
 static SHIPPED: LazyLock<HashMap<ContextType, Settings>> =
     LazyLock::new(|| serde_json::from_str(include_str!("../../data/contexts.json")).expect("a test reads it"));
 
-/// As shipped.
+/// Returns the built-in settings.
 pub fn shipped(context_type: ContextType) -> &'static Settings {
     &SHIPPED[&context_type]
 }
 
-/// What a project says of a type, where it says anything: (prompt, tools), None: as shipped.
+/// Returns a project's settings of a type, if any: (prompt, tools), None: built-in.
 pub async fn of_project(
     db: impl PgExecutor<'_>,
     project_id: Uuid,
@@ -260,7 +260,7 @@ pub async fn of_project(
     }))
 }
 
-/// As it is in a project.
+/// Returns the effective settings in a project.
 pub async fn settings(
     db: impl PgExecutor<'_>,
     project_id: Uuid,
@@ -274,7 +274,7 @@ pub async fn settings(
     })
 }
 
-/// Says how a project wants a type; None: as shipped.
+/// Sets a project's settings of a type; None: built-in.
 pub async fn set_of_project(
     db: impl PgExecutor<'_>,
     project_id: Uuid,
@@ -296,7 +296,7 @@ pub async fn set_of_project(
     Ok(())
 }
 
-/// What is known as a turn of a conversation begins.
+/// The context known before a turn of a conversation.
 #[derive(Debug, Clone, Default)]
 pub struct Before {
     pub context: Option<Context>,
@@ -304,7 +304,7 @@ pub struct Before {
     pub told: Told,
 }
 
-/// Of a conversation, and of the message that begins the turn.
+/// Returns it for a conversation, and the message that begins the turn.
 pub async fn before(db: impl PgExecutor<'_>, conversation_id: Uuid, message_id: Uuid) -> Result<Before, sqlx::Error> {
     let row = sqlx::query!(
         r#"select c.context, c.last_turn, m.metadata -> 'attachedContext' as attached
@@ -321,7 +321,7 @@ pub async fn before(db: impl PgExecutor<'_>, conversation_id: Uuid, message_id: 
     }))
 }
 
-/// Of a conversation: what it is about, and what its newest turn was about.
+/// Returns a conversation's context, and that of its newest turn.
 pub async fn of_conversation(
     db: impl PgExecutor<'_>,
     conversation_id: Uuid,
@@ -337,7 +337,7 @@ pub async fn of_conversation(
     }))
 }
 
-/// The conversation is about this from now on. Gives what it was about before. The caller holds the log's lock.
+/// Sets a conversation's context, and returns the previous one. The caller holds the log's lock.
 pub async fn turn_to(
     db: &mut PgConnection,
     conversation_id: Uuid,
@@ -355,7 +355,8 @@ pub async fn turn_to(
     Ok(Context::stored(before.flatten().as_ref()))
 }
 
-/// A user turns a conversation to something else, without a message: readers are told (`focus_changed`). Gives whether anybody has to be.
+/// Changes a conversation's context on a user's request, without a message, and publishes it (`focus_changed`). Returns
+/// whether readers must be woken.
 pub async fn turn(db: &mut PgConnection, conversation_id: Uuid, told: Told) -> Result<bool, sqlx::Error> {
     if told == Told::default() {
         return Ok(false);
@@ -384,7 +385,7 @@ pub async fn turn(db: &mut PgConnection, conversation_id: Uuid, told: Told) -> R
     Ok(true)
 }
 
-/// A run, and the root of its tree, are about this from now on.
+/// Sets the context of a run and of its tree's root.
 pub async fn lead_run(db: &mut PgConnection, run_id: Uuid, root: Uuid, context: &Context) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "update kb.agent_runs set context = $3 where id in ($1, $2)",
@@ -397,7 +398,7 @@ pub async fn lead_run(db: &mut PgConnection, run_id: Uuid, root: Uuid, context: 
     Ok(())
 }
 
-/// What a run's turn was about, of what its calls did. Kept with the conversation for the next turn.
+/// Derives the context of a run's turn from its calls. Stored with the conversation for the next turn.
 pub async fn conclude(
     db: &mut PgConnection,
     conversation_id: Uuid,
@@ -466,7 +467,7 @@ pub async fn conclude(
     Ok(last_turn)
 }
 
-/// The tool that makes plans.
+/// The planning tool.
 pub const PLAN_TOOL: &str = "agent_create_plan";
 
 #[cfg(test)]

@@ -5,10 +5,10 @@ use uuid::Uuid;
 
 use crate::owner::Owner;
 
-/// Of a comment [characters].
+/// Maximum length of a comment, in characters.
 pub const COMMENT_MAX_CHARS: usize = 2_000;
 
-/// Says it, or says it anew. False: there is no such answer in the owner's conversations.
+/// Sets or replaces the feedback. False: the owner's conversations contain no such answer.
 pub async fn set(
     db: impl PgExecutor<'_>,
     owner: Owner,

@@ -8,20 +8,20 @@ use std::time::Duration;
 
 use sqlx::{Connection, PgConnection, Row};
 
-/// From this age on, a transaction is worth a word, unless a setting says otherwise.
+/// Default age from which a transaction is reported.
 pub const OLD: Duration = Duration::from_secs(300);
 
-/// The oldest of what holds dead rows back.
+/// The oldest vacuum blocker.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Holder {
-    /// Whose it is, in words for an operator.
+    /// Its owner, in words for an operator.
     pub what: String,
     pub age_s: f64,
 }
 
-/// The oldest transaction that this database waits for. None: nobody else's is open.
+/// Returns the oldest transaction that blocks VACUUM in this database. None: there is none but ours.
 pub async fn oldest(db: &mut PgConnection) -> Result<Option<Holder>, sqlx::Error> {
-    // As whoever logged in: the role that workers take sees the sessions of nobody.
+    // With the login role: the workers' role cannot see other sessions.
     let mut looking = db.begin().await?;
     sqlx::query("set local role none").execute(&mut *looking).await?;
     let row = sqlx::query(

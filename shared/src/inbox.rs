@@ -8,12 +8,12 @@ use uuid::Uuid;
 
 use crate::files::FileRef;
 
-/// What somebody told a run.
+/// A steering message of a run.
 #[derive(Debug, Clone)]
 pub struct Mail {
     pub id: i64,
     pub content: String,
-    /// Files that came with it, as [`Mail::files`] reads them.
+    /// Its files, as read by [`Mail::files`].
     pub attachments: Option<Value>,
 }
 
@@ -24,7 +24,7 @@ impl Mail {
     }
 }
 
-/// Adds a message. The caller holds the log's lock, and has seen that the run has not ended.
+/// Adds a message. The caller holds the log's lock, and has checked that the run has not ended.
 pub async fn put(
     db: &mut PgConnection,
     run_id: Uuid,
@@ -53,7 +53,7 @@ pub async fn has_mail(db: &mut PgConnection, run_id: Uuid) -> Result<bool, sqlx:
     .await
 }
 
-/// What is there, oldest first.
+/// Returns the pending messages, oldest first.
 pub async fn of_run(db: impl PgExecutor<'_>, run_id: Uuid) -> Result<Vec<Mail>, sqlx::Error> {
     sqlx::query_as!(
         Mail,
@@ -64,7 +64,7 @@ pub async fn of_run(db: impl PgExecutor<'_>, run_id: Uuid) -> Result<Vec<Mail>, 
     .await
 }
 
-/// Removes what a step has taken.
+/// Removes the messages taken by a step.
 pub async fn taken(db: &mut PgConnection, ids: &[i64]) -> Result<(), sqlx::Error> {
     if !ids.is_empty() {
         sqlx::query!("delete from kb.run_inbox where id = any($1)", ids)

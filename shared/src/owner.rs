@@ -2,7 +2,7 @@
 
 use uuid::Uuid;
 
-/// A user in a project, whose rows a query may see.
+/// A user in a project: the owner of the rows that a query may see.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Owner {
     pub project_id: Uuid,

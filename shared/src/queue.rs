@@ -29,8 +29,8 @@ pub const DEFAULT_QUEUE: &str = "default";
 /// The kind of job that executes a run: its `run_id` names it.
 pub const KIND_RUN: &str = "run";
 
-/// Attempts that a run gets: more than other jobs, since a lost worker or a restarted database is no fault of the run's, and
-/// every finished step is kept. A run that kills its workers by itself still ends.
+/// Maximum number of attempts of a run: more than of other jobs, since a lost worker or a restarted database is not the
+/// run's fault, and every finished step is kept. A run that itself kills workers still ends.
 pub const RUN_MAX_ATTEMPTS: i32 = 12;
 
 /// The concurrency key that lets one run of a conversation be active at a time.

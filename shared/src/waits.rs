@@ -15,11 +15,11 @@ use crate::wakeup::Wake;
 /// What a run waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Waits {
-    /// Sub-agents that have not ended.
+    /// Number of active sub-agents.
     pub agents: i64,
-    /// Questions that nobody has answered.
+    /// Number of unanswered questions.
     pub questions: i64,
-    /// DAGs of tasks that are not over.
+    /// Number of unfinished task DAGs.
     pub dags: i64,
 }
 
@@ -42,7 +42,8 @@ pub async fn of_run(db: &mut PgConnection, run_id: Uuid) -> Result<Waits, sqlx::
     .await
 }
 
-/// Parks a run of which the caller has fenced `attempt`. The job has all its attempts again when it is woken: to wait is no failure.
+/// Suspends a run; the caller has fenced `attempt`. The job has all its attempts again when it is resumed: waiting is
+/// no failure.
 pub async fn park(db: &mut PgConnection, run_id: Uuid, attempt: i32) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "update kb.agent_runs set state = 'waiting', waiting_since = now() where id = $1",
@@ -64,7 +65,7 @@ pub async fn park(db: &mut PgConnection, run_id: Uuid, attempt: i32) -> Result<(
     Ok(())
 }
 
-/// Wakes a run that waits for nothing any more; any other stays as it is.
+/// Resumes a run that waits for nothing more; any other stays unchanged.
 pub async fn wake_if_over(db: &mut PgConnection, run_id: Uuid) -> Result<Wake, sqlx::Error> {
     let woken = sqlx::query!(
         "update kb.agent_runs r

@@ -30,22 +30,23 @@ pub use self::kinds::Kind;
 use crate::graph::bounds::Bounds;
 use crate::graph::{self, Actor, Error};
 
-/// Entities of a project that are read or deleted at once, and that it may have.
+/// Maximum number of entities of a project, which are read or deleted at once.
 pub const MAX_ENTITIES: i64 = 2_000;
-/// Bytes of what a writer calls itself.
+/// Maximum length of a writer's name for itself, in bytes.
 const MAX_SOURCE_BYTES: usize = 40;
 
-/// Who writes, from where, and by which call.
+/// The author, origin and call of a change.
 #[derive(Debug, Clone)]
 pub struct Change {
     pub actor: Actor,
-    /// `chat`, `ui`, `api`, … ; kept with the versions that are written.
+    /// `chat`, `ui`, `api`, … ; stored with the written versions.
     pub source: String,
-    /// The record of the tool call. What it makes has ids that follow from it, and repeating it changes nothing more.
+    /// The record of the tool call. Ids of created entities derive from it, and repeating it has no further effect.
     pub call: Option<Uuid>,
 }
 
-/// What is there of a space's graph in a conversation about one project: of the work graph that project and what belongs to it.
+/// Returns the bounds of a conversation focused on one project: of the work graph, only that project and its entities
+/// are visible.
 pub fn bounds(project: Uuid) -> Bounds {
     Bounds {
         anchor: project,
@@ -54,7 +55,7 @@ pub fn bounds(project: Uuid) -> Bounds {
     }
 }
 
-/// What a writer may call itself: a short word.
+/// Validates a writer's name for itself: a short word.
 pub fn checked_source(source: &str) -> Result<String, String> {
     let allowed = |character: char| character.is_ascii_alphanumeric() || matches!(character, '-' | '_' | '.' | ':');
     if source.is_empty() || source.len() > MAX_SOURCE_BYTES || !source.chars().all(allowed) {
@@ -66,7 +67,7 @@ pub fn checked_source(source: &str) -> Result<String, String> {
 }
 
 impl Change {
-    /// What is written in this transaction from now on is this change's.
+    /// Attributes what this transaction writes from now on to this change.
     async fn begin(&self, db: &mut PgConnection) -> Result<(), Error> {
         sqlx::query!(
             "select set_config('rejoin.change_source', $1, true) as source, set_config('rejoin.change_id', $2, true) as call",
@@ -79,7 +80,7 @@ impl Change {
         Ok(())
     }
 
-    /// The id of the `nth` thing that it makes.
+    /// Returns the id of the `nth` entity that it creates.
     fn id(&self, nth: usize) -> Uuid {
         match self.call {
             Some(call) => crate::ids::derived(call, nth),
@@ -87,7 +88,7 @@ impl Change {
         }
     }
 
-    /// Whether this call has written a version of the object or relationship already: it is being repeated.
+    /// Returns whether this call has already written a version of the object or relationship: it is a repetition.
     pub(crate) async fn has_written(&self, db: &mut PgConnection, space: Uuid, id: Uuid) -> Result<bool, Error> {
         let Some(call) = self.call else { return Ok(false) };
         sqlx::query_scalar!(
@@ -104,7 +105,7 @@ impl Change {
     }
 }
 
-/// Writers of a project take turns, each until its transaction ends: only so do they see each other's links.
+/// Serializes writers of a project until the transaction ends: only so do they see each other's links.
 async fn take_turn(db: &mut PgConnection, project: Uuid) -> Result<(), Error> {
     graph::take_turns(db, project).await
 }
