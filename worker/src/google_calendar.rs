@@ -10,7 +10,7 @@ use crate::jobs::Handler;
 use crate::services::Services;
 use crate::signals::Signals;
 
-/// Does jobs of the kind [`links::KIND`].
+/// The handler of jobs of the kind [`links::KIND`].
 pub struct GoogleCalendars;
 
 #[async_trait]
@@ -25,7 +25,7 @@ impl Handler for GoogleCalendars {
                 error: "the job has no calendar id".to_owned(),
             };
         };
-        // Wherever it is given up, the next one goes on.
+        // Interrupted anywhere, the next job continues.
         let done = tokio::select! {
             biased;
             () = signals.drain.cancelled() => return Outcome::HandOver,
@@ -36,7 +36,7 @@ impl Handler for GoogleCalendars {
         match done {
             Ok(done) => {
                 if done.has_entered {
-                    // Whoever waits for it looks.
+                    // Wakes the waiting requests.
                     services.bus.publish(Wake::tools(job.project_id));
                 }
                 Outcome::Complete
@@ -49,7 +49,7 @@ impl Handler for GoogleCalendars {
     }
 }
 
-/// Lets calendars be synchronised that are due.
+/// Enqueues jobs for calendars that are due.
 pub async fn sweep(services: &Services) -> Result<(), sqlx::Error> {
     if links::sweep(&services.db.sql).await? {
         services.bus.publish(Wake::queue(queue::DEFAULT_QUEUE));

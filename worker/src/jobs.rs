@@ -12,14 +12,15 @@ use rejoin_shared::queue::{ClaimedJob, Outcome};
 use crate::services::Services;
 use crate::signals::Signals;
 
-/// Does the jobs of one kind.
+/// The handler of one kind of job.
 #[async_trait]
 pub trait Handler: Send + Sync {
-    /// What `queue.jobs.kind` says of its jobs.
+    /// The `queue.jobs.kind` of its jobs.
     fn kind(&self) -> &'static str;
 
-    /// Does one job. It may be done again after a crash, so that its effects must be idempotent, or fenced by the job's attempt. On
-    /// `signals.drain` it should return [`Outcome::HandOver`] soon; on `signals.lost` it must write nothing more.
+    /// Executes one job. A job may be repeated after a crash, so its effects must be idempotent, or fenced by the job's
+    /// attempt. On `signals.drain` it should soon return [`Outcome::HandOver`]; on `signals.lost` it must write nothing
+    /// more.
     async fn handle(&self, services: &Services, job: &ClaimedJob, signals: &Signals) -> Outcome;
 }
 
@@ -28,7 +29,7 @@ pub trait Handler: Send + Sync {
 pub struct Handlers(Arc<HashMap<&'static str, Arc<dyn Handler>>>);
 
 impl Handlers {
-    /// Of two handlers of the same kind the later one counts.
+    /// Of two handlers of the same kind the later one wins.
     pub fn new(handlers: impl IntoIterator<Item = Arc<dyn Handler>>) -> Self {
         let by_kind = handlers.into_iter().map(|handler| (handler.kind(), handler));
         Self(Arc::new(by_kind.collect()))

@@ -76,7 +76,7 @@ pub enum WorkerError {
     },
 }
 
-/// Runs a worker until `drain` is cancelled; then running work is handed over and the function returns.
+/// Runs a worker until `drain` is cancelled; then running work is released and the function returns.
 pub async fn work(config: WorkerConfig, drain: CancellationToken) -> Result<(), WorkerError> {
     let services = Services::start(config).await?;
     services.serve_metrics(drain.clone()).await?;
@@ -85,12 +85,12 @@ pub async fn work(config: WorkerConfig, drain: CancellationToken) -> Result<(), 
     Ok(())
 }
 
-/// The same with services that the caller has made.
+/// The same with the caller's services.
 pub async fn work_with(services: Services, drain: CancellationToken) {
     work_on(services, handlers(), drain).await;
 }
 
-/// The same for these kinds of jobs, beside runs.
+/// The same with additional job handlers.
 pub async fn work_on(services: Services, handlers: Handlers, drain: CancellationToken) {
     let sweeping = tokio::spawn(maintenance::run(services.clone(), drain.clone()));
     claimer::run(services.clone(), handlers, drain).await;
@@ -98,7 +98,7 @@ pub async fn work_on(services: Services, handlers: Handlers, drain: Cancellation
     services.pools.connections().close().await;
 }
 
-/// The kinds of jobs besides runs that every worker does.
+/// The handlers that every worker has, besides runs.
 fn handlers() -> Handlers {
     Handlers::new([
         Arc::new(Probe) as Arc<dyn Handler>,

@@ -32,10 +32,10 @@ use crate::coordination;
 use crate::mcp::McpTool;
 use crate::mcp::connections::Connections;
 
-/// The tools over a project's data sources and its work graph, of the web, and of its MCP servers.
+/// The tools of a project: over its data sources and work graph, of the web, and of its MCP servers.
 struct OfProject {
     tools: BTreeMap<String, SharedTool>,
-    /// Servers that were never asked what they offer.
+    /// Servers that were never listed.
     unseen: Vec<Arc<Server>>,
     read_at: Instant,
 }
@@ -46,13 +46,13 @@ pub struct Pools {
     sources: Sources,
     web: Web,
     db: PgPool,
-    /// For so long a project's tools are believed without another look: a hint that they have changed may be lost.
+    /// Lifetime of a project's cached tools: a hint about a change may be lost.
     kept_for: Duration,
     projects: DashMap<Uuid, Arc<OfProject>>,
 }
 
 impl Pools {
-    /// Listens to the bus as long as it is used.
+    /// Listens to the bus while it is in use.
     pub fn start(
         builtin: Registry,
         connections: Arc<Connections>,
@@ -79,7 +79,7 @@ impl Pools {
         &self.connections
     }
 
-    /// The tools that a whitelist grants in a project, in the order of names.
+    /// Returns the tools that a whitelist grants in a project, sorted by name.
     pub async fn resolve(&self, project_id: Uuid, whitelist: &[String]) -> Result<Vec<SharedTool>, sqlx::Error> {
         let mut granted = self.builtin.resolve(whitelist);
         if whitelist.is_empty() {
@@ -118,7 +118,7 @@ impl Pools {
         {
             return Ok(known);
         }
-        // Before it is read: what changes meanwhile is read again.
+        // Taken before reading: concurrent changes cause another read.
         let read_at = Instant::now();
         let servers = mcp::list(&self.db, project_id).await?;
         self.connections.keep_only(project_id, &servers).await;
@@ -179,7 +179,8 @@ impl Pools {
     }
 }
 
-/// Drops what the bus says has changed. Where there are connections it is read again at once: their server may be gone, or off.
+/// Drops cached tools on hints of the bus. Projects with connections are reloaded immediately: their server may have
+/// been removed or disabled.
 async fn forget(pools: Weak<Pools>, mut wakes: tokio::sync::broadcast::Receiver<Arc<wakeup::Wake>>) {
     loop {
         let wake = wakeup::next(&mut wakes).await;
@@ -195,7 +196,7 @@ async fn forget(pools: Weak<Pools>, mut wakes: tokio::sync::broadcast::Receiver<
         }
         for project in connected {
             if let Err(error) = pools.of(project).await {
-                // Looked at again when an agent of the project's runs.
+                // Retried when an agent of the project runs.
                 warn!(%project, %error, "reading a project's MCP servers failed");
             }
         }

@@ -2,10 +2,10 @@
 
 use tokio_util::sync::CancellationToken;
 
-/// The signals of one job. Every await of the executor listens to each of them.
+/// The stop signals of one job. Every await of the executor listens to each of them.
 #[derive(Debug, Clone)]
 pub struct Signals {
-    /// Somebody asked to cancel the run.
+    /// The run's cancellation was requested.
     pub cancel: CancellationToken,
     /// The lease was lost: stop, and write nothing.
     pub lost: CancellationToken,

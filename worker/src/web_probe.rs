@@ -12,12 +12,12 @@ use crate::jobs::Handler;
 use crate::services::Services;
 use crate::signals::Signals;
 
-/// What is looked for: something that is found wherever anything is.
+/// A query that always has results.
 const QUERY: &str = "PostgreSQL documentation";
 /// Enough to see that there is an answer.
 const RESULTS: usize = 3;
 
-/// Does jobs of the kind [`web_settings::KIND_PROBE`].
+/// The handler of jobs of the kind [`web_settings::KIND_PROBE`].
 pub struct WebProbe;
 
 #[async_trait]
@@ -34,7 +34,7 @@ impl Handler for WebProbe {
         let db = &services.db.sql;
         let settings = match web_settings::get(db, job.project_id).await {
             Ok(Some(settings)) => settings,
-            // Switched off since.
+            // Disabled meanwhile.
             Ok(None) => return Outcome::Complete,
             Err(error) => return again(error),
         };

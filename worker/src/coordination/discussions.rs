@@ -22,7 +22,7 @@ static TOOL: LazyLock<SharedTool> = LazyLock::new(|| {
             description: "Stores the state of a discussion in the knowledge graph.".to_owned(),
             parameters: json!({"type": "object"}).into(),
             read_only: false,
-            // Objects have ids that follow from the run.
+            // Ids of objects derive from the run.
             idempotent: true,
             destructive: false,
         },

@@ -10,13 +10,14 @@ use tracing::{info, warn};
 
 use super::redact::Redactor;
 
-/// Of one line; a longer one is logged in pieces [bytes].
+/// Maximum length of a line, in bytes; longer ones are logged in parts.
 const LINE_BYTES: u64 = 2_000;
-/// Lines of a process in a window: enough for a server that logs each request, too few for a loop of errors to fill a disk.
+/// Maximum number of a process's lines per window: enough for a server that logs each request, too few for a loop of
+/// errors to fill a disk.
 const LINES: usize = 200;
 const WINDOW: Duration = Duration::from_secs(60);
 
-/// How many lines of this window were logged, and how many were not.
+/// The numbers of logged and omitted lines of this window.
 struct Allowance {
     since: Instant,
     logged: usize,
@@ -32,7 +33,7 @@ impl Allowance {
         }
     }
 
-    /// Whether a line is logged, and how many were dropped in the window that it ended.
+    /// Returns whether to log a line, and how many were omitted in the window that it ended.
     fn admit(&mut self, now: Instant) -> (bool, Option<usize>) {
         let mut ended = None;
         if now.duration_since(self.since) >= WINDOW {

@@ -27,12 +27,12 @@ use self::question::Question;
 use super::{Chunk, Finish, Message, ModelError, ModelRequest, ModelStream, Provider, ToolCall, Usage};
 use rejoin_shared::tools::ToolSpec;
 
-/// How every answer begins.
+/// The beginning of every answer.
 pub const OPENING: &str = "Demo model (rule-based, no language model): ";
-/// Tools that find entities by words, best first; the first that the request offers is used.
+/// Tools that search entities by words, best first; the first one in the request is used.
 const SEARCH_TOOLS: [&str; 3] = ["hybrid_search", "search_entities", "semantic_search"];
 const EDGES_TOOL: &str = "get_entity_edges";
-/// Hits to ask a search for.
+/// Number of hits requested from a search.
 const SEARCH_LIMIT: u32 = 10;
 
 /// The demo model.
@@ -62,7 +62,7 @@ impl Provider for DemoGraph {
     }
 }
 
-/// What this model does next: a tool call, or its answer in words.
+/// The next action of this model: a tool call, or its answer.
 #[derive(Debug, Clone, PartialEq)]
 enum Move {
     Call { tool: &'static str, arguments: Value },
@@ -182,7 +182,7 @@ fn next_move(request: &ModelRequest) -> Move {
     }
 }
 
-/// The hit that the question names exactly, else the best one; with the rest.
+/// Returns the hit that the question names exactly, else the best one; with the others.
 fn choose(question: &Question, mut hits: Vec<Entity>) -> Option<(Entity, Vec<Entity>)> {
     let position = hits.iter().position(|hit| question.names(hit)).unwrap_or(0);
     (position < hits.len()).then(|| (hits.remove(position), hits))
@@ -192,7 +192,7 @@ fn offered<'a>(request: &'a ModelRequest, name: &str) -> Option<&'a ToolSpec> {
     request.tools.iter().find(|tool| tool.name == name)
 }
 
-/// Tools want every property of their schema named, with null for "not given".
+/// Tools require every property of their schema, with null for absent ones.
 fn arguments(spec: &ToolSpec, given: &[(&str, Value)]) -> Value {
     let mut arguments = Map::new();
     let known = spec.parameters.document().get("properties").and_then(Value::as_object);
@@ -207,7 +207,7 @@ fn arguments(spec: &ToolSpec, given: &[(&str, Value)]) -> Value {
     Value::Object(arguments)
 }
 
-/// The tool results since the user's last message: what this turn knows.
+/// The tool results since the user's last message.
 struct Turn<'a> {
     results: Vec<(&'a str, Result<&'a str, &'a str>)>,
 }
@@ -263,7 +263,7 @@ fn message_words(message: &Message) -> u64 {
     }
 }
 
-/// This model's tokens are words.
+/// This model counts words as tokens.
 fn count_words(text: &str) -> u64 {
     text.split_whitespace().count() as u64
 }

@@ -9,13 +9,13 @@ use serde_json::Value;
 use crate::services::Services;
 
 pub struct Surroundings {
-    /// What is added to the agent's prompt.
+    /// The addition to the agent's prompt.
     pub prompt: String,
-    /// Of a conversation's turn; sub-agents and tasks have none of their own.
+    /// For a conversation's turn; sub-agents and tasks have none.
     pub turn: Option<TurnContext>,
 }
 
-/// None: the run is about nothing in particular.
+/// None: the run has no context.
 pub async fn of(services: &Services, run: &Run) -> Result<Option<Surroundings>, sqlx::Error> {
     let db = &services.db.sql;
     let (context, last_turn, is_turn) = match (run.conversation_id, run.message_id) {
@@ -43,7 +43,7 @@ pub async fn of(services: &Services, run: &Run) -> Result<Option<Surroundings>, 
     let turn = is_turn.then(|| TurnContext {
         context,
         last_turn,
-        // Of the whole opening, which is known later.
+        // Of all initial messages, known later.
         usage: Value::Null,
     });
     Ok(Some(Surroundings { prompt, turn }))
@@ -71,7 +71,7 @@ fn before_this(last_turn: &Value) -> String {
     )
 }
 
-/// What a tool led the run to, as its record is to say from now on.
+/// Applies a context change by a tool to the run.
 pub fn led_to(run: &mut Run, context: &Context) {
     run.context = Some(context.to_json());
 }
