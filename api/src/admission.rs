@@ -20,11 +20,12 @@ use crate::places::Place;
 use crate::problem::Problem;
 use crate::state::AppState;
 
-/// Signing in with a code is the only request whose body counts without a caller. All of them share one user's share of places.
+/// The owner of sign-in requests with a code, the only ones whose body arrives without a caller. All of them share one
+/// user's share of slots.
 const NOBODY: Uuid = Uuid::nil();
 
-/// Looks up who sends the request, waits for its body of at most `max_bytes`, and gives it a place if `works`. The handler finds the
-/// caller, or why there is none, in the request.
+/// Authenticates the request, waits for its body of at most `max_bytes`, and gives it a slot if `works`. The handler
+/// finds the caller, or the refusal, in the request.
 pub async fn admit(
     state: &AppState,
     request: Request,

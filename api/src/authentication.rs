@@ -18,10 +18,10 @@ use crate::pace::Told;
 use crate::problem::Problem;
 use crate::state::AppState;
 
-/// The header that chooses among several projects.
+/// The header that selects one of several projects.
 const PROJECT_HEADER: &str = "x-project-id";
 
-/// Finds out who sends these headers, and whether they may do what needs `scope`.
+/// Authenticates these headers, and checks the scope.
 async fn authenticate(
     state: &AppState,
     method: &Method,
@@ -64,7 +64,7 @@ async fn authenticate(
     Ok(caller)
 }
 
-/// What the request shows, and where. A header goes before a cookie: who sends one means it.
+/// Returns the credential of a request, and its kind. A header takes precedence over a cookie: it is explicit.
 fn shown<'a>(method: &Method, headers: &'a HeaderMap) -> Result<(Kind, &'a str), Problem> {
     let needed = || {
         Problem::unauthorized(
@@ -93,7 +93,7 @@ fn shown<'a>(method: &Method, headers: &'a HeaderMap) -> Result<(Kind, &'a str),
     Ok((Kind::Key, shown))
 }
 
-/// Whose this is.
+/// Looks up the caller of a credential.
 async fn look_up(state: &AppState, kind: Kind, shown: &str, project: Option<Uuid>) -> Result<Caller, Problem> {
     let db = &state.db.sql;
     let caller = match &state.oidc {
@@ -106,7 +106,7 @@ async fn look_up(state: &AppState, kind: Kind, shown: &str, project: Option<Uuid
     Ok(Caller::new(caller, state.rates.clone()))
 }
 
-/// The project that a path names, so that a key of several projects needs no header there.
+/// Returns the project in a path, so that a key of several projects needs no header there.
 fn project_of_path(path: &str) -> Option<Uuid> {
     let rest = path
         .strip_prefix("/api/projects/")
@@ -114,7 +114,8 @@ fn project_of_path(path: &str) -> Option<Uuid> {
     rest.split('/').next()?.parse().ok()
 }
 
-/// A ticket, or a session, lets its holder do what the caller may do anyway; what MCP requests need is asked of each.
+/// Paths that need read access only: a ticket or session grants no more than the caller's rights; MCP requests are
+/// checked individually.
 const NO_MORE_THAN_READING: [&str; 4] = [
     crate::routes::tickets::PATH,
     caller::SESSION_PATH,
@@ -122,8 +123,8 @@ const NO_MORE_THAN_READING: [&str; 4] = [
     crate::mcp::PATH,
 ];
 
-/// What a request needs. Data sources are an admin's to add, change and try; to ask one is reading (to write to one, its route sees to),
-/// and so is a walk through the graph.
+/// Returns the scope that a request needs. Adding, changing and testing data sources is for admins; querying one is
+/// reading (its route checks writes), and so is a traversal of the graph.
 fn scope_of(method: &Method, path: &str) -> Scope {
     let mut below = path.split('/').skip(4);
     let (part, verb) = (below.next(), below.next());

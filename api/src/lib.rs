@@ -78,7 +78,7 @@ use oidc::settings::SettingsError;
 use sse::socket::GuardedListener;
 use state::Means;
 
-/// How often what has piled up is tidied.
+/// Interval of cleanups.
 const TIDY_EVERY: Duration = Duration::from_secs(30);
 
 #[derive(Debug, thiserror::Error)]
@@ -103,7 +103,7 @@ pub enum ServeError {
     Join(#[from] tokio::task::JoinError),
 }
 
-/// Serves until `shutdown` is cancelled and the drain is over. The database need not be up.
+/// Serves until `shutdown` is cancelled and the drain ends. The database need not be up.
 pub async fn serve(config: ApiConfig, shutdown: CancellationToken) -> Result<(), ServeError> {
     crowds::raise_file_limit();
     let server = Server::start(config, shutdown).await?;
@@ -111,23 +111,23 @@ pub async fn serve(config: ApiConfig, shutdown: CancellationToken) -> Result<(),
     server.ended().await
 }
 
-/// The whole application over `state`.
+/// Returns the whole application over `state`.
 pub fn router(state: AppState) -> Router {
     routes::router(state)
 }
 
-/// A server that runs: its address is known, and it can be stopped.
+/// A running server with its address, which can be stopped.
 pub struct Server {
-    /// Where it listens, also when the configured port was 0.
+    /// Its address, also if the configured port was 0.
     pub addr: SocketAddr,
-    /// What its handlers use.
+    /// The shared state of its handlers.
     pub state: AppState,
     shutdown: CancellationToken,
     serving: JoinHandle<()>,
 }
 
 impl Server {
-    /// Binds and begins to serve.
+    /// Binds and starts serving.
     pub async fn start(config: ApiConfig, shutdown: CancellationToken) -> Result<Self, ServeError> {
         let keys = config.secret_keys.load_if_configured()?.map(Arc::new);
         let means = Means {
@@ -142,7 +142,7 @@ impl Server {
         let failed = |source| ServeError::Listen { addr: asked, source };
         let listener = GuardedListener::bind(asked, &config).map_err(failed)?;
         let addr = listener.local_addr().map_err(failed)?;
-        // Of a server's own: stopping it stops nothing else.
+        // Specific to this server: stopping it does not affect others.
         let shutdown = shutdown.child_token();
         let state = AppState::new(config, means, db, bus, CancellationToken::new());
         let serving = tokio::spawn(run(listener, state.clone(), shutdown.clone()));
@@ -158,13 +158,13 @@ impl Server {
         format!("http://{}", self.addr)
     }
 
-    /// Drains, and waits until that is over.
+    /// Drains, and waits for its end.
     pub async fn stop(self) -> Result<(), ServeError> {
         self.shutdown.cancel();
         self.ended().await
     }
 
-    /// Waits until it has been stopped.
+    /// Waits until it has stopped.
     pub async fn ended(self) -> Result<(), ServeError> {
         Ok(self.serving.await?)
     }
@@ -188,7 +188,8 @@ async fn run(listener: GuardedListener, state: AppState, shutdown: CancellationT
             }
         }
     }
-    // Streams end, and the server is not ready; then no new connections; then what is under way may finish.
+    // Streams end, and the server is not ready; then no new connections are accepted; then requests in progress may
+    // finish.
     state.draining.cancel();
     tokio::select! {
         () = &mut serving => return,

@@ -128,10 +128,11 @@ use crate::page;
 use crate::problem::Problem;
 use crate::state::AppState;
 
-/// Until a response begins; of an import or an upload there is none while its content comes. A stream's own length has no limit.
+/// Timeout until a response begins; imports and uploads have none while their content arrives. The length of a stream
+/// is not limited.
 const REQUEST_LIMIT: Duration = Duration::from_secs(25);
 
-/// All documented routes.
+/// Returns all documented routes.
 pub fn all() -> OpenApiRouter<AppState> {
     OpenApiRouter::with_openapi(openapi::base())
         .merge(chat::routes())
@@ -185,12 +186,12 @@ pub fn all() -> OpenApiRouter<AppState> {
         .merge(metrics::routes())
 }
 
-/// The whole OpenAPI document, as `rejoin openapi` prints it.
+/// Returns the complete OpenAPI document, as printed by `rejoin openapi`.
 pub fn document() -> OpenApi {
     openapi::named(all().into_openapi())
 }
 
-/// The application: the routes, and what surrounds them.
+/// Returns the application: the routes and their middleware.
 pub fn router(state: AppState) -> Router {
     let (router, document) = all().split_for_parts();
     let document = openapi::named(document)
@@ -226,15 +227,15 @@ pub fn router(state: AppState) -> Router {
         .with_state(state)
 }
 
-/// How much of the process a request takes.
+/// The load class of a request.
 enum Weight {
-    /// Whoever operates it wants to know, above all when there is much to do.
+    /// Always admitted: for operators, especially under load.
     Free,
-    /// It waits for one look at the database; how many of them there are is bounded by the streams.
+    /// Waits for one query; limited by the number of streams.
     OpensStream,
-    /// It has bounds of its own.
+    /// Has its own limits.
     Transfer,
-    /// Streams that bound themselves answer it; its body comes like any other.
+    /// Responds with limited streams; its body is handled like any other.
     Protocol,
     Work,
 }
@@ -252,8 +253,8 @@ impl Weight {
     }
 }
 
-/// Refuses a request for which there is no place, and gives one up whose answer does not begin: the database may be there and not
-/// answer.
+/// Refuses a request without a free slot, and ends one whose response does not begin: the database may be up but
+/// unresponsive.
 async fn limited(State(state): State<AppState>, request: Request, next: Next) -> Response {
     let works = match Weight::of(&request) {
         Weight::Transfer => return next.run(request).await,
@@ -284,7 +285,7 @@ async fn in_time(answer: impl Future<Output = Response>) -> Response {
     }
 }
 
-/// Nobody keeps an answer, takes it for what it is not, or is told by it where a link stood, unless its handler says so.
+/// Adds security headers: no caching, no content sniffing, no referrers, unless the handler sets its own.
 async fn guarded(mut response: Response) -> Response {
     for (name, value) in [
         (CACHE_CONTROL, "no-store"),

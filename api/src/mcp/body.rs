@@ -12,7 +12,7 @@ use http_body::{Body, Frame, SizeHint};
 
 use crate::sse::streams::Permit;
 
-/// How often it is looked whether it may stay open.
+/// Interval of checks whether it may stay open.
 const LOOK: Duration = Duration::from_secs(1);
 
 pub struct Permitted<B> {

@@ -3,7 +3,7 @@
 use rmcp::ErrorData;
 use rmcp::model::ErrorCode;
 
-/// The refusal of a method that this server does not have.
+/// Returns the error of an unknown method.
 pub fn unsupported(method: &str) -> ErrorData {
     let message = format!(
         "the method {method} is not supported; this server offers tools (tools/list, tools/call) and prompts \

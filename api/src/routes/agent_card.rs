@@ -17,9 +17,9 @@ use crate::origin::Origin;
 use crate::problem::{Problem, Refused};
 use crate::state::AppState;
 
-/// Agents that one card names.
+/// Maximum number of agents on one card.
 const MAX_SKILLS: i64 = 200;
-/// How the card calls what it leads to: of the protocol's own bindings none is spoken.
+/// The card's name for the binding: none of the protocol's own is supported.
 const BINDING: &str = "https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#streamable-http";
 const BINDING_VERSION: &str = "2025-11-25";
 

@@ -149,7 +149,7 @@ pub struct DefinitionRequest {
 }
 
 impl DefinitionRequest {
-    /// Puts what the request says over `content`.
+    /// Applies the request's patch to `content`.
     fn apply(self, content: &mut DefinitionContent) {
         fn set<T>(field: &mut T, value: Option<T>) {
             if let Some(value) = value {
@@ -197,7 +197,7 @@ fn name_taken(name: &str) -> Problem {
     )
 }
 
-/// How the audit log calls a definition.
+/// Returns a definition's name in the audit log.
 fn audited(id: Uuid) -> String {
     format!("agent_definition:{id}")
 }
@@ -407,7 +407,7 @@ async fn install_defaults(
         answer.items.extend(item.map(DefinitionBody::from));
     }
     if params.set.as_deref() == Some("planner") {
-        // What they work on: without its types they would have no tools for it.
+        // The types of their objects: without them they would have no tools.
         work::pack::install(&mut db, project_id).await?;
     }
     if !answer.installed.is_empty() {

@@ -25,7 +25,7 @@ use crate::sse::dialects::Dialect;
 use crate::sse::start::{self, Start, StreamParams, Wanted};
 use crate::state::AppState;
 
-/// Messages that a request may tell of.
+/// Maximum number of messages in a request.
 const MESSAGES_MAX: usize = 50;
 
 pub fn routes() -> OpenApiRouter<AppState> {
@@ -137,7 +137,7 @@ async fn propose(
     Ok(response)
 }
 
-/// What the agent is asked.
+/// Returns the agent's input.
 fn input(request: &AgentMessageRequest) -> Result<String, Problem> {
     if request.messages.len() > MESSAGES_MAX {
         let detail = format!(

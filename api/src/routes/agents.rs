@@ -15,7 +15,7 @@ use crate::extract::{PageParams, Params, Segments, page};
 use crate::problem::{Problem, Refused};
 use crate::state::AppState;
 
-/// Visibilities of agents that callers from outside may choose.
+/// Visibilities of agents that external callers may choose.
 const CHOOSABLE: [&str; 2] = [agents::EXTERNAL, agents::PROJECT];
 
 pub fn routes() -> OpenApiRouter<AppState> {

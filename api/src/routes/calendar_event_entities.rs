@@ -77,7 +77,7 @@ impl From<LinkedEvent> for EventBody {
     }
 }
 
-/// Refuses an event that the caller has not.
+/// Refuses an event that is not the caller's.
 async fn seen(db: &mut PgConnection, caller: &Caller, id: Uuid) -> Result<(), Problem> {
     let event = events::locked(db, caller.owner(), id).await?;
     match event.filter(|event| !event.is_deleted) {

@@ -148,7 +148,7 @@ fn problem(error: AskError) -> Problem {
     }
 }
 
-/// The caller's event, locked; the one that a change was made of, where it says so.
+/// Locks and returns the caller's event; checks its version, if given.
 async fn expected(db: &mut PgConnection, caller: &Caller, id: Uuid, headers: &HeaderMap) -> Result<Event, Problem> {
     let event = events::locked(db, caller.owner(), id).await?;
     let event = event

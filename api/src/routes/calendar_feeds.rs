@@ -26,7 +26,7 @@ use crate::pace::{Counted, Told};
 use crate::problem::{Problem, Refused};
 use crate::state::AppState;
 
-/// What a feed's address ends with, for programs that go by it.
+/// Suffix of a feed's address, for programs that need it.
 const ENDING: &str = ".ics";
 
 pub fn routes() -> OpenApiRouter<AppState> {

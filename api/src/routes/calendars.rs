@@ -24,7 +24,7 @@ use crate::extract::{Body, Params, Segments};
 use crate::problem::{BodyRefused, Problem, Refused};
 use crate::state::AppState;
 
-/// Of a calendar's name [characters].
+/// Maximum length of a calendar's name, in characters.
 const NAME_MAX_CHARS: usize = 200;
 
 pub fn routes() -> OpenApiRouter<AppState> {

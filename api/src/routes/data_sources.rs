@@ -38,7 +38,7 @@ use crate::extract::{Body, Params, Segments};
 use crate::problem::{BodyRefused, Problem, Refused};
 use crate::state::AppState;
 
-/// How long a request asks a source: less than a request may take.
+/// Timeout of a query to a source: less than a request's.
 const ASK_LIMIT: Duration = Duration::from_secs(20);
 
 pub fn routes() -> OpenApiRouter<AppState> {
@@ -71,7 +71,7 @@ async fn find(state: &AppState, caller: &Caller, project_id: Uuid, id: Uuid) -> 
     data_sources::get(&mut *db, project_id, id).await?.ok_or_else(not_found)
 }
 
-/// Seals what a request says of a secret.
+/// Encrypts the secret in a request.
 fn sealed(state: &AppState, project_id: Uuid, id: Uuid, secret: Option<&str>) -> Result<Option<Sealed>, Problem> {
     let Some(secret) = secret else { return Ok(None) };
     let keys = state.sources.keys().map_err(problem)?;
@@ -80,7 +80,7 @@ fn sealed(state: &AppState, project_id: Uuid, id: Uuid, secret: Option<&str>) ->
         .map_err(|error| Problem::bad_request("invalid_data_source", error.to_string()))
 }
 
-/// Err: it does not answer, and is not to be saved all the same.
+/// Err: it does not respond, and is not to be saved anyway.
 fn must_answer(tested: &Result<Tested, SourceError>, force: bool) -> Result<(), Problem> {
     match tested {
         Err(error) if !force => {
@@ -158,7 +158,7 @@ async fn create(
     Ok((StatusCode::CREATED, [(LOCATION, location)], Json(source.into())))
 }
 
-/// What the audit log is told of a source.
+/// Returns the details of a source for the audit log.
 fn told(content: &Content) -> serde_json::Value {
     json!({ "name": content.name, "kind": content.kind, "readOnly": content.read_only })
 }
@@ -218,7 +218,7 @@ async fn change(
         },
     };
     let tested = match request.secret {
-        // Reached as it was.
+        // Its connection is unchanged.
         None if !moves => None,
         secret => Some(tried(&state, project_id, &content, secret.flatten()).await),
     };

@@ -24,7 +24,7 @@ use crate::origin::Origin;
 use crate::problem::{BodyRefused, Problem, Refused};
 use crate::state::AppState;
 
-/// The page's own address to which Google sends users back.
+/// The page to which Google redirects users.
 const BACK: &str = "/calendar/google";
 
 pub fn routes() -> OpenApiRouter<AppState> {
@@ -369,7 +369,7 @@ async fn unlink_google(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Lets a worker begin at once; the sweep would a moment later.
+/// Starts a worker's job immediately; the sweep would do so a moment later.
 async fn start(state: &AppState, caller: &Caller, id: Uuid) -> Result<(), Problem> {
     let job = links::job(caller.project_id, id);
     let mut db = caller.walled(state).await?;

@@ -33,9 +33,9 @@ pub fn routes() -> OpenApiRouter<AppState> {
         .merge(transfer::routes())
 }
 
-/// What goes with a made thing: where it is, and its version.
+/// The response of a creation: location and version.
 pub(super) type Made<T> = (StatusCode, [(HeaderName, String); 2], axum::Json<T>);
-/// What goes with a thing: its version.
+/// The response with an item and its version.
 pub(super) type Versioned<T> = ([(HeaderName, String); 1], axum::Json<T>);
 
 fn actor(caller: &Caller) -> Actor {
@@ -49,7 +49,7 @@ pub(super) fn etag(version: i32) -> String {
     format!("\"{version}\"")
 }
 
-/// The version that a change was made for, from `If-Match` or the body's `version`. None: whatever there is.
+/// Returns the expected version of a change, from `If-Match` or the body's `version`. None: any.
 pub(super) fn expected_version(headers: &HeaderMap, in_body: Option<i32>) -> Result<Option<i32>, Problem> {
     let Some(header) = headers.get(IF_MATCH) else {
         return Ok(in_body);

@@ -13,7 +13,7 @@ use utoipa_axum::routes;
 
 use crate::state::AppState;
 
-/// What the migrations must have made.
+/// Tables that the migrations must have created.
 const NEEDED_TABLES: [&str; 8] = [
     "queue.jobs",
     "stream.events",
@@ -24,7 +24,7 @@ const NEEDED_TABLES: [&str; 8] = [
     "kb.graph_objects",
     "kb.graph_relationships",
 ];
-/// The database has this long to answer.
+/// Timeout of the database.
 const QUERY_LIMIT: Duration = Duration::from_secs(2);
 
 pub fn routes() -> OpenApiRouter<AppState> {

@@ -25,7 +25,7 @@ use crate::problem::{BodyRefused, Problem, Refused};
 use crate::state::AppState;
 
 const DAY_S: i64 = 24 * 60 * 60;
-/// How long a key may be good [days]; as `rejoin keys create` has it.
+/// Maximum lifetime of a key, in days; the same as in `rejoin keys create`.
 const MAX_DAYS: i64 = 36_500;
 
 pub fn routes() -> OpenApiRouter<AppState> {
@@ -139,7 +139,7 @@ impl From<KeyError> for Problem {
     }
 }
 
-/// A transaction that may change keys of the caller's project.
+/// Begins a transaction that may change keys of the caller's project.
 async fn begin(state: &AppState, caller: &Caller) -> Result<Transaction<'static, Postgres>, Problem> {
     Ok(walls::begin(&state.db.sql, Asking::GateFor(caller.owner())).await?)
 }
@@ -187,7 +187,7 @@ async fn make(
         let detail = format!("expiresInDays must be 1 to {MAX_DAYS}; omit it for a key that does not expire");
         return Err(Problem::bad_request("invalid_key", detail));
     }
-    // Each once, in the order that everybody knows.
+    // Without duplicates, in canonical order.
     let asked: Vec<Scope> = request.scopes.into_iter().map(Scope::from).collect();
     let scopes: Vec<Scope> = Scope::ALL.into_iter().filter(|scope| asked.contains(scope)).collect();
     let new = NewKey {
@@ -230,7 +230,7 @@ async fn revoke(
         record(&mut db, &caller, Action::KeyRevoked, target(id), json!({})).await?;
     }
     db.commit().await?;
-    // Here at once, elsewhere when they hear of it.
+    // Here immediately, elsewhere on the wake-up.
     state.keys.forget_project(project_id);
     state.bus.publish(Wake::keys(project_id));
     Ok(StatusCode::NO_CONTENT)

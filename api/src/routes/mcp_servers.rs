@@ -33,7 +33,7 @@ pub fn routes() -> OpenApiRouter<AppState> {
         .routes(routes!(test))
 }
 
-/// Err: the settings are wrong, or name a command that is the operator's to name.
+/// Err: the settings are invalid, or name a command that is not the operator's.
 fn check(state: &AppState, settings: &Settings, args: Option<&[String]>) -> Result<(), Problem> {
     let forbidden = |detail: String| Problem::new(StatusCode::FORBIDDEN, "command_not_allowed", detail);
     if args.is_some_and(|args| !args.is_empty()) {
@@ -232,7 +232,7 @@ async fn approve(
     Ok(Json(Approved { approved }))
 }
 
-/// Names of tools, as many as an entry of the audit log holds.
+/// Tool names, as many as an audit entry holds.
 fn shown(names: &[String]) -> &[String] {
     const SHOWN: usize = 50;
     &names[..names.len().min(SHOWN)]

@@ -30,9 +30,9 @@ use crate::caller::Caller;
 use crate::problem::Problem;
 use crate::state::AppState;
 
-/// From where a change comes: `chat`, `ui`, … ; kept with the versions that it writes.
+/// The origin of a change: `chat`, `ui`, … ; stored with its versions.
 const CHANGE_SOURCE: &str = "x-change-source";
-/// Who says nothing is a program.
+/// The default: a program.
 const DEFAULT_SOURCE: &str = "api";
 
 pub fn routes() -> OpenApiRouter<AppState> {
@@ -119,7 +119,7 @@ impl From<Link> for LinkBody {
     }
 }
 
-/// The caller's change, from where its header says.
+/// Returns the caller's change, with the origin in its header.
 fn change(caller: &Caller, headers: &HeaderMap) -> Result<Change, Problem> {
     let refused = |words: String| Problem::bad_request("invalid_change_source", words);
     let source = match headers.get(CHANGE_SOURCE) {

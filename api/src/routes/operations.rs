@@ -23,7 +23,7 @@ use crate::extract::Segments;
 use crate::problem::{Problem, Refused};
 use crate::state::AppState;
 
-/// Dead jobs that are shown.
+/// Maximum number of dead jobs shown.
 const MAX_DEAD_JOBS: i64 = 50;
 
 pub fn routes() -> OpenApiRouter<AppState> {

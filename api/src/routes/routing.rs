@@ -20,7 +20,7 @@ use crate::extract::{Body, PageParams, Params, Segments, page, present};
 use crate::problem::{BodyRefused, Problem, Refused};
 use crate::state::AppState;
 
-/// Days that statistics look back, unless asked for others.
+/// Default period of statistics, in days.
 const DAYS: i32 = 30;
 const MAX_DAYS: i32 = 365;
 /// Maximum length of a model's name, in characters.

@@ -189,7 +189,7 @@ pub struct Cancelled {
     pub status: String,
 }
 
-/// All that there is to say of a run.
+/// Returns all details of a run.
 pub async fn detail(state: &AppState, caller: &Caller, run: Run) -> Result<RunDetail, Problem> {
     let children = runs::children(&mut *caller.walled(state).await?, run.id).await?;
     Ok(describe(run, children))
@@ -256,7 +256,7 @@ async fn cancel(
     Ok((StatusCode::ACCEPTED, Json(cancelled)))
 }
 
-/// On whose behalf the caller stops a run: their own; for another member's run, that member's.
+/// Returns the scope for stopping a run: the caller's own; for another member's run, that member's.
 async fn may_cancel(state: &AppState, caller: &Caller, id: Uuid) -> Result<Asking, Problem> {
     let mut db = caller.walled(state).await?;
     if runs::get_visible(&mut *db, caller.owner(), id).await?.is_some() {

@@ -113,7 +113,7 @@ async fn begin(
     Ok((StatusCode::CREATED, [(SET_COOKIE, cookie)], Json(session)))
 }
 
-/// The user for whom a sign-in code was made. Pages of other sites can't bring one.
+/// Returns the user of a sign-in code. Cross-site requests are refused.
 async fn by_code(state: &AppState, headers: &HeaderMap, code: &str) -> Result<Caller, Problem> {
     if headers.contains_key(AUTHORIZATION) {
         let detail = "sign in either with a code or with the header Authorization, not with both";
@@ -132,7 +132,7 @@ fn no_code() -> Problem {
     Problem::unauthorized("code_invalid", detail)
 }
 
-/// Who is signed in in the browser already.
+/// Returns the user already signed in in the browser.
 async fn signed_in(state: &AppState, headers: &HeaderMap) -> Result<Option<Caller>, Problem> {
     let Some(secret) = cookie::shown(headers) else {
         return Ok(None);
@@ -140,7 +140,7 @@ async fn signed_in(state: &AppState, headers: &HeaderMap) -> Result<Option<Calle
     match auth::authenticate(&state.db.sql, Kind::Session, secret, None).await {
         Ok(caller) => Ok(Some(caller.into())),
         Err(AuthError::Database(error)) => Err(error.into()),
-        // A session that has ended is nobody's.
+        // An ended session has no user.
         Err(_) => Ok(None),
     }
 }

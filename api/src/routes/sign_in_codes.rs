@@ -17,7 +17,7 @@ use crate::origin::Origin;
 use crate::problem::{Problem, Refused};
 use crate::state::AppState;
 
-/// Making one lets its holder do what the caller may do anyway.
+/// Creating one grants its holder no more than the caller's rights.
 pub const PATH: &str = "/api/sign-in-codes";
 
 pub fn routes() -> OpenApiRouter<AppState> {

@@ -70,7 +70,7 @@ async fn create(
     Ok((StatusCode::CREATED, Json(Ticket { ticket, expires_at })))
 }
 
-/// Who asks for a stream: whoever has a ticket for it, or anybody who may read it.
+/// The caller of a stream: the holder of a ticket, or an authenticated caller.
 pub struct Follower(Parts);
 
 impl FromRequestParts<AppState> for Follower {
@@ -82,7 +82,7 @@ impl FromRequestParts<AppState> for Follower {
 }
 
 impl Follower {
-    /// Answers with the events of what is wanted, whose id is `target`.
+    /// Streams the wanted events, for the id `target`.
     pub async fn follow(
         mut self,
         state: &AppState,
@@ -100,7 +100,7 @@ impl Follower {
     }
 }
 
-/// Uses a ticket up: the caller that it was made for.
+/// Redeems a ticket: returns the caller for whom it was created.
 async fn redeem(state: &AppState, ticket: &str, target: Uuid) -> Result<Caller, Problem> {
     let caller = auth::redeem_ticket(&state.db.hot, ticket, target).await?;
     let refused = || {

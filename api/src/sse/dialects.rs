@@ -10,17 +10,17 @@ use super::frame::Frame;
 
 mod agent_stream;
 
-/// How a reader wants its events.
+/// A reader's event format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Dialect {
     #[default]
     Native,
-    /// Of `/api/agent/stream`.
+    /// The dialect of `/api/agent/stream`.
     AgentStream,
 }
 
 impl Dialect {
-    /// The event's frames. Empty: this dialect has no word for it.
+    /// Returns the event's frames. Empty: the dialect has no such event.
     pub fn render(self, frame: &Frame) -> Bytes {
         match self {
             Dialect::Native => frame.bytes.clone(),

@@ -19,11 +19,11 @@ use crate::extract::{Body, Limit, Params, Segments};
 use crate::problem::{BodyRefused, Problem, Refused};
 use crate::state::AppState;
 
-/// Objects in an answer to a search, unless the request says otherwise.
+/// Default number of objects in a search result.
 const SEARCH_LIMIT: i64 = 20;
-/// Longest search query [characters].
+/// Maximum length of a search query, in characters.
 const QUERY_MAX_CHARS: usize = 2_000;
-/// Depth of a walk, unless the request says otherwise.
+/// Default depth of a traversal.
 const WALK_DEPTH: u32 = 2;
 
 pub fn routes() -> OpenApiRouter<AppState> {

@@ -21,7 +21,7 @@ use crate::extract::{Body, Limit, PageParams, Params, Segments, page};
 use crate::problem::{BodyRefused, Problem, ProblemBody, Refused};
 use crate::state::AppState;
 
-/// Edges of an object in one direction, unless the request says otherwise.
+/// Default number of an object's edges in one direction.
 const EDGES: i64 = 100;
 
 pub fn routes() -> OpenApiRouter<AppState> {

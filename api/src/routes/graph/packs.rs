@@ -18,7 +18,7 @@ use crate::extract::{Body, Params, Segments};
 use crate::problem::{BodyRefused, Problem, ProblemBody, Refused};
 use crate::state::AppState;
 
-/// Packs of a page, unless the request says otherwise.
+/// Default number of packs per page.
 const PACKS: i32 = 20;
 
 pub fn routes() -> OpenApiRouter<AppState> {
