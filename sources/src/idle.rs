@@ -7,13 +7,13 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Longer than this nobody keeps one open.
+/// Maximum idle time of a connection.
 const KEPT_FOR: Duration = Duration::from_secs(120);
-/// Of one source, over all its databases.
+/// Maximum number of idle connections of one source, over all its databases.
 const MAX_KEPT: usize = 8;
 
 pub struct Idle<C> {
-    // Nothing awaits while it is held.
+    // No await while it is held.
     kept: Mutex<HashMap<String, Vec<(C, Instant)>>>,
 }
 

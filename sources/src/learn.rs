@@ -9,7 +9,7 @@ use tracing::warn;
 
 use crate::sources::Sources;
 
-/// A query that has just given its answer. Of calls outside a run, or on nobody's behalf, nothing is remembered.
+/// Records a query that has just succeeded. Calls outside a run, or without a user, are not recorded.
 pub(crate) async fn learn(
     sources: &Sources,
     context: &ToolContext,

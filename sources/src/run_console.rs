@@ -22,7 +22,7 @@ struct RunConsole {
     sources: Sources,
 }
 
-/// The tool, for a project that has data sources.
+/// The tool, for a project with data sources.
 pub fn tool(sources: &Sources) -> SharedTool {
     Arc::new(RunConsole {
         spec: ToolSpec {

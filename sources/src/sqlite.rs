@@ -29,7 +29,7 @@ pub struct Sqlite {
     settings: Settings,
     program: Program,
     folder: Arc<Folder>,
-    /// Of looking around.
+    /// Limits of metadata queries.
     look: Bounds,
 }
 
@@ -62,7 +62,7 @@ impl Sqlite {
         self.program.ask(statement).await
     }
 
-    /// The answer of a statement of our own.
+    /// Runs a metadata statement of ours.
     async fn look(&self, query: &str, arguments: Vec<String>) -> Result<Rows, SourceError> {
         self.ask(Access::Reads, self.look, query, arguments).await
     }

@@ -17,7 +17,7 @@ pub struct Brave {
 
 #[derive(Deserialize)]
 struct Said {
-    /// Absent where nothing was found.
+    /// Absent if there are no results.
     web: Option<Web>,
 }
 

@@ -19,7 +19,7 @@ pub struct Searxng {
 #[derive(Deserialize)]
 struct Said {
     results: Vec<Page>,
-    /// Texts; in newer versions objects that hold one.
+    /// Strings; in newer versions objects that contain one.
     #[serde(default)]
     answers: Vec<Value>,
 }

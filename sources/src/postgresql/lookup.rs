@@ -8,10 +8,10 @@ use tokio_postgres::Client;
 use crate::guard::postgresql::{allows, named};
 use crate::source::SourceError;
 
-/// The first name that is refused: what it is, and what is found by it.
+/// Returns the first refused name: its kind, and what it resolves to.
 ///
-/// Functions of extensions are judged by the guard's list alone, which names those of PostGIS and others. What is visible is found by the
-/// search path, as the query's own names are.
+/// Functions of extensions are judged by the guard's list alone, which includes those of PostGIS and others. Visibility
+/// is determined by the search path, as for the query's own names.
 const LOOKUP: &str = "
     with
     -- Functions that can be called with one row: `row.f`.
@@ -84,7 +84,7 @@ const LOOKUP: &str = "
 pub(super) async fn check(client: &Client, query: &str) -> Result<Result<(), SourceError>, tokio_postgres::Error> {
     let names = named(query);
     let fields: Vec<&String> = names.fields.iter().filter(|field| !allows(field)).collect();
-    // One on the list is judged as a call: `row.lower` is `lower(row)`.
+    // A listed name is judged as a call: `row.lower` is `lower(row)`.
     let functions: Vec<&String> = names
         .functions
         .iter()

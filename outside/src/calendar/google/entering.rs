@@ -12,7 +12,7 @@ use super::consents::{self, Consent};
 use super::links;
 use super::settings::Google;
 
-/// Takes the codes that users came back with for a calendar. True: there were some.
+/// Exchanges the pending codes of a calendar. True: there were some.
 pub(super) async fn enter(google: &Google, db: &PgPool, calendar_id: Uuid) -> Result<bool, sqlx::Error> {
     let waiting = consents::waiting(db, calendar_id).await?;
     for consent in &waiting {

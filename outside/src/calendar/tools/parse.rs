@@ -38,7 +38,7 @@ pub(super) fn extent(arguments: &Arguments, zone: Tz) -> Result<Extent, ToolErro
     })
 }
 
-/// What the arguments say of an event.
+/// Parses the patch of an event.
 pub(super) fn said(arguments: &Arguments) -> Said {
     let text = |name: &str| arguments.text(name).map(str::to_owned);
     Said {
