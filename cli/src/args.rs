@@ -34,7 +34,7 @@ pub struct Cli {
     pub command: Command,
 }
 
-/// How to begin, then the exit codes.
+/// Introduction and exit codes.
 fn long_help() -> String {
     format!("{BEGIN}\n\n{}", exit::HELP)
 }

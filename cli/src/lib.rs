@@ -80,10 +80,10 @@ pub mod transcript;
 pub mod web;
 pub mod worker;
 
-/// Runs the verb that was asked for.
+/// Runs the requested verb.
 ///
 /// # Errors
-/// What the verb says; `Exit::of` knows its exit code.
+/// The verb's; `Exit::of` returns its exit code.
 pub async fn run(cli: Cli) -> Result<Exit> {
     let global = &cli.global;
     let out = Out::new(global.json);

@@ -73,7 +73,7 @@ pub enum Action {
 }
 
 /// # Errors
-/// The database can't be reached, it is not clear who is meant, or the last owner would go.
+/// The database can't be reached, the user is ambiguous, or the last owner would be removed.
 pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
     let pool = database::connect(global).await?;
     match args.action {

@@ -48,7 +48,7 @@ pub enum Action {
 }
 
 /// # Errors
-/// The database can't be reached, or there is no such job.
+/// The database can't be reached, or the job does not exist.
 pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
     let pool = database::connect(global).await?;
     match args.action {
@@ -184,7 +184,7 @@ async fn show_dead(pool: &PgPool, queue: &str, limit: i64, out: Out) -> Result<(
     out.table(["JOB", "KIND", "RUN", "ATTEMPTS", "DIED", "LAST ERROR"], &rows)
 }
 
-/// A span of time in one unit.
+/// Formats a duration in one unit.
 fn ago(seconds: f64) -> String {
     match seconds {
         s if s < 120.0 => format!("{s:.1} s"),

@@ -15,15 +15,15 @@ use rejoin_shared::secrets::keys;
 
 const FILE: &str = "secret-keys";
 
-/// Where it is.
+/// Its path.
 pub fn path(data_dir: &Path) -> PathBuf {
     data_dir.join(FILE)
 }
 
-/// Makes the file if it is not there. None: the settings name other keys, which the children find themselves.
+/// Creates the file if missing. None: the settings name other keys, which the children find themselves.
 ///
 /// # Errors
-/// The directory can't be written.
+/// The directory is not writable.
 pub fn ensure_there(data_dir: &Path) -> Result<Option<PathBuf>> {
     if keys::are_configured() {
         return Ok(None);
@@ -37,7 +37,7 @@ pub fn ensure_there(data_dir: &Path) -> Result<Option<PathBuf>> {
 
 fn make(path: &Path) -> Result<(), std::io::Error> {
     let new = path.with_extension(format!("new-{}", std::process::id()));
-    // Of a run that was killed in this very moment.
+    // Left by a killed process.
     let _none = fs::remove_file(&new);
     let mut file = fs::OpenOptions::new()
         .write(true)
@@ -50,7 +50,7 @@ fn make(path: &Path) -> Result<(), std::io::Error> {
     )?;
     writeln!(file, "{}", *keys::generate())?;
     file.sync_all()?;
-    // Not a rename: were two of us to start at once, the second one's key would take the place of the first one's.
+    // Not a rename: of two concurrent starts, the second one's key would replace the first one's.
     let placed = match fs::hard_link(&new, path) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
         placed => placed,

@@ -14,7 +14,7 @@ struct Settings {
     object_store: ObjectStoreArgs,
 }
 
-/// None: files are kept in PostgreSQL.
+/// None: files are stored in PostgreSQL.
 pub(super) async fn finding() -> Option<Finding> {
     let args = match Settings::try_parse_from(["rejoin"]) {
         Ok(settings) => settings.object_store,

@@ -7,14 +7,14 @@ use serde_json::Value;
 
 use super::{Check, Finding, good, lacking};
 
-/// Kinds of credentials that workers can use, as their files name them.
+/// Kinds of credentials supported by workers, as named in their files.
 const KINDS: [&str; 4] = [
     "service_account",
     "authorized_user",
     "impersonated_service_account",
     "external_account",
 ];
-/// Where gcloud keeps a user's, below the home directory.
+/// The path of gcloud's user credentials, below the home directory.
 const GCLOUD_FILE: &str = ".config/gcloud/application_default_credentials.json";
 
 /// None: Vertex AI is not configured.
