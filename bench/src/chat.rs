@@ -1,5 +1,5 @@
-//! A chat client of bare TCP: it posts a message and notes when the first token came, and when the turn was over. HTTP clients
-//! proper cost more than what is measured.
+//! A chat client over bare TCP: posts a message and records the times of the first token and the turn's end. Full HTTP
+//! clients cost more than what is measured.
 
 use anyhow::{Context as _, Result, bail};
 use serde_json::{Value, json};

@@ -1,7 +1,7 @@
-//! `bench compare OLD NEW`: the medians of two results beside each other, with a mark where ours got clearly worse or better.
+//! `bench compare OLD NEW`: compares the medians of two results, and marks clear regressions and improvements.
 //!
-//! Either may be a folder: the results in it are repetitions of one measurement (`make bench-compare` runs the two sides in turns,
-//! one repetition at a time, so that a noisy minute hits both).
+//! Either may be a folder: its results are repetitions of one measurement (`make bench-compare` alternates the two
+//! sides, one repetition at a time, so that noise affects both).
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

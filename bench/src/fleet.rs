@@ -1,11 +1,11 @@
-//! Readers of streams, thousands in a few threads: epoll loops over bare sockets, since they share the machine with what is
-//! measured. Run as a part (see `part`).
+//! Thousands of stream readers in a few threads: epoll loops over bare sockets, since they share the machine with the
+//! measured system. Run as a part (see `part`).
 //!
 //! - `squad`       one thread's readers
-//! - `connection`  one reader: its socket, and what it makes of the bytes
+//! - `connection`  one reader: its socket and parser
 //!
-//! A reader counts an event when its bytes have been read, and its latency from the scheduled moment that stands in its data after
-//! an `@` [µs of the monotonic clock].
+//! A reader counts an event when its bytes have been read, and its latency from the scheduled moment in its data after
+//! an `@` (µs of the monotonic clock).
 
 mod connection;
 mod squad;

@@ -1,6 +1,6 @@
-//! A tailing connection: what an API process does with followed logs, without HTTP. Woken by the product's bus, it reads all woken
-//! logs with the product's tail query, and notes how long ago each event was appended. It has a runtime of its own, as a process
-//! would have.
+//! A tailing connection: an API process's work for followed logs, without HTTP. Woken by the product's bus, it reads
+//! all woken logs with the product's tail query, and records the age of each event. It has its own runtime, like a
+//! process.
 
 use std::collections::HashMap;
 use std::sync::Arc;

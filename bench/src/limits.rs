@@ -1,4 +1,4 @@
-//! Raw limits of the machine and of PostgreSQL, measured in the same repetition as what is compared with them.
+//! Raw limits of the machine and of PostgreSQL, measured in the same repetition as the figures compared with them.
 
 use std::io::Write as _;
 use std::time::{Duration, Instant};

@@ -1,5 +1,5 @@
-//! Load and latency. Arrivals follow a schedule that does not wait for answers (open loop), and a latency counts from the moment
-//! that the schedule names: a server that stalls is charged with everything that should have happened meanwhile.
+//! Load and latency. Arrivals follow an open-loop schedule, and a latency counts from the scheduled moment: a stalled
+//! server is charged for everything that should have happened meanwhile.
 
 use std::time::Duration;
 

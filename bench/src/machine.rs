@@ -1,4 +1,4 @@
-//! What it was measured on: figures of another machine say little, so results carry this.
+//! A description of the machine, since figures of different machines are hardly comparable.
 
 use std::process::Command;
 

@@ -1,8 +1,9 @@
-//! A model that costs next to nothing and says when it was asked: what is left of a turn's time is the platform's.
+//! A model of negligible cost that reports its request times: the rest of a turn's time is the platform's.
 //!
-//! It runs in a process of its own ([`start`]; `bench model` is what it runs) and speaks OpenAI's chat completions, streamed. What
-//! it does stands in the user's message ([`Script::message`]). It remembers nothing: the moments of a turn travel in the ids of its
-//! tool calls, which come back with the next request, and the first token of the answer tells them all ([`Moments`]).
+//! It runs in a separate process ([`start`], which runs `bench model`) with OpenAI's streamed Chat Completions. The
+//! user's message contains its script ([`Script::message`]). It is stateless: the times of a turn are passed in the ids
+//! of its tool calls, which return with the next request, and the first token of the answer contains them all
+//! ([`Moments`]).
 
 use std::convert::Infallible;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! The least that any server of streams can do: one thread that writes ready-made bytes to every socket at every scheduled moment,
-//! with no HTTP, no log and nobody to wait for. What it costs is the kernel's. Run as a part (see `part`).
+//! The minimum cost of any stream server: one thread that writes prepared bytes to every socket at every scheduled
+//! moment, without HTTP, logs or waiting. Its cost is the kernel's. Run as a part (see `part`).
 
 use std::io::{BufRead as _, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};

@@ -1,4 +1,4 @@
-//! One paced load over readers that are live: warm-up, then a window in which latencies and CPU time count.
+//! One paced load over live readers: warm-up, then a window in which latencies and CPU time count.
 
 use std::time::Duration;
 

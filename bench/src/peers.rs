@@ -1,7 +1,7 @@
-//! Peers that are compared with: found on this machine, or fetched into `target/bench/peers` without installing anything.
+//! Compared systems: found on this machine, or fetched into `target/bench/peers` without installing anything.
 //!
-//! - `redis_sse`  Redis streams behind a small server of Node
-//! - `nchan`      nginx with its module for publishing and subscribing
+//! - `redis_sse`  Redis streams behind a small Node server
+//! - `nchan`      nginx with its publish/subscribe module
 
 pub mod nchan;
 pub mod redis_sse;

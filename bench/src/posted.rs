@@ -1,4 +1,4 @@
-//! Runs that are claimed and go on, as a worker has them in the middle of its work.
+//! Claimed and running runs, as in the middle of a worker's work.
 
 use std::time::Duration;
 

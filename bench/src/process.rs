@@ -1,4 +1,4 @@
-//! Real processes of the product and of its peers: started, watched (CPU time, memory), ended.
+//! Real processes of the product and of its peers: started, measured (CPU time, memory), stopped.
 
 use std::path::PathBuf;
 use std::process::Stdio;

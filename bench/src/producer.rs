@@ -1,9 +1,9 @@
-//! Writes events on a schedule that waits for nobody: stands for the worker, or for whatever publishes to a peer. Run as a part
-//! (see `part`).
+//! Writes events on an open-loop schedule: stands for the worker, or for a peer's publisher. Run as a part (see
+//! `part`).
 //!
-//! - `rejoin`  the product's own event writer, under the fences of real jobs
+//! - `rejoin`  the product's own event writer, fenced by real jobs
 //! - `redis`   XADD, pipelined
-//! - `nchan`   POST, pipelined over a few connections that stay open
+//! - `nchan`   POST, pipelined over a few persistent connections
 
 mod nchan;
 mod redis;

@@ -1,5 +1,5 @@
-//! The product as it is deployed, on a database of its own: processes `rejoin api` and `rejoin worker`, one each unless more are
-//! asked for, and the model behind them.
+//! The deployed product on its own database: processes `rejoin api` and `rejoin worker`, one each by default, and the
+//! model.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -1,5 +1,5 @@
-//! `bench report`: docs/reports/performance.md and its plots, from the results that are kept with the sources. All of it is made anew each
-//! time; whoever wants other words changes them here, or in the scenarios.
+//! `bench report`: generates docs/reports/performance.md and its plots from the results stored with the sources. To
+//! change the text, edit this code or the scenarios.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

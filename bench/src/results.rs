@@ -1,5 +1,5 @@
-//! What was measured. A result is tables of values: each cell holds one value per repetition. Ratios are made from medians when
-//! they are shown; claims compare one figure with its bound.
+//! Results of measurements. A result consists of tables of values: each cell holds one value per repetition. Ratios are
+//! computed from medians for display; claims compare one figure with its bound.
 
 use std::collections::BTreeMap;
 use std::path::Path;

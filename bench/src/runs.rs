@@ -1,5 +1,5 @@
-//! Runs that a worker holds: logs, and jobs that were enqueued and claimed with the product's own functions, so that every append
-//! of a scenario goes through the fence.
+//! Runs held by a worker: logs, and jobs enqueued and claimed with the product's own functions, so that every append of
+//! a scenario is fenced.
 
 use std::sync::Arc;
 use std::time::Duration;

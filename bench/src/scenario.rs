@@ -1,7 +1,7 @@
-//! What a scenario is, and the runner that repeats it.
+//! The scenario trait and its runner.
 //!
-//! A scenario declares its tables and measures one repetition at a time; the runner gathers the values. Ours, its peers and its
-//! limits are measured within each repetition, one after the other, so that a noisy minute hits them alike.
+//! A scenario declares its tables and measures one repetition at a time; the runner collects the values. Ours, its
+//! peers and its limits are measured within each repetition, one after the other, so that noise affects them alike.
 
 use std::path::PathBuf;
 use std::time::Instant;

@@ -1,9 +1,9 @@
-//! Charts as SVG, for the report: bars and lines over a linear or logarithmic axis. Readable on light and dark ground (the file
-//! brings both and asks the viewer), without scripts, fonts or anything else from elsewhere.
+//! Charts as SVG, for the report: bars and lines over a linear or logarithmic axis. Readable on light and dark
+//! backgrounds (with a media query), without scripts, fonts or other external resources.
 //!
-//! - `scale`  from values to pixels
-//! - `bars`   a group of horizontal bars a row of the table: long names of rows have room
-//! - `lines`  a line a column, rows as points in their order
+//! - `scale`  maps values to pixels
+//! - `bars`   a group of horizontal bars per row of the table, with room for long names
+//! - `lines`  a line per column, rows as points in order
 //!
 //! Each shows the median; a thin stroke reaches from the least value to the greatest.
 

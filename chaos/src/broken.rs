@@ -1,4 +1,5 @@
-//! Builds that break one promise each, and runs in which the checker must notice. Only in a build with the feature `broken`.
+//! Fault-injection builds that violate one invariant each, and runs in which the checker must detect it. Only in a
+//! build with the feature `broken`.
 
 use std::time::Duration;
 

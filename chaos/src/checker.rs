@@ -1,6 +1,7 @@
-//! Decides, when everything has come to rest, whether the promises were kept: from the database and the evidence alone.
+//! The checker: decides after a run whether the invariants were kept, from the database and the evidence alone.
 //!
-//! One invariant a file; each gives what it found wrong, in words. Usable from outside: `chaos check --database-url … EVIDENCE`.
+//! One invariant per file; each returns its violations in words. Usable separately:
+//! `chaos check --database-url … EVIDENCE`.
 
 mod case;
 mod i01_done;

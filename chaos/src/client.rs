@@ -1,5 +1,5 @@
-//! How clients of a chaos run behave, and what they remember: they post with a key until they are told something, at whatever API
-//! answers; they cancel, and look.
+//! Clients of a chaos run, and what they record: they post with an idempotency key until acknowledged, to any API; they
+//! cancel, and read.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! DAGs of tasks while workers are killed at random: every task completes once, every join happens once, nobody waits for nothing. One
-//! world, a DAG and a tree of agents for each seed, and the checker at the end.
+//! DAGs of tasks while workers are killed at random: every task completes once, every join happens once, nothing waits
+//! forever. One world, a DAG and an agent tree for each seed, and the checker at the end.
 
 use std::path::PathBuf;
 use std::sync::Arc;

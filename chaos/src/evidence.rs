@@ -1,7 +1,7 @@
-//! What the world outside the database knows of a run, one JSON object a line, in one directory: what clients were told (`posts`),
-//! what readers heard (`readers`), what tools did (`ledger`), what was done to the system and when (`faults`).
+//! Evidence of a run outside the database, as JSON lines in one directory: clients' responses (`posts`), readers'
+//! events (`readers`), tools' effects (`ledger`), and injected faults with times (`faults`).
 //!
-//! Written while the run goes on; the checker reads nothing but these and the database.
+//! Written during the run; the checker reads nothing but these and the database.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, BufWriter, Write as _};

@@ -1,15 +1,15 @@
-//! What a chaos run does to the system. A kind of fault is a [`Fault`]; a seeded scheduler injects them, some at the same time, until
-//! the run's time is over, and then makes everything good again.
+//! Fault injection of a chaos run. A kind of fault is a [`Fault`]; a seeded scheduler injects them, some concurrently,
+//! until the run's time ends, and then repairs everything.
 //!
-//! - `kills`     processes that die: any time, in the middle of a call, between a commit and its answer
-//! - `pauses`    processes that stand still for longer than their lease, and go on
-//! - `leaves`    processes that are asked to leave, and new ones that take their place
-//! - `network`   connections that are reset, half open, slow, sliced, refused; answers to commits that are lost
-//! - `database`  PostgreSQL that crashes or restarts, ends sessions, waits for locks, keeps an old snapshot
+//! - `kills`     killed processes: at any time, during a call, between a commit and its response
+//! - `pauses`    processes suspended for longer than their lease, then continued
+//! - `leaves`    processes asked to stop, and their replacements
+//! - `network`   connections reset, half open, slow, sliced, refused; lost responses to commits
+//! - `database`  PostgreSQL crashes or restarts, ends sessions, waits for locks, keeps an old snapshot
 //! - `schema`    migrations under load
-//! - `wakeups`   wake-ups that are lost
-//! - `crowds`    all readers that come back at once
-//! - `clocks`    a worker whose clock is an hour off
+//! - `wakeups`   lost wake-ups
+//! - `crowds`    all readers reconnect at once
+//! - `clocks`    a worker whose clock is off by an hour
 
 mod clocks;
 mod crowds;

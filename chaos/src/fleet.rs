@@ -1,7 +1,8 @@
-//! The processes of a chaos run: real ones, each with a proxy between it and PostgreSQL, each with its output in a file.
+//! The processes of a chaos run: real ones, each with a proxy between it and PostgreSQL, each with its output in a
+//! file.
 //!
-//! A member of the fleet may be killed, stopped, drained and started again by one fault at a time (its lock). None outlives us: the
-//! watchdog sees to it.
+//! A member of the fleet may be killed, suspended, drained and restarted by one fault at a time (its lock). None
+//! outlives us, by the watchdog.
 
 use std::fs::OpenOptions;
 use std::net::SocketAddr;

@@ -1,15 +1,15 @@
-//! What users do during a chaos run. A kind of load is a file with a [`Load`]; many of each run at once, and each begins anew as soon as
-//! it has ended, until the run's time is over.
+//! Users' load during a chaos run. A kind of load is a file with a [`Load`]; many of each run concurrently, and each
+//! restarts when it ends, until the run's time ends.
 //!
 //! - `chat`      plain turns, one after the other in a conversation
-//! - `calls`     an agent that pays and looks
-//! - `busy`      a second message while a turn runs: waits, is refused, or interrupts
+//! - `calls`     an agent that pays and reads
+//! - `busy`      a second message while a turn runs: queued, refused, or interrupting
 //! - `cancels`   turns that are cancelled, early or late
 //! - `triggered` runs without a conversation
-//! - `insistent` the same post many times at once, and another one with its key
-//! - `outside`   an agent that pays by an MCP server which hangs, dies and lies
-//! - `together`  trees of sub-agents, DAGs of tasks, questions to people
-//! - `stranger`  somebody who wants what is not theirs
+//! - `insistent` the same post many times at once, and a different one with its key
+//! - `outside`   an agent that pays by a hostile MCP server
+//! - `together`  trees of sub-agents, DAGs of tasks, questions to users
+//! - `stranger`  a user who tries to access others' data
 
 mod busy;
 mod calls;

@@ -1,4 +1,4 @@
-//! `chaos`: a run, a check, the broken builds; and the processes that a run starts.
+//! `chaos`: runs, checks, the broken builds; and the processes started by a run.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -1,7 +1,8 @@
-//! `chaos mcp-server`: an MCP server of the worst kind, as a process of a worker's. It hangs, dies, talks nonsense, says that it failed when it
-//! acted and that it acted when it did not, calls its payments read-only, and says something else of a tool each time it is asked. What it really did is in a ledger.
+//! `chaos mcp-server`: a hostile MCP server, as a child process of a worker. It hangs, dies, sends garbage, reports
+//! failure after acting and success without acting, declares its payments read-only, and changes its tools' definitions
+//! with each listing. Its real effects are in a ledger.
 //!
-//! The protocol by hand, a line of JSON each: no library would misbehave like this.
+//! The protocol is implemented by hand, one JSON line per message: no library would misbehave like this.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead as _, Write as _};

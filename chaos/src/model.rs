@@ -1,4 +1,4 @@
-//! The model of a chaos run: says what the plan in the user's message tells it to, from whatever worker it is asked.
+//! The model of a chaos run: follows the plan in the user's message, for any worker.
 
 use anyhow::Result;
 use rejoin_tests::model_server::{ModelServer, Reply, last_user_message};

@@ -1,5 +1,5 @@
-//! What a turn is to be: it travels in the user's message, so that the scripted model knows what to say, and the checker what must
-//! have been said, from the message alone.
+//! The plan of a turn: it is sent in the user's message, so that the scripted model knows its answer, and the checker
+//! the expected one, from the message alone.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};

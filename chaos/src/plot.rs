@@ -1,4 +1,4 @@
-//! Lines over time as SVG: readable on light and dark ground, without scripts or fonts from elsewhere.
+//! Line charts as SVG: readable on light and dark backgrounds, without external scripts or fonts.
 
 use std::fmt::Write as _;
 

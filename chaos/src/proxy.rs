@@ -1,7 +1,7 @@
-//! A TCP proxy between one process and PostgreSQL that does to its connections what networks do.
+//! A TCP proxy between one process and PostgreSQL that injects network faults.
 //!
-//! What is said passes through two pumps, one a direction. They look at the proxy's weather before each piece, so that a fault that is
-//! switched on holds for connections that are there and for those to come.
+//! Two pumps forward data, one per direction. They check the proxy's weather before each piece, so that a fault applies
+//! to existing and new connections.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;

@@ -1,8 +1,8 @@
-//! Readers of a chaos run: each follows a log through everything that happens, and writes down what it heard, connection by connection.
+//! Readers of a chaos run: each follows a log throughout, and records its events, connection by connection.
 //!
-//! Readers that are faithful come back with their cursor until they have heard all there is; restless ones leave after a few events and
-//! come back with that cursor or an older one; late ones begin with a snapshot; slow ones read a little at a time. The checker compares
-//! what each heard with the log.
+//! Faithful readers reconnect with their cursor until they have everything; restless ones disconnect after a few events
+//! and reconnect with that cursor or an older one; late ones begin with a snapshot; slow ones read a little at a time.
+//! The checker compares each one's events with the log.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! How long it took until work went on elsewhere: after a worker was killed, and after one was asked to leave.
+//! Recovery times: until work continued elsewhere, after a worker was killed or asked to stop.
 
 use super::checker::Case;
 use crate::faults::DRAIN_WORKER;

@@ -1,4 +1,4 @@
-//! What is told of a run: on the terminal, and as a page of docs/reports/reliability/.
+//! The report of a run: on the terminal, and as a page of docs/reports/reliability/.
 
 use std::fmt::Write as _;
 

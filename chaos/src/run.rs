@@ -1,5 +1,5 @@
-//! A run from its start to its verdict: everything starts, users come, wake-ups are lost while all else is well, faults rage, everything
-//! is made good again and comes to rest, readers hear the rest, and the checker looks.
+//! A run from its start to its verdict: starts everything, adds load, drops wake-ups while all else works, injects
+//! faults, repairs everything and waits for rest, lets readers finish, and runs the checker.
 
 use std::path::PathBuf;
 use std::sync::Arc;

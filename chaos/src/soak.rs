@@ -1,5 +1,6 @@
-//! A soak: thousands of conversations for an hour, each with turns now and then, each deleted after a few and begun anew, with retention
-//! and compaction on. Nothing is done to the system; what is looked at is whether memory and tables stay as large as they are.
+//! A soak test: thousands of conversations for an hour, each with turns now and then, each deleted after a few and
+//! recreated, with retention and compaction on. No faults are injected; it checks whether memory and tables stay
+//! bounded.
 
 use std::path::PathBuf;
 use std::sync::Arc;

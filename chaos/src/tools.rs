@@ -1,5 +1,5 @@
-//! The tools of a chaos run. Each writes to a ledger outside the database what it did, at the moment at which it did it, and then takes
-//! its time to answer: long enough for its process to be killed in between.
+//! The tools of a chaos run. Each records its effect in a ledger outside the database when it acts, and then delays its
+//! answer: long enough for its process to be killed in between.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;

@@ -1,5 +1,5 @@
-//! A witness inside the database: a trigger on `queue.jobs` that keeps what became of each job, claim by claim. It is in the chaos run's
-//! database only, and in the same transactions as what it saw.
+//! A witness inside the database: a trigger on `queue.jobs` that records each job's history, claim by claim. It exists
+//! in the chaos run's database only, and records in the same transactions.
 
 use anyhow::Result;
 use sqlx::PgPool;

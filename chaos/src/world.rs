@@ -1,4 +1,4 @@
-//! All parts of a chaos run: PostgreSQL, the fleet, the model, the users, and where evidence goes.
+//! All components of a chaos run: PostgreSQL, the fleet, the model, the users, and the evidence directory.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};

@@ -1,13 +1,13 @@
-//! Runs concurrent code in thousands of orders: our own code, with another scheduler, other locks and another clock below it.
-//! For the unit tests of `shared` and `api`, which take these where they otherwise take std's and tokio's.
+//! Systematic concurrency tests: runs our own code in thousands of interleavings, with another scheduler, locks and
+//! clock. Unit tests of `shared` and `api` use these in place of std's and tokio's.
 //!
 //! # Layout
-//! - here      [`explore`]: one model, many orders
-//! - `sync`    locks and atomics: at each of them somebody else may go on
-//! - `time`    a clock that passes when the scheduler says so: any time may lie between two steps
+//! - here      [`explore`]: one model, many interleavings
+//! - `sync`    locks and atomics: each access is a scheduling point
+//! - `time`    a clock moved by the scheduler: any time may pass between two steps
 //!
-//! What tokio's channels and notifications do within themselves is not interleaved, only their users are: at each `await`.
-//! A failure prints the seed of its order; `SHUTTLE_RANDOM_SEED=… cargo test …` runs that one first.
+//! The internals of tokio's channels and notifications are not interleaved, only their users are: at each `await`. A
+//! failure prints the seed of its interleaving; `SHUTTLE_RANDOM_SEED=… cargo test …` runs that one first.
 
 pub mod time;
 

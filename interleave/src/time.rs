@@ -1,7 +1,7 @@
-//! A clock that the scheduler moves: the same names as tokio's. It jumps from deadline to deadline, at any moment, also while others
-//! could go on, but not far: a machine may be slow.
+//! A clock moved by the scheduler: the same names as tokio's. It jumps from deadline to deadline, at any moment, even
+//! while other tasks could run, but not far: a machine may be slow.
 //!
-//! All futures of a model run on one thread, and so does their clock: it is that thread's.
+//! All futures of a model run on one thread, to which its clock belongs.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

@@ -1,5 +1,6 @@
-//! Which mutant this process is, in a tree that `scripts/mutants/instrument.py` made: all mutants are compiled, one is switched on by
-//! REJOIN_MUTANT. Where REJOIN_MUTANTS_REACHED names a file, byte N of it says whether mutant N was reached, by any process.
+//! The mutant of this process, in a tree created by `scripts/mutants/instrument.py`: all mutants are compiled,
+//! REJOIN_MUTANT enables one. If REJOIN_MUTANTS_REACHED names a file, byte N of it records whether mutant N was
+//! reached, by any process.
 #![allow(unsafe_code, reason = "bytes of a file that several processes share")]
 
 use std::os::fd::AsRawFd;

@@ -1,7 +1,7 @@
-//! The whole product on a fresh database: an API server over real HTTP, workers, and the scripted model behind them.
+//! The test application: a fresh database, an API server over real HTTP, workers, and a scripted model.
 //!
-//! Workers live in runtimes of their own, so that a test can crash one: its tasks vanish in the middle of whatever they do,
-//! as with SIGKILL. Real processes, where a test wants them, come from [`Process`].
+//! Workers run in their own runtimes, so that a test can crash one: its tasks vanish in the middle of their work, as
+//! with SIGKILL. Tests that need real processes use [`Process`].
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

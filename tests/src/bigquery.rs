@@ -1,13 +1,14 @@
-//! A double of what Rejoin uses of BigQuery's API and of Google's tokens for service accounts, as strict as Google's documentation says they
-//! are. Google itself can't be asked by tests.
+//! A fake of the parts of BigQuery's API and of Google's service account tokens that Rejoin uses, as strict as Google's
+//! documentation. Tests can't use Google itself.
 //!
-//! - Tokens: <https://developers.google.com/identity/protocols/oauth2/service-account#httprest> ("Preparing to make an authorized API call"):
-//!   the header is `{"alg":"RS256","typ":"JWT"}` and may have `kid`; the claims are `iss`, `scope`, `aud` ("When making an access token request
-//!   this value is always https://oauth2.googleapis.com/token"), `exp` ("maximum of 1 hour after the issued time") and `iat`; the request is a
-//!   form with `grant_type` `urn:ietf:params:oauth:grant-type:jwt-bearer` and `assertion`.
-//! - Jobs: <https://cloud.google.com/bigquery/docs/reference/rest/v2/jobs>: `location` must be told of a job that is neither in the US nor the
-//!   EU (`getQueryResults`, `cancel`); a dry run creates no job.
-//! - Lists and results come in pages: `pageToken` of one answer is asked for by the next request.
+//! - Tokens: <https://developers.google.com/identity/protocols/oauth2/service-account#httprest> ("Preparing to make an
+//!   authorized API call"):   the header is `{"alg":"RS256","typ":"JWT"}` and may have `kid`; the claims are `iss`,
+//!   `scope`, `aud` ("When making an access token request   this value is always https://oauth2.googleapis.com/token"),
+//!   `exp` ("maximum of 1 hour after the issued time") and `iat`; the request is a   form with `grant_type`
+//!   `urn:ietf:params:oauth:grant-type:jwt-bearer` and `assertion`.
+//! - Jobs: <https://cloud.google.com/bigquery/docs/reference/rest/v2/jobs>: `location` is required for a job that is
+//!   neither in the US nor the   EU (`getQueryResults`, `cancel`); a dry run creates no job.
+//! - Lists and results come in pages: `pageToken` of one response is sent by the next request.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard};

@@ -1,4 +1,4 @@
-//! A plain client of the wire: requests, and streams read to the letter.
+//! A minimal client of the HTTP API: requests, and streams read verbatim.
 
 use std::collections::VecDeque;
 use std::time::Duration;

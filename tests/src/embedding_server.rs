@@ -1,5 +1,5 @@
-//! A stand-in for an embedding server, over real HTTP: texts about the same thing, by a list of words, get near vectors. Tests tell it to
-//! fail, to be slow, to answer nonsense.
+//! A fake embedding server, over real HTTP: texts about the same topic, by a list of words, get similar vectors. Tests
+//! make it fail, slow, or return invalid responses.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};

@@ -1,10 +1,10 @@
-//! What fuzzers feed with any bytes, and what has to hold for all of them. Called by the targets of `fuzz/`, and by the test `fuzz`
-//! with the corpus and changes of it.
+//! Fuzz targets: functions fed with arbitrary bytes, and their properties. Called by the targets of `fuzz/`, and by the
+//! test `fuzz` with the corpus and mutations of it.
 //!
 //! - `sse`        the client's parser of server-sent events
 //! - `cursor`     cursors of logs and of lists
-//! - `ndjson`     lines of an import into the graph
-//! - `arguments`  what a model sends a tool, against the tool's schema or any other
+//! - `ndjson`     lines of a graph import
+//! - `arguments`  a model's tool arguments, against the tool's schema or any other
 
 use axum::http::{HeaderMap, HeaderValue};
 use chrono::{DateTime, Utc};

@@ -1,8 +1,8 @@
-//! A stand-in for Google's Calendar API (version 3) and its OAuth, for what Rejoin uses of it: strict where Google is, and able to fail.
-//! Google itself can't be asked by tests.
+//! A fake of Google's Calendar API (version 3) and its OAuth, for the parts that Rejoin uses: as strict as Google, and
+//! able to fail. Tests can't use Google itself.
 //!
-//! - `account`  the calendars of one user there, as the API and as the user's own hands change them
-//! - `linked`   a calendar of Rejoin's that is linked with one there
+//! - `account`  one user's calendars, changed over the API or by the user
+//! - `linked`   a calendar of Rejoin linked with one at the fake
 
 pub mod account;
 pub mod linked;

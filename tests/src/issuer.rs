@@ -1,5 +1,5 @@
-//! An identity provider of the tests' own: discovery and keys on 127.0.0.1, and tokens as genuine or as forged as a test wants them.
-//! It makes tokens by hand, so that it can make what no library would.
+//! A fake identity provider: discovery and keys on 127.0.0.1, and valid or forged tokens. It builds tokens by hand,
+//! including those that no library would create.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

@@ -1,5 +1,5 @@
-//! MCP servers for tests: other people's from npm and PyPI, and one of ours that misbehaves (`tests/mcp-servers/odd.mjs`).
-//! `scripts/setup-mcp.sh` puts them where they are looked for; without them a test fails under CI and is skipped elsewhere.
+//! MCP servers for tests: third-party ones from npm and PyPI, and a misbehaving one (`tests/mcp-servers/odd.mjs`).
+//! Installed by `scripts/setup-mcp.sh`; without them a test fails in CI and is skipped elsewhere.
 
 pub mod guarded;
 pub mod hostile;

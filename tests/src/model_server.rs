@@ -1,11 +1,11 @@
-//! A model that says what the test tells it to: OpenAI's chat completions protocol on 127.0.0.1, streamed or whole.
+//! The scripted model server: OpenAI's Chat Completions protocol on 127.0.0.1, streamed or not.
 //!
-//! Tests start one per test ([`ModelServer::start`]), point `OPENAI_BASE_URL` at [`ModelServer::base_url`] and script
-//! [`Reply`]s. It is as strict as a real provider: a conversation in which a tool call has no answer, or an answer no call,
-//! is refused with 400 and remembered in [`ModelServer::violations`]. A server that is dropped is stopped.
+//! Each test starts one ([`ModelServer::start`]), points `OPENAI_BASE_URL` at [`ModelServer::base_url`] and scripts
+//! [`Reply`]s. It is as strict as a real provider: a conversation in which a tool call has no answer, or an answer no
+//! call, is rejected with 400 and recorded in [`ModelServer::violations`]. A dropped server is stopped.
 //!
-//! - `reply`     what can be said, and how it goes wrong
-//! - `protocol`  the frames, and the check of requests
+//! - `reply`     scripted answers and failures
+//! - `protocol`  the frames, and the validation of requests
 
 mod protocol;
 mod reply;

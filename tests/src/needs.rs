@@ -1,5 +1,5 @@
-//! Programs that a test needs and a machine may lack. Under `CI=true` a missing one is a failure; elsewhere the suite is skipped, and one
-//! line says so.
+//! Programs required by a test. With `CI=true` a missing one is a failure; elsewhere the test is skipped with a
+//! message.
 
 use std::collections::BTreeSet;
 use std::io::Write;

@@ -1,7 +1,7 @@
-//! A real server that speaks S3, for tests of files: Ceph's RADOS Gateway, started by `tests/object-store/radosgw.sh`. `scripts/setup-test.sh`
-//! installs it; a test whose server is missing fails under CI and is skipped elsewhere.
+//! A real S3 server for tests of files: Ceph's RADOS Gateway, started by `tests/object-store/radosgw.sh`.
+//! `scripts/setup-test.sh` installs it; without it a test fails in CI and is skipped elsewhere.
 //!
-//! What the tests ask of it themselves goes by curl, which signs requests by itself: another client than the one that is tested.
+//! The tests' own requests use curl, which signs requests itself: a different client from the one being tested.
 
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;

@@ -1,24 +1,26 @@
-//! A strict stand-in of model providers: a real HTTP server on a loopback port that speaks OpenAI's Chat Completions and Responses,
-//! Anthropic's Messages and Google's Gemini API, and refuses what they refuse, with their statuses and error shapes.
+//! A strict fake of model providers: a real HTTP server on a loopback port with OpenAI's Chat Completions and
+//! Responses, Anthropic's Messages and Google's Gemini API, which rejects what they reject, with their statuses and
+//! error formats.
 //!
-//! A test starts one ([`Providers::start`]), points `OPENAI_BASE_URL`, `ANTHROPIC_BASE_URL` and `GEMINI_BASE_URL` at it and scripts
-//! [`Turn`]s. It knows the models of the catalogue; each rule names the provider's page that says it. Beyond refusals it keeps
-//! [`Providers::losses`]: what a provider accepts and advises against, such as calls that come back without their reasoning.
+//! A test starts one ([`Providers::start`]), points `OPENAI_BASE_URL`, `ANTHROPIC_BASE_URL` and `GEMINI_BASE_URL` at it
+//! and scripts [`Turn`]s. It knows the models of the catalogue; each rule names the provider's page. Beyond rejections
+//! it records [`Providers::losses`]: what a provider accepts but advises against, such as calls sent back without their
+//! reasoning.
 //!
 //! - `turn`       one scripted answer
 //! - `refusal`    a broken rule
 //! - `fields`     unknown, missing and mistyped fields
-//! - `schemas`    JSON Schemas that providers refuse
-//! - `models`     what the named model takes
+//! - `schemas`    JSON Schemas that providers reject
+//! - `models`     the abilities of the named model
 //! - `account`    tokens and prompt caches
-//! - `ledger`     what was said before, and must come back as it was
-//! - `plan`       a request, and what its check made of it
+//! - `ledger`     earlier outputs that must be sent back unchanged
+//! - `plan`       a validated request
 //! - `answer`     a turn with ids, signatures and tokens
 //! - `delivery`   frames with pauses, gates and cuts
-//! - `openai`     what OpenAI's protocols share
+//! - `openai`     shared by OpenAI's protocols
 //! - `chat`, `responses`, `messages`, `gemini`  the protocols
-//! - `protocol`   the four behind one name
-//! - `server`     takes requests and gives turns
+//! - `protocol`   the four protocols behind one type
+//! - `server`     receives requests and serves turns
 
 mod account;
 mod answer;

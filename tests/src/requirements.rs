@@ -1,9 +1,11 @@
-//! Reads the tables of requirements (`docs/reference/requirements/`) and checks what they name: the code exists, and every test exists, is run,
-//! and asserts something. `requirements::each_requirement_has_code_and_a_test_that_asserts` calls it.
+//! Reads the tables of requirements (`docs/reference/requirements/`) and checks them: the named code exists, and every
+//! named test exists, runs, and asserts something. Called by
+//! `requirements::each_requirement_has_code_and_a_test_that_asserts`.
 //!
-//! - `tests` the tests of a file, in Rust or JavaScript, with what they assert
+//! - `tests` the tests of a file, in Rust or JavaScript, with their assertions
 //!
-//! Invariant: a test counts as asserting only if its own body asserts, or calls a function of the same file whose body does.
+//! Invariant: a test counts as asserting only if its own body asserts, or calls a function of the same file whose body
+//! does.
 
 mod tests;
 

@@ -1,5 +1,6 @@
-//! Databases that tests ask as data sources: PostgreSQL as a role that may only read, SQLite, MariaDB and MongoDB's wire as children of the
-//! test. `scripts/setup-test.sh` installs them; a test whose program is missing fails under CI and is skipped elsewhere.
+//! Databases used by tests as data sources: PostgreSQL with a read-only role, SQLite, MariaDB, and MongoDB's protocol,
+//! as children of the test. `scripts/setup-test.sh` installs them; without its program a test fails in CI and is
+//! skipped elsewhere.
 
 use std::path::PathBuf;
 use std::process::Stdio;

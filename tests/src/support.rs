@@ -1,6 +1,6 @@
 //! A fresh database for each test.
 //!
-//! One private PostgreSQL serves the whole test binary; it goes when its process does. Each test gets a copy of a migrated
+//! One private PostgreSQL serves the whole test binary and ends with its process. Each test gets a copy of a migrated
 //! template, with a project, a user and a key.
 
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -1,4 +1,4 @@
-//! Sites and search providers that tests ask, and a project whose agents may.
+//! Fake sites and search providers, and a project whose agents may use them.
 
 use std::sync::{Arc, Mutex};
 

@@ -1,15 +1,15 @@
-//! Rejoin's queue behind the protocol that a harness drives all queues with: one operation a call, over `DATABASE_URL`.
+//! Rejoin's queue behind the benchmark's driver protocol: one operation per call, over `DATABASE_URL`.
 //!
 //! | operation | does |
 //! |---|---|
 //! | `setup` | migrates |
 //! | `bulk N` | N jobs by `queue::enqueue_many` |
-//! | `single SECONDS PRODUCERS` | a message and its job in one transaction, again and again |
+//! | `single SECONDS PRODUCERS` | a message and its job in one transaction, repeatedly |
 //! | `produce RATE SECONDS` | the same at a fixed rate, each with its wake-up |
-//! | `work` | a whole worker with a handler that does nothing, until stdin closes |
+//! | `work` | a complete worker with a no-op handler, until stdin closes |
 //!
-//! The worker is the product's own, with everything on: lease, attempt fence, turns between projects, concurrency keys, kept
-//! completed jobs, sweeps, heartbeats.
+//! The worker is the product's own, with all features: lease, attempt fence, round-robin between projects, concurrency
+//! keys, kept completed jobs, sweeps, heartbeats.
 #![expect(clippy::print_stdout, reason = "the protocol is lines on stdout")]
 
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,4 @@
-//! One reader: as much of HTTP/1.1 and of SSE as a stream takes, without a copy where chunks arrive whole.
+//! One reader: the parts of HTTP/1.1 and SSE that a stream needs, without copying chunks that arrive complete.
 
 use std::io::{self, ErrorKind, Write as _};
 

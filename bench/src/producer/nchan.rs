@@ -1,5 +1,5 @@
-//! Events to nginx with nchan: POST over a few connections that stay open, requests pipelined. A channel keeps to its connection,
-//! and thereby its order.
+//! Publishes events to nginx with nchan: POST over a few persistent connections, pipelined. A channel stays on its
+//! connection, which preserves its order.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Events into Redis streams: what is due goes out in one write, and answers are read beside it.
+//! Publishes events into Redis streams: due events are sent in one write, and responses are read concurrently.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

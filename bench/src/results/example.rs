@@ -1,4 +1,4 @@
-//! A small result with everything that a result can hold, for tests.
+//! A small result with every feature of a result, for tests.
 
 use std::collections::BTreeMap;
 

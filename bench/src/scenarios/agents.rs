@@ -1,5 +1,5 @@
-//! `agents`: a thousand agents at once, each of several steps, with a model that takes its time: what the platform adds to a step while
-//! all slots of two workers are full.
+//! `agents`: a thousand concurrent agents, each of several steps, with a slow model: the platform's overhead per step
+//! while all slots of two workers are full.
 
 use std::time::Duration;
 

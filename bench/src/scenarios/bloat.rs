@@ -1,5 +1,5 @@
-//! `bloat`: what a transaction that somebody leaves open does to the queue and to the log. Nothing that dies meanwhile can be
-//! vacuumed, so that whatever walks over dead rows becomes slower and slower.
+//! `bloat`: the effect of a long-running transaction on the queue and the log. Rows that die meanwhile can't be
+//! vacuumed, so scans over dead rows become slower and slower.
 
 use std::time::{Duration, Instant};
 

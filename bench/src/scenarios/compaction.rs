@@ -1,5 +1,5 @@
-//! `compaction`: what a token takes in the table before and after its run was compacted, how fast that goes, and whether appends
-//! notice it, or the removal of old events.
+//! `compaction`: a token's size in the table before and after its run was compacted, the speed of compaction, and its
+//! effect on appends, and on the removal of old events.
 
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,5 @@
-//! `fanout`: many readers of few logs: what a delivered event costs, what a connection holds, and whether readers that don't read
-//! hurt those that do.
+//! `fanout`: many readers of few logs: the cost of a delivered event, the memory of a connection, and whether readers
+//! that don't read affect others.
 
 use std::time::Duration;
 

@@ -1,8 +1,9 @@
-//! `graph`: how long each tool that reads the graph takes, on the demonstration data and on a generated graph, and how fast rows come in.
+//! `graph`: the duration of each graph-reading tool, on the demonstration data and on a generated graph, and the speed
+//! of imports.
 //!
-//! - `generate`  a graph of any size, skewed as real ones are, as lines of an import
+//! - `generate`  a graph of any size, with realistic skew, as lines of an import
 //! - `vectors`   vectors for its objects, and COPY as the limit of an import
-//! - `reads`     the calls, with arguments that vary
+//! - `reads`     the calls, with varying arguments
 
 mod generate;
 mod reads;

@@ -1,5 +1,4 @@
-//! `idle`: what Rejoin takes when nobody needs it, and how soon it is there: memory and CPU of API and worker at rest, and
-//! `rejoin dev` until it is ready.
+//! `idle`: memory and CPU of an idle API and worker, and the start time of `rejoin dev`.
 
 use std::io::BufRead as _;
 use std::path::Path;

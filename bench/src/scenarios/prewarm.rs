@@ -1,5 +1,4 @@
-//! `prewarm`: the first message about a project, with what its answer needs read before, and without. Real processes, a model that answers at
-//! once.
+//! `prewarm`: the first message about a project, with and without prefetching. Real processes, an instant model.
 
 use anyhow::{Context as _, Result};
 use async_trait::async_trait;

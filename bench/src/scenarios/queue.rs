@@ -1,16 +1,16 @@
-//! `queue`: our job queue beside other queues of PostgreSQL, all with a no-op job, each through a driver process of its own.
-//! What a driver does and what each row means: bench/peers/queue/README.md.
+//! `queue`: our job queue compared with other PostgreSQL queues, all with a no-op job, each through its own driver
+//! process. Drivers and rows: bench/peers/queue/README.md.
 //!
-//! - `peers`      which queues there are, with their settings
-//! - `install`    gets them
+//! - `peers`      the queues, with their settings
+//! - `install`    installs them
 //! - `driver`     talks to a driver's process
 //! - `databases`  templates, and a fresh copy for each phase
 //! - `phases`     the measurements
-//! - `figures`    the tables and claims that they end in
+//! - `figures`    their tables and claims
 //!
-//! By itself, and in part: `BENCH_QUEUES=pgmq,rejoin BENCH_PHASES=work,latency bench run queue --reps 1`. Phases are single, work (with
-//! the bulk enqueue), backlog, finished, latency, and bulk alone. Where several people measure on one machine, `BENCH_LOCK=FILE`
-//! holds that file's lock during each phase, about a minute at most.
+//! A part of it alone: `BENCH_QUEUES=pgmq,rejoin BENCH_PHASES=work,latency bench run queue --reps 1`. Phases are
+//! single, work (with the bulk enqueue), backlog, finished, latency, and bulk alone. If several users measure on one
+//! machine, `BENCH_LOCK=FILE` holds that file's lock during each phase, about a minute at most.
 
 mod databases;
 mod driver;

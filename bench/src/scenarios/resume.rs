@@ -1,4 +1,5 @@
-//! `resume`: everybody comes back at once, each with an old cursor; and a late joiner of a long run, with and without a snapshot.
+//! `resume`: all readers reconnect at once, each with an old cursor; and a late joiner of a long run, with and without
+//! a snapshot.
 
 use anyhow::{Context as _, Result, ensure};
 use async_trait::async_trait;

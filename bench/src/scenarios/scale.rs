@@ -1,5 +1,5 @@
-//! `scale`: more workers and APIs on one PostgreSQL, and an event table of 1 million and 10 million rows (50 where hours are allowed):
-//! what does a fleet bring, and does anything become slower as the past grows?
+//! `scale`: more workers and APIs on one PostgreSQL, and an event table of 1 million and 10 million rows (50 if hours
+//! are allowed): scaling of a fleet, and slowdown as history grows.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! `search`: how good searches of the graph are, on a list of queries with the packages that a person would want to see
-//! (`data/search-queries.tsv`), and how long the local model takes for texts. Nothing here is about load: that is `graph`.
+//! `search`: the quality of graph searches, on a list of queries with the expected packages
+//! (`data/search-queries.tsv`), and the local model's speed. Load is measured by `graph`.
 
 use std::io::Read as _;
 use std::time::Instant;

@@ -1,4 +1,4 @@
-//! `stream`: from the moment when a worker has an event to the moment when a client of the API has read it.
+//! `stream`: from the moment when a worker has an event until a client of the API has read it.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! `tasks`: DAGs of tasks of three sizes: what dispatching costs a task, and whether that grows with the DAG.
+//! `tasks`: DAGs of tasks of three sizes: the dispatching cost per task, and whether it grows with the DAG.
 
 use std::time::{Duration, Instant};
 

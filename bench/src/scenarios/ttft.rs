@@ -1,5 +1,5 @@
-//! `ttft`: from the post of a message until the first token of its answer is at the client, without the model's own time: what the
-//! platform adds to the time to first token. Real processes, a model that answers at once.
+//! `ttft`: time to first token, from the post of a message until the client has the first token of its answer, without
+//! the model's own time. Real processes, an instant model.
 
 use std::time::Duration;
 

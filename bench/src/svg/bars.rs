@@ -1,4 +1,4 @@
-//! Grouped horizontal bars: a group a row, a bar a series, its value at its end.
+//! Grouped horizontal bars: a group per row, a bar per series, its value at its end.
 
 use super::scale::Scale;
 use super::{Canvas, Chart, LINE_PX, MARGIN, TEXT_PX, WIDTH, text_width, wrap};

@@ -1,4 +1,4 @@
-//! Lines: a series a line, rows as points at equal distances in their order.
+//! Lines: a line per series, rows as equidistant points in order.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! From values to pixels, with round numbers at the ticks. Used by both kinds of chart.
+//! Maps values to pixels, with round numbers at the ticks. Used by both kinds of chart.
 
 /// Steps of a round axis, in each power of ten.
 const ROUND: [f64; 3] = [1.0, 2.0, 5.0];

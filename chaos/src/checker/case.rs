@@ -1,4 +1,4 @@
-//! All that is known of a run, in memory.
+//! All data of a run, in memory.
 
 use std::collections::HashMap;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! I3: every reader, from every cursor, reads the identical suffix: what each connection brought is the log from its cursor on, to the
-//! letter, and who stayed has heard it to its end.
+//! I3: every reader, from every cursor, reads the identical suffix: each connection received the log from its cursor
+//! on, verbatim, and a reader that stayed has received it to its end.
 
 use std::collections::{HashMap, HashSet};
 

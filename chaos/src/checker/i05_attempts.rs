@@ -1,5 +1,5 @@
-//! I5: at most one live attempt of a job, at most one active run of a conversation; a lease is taken away after its end only (by the
-//! database's clock).
+//! I5: at most one live attempt of a job, at most one active run of a conversation; a lease is taken over only after
+//! its end (by the database's clock).
 
 use std::collections::HashMap;
 

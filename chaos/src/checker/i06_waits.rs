@@ -1,4 +1,4 @@
-//! I6: no runnable job waits longer than lease + sweep; once nothing is done to the system any more, everything comes to an end.
+//! I6: no runnable job waits longer than lease + sweep; once no faults are injected, everything completes.
 
 use super::Case;
 use crate::witness::Seen;

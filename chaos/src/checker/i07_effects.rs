@@ -1,5 +1,5 @@
-//! I7: a call is on record before it acts; one that must not be repeated acts at most once; what is on record as done was done; readers see
-//! every call that begins end, once.
+//! I7: a call is recorded before it acts; a non-repeatable one acts at most once; a call recorded as completed has
+//! acted; readers see every begun call end, once.
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,4 +1,4 @@
-//! I9: a drain loses nothing: what a worker ran that left is handed over, not left to its lease.
+//! I9: a drain loses nothing: runs of a stopped worker are released, not left to their lease.
 
 use super::Case;
 use crate::faults::DRAIN_WORKER;

@@ -1,4 +1,5 @@
-//! I11: visible within a second without wake-ups: what was written while all of them were lost was heard by whoever was connected.
+//! I11: visible within a second without wake-ups: events written while all wake-ups were lost reached all connected
+//! readers.
 
 use super::Case;
 use crate::faults::LOSE_WAKEUPS;

@@ -1,4 +1,5 @@
-//! I12: a task runs once, a parent joins once. Whoever waited for others has heard each of them, after its end, and nobody waits for nothing.
+//! I12: a task runs once, a parent joins once. Each waiting run got the result of each of its children, after their
+//! end, and nothing waits forever.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! I13: after a cancellation was confirmed no tool starts.
+//! I13: after a confirmed cancellation no tool starts.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! Clocks that lie.
+//! Wrong clocks.
 
 use anyhow::{Context as _, Result, ensure};
 use async_trait::async_trait;

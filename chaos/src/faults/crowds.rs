@@ -1,4 +1,4 @@
-//! Many at once.
+//! Thundering herds.
 
 use anyhow::Result;
 use async_trait::async_trait;

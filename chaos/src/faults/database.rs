@@ -1,4 +1,4 @@
-//! What happens to PostgreSQL itself, and inside it.
+//! Faults of PostgreSQL itself, and inside it.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Processes that die by SIGKILL. Each comes back after a while.
+//! Processes killed by SIGKILL. Each is restarted after a while.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Seek as _, SeekFrom};

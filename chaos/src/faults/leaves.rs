@@ -1,4 +1,4 @@
-//! Processes that are asked to leave, as in a rolling deploy: they drain, and a new one takes their place.
+//! Processes asked to stop, as in a rolling deploy: they drain, and a new one replaces them.
 
 use anyhow::Result;
 use async_trait::async_trait;

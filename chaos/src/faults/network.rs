@@ -1,4 +1,4 @@
-//! What networks do to connections between a process and PostgreSQL.
+//! Network faults between a process and PostgreSQL.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Processes that stand still, and go on as if nothing had been.
+//! Processes that are suspended and continued.
 
 use anyhow::Result;
 use async_trait::async_trait;

@@ -1,4 +1,4 @@
-//! A schema that changes while everybody works: expand, then contract, as migrations/README.md asks for it.
+//! Schema changes under load: expand, then contract, as migrations/README.md requires.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Wake-ups are hints: everything works without them, within a second.
+//! Lost wake-ups: everything works without them, within a second.
 
 use anyhow::Result;
 use async_trait::async_trait;

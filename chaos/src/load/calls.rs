@@ -1,4 +1,4 @@
-//! An agent that pays, which must not happen twice, and looks, which may.
+//! An agent that pays, which must not happen twice, and reads, which may.
 
 use anyhow::Result;
 use async_trait::async_trait;

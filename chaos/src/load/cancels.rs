@@ -1,4 +1,4 @@
-//! Turns that are cancelled: before they begin, in their middle, between calls, when they may have ended.
+//! Cancelled turns: before they begin, midway, between calls, after their end.
 
 use anyhow::Result;
 use async_trait::async_trait;

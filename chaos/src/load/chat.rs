@@ -1,4 +1,4 @@
-//! Plain turns, one after the other in a conversation, each read by several.
+//! Plain turns, one after the other in a conversation, each with several readers.
 
 use anyhow::Result;
 use async_trait::async_trait;

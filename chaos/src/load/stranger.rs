@@ -1,5 +1,5 @@
-//! Somebody who wants what is not theirs: another user's conversation, run and events, by their ids, and lists that might hold them.
-//! Whatever is told of them is written down as a contradiction.
+//! A stranger: tries to access another user's conversation, run and events, by their ids, and lists that might contain
+//! them. Any leak is recorded as a contradiction.
 
 use anyhow::Result;
 use async_trait::async_trait;

@@ -1,5 +1,5 @@
-//! Agents that work together: trees of sub-agents, DAGs of tasks, plans, questions to people, and all of these within each other. Whatever dies,
-//! each parent goes on once, each task runs once, and each answer is heard.
+//! Cooperating agents: trees of sub-agents, DAGs of tasks, plans, questions to users, and combinations. Despite
+//! crashes, each parent resumes once, each task runs once, and each answer arrives.
 
 use anyhow::Result;
 use async_trait::async_trait;

@@ -1,5 +1,5 @@
-//! The calendars of one user at the stand-in for Google. Its rules are Google's: ids that it takes, etags, occurrences by the ids that follow
-//! from those of their events, cancelled events that stay known, sync tokens that end.
+//! One user's calendars at the fake Google, with Google's rules: valid ids, etags, ids of occurrences derived from
+//! their event's, cancelled events that are kept, expiring sync tokens.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -1,4 +1,4 @@
-//! A calendar that is linked with one at the stand-in, and the whole product around it.
+//! A calendar linked with one at the fake Google, in a complete test application.
 
 use std::time::Duration;
 

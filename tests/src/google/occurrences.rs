@@ -1,4 +1,4 @@
-//! When events at the stand-in happen: those that come back, by their rules.
+//! Occurrences of events at the fake Google, expanded by their rules.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! An MCP server that wants bearer tokens, and the authorization server that gives them out: two addresses of this machine, real HTTP. They
-//! are as strict as the standards let them be, and say more than they should: errors and results repeat what they were sent.
+//! An MCP server that requires bearer tokens, and its authorization server: two addresses of this machine, real HTTP.
+//! They are as strict as the standards allow, and leak on purpose: errors and results repeat what they were sent.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

@@ -1,4 +1,4 @@
-//! An MCP server over real HTTP that lies: its lists, its answers and what it says unasked are whatever a test wants them to be.
+//! A lying MCP server over real HTTP: its lists, answers and notifications are whatever a test wants.
 
 use std::collections::HashMap;
 use std::convert::Infallible;

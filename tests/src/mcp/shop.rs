@@ -1,4 +1,4 @@
-//! The product with MCP servers to use: adding them, calling their tools by a scripted model, and what came of it.
+//! A test application with MCP servers: adds them, calls their tools with a scripted model, and checks the results.
 
 use rejoin_worker::WorkerConfig;
 use reqwest::StatusCode;

@@ -1,4 +1,4 @@
-//! OpenAI's chat completions protocol as the scripted server speaks and checks it.
+//! OpenAI's Chat Completions protocol, as served and validated by the scripted server.
 
 use std::collections::HashSet;
 

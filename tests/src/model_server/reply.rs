@@ -1,4 +1,4 @@
-//! One scripted answer: what the model says and calls, at what pace, and how it goes wrong.
+//! One scripted answer: text, calls, pace, and failures.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

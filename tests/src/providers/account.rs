@@ -1,7 +1,7 @@
-//! What a call costs: tokens, the providers' prompt caches, dollars by the catalogue.
+//! The cost of a call: tokens, the providers' prompt caches, dollars by the catalogue.
 //!
-//! A token is four characters here, for prompts and answers alike. Prices, minima and the rules of caching are the providers'; only the
-//! tokenizer is not.
+//! A token is four characters here, for prompts and answers. Prices, minimums and caching rules are the providers';
+//! only the tokenizer is not.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};

@@ -1,4 +1,4 @@
-//! A turn as it will be sent: with ids, signatures and tokens. The protocols write it down, each in its own form.
+//! A turn with ids, signatures and tokens, to be encoded by the protocols.
 
 use rejoin_shared::models::Tokens;
 use serde_json::Value;

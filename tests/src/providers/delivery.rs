@@ -1,4 +1,4 @@
-//! How an answer goes out: frames with pauses and gates, and its troubles.
+//! Delivery of an answer: frames with pauses, gates, and failures.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
-//! Which fields a request may have, and of what type: the reference pages of the providers as data.
+//! The fields allowed in requests and their types: the providers' reference pages as data.
 //!
-//! A protocol names its fields in [`Kind`]s; [`check`] finds the first field that is unknown, missing or of a wrong type. A field that may
-//! be left out may also be `null`, as with all four providers.
+//! A protocol describes its fields as [`Kind`]s; [`check`] finds the first field that is unknown, missing or of a wrong
+//! type. An optional field may also be `null`, as with all four providers.
 
 use serde_json::Value;
 

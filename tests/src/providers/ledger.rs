@@ -1,5 +1,5 @@
-//! What the stand-in said before and must find again in later requests: signatures, ids of tool calls, items of Responses. Real providers
-//! put all of this into the signature itself, by cryptography.
+//! The fake's earlier outputs that later requests must contain: signatures, ids of tool calls, items of Responses. Real
+//! providers encode these in cryptographic signatures.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! What the named model takes: the catalogue, and what providers' pages say of families that the catalogue has no field for.
+//! The abilities of the named model: from the catalogue, and from providers' pages where the catalogue has no field.
 
 use chrono::NaiveDate;
 use rejoin_shared::models::{self, Ability, Model};

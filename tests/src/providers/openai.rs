@@ -1,4 +1,4 @@
-//! What both protocols of OpenAI have in common: keys, errors, models, parameters of reasoning models, tools, caching.
+//! Shared by OpenAI's protocols: keys, errors, models, parameters of reasoning models, tools, caching.
 
 use axum::http::StatusCode;
 use chrono::NaiveDate;

@@ -1,4 +1,4 @@
-//! A request that came in, and what its protocol's check made of it.
+//! A request, as validated by its protocol.
 
 use axum::http::{HeaderMap, StatusCode};
 use chrono::NaiveDate;

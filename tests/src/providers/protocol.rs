@@ -1,4 +1,4 @@
-//! The four protocols behind one name.
+//! The four protocols behind one type.
 
 use axum::http::StatusCode;
 use serde_json::Value;

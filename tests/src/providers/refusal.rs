@@ -1,4 +1,4 @@
-//! A request that a provider would refuse: what rule it broke, and in whose words.
+//! A rejected request: the violated rule, and the provider's wording.
 
 use axum::http::StatusCode;
 

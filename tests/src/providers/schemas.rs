@@ -1,4 +1,4 @@
-//! JSON Schemas that providers refuse: in strict tools, in structured output, in any tool.
+//! JSON Schemas that providers reject: in strict tools, in structured output, in any tool.
 
 use serde_json::{Map, Value};
 

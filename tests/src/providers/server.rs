@@ -1,4 +1,4 @@
-//! The server: takes requests, checks them, takes a turn for each, and remembers all of it.
+//! The server: receives requests, validates them, serves a turn for each, and records everything.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

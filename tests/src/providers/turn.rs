@@ -1,5 +1,5 @@
-//! One scripted answer of a model: what it reasons, says and calls, at what pace, and how it goes wrong. The same turn can be given in any
-//! of the four protocols.
+//! One scripted model answer: reasoning, text, calls, pace, and failures. The same turn can be served in any of the
+//! four protocols.
 
 use std::sync::Arc;
 use std::time::Duration;

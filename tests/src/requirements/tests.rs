@@ -1,4 +1,4 @@
-//! The tests of a source file: their names, whether they are run, and whether they assert anything.
+//! The tests of a source file: their names, whether they run, and whether they assert anything.
 
 use std::collections::HashMap;
 use std::str::FromStr as _;

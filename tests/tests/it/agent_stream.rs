@@ -1,4 +1,4 @@
-//! `/api/agent/stream`: another spelling of the same log, with the same cursors.
+//! `/api/agent/stream`: another format of the same log, with the same cursors.
 
 use rejoin_tests::app::TestApp;
 use rejoin_tests::client::{json_of, of_kind};

@@ -1,5 +1,5 @@
-//! What somebody would try who means harm: bodies, cursors and paths that no client sends, tools that were not offered, pages of other
-//! sites, secrets in logs. (Credentials, scopes and owners: `auth`.)
+//! Attacks on the API: unusual bodies, cursors and paths, tools that were not offered, cross-site pages, secrets in
+//! logs. (Credentials, scopes and owners: `auth`.)
 
 use std::process::{Command, Stdio};
 use std::sync::Arc;

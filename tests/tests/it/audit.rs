@@ -1,4 +1,4 @@
-//! The audit log: what is told there and what is not, and who may read it. (The chain itself: `audit_chain`.)
+//! The audit log: what is recorded and what is not, and who may read it. (The chain itself: `audit_chain`.)
 
 use std::process::{Command, Output};
 

@@ -1,4 +1,4 @@
-//! The chain of the audit log: who may write it, and whether what was done to it behind the database's back is found.
+//! The hash chain of the audit log: who may write it, and detection of tampering in the database.
 
 use std::process::Output;
 

@@ -1,5 +1,5 @@
-//! The benchmarks work: each scenario runs at its smallest size, without peers, and what it finds can be reported and compared. How fast
-//! anything was is of no interest here: nothing about it is asserted.
+//! The benchmarks work: each scenario runs at its smallest size, without peers, and its results can be reported and
+//! compared. Speed is not asserted.
 
 use std::process::Command;
 

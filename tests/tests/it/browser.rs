@@ -1,9 +1,9 @@
-//! A real browser's EventSource: the page of this test runs in headless Chromium, and what it received is compared with what
-//! a plain client reads.
+//! A real browser's EventSource: this test's page runs in headless Chromium, and its events are compared with a plain
+//! client's.
 //!
-//! The page and the API come from one origin, as behind a reverse proxy: a small server here hands the page out, makes
-//! tickets, and passes GETs below `/api/` through as they stream. The page itself reports what it got, so no browser's
-//! protocol is spoken. Without a browser the tests are skipped; in CI they fail.
+//! The page and the API share one origin, as behind a reverse proxy: a small server here serves the page, creates
+//! tickets, and forwards GETs below `/api/` as streams. The page itself reports its events, so no browser protocol is
+//! needed. Without a browser the tests are skipped; in CI they fail.
 
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! Calendars, as agents read and write them for a user: what comes back, what is changed of it, whose it is, and calls that are repeated.
+//! Calendars, read and written by agents for a user: recurrence, changes, ownership, and repeated calls.
 
 use std::sync::Arc;
 

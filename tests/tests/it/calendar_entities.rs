@@ -1,4 +1,4 @@
-//! Events of calendars and entities of the work graph, linked.
+//! Links between calendar events and entities of the work graph.
 
 use rejoin_tests::client::Client;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Feeds of calendars: shown to whoever knows the address, until it is removed, replaced, or its owner leaves.
+//! Calendar feeds: accessible by their address, until they are removed, replaced, or the owner leaves.
 
 use rejoin_tests::app::TestApp;
 use rejoin_tests::client::Client;

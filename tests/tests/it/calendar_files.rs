@@ -1,4 +1,4 @@
-//! Calendars as iCalendar files: what is exported is imported as it was, what comes from elsewhere is taken, what can't be is told, and
+//! iCalendar files: exports are imported unchanged, foreign files are accepted, unsupported content is reported, and
 //! hostile files are bounded.
 
 use chrono::{DateTime, Duration, Utc};

@@ -1,4 +1,4 @@
-//! What people are told of the calls of calendar tools: which event, by its name, and nothing outside the focus.
+//! Users' messages about calls of calendar tools: the event's name, and nothing outside the focus.
 
 use rejoin_outside::calendar::tools::tools;
 use rejoin_shared::contexts::Focus;

@@ -1,5 +1,5 @@
-//! What the stream callback of the executor is told (requirements A09-A11, B06-B10): every call of a tool begins and ends once, of whatever kind
-//! it is; increments of the text; and how an execution fails.
+//! Events of the executor's stream callback (requirements A09-A11, B06-B10): every tool call of any kind begins and
+//! ends once; text increments; and failures of an execution.
 
 use std::sync::{Arc, Mutex};
 

@@ -1,4 +1,5 @@
-//! What a long conversation comes to, what is asked before a project is begun, and what one agent would say to another.
+//! Compression of long conversations, clarifying questions before a project is created, and proposed messages between
+//! agents.
 
 use rejoin_tests::app::TestApp;
 use rejoin_tests::client::{json_of, of_kind, text};

@@ -1,4 +1,4 @@
-//! Verbs of the command line that speak to the API, as a person runs them: what they print, and what they say of what goes wrong.
+//! Command line verbs that use the API, as a user runs them: output and error messages.
 
 use std::process::Stdio;
 

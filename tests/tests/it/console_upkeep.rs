@@ -1,4 +1,4 @@
-//! Consoles: which one a tool means where none is pinned, what is known of their connection, and when workers remove them.
+//! Consoles: which one a tool uses without a pinned one, their connection, and their removal by workers.
 
 use rejoin_tests::app::{AppOptions, TestApp};
 use rejoin_tests::client::{Client, json_of, of_kind};

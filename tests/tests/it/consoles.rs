@@ -1,4 +1,4 @@
-//! Consoles: what a user and agents write together. Edits reach the right one, nobody's words are lost, and what was deleted stays so.
+//! Consoles edited by a user and agents: edits reach the right one, no text is lost, and deleted ones stay deleted.
 
 use std::sync::Arc;
 

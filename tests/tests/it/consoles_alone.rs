@@ -1,4 +1,4 @@
-//! Consoles of runs that belong to no conversation: those that a program triggers.
+//! Consoles of runs without a conversation, triggered by programs.
 
 use rejoin_tests::app::TestApp;
 use rejoin_tests::client::{Client, json_of, of_kind};

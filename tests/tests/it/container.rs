@@ -1,4 +1,4 @@
-//! What the container image is built from. Reads the Dockerfile and its ignore list; building the image is `make test-image`.
+//! The contents of the container image. Reads the Dockerfile and its ignore list; `make test-image` builds the image.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! What each type of context brings: its prompt, its tools, the thing in focus; and what a planner is given, in its order.
+//! Context types: prompt, tools, and focused entity; and a planner's input, in order.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,5 @@
-//! What a conversation is about: types of contexts, focus, how full the context is, what the turn before was about; which tools an agent is
-//! shown for it.
+//! Contexts of conversations: context types, focus, context usage, the previous turn's context, and the tools shown to
+//! an agent.
 
 use async_trait::async_trait;
 use rejoin_shared::contexts::ContextType;

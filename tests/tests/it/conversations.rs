@@ -1,4 +1,4 @@
-//! Conversations and posting over HTTP: lists, changes, idempotency, what is refused before anything is stored.
+//! Conversations and posting over HTTP: lists, changes, idempotency, and requests refused before anything is stored.
 
 use rejoin_tests::app::{AppOptions, TestApp};
 use rejoin_tests::client::answer;

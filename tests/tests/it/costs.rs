@@ -1,4 +1,4 @@
-//! What runs cost: by the catalogue's prices, or the project's own, a step at a time.
+//! Costs of runs: by the catalogue's prices or the project's own, step by step.
 
 use std::time::Duration;
 

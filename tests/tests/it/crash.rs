@@ -1,4 +1,4 @@
-//! What a crash, a cancel, a drain and a restart mean to a turn: nothing lost, nothing twice.
+//! Effects of a crash, a cancellation, a drain and a restart on a turn: nothing is lost, nothing happens twice.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What keys, tokens and tickets are good for, condition by condition, in the database alone (invariant I14). What that means over HTTP is in
+//! Rights of keys, tokens and tickets, condition by condition, in the database alone (invariant I14). Over HTTP:
 //! `auth`, `keys`, `identity` and `oidc`.
 
 use rejoin_shared::access::Scope;

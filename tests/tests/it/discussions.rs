@@ -1,4 +1,5 @@
-//! Discussions: agents propose, argue and vote; who can't agree asks a person; and all of it is in the knowledge graph.
+//! Discussions: agents propose, argue and vote; without agreement a user decides; all of it is recorded in the
+//! knowledge graph.
 
 use rejoin_shared::agents::DefinitionContent;
 use rejoin_tests::app::TestApp;

@@ -1,5 +1,5 @@
-//! Rules about the documents: every link leads somewhere, every path below `docs/` that is named exists, and the README of each
-//! folder lists its pages. Reads the text of the repository; needs nothing else.
+//! Rules about the documents: every link has a target, every named path below `docs/` exists, and the README of each
+//! folder lists its pages. Reads the repository's text; needs nothing else.
 
 use std::collections::{BTreeSet, HashMap};
 

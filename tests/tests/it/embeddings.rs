@@ -1,5 +1,5 @@
-//! Vectors of the graph's objects, from the write to the search: made in the background by any worker, again when an object changes, and
-//! searched by meaning; and what is left of a search when the model is not well.
+//! Embeddings of graph objects, from the write to the search: computed in the background by any worker, again after
+//! changes, and searched by meaning; and searches while the model fails.
 
 use rejoin_shared::graph::query_vector::{Model, QueryVector};
 use rejoin_shared::graph::scope::Scope;

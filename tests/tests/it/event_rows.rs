@@ -1,5 +1,5 @@
-//! How events are stored never shows: packed as they are written, packed again once their run is over, removed when they are old,
-//! each cursor sees the same frames.
+//! The storage format of events is invisible: packed when written, repacked after their run, removed when old, each
+//! cursor reads the same frames.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Fences (invariant I4), one by one: what a lease lets its attempt do, what it keeps from every other, and what it locks meanwhile.
-//! Each test breaks one word of a statement, so to speak: without that word it fails.
+//! Fencing (invariant I4), case by case: what a lease permits its attempt, what it prevents others from doing, and its
+//! locks. Each test covers one word of a statement: without that word it fails.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! Files on their way: byte for byte through the API, the command line and the database to the model and back; hostile ones refused in words.
+//! Transfer of files: byte for byte through the API, the command line and the database to the model and back; hostile
+//! ones are refused with a reason.
 
 use std::process::Stdio;
 

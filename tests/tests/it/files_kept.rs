@@ -1,4 +1,4 @@
-//! Files as they are kept: whose they are, how many there may be, how long they stay; and which runs have them.
+//! Storage of files: ownership, quotas, retention, and availability to runs.
 
 use rejoin_shared::db::{Db, Role};
 use rejoin_shared::files;

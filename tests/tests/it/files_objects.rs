@@ -1,6 +1,6 @@
-//! Files whose content is in an object store: Ceph's gateway, a real server that speaks S3, started by `scripts/setup-object-store.sh`'s packages.
+//! Files in an object store: Ceph's gateway, a real S3 server, from the packages of `scripts/setup-object-store.sh`.
 //!
-//! All tests of this file share one server. Objects are named after projects, and each test has a project of its own.
+//! All tests of this file share one server. Objects are named after projects, and each test has its own project.
 
 use std::convert::Infallible;
 use std::sync::Arc;

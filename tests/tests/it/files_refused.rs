@@ -1,4 +1,5 @@
-//! Messages whose files no model of the turn reads: they are refused when they are posted, where the API knows which model would answer.
+//! Messages with files that no model of the turn accepts: refused when posted, if the API knows which model would
+//! answer.
 
 use rejoin_shared::models::answering::Environment;
 use rejoin_shared::models::{self, Ability};

@@ -1,4 +1,4 @@
-//! Many of everything: API servers, workers, readers, tokens, cursors, equal requests; and a database that goes and comes.
+//! Scale: many API servers, workers, readers, tokens, cursors, equal requests; and a database that fails and returns.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The fuzzers' targets over their corpus, and over changes of it: a smoke test of what `make fuzz` does for as long as it is let.
+//! The fuzz targets over their corpus and mutations of it: a smoke test of `make fuzz`.
 
 use std::path::Path;
 

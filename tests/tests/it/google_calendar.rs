@@ -1,5 +1,4 @@
-//! Calendars that are kept the same as ones at Google: linked, changed on either side and on both, unlinked. Google is a stand-in that is strict
-//! where Google is.
+//! Sync with Google Calendar: linking, changes on either side and on both, unlinking. Google is a strict fake.
 
 use chrono::{DateTime, Utc};
 use rejoin_shared::access::Scope;

@@ -1,4 +1,4 @@
-//! Workers that die while a calendar is synchronised with Google: nothing is made twice, nothing is lost, and both sides end the same.
+//! Workers that die during a sync with Google Calendar: nothing is duplicated or lost, and both sides end up equal.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -1,5 +1,5 @@
-//! Google that fails, refuses, forgets, makes us wait, and answers what nobody should believe: a calendar's user is told, nothing is lost, and no
-//! token goes elsewhere.
+//! Failures of Google: errors, rejections, lost data, delays, and invalid responses: the calendar's user is notified,
+//! nothing is lost, and no token leaks.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,4 +1,5 @@
-//! The knowledge graph on a real database: versions, imports, search, and walks. (The tools over them: `graph_tools`.)
+//! The knowledge graph on a real database: versions, imports, search, and traversals. (The tools over it:
+//! `graph_tools`.)
 
 use rejoin_shared::graph::export::{self, Writer};
 use rejoin_shared::graph::import::{self, BadLine, Counts, OnError, Report};

@@ -1,5 +1,4 @@
-//! The graph over HTTP: what a client may rely on. What the graph itself does is in `graph`; imports and exports
-//! are in `graph_transfer`.
+//! The graph's HTTP API. The graph's own behaviour: `graph`; imports and exports: `graph_transfer`.
 
 use rejoin_shared::access::Scope;
 use rejoin_shared::auth;

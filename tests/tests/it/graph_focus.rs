@@ -1,5 +1,5 @@
-//! The graph's general tools in a conversation about one project of the work graph: what belongs to other projects is not there for them.
-//! What is no part of any project (notes, packages, people) is.
+//! The graph's general tools in a conversation focused on one project of the work graph: entities of other projects are
+//! invisible to them. Objects outside projects (notes, packages, people) stay visible.
 
 use rejoin_shared::access::Scope;
 use rejoin_shared::auth;

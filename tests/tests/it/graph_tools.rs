@@ -1,4 +1,4 @@
-//! The graph tools called by themselves: errors that a model can repair, and calls that are repeated after a crash.
+//! The graph tools called directly: errors that a model can correct, and calls repeated after a crash.
 
 use std::sync::Arc;
 

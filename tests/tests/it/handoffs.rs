@@ -1,4 +1,4 @@
-//! A conversation that changes hands: within one turn, in one stream, remembered, bounded, and whatever dies.
+//! Handoffs of a conversation: within one turn and stream, remembered, bounded, and crash-safe.
 
 use rejoin_shared::agents::DefinitionContent;
 use rejoin_tests::app::TestApp;

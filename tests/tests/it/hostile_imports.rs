@@ -1,5 +1,5 @@
-//! What is imported may be hostile, near the limits and beyond them: the graph's lines, calendars, manifests, the operator's list of MCP
-//! commands. It is taken, or refused in words; it is never a server's error, and others are served meanwhile.
+//! Hostile imports, near the limits and beyond: graph lines, calendars, manifests, the operator's list of MCP commands.
+//! They are accepted or refused with a reason; never a server error, and other requests are served meanwhile.
 
 use std::fmt::Write as _;
 use std::process::Command;

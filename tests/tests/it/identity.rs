@@ -1,4 +1,4 @@
-//! What members may do, browsers that are signed in, and quotas. (Keys and tickets: `auth`; tokens: `oidc`.)
+//! Rights of members, browser sessions, and quotas. (Keys and tickets: `auth`; tokens: `oidc`.)
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Which member may import which, and that no two files of a member import each other, directly or through others.
+//! Allowed imports between workspace members, and no import cycles between the files of a member.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,6 +1,6 @@
-//! A model that obeys whatever it reads: in documents, in results of tools, in names of things, in answers, on web pages, in invitations. It calls what
-//! it was told to call, with what it was told. What holds is not its good sense: it has the tools of its list and no others, within its focus, and what is
-//! to be confirmed is confirmed.
+//! Prompt injection with a model that obeys whatever it reads: in documents, tool results, names, answers, web pages,
+//! invitations. Protection must not depend on its judgement: it has the tools of its list only, within its focus, and
+//! calls that need confirmation are confirmed.
 
 use rejoin_shared::agents::DefinitionContent;
 use rejoin_tests::app::TestApp;

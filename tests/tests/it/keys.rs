@@ -1,4 +1,4 @@
-//! API keys over HTTP: who makes, sees and revokes them, and what the database allows the API (invariant I14).
+//! API keys over HTTP: creating, listing and revoking them, and the database's restrictions of the API (invariant I14).
 
 use std::time::{Duration, Instant};
 

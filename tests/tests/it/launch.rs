@@ -1,6 +1,6 @@
-//! The story of the planning chat from beginning to end, over the work graph, while workers are killed: a project is begun after a question, a plan of ten
-//! steps is drafted, edited and approved, three executors work at a time, one step fails and is planned anew. Whatever died, the graph holds in the end
-//! what the story says, once.
+//! The complete planning chat over the work graph, while workers are killed: a project is created after a question, a
+//! plan of ten steps is drafted, edited and approved, three executors work at a time, one step fails and is planned
+//! again. Whatever died, the graph finally contains the expected result, once.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! The house's rules about its own text: who imports whom, how a file begins, how long it is; and that the documents name
-//! every setting there is. Reads the sources; needs nothing else.
+//! Architecture tests on the source text: allowed imports, file heads, file lengths; and every setting is documented.
+//! Reads the sources; needs nothing else.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! The limits of a run, as its readers and its model see them.
+//! The limits of a run, as seen by its readers and its model.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Integration tests: one binary, one private PostgreSQL, a fresh database for each test. Each file is a part of the product;
-//! each test is a sentence.
+//! Integration tests: one binary, one private PostgreSQL, a fresh database for each test. Each file covers a part of
+//! the product; each test's name is a sentence.
 
 use rejoin_tests::support;
 

@@ -1,4 +1,4 @@
-//! MCP servers in agents' runs: real ones of other people, over stdio and HTTP, and one of ours that hangs and dies.
+//! MCP servers in agents' runs: real third-party ones, over stdio and HTTP, and one of ours that hangs and dies.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

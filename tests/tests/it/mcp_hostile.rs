@@ -1,4 +1,5 @@
-//! MCP servers that lie in every field: a lie costs the tool that it is about, never the server's others, the worker or its other runs.
+//! MCP servers that lie in every field: a lie costs the tool concerned, never the server's others, the worker or its
+//! other runs.
 
 use std::time::{Duration, Instant};
 

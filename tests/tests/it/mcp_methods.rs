@@ -1,4 +1,5 @@
-//! `/mcp` to the letter: how a session ends, and methods that are not there. (The protocol's own clients: `mcp_server`.)
+//! Details of the `/mcp` protocol: the end of a session, and unknown methods. (The protocol's own clients:
+//! `mcp_server`.)
 
 use rejoin_tests::app::TestApp;
 use reqwest::{Method, StatusCode};

@@ -1,4 +1,4 @@
-//! MCP servers that want tokens of an authorization server: who gets them, how they are replaced, and where they are never seen.
+//! MCP servers that require OAuth tokens: how tokens are obtained and replaced, and where they must not appear.
 
 use rejoin_shared::secrets::MasterKeys;
 use rejoin_tests::app::Process;

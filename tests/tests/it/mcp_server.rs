@@ -1,4 +1,5 @@
-//! `/mcp`: the protocol's own clients, unmodified, search the graph and ask an agent; sessions, scopes, cancellation; the conformance tests.
+//! `/mcp` with the protocol's own, unmodified clients: search the graph and ask an agent; sessions, scopes,
+//! cancellation; the conformance tests.
 
 use std::process::Stdio;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! MCP servers as a project sets them: what is refused, what is held until it is approved, and where secrets go.
+//! Settings of a project's MCP servers: validation, approval of tools, and where secrets are sent.
 
 use rejoin_shared::secrets::MasterKeys;
 use rejoin_tests::app::{AppOptions, TestApp};

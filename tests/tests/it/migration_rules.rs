@@ -1,4 +1,4 @@
-//! Migrations only add (requirement C52): what they may not do to what is there, and that runs from before a migration are unaffected by it.
+//! Migrations are additive (requirement C52): they keep existing data, and don't affect earlier runs.
 
 use std::path::Path;
 

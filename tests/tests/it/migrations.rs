@@ -1,5 +1,5 @@
-//! The schema's way up, all the way down, and up again, with rows in every table; and what each step does to rows that were
-//! there before it.
+//! The migrations up, all the way down, and up again, with rows in every table; and the effect of each step on existing
+//! rows.
 
 use rejoin_cli::migrate::{self, MIGRATOR, State};
 use rejoin_shared::graph::objects::{self, NewObject};

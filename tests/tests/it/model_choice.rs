@@ -1,4 +1,4 @@
-//! Which model answers: a definition's, the successor of one that is retired, the one that replaces all, or whoever stands in under
+//! Model selection: a definition's model, the successor of a retired one, the override, or the substitute under
 //! `rejoin dev`.
 
 use std::collections::HashMap;

@@ -1,4 +1,4 @@
-//! A model that can't answer now is replaced by the definition's next one, and readers are told.
+//! Model fallback: a model that can't answer is replaced by the definition's next one, and readers are notified.
 
 use rejoin_shared::agents::ModelChoice;
 use rejoin_tests::app::TestApp;

@@ -1,4 +1,4 @@
-//! The model layer against a scripted server: what reaches the executor when a provider answers, stumbles or dies.
+//! The model layer against a scripted server: what the executor receives when a provider answers, stumbles or dies.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! What somebody may do to the API below HTTP's meaning: bodies that do not come, heads that do not end, connections by the hundred,
-//! headers that only a proxy may set. (Requests that are what they seem: `attacks`, `rates`, `stress`.)
+//! Attacks below HTTP's semantics: bodies that never arrive, endless heads, hundreds of connections, forged proxy
+//! headers. (Other attacks: `attacks`, `rates`, `stress`.)
 
 use std::net::SocketAddr;
 

@@ -1,5 +1,5 @@
-//! Text that PostgreSQL does not store: a NUL from a model, a tool, an MCP server, a program that triggers a run. It must cost neither the
-//! run nor a second attempt. And what the database refuses for good must not be tried ten times.
+//! Text that PostgreSQL can't store: NUL from a model, a tool, an MCP server, or a trigger. It must cost neither the
+//! run nor a second attempt. And what the database rejects permanently must not be retried.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! Tokens of an identity provider: who gets in by one, as whom, where to, for how long; and who does not, whatever they forge.
+//! Tokens of an identity provider: who is authenticated, as which user, for which project, for how long; and forged
+//! tokens.
 
 use rejoin_api::oidc::settings::{NewUsersArg, OidcArgs};
 use rejoin_api::{ApiConfig, Server};

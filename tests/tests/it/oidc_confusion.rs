@@ -1,4 +1,4 @@
-//! Tokens and providers that are taken for others: types, audiences, names. (Forged tokens: `oidc`.)
+//! Confusion of tokens and providers: types, audiences, names. (Forged tokens: `oidc`.)
 
 use rejoin_tests::issuer::{AUDIENCE, Issuer, SigningKey};
 use rejoin_tests::support;

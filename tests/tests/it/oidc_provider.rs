@@ -1,5 +1,5 @@
-//! Tokens of an OpenID Connect provider that somebody else has written: npm's `oidc-provider`, as a process of its own. Where npm or
-//! node can't provide it, the test is skipped; in CI it fails.
+//! Tokens of a third-party OpenID Connect provider: npm's `oidc-provider`, as a separate process. Without npm or node
+//! the test is skipped; in CI it fails.
 
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;

@@ -1,6 +1,7 @@
-//! The OpenAPI document: what it says, and that it says it of everything.
+//! The OpenAPI document: its content and completeness.
 //!
-//! After a change of the API that is meant: `INSTA_UPDATE=always make test ARGS="-- openapi"`, and review the snapshot's diff.
+//! After an intended change of the API: `INSTA_UPDATE=always make test ARGS="-- openapi"`, and review the snapshot's
+//! diff.
 
 use std::collections::HashSet;
 

@@ -1,4 +1,4 @@
-//! What people are told that tools of the graph and of the web do: to which thing, by its name.
+//! Users' messages about operations of the graph and web tools: they name the entity.
 
 use axum::http::StatusCode;
 use axum::response::IntoResponse;

@@ -1,5 +1,5 @@
-//! What admins of a project see of its work as a whole: queues, runs by the minute, dead jobs that come back; and that nobody sees
-//! anything of other projects.
+//! The operations view of a project's admins: queues, runs by the minute, dead jobs and their retry; and isolation from
+//! other projects.
 
 use rejoin_shared::projects::{self, Role};
 use rejoin_shared::queue::{NewJob, Outcome};

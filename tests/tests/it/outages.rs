@@ -1,5 +1,5 @@
-//! A database that is away for longer than a lease, or that comes back as it was before: what live workers hold stays theirs, what they say
-//! of it is short, and no log ever holds two histories in one.
+//! A database that is unreachable for longer than a lease, or that is restored to an earlier state: live workers keep
+//! their jobs, log little, and no log ever contains two histories.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

@@ -1,4 +1,4 @@
-//! Answers as data: a definition or a request says by a JSON schema what the answer has to be.
+//! Structured output: a definition or a request requires answers that match a JSON Schema.
 
 use rejoin_tests::app::TestApp;
 use rejoin_tests::client::{json_of, kinds, of_kind, text};

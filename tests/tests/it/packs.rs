@@ -1,4 +1,4 @@
-//! Template packs over HTTP: what is installed holds every way to write; and relationships that come back.
+//! Template packs over HTTP: installed packs validate every write; and restored relationships.
 
 use rejoin_shared::access::Scope;
 use rejoin_shared::auth;

@@ -1,5 +1,5 @@
-//! People in a run: questions, calls that they confirm, messages to a run at work, and "go on" to one that paused. A run that waits for a
-//! person holds no worker, however long it takes.
+//! Users in a run: questions, confirmations of calls, steering messages, and resuming a paused run. A run that waits
+//! for a user holds no worker, however long it takes.
 
 use rejoin_shared::agents::DefinitionContent;
 use rejoin_tests::app::{AppOptions, TestApp};

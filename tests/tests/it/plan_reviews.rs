@@ -1,4 +1,4 @@
-//! Plans that wait for a word: a person's, who edits, approves or refuses them; a reviewer's; that of rules.
+//! Reviews of plans: by a user, who edits, approves or rejects them; by a reviewer; by rules.
 
 use rejoin_tests::app::TestApp;
 use rejoin_tests::client::{json_of, of_kind};

@@ -1,5 +1,4 @@
-//! Plans: made, shown, approved, carried out step by step, with what becomes of a step that fails, of a worker that dies, of a run that is
-//! cancelled.
+//! Plans: created, shown, approved, executed step by step, with failing steps, dying workers, and cancelled runs.
 
 use rejoin_shared::agents::DefinitionContent;
 use rejoin_tests::app::TestApp;

@@ -1,5 +1,5 @@
-//! Row-level security, table by table (invariant I14): each table has rows of two projects and two users, and the API's role sees
-//! exactly those that are the caller's. A table that is missing here fails the test.
+//! Row-level security, table by table (invariant I14): each table has rows of two projects and two users, and the API's
+//! role sees exactly the caller's. A table missing here fails the test.
 
 use rejoin_shared::db::{Db, Role};
 use rejoin_shared::owner::Owner;

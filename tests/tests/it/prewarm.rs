@@ -1,4 +1,4 @@
-//! What is read before a first message needs it, and that nothing old is ever told.
+//! Prefetching before a first message; prefetched data are never outdated.
 
 use rejoin_shared::contexts::{Focus, location};
 use rejoin_tests::app::{AppOptions, TestApp};

@@ -1,4 +1,4 @@
-//! Products: manifests that are installed, again, in another version, beside each other, and taken away.
+//! Products: manifests installed, reinstalled, in another version, side by side, and uninstalled.
 
 use rejoin_shared::graph::objects::{self, NewObject};
 use rejoin_shared::graph::{Actor, ActorKind};

@@ -1,5 +1,5 @@
-//! The stand-in of model providers refuses what they refuse, each broken rule with the provider's status and error shape, and takes what
-//! their own clients send.
+//! The fake model providers reject what the real ones reject, each violated rule with the provider's status and error
+//! format, and accept what their own clients send.
 
 mod chat;
 mod gemini;

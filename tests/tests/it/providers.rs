@@ -1,8 +1,8 @@
-//! Runs with tools and reasoning against the strict stand-in of each provider: nothing is refused, and no reasoning is lost on the way. Each cell
-//! of the table "What is tested of each provider" of docs/guide/models.md is a test here.
+//! Runs with tools and reasoning against the strict fake of each provider: nothing is rejected, and no reasoning is
+//! lost. Each cell of the table "What is tested of each provider" of docs/guide/models.md is a test here.
 //!
-//! - `recordings` what was sent and answered, held against files
-//! - `answers`    answers as data
+//! - `recordings` requests and responses, compared with files
+//! - `answers`    structured output
 //! - `media`      images, PDF and audio
 //! - `costs`      prompt caches and budgets
 //! - `fallbacks`  a model that can't answer now

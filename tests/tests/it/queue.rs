@@ -1,4 +1,4 @@
-//! The job queue: what a claim gives, in which order, and what each outcome makes of a job.
+//! The job queue: results and order of claims, and the effect of each outcome on a job.
 
 use std::time::Duration;
 

@@ -1,5 +1,4 @@
-//! The job queue in batches: where claims go on, what is copied in, what a batch of outcomes makes of its jobs; and what losses in a row
-//! cost.
+//! The job queue in batches: the claim cursor, COPY, batches of outcomes, and consecutive losses.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Random histories of the queue beside a model of a few lines: lease, attempt, fence, keys, settlement and sweep, over the real statements.
-//! A history that disagrees is shrunk to the shortest one that does.
+//! Model-based tests of the queue: random histories of lease, attempt, fence, keys, settlement and sweep over the real
+//! statements, compared with a model of a few lines. A failing history is shrunk to a minimal one.
 
 use std::sync::Arc;
 use std::time::Duration;

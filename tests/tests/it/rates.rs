@@ -1,4 +1,4 @@
-//! How fast callers may go, all in all, and what they are told about it. (One key: `auth`; one user's streams: `sse`.)
+//! Rate limits in total, and their headers. (One key: `auth`; one user's streams: `sse`.)
 
 use rejoin_shared::access::Scope;
 use rejoin_shared::auth;

@@ -1,5 +1,5 @@
-//! Names that change where they lead between the look and the connection (DNS rebinding), told by a name server of the test's own. (What
-//! an address may be: `rejoin_shared::net`.)
+//! DNS rebinding: names that change their address between check and connection, served by the test's own name server.
+//! (Allowed addresses: `rejoin_shared::net`.)
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};

@@ -1,5 +1,5 @@
-//! How much of a long conversation is known after it was summarised, beside what was known before. The model that sums up is scripted, and as forgetful as
-//! a case wants; what is measured is what the model that goes on is given.
+//! Recall: how many facts of a long conversation the model still has after compression, compared with before. The
+//! summarizing model is scripted, and as forgetful as a case requires; the input of the next model is measured.
 
 use std::sync::{Arc, Mutex};
 

@@ -1,4 +1,4 @@
-//! A user's next message answers what a run of the conversation has asked; approvals are answered by their own words alone.
+//! A user's next message answers the open questions of the conversation's runs; approvals take their exact word.
 
 use rejoin_shared::agents::DefinitionContent;
 use rejoin_tests::app::TestApp;

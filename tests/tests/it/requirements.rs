@@ -1,5 +1,5 @@
-//! Requirements of agents that work together (C01 to C63) which no other file is about: who uses them, what they never do, and what a
-//! fault of theirs must not touch. And the check of the tables of all requirements.
+//! Requirements of cooperating agents (C01 to C63) that no other file covers: usage, guarantees, and isolation of
+//! faults. And the check of the tables of all requirements.
 
 use std::sync::Arc;
 

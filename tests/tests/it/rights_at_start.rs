@@ -1,5 +1,6 @@
-//! Work is started in somebody's name long after they asked for it: by the clock, from the queue, behind another task. Whether they still
-//! may is looked at then. Whoever has left the project, or may only read by now, has nothing done any more, and is told why.
+//! Rights at start: work that starts long after it was requested, by the clock, from the queue, or after another task,
+//! is checked against its user's rights at that moment. Users who have left the project, or are read-only by now, have
+//! nothing started, with the reason.
 
 use rejoin_shared::commands::{self, CloseQuestion, Closing};
 use rejoin_shared::db::{Db, Role as Process};

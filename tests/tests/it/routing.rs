@@ -1,4 +1,5 @@
-//! Who takes a new conversation, wired: chosen before the first token, told, remembered, counted; and what all agents are told.
+//! Agent routing, end to end: the choice before the first token, published, stored, counted; and prompts for all
+//! agents.
 
 use rejoin_tests::app::TestApp;
 use rejoin_tests::client::{Client, json_of, kinds, of_kind, text};

@@ -1,5 +1,5 @@
-//! Row-level security must not vanish without a word: behind a pooler that drops startup options, after a restore on a server without
-//! the roles, with logins of one's own.
+//! Row-level security must not fail silently: behind a pooler that drops startup options, after a restore on a server
+//! without the roles, with custom logins.
 
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};

@@ -1,4 +1,4 @@
-//! Requirements of database specialists (D01 to D60) and of the planning chat (E01 to E69) that no other file is about.
+//! Requirements of database specialists (D01 to D60) and of the planning chat (E01 to E69) that no other file covers.
 
 use rejoin_shared::agents;
 use rejoin_tests::app::{AppOptions, TestApp};

@@ -1,4 +1,4 @@
-//! Runs as wholes: lists that are narrowed, trees, exports, and forks that go on from the records of another run.
+//! Whole runs: filtered lists, trees, exports, and forks that continue from another run's records.
 
 use rejoin_shared::access::Scope;
 use rejoin_shared::{auth, projects};

@@ -1,5 +1,5 @@
-//! Runs outside conversations act as whoever made them, with their calendars and consoles: what other members of the project get to see of
-//! such a run, and what they can not do with it. Enforced by the queries and, once more, by row-level security.
+//! Runs outside conversations act on behalf of their maker, with the maker's calendars and consoles: what other members
+//! see of such a run, and can't do with it. Enforced by the queries and by row-level security.
 
 use rejoin_shared::agents::DefinitionContent;
 use rejoin_shared::db::{Db, Role as Process};

@@ -1,4 +1,4 @@
-//! Whose a DAG is, and a run that nobody made.
+//! The owner of a DAG, and runs without a maker.
 
 use rejoin_shared::projects::Role;
 use rejoin_tests::app::TestApp;

@@ -1,5 +1,5 @@
-//! Schedules: each firing happens once, however many workers look; what was missed follows the schedule's policy; what can't be started
-//! is told, and keeps nobody waiting.
+//! Schedules: each firing happens once, with any number of workers; missed ones follow the schedule's policy; failures
+//! are reported, and delay no others.
 
 use rejoin_shared::access::Scope;
 use rejoin_shared::auth;

@@ -1,4 +1,4 @@
-//! Secrets: a value comes back to whom it is for, and to nobody else; it is nowhere in the clear; master keys change places.
+//! Secrets: values decrypt for their owner only; they are nowhere in plain text; master keys are rotated.
 
 use std::io::Write;
 use std::process::{Command, Output, Stdio};

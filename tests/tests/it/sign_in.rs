@@ -1,4 +1,4 @@
-//! Browsers that sign in: codes that work once, and links that would put somebody into another account. (What sessions may do:
+//! Browser sign-in: one-time codes, and links that would sign a user into another account. (Rights of sessions:
 //! `identity`.)
 
 use rejoin_shared::projects;

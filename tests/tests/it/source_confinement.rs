@@ -1,5 +1,5 @@
-//! SQLite's questions are asked in processes of their own: what one may take of memory, of disk and of time, that it ends when nobody waits,
-//! and which project's files it may open.
+//! Confinement of SQLite's processes: memory, disk and time limits, their end with the caller's, and access to the
+//! project's files only.
 
 use std::path::Path;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Questions to several data sources at once: their answers joined, what was cut short told, and everything ended with whoever asks.
+//! Joins of several data sources: results, truncation notices, and cancellation with the caller.
 
 use rejoin_tests::app::{AppOptions, TestApp};
 use rejoin_tests::client::{json_of, of_kind};

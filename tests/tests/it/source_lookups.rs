@@ -1,5 +1,5 @@
-//! What the guard can't judge by a query's text alone: names that mean something in this database, and schemas that the question's
-//! database names. Over real PostgreSQL and MariaDB.
+//! What the guard can't judge by a query's text: names that resolve differently in this database, and schemas selected
+//! by the query's database. Over real PostgreSQL and MariaDB.
 
 use rejoin_shared::data_sources::{Kind, Settings};
 use rejoin_sources::{Ask, Opened, SourceError, Sources};

@@ -1,5 +1,5 @@
-//! Every tool of the database specialists, called by an agent: MongoDB over a stand-in that speaks its wire, BigQuery over an emulator of its
-//! API, and one question to both.
+//! Every tool of the database specialists, called by an agent: MongoDB and BigQuery over fakes, and one query joining
+//! both.
 
 use rejoin_shared::agents;
 use rejoin_shared::data_sources::{Kind, Settings};

@@ -1,5 +1,5 @@
-//! What stands behind the guard of data sources: the attacks that it refuses, sent without it to real servers; queries that last too long,
-//! are too large, or that nobody waits for any more.
+//! Protections behind the guard of data sources: the attacks that it refuses, sent without it to real servers; queries
+//! that are too slow, too large, or abandoned.
 
 use std::time::Duration;
 

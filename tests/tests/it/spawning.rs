@@ -1,4 +1,4 @@
-//! Agents that start others: on the queue, side by side, in one log; whatever dies, a parent goes on once.
+//! Agents that start others: on the queue, concurrently, in one log; a parent resumes once, despite crashes.
 
 use rejoin_shared::agents::DefinitionContent;
 use rejoin_tests::app::{AppOptions, Process, TestApp};

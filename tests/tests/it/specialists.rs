@@ -1,4 +1,4 @@
-//! Specialists at work, from the message to the explanation: an agent is chosen, looks at the schema, writes into the user's console, runs it
+//! Database specialists end to end: an agent is chosen, reads the schema, writes into the user's console, runs it
 //! there, and explains (requirement D03).
 
 use rejoin_tests::app::{AppOptions, TestApp};

@@ -1,5 +1,5 @@
-//! Streams of events: cursors, endings, refusals, drains, readers that don't read. The worker is played by hand: what it would
-//! write is appended with SQL.
+//! Event streams: cursors, ends, refusals, drains, readers that don't read. The worker is simulated: its events are
+//! appended with SQL.
 
 use std::time::Duration;
 

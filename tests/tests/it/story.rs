@@ -1,5 +1,5 @@
-//! One conversation in which everything happens that the dialect of chat pages knows, told as such a page sees it, and held against the stream
-//! that was recorded.
+//! One conversation with every feature known to the dialect of chat pages, as such a page sees it, compared with the
+//! recorded stream.
 
 use std::collections::HashMap;
 

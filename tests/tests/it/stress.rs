@@ -1,5 +1,5 @@
-//! Operations under stress: too much to do, locks that are held, a database that is not there yet, a disk that is full, a server that
-//! leaves. Refusals say when to come back; nothing is half done.
+//! Operation under stress: overload, locks, a database that is not up yet, a full disk, a stopping server. Refusals say
+//! when to retry; nothing is half done.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};

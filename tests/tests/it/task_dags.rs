@@ -1,4 +1,5 @@
-//! DAGs of tasks: made by HTTP, by a tool; dispatched in the transactions in which tasks end; each task once, each join once.
+//! DAGs of tasks: created by HTTP or a tool; dispatched in the transactions in which tasks end; each task and each join
+//! happens once.
 
 use rejoin_tests::app::{AppOptions, Process, TestApp};
 use rejoin_tests::client::{Client, json_of, of_kind, text};

@@ -1,4 +1,4 @@
-//! Tasks in the knowledge graph, the agents that they get, and what becomes of a DAG whose order is changed there.
+//! Tasks in the knowledge graph, agent selection, and DAGs whose order is changed in the graph.
 
 use rejoin_tests::app::TestApp;
 use rejoin_tests::model_server::{Reply, sent};

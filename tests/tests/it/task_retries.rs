@@ -1,5 +1,5 @@
-//! A task that failed for good is tried again because somebody asks for it; a step of a plan, too, as long as the plan is carried out. And what
-//! a late reader is told of a plan.
+//! Retries of tasks that failed for good, on request, including steps of a plan that is still executing. And a late
+//! reader's view of a plan.
 
 use std::sync::Arc;
 

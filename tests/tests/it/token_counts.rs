@@ -1,4 +1,5 @@
-//! The estimate of tokens against `o200k_base`, the encoding of OpenAI's models: within 20 % for what conversations are made of.
+//! The token estimate compared with `o200k_base`, the encoding of OpenAI's models: within 20 % for typical content of
+//! conversations.
 
 use rejoin_shared::tokens;
 

@@ -1,4 +1,4 @@
-//! Several tool calls of one step: side by side where all of them only read, else one after the other; recorded in the model's order.
+//! Several tool calls of one step: in parallel if all are read-only, else sequentially; recorded in the model's order.
 
 use rejoin_shared::tools::registry::Registry;
 use rejoin_tests::app::{AppOptions, TestApp};

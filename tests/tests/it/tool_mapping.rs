@@ -1,5 +1,5 @@
-//! docs/reference/tools.md: which endpoint does what each tool does, with which payload, and what it reads and writes. Made of the tools
-//! themselves and of `data/tool-mapping.json`, and held against the OpenAPI document and the schema of the database.
+//! docs/reference/tools.md: the equivalent endpoint of each tool, its payload, and what it reads and writes. Generated
+//! from the tools and `data/tool-mapping.json`, and checked against the OpenAPI document and the database schema.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

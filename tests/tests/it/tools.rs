@@ -1,5 +1,5 @@
-//! Every built-in tool over the graph, called by a model within a run: what the model, the history and the readers are told, when it goes well and when
-//! it does not.
+//! Every built-in graph tool, called by a model within a run: what the model, the history and the readers see, on
+//! success and failure.
 
 use std::collections::BTreeSet;
 

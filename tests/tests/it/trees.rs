@@ -1,4 +1,4 @@
-//! What bounds trees of agents: steps, time, tokens, money, numbers; and flows, which are made of the same spawning.
+//! Limits of agent trees: steps, time, tokens, money, counts; and flows, which use the same spawning.
 
 use std::sync::Arc;
 

@@ -1,5 +1,6 @@
-//! Triage over a project with four kinds of data sources: first messages that the router can't place, or places wrongly, and who answers them
-//! in the end. The model is scripted, by a rule that knows nothing but what it is sent: the names of sources in what `list_data_sources` said.
+//! Triage in a project with four kinds of data sources: first messages that the router can't or wrongly assigns, and
+//! which agent answers in the end. The model is scripted by a rule that knows only its input: the names of sources
+//! returned by `list_data_sources`.
 
 use std::sync::{Arc, Mutex};
 

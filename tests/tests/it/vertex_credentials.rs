@@ -1,5 +1,5 @@
-//! Vertex AI without a key: real worker processes with credentials of Google Cloud, and a stand-in for its tokens, its metadata server and one
-//! method of Vertex AI. None of this has been tried against Google.
+//! Vertex AI without a key: real worker processes with Google Cloud credentials, and a fake of its tokens, its metadata
+//! server and one method of Vertex AI. None of this has been tested against Google.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};

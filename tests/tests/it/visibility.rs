@@ -1,4 +1,4 @@
-//! Which agents callers from outside may choose (requirements C26 to C28). That agents see each other whatever their visibility is told in
+//! Agents that external callers may choose (requirements C26 to C28). Visibility between agents is tested in
 //! `spawning`.
 
 use rejoin_shared::agents::DefinitionContent;

@@ -1,5 +1,5 @@
-//! The walls in the database (invariant I14, once more): what a forgotten condition, or an API that has not said for whom it asks,
-//! would see. Statements here are wrong on purpose: none of them names a project or an owner.
+//! Row-level security as a second line of defence (invariant I14): what a forgotten condition, or an API without a
+//! scope, would see. Statements here are wrong on purpose: none of them names a project or an owner.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Searching the web: against providers of our own that speak as the real ones do, and fail as they may.
+//! Web search against fake providers that behave, and fail, like the real ones.
 
 use std::convert::Infallible;
 

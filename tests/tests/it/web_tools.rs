@@ -1,5 +1,5 @@
-//! Pages of the web, as agents visit them: against sites of our own, the hostile ones first. Sites are on 127.0.0.2, which the operator
-//! names; nothing else of this machine is.
+//! Web pages visited by agents, on fake sites, including hostile ones. Sites are on 127.0.0.2, which the operator
+//! allows; nothing else on this machine is.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;

@@ -1,4 +1,5 @@
-//! The work graph over HTTP: projects made whole or not at all, their entities, links and documents, and who may see them.
+//! The work graph over HTTP: projects created as a whole or not at all, their entities, links and documents, and their
+//! visibility.
 
 use rejoin_shared::access::Scope;
 use rejoin_shared::auth;

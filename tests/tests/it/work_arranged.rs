@@ -1,4 +1,4 @@
-//! The work graph arranged over HTTP: links, the tree of documents, and many changes at once.
+//! Rearranging the work graph over HTTP: links, the document tree, and many changes at once.
 
 use rejoin_shared::work::documents;
 use reqwest::StatusCode;

@@ -1,4 +1,4 @@
-//! Work tools with a focus: what they keep to, and what people are told that they do.
+//! Work tools with a focus: their restriction, and users' messages about them.
 
 use rejoin_shared::tools::{SharedTool, work};
 use serde_json::{Value, json};

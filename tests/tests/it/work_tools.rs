@@ -1,4 +1,5 @@
-//! The work tools: each called by its name, rightly and wrongly; kept to the focus; repeated after a crash; and in real runs.
+//! The work tools: each called with valid and invalid arguments; confined to the focus; repeated after a crash; and in
+//! real runs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

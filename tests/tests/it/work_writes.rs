@@ -1,4 +1,4 @@
-//! The work tools that write: each does so once, however often its call is repeated.
+//! The writing work tools: each takes effect once, however often its call is repeated.
 
 use rejoin_shared::events::Kind;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! The event writer: order, fence, and what a takeover means to what is under way.
+//! The event writer: order, fencing, and takeovers during writes.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! A graph of any size as lines of an import. The same size gives the same graph.
+//! Generates a graph of any size as lines of an import. Deterministic by size.
 
 use std::fmt::Write as _;
 use std::io::Read as _;

@@ -1,5 +1,5 @@
-//! Calls of the tools that read the graph, each with arguments of its own. Searches by meaning go past the tool, straight to the search:
-//! their vectors are made up.
+//! Calls of the graph-reading tools, each with its own arguments. Semantic searches bypass the tool and call the search
+//! directly: their vectors are synthetic.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Made-up vectors for all objects of a database, COPY as the limit of imports, and writes one by one.
+//! Synthetic vectors for all objects of a database, COPY as the limit of imports, and single writes.
 
 use std::fmt::Write as _;
 use std::time::Instant;

@@ -1,5 +1,5 @@
-//! The databases of a queue: a template as its `setup` left it, templates with many rows, and a fresh copy of one of them for each
-//! phase.
+//! The databases of a queue: a template after its `setup`, templates with many rows, and a fresh copy of one of them
+//! for each phase.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! Talks to a driver: a process that does one operation (bench/peers/queue/README.md describes them all) and answers in JSON lines.
+//! Runs a driver: a process that performs one operation (described in bench/peers/queue/README.md) and responds in JSON
+//! lines.
 
 use std::fs::File;
 use std::process::{ExitStatus, Stdio};

@@ -1,4 +1,4 @@
-//! The scenario's tables and claims, and the values of one repetition on their way into them.
+//! The scenario's tables and claims, and one repetition's values for them.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! Installs the peers by package name, versions pinned by lock files, into a folder of the checkout that git ignores. Quick when all
-//! is there. What can't be had (no npm, no network, an old compiler) is said and left out.
+//! Installs the peers by package name, versions pinned by lock files, into a git-ignored folder of the checkout. Fast
+//! if everything exists. Unavailable peers (no npm, no network, an old compiler) are reported and omitted.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! The queues under test, as bench/peers/queue/peers.toml names them, and ours, from bench/queue-driver.toml.
+//! The queues under test, from bench/peers/queue/peers.toml, and ours, from bench/queue-driver.toml.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! The phases, each a measurement of one queue on a fresh database: what comes out are figures for the scenario's tables.
+//! The phases, each a measurement of one queue on a fresh database: they return figures for the scenario's tables.
 
 use std::time::{Duration, Instant};
 

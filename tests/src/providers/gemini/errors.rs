@@ -1,4 +1,4 @@
-//! Errors in the shape of Google's APIs. <https://ai.google.dev/gemini-api/docs/troubleshooting>
+//! Errors in the format of Google's APIs. <https://ai.google.dev/gemini-api/docs/troubleshooting>
 
 use axum::http::StatusCode;
 use serde_json::{Value, json};

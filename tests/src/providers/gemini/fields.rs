@@ -1,4 +1,5 @@
-//! The fields of a request: <https://ai.google.dev/api/generate-content>. Protocol buffers in JSON take names in both cases.
+//! The fields of a request: <https://ai.google.dev/api/generate-content>. Protocol buffers in JSON accept names in both
+//! cases.
 
 use crate::providers::fields::{Field, Kind, may, must};
 use serde_json::{Map, Value};

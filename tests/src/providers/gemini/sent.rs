@@ -1,4 +1,4 @@
-//! What is sent: a response, and the chunks of a stream, each a response of its own.
+//! Output: a response, and the chunks of a stream, each a complete response.
 
 use serde_json::{Value, json};
 

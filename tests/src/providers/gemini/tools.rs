@@ -1,4 +1,4 @@
-//! Declared functions, and schemas in the restricted form.
+//! Declared functions, and schemas in the restricted format.
 
 use serde_json::{Map, Value};
 

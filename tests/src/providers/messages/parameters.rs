@@ -1,4 +1,4 @@
-//! Everything of a request but its conversation: thinking, limits, sampling, output, tools.
+//! All parts of a request but its conversation: thinking, limits, sampling, output, tools.
 
 use rejoin_shared::models::Ability;
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! Breakpoints of the prompt cache, and the prompt in pieces that it can end at.
+//! Breakpoints of the prompt cache, and the prompt in pieces at which it can end.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Thinking that comes back: whole, unchanged, and where it was.
+//! Thinking sent back: complete, unchanged, and in place.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 

@@ -1,4 +1,4 @@
-//! The items of the input: calls and their outputs, reasoning and what it belongs to.
+//! The items of the input: calls and their outputs, reasoning and the items it belongs to.
 
 use axum::http::StatusCode;
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! What is sent: the response as a whole, and as typed events.
+//! Output: the complete response, and typed events.
 //! <https://developers.openai.com/api/reference/resources/responses/streaming-events>
 
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Chat Completions as OpenAI serves them.
+//! Chat Completions, like OpenAI's.
 
 use rejoin_tests::providers::{Protocol, hello};
 use serde_json::{Value, json};

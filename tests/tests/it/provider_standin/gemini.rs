@@ -1,4 +1,4 @@
-//! The Gemini API as Google serves it.
+//! The Gemini API, like Google's.
 
 use rejoin_tests::providers::{Protocol, Providers, Turn, hello, message_of};
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Messages as Anthropic serves them.
+//! Messages, like Anthropic's.
 
 use rejoin_tests::providers::{Protocol, Providers, Turn, hello, message_of};
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Responses as OpenAI serves them.
+//! Responses, like OpenAI's.
 
 use rejoin_tests::providers::{Protocol, Providers, Turn, message_of};
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! What a run costs at each provider: less with its prompt cache, and never more than its budget by more than a step.
+//! Costs of a run at each provider: lower with its prompt cache, and never above its budget by more than a step.
 
 use std::fmt::Write;
 

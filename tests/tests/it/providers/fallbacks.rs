@@ -1,4 +1,5 @@
-//! Each provider, overloaded in its own words, is replaced by a model of the next one, in the middle of a run with tools and reasoning.
+//! Fallback from each overloaded provider, with its own error, to a model of the next one, in the middle of a run with
+//! tools and reasoning.
 
 use rejoin_tests::client::{json_of, of_kind, text};
 use rejoin_tests::providers::{Protocol, Providers, Turn};

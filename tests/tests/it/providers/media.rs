@@ -1,4 +1,4 @@
-//! Images, PDF and audio reach each provider that takes them, byte for byte.
+//! Images, PDF and audio reach each provider that accepts them, byte for byte.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

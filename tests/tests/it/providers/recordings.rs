@@ -1,7 +1,7 @@
-//! What each provider was sent and what it answered, kept beside the tests: a change of a request is seen when it is reviewed.
+//! Recorded requests and responses of each provider, kept beside the tests: changes of a request show in reviews.
 //!
 //! `fixtures/` has a file for each cell of the table in docs/guide/models.md.
-//! `INSTA_UPDATE=always cargo test -p rejoin-tests --test it providers::` writes them anew.
+//! `INSTA_UPDATE=always cargo test -p rejoin-tests --test it providers::` rewrites them.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

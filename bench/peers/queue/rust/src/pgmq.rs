@@ -1,5 +1,6 @@
-//! pgmq, from the SQL that its crate carries. A bare queue: the loop of a consumer (read a batch that becomes invisible for a
-//! while, handle it, delete it) is every user's own, and so this one is ours. `LOOPS` of them run at once, `BATCH` messages each.
+//! pgmq, from the SQL in its crate. A bare queue: the consumer's loop (read a batch that becomes invisible for a while,
+//! handle it, delete it) is left to users, so this one is ours. `LOOPS` of them run concurrently, `BATCH` messages
+//! each.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The operations of a driver, written once for all queues of this program. Every line that it prints is one JSON object.
+//! The operations of a driver, shared by all queues of this program. Every printed line is one JSON object.
 
 use std::future::Future;
 use std::io::{Read as _, Write as _};
