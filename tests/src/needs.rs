@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 use std::io::Write;
 use std::sync::{LazyLock, Mutex, PoisonError};
 
-/// What was reported already in this process.
+/// Messages already reported by this process.
 static REPORTED: LazyLock<Mutex<BTreeSet<String>>> = LazyLock::new(Mutex::default);
 
-/// Reports that something is missing, once per process and reason. The caller's test then returns.
+/// Reports a missing program, once per process and reason. The caller's test then returns.
 ///
 /// # Panics
-/// Where `CI=true`: there, everything must be tried.
+/// With `CI=true`: nothing may be skipped there.
 pub fn skip(reason: &str) {
     assert!(
         !std::env::var("CI").is_ok_and(|value| value == "true"),
@@ -22,7 +22,7 @@ pub fn skip(reason: &str) {
         .unwrap_or_else(PoisonError::into_inner)
         .insert(reason.to_owned());
     if first {
-        // Not eprintln!: the test harness would hide it, as it does for all tests that pass.
+        // Not eprintln!: the test harness would hide it, as for all passing tests.
         let _ = writeln!(std::io::stderr(), "SKIPPED: {reason}");
     }
 }

@@ -334,7 +334,7 @@ async fn d60_a_page_of_before_may_send_more_than_is_known_here_and_finds_its_ses
     let request = client.request(Method::POST, "/api/agent/stream").json(&body);
     let response = request.send().await.unwrap();
     assert_eq!(response.status(), 200);
-    // Nothing is dropped in silence.
+    // No field is dropped silently.
     assert_eq!(response.headers()["x-ignored-fields"], "model, threadId");
     let session = response.headers()["x-conversation-id"].to_str().unwrap().to_owned();
     let events = json_of(&rejoin_tests::client::Stream::of(response).rest().await);
@@ -348,7 +348,7 @@ async fn d60_a_page_of_before_may_send_more_than_is_known_here_and_finds_its_ses
         );
     }
     assert_eq!(one["messages"][0]["attachments"][0]["title"], "a.txt");
-    // What is known is still held against its type, and the native endpoint refuses what it does not know.
+    // Known fields are still type-checked, and the native endpoint rejects unknown ones.
     for (path, body, code) in [
         (
             "/api/agent/stream",

@@ -49,7 +49,7 @@ fn every_scenario_of_the_benchmarks_runs_and_the_report_is_made_of_it() {
     }
 }
 
-/// What a program said; it has to succeed.
+/// Returns the output of a program, which must succeed.
 fn said(command: &mut Command) -> String {
     let output = command.output().expect("the program starts");
     let text = format!(

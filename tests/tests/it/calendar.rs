@@ -39,12 +39,12 @@ pub async fn called(context: &ToolContext, name: &str, arguments: Value) -> Resu
     })
 }
 
-/// The same, by a call of its own.
+/// The same, by a separate call.
 async fn call(db: &TestDatabase, name: &str, arguments: Value) -> Result<Value, String> {
     called(&context(db), name, arguments).await
 }
 
-/// When what happens, as `day clock title`, in a few weeks around the change of the clocks.
+/// Returns occurrences as `day clock title`, in the weeks around the change of daylight saving time.
 async fn march(db: &TestDatabase) -> Vec<String> {
     let listed = call(
         db,
@@ -60,7 +60,7 @@ async fn march(db: &TestDatabase) -> Vec<String> {
     listed["events"].as_array().expect("events").iter().map(line).collect()
 }
 
-/// Every day at nine, across the change of the clocks on March 29.
+/// Daily at nine, across the change of daylight saving time on March 29.
 pub async fn standup(db: &TestDatabase) -> Value {
     let arguments = json!({"title": "Standup", "start": "2026-03-27T09:00", "end": "2026-03-27T09:15", "time_zone": "Europe/Berlin",
                            "rrule": "FREQ=DAILY;COUNT=5", "location": "Room 1"});
@@ -99,7 +99,7 @@ async fn e56_an_event_that_comes_back_keeps_its_clock_and_is_told_in_full() {
             &json!(1)
         )
     );
-    // Days are days, also the one of 23 hours.
+    // Days stay days, including the one of 23 hours.
     let trip = json!({"title": "Trip", "start": "2026-03-28", "end": "2026-03-30", "time_zone": "Europe/Berlin"});
     let trip = call(&db, "create_calendar_event", trip).await.unwrap();
     assert_eq!(
@@ -165,7 +165,7 @@ async fn e56_one_occurrence_those_that_follow_or_all_are_changed() {
         (&late["series_id"], &late["end"]),
         (&id, &json!("2026-03-28T11:15:00+01:00"))
     );
-    // Changed again by what it was, not by what it is.
+    // Identified by the original start, not the changed one.
     let again = call(&db, "update_calendar_event", this).await.unwrap();
     assert_eq!(again["id"], late["id"]);
     let following = json!({"event_id": id, "scope": "following", "occurrence": "2026-03-30T09:00", "title": "Sitdown", "start": "2026-03-30T10:00"});

@@ -8,7 +8,7 @@ use rejoin_tests::web::{Site, to};
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 
-/// Runs `rejoin` with these words; (whether it succeeded, stdout, stderr).
+/// Runs `rejoin` with these arguments; returns (success, stdout, stderr).
 async fn rejoin(app: &TestApp, words: &[&str], input: &str) -> (bool, String, String) {
     let mut child = tokio::process::Command::new(binary())
         .args(words)
@@ -22,7 +22,7 @@ async fn rejoin(app: &TestApp, words: &[&str], input: &str) -> (bool, String, St
         .spawn()
         .unwrap();
     let mut stdin = child.stdin.take().unwrap();
-    // Who does not read it ends before it is written.
+    // A process that does not read it ends before it is written.
     let _unread = stdin.write_all(input.as_bytes()).await;
     drop(stdin);
     let output = child.wait_with_output().await.unwrap();

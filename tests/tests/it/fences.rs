@@ -19,10 +19,10 @@ use uuid::Uuid;
 use crate::queue::{LEASE, add, claim, end, ended, job, kinds, time_passes};
 use crate::support::{self, TestDatabase, wait_for};
 
-/// SQLSTATE of a lock that is not to be had within `lock_timeout`.
+/// SQLSTATE of a lock that was not acquired within `lock_timeout`.
 const LOCK_NOT_AVAILABLE: &str = "55P03";
 
-/// A conversation whose run waits in the queue.
+/// Posts a message; returns its queued run.
 async fn post(db: &TestDatabase) -> Posted {
     let command = PostMessage {
         owner: db.owner(),
@@ -47,7 +47,7 @@ async fn expire(db: &TestDatabase) {
     assert_eq!(sweep::expired(&db.pool, support::later()).await.unwrap(), 1);
 }
 
-/// What becomes of a takeover (the job's next attempt) that does not wait.
+/// Attempts a takeover (the job's next attempt) without waiting.
 async fn takeover(db: &TestDatabase, run_id: Uuid) -> Result<u64, String> {
     let mut tx = db.pool.begin().await.expect("a transaction");
     run(&mut tx, "set local lock_timeout = '100ms'").await;

@@ -17,14 +17,14 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-/// A file's name, what its sender says that it is, its content, and the status and code with which it is refused.
+/// A file's name, declared type, content, and the expected status and code of its rejection.
 type Refused = (&'static str, Option<&'static str>, Vec<u8>, u16, &'static str);
 
 /// An image of one pixel.
 const PNG: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
 const AUDIO_BYTES: usize = 20_000_000;
 
-/// A build for tests takes its time to make a request of 20 MB: no reason to give the run to another worker.
+/// A debug build takes long for a request of 20 MB: the run must not be taken over.
 pub(crate) fn patient(config: &mut WorkerConfig) {
     (config.lease_ms, config.heartbeat_ms) = (30_000, 5_000);
 }

@@ -26,7 +26,7 @@ use uuid::Uuid;
 
 use super::files::{content, decoded, parts, png, stored, upload, wav};
 
-/// More than two parts of an upload.
+/// More than two parts of a multipart upload.
 const LARGE_BYTES: usize = 15_000_000;
 
 fn args(endpoint: &str) -> ObjectStoreArgs {
@@ -48,7 +48,7 @@ async fn app(endpoint: &str) -> TestApp {
     .await
 }
 
-/// What the object store has of the app's project: objects, and uploads that are not over.
+/// Returns the app's objects, and unfinished uploads.
 async fn kept(server: &ObjectServer, app: &TestApp) -> (Vec<String>, Vec<String>) {
     let of_project = format!("kept/here/{}/", app.db.project_id);
     let mut uploads = server.uploads().await;
@@ -56,7 +56,7 @@ async fn kept(server: &ObjectServer, app: &TestApp) -> (Vec<String>, Vec<String>
     (server.keys(&of_project).await, uploads)
 }
 
-/// As the workers' upkeep does; `at_once`: also what somebody might still write.
+/// Runs the workers' maintenance; `at_once`: including uploads that may still be active.
 async fn sweep(app: &TestApp, endpoint: &str, at_once: bool) {
     if at_once {
         let due = "update kb.file_objects_left set due_at = now()";
@@ -312,11 +312,11 @@ async fn api(db: rejoin_shared::config::DatabaseArgs, object_store: ObjectStoreA
     server.expect("the API starts")
 }
 
-/// A way to the object store that can be shut.
+/// A connection to the object store that can be interrupted.
 struct Gate {
     endpoint: String,
     is_open: watch::Sender<bool>,
-    /// Connections that came while it was shut.
+    /// Connections during the interruption.
     refused: Arc<AtomicUsize>,
 }
 

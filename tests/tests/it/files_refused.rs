@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use super::files::{png, stored};
 
-/// A model of OpenAI's that reads no images.
+/// An OpenAI model without image input.
 fn blind() -> &'static str {
     let today = models::today();
     let found = models::catalogue().all().iter().find(|model| {
@@ -21,7 +21,7 @@ fn blind() -> &'static str {
     &found.expect("a model that reads no images").name
 }
 
-/// An API that has the key of OpenAI's, as its workers have.
+/// An API with OpenAI's key, like its workers.
 async fn app() -> TestApp {
     TestApp::with(AppOptions {
         api: |config| {
@@ -39,7 +39,7 @@ async fn agent(app: &TestApp, name: &str, tools: &[&str], model: &str) -> Uuid {
     app.agent_with(name, tools, named).await
 }
 
-/// Conversations, messages, runs, jobs of runs, and files that messages name.
+/// Counts conversations, messages, runs, jobs of runs, and files named by messages.
 async fn rows(app: &TestApp) -> Vec<i64> {
     let mut rows = Vec::new();
     for from in [

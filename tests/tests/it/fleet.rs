@@ -15,7 +15,7 @@ use tokio::sync::{Notify, Semaphore};
 
 use crate::support;
 
-/// Between two tries of a reader that was cut off.
+/// Reconnect interval of a disconnected reader.
 const RECONNECT: Duration = Duration::from_millis(100);
 
 fn seqs(frames: &[Frame]) -> Vec<i64> {
@@ -41,7 +41,7 @@ fn count(frames: &[Frame], kind: &str) -> usize {
     frames.iter().filter(|frame| frame.kind() == kind).count()
 }
 
-/// Reads events until the text that they make up ends with `word`.
+/// Reads events until their text ends with `word`.
 async fn until_text(stream: &mut Stream, word: &str) -> Vec<Frame> {
     let mut frames = Vec::new();
     loop {
@@ -54,7 +54,7 @@ async fn until_text(stream: &mut Stream, word: &str) -> Vec<Frame> {
     }
 }
 
-/// Follows a log to its `done` as a browser does: comes back with its cursor whenever it was cut off.
+/// Follows a log to its `done` like a browser: reconnects with its cursor whenever disconnected.
 async fn follow_to_done(client: &Client, path: &str) -> Vec<Frame> {
     let mut frames: Vec<Frame> = Vec::new();
     let following = async {
@@ -304,8 +304,8 @@ async fn fifty_equal_posts_to_two_apis_are_one_run() {
     second.stop().await.unwrap();
 }
 
-/// A turn whose database crashes and comes back in its middle, once its reader has `t19`. Gives what a reader got that came back
-/// with its cursor whenever it was cut off.
+/// A turn during which the database crashes and recovers, once its reader has `t19`. Returns the events of a reader
+/// that reconnects with its cursor.
 async fn turn_over_a_crash(replies: [Reply; 2], meanwhile: impl FnOnce()) -> Vec<Frame> {
     let (postgres, database) = support::own_server_database().await;
     let app = TestApp::over(database, AppOptions::default()).await;
@@ -348,7 +348,7 @@ fn tokens(n: usize) -> String {
 #[tokio::test]
 async fn a_database_that_crashes_while_the_model_thinks_costs_no_word() {
     let gate = Arc::new(Notify::new());
-    // The second reply is for a worker that had to begin anew.
+    // The second reply is for a worker that had to restart the step.
     let replies = [Reply::tokens(40).gate(gate.clone()), Reply::tokens(40)];
     let frames = turn_over_a_crash(replies, || gate.notify_one()).await;
     assert_eq!(text(&frames), tokens(40));

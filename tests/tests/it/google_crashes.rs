@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 const FROM: &str = "2027-02-01T00:00:00Z";
 const TO: &str = "2027-06-01T00:00:00Z";
 
-/// Crashes the worker at the moment at which Google has done a request and has not answered it, and lets another one go on.
+/// Crashes the worker after Google has executed a request and before it responds, and starts another one.
 async fn crash_on(linked: &mut Linked, method: Method) {
     let has_hung = Arc::new(AtomicBool::new(false));
     let hung = has_hung.clone();
@@ -57,7 +57,7 @@ async fn e56_a_worker_that_dies_between_googles_deed_and_its_answer_makes_nothin
     assert_eq!(linked.state().await["notes"], json!([]));
 }
 
-/// Numbers that look random, the same in each run.
+/// Deterministic pseudo-random numbers.
 struct Dice(u64);
 
 impl Dice {
@@ -74,7 +74,7 @@ fn day(dice: &mut Dice) -> String {
     format!("2027-03-{:02}", 1 + dice.below(28))
 }
 
-/// One change by the user at Google.
+/// Makes one remote change.
 fn change_there(linked: &Linked, dice: &mut Dice, nth: usize) {
     let mut account = linked.google.account();
     let events = account.events(PRIMARY);
@@ -82,7 +82,7 @@ fn change_there(linked: &Linked, dice: &mut Dice, nth: usize) {
     let time = |hour: u64| json!({"dateTime": format!("{day}T{hour:02}:00:00+01:00"), "timeZone": "Europe/Berlin"});
     let hour = 8 + dice.below(8);
     let chosen = (!events.is_empty()).then(|| events[dice.below(events.len() as u64) as usize].clone());
-    // Refusals are as those that a user meets.
+    // Rejections are those that a user may get.
     let _ = match (dice.below(5), chosen) {
         (0 | 1, _) | (_, None) => {
             let mut event = json!({"summary": format!("There {nth}"), "start": time(hour), "end": time(hour + 1)});
@@ -107,7 +107,7 @@ fn change_there(linked: &Linked, dice: &mut Dice, nth: usize) {
     };
 }
 
-/// One change by the user here.
+/// Makes one local change.
 async fn change_here(linked: &Linked, dice: &mut Dice, nth: usize) {
     let path = format!("{}/events?from={FROM}&to={TO}", linked.calendar);
     let (_, listed) = linked.client.get(&path).await;
@@ -129,7 +129,7 @@ async fn change_here(linked: &Linked, dice: &mut Dice, nth: usize) {
         let id = event["eventId"].as_str().unwrap();
         format!("/api/calendar-events/{id}{}", scope(event, extent))
     };
-    // What was changed meanwhile refuses some; that is as it should be.
+    // Concurrent changes cause some rejections, as they should.
     match (dice.below(5), chosen) {
         (0 | 1, _) | (_, None) => {
             let mut event = json!({"title": format!("Here {nth}"), "start": format!("{day}T{hour:02}:00")});
@@ -158,7 +158,7 @@ async fn change_here(linked: &Linked, dice: &mut Dice, nth: usize) {
 #[tokio::test]
 async fn e56_random_changes_on_both_sides_with_workers_that_die_end_the_same_on_both() {
     let mut linked = linked().await;
-    // Another seed makes another history.
+    // Another seed gives another history.
     let seed = std::env::var("REJOIN_TEST_SEED")
         .ok()
         .and_then(|seed| seed.parse().ok());

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 const FROM: &str = "2027-02-01T00:00:00Z";
 const TO: &str = "2027-06-01T00:00:00Z";
 
-/// What Google answers.
+/// A response of Google.
 type Answer = Box<dyn Fn() -> Response + Send>;
 
 fn is_list(asked: &Asked) -> bool {

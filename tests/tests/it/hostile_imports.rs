@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::graph_api::Graph;
 
-/// For one import, on a slow machine and without optimization.
+/// Timeout of one import, on a slow machine without optimization.
 const LIMIT: Duration = Duration::from_secs(60);
 
 fn object(fields: &str) -> String {

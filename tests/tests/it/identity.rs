@@ -21,7 +21,7 @@ async fn quiet() -> TestApp {
     .await
 }
 
-/// A new member of the project, with a key that would allow everything.
+/// A new member of the project, with a key of all scopes.
 async fn member(app: &TestApp, role: Role) -> (Uuid, Client) {
     let (user, key) = app.db.another_user().await;
     let mut db = app.db.pool.acquire().await.unwrap();
@@ -153,7 +153,7 @@ async fn a_member_who_is_taken_out_loses_keys_tickets_and_streams_within_five_se
     assert!(removed.elapsed() < Duration::from_secs(5), "{:?}", removed.elapsed());
 }
 
-/// A browser: its cookie, and what it says of where its requests come from.
+/// A browser: its cookie, and its statement of requests' origin.
 struct Browser<'a> {
     app: &'a TestApp,
     cookie: String,

@@ -28,7 +28,7 @@ fn path(app: &TestApp) -> String {
     format!("/api/admin/projects/{}/keys", app.db.project_id)
 }
 
-/// Makes a key over HTTP; returns its id and a client that has it.
+/// Creates a key over HTTP; returns its id and a client with it.
 async fn make(app: &TestApp, with: &Client, scopes: &[&str]) -> (String, Client) {
     let (status, made) = with.post(&path(app), json!({"name": "made", "scopes": scopes})).await;
     assert_eq!(status, StatusCode::CREATED, "{made}");
@@ -38,7 +38,7 @@ async fn make(app: &TestApp, with: &Client, scopes: &[&str]) -> (String, Client)
     )
 }
 
-/// A key that was made where the database is.
+/// Creates a key directly in the database.
 async fn given(
     app: &TestApp,
     user: Uuid,

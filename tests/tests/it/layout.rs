@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use clap::CommandFactory;
 
-/// Where a file surely holds two things; the tests at its end don't count.
+/// Maximum number of lines of a file, without the tests at its end.
 const MAX_LINES: usize = 500;
-/// Files longer than that, each with its reason. Make it shorter, not longer.
+/// Longer files, each with its reason. Make them shorter, not longer.
 const LONG_FILES: [(&str, &str); 3] = [
     ("tests/tests/it/chat.rs", "one message, from every side"),
     ("tests/tests/it/crash.rs", "one promise, for everything that can die"),
@@ -30,9 +30,9 @@ pub(super) const MEMBERS: [&str; 11] = [
     "chaos",
     "interleave",
 ];
-/// Folders that are built, fetched, or hold any bytes.
+/// Folders with generated, fetched or binary content.
 const SKIPPED: [&str; 4] = ["target", "node_modules", "dist", "corpus"];
-/// Crates that speak HTTP, as their names begin in manifests and paths.
+/// HTTP crates, by the prefix of their names in manifests and paths.
 const HTTP: [&str; 5] = ["axum", "reqwest", "hyper", "tower_http", "utoipa"];
 
 pub(super) fn root() -> PathBuf {
@@ -73,7 +73,7 @@ fn is_skipped(path: &Path) -> bool {
     name.starts_with('.') || SKIPPED.contains(&&*name)
 }
 
-/// All Rust files below a folder of the workspace: path from the root, text.
+/// Returns all Rust files below a folder of the workspace: path from the root, text.
 pub(super) fn sources(folder: &str) -> Vec<(String, String)> {
     let names = files(folder).into_iter().filter(|name| name.ends_with(".rs"));
     let found: Vec<(String, String)> = names.map(|name| (name.clone(), read(name))).collect();
@@ -81,7 +81,7 @@ pub(super) fn sources(folder: &str) -> Vec<(String, String)> {
     found
 }
 
-/// All files below a folder of the workspace that are text: path from the root, text.
+/// Returns all text files below a folder of the workspace: path from the root, text.
 pub(super) fn texts(folder: &str) -> Vec<(String, String)> {
     let text_of = |name: &str| std::fs::read_to_string(root().join(name)).ok();
     let found: Vec<(String, String)> = files(folder)
@@ -92,7 +92,7 @@ pub(super) fn texts(folder: &str) -> Vec<(String, String)> {
     found
 }
 
-/// The names in a manifest's tables of dependencies, spelled as in paths.
+/// Returns the names in a manifest's dependency tables, spelled as in paths.
 fn dependencies(member: &str) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     let mut in_table = false;
@@ -107,14 +107,14 @@ fn dependencies(member: &str) -> BTreeSet<String> {
     names
 }
 
-/// Lines that are code: no comments, and no tests at the end of the file.
+/// Returns lines of code: no comments, and no tests at the end of the file.
 fn code(text: &str) -> impl Iterator<Item = &str> {
     text.lines()
         .take_while(|line| !line.starts_with("#[cfg(test)]"))
         .filter(|line| !line.trim_start().starts_with("//"))
 }
 
-/// Where a path begins with one of these names, `name::`.
+/// Returns lines with a path that begins with one of these names, `name::`.
 fn mentions(text: &str, names: &[&str]) -> Vec<String> {
     let mentions = |line: &str| {
         names.iter().any(|name| {
@@ -126,7 +126,7 @@ fn mentions(text: &str, names: &[&str]) -> Vec<String> {
     code(text).filter(|line| mentions(line)).map(str::to_owned).collect()
 }
 
-/// But for what `object_store` asks by itself: the content of files is read and written by API and workers alike.
+/// Except for requests of `object_store` itself: both API and workers read and write files' content.
 #[test]
 fn shared_speaks_no_http() {
     let dependencies = dependencies("shared");
@@ -198,10 +198,10 @@ fn sources_of(member: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Places that exist on one machine only. (`/tmp` in a script's `mktemp` is everybody's.)
+/// Paths that exist on one machine only. (`/tmp` in a script's `mktemp` is portable.)
 #[test]
 fn nothing_names_a_place_of_one_machine() {
-    // Written in pieces, so that this file does not contain them.
+    // Concatenated, so that this file does not contain them.
     let places = [concat!("/wo", "rk/"), concat!("/ho", "me/"), concat!("/Us", "ers/")];
     let mut files: Vec<(String, String)> = MEMBERS.iter().flat_map(|member| sources_of(member)).collect();
     for folder in ["docs", "scripts", "migrations"] {
@@ -219,11 +219,11 @@ fn nothing_names_a_place_of_one_machine() {
         files.push((name.to_owned(), read(name)));
     }
     for (file, text) in files {
-        // Where Homebrew is on every Linux machine that has it.
+        // Homebrew's location on Linux.
         let text = text.replace(concat!("/ho", "me/linuxbrew/"), "");
-        // Where the web app shows a project of the work graph.
+        // The web app's route of a project of the work graph.
         let text = text.replace(concat!("/wo", "rk/{"), "");
-        // A folder of the sources may have such a name: then something stands before it.
+        // A folder of the sources may have such a name: then something precedes it.
         let is_inner = |at: usize| text[..at].ends_with(|before: char| before.is_alphanumeric());
         for place in places {
             let is_named = text.match_indices(place).any(|(at, _)| !is_inner(at));
