@@ -83,7 +83,7 @@ enum Verb {
     Part { role: part::Role },
 }
 
-/// Where results are kept unless the command line says otherwise.
+/// The default location of results.
 fn default_results() -> PathBuf {
     PathBuf::from("target/bench/results.json")
 }

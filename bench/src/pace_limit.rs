@@ -19,7 +19,7 @@ const BACKLOG: i32 = 4_096;
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Settings {
     pub readers: usize,
-    /// Reader i reads the (i modulo their number)th.
+    /// Reader i reads the log at i modulo their number.
     pub logs: usize,
 }
 
@@ -35,7 +35,7 @@ pub fn run() -> Result<()> {
     while readers.len() < settings.readers {
         let (mut reader, _) = listener.accept()?;
         reader.set_nodelay(true)?;
-        // A request is one segment, and nothing of it matters.
+        // A request is one segment, whose content is irrelevant.
         let _ = reader.read(&mut [0_u8; 4_096])?;
         reader.write_all(HEAD)?;
         reader.set_nonblocking(true)?;

@@ -46,7 +46,7 @@ pub async fn run(role: Role) -> Result<()> {
     }
 }
 
-/// Says something to the scenario.
+/// Sends an answer to the scenario.
 pub fn say(answer: &impl Serialize) -> Result<()> {
     let mut out = std::io::stdout().lock();
     serde_json::to_writer(&mut out, answer)?;
@@ -88,7 +88,7 @@ impl Part {
         Ok(())
     }
 
-    /// Its next answer.
+    /// Waits for its next answer.
     pub async fn hear<Answer: DeserializeOwned>(&mut self, limit: Duration) -> Result<Answer> {
         let line = tokio::time::timeout(limit, self.answers.next_line())
             .await

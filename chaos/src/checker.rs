@@ -27,7 +27,7 @@ use sqlx::PgPool;
 
 pub use case::Case;
 
-/// What a promise is called, and what looks after it.
+/// The check of an invariant.
 type Check = fn(&Case) -> Vec<String>;
 
 /// All invariants.
@@ -64,7 +64,7 @@ const CHECKS: [(&str, &str, Check); 14] = [
     ("I14", "nothing crosses a project or an owner", i14_walls::check),
 ];
 
-/// A promise that was not kept.
+/// A violated invariant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
     pub invariant: &'static str,
@@ -77,7 +77,7 @@ impl fmt::Display for Violation {
     }
 }
 
-/// The invariants that are looked at, with their words.
+/// Returns the checked invariants, with their descriptions.
 pub fn invariants() -> impl Iterator<Item = (&'static str, &'static str)> {
     CHECKS.iter().map(|(name, words, _)| (*name, *words))
 }
@@ -87,7 +87,7 @@ pub async fn load(db: &PgPool, evidence: &Path) -> Result<Case> {
     case::load(db, evidence).await
 }
 
-/// What is wrong.
+/// Returns all violations.
 pub fn check(case: &Case) -> Vec<Violation> {
     CHECKS
         .iter()

@@ -23,7 +23,7 @@ fn answer(request: &Value) -> Option<Reply> {
     Some(reply)
 }
 
-/// Answers of the model since the user's last message.
+/// Counts the model's answers since the user's last message.
 fn steps_done(request: &Value) -> usize {
     let messages = request["messages"].as_array().map_or(&[][..], Vec::as_slice);
     messages

@@ -7,7 +7,7 @@ use std::os::fd::AsRawFd;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// Mutants there can be: the size of the file [bytes].
+/// Maximum number of mutants: the size of the file, in bytes.
 const MOST: usize = 65_536;
 
 static CHOSEN: LazyLock<u32> = LazyLock::new(|| {
@@ -31,7 +31,7 @@ unsafe extern "C" {
     fn mmap(start: *mut u8, length: usize, protection: i32, flags: i32, fd: i32, offset: i64) -> *mut u8;
 }
 
-/// Whether this is that mutant.
+/// Returns whether this mutant is enabled.
 pub fn on(id: u32) -> bool {
     if let Some(reached) = *REACHED {
         reached[id as usize].store(1, Ordering::Relaxed);
@@ -39,12 +39,12 @@ pub fn on(id: u32) -> bool {
     *CHOSEN == id
 }
 
-/// For programs that are started with an empty environment.
+/// For programs started with an empty environment.
 pub fn environment() -> impl Iterator<Item = (String, String)> {
     std::env::vars().filter(|(name, _)| name.starts_with("REJOIN_MUTANT"))
 }
 
-/// What changes the migrated database: mutants of functions and policies.
+/// The change of the migrated database: mutants of functions and policies.
 pub fn of_database() -> Option<String> {
     std::env::var("REJOIN_MUTANT_SQL").ok()
 }

@@ -94,7 +94,7 @@ async fn count_answers(mut reader: OwnedReadHalf, answered: Arc<AtomicU64>) {
             answered.fetch_add(1, Ordering::Relaxed);
             counted = at + STATUS.len();
         }
-        // What may be the beginning of another status line is kept.
+        // A possible prefix of another status line is kept.
         text.drain(..counted.max(text.len().saturating_sub(STATUS.len() - 1)));
     }
 }

@@ -20,7 +20,7 @@ const START: &str = "start";
 const ALONE: &str = "nobody connected";
 const FIRST_START: &str = "first start, in an empty folder";
 const NEXT_START: &str = "next start";
-/// Streams of the second row.
+/// Number of streams in the second row.
 const READERS: usize = 100;
 
 #[async_trait]
@@ -129,7 +129,7 @@ impl Scenario for Idle {
     }
 }
 
-/// One row: CPU time over the span, memory at its end.
+/// One row: CPU time over the period, memory at its end.
 async fn rest(context: &Context, fleet: &Fleet, row: &str, span: Duration, out: &mut Recorder) -> Result<()> {
     let look = || -> Result<[Usage; 3]> {
         let postgres = context.server.pid().context("PostgreSQL runs")?;
@@ -154,7 +154,7 @@ async fn rest(context: &Context, fleet: &Fleet, row: &str, span: Duration, out: 
     Ok(())
 }
 
-/// Readers of one conversation; their streams end when they are dropped.
+/// Readers of one conversation; their streams end when dropped.
 async fn open_streams(fleet: &Fleet) -> Result<Vec<reqwest::Response>> {
     let client = reqwest::Client::new();
     let conversation: serde_json::Value = client
@@ -181,7 +181,7 @@ async fn open_streams(fleet: &Fleet) -> Result<Vec<reqwest::Response>> {
     Ok(streams)
 }
 
-/// `rejoin dev` until it says that it is ready, and until it has gone after SIGTERM.
+/// Time of `rejoin dev` until it is ready, and until it has ended after SIGTERM.
 fn dev(folder: &Path) -> Result<(Duration, Duration)> {
     let began = Instant::now();
     let mut command = Command::new(process::rejoin()?);
@@ -205,7 +205,7 @@ fn dev(folder: &Path) -> Result<(Duration, Duration)> {
     Ok((ready, began.elapsed()))
 }
 
-/// Killed when it is dropped; its own watchdog ends what it started.
+/// Killed when dropped; its own watchdog ends its children.
 struct Killed(Child);
 
 impl Drop for Killed {

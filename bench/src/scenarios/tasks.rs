@@ -17,9 +17,9 @@ use crate::scenario::{Context, Recorder, Scenario};
 pub struct Tasks;
 
 const TABLE: &str = "tasks";
-/// Tasks of a layer; each waits for two of the layer before.
+/// Tasks per layer; each waits for two of the previous layer.
 const WIDTH: usize = 50;
-/// Tasks that run at the same time.
+/// Maximum number of concurrent tasks.
 const CONCURRENCY: i32 = 50;
 const LIMIT: Duration = Duration::from_secs(900);
 
@@ -131,7 +131,7 @@ async fn wait_for_dag(fleet: &Fleet, id: Uuid) -> Result<String> {
     }
 }
 
-/// As many runs, without a DAG [ms each].
+/// The same number of runs, without a DAG; milliseconds each.
 async fn plain_runs(fleet: &Fleet, agent: Uuid, script: Script, count: usize) -> Result<f64> {
     let database = &fleet.database;
     let definition = rejoin_shared::agents::get(&mut *database.db.sql.acquire().await?, database.project_id, agent)

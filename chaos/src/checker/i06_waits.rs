@@ -3,9 +3,9 @@
 use super::Case;
 use crate::witness::Seen;
 
-/// A sweep comes this often.
+/// Interval of sweeps.
 const SWEEP_US: i64 = 2_000_000;
-/// A machine that is busy with a chaos run is late.
+/// Tolerance for a machine under load.
 const SLACK_US: i64 = 2_000_000;
 
 pub(super) fn check(case: &Case) -> Vec<String> {

@@ -10,7 +10,7 @@ use crate::evidence::Target;
 
 pub struct Chat;
 
-/// Turns of a conversation, at most.
+/// Maximum number of turns of a conversation.
 const TURNS: usize = 4;
 
 #[async_trait]

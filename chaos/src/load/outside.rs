@@ -12,9 +12,9 @@ use crate::mcp_server::PAY;
 
 pub struct Outside;
 
-/// Calls of a turn, at most.
+/// Maximum number of calls of a turn.
 const CALLS: usize = 3;
-/// How long a call takes, at most.
+/// Maximum duration of a call.
 const HOLD_MS: u64 = 200;
 
 #[async_trait]

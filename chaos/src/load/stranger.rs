@@ -36,7 +36,7 @@ impl Load for Stranger {
     }
 }
 
-/// What a stranger is told that it should not be.
+/// Returns what a stranger learned and should not have.
 async fn pry(stranger: &Client, conversation: Uuid, run: Uuid) -> Vec<Told> {
     let mut told = Vec::new();
     let mut tells = |status: u16, code: String| {

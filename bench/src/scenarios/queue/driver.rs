@@ -14,9 +14,9 @@ use tokio::sync::watch;
 use super::install;
 use super::peers::{Spec, root};
 
-/// No operation but `work` takes longer.
+/// Timeout of any operation but `work`.
 const CALL_LIMIT: Duration = Duration::from_secs(120);
-/// From the start of a worker's process until it says that it begins.
+/// Timeout of a worker's start.
 const START_LIMIT: Duration = Duration::from_secs(20);
 /// From the end of its stdin until it is gone.
 const STOP_LIMIT: Duration = Duration::from_secs(10);
@@ -221,10 +221,10 @@ impl Worker {
         let _ = tokio::time::timeout(limit, self.heard.wait_for(|heard| heard.handled >= handled)).await;
     }
 
-    /// Lets it stop by itself, and returns what it said.
+    /// Lets it stop by itself, and returns its output.
     pub async fn stop(mut self) -> Heard {
         drop(self.stdin.take());
-        // When it says no more, it is gone; one that hangs is killed.
+        // Its output ends with the process; a hanging one is killed.
         let silent = async { while self.heard.changed().await.is_ok() {} };
         let _ = tokio::time::timeout(STOP_LIMIT, silent).await;
         self.heard()

@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 
 use crate::protocol::{Payload, Queue, handle, setting, started, until_told_to_stop};
 
-/// What was read becomes visible again after this, if it was not deleted [s].
+/// Time after which an undeleted message becomes visible again, in seconds.
 const INVISIBLE_S: i32 = 30;
 
 #[derive(Clone)]
@@ -27,7 +27,7 @@ impl Pgmq {
         Self { pool }
     }
 
-    /// Ends the wait of idle loops as soon as something is sent: pgmq's own notifications, not throttled.
+    /// Wakes idle loops when messages are sent: pgmq's own notifications, not throttled.
     async fn listen(&self, wake: Arc<Notify>) -> Result<()> {
         query("select pgmq.enable_notify_insert('noop', 0)")
             .execute(&self.pool)
@@ -56,7 +56,7 @@ impl Queue for Pgmq {
         let chunk = setting("CHUNK", 5_000);
         for done in (0..n).step_by(chunk) {
             let messages: Vec<Json<Payload>> = (done..n.min(done + chunk)).map(|_| Json(Payload::now())).collect();
-            // Counted there: nobody needs the ids here.
+            // Counted by the server: the ids are not needed.
             let statement = query("select count(*) from pgmq.send_batch('noop', $1::jsonb[])");
             statement.bind(messages).execute(&self.pool).await?;
         }
