@@ -181,7 +181,7 @@ async fn e56_one_occurrence_those_that_follow_or_all_are_changed() {
             "03-31T10:00:00+02:00 Sitdown"
         ]
     );
-    // All, an hour later: what was changed of it stays in its place.
+    // All, an hour later: the changed occurrence keeps its time.
     let all = json!({"event_id": id, "start": "2026-03-27T10:00", "location": "Room 2"});
     call(&db, "update_calendar_event", all).await.unwrap();
     assert_eq!(
@@ -230,7 +230,7 @@ async fn e56_one_occurrence_those_that_follow_or_all_are_removed() {
             ["03-27T09:00:00+01:00 Standup", "03-28T09:00:00+01:00 Standup"]
         );
     }
-    // A changed occurrence that is removed does not come back as it was.
+    // Deleting a changed occurrence does not restore the original one.
     let changed = json!({"event_id": id, "scope": "this", "occurrence": "2026-03-28T09:00", "title": "Other"});
     let changed = call(&db, "update_calendar_event", changed).await.unwrap();
     call(&db, "delete_calendar_event", json!({"event_id": changed["id"]}))
@@ -304,7 +304,7 @@ async fn e56_a_conversation_about_a_project_sees_that_projects_calendar_only() {
     let week = json!({"start": "2026-03-20", "end": "2026-04-20"});
     let listed = called(&focused(), "list_calendar_events", week.clone()).await.unwrap();
     assert_eq!(listed["events"], json!([]));
-    // The first event makes the project a calendar.
+    // The first event creates the project's calendar.
     let made = called(
         &focused(),
         "create_calendar_event",
@@ -318,7 +318,7 @@ async fn e56_a_conversation_about_a_project_sees_that_projects_calendar_only() {
         (&json!("Bridge"), &made["calendar_id"])
     );
     assert_ne!(made["calendar_id"], own["calendar_id"]);
-    // Others are refused, and so are their events.
+    // Other calendars and their events are refused.
     let other = json!({"title": "x", "start": "2026-03-27", "calendar_id": own["calendar_id"]});
     let told = called(&focused(), "create_calendar_event", other).await.unwrap_err();
     assert!(told.contains("does not belong to the project"), "{told}");
@@ -330,7 +330,7 @@ async fn e56_a_conversation_about_a_project_sees_that_projects_calendar_only() {
         let told = called(&focused(), name, arguments).await.unwrap_err();
         assert!(told.contains("not found"), "{told}");
     }
-    // Another one becomes the project's, in its place.
+    // Another calendar replaces the project's.
     let set = called(
         &focused(),
         "set_project_calendar",
@@ -388,7 +388,7 @@ async fn e10_agents_write_into_the_users_calendar_and_nobody_else_sees_it() {
         ))
         .await;
     assert_eq!((status.as_u16(), &problem["code"]), (400, &json!("invalid_query")));
-    // Calendars by hand.
+    // Calendars managed by the user.
     let (status, made) = client
         .post("/api/calendars", json!({"name": "Work", "timeZone": "Asia/Tokyo"}))
         .await;
@@ -397,7 +397,7 @@ async fn e10_agents_write_into_the_users_calendar_and_nobody_else_sees_it() {
         .post("/api/calendars", json!({"name": "Work", "timeZone": "Nowhere"}))
         .await;
     assert_eq!(status, 400);
-    // Another user of the project: as if there were none.
+    // For another user of the project it does not exist.
     let (_, key) = app.db.another_user().await;
     let other = Client::new(app.url(), &key);
     assert_eq!(other.get(&week).await.0, 404);
@@ -443,7 +443,7 @@ async fn e61_events_are_made_changed_and_removed_by_hand_and_no_change_is_lost()
     };
     let (status, changed) = change("", "\"1\"", json!({"location": "Room 1"})).await;
     assert_eq!((status.as_u16(), &changed["version"]), (200, &json!(2)), "{changed}");
-    // Made of what is no longer there.
+    // Based on an outdated version.
     let (status, problem) = change("", "\"1\"", json!({"location": "Room 2"})).await;
     assert_eq!(
         (status.as_u16(), &problem["code"], &problem["version"]),
@@ -482,7 +482,7 @@ async fn e61_events_are_made_changed_and_removed_by_hand_and_no_change_is_lost()
     assert_eq!(once["rrule"], Value::Null);
     let (_, happening) = client.get(&month).await;
     assert_eq!(happening["items"].as_array().unwrap().len(), 1);
-    // Somebody else: as if there were none.
+    // For another user it does not exist.
     let (_, key) = app.db.another_user().await;
     let other = Client::new(app.url(), &key);
     assert_eq!(other.get(&event).await.0, 404);

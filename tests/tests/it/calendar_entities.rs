@@ -25,7 +25,7 @@ async fn e61_an_event_of_a_calendar_and_an_entity_of_the_work_graph_are_linked()
     assert_eq!(status, 201, "{made}");
     let event = format!("/api/calendar-events/{}/entities", made["id"].as_str().unwrap());
     assert_eq!(get(&client, &event).await, json!({"items": []}));
-    // Twice is once.
+    // Linking twice has no further effect.
     for entity in [&launch["id"], &ids["first"], &launch["id"]] {
         let one = format!("{event}/{}", entity.as_str().unwrap());
         assert_eq!(client.put(&one, json!({})).await.0, 204);
@@ -48,7 +48,7 @@ async fn e61_an_event_of_a_calendar_and_an_entity_of_the_work_graph_are_linked()
     assert_eq!(linked("events", &launch["id"]).await, told);
     assert_eq!(linked("tasks", &ids["first"]).await, told);
     assert_eq!(linked("goals", &ids["goal"]).await, json!([]));
-    // What is not there, on either side.
+    // Missing items on either side.
     for (event, entity) in [
         (made["id"].as_str().unwrap().to_owned(), Uuid::now_v7().to_string()),
         (Uuid::now_v7().to_string(), id(&ids, "first")),
@@ -56,7 +56,7 @@ async fn e61_an_event_of_a_calendar_and_an_entity_of_the_work_graph_are_linked()
         let one = format!("/api/calendar-events/{event}/entities/{entity}");
         assert_eq!(client.put(&one, json!({})).await.0, 404);
     }
-    // Another user of the same project sees neither the calendar nor what it is linked with.
+    // Another user of the same project sees neither the calendar nor its links.
     let (_, key) = app.db.another_user().await;
     let stranger = Client::new(app.url(), &key);
     assert_eq!(stranger.get(&event).await.0, 404);

@@ -6,7 +6,7 @@ use reqwest::header::{CACHE_CONTROL, ETAG, IF_NONE_MATCH};
 use reqwest::{Response, StatusCode};
 use serde_json::json;
 
-/// Asks for a feed as a program does that knows nothing but the address.
+/// Requests a feed like a program that knows only the address.
 async fn read(url: &str, known: Option<&str>) -> Response {
     let request = reqwest::Client::new().get(url);
     let request = match known {
@@ -70,7 +70,7 @@ async fn e56_whoever_knows_the_address_of_a_feed_sees_the_calendar_and_is_told_o
     let newer = read(&url, Some(&tag)).await;
     assert_eq!(newer.status(), StatusCode::OK);
     assert!(newer.text().await.unwrap().contains("SUMMARY:Retro"));
-    // The secret is in no list, and opens nothing else.
+    // The secret is in no list, and grants access to nothing else.
     let (_, listed) = client.get("/api/calendars").await;
     let has: Vec<_> = listed["items"]
         .as_array()
@@ -109,7 +109,7 @@ async fn e56_a_feed_shows_nothing_once_it_is_replaced_or_removed_or_its_owner_ha
     let second = feed(&client, &work).await;
     gone(&first).await;
     assert_eq!(read(&second, None).await.status(), StatusCode::OK);
-    // Others neither make nor remove it.
+    // Others can neither create nor remove it.
     let (user, key) = app.db.another_user().await;
     let other = Client::new(app.url(), &key);
     assert_eq!(

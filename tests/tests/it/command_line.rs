@@ -72,7 +72,7 @@ async fn calendars_go_in_and_out_as_files() {
 #[tokio::test]
 async fn what_agents_may_do_on_the_web_is_set_shown_tried_and_removed() {
     let app = TestApp::start().await;
-    // On an address that workers here may not visit.
+    // At an address that workers here may not visit.
     let site = Site::start(|_, _| to("/elsewhere")).await;
     let (ok, _, said) = rejoin(&app, &["web", "set", "--base-url", &site.url], "").await;
     assert!(!ok && said.contains("--provider"), "{said}");
@@ -134,7 +134,7 @@ async fn d50_d51_routing_is_set_measured_and_its_mistakes_are_listed_from_the_co
         told,
         "100 % of new conversations are routed\npreferred: sql-analyst\ntriage: triage\nthe others: triage\n"
     );
-    // What is not given stays.
+    // Absent settings stay unchanged.
     let (ok, told, error) = rejoin(&app, &["--json", "routing", "set", "--control", "none"], "").await;
     assert!(ok, "{error}");
     assert_eq!(

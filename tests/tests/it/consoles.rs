@@ -41,7 +41,7 @@ fn modify(action: &str, content: &str, more: Value) -> Reply {
     Reply::tool("modify_console", arguments)
 }
 
-/// The errors that tools gave.
+/// Returns the errors of tools.
 fn errors(events: &[Value]) -> Vec<String> {
     let ends = of_kind(events, "mcp_tool").into_iter();
     ends.filter_map(|event| event["error"].as_str().map(str::to_owned))
@@ -92,7 +92,7 @@ async fn d24_d28_d29_d30_an_agent_reads_changes_and_opens_consoles_and_readers_a
         (&opened["title"], &opened["content"]),
         (&json!("Second"), &json!("select 2"))
     );
-    // Each is told right behind the call that it comes from.
+    // Each event directly follows its call.
     let seen = kinds(&frames);
     for at in seen
         .iter()
@@ -108,11 +108,11 @@ async fn d24_d28_d29_d30_an_agent_reads_changes_and_opens_consoles_and_readers_a
         (&now["lastModifiedBy"], &now["isTemporary"]),
         (&json!("agent"), &json!(false))
     );
-    // D41, D45: the one that the agent has opened is the conversation's, and temporary.
+    // D41, D45: the console opened by the agent is the conversation's, and temporary.
     let second = get(&client, opened["consoleId"].as_str().unwrap().parse().unwrap()).await;
     assert_eq!(second["conversationId"], events[1]["conversationId"]);
     assert_eq!(second["isTemporary"], true);
-    // The agent was told what is open before its first step.
+    // The agent knew the open consoles before its first step.
     let prompt = &sent(&app.model.requests()[0])[0].1;
     assert!(
         prompt.contains("Orders") && prompt.contains("from orders") && prompt.contains("works on"),
@@ -137,12 +137,12 @@ async fn d31_d32_d33_edits_reach_the_console_that_was_pinned_first_whatever_is_a
     let body = json!({"message": "hello", "agentDefinitionId": agent, "consoles": [{"id": first}], "consoleId": first});
     let events = json_of(&client.chat(body).await);
     let conversation = events[1]["conversationId"].as_str().unwrap().to_owned();
-    // The user has gone to the other one.
+    // The user has switched to the other one.
     let body = json!({"message": "write", "conversationId": conversation, "consoles": [{"id": second}, {"id": first}], "consoleId": second});
     client.chat(body).await;
     assert_eq!(get(&client, first).await["content"], "1\nagent");
     assert_eq!(get(&client, second).await["content"], "2");
-    // D43: who opens the conversation again finds it there.
+    // D43: reopening the conversation shows it.
     let (_, opened) = client.get(&format!("/api/conversations/{conversation}")).await;
     let attached = &opened["attachedConsole"];
     assert_eq!(
@@ -207,7 +207,7 @@ async fn what_the_user_has_typed_meanwhile_is_merged_or_comes_back_as_a_conflict
     };
     let (_, saved) = save("one!\ntwo\nthree", 1).await;
     assert_eq!((&saved["version"], &saved["merged"]), (&json!(2), &json!(false)));
-    // The agent has read version 1, and changes another line; then a line that the user has changed.
+    // The agent has read version 1, and changes another line; then a line changed by the user.
     app.model.script([
         modify("patch", "three!", json!({"startLine": 3, "endLine": 3, "version": 1})),
         modify("patch", "uno", json!({"startLine": 1, "endLine": 1, "version": 1})),
@@ -244,7 +244,7 @@ async fn what_the_user_has_typed_meanwhile_is_merged_or_comes_back_as_a_conflict
     assert_eq!(older["items"][1]["content"], "one\ntwo\nthree");
 }
 
-/// A tool's own context, as a run gives it.
+/// A tool's context, as in a run.
 fn context(app: &TestApp, run: Option<Uuid>) -> ToolContext {
     ToolContext {
         db: app.db.pool.clone(),
@@ -269,7 +269,8 @@ async fn d57_a_hundred_interleaved_edits_lose_no_line_and_reach_no_other_console
     );
     let path = format!("/api/consoles/{query}");
     let tool = Registry::builtin().get("modify_console").unwrap();
-    // Both write at once: the user above the middle from what her editor holds, the agent below from what it has read.
+    // Concurrent writes: the user above the middle, based on the editor's version, the agent below, based on what it
+    // has read.
     let user = async {
         let mut held = get(&client, query).await;
         for n in 0..50 {
@@ -383,7 +384,7 @@ async fn d37_d42_consoles_are_their_owners_and_a_sweep_takes_temporary_ones() {
     let app = TestApp::start().await;
     let client = app.client();
     let agent = app.agent("writer", TOOLS).await;
-    // An unsaved one, known by the client's id alone.
+    // An unsaved one, known by the client's id only.
     let unsaved = Uuid::now_v7();
     app.model
         .script([modify("append", "b", json!({})), Reply::text("Done.")]);
@@ -479,7 +480,7 @@ async fn an_agent_finds_consoles_and_says_where_they_run_and_each_tool_is_tried_
         assert!(told.contains(word), "{told}");
     }
     assert_eq!(told.len(), 3);
-    // All of this family; those that are missing above have tests of their own.
+    // All of this family; missing ones have separate tests.
     let tried = [
         "create_console",
         "list_open_consoles",

@@ -33,7 +33,7 @@ async fn a_run_without_a_conversation_changes_consoles_that_are_in_none_and_no_o
         console(&client, "Loose", "loose").await,
         console(&client, "Kept", "kept").await,
     );
-    // Made in a conversation, and so that one's.
+    // Created in a conversation, to which it belongs.
     let unsaved = Uuid::now_v7();
     app.model.script([Reply::text("Fine.")]);
     let body = json!({"message": "look", "agentDefinitionId": agent,

@@ -11,7 +11,7 @@ fn read(name: &str) -> String {
     std::fs::read_to_string(root().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// The paths that the ignore list lets in, each a name at the root.
+/// Returns the root paths that the ignore list includes.
 fn let_in() -> BTreeSet<String> {
     read(".dockerignore")
         .lines()
@@ -29,7 +29,7 @@ fn the_ignore_list_lets_in_every_member_of_the_workspace_and_nothing_that_is_not
         .map(|member| member.as_str().unwrap().to_owned())
         .collect();
     assert!(needed.len() > 5, "{needed:?}");
-    // What the members' sources and the scripts of the build read beside them.
+    // Files read by the members' sources and the build's scripts.
     for name in [
         "Cargo.toml",
         "Cargo.lock",

@@ -27,7 +27,7 @@ async fn a_run_costs_the_sum_of_its_steps_also_when_another_worker_goes_on_with_
     const MODEL: &str = "openai:gpt-6-luna";
     let mut app = TestApp::start().await;
     let agent = app.agent_with("counter", &["schema_version"], asks(MODEL)).await;
-    // A prompt above the model's limit costs more for each of its tokens; the second step's does not.
+    // A prompt above the model's limit costs more per token; the second step's does not.
     let steps = [Tokens::new(300_000, 1_000), Tokens::new(1_000, 500)];
     app.model.script([
         Reply::tool("schema_version", json!({})).counted(steps[0].input, steps[0].output),

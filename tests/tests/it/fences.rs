@@ -55,7 +55,7 @@ async fn takeover(db: &TestDatabase, run_id: Uuid) -> Result<u64, String> {
         .bind(run_id)
         .execute(&mut *tx)
         .await;
-    // Not committed: it is tried, and no more.
+    // Not committed: only attempted.
     done.map(|done| done.rows_affected()).map_err(|error| {
         let error = error.into_database_error().expect("an error of the database");
         error.code().expect("a code").into_owned()
@@ -228,7 +228,7 @@ async fn a_writer_whose_job_another_attempt_runs_writes_nothing() {
     claim(&db, 1).await;
     expire(&db).await;
     assert_eq!(claim(&db, 1).await[0].attempt, 2);
-    // The first that it hears of it: nobody has put the job back while it wrote.
+    // The first notice of it: the job was not made available again while it wrote.
     let writer = writer(&db);
     let (zombie, heir) = (stream(&posted, 1), stream(&posted, 2));
     writer.append(&zombie, &token(&posted, "zombie")).await.unwrap();
@@ -278,7 +278,7 @@ async fn a_writer_locks_the_job_against_a_takeover_and_waits_for_the_log() {
     claim(&db, 1).await;
     let writer = writer(&db);
     let run_stream = stream(&posted, 1);
-    // Somebody else numbers events of this log.
+    // Another transaction numbers events of this log.
     let mut tx = db.pool.begin().await.unwrap();
     assert!(log::lock(&mut tx, posted.conversation_id).await.unwrap().is_some());
     writer.append(&run_stream, &token(&posted, "waited")).await.unwrap();
@@ -317,7 +317,7 @@ async fn what_appends_to_a_log_waits_for_whoever_does_already() {
     assert_eq!(refused.code().as_deref(), Some(LOCK_NOT_AVAILABLE));
     second.rollback().await.unwrap();
 
-    // It goes on behind what was written meanwhile, and does not take the same numbers.
+    // It continues after the events written meanwhile, with new numbers.
     let waits = tokio::spawn({
         let (pool, log_id, run_id) = (db.pool.clone(), posted.conversation_id, posted.run_id);
         let event = token(&posted, "second");

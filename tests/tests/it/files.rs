@@ -37,7 +37,7 @@ pub(crate) fn pdf() -> Vec<u8> {
     b"%PDF-1.4\n%\xe2\xe3\xcf\xd3\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj\n2 0 obj<</Type/Pages/Kids[]/Count 0>>endobj\ntrailer<</Root 1 0 R>>\n%%EOF\n".to_vec()
 }
 
-/// Sound that nothing can compress, so that each byte is its own.
+/// Incompressible sound, so that each byte is unique.
 pub(crate) fn wav(bytes: usize) -> Vec<u8> {
     let mut file = b"RIFF\0\0\0\0WAVEfmt \x10\0\0\0\x01\0\x01\0\x40\x1f\0\0\x40\x1f\0\0\x01\0\x08\0data".to_vec();
     let mut state: u64 = 1;
@@ -145,7 +145,7 @@ async fn an_image_a_pdf_and_audio_reach_the_model_and_come_back_byte_for_byte() 
         );
     }
     assert_eq!(parts[6]["input_audio"]["format"], "wav");
-    // The message tells of them, as an event, in the list, and in a snapshot.
+    // The files are in the event, the list, and the snapshot.
     let told = &json_of(&frames)[0]["message"];
     assert_eq!(told["attachments"][1]["fileId"], json!(ids[1]));
     assert_eq!(told["attachments"][1]["mediaType"], "application/pdf");
@@ -161,7 +161,7 @@ async fn an_image_a_pdf_and_audio_reach_the_model_and_come_back_byte_for_byte() 
             &json!(format!("/api/files/{}/content", ids[0]))
         )
     );
-    // A later turn has them, too; one that was deleted is told of.
+    // A later turn has them, too; a deleted one is mentioned.
     assert_eq!(
         client.delete(&format!("/api/files/{}", ids[2])).await.0,
         StatusCode::NO_CONTENT
@@ -243,7 +243,7 @@ async fn the_command_line_attaches_files_and_gets_them_back() {
         let id = file["id"].as_str().expect("an id").to_owned();
         let (ok, got, complaint) = rejoin(&["files", "get", &id, "-"]).await;
         assert!(ok && got == *bytes, "{name}: {complaint}");
-        // Nothing is overwritten by a name that is already there.
+        // Existing files are not overwritten.
         let (ok, _, complaint) = rejoin(&["files", "get", &id]).await;
         assert!(!ok && complaint.contains("writing"), "{complaint}");
         assert!(rejoin(&["files", "rm", &id]).await.0);
@@ -318,7 +318,7 @@ async fn hostile_files_are_refused_in_words_or_made_harmless() {
             "{problem}"
         );
     }
-    // A stream that does not say how long it is, and goes on.
+    // An endless stream without a declared length.
     let endless = futures::stream::repeat_with(|| Ok::<_, std::io::Error>(vec![b'a'; 65_536]));
     let request = client.request(Method::POST, "/api/files?name=endless.txt");
     let request = request.body(reqwest::Body::wrap_stream(endless));
@@ -335,10 +335,10 @@ async fn hostile_files_are_refused_in_words_or_made_harmless() {
     })
     .await;
 
-    // Paths and what hides a name's end are taken off.
+    // Paths and characters that hide an extension are removed.
     let (status, file) = upload(&client, "../../etc/pass\u{202e}wd\n.txt", None, b"root".to_vec()).await;
     assert_eq!((status.as_u16(), &file["name"]), (201, &json!("passwd.txt")), "{file}");
-    // An SVG is text, and is never shown as a page of this server.
+    // An SVG is text, and is never rendered as a page of this server.
     let svg = "<svg xmlns=\"http://www.w3.org/2000/svg\"><script>alert(1)</script></svg>";
     let (status, file) = upload(&client, "a.svg", Some("image/svg+xml"), svg.into()).await;
     assert_eq!((status.as_u16(), &file["kind"]), (201, &json!("text")), "{file}");

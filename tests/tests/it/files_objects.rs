@@ -143,7 +143,7 @@ async fn what_is_deleted_is_removed_from_the_object_store() {
     sweep(&app, &server.endpoint, false).await;
     let key = format!("kept/here/{}/{left}", app.db.project_id);
     assert_eq!(kept(server, &app).await.0, [key]);
-    // A whole workspace, after what names its files.
+    // A whole workspace, after the references to its files.
     sqlx::query("delete from kb.chat_conversations")
         .execute(&app.db.pool)
         .await
@@ -165,7 +165,7 @@ async fn nothing_is_left_of_uploads_that_break_off_or_are_refused() {
     };
     let app = app(&server.endpoint).await;
     let client = app.client();
-    // Text whose end is none.
+    // Text with a binary end.
     let mut late = vec![b'a'; 8_000_000];
     late.push(0);
     let (status, problem) = upload(&client, "late.txt", None, late).await;
@@ -177,7 +177,7 @@ async fn nothing_is_left_of_uploads_that_break_off_or_are_refused() {
     assert_eq!(kept(server, &app).await, none);
     assert_eq!(count(&app.db.pool, "kb.files").await, 0);
 
-    // A sender that goes away in the middle.
+    // A sender that disconnects midway.
     let sent = Arc::new(AtomicBool::new(false));
     let sender = stream::unfold((0, sent.clone()), async |(at, sent)| {
         if at == 10 {
@@ -258,7 +258,7 @@ async fn a_file_that_arrived_although_its_commit_was_not_answered_stays() {
     let app = app(&server.endpoint).await;
     let client = app.client();
     let id = stored(&client, "note.txt", b"whole".to_vec()).await;
-    // What an upload does that does not know whether it was stored.
+    // What an upload does when it does not know whether it was stored.
     let mut db = app.db.pool.acquire().await.expect("a connection");
     let is_gone = rejoin_shared::files::discard(&mut db, id.parse().expect("an id")).await;
     assert!(!is_gone.expect("an answer"), "its object must stay");
@@ -281,14 +281,14 @@ async fn each_file_is_read_where_it_is_whatever_is_set_now() {
     let as_object = stored(&client, "object.txt", b"an object".to_vec()).await;
     assert_eq!(content(&client, &as_object).await, b"an object");
 
-    // A process that does not know the store.
+    // A process without the store configured.
     let path = format!("/api/files/{as_object}/content");
     let request = before.client().request(Method::GET, &path);
     let response = request.send().await.expect("an answer");
     assert!(response.headers().contains_key("retry-after"));
     let (status, problem) = answer(response).await;
     assert_eq!((status.as_u16(), &problem["code"]), (503, &json!("files_unavailable")));
-    // What is deleted there waits for one that does.
+    // Deleted there, the object waits for a process with the store.
     assert_eq!(
         before.client().delete(&format!("/api/files/{as_object}")).await.0,
         StatusCode::NO_CONTENT

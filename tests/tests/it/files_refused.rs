@@ -92,7 +92,7 @@ async fn a_message_whose_files_its_model_does_not_read_leaves_nothing_and_they_c
     assert_eq!(rows(&app).await, before);
     assert_eq!(app.model.counts().requests, 0);
 
-    // The same turn to a model that nobody knows, so that its provider decides.
+    // The same turn with an unknown model, so that its provider decides.
     app.model.script([Reply::text("A pixel.")]);
     let events = json_of(&client.chat(body(sees)).await);
     assert_eq!(of_kind(&events, "done")[0]["status"], "completed");
@@ -160,7 +160,7 @@ async fn an_answer_with_a_file_that_the_asking_model_does_not_read_is_refused_an
 
 #[tokio::test]
 async fn agents_that_only_run_others_are_given_no_files() {
-    // Whatever the API knows of models.
+    // Regardless of the API's knowledge of models.
     let app = TestApp::start().await;
     let client = app.client();
     app.agent("worker", &[]).await;

@@ -109,7 +109,7 @@ async fn thirty_conversations_on_two_apis_and_three_workers_end_once_and_read_th
             let [one, other] = &mut readers;
             let (first, second) = tokio::join!(one.until("done"), other.until("done"));
             assert_eq!(first, second, "both APIs give the same bytes");
-            // Afterwards it reads as it did live.
+            // Afterwards it reads the same as live.
             let late = clients[(n + 1) % 2].stream(&run_events(&posted)).await.rest().await;
             assert_eq!(late, first);
             first
@@ -177,7 +177,7 @@ async fn ten_thousand_tokens_cost_few_queries_and_a_late_reader_one_frame() {
             "what follows the snapshot is what the others read, without a gap"
         );
     }
-    // Servers of other tests may count in the same process, too: they can't make up for what one query a token would cost.
+    // Other tests' servers may count in the same process, too: they can't hide one query per token.
     assert!(spent < 1_000.0, "{spent} queries for {} events", frames.len());
     app.wait_until_idle().await;
 
@@ -333,7 +333,7 @@ async fn turn_over_a_crash(replies: [Reply; 2], meanwhile: impl FnOnce()) -> Vec
         kinds(&apply_resets(&frames)),
         ["message", "meta", "token", "usage", "message", "done"]
     );
-    // Who comes now reads the same.
+    // A new reader reads the same.
     assert_eq!(client.stream(&run_events(&posted)).await.rest().await, frames);
     app.wait_until_idle().await;
     drop(app);

@@ -170,7 +170,7 @@ async fn e56_random_changes_on_both_sides_with_workers_that_die_end_the_same_on_
             change_there(&linked, &mut dice, nth);
         }
         match nth {
-            // Google fails, forgets, and is slow to answer what it has done.
+            // Google fails, loses data, and responds late to executed requests.
             15 => {
                 let asked = AtomicUsize::new(0);
                 linked
@@ -195,7 +195,7 @@ async fn e56_random_changes_on_both_sides_with_workers_that_die_end_the_same_on_
     linked.google.behave();
     let same = linked.same(FROM, TO).await;
     assert!(!same.is_empty());
-    // Each event is one pair.
+    // Each event has one mapping.
     let doubled: i64 = sqlx::query_scalar(
         "select count(*) from (select google_id from kb.google_events group by google_id having count(*) > 1) doubled",
     )

@@ -89,7 +89,7 @@ async fn e56_when_google_forgets_where_we_were_all_is_compared_anew() {
         true => Fate::Instead(error(503, "backendError", "")),
         false => Fate::Done,
     });
-    // One is gone without a trace when it looks again, and one was changed.
+    // One is gone without a trace at the next sync, and one was changed.
     let gone = linked.google.account().find(PRIMARY, "There 12").unwrap()["id"]
         .as_str()
         .unwrap()
@@ -139,7 +139,7 @@ async fn e56_what_google_asks_us_to_wait_is_waited_and_changes_wait_too() {
     told(&linked, "rate limit was reached").await;
     linked.add(json!({"title": "Waits", "start": "2027-03-01T10:00"})).await;
     assert_eq!(linked.state().await["waiting"], 1);
-    // It is not asked before its time, whatever changes here.
+    // It is not retried before its time, whatever changes locally.
     wait_for("another try", async || {
         (refused.load(Ordering::SeqCst) > 1).then_some(())
     })
@@ -176,7 +176,7 @@ async fn e56_a_change_that_google_refuses_is_told_and_holds_up_no_other() {
     linked.synced().await;
     assert_eq!(linked.here(FROM, TO).await.len(), 2);
     assert!(linked.google.account().find(PRIMARY, "Refused").is_none());
-    // Changed, it is tried again.
+    // Changed, it is retried.
     linked.change(&refused, json!({"title": "Taken"}), "").await;
     linked.same(FROM, TO).await;
     assert!(linked.google.account().find(PRIMARY, "Taken").is_some());
@@ -215,7 +215,7 @@ async fn e56_events_that_are_none_here_are_told_by_name_and_the_others_come() {
     ] {
         assert!(link["notes"].to_string().contains(word), "{word}: {link}");
     }
-    // What is long there stays as long there.
+    // Long remote texts are kept there.
     linked
         .change(&linked.id_of("Long words").await, json!({"location": "Here"}), "")
         .await;

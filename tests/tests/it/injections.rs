@@ -140,7 +140,7 @@ async fn an_obedient_model_does_nothing_beyond_its_list_its_focus_and_what_was_c
         )
         .await;
     app.model.answer_by(obey);
-    // Tools that it does not have; things outside its focus.
+    // Tools that it lacks; things outside its focus.
     let commands = [
         json!(["delete_onto_task", {"task_id": hidden}]),
         json!(["get_onto_task_details", {"task_id": hidden}]),
@@ -190,7 +190,7 @@ async fn an_obedient_model_does_nothing_beyond_its_list_its_focus_and_what_was_c
                     )
                     .await;
                 }
-                // The user says it, who may say what they like: the agent still has no more than it has.
+                // Ordered by the user, who may say anything: the agent still has only its tools.
                 Place::AnswerOfAPerson | Place::EarlierTurn => message = order.clone(),
             }
             let before = everything(&app).await;
@@ -226,7 +226,7 @@ async fn an_obedient_model_does_nothing_beyond_its_list_its_focus_and_what_was_c
         .unwrap();
     assert!(tried >= cases, "{tried} of {cases}");
 
-    // What is to be confirmed waits, whoever ordered it. In a project in which nothing else is ordered.
+    // Calls needing confirmation wait, whoever ordered them. In a project without other orders.
     let calm = post(
         &client,
         "/api/onto/projects/instantiate",

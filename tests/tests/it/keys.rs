@@ -89,7 +89,7 @@ async fn a_key_is_shown_once_does_what_its_scopes_say_and_is_told_of() {
     let text = listed.to_string();
     assert!(!text.contains(secret) && !text.contains("hash") && mine["key"].is_null());
     assert!(secret.starts_with(mine["prefix"].as_str().unwrap()));
-    // The audit log knows of it, and not the secret.
+    // The audit log has it, without the secret.
     let audit = client
         .get(&format!("/api/admin/projects/{}/audit", app.db.project_id))
         .await
@@ -161,7 +161,7 @@ async fn nobody_makes_a_key_that_may_more_or_lives_longer_than_what_they_came_wi
             (StatusCode::FORBIDDEN, &json!("scope_missing"))
         );
     }
-    // An admin's key without `write`; and an operator, whose key says more than the role allows.
+    // An admin's key without `write`; and an operator's key, whose scopes exceed the role.
     let (_, admin) = given(&app, user, project, &[Scope::Read, Scope::Admin], Some(3600)).await;
     let (operator, key) = app.db.another_user().await;
     let mut db = app.db.pool.acquire().await.unwrap();
@@ -178,7 +178,7 @@ async fn nobody_makes_a_key_that_may_more_or_lives_longer_than_what_they_came_wi
             (StatusCode::FORBIDDEN, &json!("scope_missing"))
         );
     }
-    // What it makes ends when it does, also by way of a browser's session.
+    // Keys created with it expire with it, also via a browser's session.
     let ends = |made: &Value| made["expiresAt"].as_str().map(str::to_owned);
     let (_, made) = admin
         .post(
@@ -307,7 +307,7 @@ async fn a_revoked_key_opens_nothing_in_any_process_and_its_streams_and_sessions
     .await;
     stream.rest().await;
     assert!(revoked.elapsed() < Duration::from_secs(7), "{:?}", revoked.elapsed());
-    // Again does no harm, and is told once.
+    // Repeating it has no effect, and is recorded once.
     assert_eq!(app.client().delete(&one).await.0, StatusCode::NO_CONTENT);
     let told: i64 = sqlx::query_scalar("select count(*) from audit.entries where action = 'key.revoked'")
         .fetch_one(&app.db.pool)
@@ -326,7 +326,7 @@ async fn the_last_key_that_administers_is_revoked_by_somebody_who_stays() {
         .unwrap()
         .to_owned();
     let one = format!("{}/{own}", path(&app));
-    // Neither with itself nor with a session that ends with it; a key without the scope is no way in, nor a viewer's.
+    // Neither with itself nor with a session that ends with it; keys without the scope, or of a viewer, don't count.
     let (_, _) = make(&app, &client, &["read"]).await;
     let (viewer, _) = app.db.another_user().await;
     let mut db = app.db.pool.acquire().await.unwrap();
@@ -386,7 +386,7 @@ async fn the_database_lets_the_api_make_and_revoke_keys_of_the_project_that_it_n
         (here, insert_of(somebody, user, project)),
         (here, insert_of(user, somebody, project)),
         (Asking::Gate, insert(project, user)),
-        // Nothing else of a key changes, and what is revoked does not come back.
+        // Nothing else of a key can change, and a revoked one stays revoked.
         (
             here,
             format!("update kb.api_keys set scopes = '{{admin}}' where id = '{mine}'"),

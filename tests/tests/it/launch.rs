@@ -181,7 +181,7 @@ async fn story(seed: u64) -> u32 {
         .post_message(json!({"message": "Plan it", "conversationId": conversation}))
         .await;
     let run = planned["runId"].as_str().unwrap();
-    // The user adds a word to a step, and approves.
+    // The user edits a step, and approves.
     let mut edited = steps("Break it");
     edited[0]["description"] = "Task 1, gladly".into();
     answer_question(&client, json!({"answer": "edit", "input": {"steps": edited}})).await;

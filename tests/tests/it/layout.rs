@@ -234,7 +234,7 @@ fn nothing_names_a_place_of_one_machine() {
 
 const PREFIX: &str = "REJOIN_";
 
-/// Words that begin with the prefix.
+/// Returns words that begin with the prefix.
 fn variables(text: &str) -> BTreeSet<String> {
     text.match_indices(PREFIX)
         .map(|(at, _)| {
@@ -245,7 +245,7 @@ fn variables(text: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// Every option and variable of a command and its subcommands: `(--flag, VARIABLE)`.
+/// Returns every option and variable of a command and its subcommands: `(--flag, VARIABLE)`.
 fn settings(command: &clap::Command, found: &mut BTreeSet<(String, String)>) {
     for argument in command.get_arguments() {
         if let (Some(long), Some(env)) = (argument.get_long(), argument.get_env()) {
@@ -277,7 +277,7 @@ fn the_configuration_document_names_every_setting_and_no_other() {
     ] {
         used.extend(variables(&read(format!("scripts/{script}"))));
     }
-    // The prefix by itself, and what tests hand to children of themselves.
+    // Excludes the prefix itself, and variables passed to tests' own children.
     used.retain(|name| name != PREFIX && !name.starts_with("REJOIN_TEST_"));
     let missing: Vec<&String> = used.difference(&documented).collect();
     let stale: Vec<&String> = documented.difference(&used).collect();

@@ -134,7 +134,7 @@ async fn settings_name_secrets_whose_values_reach_the_server_and_nobody_else() {
         "{stdio} {over_http}"
     );
     assert!(over_http.contains("as it is"));
-    // The process gets what the operator and the project set, and of our own environment next to nothing.
+    // The process gets the variables set by operator and project, and almost nothing of our own environment.
     assert!(stdio.contains("FIXED") && stdio.contains("PATH"), "{stdio}");
     for ours in ["CARGO", "OPENAI", "DATABASE_URL", "REJOIN"] {
         assert!(!stdio.contains(ours), "{ours}: {stdio}");

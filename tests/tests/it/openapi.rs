@@ -11,16 +11,16 @@ use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-/// What operators ask without a key.
+/// Endpoints for operators without a key.
 const OPEN: [&str; 3] = ["/livez", "/readyz", "/metrics"];
-/// Its address is the secret that opens it.
+/// Protected by its secret address.
 const BY_ADDRESS: &str = "/api/calendar-feeds/{file}";
 
 fn document() -> Value {
     serde_json::to_value(rejoin_api::routes::document()).unwrap()
 }
 
-/// Method, path and description of every operation.
+/// Returns method, path and description of every operation.
 fn operations(document: &Value) -> Vec<(Method, String, Value)> {
     let mut operations = Vec::new();
     for (path, item) in document["paths"].as_object().unwrap() {
@@ -35,7 +35,7 @@ fn operations(document: &Value) -> Vec<(Method, String, Value)> {
 #[test]
 fn the_document_is_the_one_that_was_reviewed() {
     let mut document = document();
-    // Every release has another one.
+    // It differs in every release.
     document["info"]["version"] = json!("[version]");
     insta::assert_snapshot!("openapi", serde_json::to_string_pretty(&document).unwrap());
 }

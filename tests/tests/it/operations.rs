@@ -31,7 +31,7 @@ async fn shown(client: &Client, project: Uuid) -> Value {
     operations
 }
 
-/// A job that dies in its first attempt; its number.
+/// A job that dies in its first attempt; returns its number.
 async fn dead(app: &TestApp, new: NewJob) -> i64 {
     let id = add(&app.db, new).await;
     let claimed = claim(&app.db, 100).await;

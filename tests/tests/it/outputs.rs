@@ -41,7 +41,7 @@ async fn an_answer_that_fits_is_told_as_data_and_its_text_is_the_same_json() {
     assert_eq!(events.last().unwrap()["status"], "completed");
     let run = run_of(&app, &events).await;
     assert_eq!((&run["output"], &run["outputSchema"]), (&output[0]["output"], &city()));
-    // A model whose provider takes no schema gets a tool.
+    // A model whose provider accepts no schema gets a tool.
     let request = &app.model.requests()[0];
     assert_eq!(request["tools"][0]["function"]["name"], "final_answer");
     assert_eq!(request["tools"][0]["function"]["parameters"], city());
@@ -63,7 +63,7 @@ async fn an_answer_that_does_not_fit_is_asked_for_once_more_and_nobody_reads_it(
     assert_eq!(text(&frames), r#"{"city":"Bonn","people":330000}"#);
     let events = json_of(&frames);
     assert_eq!(of_kind(&events, "output")[0]["output"]["city"], "Bonn");
-    // The provider of a conversation's model takes the schema itself.
+    // The provider of a conversation's model accepts the schema itself.
     let request = &app.model.requests()[1];
     assert_eq!(request["response_format"]["json_schema"]["schema"], city());
     assert!(request["tools"].is_null(), "{request}");

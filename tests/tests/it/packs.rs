@@ -244,7 +244,7 @@ async fn what_is_imported_is_of_the_version_of_its_pack_unless_its_line_says_oth
         is("y", json!("other@7")),
     ];
     assert_eq!(versions().await, expected);
-    // A new version of an object keeps the schema that there is now; one of a type that no pack knows what its line last said.
+    // A new version of an object keeps its schema; one of a type without a pack has its line's last value.
     import(
         &lines
             .replace("\"a\"", "\"A\"")

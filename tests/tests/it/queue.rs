@@ -60,7 +60,7 @@ pub(crate) fn kinds(jobs: &[ClaimedJob]) -> Vec<&str> {
     jobs.iter().map(|job| job.kind.as_str()).collect()
 }
 
-/// Lets every delay pass.
+/// Makes every delay elapse.
 pub(crate) async fn time_passes(db: &TestDatabase) {
     sqlx::query(
         "update queue.jobs set run_at = run_at - interval '1 day', lease_until = lease_until - interval '1 day'",
@@ -270,7 +270,7 @@ async fn one_projects_hundred_thousand_jobs_do_not_starve_anothers_one() {
         },
     )
     .await;
-    // Wherever the turn stands: two claims serve everybody.
+    // Wherever the cursor is: two claims serve everyone.
     for after in [Uuid::nil(), big, small] {
         let claimed = claim_after(&db, 1, after).await;
         let then = claim_after(&db, 1, claimed[0].project_id).await;

@@ -143,9 +143,9 @@ async fn e28_a_page_in_the_dialect_is_told_all_questions_at_once_and_replies_by_
         (said.as_str(), &reply.last().unwrap()["type"]),
         ("Off we go.", &json!("done"))
     );
-    // The stream that asked ends with the same turn.
+    // The asking stream ends with the same turn.
     assert_eq!(json_of(&first.rest().await).last(), reply.last());
-    // Sent again under its name, it is the same turn, and answers nothing twice.
+    // Sent again with its key, it is the same turn, and answers nothing twice.
     let again = json_of(
         &post(json!({"message": "adults", "session_id": session, "stream_run_id": "reply"}))
             .await

@@ -17,7 +17,7 @@ use serde_json::{Map, Value, json};
 
 use super::spawning::{results, spawn};
 
-/// The tables of requirements, and how many rows each has.
+/// The tables of requirements, and their number of rows.
 const TABLES: [(char, usize); 5] = [('a', 32), ('b', 26), ('c', 63), ('d', 60), ('e', 69)];
 
 #[test]
@@ -61,7 +61,7 @@ async fn c03_developers_admins_outsiders_and_agents_each_reach_an_agent() {
     let client = app.client();
     let project = app.db.project_id;
     app.model.always("little", Reply::text("Done."));
-    // A developer's product brings it.
+    // Installed with a product.
     let manifest = json!({
         "name": "kit", "version": "1.0.0",
         "agents": [{"name": "helper", "system_prompt": "You help.", "model": {"name": "openai:scripted"}, "tools": []}],
@@ -73,12 +73,12 @@ async fn c03_developers_admins_outsiders_and_agents_each_reach_an_agent() {
         )
         .await;
     assert!(status.is_success(), "{made}");
-    // An admin sees it.
+    // Visible to an admin.
     let (_, listed) = client
         .get(&format!("/api/admin/projects/{project}/agent-definitions"))
         .await;
     assert!(listed.to_string().contains("\"helper\""), "{listed}");
-    // A program outside triggers it.
+    // Triggered by an external program.
     let (status, _) = client
         .post(
             &format!("/api/projects/{project}/agents/helper/trigger"),
@@ -86,7 +86,7 @@ async fn c03_developers_admins_outsiders_and_agents_each_reach_an_agent() {
         )
         .await;
     assert_eq!(status, 202);
-    // An agent starts it.
+    // Started by an agent.
     let boss = app.agent("boss", &["spawn_agents"]).await;
     app.model
         .on("delegate", [spawn(&[("helper", "little")]), Reply::text("It helped.")]);
@@ -168,7 +168,7 @@ async fn c04_c62_no_agent_sees_or_starts_anything_of_another_project() {
     assert_eq!(theirs, 0);
 }
 
-/// A tool whose code is broken.
+/// A tool that panics.
 struct Broken(ToolSpec);
 
 #[async_trait::async_trait]
@@ -236,7 +236,7 @@ async fn c56_a_fault_in_an_agents_code_touches_neither_the_graph_nor_other_runs(
     assert!(search["result"].to_string().contains("Thing one"), "{search}");
     let (_, found) = client.get(&format!("{objects}?type=Thing")).await;
     assert_eq!(found["items"].as_array().unwrap().len(), 1);
-    // The worker goes on with the same agent.
+    // The worker continues with the same agent.
     app.model.on("again", [Reply::text("Still here.")]);
     assert_eq!(text(&client.ask(Some(clumsy), "again").await), "Still here.");
 }

@@ -287,7 +287,7 @@ async fn d21_a_shipped_specialist_has_two_minutes_for_a_turn_and_is_stopped_then
     let admin = format!("/api/admin/projects/{}", app.db.project_id);
     let install = format!("{admin}/install-default-agents?set=databases");
     assert_eq!(client.post(&install, json!({})).await.0, 200);
-    // As they are installed; then a hundredth of it, so that the test need not wait.
+    // As installed; then a hundredth of it, so that the test need not wait.
     let shipped: Vec<Option<i32>> = sqlx::query_scalar("select default_timeout from kb.agent_definitions")
         .fetch_all(&app.db.pool)
         .await

@@ -43,7 +43,7 @@ async fn a_dag_is_read_by_all_members_and_changed_in_its_makers_name_by_its_make
     );
     let (status, _) = carol.post(&format!("{dag_path}/cancel"), json!({})).await;
     assert_eq!(status, StatusCode::FORBIDDEN);
-    // An owner of the project stops it, and nobody but its maker has it go on as them.
+    // An owner of the project stops it; only its maker can resume it.
     let (status, paused) = demo.post(&format!("{dag_path}/pause"), json!({})).await;
     assert_eq!((status, &paused["state"]), (StatusCode::OK, &json!("paused")));
     for other in [&demo, &carol] {

@@ -9,7 +9,7 @@ use serde_json::json;
 use sqlx::AssertSqlSafe;
 use uuid::Uuid;
 
-/// A function that reads a file with its owner's rights, and all that calls it without naming it.
+/// A function that reads a file with its owner's rights, and everything that calls it without naming it.
 const SETUP: &str = "
     create function shop.archive(shop.orders) returns text language sql security definer as $$ select pg_read_file('PG_VERSION') $$;
     create function shop.archive_all(variadic shop.orders[]) returns text language sql security definer as $$ select pg_read_file('PG_VERSION') $$;

@@ -55,7 +55,7 @@ async fn what_failed_is_tried_again_and_what_was_behind_it_may_start() {
     let (status, dag) = client.post(&format!("{dag_path}/tasks/broken/retry"), json!({})).await;
     assert_eq!((status.as_u16(), &dag["state"]), (200, &json!("active")), "{dag}");
     let dag = over().await;
-    // What is behind a task that is still no good stays where it was.
+    // Successors of a task that still fails stay skipped.
     assert_eq!(
         states(&dag),
         ["completed", "failed", "completed", "skipped", "completed"]
@@ -148,7 +148,7 @@ async fn e26_e43_a_failed_step_is_tried_again_by_hand_and_a_late_reader_sees_the
     app.wait_until_idle().await;
     let plan = stand(["completed"; 3]).await;
     assert_eq!(plan["status"], "completed");
-    // It is over, and so is the turn that waited for it.
+    // It has ended, and so has the turn that waited for it.
     let (status, problem) = client.post(&format!("{dag}/tasks/1/retry"), json!({})).await;
     assert_eq!(
         (status.as_u16(), &problem["code"]),

@@ -3,7 +3,7 @@
 
 use rejoin_shared::tokens;
 
-/// In percent, either way.
+/// Maximum deviation in percent, in either direction.
 const OFF_AT_MOST: f64 = 20.0;
 
 const PROSE: [(&str, &str); 16] = [

@@ -20,7 +20,7 @@ async fn app(tools: Registry) -> TestApp {
     .await
 }
 
-/// What the model was told of the calls, in the order in which it was.
+/// Returns the tool results given to the model, in order.
 fn told(app: &TestApp) -> Vec<String> {
     let requests = app.model.requests();
     let messages = requests.last().unwrap()["messages"].as_array().unwrap();
@@ -32,7 +32,7 @@ fn told(app: &TestApp) -> Vec<String> {
 
 #[tokio::test]
 async fn calls_that_only_read_run_side_by_side_and_are_recorded_in_the_models_order() {
-    // None of them ends before all three are there.
+    // None of them ends before all three have begun.
     let (tool, most) = Meeting::shared("look", true, 3);
     let app = app(Registry::new([tool])).await;
     let agent = app.agent("reader", &["look"]).await;

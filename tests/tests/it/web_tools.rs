@@ -55,14 +55,14 @@ async fn e09_a_page_is_read_and_kept_and_asked_for_again_with_its_validators() {
         (&page["truncated"], &page["from_cache"]),
         (&json!(false), &json!(false))
     );
-    // The rules of the site were asked first, and once; we say who we are.
+    // The site's robots.txt was requested first, and once; with our user agent.
     assert_eq!(site.paths(), ["GET /robots.txt", "GET /old", "GET /page?a=1"]);
     assert!(
         site.asked()
             .iter()
             .all(|(_, headers, _)| headers["user-agent"] == USER_AGENT)
     );
-    // Fresh: nobody is asked.
+    // Fresh: no request.
     let again = project.visit(&asked).await.unwrap();
     assert_eq!(
         (&again["from_cache"], &again["content"]),

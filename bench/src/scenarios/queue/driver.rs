@@ -46,11 +46,11 @@ impl Done {
     }
 }
 
-/// What a worker has said so far.
+/// A worker's output so far.
 #[derive(Debug, Clone, Default)]
 pub struct Heard {
     pub started_us: Option<u64>,
-    /// Jobs handled, and when it said so.
+    /// Number of handled jobs, and the time of the report.
     pub handled: u64,
     pub at_us: u64,
     /// Set at its end.
@@ -66,7 +66,7 @@ enum Said {
 }
 
 impl Heard {
-    /// Other lines are a library's own.
+    /// Other lines come from libraries.
     fn take(&mut self, line: &str) {
         match serde_json::from_str(line) {
             Ok(Said::Started { start }) => self.started_us = Some(start),
@@ -81,7 +81,7 @@ impl Heard {
 }
 
 impl Driver {
-    /// None where it is not installed.
+    /// None if it is not installed.
     pub fn new(spec: Spec, url: String) -> Option<Self> {
         install::command(&spec).map(|command| Self { command, spec, url })
     }
@@ -96,12 +96,12 @@ impl Driver {
             .context("opening the driver's log")?;
         let mut command = Command::new("sh");
         command
-            // The shell becomes the driver: what is killed later is that.
+            // The shell is replaced by the driver, so that a later kill hits it.
             .args(["-c", &format!("exec {} \"$@\"", self.command), "driver"])
             .args(operation)
             .current_dir(root())
             .env("DATABASE_URL", &self.url)
-            // Where this build's programs are: ours takes its own from there.
+            // The folder of this build's programs, including our driver.
             .envs(std::env::current_exe()?.parent().map(|folder| ("BENCH_BIN", folder.to_owned())))
             .envs(self.spec.settings(phase))
             .envs(settings.iter().copied())
@@ -127,7 +127,7 @@ impl Driver {
         last.chars().take(COMPLAINT_CHARS).collect()
     }
 
-    /// An operation that ends by itself, with the last line that it says.
+    /// Runs an operation to its end, and returns its last output line.
     async fn call(&self, operation: &[&str], phase: &str) -> Result<Option<String>> {
         let child = self.spawn(operation, phase, &[])?;
         let output = tokio::time::timeout(CALL_LIMIT, child.wait_with_output()).await;
@@ -197,7 +197,7 @@ impl Worker {
         self.heard.borrow().clone()
     }
 
-    /// How many jobs it has handled, and when it said so [µs].
+    /// Returns the number of handled jobs, and the time of the report in µs.
     pub fn handled(&self) -> (u64, u64) {
         let heard = self.heard.borrow();
         (heard.handled, heard.at_us)
@@ -215,9 +215,9 @@ impl Worker {
         started.map(drop).context("the worker ended before it began")
     }
 
-    /// Waits until it has handled so many, or for a while.
+    /// Waits until it has handled this many, or for a while.
     pub async fn reaches(&mut self, handled: u64, limit: Duration) {
-        // What is missing then is seen from the count.
+        // Missing ones are detected by the count.
         let _ = tokio::time::timeout(limit, self.heard.wait_for(|heard| heard.handled >= handled)).await;
     }
 

@@ -178,7 +178,7 @@ async fn messages_want_thinking_back_as_it_was() {
                 "{body}"
             );
         } else {
-            // The newest models bind their thinking to what came before it.
+            // The newest models bind their thinking to the preceding conversation.
             let other = json!({"role": "user", "content": "weather, please"});
             let moved = request(json!([other, {"role": "assistant", "content": content}, result]));
             let (status, body) = send(&server, Protocol::Messages, model, &moved).await;

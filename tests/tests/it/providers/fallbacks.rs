@@ -20,7 +20,7 @@ async fn an_overloaded_provider_is_replaced_by_the_next_one_in_the_middle_of_a_r
                 content.model = Some(choice);
             })
             .await;
-        // The first word that each provider has for "too much to do".
+        // Each provider's first overload error.
         let overloaded = match model {
             _ if model.starts_with("anthropic:") => 529,
             _ => 503,
