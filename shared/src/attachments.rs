@@ -36,7 +36,7 @@ pub struct Attachment {
 }
 
 impl Attachment {
-    /// Err: what is wrong, for the client.
+    /// Validates it. The error is a message for the client.
     pub fn check(&self) -> Result<(), String> {
         for (name, value) in [("id", &self.id), ("title", &self.title)] {
             let is_name = !value.trim().is_empty() && value.chars().count() <= NAME_MAX_CHARS;

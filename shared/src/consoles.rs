@@ -103,7 +103,7 @@ pub struct NewConsole {
 }
 
 impl NewConsole {
-    /// Err: what is wrong, for the author.
+    /// Validates it. The error is a message for the author.
     pub fn check(&self) -> Result<(), String> {
         check_title(&self.title)?;
         check_content(&self.content)

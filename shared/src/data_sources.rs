@@ -39,7 +39,7 @@ pub struct Content {
 }
 
 impl Content {
-    /// Err: what is wrong, for the author.
+    /// Validates it. The error is a message for the author.
     pub fn check(&self) -> Result<(), String> {
         check_name(&self.name)?;
         self.settings.check(self.kind)?;

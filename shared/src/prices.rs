@@ -25,7 +25,7 @@ const MODEL_MAX_BYTES: usize = 200;
 const MAX_USD: f64 = 1_000_000.0;
 
 impl ModelPrice {
-    /// Err: what is wrong, for the author.
+    /// Validates it. The error is a message for the author.
     pub fn check(&self) -> Result<(), String> {
         let model = &self.model;
         if model.trim().is_empty() || model.len() > MODEL_MAX_BYTES || model.contains('\0') {

@@ -82,7 +82,7 @@ pub struct WebSettings {
 }
 
 impl WebSettings {
-    /// Err: what is wrong, for the author.
+    /// Validates it. The error is a message for the author.
     pub fn check(&self) -> Result<(), String> {
         match self.provider {
             None if !self.visit => {

@@ -73,7 +73,7 @@ pub struct Content {
 }
 
 impl Content {
-    /// Err: what is wrong, for the author.
+    /// Validates it. The error is a message for the author.
     pub fn check(&self) -> Result<(), String> {
         let bounded = |name: &str, text: &str, most: usize| match text.chars().count() > most || text.contains('\0') {
             true => Err(format!("{name} must have at most {most} characters and no NUL")),

@@ -47,7 +47,7 @@ impl ModelChoice {
         }
     }
 
-    /// Err: what is wrong, for the author.
+    /// Validates it. The error is a message for the author.
     pub(super) fn check(&self) -> Result<(), String> {
         if self.name.trim().is_empty() {
             return Err("model.name must not be empty".to_owned());

@@ -134,7 +134,7 @@ impl Specialty {
         })
     }
 
-    /// Err: what is wrong, for the author.
+    /// Validates it. The error is a message for the author.
     fn normalize(&mut self) -> Result<(), String> {
         let is_fit = |keyword: &String| !keyword.is_empty() && keyword.chars().count() <= KEYWORD_MAX_CHARS;
         for keyword in &mut self.keywords {

@@ -129,7 +129,7 @@ impl Settings {
         self.tls.unwrap_or(true)
     }
 
-    /// Err: what is wrong, for the author.
+    /// Validates it. The error is a message for the author.
     pub fn check(&self, kind: Kind) -> Result<(), String> {
         let is_server = matches!(kind, Kind::Postgresql | Kind::Mysql | Kind::Mongodb);
         let is = |only: Kind| kind == only;
@@ -230,7 +230,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Err: what is wrong, for the author.
+    /// Validates it. The error is a message for the author.
     pub fn check(&self) -> Result<(), String> {
         let numbers = [
             ("timeoutMs", self.timeout_ms),

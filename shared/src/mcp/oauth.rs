@@ -29,7 +29,7 @@ pub struct OAuth {
 }
 
 impl OAuth {
-    /// Err: what is wrong, for the author.
+    /// Validates it. The error is a message for the author.
     pub(super) fn check(&self) -> Result<(), String> {
         for (what, value) in [("clientId", &self.client_id), ("clientSecret", &self.client_secret)] {
             if value.is_empty() || value.len() > VALUE_MAX_BYTES || value.contains(|c: char| c.is_control()) {

@@ -98,7 +98,7 @@ impl Settings {
         }
     }
 
-    /// Err: what is wrong, for the author.
+    /// Validates it. The error is a message for the author.
     pub fn check(&self) -> Result<(), String> {
         check_name(&self.name)?;
         match self.transport {

@@ -95,7 +95,7 @@ pub fn read(plan: &Value) -> Result<Vec<Step>, String> {
     Ok(steps)
 }
 
-/// Err: the first fault, for the author.
+/// Validates them. The error describes the first fault, for the author.
 pub fn check(steps: &[Step]) -> Result<(), String> {
     if steps.is_empty() || steps.len() > STEPS_MAX {
         return Err(format!(

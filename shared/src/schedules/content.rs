@@ -69,7 +69,7 @@ impl From<&Schedule> for ScheduleContent {
 }
 
 impl ScheduleContent {
-    /// Err: what is wrong, for the author.
+    /// Validates it. The error is a message for the author.
     pub fn check(&self) -> Result<(), String> {
         if self.name.trim().is_empty() || self.name.chars().count() > NAME_MAX_CHARS {
             return Err(format!("name must have 1 to {NAME_MAX_CHARS} characters"));

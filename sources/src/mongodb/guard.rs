@@ -36,7 +36,7 @@ fn listed(names: &'static str) -> HashSet<&'static str> {
     names.split_whitespace().collect()
 }
 
-/// Err: what is not allowed, for the author.
+/// Validates it. The error says what is not allowed, for the author.
 pub fn check(asked: &Asked) -> Result<(), String> {
     if !matches!(asked.verb, "find" | "aggregate" | "count" | "distinct") {
         return Err(format!("{} writes; this source is read-only", asked.verb));

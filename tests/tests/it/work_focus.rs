@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::work::{get, project, start};
 use super::work_tools::{Tools, names};
 
-/// Arguments that would do for this tool, all of the focus's project.
+/// Returns valid arguments for this tool, all of the focused project.
 fn arguments(tool: &SharedTool, own: &Value, edge: &Value) -> Value {
     let mut arguments = json!({});
     let schema = tool.spec().parameters.document();
@@ -84,7 +84,7 @@ async fn e54_with_a_focus_no_id_of_another_project_is_read_written_or_named() {
             );
             let operation = tools.tools[name].operation(&tools.context, &given).await.unwrap();
             assert!(!operation.entity_name.contains("Hidden"), "{name}: {operation:?}");
-            // Nor whether it is there at all.
+            // Nor is its existence revealed.
             given[parameter] = json!(nowhere);
             let unknown = tools.by(&tools.context(), name, &given).await.expect_err(name);
             assert_eq!(
@@ -106,7 +106,7 @@ async fn e54_with_a_focus_no_id_of_another_project_is_read_written_or_named() {
         tools.refused("reorganize_onto_project_graph", arguments, " here").await;
     }
     assert_eq!((graph(&own).await, graph(&other).await), (before_own, before_other));
-    // Without ids, all that is listed and made is the focus's.
+    // Without ids, everything listed and created belongs to the focus.
     for (name, arguments, list) in [
         ("list_onto_projects", json!({}), "projects"),
         ("list_onto_tasks", json!({}), "tasks"),

@@ -55,7 +55,7 @@ impl Tools {
         tools
     }
 
-    /// One more call of the same run.
+    /// Another call of the same run.
     pub fn context(&self) -> ToolContext {
         ToolContext {
             record_id: Uuid::now_v7(),
@@ -122,7 +122,7 @@ async fn e53_e57_each_tool_that_lists_searches_and_reads_answers_or_says_what_is
     ] {
         let all = tools.call(name, json!({})).await;
         let mut found = names(&all[list]);
-        // Made in one millisecond, they may have any order.
+        // Created in one millisecond, they may have any order.
         found.sort_unstable();
         let mut expected = expected;
         expected.sort_unstable();
@@ -322,7 +322,7 @@ async fn e53_e54_agents_have_the_tools_once_the_pack_is_installed_and_their_runs
             .all(|name| !name.contains("onto"))
     );
     assert_eq!(client.post("/api/onto/install", json!({})).await.0, 204);
-    // The worker looks again within two seconds.
+    // The worker reloads within two seconds.
     rejoin_tests::support::wait_for("the tools to be offered", async || {
         app.model.script([Reply::text("Wait.")]);
         client.ask(Some(agent), "and now?").await;

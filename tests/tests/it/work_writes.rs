@@ -19,7 +19,7 @@ async fn e54_each_tool_that_writes_does_so_once_however_often_its_call_is_repeat
         )
         .await
     };
-    // The same record: what a worker does that comes after one that died.
+    // The same record: a worker repeats a call of a dead one.
     let twice = async |name: &str, arguments: Value| {
         let context = tools.context();
         let first = tools
@@ -330,7 +330,7 @@ async fn e54_milestones_risks_and_requirements_are_made_and_deleted_and_a_projec
             )
             .await;
     }
-    // With all that is in it.
+    // With all its entities.
     let other = project(&client, "Stays").await;
     let context = tools.context();
     let arguments = json!({"project_id": ids["project"]});
@@ -349,7 +349,7 @@ async fn e54_milestones_risks_and_requirements_are_made_and_deleted_and_a_projec
         .get(&format!("/api/onto/tasks/{}", ids["first"].as_str().unwrap()))
         .await;
     assert_eq!(status, 404);
-    // A conversation about a project deletes that one only.
+    // A conversation focused on a project can delete that one only.
     let focused = Tools::focused(&app, &other, "Stays");
     focused
         .refused("delete_onto_project", arguments, "there is no project")
