@@ -97,7 +97,7 @@ fn measure(schema: &Value) -> Result<usize, String> {
     if bytes > SCHEMA_BYTES {
         return Err(format!("the schema has {bytes} bytes; the limit is {SCHEMA_BYTES}"));
     }
-    // It would change the targets of references. The oldest accepted draft has another name for it.
+    // A nested `$id` would change the targets of references. The oldest accepted draft calls it `id`.
     let draft = schema["$schema"].as_str().unwrap_or_default();
     let id = if draft.contains("draft-04") { "id" } else { "$id" };
     let mut patterns = BTreeSet::new();
