@@ -1,10 +1,11 @@
-//! Which requests are worked on, and when: a request takes a place only once its body has arrived. Called by `routes`.
+//! Admission control: decides when a request is processed; a request takes a slot only once its body has arrived.
+//! Called by `routes`.
 //!
 //! A request goes through three steps: its caller is looked up and must have the operation's scope, its body arrives, its handler runs.
 //! The first and the last hold a place of `REJOIN_MAX_IN_FLIGHT`; the second one of as many others, for no longer than `arrival` allows.
 //!
-//! Invariant: no user and no project holds more than their share of either kind of place, so that whoever fills their share is
-//! refused alone (429), and others are served.
+//! Invariant: no user and no project exceeds its share of either kind of slot, so that only callers who exhaust their
+//! share are refused (429).
 
 use axum::body::{Body, HttpBody};
 use axum::extract::Request;
@@ -19,7 +20,8 @@ use crate::places::Place;
 use crate::problem::Problem;
 use crate::state::AppState;
 
-/// Signing in with a code is the only request whose body counts without a caller. All of them share one user's share of places.
+/// The owner of sign-in requests with a code, the only ones whose body arrives without a caller. All of them share one
+/// user's share of slots.
 const NOBODY: Uuid = Uuid::nil();
 
 /// Looks up who sends the request, refuses a caller who lacks the scope of the operation (`access`; None: the path has no operation with

@@ -1,4 +1,5 @@
-//! How a request's body arrives: whole, within a time, at a least rate, and no larger than it may be. Called by `admission`.
+//! Receives a request's body: complete, within a timeout, at a minimum rate, and up to a maximum size. Called by
+//! `admission`.
 
 use std::time::Duration;
 
@@ -12,15 +13,15 @@ use tokio::time::{Instant, timeout_at};
 use crate::config::ApiConfig;
 use crate::problem::Problem;
 
-/// How much later than its beginning the next byte of a body has to be there, when `bytes` of it are.
+/// Returns the deadline of a body's next byte, counted from its beginning, after `bytes` of it.
 ///
-/// A body has a time of grace, and then has to keep the least rate; and all of it has to be there by the deadline.
+/// A body has a grace period, and must then keep the minimum rate; and it must be complete by the deadline.
 pub fn due(bytes: u64, config: &ApiConfig) -> Duration {
     let by_rate = config.body_grace() + Duration::from_secs_f64(bytes as f64 / f64::from(config.body_min_bytes_per_s));
     by_rate.min(config.body_timeout())
 }
 
-/// The body, once all of it is there. One of more than `max` bytes is refused.
+/// Returns the complete body. One of more than `max` bytes is refused.
 pub async fn whole(headers: &HeaderMap, body: Body, max: usize, config: &ApiConfig) -> Result<Bytes, Problem> {
     let length = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok());
     if length

@@ -16,7 +16,7 @@ use crate::pace::Told;
 use crate::problem::Problem;
 use crate::state::AppState;
 
-/// The header that chooses among several projects.
+/// The header that selects one of several projects.
 const PROJECT_HEADER: &str = "x-project-id";
 
 /// Finds out who sends the request, whatever scope it needs, and counts it.
@@ -56,7 +56,7 @@ pub(crate) async fn authenticate(state: &AppState, parts: &Parts) -> Result<Call
     Ok(caller)
 }
 
-/// What the request shows, and where. A header goes before a cookie: who sends one means it.
+/// Returns the credential of a request, and its kind. A header takes precedence over a cookie: it is explicit.
 fn shown<'a>(method: &Method, headers: &'a HeaderMap) -> Result<(Kind, &'a str), Problem> {
     let needed = || {
         Problem::unauthorized(
@@ -85,7 +85,7 @@ fn shown<'a>(method: &Method, headers: &'a HeaderMap) -> Result<(Kind, &'a str),
     Ok((Kind::Key, shown))
 }
 
-/// Whose this is.
+/// Looks up the caller of a credential.
 async fn look_up(state: &AppState, kind: Kind, shown: &str, project: Option<Uuid>) -> Result<Caller, Problem> {
     let db = &state.db.sql;
     let caller = match &state.oidc {
@@ -98,7 +98,7 @@ async fn look_up(state: &AppState, kind: Kind, shown: &str, project: Option<Uuid
     Ok(Caller::new(caller, state.rates.clone()))
 }
 
-/// The project that a path names, so that a key of several projects needs no header there.
+/// Returns the project in a path, so that a key of several projects needs no header there.
 fn project_of_path(path: &str) -> Option<Uuid> {
     let rest = path
         .strip_prefix("/api/projects/")

@@ -22,12 +22,12 @@ use uuid::Uuid;
 use crate::pace::{Counted, Rates};
 use crate::problem::Problem;
 
-/// How long a key or a token that was looked up is not looked up again.
+/// How long an authenticated key or token is cached.
 const CACHE_LIFETIME: Duration = Duration::from_secs(2);
-/// Keys and tokens that are remembered.
+/// Maximum number of cached keys and tokens.
 const CACHE_KEYS: u64 = 10_000;
 
-/// Who sends a request, or why nobody may, where that was found out before the handler.
+/// The caller of a request, or its refusal, if determined before the handler.
 #[derive(Debug, Clone)]
 pub struct LookedUp(pub Result<Caller, Problem>);
 
@@ -42,7 +42,7 @@ pub struct Caller<S = Identity>(S);
 #[derive(Debug, Clone)]
 pub struct Identity {
     who: Arc<auth::Caller>,
-    /// None: who only reads.
+    /// None: read-only callers.
     rates: Option<Arc<Rates>>,
 }
 
@@ -140,16 +140,16 @@ impl Caller {
         }
     }
 
-    /// A transaction in which the database shows the caller's rows alone.
+    /// Begins a transaction in which the database returns the caller's rows only.
     pub async fn walled(&self, db: &impl AsRef<Db>) -> Result<Transaction<'static, Postgres>, Problem> {
         Ok(walls::begin(&db.as_ref().sql, self.asking()).await?)
     }
 
-    /// What its requests are counted by.
+    /// Returns the identity for rate limits.
     pub(crate) fn counted(&self) -> Counted {
         let credential = match self.credential {
             Credential::Key(id) => id,
-            // There may be many, and each of them for minutes only.
+            // There may be many tokens, each for minutes only.
             Credential::Token(_) => self.user_id,
         };
         Counted {
@@ -159,12 +159,12 @@ impl Caller {
         }
     }
 
-    /// On whose behalf the database is asked.
+    /// Returns the row-level-security scope.
     pub fn asking(&self) -> Asking {
         Asking::For(self.owner())
     }
 
-    /// Counts one change that goes into the audit log, which nobody can make shorter again.
+    /// Counts one audited change; the audit log can only grow.
     pub fn counts_audited(&self) -> Result<(), Problem> {
         self.0
             .rates
@@ -172,7 +172,7 @@ impl Caller {
             .map_or(Ok(()), |rates| rates.count_audited(self.user_id))
     }
 
-    /// For routes that name a project in their path: it must be the caller's.
+    /// Checks that the project in a path is the caller's.
     pub fn in_project(&self, project_id: Uuid) -> Result<(), Problem> {
         if self.project_id == project_id {
             Ok(())
@@ -181,7 +181,7 @@ impl Caller {
         }
     }
 
-    /// For what only owners of the project may do.
+    /// Checks that the caller is an owner of the project.
     pub fn owns(&self, project_id: Uuid) -> Result<(), Problem> {
         self.in_project(project_id)?;
         match self.role {
@@ -194,12 +194,12 @@ impl Caller {
     }
 }
 
-/// What is remembered of keys and tokens.
+/// The cache of keys and tokens.
 pub struct Keys {
     known: moka::future::Cache<Shown, Caller>,
 }
 
-/// What a request shows, hashed, and the project that it names.
+/// The kind and hash of a credential, and the requested project.
 pub(crate) type Shown = (Kind, Vec<u8>, Option<Uuid>);
 
 impl Keys {
@@ -221,7 +221,7 @@ impl Keys {
         self.known.insert(shown, caller).await;
     }
 
-    /// Forgets keys of projects that wake-ups name, until the process drains.
+    /// Starts evicting keys of projects named by wake-ups, until the process drains.
     pub fn start(bus: SharedBus, draining: CancellationToken) -> Arc<Self> {
         let keys = Arc::new(Self::new());
         let mut wakes = bus.subscribe();
@@ -243,7 +243,7 @@ impl Keys {
         keys
     }
 
-    /// All callers in the project are looked up again from now on.
+    /// Evicts all callers of the project.
     pub fn forget_project(&self, project_id: Uuid) {
         let forgotten = self
             .known
@@ -251,7 +251,7 @@ impl Keys {
         debug_assert!(forgotten.is_ok(), "the cache was built for this");
     }
 
-    /// What the caller has shown is looked up again from now on.
+    /// Evicts the caller's credential.
     pub fn forget(&self, caller: &Caller) {
         let credential = caller.credential;
         let forgotten = self

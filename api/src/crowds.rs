@@ -1,7 +1,7 @@
-//! How many connections there may be: in all, below the number of files that the process may have open, and of one address. Called by
-//! `connections` before anything is read of a connection.
+//! Connection limits: in total, below the process's limit of open files, and per address. Called by `connections`
+//! before a connection is read.
 //!
-//! Invariant: connections never take the file descriptors that the process keeps back for its database, its files and its requests.
+//! Invariant: connections never take the file descriptors reserved for the database, files and requests.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -13,12 +13,12 @@ use tracing::{info, warn};
 use crate::config::ApiConfig;
 use crate::proxies::{self, Proxy};
 
-/// Bits of an IPv6 address that one subscriber has: whoever has them has all addresses behind them.
+/// Prefix length of one subscriber's IPv6 addresses: the subscriber has all addresses with it.
 const IPV6_PREFIX: u32 = 64;
-/// One address has at most this part of all connections, whatever the setting says.
+/// Maximum fraction of all connections for one address, regardless of the setting.
 const ADDRESS_PART: usize = 4;
 
-/// Raises the number of files that this process may have open to what the system lets it have.
+/// Raises this process's limit of open files to the system's maximum.
 pub fn raise_file_limit() {
     let limit = getrlimit(Resource::Nofile);
     if limit.current == limit.maximum {
@@ -56,7 +56,7 @@ pub struct Admitted {
 }
 
 impl Admitted {
-    /// Whether a trusted proxy is at the other end.
+    /// Returns whether the peer is a trusted proxy.
     pub fn is_proxy(&self) -> bool {
         self.address.is_none()
     }
@@ -82,7 +82,7 @@ impl Crowds {
         })
     }
 
-    /// None: there are too many already.
+    /// None: the limit is reached.
     pub fn admit(self: &Arc<Self>, peer: IpAddr) -> Option<Admitted> {
         let address = (!proxies::trusts(&self.proxies, peer)).then(|| counted_as(peer));
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
@@ -109,7 +109,7 @@ fn refused(bound: &'static str) -> Option<Admitted> {
     None
 }
 
-/// Connections that leave `reserved` files to the process, or half of its files where it has few.
+/// Returns the number of connections that leave `reserved` files to the process, or half of its files if it has few.
 fn room(files: usize, reserved: usize) -> usize {
     files.saturating_sub(reserved).max(files / 2).max(1)
 }

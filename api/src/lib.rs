@@ -1,4 +1,4 @@
-//! The HTTP API: stateless, any number of processes. Takes messages in, streams logs out; agents run elsewhere (the worker).
+//! The HTTP API: stateless, any number of processes. Receives messages and streams logs; agents run in workers.
 //!
 //! # Layout
 //! - `config`    options of `rejoin api`
@@ -16,11 +16,11 @@
 //! - `quotas`    how much projects may use up
 //! - `oidc/`     tokens of an identity provider
 //! - `extract`   body, query, path and page of a request
-//! - `idempotency`  keys under which a request happens once
-//! - `problem`   refusals, as RFC 9457
+//! - `idempotency`  idempotency keys
+//! - `problem`   errors, as RFC 9457
 //! - `recorder`  metrics of this process; `transfers`: connections of imports and exports
 //! - `openapi`   the document of `GET /openapi.json`
-//! - `routes/`   one file a noun: DTOs and handlers
+//! - `routes/`   one file per noun: DTOs and handlers
 //! - `mcp/`      Rejoin as an MCP server
 //! - `sse/`      streams of events to any number of readers
 //!
@@ -81,7 +81,7 @@ use oidc::settings::SettingsError;
 use sse::socket::GuardedListener;
 use state::Means;
 
-/// How often what has piled up is tidied.
+/// Interval of cleanups.
 const TIDY_EVERY: Duration = Duration::from_secs(30);
 
 #[derive(Debug, thiserror::Error)]
@@ -106,7 +106,7 @@ pub enum ServeError {
     Join(#[from] tokio::task::JoinError),
 }
 
-/// Serves until `shutdown` is cancelled and the drain is over. The database need not be up.
+/// Serves until `shutdown` is cancelled and the drain ends. The database need not be up.
 pub async fn serve(config: ApiConfig, shutdown: CancellationToken) -> Result<(), ServeError> {
     crowds::raise_file_limit();
     let server = Server::start(config, shutdown).await?;
@@ -114,23 +114,23 @@ pub async fn serve(config: ApiConfig, shutdown: CancellationToken) -> Result<(),
     server.ended().await
 }
 
-/// The whole application over `state`.
+/// Returns the whole application over `state`.
 pub fn router(state: AppState) -> Router {
     routes::router(state)
 }
 
-/// A server that runs: its address is known, and it can be stopped.
+/// A running server with its address, which can be stopped.
 pub struct Server {
-    /// Where it listens, also when the configured port was 0.
+    /// Its address, also if the configured port was 0.
     pub addr: SocketAddr,
-    /// What its handlers use.
+    /// The shared state of its handlers.
     pub state: AppState,
     shutdown: CancellationToken,
     serving: JoinHandle<()>,
 }
 
 impl Server {
-    /// Binds and begins to serve.
+    /// Binds and starts serving.
     pub async fn start(config: ApiConfig, shutdown: CancellationToken) -> Result<Self, ServeError> {
         let extensions = rejoin_registry::extensions(rejoin_registry::Settings::default());
         Self::start_with(config, extensions, shutdown).await
@@ -156,7 +156,7 @@ impl Server {
         let failed = |source| ServeError::Listen { addr: asked, source };
         let listener = GuardedListener::bind(asked, &config).map_err(failed)?;
         let addr = listener.local_addr().map_err(failed)?;
-        // Of a server's own: stopping it stops nothing else.
+        // Specific to this server: stopping it does not affect others.
         let shutdown = shutdown.child_token();
         let state = AppState::new(config, means, db, bus, CancellationToken::new());
         let serving = tokio::spawn(run(listener, state.clone(), shutdown.clone()));
@@ -172,13 +172,13 @@ impl Server {
         format!("http://{}", self.addr)
     }
 
-    /// Drains, and waits until that is over.
+    /// Drains, and waits for its end.
     pub async fn stop(self) -> Result<(), ServeError> {
         self.shutdown.cancel();
         self.ended().await
     }
 
-    /// Waits until it has been stopped.
+    /// Waits until it has stopped.
     pub async fn ended(self) -> Result<(), ServeError> {
         Ok(self.serving.await?)
     }
@@ -202,7 +202,8 @@ async fn run(listener: GuardedListener, state: AppState, shutdown: CancellationT
             }
         }
     }
-    // Streams end, and the server is not ready; then no new connections; then what is under way may finish.
+    // Streams end, and the server is not ready; then no new connections are accepted; then requests in progress may
+    // finish.
     state.draining.cancel();
     tokio::select! {
         () = &mut serving => return,

@@ -18,11 +18,11 @@ use utoipa::{PartialSchema, ToSchema};
 use crate::cookie;
 use crate::problem::ProblemBody;
 
-/// The names of the security schemes: either of them will do.
+/// The names of the security schemes; either suffices.
 const API_KEY: &str = "apiKey";
 const SESSION: &str = "session";
 
-/// What the routes' descriptions are merged into.
+/// The base document, into which the routes' descriptions are merged.
 pub fn base() -> OpenApi {
     let bearer = HttpBuilder::new()
         .scheme(HttpAuthScheme::Bearer)
@@ -55,7 +55,7 @@ pub fn base() -> OpenApi {
                 .contact(Some(ContactBuilder::new().name(Some("The operator of this server")).build()))
                 .build(),
         )
-        // Wherever it is: the server that the document came from.
+        // Relative: the server from which the document was loaded.
         .servers(Some([ServerBuilder::new().url("/").build()]))
         .components(Some(components))
         .security(Some(
@@ -90,8 +90,8 @@ pub fn operations(item: &mut PathItem) -> impl Iterator<Item = (Method, &mut Ope
     .filter_map(|(method, operation)| Some((method, operation.as_mut()?)))
 }
 
-/// Gives each operation a name of its own: its tag and its handler, `graph_objects_list`. Handlers of different nouns have the
-/// same names, and programs that write clients need different ones. All tags are named at the top.
+/// Gives each operation a unique name: its tag and its handler, such as `graph_objects_list`. Handlers of different
+/// nouns share names, but client generators need unique ones. All tags are listed at the top.
 pub fn named(mut document: OpenApi) -> OpenApi {
     let mut tags = BTreeSet::new();
     for item in document.paths.paths.values_mut() {

@@ -1,4 +1,4 @@
-//! The address under which a caller reaches this server. Handlers that answer with addresses of our own take an [`Origin`].
+//! The server's public address, as seen by a caller. Handlers that return our own addresses take an [`Origin`].
 
 use axum::extract::FromRequestParts;
 use axum::http::HeaderMap;
@@ -8,7 +8,8 @@ use axum::http::request::Parts;
 use crate::proxies::FromTrustedProxy;
 use crate::state::AppState;
 
-/// Scheme and host under which the caller reaches us: `REJOIN_PUBLIC_URL`, else what a trusted proxy says, else what the caller says.
+/// Scheme and host of the server for the caller: `REJOIN_PUBLIC_URL`, else as stated by a trusted proxy, else by the
+/// caller.
 pub struct Origin(pub String);
 
 impl FromRequestParts<AppState> for Origin {

@@ -1,7 +1,7 @@
-//! How fast callers may go, and what they are told about it: each key (or, with tokens, each user), each user over all of its keys,
-//! each project over all of its users. `caller` counts; `routes` puts what came of it into the answer's headers.
+//! Rate limits and their response headers: per key (or, with tokens, per user), per user over all of its keys, per
+//! project over all of its users. `caller` counts; `routes` adds the headers.
 //!
-//! Each process counts for itself: behind a balancer, a fleet lets through as many times as much as it has processes.
+//! Each process counts by itself: a load-balanced fleet allows as many times more as it has processes.
 
 use std::num::NonZeroU32;
 use std::sync::{Arc, OnceLock};
@@ -19,24 +19,24 @@ use uuid::Uuid;
 use crate::config::ApiConfig;
 use crate::problem::Problem;
 
-/// A burst is what this many seconds allow.
+/// Size of a burst, in seconds of the rate.
 const BURST_S: u32 = 2;
 
 const LIMIT: HeaderName = HeaderName::from_static("ratelimit-limit");
 const REMAINING: HeaderName = HeaderName::from_static("ratelimit-remaining");
 const RESET: HeaderName = HeaderName::from_static("ratelimit-reset");
 
-/// What is left of a caller's tightest rate.
+/// The remaining budget of a caller's tightest rate limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pace {
-    /// Requests of a burst.
+    /// Size of a burst, in requests.
     pub limit: u32,
     pub remaining: u32,
-    /// Until all of them are there again [s].
+    /// Time until the budget is full again, in seconds.
     pub reset_s: u32,
 }
 
-/// Whose requests are counted together.
+/// The identities whose requests are counted together.
 #[derive(Debug, Clone, Copy)]
 pub struct Counted {
     pub credential: Uuid,
@@ -47,7 +47,7 @@ pub struct Counted {
 struct Rate {
     limiter: Limiter,
     per_s: u32,
-    /// Ends the sentence "too many requests of …".
+    /// Completes the sentence "too many requests of …".
     whose: &'static str,
 }
 
@@ -62,7 +62,7 @@ impl Rate {
         }
     }
 
-    /// Counts one request. Err: it is one too many, and how long to wait [s].
+    /// Counts one request. Err: it exceeds the limit, with the delay in seconds.
     fn count(&self, id: Uuid) -> Result<Pace, (Pace, u64)> {
         let pace = |limit: u32, remaining: u32| Pace {
             limit,
@@ -82,7 +82,7 @@ impl Rate {
 type Limiter = RateLimiter<Uuid, DefaultKeyedStateStore<Uuid>, DefaultClock, StateInformationMiddleware>;
 
 pub struct Rates {
-    /// Changes of a user that go into the audit log.
+    /// A user's audited changes.
     audited: Limiter,
     audited_per_minute: NonZeroU32,
     of_key: Rate,
@@ -102,7 +102,7 @@ impl Rates {
         }
     }
 
-    /// Forgets those that have been quiet.
+    /// Removes idle entries.
     pub fn tidy(&self) {
         for rate in [&self.of_key, &self.of_user, &self.of_project] {
             rate.limiter.retain_recent();
@@ -110,7 +110,7 @@ impl Rates {
         self.audited.retain_recent();
     }
 
-    /// Counts one change of a user that goes into the audit log.
+    /// Counts one audited change of a user.
     pub fn count_audited(&self, user: Uuid) -> Result<(), Problem> {
         self.audited.check_key(&user).map(drop).map_err(|until| {
             let wait = until.wait_time_from(DefaultClock::default().now());
@@ -122,7 +122,7 @@ impl Rates {
         })
     }
 
-    /// Counts one request against all of its rates, and tells the tightest of them.
+    /// Counts one request against all of its limits, and returns the tightest.
     pub fn count(&self, counted: Counted) -> (Pace, Result<(), Problem>) {
         let rates = [
             (&self.of_key, counted.credential),
@@ -133,7 +133,7 @@ impl Rates {
         for (rate, id) in rates {
             match rate.count(id) {
                 Ok(pace) => {
-                    // Compared by share: a tenth of a small rate is tighter than a fifth of a large one.
+                    // Compared by share: a tenth of a small limit is tighter than a fifth of a large one.
                     let share = |pace: &Pace| f64::from(pace.remaining) / f64::from(pace.limit);
                     if tightest.is_none_or(|known| share(&pace) < share(&known)) {
                         tightest = Some(pace);
@@ -149,18 +149,18 @@ impl Rates {
     }
 }
 
-/// Where a request's pace is left for its answer.
+/// Carries a request's rate limit to its response.
 #[derive(Debug, Clone, Default)]
 pub struct Told(Arc<OnceLock<Pace>>);
 
 impl Told {
     pub fn tell(&self, pace: Pace) {
-        // A request is counted once; a second count of the same one would say the same.
+        // A request is counted once; a second count would be the same.
         let _ = self.0.set(pace);
     }
 }
 
-/// Says in each answer's headers how much of the rate is left.
+/// Adds the rate limit headers to each response.
 pub async fn headers(mut request: Request, next: Next) -> Response {
     let told = Told::default();
     request.extensions_mut().insert(told.clone());

@@ -1,7 +1,8 @@
-//! The web app: files that `make web` has built into `web/dist`, embedded in the binary (read from there by a debug build). They use
-//! the same wire as everybody; nothing here asks the database.
+//! Serves the web app: files that `make web` has built into `web/dist`, embedded in the binary (a debug build reads
+//! them from disk). The app uses the public API; nothing here queries the database.
 //!
-//! Any path that is no file and looks like a page is the app's own to show. Without an app there is a page that says how to get it.
+//! Any path that is no file and looks like a page returns the app. Without a built app, a page explains how to build
+//! it.
 
 use axum::body::Body;
 use axum::extract::Request;
@@ -22,9 +23,9 @@ use crate::problem::Problem;
 struct App;
 
 const INDEX: &str = "index.html";
-/// Below it, files have the hash of their content in their names.
+/// Files below it have content hashes in their names.
 const HASHED: &str = "assets/";
-/// What the page may do: run our files, talk to this server, and nothing else.
+/// The Content-Security-Policy: the page runs our files and connects to this server, and nothing else.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; font-src 'self'; \
      connect-src 'self'; manifest-src 'self'; worker-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 const WITHOUT_APP: &str = "<!doctype html><html lang=en><meta charset=utf-8><title>Rejoin</title><h1>Rejoin is \
@@ -32,7 +33,7 @@ const WITHOUT_APP: &str = "<!doctype html><html lang=en><meta charset=utf-8><tit
     the server again; <code>make run</code> does both.</p><p>The API is described in <a \
     href=/openapi.json>/openapi.json</a>; <code>rejoin chat</code> is a client for the terminal.</p></html>";
 
-/// Whatever no route is for.
+/// Handles requests without a route.
 pub async fn serve(request: Request) -> Response {
     let path = request.uri().path().trim_start_matches('/');
     let is_read = request.method() == Method::GET || request.method() == Method::HEAD;
@@ -44,7 +45,7 @@ pub async fn serve(request: Request) -> Response {
     {
         return answer(path, file, request.headers());
     }
-    // At its own address it is there for whoever asks, as with any site; below it, only browsers look for pages.
+    // The root path always serves the page; below it, only browsers request pages.
     let wants_page = path.is_empty()
         || request
             .headers()
@@ -64,7 +65,7 @@ pub async fn serve(request: Request) -> Response {
     }
 }
 
-/// A file, packed where the build has packed it and the reader can unpack it.
+/// Returns a file, compressed if the build has compressed it and the client accepts that.
 fn answer(path: &str, file: EmbeddedFile, asked: &HeaderMap) -> Response {
     let tag = format!("\"{}\"", digest::hex(&file.metadata.sha256_hash()[..16]));
     let cache = match path.starts_with(HASHED) {
@@ -99,7 +100,7 @@ fn answer(path: &str, file: EmbeddedFile, asked: &HeaderMap) -> Response {
     guarded((headers, Body::from(content.into_owned())))
 }
 
-/// With what keeps a page to itself.
+/// Adds the security headers.
 fn guarded(response: impl IntoResponse) -> Response {
     let mut response = response.into_response();
     for (name, value) in [
@@ -118,7 +119,7 @@ fn guarded(response: impl IntoResponse) -> Response {
     response
 }
 
-/// What a file is, by its name: the build makes no others.
+/// Returns a file's media type, by its name: the build creates no other types.
 fn kind_of(path: &str) -> &'static str {
     match path.rsplit_once('.').map(|(_, extension)| extension) {
         Some("html") => "text/html; charset=utf-8",

@@ -1,4 +1,5 @@
-//! Places for requests: how many are worked on at a time, in all and of one user and project. `admission` takes one for each request.
+//! Request slots: how many requests are processed at a time, in total, per user and per project. `admission` takes one
+//! for each request.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,9 +10,10 @@ use uuid::Uuid;
 use crate::config::ApiConfig;
 use crate::problem::Problem;
 
-/// When there is no place for a request, it may come back after this.
+/// Retry delay of a request without a slot, in seconds.
 const RETRY_AFTER_S: u64 = 1;
-/// Files that arrive at this process at a time. Each has at most two pieces in memory; on its way into an object store, 6 MiB more.
+/// Maximum number of concurrent uploads in this process. Each has at most two pieces in memory, and 6 MiB more with an
+/// object store.
 pub const MAX_UPLOADS: usize = 32;
 
 /// Maximum number of requests at a time: in all, of one user, and of one project.
@@ -22,7 +24,7 @@ pub struct Places {
     taken: Mutex<HashMap<Uuid, usize>>,
 }
 
-/// One request's place, given back when it is dropped.
+/// One request's slot, released when dropped.
 pub struct Place {
     places: Arc<Places>,
     _permit: OwnedSemaphorePermit,
@@ -34,7 +36,7 @@ impl Places {
         Self::of(config.max_in_flight, config)
     }
 
-    /// This number of places, with the same shares per user, workspace and address as for other requests.
+    /// This number of slots, with the same shares per user, workspace and address as for other requests.
     pub fn of(places: usize, config: &ApiConfig) -> Arc<Self> {
         let share = |percent: u8| (places * usize::from(percent)).div_ceil(100).max(1);
         Arc::new(Self {
@@ -45,14 +47,14 @@ impl Places {
         })
     }
 
-    /// A place for a user's request in a project.
+    /// Takes a slot for a user's request in a project.
     pub fn take_for(self: &Arc<Self>, user: Uuid, project: Uuid) -> Result<Place, Problem> {
         let mut place = self.take()?;
         place.count_for(user, project)?;
         Ok(place)
     }
 
-    /// A place that counts for nobody yet.
+    /// Takes a slot that is not counted for anyone yet.
     pub(crate) fn take(self: &Arc<Self>) -> Result<Place, Problem> {
         let permit = self.all.clone().try_acquire_owned().map_err(|_| {
             metrics::counter!("rejoin_requests_shed_total").increment(1);
@@ -71,7 +73,7 @@ impl Places {
 }
 
 impl Place {
-    /// Counts the place for a user and a project.
+    /// Counts the slot for a user and a project.
     pub(crate) fn count_for(&mut self, user: Uuid, project: Uuid) -> Result<(), Problem> {
         let mut taken = self.places.taken();
         for (id, max, whose) in [

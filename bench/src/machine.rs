@@ -1,4 +1,4 @@
-//! What it was measured on: figures of another machine say little, so results carry this.
+//! A description of the machine, since figures of different machines are hardly comparable.
 
 use std::process::Command;
 
@@ -28,7 +28,7 @@ impl Machine {
             .trim_end_matches(" kB")
             .parse()
             .unwrap_or_default();
-        // The server runs as another user where we are root, but its programs are the same.
+        // The server runs as another user if we are root, but its programs are the same.
         let binaries = rejoin_cli::dev::postgres::binaries::find(None, None, None)?;
         Ok(Self {
             cpu: of("/proc/cpuinfo", "model name"),
@@ -51,14 +51,14 @@ impl Machine {
     }
 }
 
-/// The commit that is checked out, marked where the tree differs from it.
+/// Returns the current commit, marked if the tree is modified.
 pub fn commit() -> String {
     let commit = said(Command::new("git").args(["rev-parse", "--short=10", "HEAD"]));
     let dirty = !said(Command::new("git").args(["status", "--porcelain", "--untracked-files=no"])).is_empty();
     if dirty { format!("{commit}+") } else { commit }
 }
 
-/// The date in UTC.
+/// Returns the date in UTC.
 pub fn today() -> String {
     chrono::DateTime::<chrono::Utc>::from(std::time::SystemTime::now())
         .format("%F")

@@ -1,4 +1,4 @@
-//! Runs that are claimed and go on, as a worker has them in the middle of its work.
+//! Claimed and running runs, as in the middle of a worker's work.
 
 use std::time::Duration;
 
@@ -11,14 +11,14 @@ use uuid::Uuid;
 
 use crate::server::Database;
 
-/// Posts at a time.
+/// Number of concurrent posts.
 const POSTING: usize = 8;
-/// Jobs of one claim.
+/// Number of jobs per claim.
 const CLAIM: usize = 100;
-/// Nobody renews these leases.
+/// These leases are not renewed.
 const LEASE: Duration = Duration::from_secs(3_600);
 
-/// Log and run of `count` conversations of their own, queued.
+/// Returns log and run of `count` new conversations, queued.
 pub async fn post(database: &Database, count: usize) -> Result<Vec<(Uuid, Uuid)>> {
     let owner = Owner {
         project_id: database.project_id,
@@ -61,7 +61,7 @@ pub async fn begin(database: &Database, count: usize) -> Result<Vec<(Uuid, Uuid)
     Ok(runs)
 }
 
-/// Appends `events` tokens to each log, in one statement: a past.
+/// Appends `events` tokens to each log, in one statement, as history.
 pub async fn add_past(database: &Database, runs: &[(Uuid, Uuid)], events: usize) -> Result<()> {
     let (logs, runs): (Vec<Uuid>, Vec<Uuid>) = runs.iter().copied().unzip();
     let sql = "select count(stream.append(t.log_id, t.run_id, array_fill('token'::text, array[$3::int]), array_fill(

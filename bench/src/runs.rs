@@ -1,5 +1,5 @@
-//! Runs that a worker holds: logs, and jobs that were enqueued and claimed with the product's own functions, so that every append
-//! of a scenario goes through the fence.
+//! Runs held by a worker: logs, and jobs enqueued and claimed with the product's own functions, so that every append of
+//! a scenario is fenced.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,10 +13,10 @@ use uuid::Uuid;
 
 use crate::server::Database;
 
-/// No scenario lasts longer: nobody takes the jobs away.
+/// Longer than any scenario: no job is taken over.
 const LEASE: Duration = Duration::from_secs(3_600);
 
-/// Makes `n` logs with a running run each.
+/// Creates `n` logs with a running run each.
 pub async fn start(database: &Database, n: usize) -> Result<Vec<Arc<RunStream>>> {
     let logs: Vec<Uuid> = (0..n).map(|_| Uuid::now_v7()).collect();
     sqlx::query("insert into stream.logs (log_id) select unnest($1::uuid[])")

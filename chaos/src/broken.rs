@@ -1,4 +1,5 @@
-//! Builds that break one promise each, and runs in which the checker must notice. Only in a build with the feature `broken`.
+//! Fault-injection builds that violate one invariant each, and runs in which the checker must detect it. Only in a
+//! build with the feature `broken`.
 
 use std::time::Duration;
 
@@ -13,21 +14,21 @@ use crate::load;
 use crate::run::{self, Options};
 use crate::world::{self, Shape};
 
-/// Short, so that what waits for its end does not take long.
+/// Short, so that waiting for its end does not take long.
 const LEASE: Duration = Duration::from_millis(1_500);
 const USERS: usize = 24;
 const EVERY: Duration = Duration::from_millis(500);
-/// What does not come to rest by then never does.
+/// Timeout of coming to rest.
 const PATIENCE: Duration = Duration::from_secs(12);
-/// Runs at the same time: most of each is waiting.
+/// Concurrent runs: most of each is waiting.
 const AT_ONCE: usize = 2;
-/// Of what the checker says, so many violations, each with so many letters.
+/// Number and length of violations reported.
 const TOLD: usize = 5;
 const TOLD_CHARS: usize = 160;
-/// Some breaks show only when a fault meets the right moment: what one seed does not show, the next may.
+/// Some faults show only at the right moment: seeds to try.
 const SEEDS: std::ops::RangeInclusive<u64> = 1..=3;
 
-/// What shows that a promise is broken.
+/// A run that shows a violation.
 struct Scene {
     breaks: Break,
     loads: &'static [&'static str],
@@ -99,7 +100,7 @@ const SCENES: [Scene; 19] = [
 ];
 
 #[expect(clippy::print_stdout, reason = "the verdict goes to whoever asked")]
-/// Runs each broken build (or those with these names), and fails if the checker does not fail it.
+/// Runs each broken build (or those with these names), and fails if the checker does not detect it.
 pub async fn run(names: &[String]) -> Result<()> {
     if !rejoin_faults::IS_POSSIBLE {
         bail!("this build can't be broken: build with --features broken (make chaos-broken does)");
@@ -134,10 +135,10 @@ pub async fn run(names: &[String]) -> Result<()> {
     }
 }
 
-/// Whether the checker noticed, and how.
+/// Whether the checker detected it, and how.
 enum Caught {
     As(String),
-    /// What it found instead.
+    /// The other violations found instead.
     Not(Vec<String>),
 }
 

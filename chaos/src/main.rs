@@ -1,4 +1,4 @@
-//! `chaos`: a run, a check, the broken builds; and the processes that a run starts.
+//! `chaos`: runs, checks, the broken builds; and the processes started by a run.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -211,7 +211,7 @@ async fn obey(command: Command) -> Result<ExitCode> {
     }
 }
 
-/// What `rejoin api` is given beside its own settings.
+/// The global arguments of `rejoin api`.
 fn global() -> Global {
     Global {
         json: false,
@@ -277,7 +277,7 @@ async fn start(args: RunArgs) -> Result<ExitCode> {
     Ok(code(is_well))
 }
 
-/// Of the sources, where that is known.
+/// The commit of the sources, if known.
 fn commit() -> String {
     let asked = std::process::Command::new("git")
         .args(["rev-parse", "--short=10", "HEAD"])

@@ -1,8 +1,9 @@
-//! What `rejoin dev` leaves in its data directory, so that other commands on the same machine need no settings.
+//! The file that `rejoin dev` leaves in its data directory, so that other commands on the same machine need no
+//! settings.
 //!
-//! `dev` writes `current.json`; everything that talks to an API or a database reads it last. Invariants: an option beats
-//! an environment variable, which beats the file; the file's key goes to the file's API only, never to another host; the
-//! file is readable by its owner alone.
+//! `dev` writes `current.json`; every command that uses an API or a database reads it last. Invariants: an option
+//! overrides an environment variable, which overrides the file; the file's key is sent to the file's API only, never to
+//! another host; only its owner can read the file.
 use std::{
     fs,
     io::Write,
@@ -19,7 +20,7 @@ use crate::{exit::Exit, global::Global};
 const FILE: &str = "current.json";
 const DEFAULT_URL: &str = "http://127.0.0.1:7420";
 
-/// The `rejoin dev` that was started last with this data directory.
+/// The last `rejoin dev` started with this data directory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Current {
@@ -30,19 +31,19 @@ pub struct Current {
     pub database_url: Option<String>,
 }
 
-/// An API, and how to be let in.
+/// An API and its credentials.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Access {
     pub url: String,
     pub api_key: String,
-    /// Known only of `rejoin dev`'s own API, or from `REJOIN_PROJECT_ID`.
+    /// Known only for `rejoin dev`'s own API, or from `REJOIN_PROJECT_ID`.
     pub project_id: Option<Uuid>,
 }
 
-/// Where `rejoin dev` keeps its things: `REJOIN_DATA_DIR`, or a place below the user's home.
+/// Returns the data directory of `rejoin dev`: `REJOIN_DATA_DIR`, or a folder below the user's home.
 ///
 /// # Errors
-/// There is neither that variable, nor `XDG_DATA_HOME`, nor `HOME`.
+/// Neither that variable, nor `XDG_DATA_HOME`, nor `HOME` is set.
 pub fn default_data_dir() -> Result<PathBuf> {
     let variable = |name: &str| {
         std::env::var_os(name)
@@ -57,26 +58,26 @@ pub fn default_data_dir() -> Result<PathBuf> {
 
 impl Current {
     /// # Errors
-    /// The directory can't be written.
+    /// The directory is not writable.
     pub fn write(&self, data_dir: &Path) -> Result<()> {
         write_private(&data_dir.join(FILE), self)
     }
 
-    /// What is there; a file that can't be read is as good as none.
+    /// Reads the file; an unreadable one counts as absent.
     pub fn read(data_dir: &Path) -> Option<Self> {
         read_json(&data_dir.join(FILE))
     }
 
-    /// Of the default data directory.
+    /// Reads the one in the default data directory.
     pub fn here() -> Option<Self> {
         Self::read(&default_data_dir().ok()?)
     }
 }
 
-/// The API to talk to, with its key.
+/// Returns the API to use, with its key.
 ///
 /// # Errors
-/// No key is known; the message says the ways to give one.
+/// No key is known; the message explains how to give one.
 pub fn access(global: &Global) -> Result<Access> {
     let project = std::env::var("REJOIN_PROJECT_ID").ok().filter(|id| !id.is_empty());
     let project = project
@@ -88,16 +89,16 @@ pub fn access(global: &Global) -> Result<Access> {
     choose(global.url(), global.api_key(), project, Current::here())
 }
 
-/// The URL alone.
+/// Returns the API's URL alone.
 pub fn api_url(global: &Global) -> String {
     let url = global.url().map(str::to_owned).or_else(|| Some(Current::here()?.url));
     url.unwrap_or_else(|| DEFAULT_URL.to_owned())
 }
 
-/// The database to talk to.
+/// Returns the database to use.
 ///
 /// # Errors
-/// None is known; the message says the ways to name one.
+/// None is known; the message explains how to give one.
 pub fn database_url(global: &Global) -> Result<String> {
     match global.database_url() {
         Some(url) => Ok(url.to_owned()),
@@ -110,7 +111,7 @@ pub fn database_url(global: &Global) -> Result<String> {
 
 fn choose(url: Option<&str>, key: Option<&str>, project: Option<Uuid>, current: Option<Current>) -> Result<Access> {
     let same = |a: &str, b: &str| a.trim_end_matches('/') == b.trim_end_matches('/');
-    // The file speaks of its own API only.
+    // The file applies to its own API only.
     let current = current.filter(|current| url.is_none_or(|url| same(url, &current.url)));
     let chosen = url
         .map(str::to_owned)
@@ -126,7 +127,7 @@ fn choose(url: Option<&str>, key: Option<&str>, project: Option<Uuid>, current: 
         );
         return Err(Exit::NotAuthenticated.because(message).into());
     };
-    // Of another key we don't know the project.
+    // The project of another key is unknown.
     let own = current
         .filter(|current| current.api_key == api_key)
         .map(|current| current.project_id);
@@ -141,11 +142,11 @@ pub(crate) fn read_json<T: DeserializeOwned>(path: &Path) -> Option<T> {
     serde_json::from_slice(&fs::read(path).ok()?).ok()
 }
 
-/// Replaces the file in one step, so that nobody reads half of it; only its owner may read it at all.
+/// Replaces the file atomically; only its owner may read it.
 pub(crate) fn write_private(path: &Path, value: &impl Serialize) -> Result<()> {
     let attempt = || format!("writing {} failed", path.display());
     let new = path.with_extension(format!("new-{}", std::process::id()));
-    // Of a run that was killed in this very moment.
+    // Left by a killed process.
     let _none = fs::remove_file(&new);
     let mut options = fs::OpenOptions::new();
     let mut file = options

@@ -1,12 +1,12 @@
-//! `rejoin doctor`: what is there, what is missing, and what to do about it.
+//! `rejoin doctor`: checks the installation and says how to fix it.
 //!
-//! Also the health check of the container image (`--only api`). Invariant: it changes nothing, and each finding that
-//! is not good says the next step.
+//! Also the health check of the container image (`--only api`). Invariant: it changes nothing, and each finding that is
+//! not good names the next step.
 //!
-//! - `definitions` models that agent definitions name
-//! - `vertex` where tokens of Vertex AI come from
-//! - `files` the object store that holds their content
-//! - `fleet` what API and worker processes need of the database, and of each other
+//! - `definitions` models named by agent definitions
+//! - `vertex` credentials of Vertex AI
+//! - `files` the object store of file content
+//! - `fleet` requirements of API and worker processes
 mod definitions;
 mod files;
 mod fleet;
@@ -32,7 +32,7 @@ use crate::{
     out::Out,
 };
 
-/// Longest that one answer of the database or the API is waited for.
+/// Timeout of a response of the database or the API.
 const ANSWER_LIMIT: Duration = Duration::from_secs(3);
 
 /// Check this machine, the database, the API, the model keys, the models that agents use and the file store, and say how
@@ -77,9 +77,9 @@ pub enum Check {
 #[serde(rename_all = "snake_case")]
 enum Verdict {
     Good,
-    /// Something is less than it could be.
+    /// A possible improvement.
     Note,
-    /// Something that is needed is missing.
+    /// A requirement is missing.
     Bad,
 }
 
@@ -148,7 +148,7 @@ fn good(check: Check, found: impl Into<String>) -> Finding {
     }
 }
 
-/// Bad if it is needed, else a note.
+/// Bad if it is required, else a note.
 fn lacking(check: Check, needed: bool, found: impl Into<String>, todo: impl Into<String>) -> Finding {
     let verdict = if needed { Verdict::Bad } else { Verdict::Note };
     Finding {
@@ -291,7 +291,7 @@ async fn ask_database(connection: &mut PgConnection, url: &str) -> Result<Vec<Fi
     Ok(findings)
 }
 
-/// A transaction that keeps dead rows from being removed, if it is old.
+/// Reports a vacuum blocker, if it is old.
 fn open_for_long(holder: &horizon::Holder) -> Option<Finding> {
     (holder.age_s > horizon::OLD.as_secs_f64()).then(|| {
         let found = format!("a transaction is open for {:.0} s: {}", holder.age_s, holder.what);

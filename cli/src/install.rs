@@ -59,7 +59,7 @@ pub struct UninstallArgs {
 }
 
 /// # Errors
-/// The manifest can't be read, or the API can't be reached, or refuses.
+/// The manifest can't be read, or the API is unreachable or refuses.
 pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
     if args.schema {
         out.line(SCHEMA.trim_end())?;
@@ -98,7 +98,7 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
 }
 
 /// # Errors
-/// The API can't be reached, or refuses.
+/// The API is unreachable or refuses.
 pub async fn uninstall(global: &Global, args: UninstallArgs, out: Out) -> Result<Exit> {
     let client = Client::new(current::access(global)?)?;
     let project = client.project(args.project).await?;
@@ -119,7 +119,7 @@ fn words<'a>(value: &'a Value, field: &str) -> &'a str {
     value[field].as_str().unwrap_or_default()
 }
 
-/// The changes, as a diff.
+/// Formats the changes as a diff.
 fn told(done: &Value) -> String {
     let mut lines: Vec<String> = items(&done["changes"])
         .iter()

@@ -1,4 +1,4 @@
-//! `rejoin mcp`: MCP servers of a project, and what they offer; through the API.
+//! `rejoin mcp`: MCP servers of a project and their tools; through the API.
 use std::fmt::Write as _;
 
 use anyhow::{Context, Result, bail};
@@ -137,7 +137,7 @@ impl OAuth {
 }
 
 /// # Errors
-/// The API can't be reached, or refuses.
+/// The API is unreachable or refuses.
 pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
     let client = Client::new(current::access(global)?)?;
     let project = client.project(args.project).await?;
@@ -237,7 +237,7 @@ async fn switch(client: &Client, path: &str, enabled: bool, out: Out) -> Result<
     out.either(&server, || shown(&server))
 }
 
-/// The id of a server that is given by name or id.
+/// Returns the id of a server given by name or id.
 async fn find(client: &Client, base: &str, server: &str) -> Result<String> {
     let servers = client.get(base).await?;
     let found = items(&servers["items"])

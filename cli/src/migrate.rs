@@ -1,7 +1,7 @@
-//! `rejoin migrate`: the schema up, down, and where it stands. The migrations are built into the binary.
+//! `rejoin migrate`: migrates the schema up or down, and shows its state. The migrations are built into the binary.
 //!
-//! `rejoin dev` and the tests call [`up`] and [`down`] directly. Invariant: one migrator at a time (an advisory lock
-//! of the database), and no migration that was applied is ever applied in another wording (checksums).
+//! `rejoin dev` and the tests call [`up`] and [`down`] directly. Invariant: one migrator at a time (an advisory lock of
+//! the database), and an applied migration never changes (checksums).
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -55,7 +55,7 @@ pub enum Action {
     Status,
 }
 
-/// A migration, here and in the database.
+/// A migration's state, here and in the database.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Line {
@@ -70,7 +70,7 @@ pub struct Line {
 pub enum State {
     Applied,
     Pending,
-    /// Applied in another wording than this binary's.
+    /// Applied with different content than this binary's.
     Changed,
     /// Applied by a newer binary.
     Newer,
@@ -88,7 +88,7 @@ impl State {
 }
 
 /// # Errors
-/// No database was named, it can't be reached, or a migration fails.
+/// No database was given, it can't be reached, or a migration fails.
 pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
     let url = global.need_database_url()?;
     let changed = match args.action {
@@ -117,14 +117,14 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Between two tries to reach a database that is not up yet, and how many lie between two words about it.
+/// Retry interval while a database is not up yet, and number of retries between messages.
 const RETRY: Duration = Duration::from_millis(500);
 const TELL_EVERY: u32 = 20;
 
-/// [`up`], once the database answers.
+/// [`up`], once the database responds.
 ///
 /// # Errors
-/// It does not within `wait`, or a migration fails.
+/// It does not respond within `wait`, or a migration fails.
 async fn up_when_ready(url: &str, wait: Duration, out: Out) -> Result<Vec<i64>> {
     let give_up = Instant::now() + wait;
     let mut tries = 0_u32;
@@ -168,10 +168,10 @@ fn show(lines: &[Line], out: Out) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Applies what is missing; the versions that were.
+/// Applies missing migrations; returns their versions.
 ///
 /// # Errors
-/// The database can't be reached, a migration fails (it leaves nothing behind), or an applied one has changed.
+/// The database can't be reached, a migration fails (without effect), or an applied one has changed.
 pub async fn up(url: &str) -> Result<Vec<i64>> {
     let mut connection = connect(url).await?;
     let before = applied(&mut connection).await?;
@@ -188,10 +188,10 @@ pub async fn up(url: &str) -> Result<Vec<i64>> {
     Ok(after.into_iter().filter(|version| !before.contains(version)).collect())
 }
 
-/// Takes the newest `steps` migrations back; their versions, the newest first.
+/// Reverts the newest `steps` migrations; returns their versions, newest first.
 ///
 /// # Errors
-/// The database can't be reached, a migration can't be taken back, or it is not one of this binary.
+/// The database can't be reached, a migration can't be reverted, or it is unknown to this binary.
 pub async fn down(url: &str, steps: usize) -> Result<Vec<i64>> {
     let mut connection = connect(url).await?;
     let mut newest_first = applied(&mut connection).await?;
@@ -214,7 +214,7 @@ pub async fn down(url: &str, steps: usize) -> Result<Vec<i64>> {
     Ok(newest_first)
 }
 
-/// Every migration that this binary or the database knows, the oldest first.
+/// Returns every migration known to this binary or the database, oldest first.
 ///
 /// # Errors
 /// The database can't be reached.
@@ -268,7 +268,7 @@ pub async fn status(url: &str) -> Result<Vec<Line>> {
     Ok(lines)
 }
 
-/// The versions that are applied, the oldest first.
+/// Returns the applied versions, oldest first.
 async fn applied(connection: &mut PgConnection) -> Result<Vec<i64>> {
     if !has_table(connection).await? {
         return Ok(Vec::new());
@@ -280,7 +280,7 @@ async fn applied(connection: &mut PgConnection) -> Result<Vec<i64>> {
     Ok(applied.into_iter().map(|migration| migration.version).collect())
 }
 
-/// A database that was never migrated has no list, and looking must not make one.
+/// A database that was never migrated has no table, and checking must not create it.
 async fn has_table(connection: &mut PgConnection) -> Result<bool> {
     Ok(sqlx::query_scalar("select to_regclass('_sqlx_migrations') is not null")
         .fetch_one(connection)

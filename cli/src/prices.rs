@@ -1,4 +1,4 @@
-//! `rejoin prices`: what models cost in a project; through the API.
+//! `rejoin prices`: prices of models in a project; through the API.
 use anyhow::Result;
 use clap::Subcommand;
 use reqwest::Method;
@@ -47,7 +47,7 @@ pub enum Action {
 }
 
 /// # Errors
-/// The API can't be reached, or refuses.
+/// The API is unreachable or refuses.
 pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
     let client = Client::new(current::access(global)?)?;
     let prices = format!(

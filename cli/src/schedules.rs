@@ -1,4 +1,4 @@
-//! `rejoin schedules`: agents and DAGs of tasks that are started by the clock; through the API.
+//! `rejoin schedules`: agents and DAGs of tasks started by the clock; through the API.
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, anyhow};
@@ -95,7 +95,7 @@ pub struct What {
 }
 
 /// # Errors
-/// The file can't be read, or the API can't be reached, or refuses.
+/// The file can't be read, or the API is unreachable or refuses.
 pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
     let client = Client::new(current::access(global)?)?;
     let schedules = format!("/api/projects/{}/schedules", client.project(args.project).await?);

@@ -1,4 +1,4 @@
-//! `rejoin sources`: databases of others that a project's people and agents may ask; through the API.
+//! `rejoin sources`: external databases for a project's users and agents; through the API.
 use std::io::Read;
 use std::path::PathBuf;
 
@@ -67,7 +67,7 @@ pub enum Action {
 }
 
 /// # Errors
-/// The file can't be read, or the API can't be reached, or refuses.
+/// The file can't be read, or the API is unreachable or refuses.
 pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
     let client = Client::new(current::access(global)?)?;
     let sources = format!("/api/projects/{}/data-sources", client.project(args.project).await?);
@@ -165,7 +165,7 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// What a file holds, without the line's end that editors add to passwords.
+/// Reads a file, without the line end that editors append to passwords.
 fn read(file: &PathBuf, kind: Kind) -> Result<String> {
     let mut text = String::new();
     let read = match file.as_os_str() == "-" {
@@ -212,7 +212,7 @@ fn show(answer: &Value, out: Out) -> Result<()> {
     Ok(())
 }
 
-/// Where it is, in one word.
+/// Returns its location in one word.
 fn place(source: &Value) -> String {
     let settings = &source["settings"];
     let said = |name: &str| settings[name].as_str().unwrap_or_default();

@@ -4,7 +4,8 @@
 //!
 //! - `tests` the tests of a file, in Rust or JavaScript, with the ids that they list and what they assert
 //!
-//! Invariant: a test counts as asserting only if its own body asserts, or calls a function of the same file whose body does.
+//! Invariant: a test counts as asserting only if its own body asserts, or calls a function of the same file whose body
+//! does.
 
 mod tests;
 
@@ -20,12 +21,12 @@ pub struct Row {
     pub requirement: String,
     /// Paths from the root of the repository.
     pub code: Vec<String>,
-    /// Tests as the table names them.
+    /// Tests as named in the table.
     pub tests: Vec<String>,
     pub verdict: String,
 }
 
-/// The rows of a table in Markdown. Err: a line of the table that is not a row.
+/// Parses the rows of a Markdown table. Err: a line that is not a row.
 pub fn rows(table: &str) -> Result<Vec<Row>, String> {
     let lines = table.lines().filter(|line| line.starts_with('|')).skip(2);
     lines
@@ -48,7 +49,7 @@ pub fn rows(table: &str) -> Result<Vec<Row>, String> {
         .collect()
 }
 
-/// The cells of a row; `\|` is a bar within a cell.
+/// Splits a row into cells; `\|` is a literal bar.
 fn cells(line: &str) -> Vec<String> {
     const BAR: &str = "\u{0}";
     let line = line.trim().replace("\\|", BAR);
@@ -57,7 +58,7 @@ fn cells(line: &str) -> Vec<String> {
     inner.split('|').map(|cell| cell.trim().replace(BAR, "|")).collect()
 }
 
-/// What a cell lists: its code spans; or, in a cell without any, what commas and line breaks separate.
+/// Returns a cell's items: its code spans or, without any, the parts separated by commas and line breaks.
 fn items(cell: &str) -> Vec<String> {
     let spans: Vec<String> = cell.split('`').skip(1).step_by(2).map(str::to_owned).collect();
     if !spans.is_empty() {
@@ -104,7 +105,7 @@ pub fn list_faults(path: &Path, source: &str, ids: &BTreeSet<String>) -> Vec<Str
     faults
 }
 
-/// Looks up what rows name in a repository; reads each file once.
+/// Looks up the names in rows; reads each file once.
 pub struct Repository {
     root: PathBuf,
     files: HashMap<PathBuf, Vec<Found>>,
@@ -118,7 +119,7 @@ impl Repository {
         }
     }
 
-    /// What is wrong with a row.
+    /// Returns the faults of a row.
     pub fn faults(&mut self, row: &Row) -> Vec<String> {
         let mut faults = Vec::new();
         if row.requirement.is_empty() {
@@ -162,7 +163,7 @@ impl Repository {
         }
     }
 
-    /// Err: why a test as a table names it is none.
+    /// Err: why a named test is invalid.
     pub fn check(&mut self, named: &str) -> Result<(), String> {
         let (path, name) = place(named).ok_or_else(|| format!("this names no test: {named}"))?;
         let file = self.root.join(&path);
@@ -194,7 +195,7 @@ fn place(named: &str) -> Option<(PathBuf, String)> {
     }
     let (path, name) = named.rsplit_once("::")?;
     let path = match path.split_once(".rs") {
-        // What follows are the modules in the file.
+        // The rest are modules in the file.
         Some((file, _)) => PathBuf::from(format!("{file}.rs")),
         None => Path::new("tests/tests/it").join(format!("{}.rs", path.replace("::", "/"))),
     };

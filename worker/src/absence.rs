@@ -1,36 +1,36 @@
-//! How long the database was away, as this process sees it: a run's time limits count the time in which it could be worked on.
+//! Tracks database outages as seen by this process, so that a run's time limits exclude them.
 //!
-//! The heartbeat tells; `run/limits.rs` asks.
+//! The heartbeat reports outages; `run/limits.rs` reads them.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Shared by the whole process.
+/// A clock of database outages, shared by the whole process.
 #[derive(Debug, Clone, Default)]
 pub struct Absence(Arc<Mutex<State>>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// Of the times that are over.
+    /// Total duration of past outages.
     total: Duration,
     since: Option<Instant>,
 }
 
 impl Absence {
     fn state(&self) -> MutexGuard<'_, State> {
-        // Its holders never leave it half changed.
+        // A panicking holder never leaves it half changed.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// All the time that it was away since this process began.
+    /// Returns the total duration of outages since this process began.
     pub fn total(&self) -> Duration {
         let state = self.state();
         state.total + state.since.map(|since| since.elapsed()).unwrap_or_default()
     }
 
-    /// For whoever asks the database regularly.
+    /// Returns an observer, for code that queries the database regularly.
     pub fn observe(&self) -> Observer {
         Observer {
             absence: self.clone(),
@@ -39,19 +39,19 @@ impl Absence {
     }
 }
 
-/// Asks the database regularly, and tells whether it answered.
+/// Queries the database regularly, and reports whether it responded.
 pub struct Observer {
     absence: Absence,
     answered_at: Instant,
 }
 
 impl Observer {
-    /// It did not answer: it has been away since it last did.
+    /// Records a failure: the outage lasts since the last response.
     pub fn away(&mut self) {
         self.absence.state().since.get_or_insert(self.answered_at);
     }
 
-    /// It answered.
+    /// Records a response.
     pub fn back(&mut self) {
         self.answered_at = Instant::now();
         let mut state = self.absence.state();

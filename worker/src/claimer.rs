@@ -1,8 +1,9 @@
-//! Claims due jobs into bounded slots and spawns what runs them; renews their leases; passes cancellations on; drains.
+//! The job poller: claims due jobs into bounded slots, spawns their handlers, renews their leases, passes cancellations
+//! on, and drains.
 //!
-//! Wake-up, poll, freed slot and shutdown share one `select!`. A worker that can't reach the database keeps its jobs: nothing can be
-//! written meanwhile, and whoever comes back first asks which of them are still its own. What another worker has taken over is told to stop
-//! then (every write is fenced by the attempt, I4).
+//! Wake-up, poll, freed slot and shutdown share one `select!`. A worker that can't reach the database keeps its jobs:
+//! nothing can be written meanwhile, and once reconnected it asks which of them it still holds. Jobs that another
+//! worker has taken over are then stopped (every write is fenced by the attempt, I4).
 
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
@@ -29,41 +30,41 @@ use crate::executor;
 use crate::jobs::Handlers;
 use crate::services::Services;
 
-/// Slots that become free are filled together: as soon as half a batch is free, or this long after the first.
+/// Batching delay of freed slots: they are filled together, as soon as half a batch is free, or this long after the
+/// first.
 const REFILL: Duration = Duration::from_millis(3);
-/// A worker that is woken for nothing, since others are faster, waits this long after its next wake-ups, twice as long each time, and so
-/// looks for several jobs at once.
+/// Backoff after a wake-up that yielded no job; doubles each time, so that slower workers claim in batches.
 const LATECOMER: Duration = Duration::from_micros(500);
-/// But no longer.
+/// Maximum backoff.
 const LATEST: Duration = Duration::from_millis(8);
-/// After a claim that failed, twice as long each time, up to [`CLAIM_RETRY_MAX`].
+/// Delay after a failed claim; doubles each time, up to [`CLAIM_RETRY_MAX`].
 const CLAIM_RETRY: Duration = Duration::from_millis(100);
 const CLAIM_RETRY_MAX: Duration = Duration::from_millis(800);
-/// A heartbeat that failed is tried again after this part of the usual time, and given up after half of it: whatever happens to one of
-/// them, a worker renews its leases within a heartbeat's time after the database is back. Sweeps wait that long.
+/// Retry delay of a failed heartbeat, as a fraction of the interval; its timeout is half the interval. So a worker
+/// always renews its leases within one interval after the database is back. Sweeps wait that long.
 const BEAT_RETRY_PART: u32 = 10;
 const BEAT_LIMIT_PART: u32 = 2;
-/// But a busy database is not taken for one that is away.
+/// Minimum timeout of a heartbeat, so that a busy database is not taken for an unreachable one.
 const BEAT_LIMIT_MIN: Duration = Duration::from_secs(1);
-/// Batches of settlements that may wait before jobs wait for them.
+/// Number of settlement batches that may wait before jobs wait for them.
 const SETTLE_QUEUE: usize = 4;
-/// Statements that settle at the same time: one is worked on while the other waits for the disk.
+/// Number of concurrent settling statements: one executes while the other waits for the disk.
 const SETTLERS: usize = 2;
-/// A settlement waits this long for others while more jobs are running.
+/// Batching delay of a settlement while more jobs are running.
 const GATHER: Duration = Duration::from_millis(1);
-/// Between two tries to settle while the database is away.
+/// Retry interval of settlements while the database is unreachable.
 const SETTLE_RETRY: Duration = Duration::from_millis(250);
-/// After the drain: how long the last settlements may take.
+/// Timeout of the last settlements after the drain.
 const SETTLE_LIMIT: Duration = Duration::from_secs(5);
 
-/// A job that this worker holds.
+/// A job held by this worker.
 struct Held {
     attempt: i32,
     run_id: Option<Uuid>,
     signals: Signals,
 }
 
-/// The jobs that this worker holds, by id. A std Mutex: nothing awaits while it is held.
+/// The jobs held by this worker, by id. A std Mutex: no await while it is locked.
 #[derive(Clone, Default)]
 struct Jobs(Arc<Mutex<HashMap<i64, Held>>>);
 
@@ -73,20 +74,20 @@ impl Jobs {
     }
 }
 
-/// What claims of this worker share.
+/// State shared by a worker's claims.
 struct Claimer {
     services: Services,
     handlers: Handlers,
     jobs: Jobs,
     /// The futures that run the jobs.
     tasks: TaskTracker,
-    /// Notified whenever a slot becomes free.
+    /// Notified when a slot becomes free.
     freed: Arc<Notify>,
     settlements: mpsc::Sender<Settlement>,
     drain: CancellationToken,
 }
 
-/// Runs until `drain` is cancelled and everything that was claimed is settled or handed over.
+/// Runs until `drain` is cancelled and all claimed jobs are settled or released.
 pub async fn run(services: Services, handlers: Handlers, drain: CancellationToken) {
     let jobs = Jobs::default();
     let (settlements, inbox) = mpsc::channel(usize::from(services.config.claim_batch) * SETTLE_QUEUE);
@@ -114,7 +115,7 @@ pub async fn run(services: Services, handlers: Handlers, drain: CancellationToke
     let mut poll = interval(stagger(poll_interval(), services.worker.id));
     poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut turns: Vec<Turn> = services.config.queues.iter().map(|_| Turn::default()).collect();
-    // Wake-ups in a row that led to nothing.
+    // Consecutive wake-ups that yielded nothing.
     let mut misses = 0_u32;
     let mut is_woken = false;
     loop {
@@ -130,7 +131,7 @@ pub async fn run(services: Services, handlers: Handlers, drain: CancellationToke
             }
         }
         if found.failed {
-            // Whatever wakes it, a claim would fail again: freed slots and floors that are due don't count.
+            // Any further claim would fail again: freed slots and due full scans are ignored.
             tokio::select! {
                 () = drain.cancelled() => break,
                 () = tokio::time::sleep(claim_retry) => {}
@@ -141,13 +142,13 @@ pub async fn run(services: Services, handlers: Handlers, drain: CancellationToke
         outage.over();
         claim_retry = CLAIM_RETRY;
         misses = match (found.claimed, is_woken) {
-            // Not for want of a free slot.
+            // Not for lack of a free slot.
             (0, true) if !found.more => misses + 1,
             (0, _) => misses,
             (1.., _) => 0,
         };
         is_woken = false;
-        // The moment at which freed slots are filled at the latest, or claims look for what they have passed over.
+        // The deadline for filling freed slots, or for a full scan.
         let mut refill_at = match claimer.free_slots() {
             0 => None,
             _ => turns.iter().filter_map(Turn::look_again_at).min(),
@@ -156,7 +157,7 @@ pub async fn run(services: Services, handlers: Handlers, drain: CancellationToke
             tokio::select! {
                 () = drain.cancelled() => break,
                 _ = poll.tick() => break,
-                // Where claims got all that there was, a wake-up tells of more.
+                // If claims got all jobs, a wake-up announces further ones.
                 () = claimer.freed.notified(), if found.more => {
                     if claimer.free_slots() * 2 >= claimer.batch() {
                         break;
@@ -210,30 +211,30 @@ pub async fn run(services: Services, handlers: Handlers, drain: CancellationToke
     if let Err(error) = lease::leave(&services.db.hot, services.worker.id).await {
         warn!(error = %Causes(&error), "removing the worker's row failed; it will expire");
     }
-    // The hand-over's wake-up leaves through the bus's own task.
+    // The bus's own task sends the wake-up of the release.
     tokio::time::sleep(Duration::from_millis(50)).await;
     info!("drained");
 }
 
-/// Spreads the polls of a fleet, so that workers don't all look at the same moment.
+/// Staggers the polls of a fleet, so that workers don't poll at the same moment.
 fn stagger(base: Duration, id: Uuid) -> Duration {
     base + Duration::from_millis(u64::from(id.as_bytes()[15]) / 2)
 }
 
-/// How long a worker that was woken lets others go first. None: not at all.
+/// Returns the backoff of a woken worker. None: no backoff.
 fn late(misses: u32) -> Option<Duration> {
-    // One is chance.
+    // A single one may be chance.
     let doublings = misses.checked_sub(2)?;
     Some(LATECOMER.saturating_mul(2_u32.saturating_pow(doublings)).min(LATEST))
 }
 
-/// What a round of claims came to.
+/// The result of a round of claims.
 #[derive(Default)]
 struct Found {
     claimed: usize,
-    /// There may be more jobs.
+    /// Whether there may be more jobs.
     more: bool,
-    /// The database could not be asked.
+    /// Whether the database failed to respond.
     failed: bool,
 }
 
@@ -245,7 +246,7 @@ impl Found {
 }
 
 impl Claimer {
-    /// Jobs that this worker could take now.
+    /// Returns the number of free slots.
     fn free_slots(&self) -> usize {
         self.services
             .config
@@ -253,7 +254,7 @@ impl Claimer {
             .saturating_sub(self.jobs.with(|jobs| jobs.len()))
     }
 
-    /// Jobs that a claim takes when all slots are free.
+    /// Returns the number of jobs per claim when all slots are free.
     fn batch(&self) -> usize {
         let config = &self.services.config;
         config.slots.min(usize::from(config.claim_batch))
@@ -274,7 +275,7 @@ impl Claimer {
                 let (db, worker) = (&self.services.db.hot, self.services.worker.id);
                 rejoin_queue::claim(db, queue, worker, self.services.config.lease(), limit, turn).await
             };
-            // While the queue is backed up, two at a time: one is worked on while the other waits for the disk.
+            // While the queue has a backlog, two claims at a time: one executes while the other waits for the disk.
             let claimed = if backed_up && free >= 2 * limit {
                 let mut beside = turn.clone();
                 let (one, other) = tokio::join!(claim(turn), claim(&mut beside));
@@ -284,7 +285,7 @@ impl Claimer {
                         one.extend(other);
                         Ok((one, 2 * limit))
                     }
-                    // What one of them has got is ours.
+                    // The result of a successful one counts.
                     (Ok(got), Err(_)) | (Err(_), Ok(got)) => Ok((got, 2 * limit)),
                     (Err(error), Err(_)) => Err(error),
                 }
@@ -300,7 +301,7 @@ impl Claimer {
             for job in claimed {
                 self.start(job);
             }
-            // Or few slots are left: more are filled together.
+            // If few slots are left, more are filled together later.
             if !full || self.free_slots() * 2 < self.batch() {
                 return Ok(found);
             }
@@ -324,7 +325,7 @@ impl Claimer {
         let (freed, settlements) = (self.freed.clone(), self.settlements.clone());
         self.tasks.spawn(async move {
             let (id, attempt, max_attempts, is_run) = (job.id, job.attempt, job.max_attempts, job.run_id.is_some());
-            // A panic ends this job's attempt and nothing else.
+            // A panic ends only this job's attempt.
             let executing = AssertUnwindSafe(executor::execute(services, handlers, job, signals)).catch_unwind();
             let outcome = executing.await.unwrap_or_else(|panic| {
                 Some(Outcome::Retry {
@@ -351,14 +352,14 @@ impl Claimer {
     }
 }
 
-/// What a panic said.
+/// Returns a panic's message.
 fn words_of(panic: &(dyn std::any::Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied())
         .unwrap_or("no words")
 }
 
-/// Settles what has gathered, in batches, trying as long as it takes: a settlement that is late meets its fence.
+/// Settles gathered outcomes in batches, retrying indefinitely: a late settlement is rejected by its fence.
 async fn settle(services: Services, jobs: Jobs, inbox: Arc<tokio::sync::Mutex<mpsc::Receiver<Settlement>>>) {
     let keep_completed = services.config.keep_jobs_h > 0;
     let limit = usize::from(services.config.claim_batch);
@@ -370,7 +371,7 @@ async fn settle(services: Services, jobs: Jobs, inbox: Arc<tokio::sync::Mutex<mp
             if inbox.recv_many(&mut batch, limit).await == 0 {
                 return;
             }
-            // Many are about to end: they go together.
+            // Many are about to end: they are settled together.
             if batch.len() < limit / 2 && jobs.with(|jobs| jobs.len()) > batch.len() {
                 tokio::time::sleep(GATHER).await;
                 while batch.len() < limit
@@ -398,7 +399,7 @@ async fn settle(services: Services, jobs: Jobs, inbox: Arc<tokio::sync::Mutex<mp
     }
 }
 
-/// Renews all leases with one statement, again and again. What is no longer ours is told to stop.
+/// Renews all leases with one statement per interval. Jobs whose lease was lost are stopped.
 async fn beat(services: Services, jobs: Jobs, drain: CancellationToken, stop: CancellationToken) {
     let lease = services.config.lease();
     let limit = (services.config.heartbeat() / BEAT_LIMIT_PART).max(BEAT_LIMIT_MIN);
@@ -448,7 +449,7 @@ async fn beat(services: Services, jobs: Jobs, drain: CancellationToken, stop: Ca
     }
 }
 
-/// Passes cancellations on to the executors: at once where a wake-up tells of them, else within the poll interval.
+/// Passes cancellations on to the executors: immediately on a wake-up, else within the poll interval.
 async fn watch_cancellations(services: Services, jobs: Jobs, stop: CancellationToken) {
     let mut wakes = services.bus.subscribe();
     let mut poll = interval(poll_interval());

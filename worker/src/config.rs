@@ -16,10 +16,10 @@ use rejoin_web_search::web::WebArgs;
 
 use crate::mcp::McpArgs;
 
-/// What providers take in one request, as base64, is some tens of megabytes.
+/// Providers accept some tens of megabytes per request, as base64.
 const MODEL_FILES_BYTES: u64 = 40 * 1024 * 1024;
 
-/// Dollars that all runs of a tree may cost together, unless the deployment says otherwise.
+/// Default maximum cost of all runs of a tree, in dollars.
 pub(crate) const TREE_COST_USD: f64 = 25.0;
 
 #[derive(Debug, Clone, Args)]

@@ -1,12 +1,12 @@
-//! One claimed run, from its start to `done`: loads what it needs, opens the turn (or takes it up where an earlier attempt left
-//! it), lets the step loop work, and ends the turn. Returns what is to become of the job, or None where that is settled.
+//! Executes one claimed run up to `done`: loads its data, opens the turn (or resumes it after an earlier attempt), runs
+//! the step loop, and ends the turn. Returns the job's outcome, or None if it is already settled.
 //!
-//! Invariants: every write is fenced by the attempt (I4); a turn ends with exactly one `done`, in one transaction with its
-//! message and its job (I1); what is stored is not done again (recovery).
+//! Invariants: every write is fenced by the attempt (I4); a turn ends with exactly one `done`, in one transaction with
+//! its message and its job (I1); recorded work is not repeated (recovery).
 //!
-//! - `agent`   the agent of a run, with the model that answers
-//! - `budget`  what is told where a budget can't count
-//! - `trouble` why an attempt can't go on
+//! - `agent`   the run's agent and model
+//! - `budget`  warns if a budget can't be counted
+//! - `trouble` errors that end an attempt
 
 mod agent;
 mod budget;
@@ -50,10 +50,10 @@ use crate::services::Services;
 use agent::Agent;
 use trouble::Trouble;
 
-/// Before a run goes on that met a database that was away.
+/// Delay before a run continues after a database failure.
 const DATABASE_PAUSE: Duration = Duration::from_millis(500);
 
-/// Executes a claimed job. None: settled already, or no longer ours.
+/// Executes a claimed job. None: already settled, or no longer held.
 pub async fn execute(services: Services, handlers: Handlers, job: ClaimedJob, signals: Signals) -> Option<Outcome> {
     let Some(run_id) = job.run_id.filter(|_| job.kind == KIND_RUN) else {
         return Some(match handlers.get(&job.kind) {
@@ -64,7 +64,7 @@ pub async fn execute(services: Services, handlers: Handlers, job: ClaimedJob, si
         });
     };
     let span = info_span!("run", run = %run_id, attempt = job.attempt);
-    // Boxed: a run's future is large, and jobs of other kinds must not be moved about at its size.
+    // Boxed: a run's future is large, and other jobs must not be moved at its size.
     Box::pin(async {
         let trouble = match run_job(&services, &job, &signals).await {
             Ok(outcome) => return outcome,
@@ -91,7 +91,7 @@ pub async fn execute(services: Services, handlers: Handlers, job: ClaimedJob, si
                 Some(Outcome::Retry { error, after: None })
             }
             Trouble::Infrastructure(error) => {
-                // The sweep ends the run once the lease has expired: a `done` needs the database that failed us.
+                // The sweep ends the run once the lease has expired: `done` needs the database, which has failed.
                 warn!(error, "the last attempt failed");
                 None
             }
@@ -101,7 +101,7 @@ pub async fn execute(services: Services, handlers: Handlers, job: ClaimedJob, si
     .await
 }
 
-/// Ends a run that can't be recorded as it was meant to be, with as little as there is to record.
+/// Ends a run whose records the database rejects, with a minimal record.
 async fn give_up(services: &Services, job: &ClaimedJob, error: &str) -> Result<(), Trouble> {
     let Some(run) = (match job.run_id {
         Some(id) => runs::get(&services.db.sql, id).await?,
@@ -138,12 +138,12 @@ async fn run_job(services: &Services, job: &ClaimedJob, signals: &Signals) -> Re
         return Ok(Some(Outcome::Complete));
     };
     if run.state().has_ended() {
-        // Its end was committed, and the answer to that lost.
+        // Its end was committed, and the response lost.
         return Ok(Some(Outcome::Complete));
     }
     let mut agent = Agent::of(services, &run).await?;
     let mut opening = match run.safe_seq {
-        // An earlier attempt, an earlier turn, or a fork has stored it.
+        // Stored by an earlier attempt or turn, or by a fork.
         Some(_) => Opening::default(),
         None if run.turn_step > 0 || run.total_steps > 0 || run.forked_from_run_id.is_some() => Opening::default(),
         None => history::open(services, &run, agent.definition.as_ref()).await?,
@@ -187,7 +187,7 @@ async fn run_job(services: &Services, job: &ClaimedJob, signals: &Signals) -> Re
     };
     let Begun { started, mut run, .. } = services.execute(&start).await?;
     let fresh = match started {
-        // A new turn of a resumed run goes on from its records.
+        // A new turn of a resumed run continues from its records.
         Started::Fresh if start.opening.is_empty() => None,
         Started::Fresh => Some(Opening {
             messages: start.opening,
@@ -202,7 +202,7 @@ async fn run_job(services: &Services, job: &ClaimedJob, signals: &Signals) -> Re
     };
 
     if run.cancel_requested_at.is_some() {
-        // Asked while nobody was at work on it.
+        // Requested while no worker held it.
         signals.cancel.cancel();
     }
     let seen = Seen::through(run.safe_seq.unwrap_or_default());
@@ -234,7 +234,7 @@ async fn run_job(services: &Services, job: &ClaimedJob, signals: &Signals) -> Re
     finish(services, job, &run, end, fresh, &seen).await
 }
 
-/// One agent's part of the run.
+/// Runs the part of one agent.
 async fn work(
     services: &Services,
     job: &ClaimedJob,
@@ -261,7 +261,7 @@ async fn work(
     }
 }
 
-/// The step loop, with its events going to the log.
+/// Runs the step loop, with its events going to the log.
 async fn go(
     services: &Services,
     job: &ClaimedJob,
@@ -299,18 +299,18 @@ async fn go(
     let is_flow = flow.is_some();
     let max_depth = definition.and_then(|definition| definition.max_depth);
     let handoffs = match is_flow || matches!(run.part(), Some(Part::PlanStep { .. } | Part::Suggestion)) {
-        // What a flow does next is in its definition; a plan's step stays with its agent.
+        // A flow's next step is defined by its definition; a plan's step keeps its agent.
         true => Vec::new(),
         false => handoffs::targets(&services.db.sql, run.project_id, &settings.handoffs).await?,
     };
-    // A run that changes hands is bounded, whoever has it.
+    // Runs with handoffs are bounded, across all agents.
     let changes_hands = !handoffs.is_empty()
         || fresh.is_none()
             && !tool_calls::outputs_of(&services.db.sql, run.id, handoffs::PREFIX, run.turn_step)
                 .await?
                 .is_empty();
     let (tools, named) = match flow {
-        // A flow has what it works with, whatever the whitelist says.
+        // A flow has its tools regardless of the whitelist.
         Some(flow) => (flow.tools(), vec![coordination::SPAWN_AGENTS.to_owned()]),
         None => (
             services.pools.resolve(run.project_id, whitelist).await?,
@@ -326,7 +326,7 @@ async fn go(
     let tools: Vec<SharedTool> = tools
         .into_iter()
         .filter(|tool| coordination::keeps(&tool.spec().name, &named, run.depth, max_depth))
-        // A plan's step has those that its plan gives it, as far as its agent has them.
+        // A plan's step has the tools of its plan, if its agent has them.
         .filter(|tool| of_step.is_none_or(|tools| tools.contains(&tool.spec().name)))
         .chain(handoffs.iter().map(|target| target.tool.clone()))
         .collect();
@@ -380,7 +380,7 @@ async fn go(
     Ok(execution.run().await)
 }
 
-/// What the run's tree may still use: the deployment's limits, or those of the root's definition, where they are smaller.
+/// Returns the limits of the run's tree: the smaller ones of the deployment's and those of the root's definition.
 async fn tree_limits(
     services: &Services,
     run: &Run,
@@ -428,7 +428,7 @@ async fn finish(
         End::HandOver if rejoin_faults::is(Break::DrainDrops) => return Ok(None),
         End::HandOver => return Ok(Some(Outcome::HandOver)),
         End::LeaseLost => return Err(Trouble::LeaseLost),
-        // Its job waits, and is nobody's.
+        // Its job waits, held by no worker.
         End::Parked => return Ok(None),
         End::Transferred => return Ok(Some(Outcome::HandOver)),
         End::Database { attempted, error } => return Err(Trouble::of(attempted, &error)),
@@ -438,7 +438,7 @@ async fn finish(
         None => history::citations(&services.db.sql, run).await?,
     };
     let usage = usage.unwrap_or_else(|| run.usage.clone());
-    // The text of an answer that fits its schema is its JSON.
+    // The text of a valid structured output is its JSON.
     let output: Option<Value> = run
         .output_schema
         .as_ref()
@@ -456,7 +456,7 @@ async fn finish(
         output: output.as_ref(),
     };
     if services.execute(&command).await? == Finished::HasMail {
-        // Somebody told it something in the last moment: it goes on with that.
+        // A steering message arrived at the last moment: the run continues with it.
         return Ok(Some(Outcome::HandOver));
     }
     let status = match status {

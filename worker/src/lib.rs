@@ -2,8 +2,8 @@
 //!
 //! # Layout
 //! - `config`       settings, each an option and an environment variable
-//! - `services`     what every part is given: database, bus, event writer, models, tools
-//! - `absence`      how long the database was away
+//! - `services`     shared dependencies: database, bus, event writer, models, tools
+//! - `absence`      tracks database outages
 //! - `claimer`      claims due jobs into bounded slots; heartbeat, cancellation, drain
 //! - `executor`     one claimed run from its start to `done`; recovery; the outcome of the job
 //! - `jobs`         handlers of other kinds of jobs, those of extensions among them
@@ -13,9 +13,9 @@
 //! - `pools`        which tools there are for a project, and which of them an agent is given
 //! - `mcp`          MCP servers: connections, calls, what they offer
 //! - `net`          the HTTP client for URLs from a project
-//! - `maintenance`  sweeps: expired leases, dead jobs, stranded keys, retention
+//! - `maintenance`  sweeps: expired leases, dead jobs, orphaned keys, retention
 //!
-//! Where a token is born: `run/answer.rs` reads it from the model, `publish.rs` hands it to the event writer.
+//! The path of a token: `run/answer.rs` reads it from the model, `publish.rs` passes it to the event writer.
 
 pub mod absence;
 pub mod claimer;
@@ -65,7 +65,7 @@ pub enum WorkerError {
     },
 }
 
-/// Runs a worker until `drain` is cancelled; then running work is handed over and the function returns.
+/// Runs a worker until `drain` is cancelled; then running work is released and the function returns.
 pub async fn work(config: WorkerConfig, drain: CancellationToken) -> Result<(), WorkerError> {
     let services = Services::start(config).await?;
     services.serve_metrics(drain.clone()).await?;
@@ -74,13 +74,13 @@ pub async fn work(config: WorkerConfig, drain: CancellationToken) -> Result<(), 
     Ok(())
 }
 
-/// The same with services that the caller has made.
+/// The same with the caller's services.
 pub async fn work_with(services: Services, drain: CancellationToken) {
     let handlers = handlers(&services);
     work_on(services, handlers, drain).await;
 }
 
-/// The same for these kinds of jobs, beside runs.
+/// The same with additional job handlers.
 pub async fn work_on(services: Services, handlers: Handlers, drain: CancellationToken) {
     let sweeping = tokio::spawn(maintenance::run(services.clone(), drain.clone()));
     claimer::run(services.clone(), handlers, drain).await;

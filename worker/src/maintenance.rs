@@ -1,5 +1,5 @@
-//! Sweeps: what any worker does now and then for the whole fleet. Each is idempotent, needs no leader, and takes rows that
-//! nobody else is working on.
+//! Fleet-wide sweeps, run periodically by every worker. Each is idempotent, needs no leader, and skips rows that others
+//! are working on.
 
 use std::fmt::Display;
 use std::time::Duration;
@@ -27,33 +27,33 @@ use tracing::{info, warn};
 
 use crate::services::Services;
 
-/// Between two looks for expired leases: with the lease, it bounds how long a crash is felt (I6).
+/// Interval of checks for expired leases: with the lease, it bounds the recovery time after a crash (I6).
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
-/// Between two rounds of retention and compaction.
+/// Interval of retention and compaction.
 const UPKEEP_EVERY: Duration = Duration::from_secs(60);
-/// Between two of their transactions, of what the last one took: they have at most a third of one connection's time, so that
-/// appends don't feel them.
+/// Pause between their transactions, as a multiple of the last one's duration: they use at most a third of one
+/// connection's time, so that appends are not slowed down.
 const UPKEEP_REST: u32 = 2;
-/// Between two looks for transactions that stay open, and between two words about the same one.
+/// Interval of checks for vacuum blockers, and of log lines about the same one.
 const HORIZON_EVERY: Duration = Duration::from_secs(15);
 const HORIZON_SAID_EVERY: Duration = Duration::from_secs(600);
-/// Idempotency keys are remembered this long.
+/// Lifetime of idempotency keys, in hours.
 const KEEP_KEYS_H: f64 = 48.0;
-/// Questions that one sweep lets expire.
+/// Maximum number of questions expired per sweep.
 const QUESTIONS: i64 = 100;
-/// Consoles that one statement removes.
+/// Maximum number of consoles removed per statement.
 const CONSOLES: i64 = 500;
-/// DAGs that one sweep looks at.
+/// Maximum number of DAGs per sweep.
 const DAGS: i64 = 20;
 
-/// Schedules that one sweep fires.
+/// Maximum number of schedules fired per sweep.
 const FIRINGS: usize = 100;
 
-/// Sweeps until the worker drains.
+/// Runs the sweeps until the worker drains.
 pub async fn run(services: Services, drain: CancellationToken) {
     tokio::select! {
         () = drain.cancelled() => {}
-        // Apart from each other: a lease that expires must not wait for the removal of old rows.
+        // Independently: expired leases must not wait for the removal of old rows.
         ((), (), (), (), ()) = async {
             tokio::join!(
                 sweep_leases(&services),
@@ -66,7 +66,7 @@ pub async fn run(services: Services, drain: CancellationToken) {
     }
 }
 
-/// Says how a round of some work went.
+/// Logs the result of a round of work.
 fn note<E: Display>(outage: &mut Outage, done: Result<(), E>) {
     match done {
         Ok(()) => outage.over(),
@@ -139,12 +139,12 @@ async fn sweep_extensions(services: &Services) {
     .await;
 }
 
-/// Tells of what keeps dead rows from being removed.
+/// Reports vacuum blockers.
 async fn watch_horizon(services: &Services) {
     let mut said: Option<Instant> = None;
     let mut outage = Outage::of("looking up long-running transactions");
     let limit_s = services.config.old_transaction_s as f64;
-    // Often where little is a lot, as in tests.
+    // More often with a low threshold, as in tests.
     let mut tick = interval(HORIZON_EVERY.min(Duration::from_secs(services.config.old_transaction_s.max(1))));
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -185,7 +185,7 @@ async fn sweep_once(services: &Services, watch: &mut Watch) -> Result<(), String
     if stranded > 0 {
         services.bus.publish(Wake::queue(rejoin_queue::DEFAULT_QUEUE));
     }
-    // Where live workers may not have renewed their leases yet, an expired one says nothing.
+    // While live workers may not have renewed their leases yet, an expired one means nothing.
     let Some(until) = watch.look(db).await.map_err(failed)? else {
         return Ok(());
     };
@@ -202,7 +202,7 @@ async fn sweep_once(services: &Services, watch: &mut Watch) -> Result<(), String
     Ok(())
 }
 
-/// Ends questions that nobody has answered for long: their runs go on without.
+/// Expires unanswered questions: their runs continue without an answer.
 async fn expire_questions(services: &Services) -> Result<(), String> {
     let hours = services.config.question_expires_h;
     if hours <= 0.0 {
@@ -214,7 +214,7 @@ async fn expire_questions(services: &Services) -> Result<(), String> {
     for id in overdue {
         let closing = Closing::Expire;
         match services.execute(&CloseQuestion { id, closing }).await {
-            // Somebody else was faster.
+            // Another worker was faster.
             Ok(_) | Err(AnswerError::Closed { .. } | AnswerError::NotFound) => {}
             Err(error @ (AnswerError::Unfit(_) | AnswerError::Database(_))) => return Err(error.to_string()),
         }
@@ -222,7 +222,7 @@ async fn expire_questions(services: &Services) -> Result<(), String> {
     Ok(())
 }
 
-/// Starts tasks that had to wait for others of their project: what ends a task looks at its own DAG alone.
+/// Starts tasks that waited for others of their project: the end of a task dispatches its own DAG only.
 async fn dispatch_tasks(services: &Services) -> Result<(), String> {
     let ready = tasks::with_ready_tasks(&services.db.sql, DAGS)
         .await
@@ -237,7 +237,7 @@ async fn dispatch_tasks(services: &Services) -> Result<(), String> {
     Ok(())
 }
 
-/// Starts what is due by the clock. Workers that look at the same time fire different schedules.
+/// Fires due schedules. Concurrent workers fire different ones.
 async fn fire_schedules(services: &Services) -> Result<(), sqlx::Error> {
     if !schedules::any_due(&services.db.sql).await? {
         return Ok(());
@@ -257,7 +257,7 @@ async fn fire_schedules(services: &Services) -> Result<(), sqlx::Error> {
     Ok(())
 }
 
-/// Ends a job whose last attempt was lost, and its run with it: readers get their `error` and `done`.
+/// Fails a job whose last attempt was lost, with its run: readers get their `error` and `done`.
 async fn bury(services: &Services, job: &DeadJob) -> Result<(), String> {
     let message = format!(
         "the run was aborted after {} attempts: its workers died or hung each time",
@@ -298,7 +298,7 @@ async fn bury(services: &Services, job: &DeadJob) -> Result<(), String> {
         output: None,
     };
     match services.execute(&finish).await {
-        // Somebody else was faster.
+        // Another worker was faster.
         Ok(_) | Err(FencedError::LeaseLost) => Ok(()),
         Err(error @ FencedError::Database { .. }) => Err(Causes(&error).to_string()),
     }
@@ -345,7 +345,7 @@ async fn retain_once(services: &Services) -> Result<(), sqlx::Error> {
     Ok(())
 }
 
-/// Removes what deleted files have left in the object store. One that does not answer keeps nothing else from being tidied up.
+/// Removes the objects of deleted files. An unreachable object store does not delay other maintenance.
 async fn remove_objects(services: &Services) -> Result<(), sqlx::Error> {
     loop {
         match objects::sweep(&services.db.sql, services.files.objects()).await {

@@ -1,4 +1,4 @@
-//! What every part of a worker is given. Made once per process; cheap to clone.
+//! Shared dependencies of a worker's parts. Created once per process; cheap to clone.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,25 +42,25 @@ pub struct Services {
     pub writer: EventWriter,
     pub models: Models,
     pub retry: RetryPolicy,
-    /// Makes vectors of objects and queries.
+    /// Computes vectors of objects and queries.
     pub embedder: Embedder,
-    /// Which tools are near to a message.
+    /// Ranks tools by similarity to a message.
     pub tool_vectors: Arc<ToolVectors>,
     /// The tools of each project.
     pub pools: Arc<Pools>,
     /// Features that plug in: their tools, jobs and sweeps.
     pub extensions: Extensions,
-    /// Where the content of files is kept.
+    /// The storage of file content.
     pub files: FileStore,
-    /// Sees what runs tell while they tell it.
+    /// Observes runs' events.
     pub observer: Option<Observer>,
     pub worker: Arc<WorkerInfo>,
-    /// How long the database was away.
+    /// The clock of database outages.
     pub absence: Absence,
 }
 
 impl Services {
-    /// Connects, waiting for a database that is not up yet, with the models that the environment gives.
+    /// Connects, waiting for a database that is not up yet, with the environment's model settings.
     pub async fn start(config: WorkerConfig) -> Result<Self, WorkerError> {
         let db = Db::connect_lazy(&config.database, "rejoin-worker", Role::Worker)?;
         db.wait_until_up().await;
@@ -127,7 +127,7 @@ impl Services {
         })
     }
 
-    /// With these tools in the place of the built-in ones.
+    /// Replaces the built-in tools.
     pub fn offering(mut self, tools: Registry) -> Self {
         self.restart_pools(tools);
         self
@@ -159,18 +159,18 @@ impl Services {
         }
     }
 
-    /// The embedder, for the tools.
+    /// Returns the embedding model for tools.
     pub fn text_model(&self) -> SharedTextModel {
         Arc::new(self.embedder.clone())
     }
 
-    /// With somebody who sees what runs tell.
+    /// Adds an observer of runs' events.
     pub fn observed_by(mut self, observer: Observer) -> Self {
         self.observer = Some(observer);
         self
     }
 
-    /// Serves `/metrics` where the configuration says so, until the worker drains.
+    /// Serves `/metrics` if configured, until the worker drains.
     pub async fn serve_metrics(&self, drain: CancellationToken) -> Result<(), WorkerError> {
         let Some(address) = self.config.metrics else {
             return Ok(());
@@ -185,13 +185,14 @@ impl Services {
             .route("/livez", get(|| std::future::ready("ok\n")));
         tokio::spawn(async move {
             let serving = axum::serve(listener, router).with_graceful_shutdown(drain.cancelled_owned());
-            // Metrics are a convenience: the worker goes on without them.
+            // Metrics are optional: the worker continues without them.
             let _ = serving.await;
         });
         Ok(())
     }
 
-    /// Runs a command, and wakes whom it concerns. A database that is away is waited for: the run's lease does not end meanwhile.
+    /// Executes a command, and sends its wake-ups. Waits for an unreachable database: the run's lease does not expire
+    /// meanwhile.
     pub async fn execute<C>(&self, command: &C) -> Result<C::Output, C::Error>
     where
         C: rejoin_commands::Command,
@@ -206,7 +207,7 @@ impl Services {
     }
 }
 
-/// What a command's outcome wakes.
+/// The wake-ups of a command's outcome.
 pub trait Wakes {
     fn wake(&self) -> wakeup::Wake;
 }
@@ -259,7 +260,7 @@ impl<T> Wakes for (T, wakeup::Wake) {
     }
 }
 
-/// This machine, as the fleet's list names it.
+/// Returns this machine's name for the list of workers.
 pub fn hostname() -> String {
     std::fs::read_to_string("/proc/sys/kernel/hostname")
         .map(|name| name.trim().to_owned())

@@ -1,7 +1,8 @@
-//! `ask_agent`: a message to an agent, as any other message: stored with its run and its job, answered by a worker. The client hears of
-//! its progress from the log, and may cancel it. Called by the server in `mcp`.
+//! `ask_agent`: a message to an agent, stored with its run and job and answered by a worker, like any other message.
+//! The client receives its progress from the log, and may cancel it. Called by the server in `mcp`.
 //!
-//! Invariants: the same request of the same session is one run, however often it comes and wherever; the run goes on when the client is gone.
+//! Invariants: a repeated request of the same session is one run, on any process; the run continues when the client
+//! disconnects.
 
 use std::time::Duration;
 
@@ -29,13 +30,13 @@ use crate::problem::Problem;
 use crate::routes::chat;
 
 pub const NAME: &str = "ask_agent";
-/// Agents that its description names.
+/// Maximum number of agents named in its description.
 const NAMED_AGENTS: i64 = 50;
-/// Between two notices of progress.
+/// Minimum interval between progress notifications.
 const NOTICE_EVERY: Duration = Duration::from_millis(250);
-/// Of the text in a notice [characters].
+/// Maximum length of a notification's text, in characters.
 const NOTICE_CHARS: usize = 200;
-/// A request to cancel may come before the request that it is about is stored: looked for this often, this long apart.
+/// Number of lookups for the request to be cancelled, which may not be stored yet, and their interval.
 const CANCEL_LOOKS: u32 = 20;
 const CANCEL_PAUSE: Duration = Duration::from_millis(100);
 
@@ -65,7 +66,7 @@ fn spec() -> ToolSpec {
     }
 }
 
-/// With the agents that there are.
+/// Adds the available agents.
 pub async fn described(asked: &Asked) -> Result<Tool, ErrorData> {
     let spec = spec();
     let failed = |error: sqlx::Error| refused(Problem::from(error));
@@ -95,7 +96,7 @@ pub async fn described(asked: &Asked) -> Result<Tool, ErrorData> {
     Ok(tool)
 }
 
-/// The name under which a request of a session is one run.
+/// Returns the idempotency key of a session's request.
 fn key(session: &str, request: &RequestId) -> String {
     format!("mcp:{session}:{request}")
 }
@@ -112,7 +113,7 @@ pub async fn call(
     };
     let posted = match post(asked, session, &given, &context.id).await {
         Ok(posted) => posted,
-        // In words that let the caller repair it.
+        // Worded so that the caller can fix it.
         Err(problem) => return Ok(failed(problem.detail)),
     };
     Follow {
@@ -171,7 +172,7 @@ async fn post(asked: &Asked, session: Option<String>, given: &Value, request: &R
     chat::post(state, caller.asking(), &command).await
 }
 
-/// Tells a client of a turn.
+/// Reports a turn's progress to a client.
 struct Follow<'a> {
     asked: &'a Asked,
     posted: &'a Posted,
@@ -236,7 +237,8 @@ impl Follow<'_> {
             };
             tokio::select! {
                 _ = timeout(poll_interval(), hinted) => {}
-                // The client has cancelled it, which its own notice does; or this API stops, and the run goes on.
+                // Cancelled by the client, which its own notification handles; or this API stops, and the run
+                // continues.
                 () = self.context.ct.cancelled() => {
                     let told = format!("the client no longer waits for the answer; the run is {}", self.posted.run_id);
                     return Err(ErrorData::internal_error(told, None));
@@ -262,7 +264,7 @@ impl Follow<'_> {
         }
     }
 
-    /// Tells how far it is, if the client wants to know, and not too often.
+    /// Sends a progress notification, if the client requested it, rate-limited.
     async fn notice(&mut self, message: String, important: bool) {
         let Some(token) = self.context.meta.get_progress_token() else {
             return;
@@ -274,12 +276,12 @@ impl Follow<'_> {
         self.steps += 1.0;
         let mut progress = ProgressNotificationParam::new(token, self.steps);
         progress.message = Some(message);
-        // A client that hears nothing of it still gets the answer.
+        // A client that misses it still gets the answer.
         let _ = self.context.peer.notify_progress(progress).await;
     }
 }
 
-/// The client wants the run of this request to stop.
+/// Cancels the run of this request.
 pub async fn cancel(asked: &Asked, session: &str, request: &RequestId) {
     let (state, caller) = (&asked.state, &asked.caller);
     for _ in 0..CANCEL_LOOKS {

@@ -1,5 +1,5 @@
-//! Sessions of MCP clients in the database, each for its own caller: an API that was restarted, or another one behind the same balancer, goes
-//! on with them. Called by the server in `mcp`.
+//! MCP sessions in the database, each bound to its caller: a restarted API, or another one behind the same load
+//! balancer, can continue them. Called by the server in `mcp`.
 
 use rejoin_db::walls::{self, Asking};
 use rejoin_types::owner::Owner;
@@ -7,7 +7,7 @@ use rmcp::transport::streamable_http_server::session::store::{SessionState, Sess
 use serde_json::Value;
 use sqlx::PgPool;
 
-/// Sessions of one user; those that were not used for longest are forgotten.
+/// Maximum number of sessions of one user; the least recently used are removed.
 const MAX_PER_USER: i64 = 200;
 
 /// The sessions of one caller.
@@ -21,7 +21,7 @@ impl Sessions {
         Self { db, owner }
     }
 
-    /// Whether the caller has this session.
+    /// Returns whether the caller has this session.
     pub async fn is_there(&self, session: &str) -> Result<bool, sqlx::Error> {
         Ok(self.find(session).await?.is_some())
     }
@@ -96,7 +96,7 @@ impl SessionStore for Sessions {
     }
 }
 
-/// Nobody's: until a caller is known.
+/// The empty store, used until a caller is known.
 pub struct Nobodys;
 
 #[async_trait::async_trait]

@@ -1,5 +1,5 @@
-//! `/.well-known/agent-card.json`: the project's agents that are meant for programs outside, as the card by which the A2A protocol
-//! (version 1.0) finds agents. Calls of that protocol are not answered: what the card leads to is `/mcp`.
+//! `/.well-known/agent-card.json`: the project's public agents, as the card by which the A2A protocol (version 1.0)
+//! discovers agents. A2A calls are not supported: the card refers to `/mcp`.
 
 use axum::Json;
 use axum::extract::State;
@@ -16,9 +16,9 @@ use crate::origin::Origin;
 use crate::problem::{Problem, Refused};
 use crate::state::AppState;
 
-/// Agents that one card names.
+/// Maximum number of agents on one card.
 const MAX_SKILLS: i64 = 200;
-/// How the card calls what it leads to: of the protocol's own bindings none is spoken.
+/// The card's name for the binding: none of the protocol's own is supported.
 const BINDING: &str = "https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#streamable-http";
 const BINDING_VERSION: &str = "2025-11-25";
 

@@ -1,5 +1,5 @@
-//! Agent definitions of a project (admin), and the installation of the default ones. Accepts the snake_case spelling of every
-//! field, too.
+//! Agent definitions of a project (admin), and installation of the default ones. Every field may also be spelled in
+//! snake_case.
 
 use axum::Json;
 use axum::extract::State;
@@ -148,7 +148,7 @@ pub struct DefinitionRequest {
 }
 
 impl DefinitionRequest {
-    /// Puts what the request says over `content`.
+    /// Applies the request's patch to `content`.
     fn apply(self, content: &mut DefinitionContent) {
         fn set<T>(field: &mut T, value: Option<T>) {
             if let Some(value) = value {
@@ -196,7 +196,7 @@ fn name_taken(name: &str) -> Problem {
     )
 }
 
-/// How the audit log calls a definition.
+/// Returns a definition's name in the audit log.
 fn audited(id: Uuid) -> String {
     format!("agent_definition:{id}")
 }
@@ -406,7 +406,7 @@ async fn install_defaults(
         answer.items.extend(item.map(DefinitionBody::from));
     }
     if params.set.as_deref() == Some("planner") {
-        // What they work on: without its types they would have no tools for it.
+        // The types of their objects: without them they would have no tools.
         rejoin_work_graph::pack::install(&mut db, project_id).await?;
     }
     if !answer.installed.is_empty() {

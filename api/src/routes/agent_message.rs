@@ -1,5 +1,5 @@
-//! `POST /api/agentic-chat/agent-message`: what one agent would say next to another. A run without tools and without a conversation: nothing is
-//! sent, stored with a chat, or done; what becomes of the proposal is the caller's to decide.
+//! `POST /api/agentic-chat/agent-message`: proposes an agent's message to another agent. A run without tools and
+//! without a conversation: nothing is sent, stored in a chat, or executed; the caller decides about the proposal.
 
 use std::fmt::Write as _;
 
@@ -24,7 +24,7 @@ use crate::sse::dialects::Dialect;
 use crate::sse::start::{self, Start, StreamParams, Wanted};
 use crate::state::AppState;
 
-/// Messages that a request may tell of.
+/// Maximum number of messages in a request.
 const MESSAGES_MAX: usize = 50;
 
 pub fn routes() -> Routes {
@@ -136,7 +136,7 @@ async fn propose(
     Ok(response)
 }
 
-/// What the agent is asked.
+/// Returns the agent's input.
 fn input(request: &AgentMessageRequest) -> Result<String, Problem> {
     if request.messages.len() > MESSAGES_MAX {
         let detail = format!(

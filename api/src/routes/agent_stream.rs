@@ -1,5 +1,5 @@
-//! `/api/agent/stream`: the agent endpoint in the dialect of chat pages of before, over the same conversations, log and cursors as
-//! `/api/chat/stream`: a session is a conversation.
+//! `/api/agent/stream`: the agent endpoint in the dialect of earlier chat pages, over the same conversations, log and
+//! cursors as `/api/chat/stream`: a session is a conversation.
 
 use std::collections::BTreeMap;
 
@@ -32,13 +32,13 @@ use crate::sse::dialects::Dialect;
 use crate::sse::start::{self, StreamParams, Wanted};
 use crate::state::AppState;
 
-/// Earlier messages that a request may tell of.
+/// Maximum number of earlier messages in a request.
 const HISTORY_MAX: usize = 100;
-/// Messages that a fetched session holds: the newest.
+/// Maximum number of messages in a fetched session, newest first.
 const MESSAGES: i64 = 200;
-/// The header that names the fields of a request that were ignored.
+/// The header that lists the ignored fields of a request.
 const IGNORED_FIELDS: HeaderName = HeaderName::from_static("x-ignored-fields");
-/// Names in that header, and the length of one in bytes.
+/// Maximum number of names in that header, and maximum length of one, in bytes.
 const IGNORED_NAMED_MAX: usize = 20;
 const IGNORED_NAME_MAX_BYTES: usize = 64;
 
@@ -102,7 +102,7 @@ pub struct AgentRequest {
 }
 
 impl AgentRequest {
-    /// The names of fields that were ignored, as a header's value.
+    /// Returns the names of ignored fields, as a header's value.
     fn ignored_fields(&self) -> Option<HeaderValue> {
         let is_name = |name: &&String| {
             name.len() <= IGNORED_NAME_MAX_BYTES && name.bytes().all(|byte| byte.is_ascii_graphic() && byte != b',')
@@ -131,7 +131,7 @@ pub struct SessionBody {
     pub active_agent: Option<String>,
 }
 
-/// The sessions that these conversations are, each with its agent's name.
+/// Returns the sessions of these conversations, each with its agent's name.
 async fn named(db: &mut PgConnection, conversations: Vec<Conversation>) -> Result<Vec<SessionBody>, Problem> {
     let ids: Vec<Uuid> = conversations.iter().filter_map(|one| one.agent_definition_id).collect();
     let names = agents::names(&mut *db, &ids).await?;
@@ -222,7 +222,7 @@ async fn post_message(
     Ok(response)
 }
 
-/// The focus on an entity of the work graph: its project, and the entity itself where that is no project.
+/// Returns the focus on an entity of the work graph: its project, and the entity itself unless it is a project.
 async fn focus_on(state: &AppState, caller: &Caller, id: Uuid, named: Option<&str>) -> Result<Value, Problem> {
     let mut db = caller.walled(state).await?;
     let found = match entities::get_any(&mut db, caller.project_id, id).await {
@@ -235,7 +235,7 @@ async fn focus_on(state: &AppState, caller: &Caller, id: Uuid, named: Option<&st
         Some(entity) => Ok(json!({
             "projectId": entity.project, "focusType": entity.kind.as_str(), "focusEntityId": id,
         })),
-        // A project that the work graph does not hold: the focus only narrows what tools may touch.
+        // A project outside the work graph: the focus only narrows what tools may access.
         None if matches!(named, None | Some("project")) => Ok(json!({ "projectId": id })),
         None => {
             let detail = format!(

@@ -1,4 +1,4 @@
-//! The project's agents, for whoever chooses one: names and what they are for. Their prompts and limits are for admins
+//! The project's agents to choose from: names and descriptions. Their prompts and limits are for admins
 //! (`agent_definitions`).
 
 use axum::Json;
@@ -14,7 +14,7 @@ use crate::extract::{PageParams, Params, Segments, page};
 use crate::problem::{Problem, Refused};
 use crate::state::AppState;
 
-/// Visibilities of agents that callers from outside may choose.
+/// Visibilities of agents that external callers may choose.
 const CHOOSABLE: [&str; 2] = [agents::EXTERNAL, agents::PROJECT];
 
 pub fn routes() -> Routes {

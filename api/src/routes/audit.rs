@@ -1,5 +1,5 @@
-//! The audit log of a project (admin): who changed what, the newest first. What is no project's, operators read with `rejoin audit`.
-//! Handlers that change what is audited [`record`] it.
+//! The audit log of a project (admin), newest entry first. Operators read entries without a project with
+//! `rejoin audit`. Handlers of audited changes call [`record`].
 
 use axum::Json;
 use axum::extract::State;
@@ -22,8 +22,8 @@ pub fn routes() -> Routes {
     Routes::new().routes(routes!(list))
 }
 
-/// Puts into the audit log what a caller has done in their project: names and ids, never what somebody wrote. The last thing before
-/// the commit. How often a user may is bounded.
+/// Appends a caller's change in their project to the audit log: names and ids, never texts. The last statement before
+/// the commit. Rate-limited per user.
 pub async fn record(
     db: &mut PgConnection,
     caller: &Caller,
@@ -35,7 +35,7 @@ pub async fn record(
     record_counted(db, caller, action, target, detail).await
 }
 
-/// The same for what was counted before it was done, since it can't be taken back.
+/// The same for changes that were counted before, since they can't be undone.
 pub async fn record_counted(
     db: &mut PgConnection,
     caller: &Caller,

@@ -1,5 +1,5 @@
-//! `/api/calendar-events/{id}/entities`: the entities of the work graph that an event of a calendar belongs to, such as the task that is done then, or
-//! the event of a project that it is.
+//! `/api/calendar-events/{id}/entities`: the entities of the work graph that a calendar event belongs to, such as its
+//! task or work-graph event.
 
 use axum::Json;
 use axum::extract::State;
@@ -75,7 +75,7 @@ impl From<LinkedEvent> for EventBody {
     }
 }
 
-/// Refuses an event that the caller has not.
+/// Refuses an event that is not the caller's.
 async fn seen(db: &mut PgConnection, caller: &Caller, id: Uuid) -> Result<(), Problem> {
     let event = events::locked(db, caller.owner(), id).await?;
     match event.filter(|event| !event.is_deleted) {

@@ -1,6 +1,7 @@
-//! `/api/calendars/{id}/events` and `/api/calendar-events/{id}`: events that callers make, change and remove by hand, as their agents do.
+//! `/api/calendars/{id}/events` and `/api/calendar-events/{id}`: events that callers create, change and delete, as
+//! their agents do.
 //!
-//! Invariant: a change says which version it was made of, if it wants to be sure: another one there is refused.
+//! Invariant: a change may name the version that it is based on: it is refused if the event has another one.
 
 use axum::Json;
 use axum::extract::State;
@@ -146,7 +147,7 @@ fn problem(error: AskError) -> Problem {
     }
 }
 
-/// The caller's event, locked; the one that a change was made of, where it says so.
+/// Locks and returns the caller's event; checks its version, if given.
 async fn expected(db: &mut PgConnection, caller: &Caller, id: Uuid, headers: &HeaderMap) -> Result<Event, Problem> {
     let event = events::locked(db, caller.owner(), id).await?;
     let event = event

@@ -1,4 +1,4 @@
-//! `/api/calendars/{id}/feed`: an address for programs that subscribe to a calendar, and what is there. Who knows it needs no key.
+//! `/api/calendars/{id}/feed`: a calendar's secret subscription address, and its content. The address needs no key.
 
 use axum::Extension;
 use axum::Json;
@@ -25,7 +25,7 @@ use crate::pace::{Counted, Told};
 use crate::problem::{Problem, Refused};
 use crate::state::AppState;
 
-/// What a feed's address ends with, for programs that go by it.
+/// Suffix of a feed's address, for programs that need it.
 const ENDING: &str = ".ics";
 
 pub fn routes() -> Routes {

@@ -1,4 +1,4 @@
-//! `/api/calendars/{id}/export.ics` and `…/import`: the caller's calendars as iCalendar files, for other programs and from them.
+//! `/api/calendars/{id}/export.ics` and `…/import`: export and import of the caller's calendars as iCalendar files.
 
 use axum::Json;
 use axum::body::Bytes;
@@ -23,13 +23,13 @@ use crate::extract::Segments;
 use crate::problem::{Problem, Refused};
 use crate::state::AppState;
 
-/// Of iCalendar files (RFC 5545, 8.1).
+/// The media type of iCalendar files (RFC 5545, 8.1).
 const KIND: &str = "text/calendar";
 pub(super) const WITH_CHARSET: &str = "text/calendar; charset=utf-8";
-/// Before and after everything that a calendar holds [days since 1970].
+/// Bounds of everything in a calendar, in days since 1970.
 const EVER: (i64, i64) = (-36_500, 100_000);
 
-/// Where a file is imported; its body may be larger than those of other requests.
+/// The import path, whose body may be larger than others.
 pub const IMPORT_PATH: &str = "/api/calendars/{id}/import";
 pub use rejoin_calendar::ical::MAX_BYTES;
 
@@ -87,7 +87,7 @@ impl From<Imported> for ImportedBody {
     }
 }
 
-/// A calendar of the owner's.
+/// Returns a calendar of the owner.
 pub(super) async fn found(db: &mut PgConnection, owner: Owner, id: Uuid) -> Result<Calendar, Problem> {
     let mut calendars = occurrences::asked(db, owner, Some(id)).await?;
     calendars
@@ -95,7 +95,7 @@ pub(super) async fn found(db: &mut PgConnection, owner: Owner, id: Uuid) -> Resu
         .ok_or_else(|| Problem::not_found("calendar_not_found", "The calendar"))
 }
 
-/// All of a calendar, as a file.
+/// Writes a whole calendar as a file.
 pub(super) async fn written(db: &mut PgConnection, calendar: &Calendar) -> Result<String, Problem> {
     let ever = |days| DateTime::UNIX_EPOCH + TimeDelta::days(days);
     let events = events::within(&mut *db, &[calendar.id], ever(EVER.0), ever(EVER.1)).await?;
@@ -165,7 +165,7 @@ async fn import(
     let wrong = |detail: String| Problem::bad_request("invalid_icalendar", detail);
     let text = String::from_utf8(body.into()).map_err(|_| wrong("the file is not UTF-8".to_owned()))?;
     let calendar = found(&mut *caller.walled(&state).await?, caller.owner(), id).await?;
-    // Rules are walked: not among what answers other callers.
+    // Expanding rules takes time: not on a thread that serves other callers.
     let (read, calendar) = tokio::task::spawn_blocking(move || (ical::read(&text, &calendar), calendar))
         .await
         .map_err(|_| Problem::internal())?;

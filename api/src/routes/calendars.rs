@@ -1,4 +1,5 @@
-//! `/api/calendars`: the caller's calendars, and what happens in them. Agents put events there for the caller; nobody else sees them.
+//! `/api/calendars`: the caller's calendars and their occurrences. Agents create events there for the caller; other
+//! users cannot see them.
 
 use std::collections::HashMap;
 
@@ -22,7 +23,7 @@ use crate::extract::{Body, Params, Segments};
 use crate::problem::{BodyRefused, Problem, Refused};
 use crate::state::AppState;
 
-/// Of a calendar's name [characters].
+/// Maximum length of a calendar's name, in characters.
 const NAME_MAX_CHARS: usize = 200;
 
 pub fn routes() -> Routes {

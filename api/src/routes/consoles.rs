@@ -1,5 +1,5 @@
-//! Consoles: texts that the caller and agents write together. A save says which version it was made of: what an agent has changed meanwhile
-//! is merged, or the save is refused with the text as it is.
+//! Consoles: texts that the caller and agents edit together. A save names the version that it is based on: concurrent
+//! changes of an agent are merged, or the save is refused with the current text.
 
 use axum::Json;
 use axum::extract::State;

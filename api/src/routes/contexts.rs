@@ -1,4 +1,4 @@
-//! What conversations may be about: the types of contexts, as a project has them.
+//! Context types of conversations, as configured by a project.
 
 use axum::Json;
 use axum::extract::State;

@@ -1,4 +1,4 @@
-//! Conversations: what a chat UI lists, their messages, and their events. Nobody sees another owner's.
+//! Conversations, their messages, and their events. Other owners' conversations are invisible.
 
 use axum::Json;
 use axum::extract::State;
@@ -37,13 +37,13 @@ use crate::problem::{BodyRefused, Problem, Refused};
 use crate::sse::start::{StreamParams, Wanted};
 use crate::state::AppState;
 
-/// Longest title [characters].
+/// Maximum length of a title, in characters.
 const TITLE_MAX_CHARS: usize = 500;
 /// Maximum length of a search text, in characters.
 const SEARCH_MAX_CHARS: usize = 200;
-/// Results of tools on one page of messages.
+/// Maximum number of tool results on one page of messages.
 pub const TOOL_MESSAGES_MAX: i64 = 1_000;
-/// What a conversation is called that has neither title nor message yet.
+/// The title of a conversation without title and messages.
 pub const UNTITLED: &str = "New conversation";
 
 pub fn routes() -> Routes {
@@ -183,7 +183,7 @@ impl MessageBody {
     }
 }
 
-/// Messages with what tools gave in the turns that they began: each call's result behind the message of its turn.
+/// Adds the tool results of the messages' turns: each after the message of its turn.
 pub async fn with_tools(
     db: &mut PgConnection,
     conversation_id: Uuid,
@@ -393,7 +393,7 @@ async fn update(
     tx.commit().await?;
     if has_turned {
         state.bus.publish(Wake::log(id));
-        // What the model is told of it is read while its user still writes. The change is made, whatever becomes of that.
+        // Prefetches the model's context while the user still types. The change takes effect even if that fails.
         if let Err(problem) = warm::warm(&state, &caller, id).await {
             warn!(?problem, "prefetching the conversation's new subject failed");
         }

@@ -1,5 +1,5 @@
-//! `/api/workspaces/{id}/custom-prompt`: what a project, and the caller in it, tells every agent beside the agent's own prompt. (Chat pages of
-//! before call a project a workspace.)
+//! `/api/workspaces/{id}/custom-prompt`: prompts of a project, and of the caller in it, added to every agent's own
+//! prompt. (Earlier chat pages call a project a workspace.)
 
 use axum::Json;
 use axum::extract::State;

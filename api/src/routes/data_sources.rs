@@ -1,10 +1,10 @@
-//! `/api/projects/{p}/data-sources`: databases of others that the project's people and agents may ask. Who may read may look and ask; admins
-//! add, change and remove.
+//! `/api/projects/{p}/data-sources`: external databases that the project's users and agents may query. Callers with
+//! read access may list and query; admins add, change and remove.
 //!
-//! - `bodies`  what requests and answers say
-//! - `join`    one answer from several sources
+//! - `bodies`  request and response bodies
+//! - `join`    joins several sources
 //!
-//! Invariant: no transaction of Rejoin's own database is open while a source is asked.
+//! Invariant: no transaction of Rejoin's own database is open during a query to a source.
 
 mod bodies;
 mod join;
@@ -37,7 +37,7 @@ use crate::extract::{Body, Params, Segments};
 use crate::problem::{BodyRefused, Problem, Refused};
 use crate::state::AppState;
 
-/// How long a request asks a source: less than a request may take.
+/// Timeout of a query to a source: less than a request's.
 const ASK_LIMIT: Duration = Duration::from_secs(20);
 
 pub fn routes() -> Routes {
@@ -70,7 +70,7 @@ async fn find(state: &AppState, caller: &Caller, project_id: Uuid, id: Uuid) -> 
     data_sources::get(&mut *db, project_id, id).await?.ok_or_else(not_found)
 }
 
-/// Seals what a request says of a secret.
+/// Encrypts the secret in a request.
 fn sealed(state: &AppState, project_id: Uuid, id: Uuid, secret: Option<&str>) -> Result<Option<Sealed>, Problem> {
     let Some(secret) = secret else { return Ok(None) };
     let keys = state.sources.keys().map_err(problem)?;
@@ -79,7 +79,7 @@ fn sealed(state: &AppState, project_id: Uuid, id: Uuid, secret: Option<&str>) ->
         .map_err(|error| Problem::bad_request("invalid_data_source", error.to_string()))
 }
 
-/// Err: it does not answer, and is not to be saved all the same.
+/// Err: it does not respond, and is not to be saved anyway.
 fn must_answer(tested: &Result<Tested, SourceError>, force: bool) -> Result<(), Problem> {
     match tested {
         Err(error) if !force => {
@@ -157,7 +157,7 @@ async fn create(
     Ok((StatusCode::CREATED, [(LOCATION, location)], Json(source.into())))
 }
 
-/// What the audit log is told of a source.
+/// Returns the details of a source for the audit log.
 fn told(content: &Content) -> serde_json::Value {
     json!({ "name": content.name, "kind": content.kind, "readOnly": content.read_only })
 }
@@ -217,7 +217,7 @@ async fn change(
         },
     };
     let tested = match request.secret {
-        // Reached as it was.
+        // Its connection is unchanged.
         None if !moves => None,
         secret => Some(tried(&state, project_id, &content, secret.flatten()).await),
     };

@@ -1,4 +1,4 @@
-//! What a user says of an answer: whether it helped.
+//! Feedback of a user on an answer.
 
 use axum::extract::State;
 use axum::http::StatusCode;

@@ -1,9 +1,9 @@
-//! `/api/files`: files that callers attach to messages, and those that tools made for them.
+//! `/api/files`: callers' uploads, and files made for them by tools.
 //!
-//! - `uploads`   a file on its way in
-//! - `downloads` a file on its way out
+//! - `uploads`   receives a file
+//! - `downloads` sends a file
 //!
-//! A file goes to where it is kept, the database or an object store, and comes out of it, piece by piece: none is held whole.
+//! A file is streamed to and from its store, the database or an object store, piece by piece: none is held as a whole.
 
 mod downloads;
 mod uploads;

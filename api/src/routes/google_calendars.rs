@@ -1,5 +1,5 @@
-//! `/api/calendars/{id}/google`: a calendar that is kept the same as one at Google. Users are sent there to let us in, and come back to the page,
-//! which brings the code here with the user's own session. Google itself is asked by workers alone.
+//! `/api/calendars/{id}/google`: sync with Google Calendar. Users authorize at Google and return to the page, which
+//! sends the code here with the user's own session. Only workers call Google.
 
 use axum::Json;
 use axum::extract::State;
@@ -23,7 +23,7 @@ use crate::origin::Origin;
 use crate::problem::{BodyRefused, Problem, Refused};
 use crate::state::AppState;
 
-/// The page's own address to which Google sends users back.
+/// The page to which Google redirects users.
 const BACK: &str = "/calendar/google";
 
 pub fn routes() -> Routes {
@@ -368,7 +368,7 @@ async fn unlink_google(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Lets a worker begin at once; the sweep would a moment later.
+/// Starts a worker's job immediately; the sweep would do so a moment later.
 async fn start(state: &AppState, caller: &Caller, id: Uuid) -> Result<(), Problem> {
     let job = links::job(caller.project_id, id);
     let mut db = caller.walled(state).await?;

@@ -1,4 +1,4 @@
-//! `GET /livez`: the process answers. `GET /readyz`: send it requests.
+//! Health checks. `GET /livez`: the process responds. `GET /readyz`: it is ready for requests.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 use crate::authorization::{Public, Routes, routes};
 use crate::state::AppState;
 
-/// What the migrations must have made.
+/// Tables that the migrations must have created.
 const NEEDED_TABLES: [&str; 8] = [
     "queue.jobs",
     "stream.events",
@@ -23,7 +23,7 @@ const NEEDED_TABLES: [&str; 8] = [
     "kb.graph_objects",
     "kb.graph_relationships",
 ];
-/// The database has this long to answer.
+/// Timeout of the database.
 const QUERY_LIMIT: Duration = Duration::from_secs(2);
 
 pub fn routes() -> Routes {

@@ -1,4 +1,4 @@
-//! The audit trail of a project's runs: lists, and each thing in full. Six endpoints, three levels of detail.
+//! The audit trail of a project's runs: lists and details. Six endpoints, three levels of detail.
 
 use axum::Json;
 use axum::extract::State;
@@ -19,7 +19,7 @@ use crate::extract::{Limit, PageParams, Params, Segments, page};
 use crate::problem::{Problem, Refused};
 use crate::state::AppState;
 
-/// Characters of a message that lists show.
+/// Length of a message's preview in lists, in characters.
 const PREVIEW_CHARS: usize = 200;
 
 pub fn routes() -> Routes {
@@ -230,7 +230,7 @@ impl From<ToolCallRow> for ToolCallDetail {
     }
 }
 
-/// The beginning of a stored message, and whether there is more: its text, or else its JSON.
+/// Returns the beginning of a stored message, and whether there is more: its text, or else its JSON.
 fn preview(content: &Value) -> (String, bool) {
     let text = match content {
         Value::String(text) => text.clone(),
@@ -246,7 +246,7 @@ fn preview(content: &Value) -> (String, bool) {
     }
 }
 
-/// The run, if the caller may see it in this project.
+/// Returns the run, if the caller may see it in this project.
 async fn run_of(state: &AppState, caller: &Caller, project_id: Uuid, id: Uuid) -> Result<Run, Problem> {
     caller.in_project(project_id)?;
     visible::run(state, caller, id).await

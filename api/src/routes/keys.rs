@@ -1,4 +1,4 @@
-//! `/api/admin/projects/{p}/keys`: who may come into a project with an API key. Admins make keys for themselves, and revoke any.
+//! `/api/admin/projects/{p}/keys`: API keys of a project. Admins create keys for themselves, and revoke any.
 
 use axum::Json;
 use axum::extract::State;
@@ -24,7 +24,7 @@ use crate::problem::{BodyRefused, Problem, Refused};
 use crate::state::AppState;
 
 const DAY_S: i64 = 24 * 60 * 60;
-/// How long a key may be good [days]; as `rejoin keys create` has it.
+/// Maximum lifetime of a key, in days; the same as in `rejoin keys create`.
 const MAX_DAYS: i64 = 36_500;
 
 pub fn routes() -> Routes {
@@ -138,7 +138,7 @@ impl From<KeyError> for Problem {
     }
 }
 
-/// A transaction that may change keys of the caller's project.
+/// Begins a transaction that may change keys of the caller's project.
 async fn begin(state: &AppState, caller: &Caller) -> Result<Transaction<'static, Postgres>, Problem> {
     Ok(walls::begin(&state.db.sql, Asking::GateFor(caller.owner())).await?)
 }
@@ -186,7 +186,7 @@ async fn make(
         let detail = format!("expiresInDays must be 1 to {MAX_DAYS}; omit it for a key that does not expire");
         return Err(Problem::bad_request("invalid_key", detail));
     }
-    // Each once, in the order that everybody knows.
+    // Without duplicates, in canonical order.
     let asked: Vec<Scope> = request.scopes.into_iter().map(Scope::from).collect();
     let scopes: Vec<Scope> = Scope::ALL.into_iter().filter(|scope| asked.contains(scope)).collect();
     let new = NewKey {
@@ -229,7 +229,7 @@ async fn revoke(
         record(&mut db, &caller, Action::KeyRevoked, target(id), json!({})).await?;
     }
     db.commit().await?;
-    // Here at once, elsewhere when they hear of it.
+    // Here immediately, elsewhere on the wake-up.
     state.keys.forget_project(project_id);
     state.bus.publish(Wake::keys(project_id));
     Ok(StatusCode::NO_CONTENT)

@@ -1,6 +1,6 @@
-//! `/api/admin/projects/{p}/mcp-servers`: MCP servers whose tools the project's agents may be given, what they offer, and its approval.
+//! `/api/admin/projects/{p}/mcp-servers`: MCP servers of a project, their tools, and the tools' approval.
 //!
-//! - `bodies`  what requests and answers say
+//! - `bodies`  request and response bodies
 
 mod bodies;
 
@@ -32,7 +32,7 @@ pub fn routes() -> Routes {
         .routes(routes!(test))
 }
 
-/// Err: the settings are wrong, or name a command that is the operator's to name.
+/// Err: the settings are invalid, or name a command that is not the operator's.
 fn check(state: &AppState, settings: &Settings, args: Option<&[String]>) -> Result<(), Problem> {
     let forbidden = |detail: String| Problem::new(StatusCode::FORBIDDEN, "command_not_allowed", detail);
     if args.is_some_and(|args| !args.is_empty()) {
@@ -231,7 +231,7 @@ async fn approve(
     Ok(Json(Approved { approved }))
 }
 
-/// Names of tools, as many as an entry of the audit log holds.
+/// Tool names, as many as an audit entry holds.
 fn shown(names: &[String]) -> &[String] {
     const SHOWN: usize = 50;
     &names[..names.len().min(SHOWN)]

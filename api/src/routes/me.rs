@@ -1,4 +1,4 @@
-//! `GET /api/me`: what a key or a token is good for, for programs that were given nothing else.
+//! `GET /api/me`: the rights of a key or token, for programs that know nothing else.
 
 use axum::Json;
 use axum::extract::State;

@@ -1,4 +1,4 @@
-//! `/api/admin/projects/{p}/members`: who is in a project, and as what. Owners change it.
+//! `/api/admin/projects/{p}/members`: members of a project and their roles. Owners change them.
 
 use axum::Json;
 use axum::extract::State;

@@ -1,4 +1,4 @@
-//! What models cost in a project, where it knows better than the catalogue. Budgets of trees count by it.
+//! A project's prices of models, where they differ from the catalogue. Used by budgets of run trees.
 
 use axum::Json;
 use axum::extract::State;

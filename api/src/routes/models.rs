@@ -1,4 +1,4 @@
-//! `GET /api/models`: the catalogue of models, with what each costs, takes and can do.
+//! `GET /api/models`: the catalogue of models: prices, accepted input, abilities.
 
 use axum::Json;
 use rejoin_models::search::{Search, providers_with_key};

@@ -1,5 +1,5 @@
-//! The work of a project as a whole (admin): its queues, how fast its runs go, its dead jobs; and the fleet and this process, which it
-//! shares with others. Jobs of other projects are not told of, nor what anybody's runs say.
+//! Operation of a project (admin): its queues, throughput, dead jobs; and the fleet and this process, which it shares
+//! with others. Other projects' jobs and the content of runs are not shown.
 
 use std::time::Instant;
 
@@ -22,7 +22,7 @@ use crate::extract::Segments;
 use crate::problem::{Problem, Refused};
 use crate::state::AppState;
 
-/// Dead jobs that are shown.
+/// Maximum number of dead jobs shown.
 const MAX_DEAD_JOBS: i64 = 50;
 
 pub fn routes() -> Routes {

@@ -1,5 +1,5 @@
-//! Plans that agents have made: looked at with what became of their steps, and, while they wait for approval, edited. They are approved as any
-//! question is answered; paused, let go on and cancelled as the DAG of tasks that carries them out.
+//! Plans of agents: read with the state of their steps, and edited while they wait for approval. They are approved by
+//! answering their question, and paused, resumed and cancelled as the DAG of tasks that executes them.
 
 use axum::Json;
 use axum::extract::State;

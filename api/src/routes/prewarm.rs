@@ -1,5 +1,5 @@
-//! `POST /api/agent/prewarm`: what a chat page says when it opens, or when its user turns to something else: the session is found or made, it is
-//! about what the request says, and what the model will be told of that is read before the first message needs it.
+//! `POST /api/agent/prewarm`: called by a chat page when it opens or changes its subject: finds or creates the session,
+//! sets its context, and prefetches what the model will need before the first message.
 
 use axum::Json;
 use axum::extract::State;

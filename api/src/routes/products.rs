@@ -1,4 +1,4 @@
-//! `/api/admin/projects/{p}/products`: what the project has installed by manifests.
+//! `/api/admin/projects/{p}/products`: products that the project has installed by manifests.
 
 use axum::Json;
 use axum::extract::State;

@@ -1,4 +1,4 @@
-//! Queries that were learned from the caller's questions: to see them, and to forget one.
+//! Queries learned from the caller's questions: list, and delete one.
 
 use axum::Json;
 use axum::extract::State;

@@ -1,4 +1,5 @@
-//! What runs ask people: questions of agents, and calls that have to be confirmed. A question is seen where its run is.
+//! Runs' questions to users: agents' questions, and calls that need confirmation. A question is visible where its run
+//! is.
 
 use axum::Json;
 use axum::extract::State;

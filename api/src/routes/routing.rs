@@ -1,4 +1,4 @@
-//! Which agent takes a new conversation that names none: how the project wants it, what would be chosen, and how that went.
+//! Assignment of agents to new conversations: settings, preview, and statistics.
 
 use axum::Json;
 use axum::extract::State;
@@ -19,7 +19,7 @@ use crate::extract::{Body, PageParams, Params, Segments, page, present};
 use crate::problem::{BodyRefused, Problem, Refused};
 use crate::state::AppState;
 
-/// Days that statistics look back, unless asked for others.
+/// Default period of statistics, in days.
 const DAYS: i32 = 30;
 const MAX_DAYS: i32 = 365;
 /// Maximum length of a model's name, in characters.

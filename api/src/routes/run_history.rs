@@ -1,4 +1,4 @@
-//! Runs as wholes: the tree that a run has started, all of it in one document, and forks.
+//! Whole runs: the tree of a run, everything in one document, and forks.
 
 use std::collections::HashMap;
 
@@ -25,7 +25,7 @@ use crate::extract::{Body, Segments};
 use crate::problem::{BodyRefused, Problem, Refused};
 use crate::state::AppState;
 
-/// Runs that a tree or an export shows.
+/// Maximum number of runs in a tree or export.
 const MAX_RUNS: usize = 1_000;
 
 pub fn routes() -> Routes {
@@ -81,7 +81,7 @@ impl From<ForkError> for Problem {
     }
 }
 
-/// The run and all that it has started, each before its children; and whether there are more.
+/// Returns the run and its descendants, parents first; and whether there are more.
 async fn tree_of(state: &AppState, caller: &Caller, project_id: Uuid, id: Uuid) -> Result<(Vec<Run>, bool), Problem> {
     caller.in_project(project_id)?;
     visible::run(state, caller, id).await?;
@@ -138,10 +138,10 @@ async fn export(
         let detail = format!("the run has started more than {MAX_RUNS} other runs; export those individually");
         return Err(Problem::conflict("run_tree_too_large", detail));
     }
-    // One transaction: all of it as it was at one moment, or nearly so.
+    // One transaction: an almost consistent snapshot.
     let mut db = caller.walled(&state).await?;
     let mut below: HashMap<Uuid, Vec<RunExport>> = HashMap::new();
-    // Children come after their parents: from the end, each finds its own complete.
+    // Children follow their parents: in reverse order, each node's children are complete.
     for run in rows.into_iter().rev() {
         let messages = run_messages::all(&mut *db, run.id).await?;
         let calls = tool_calls::all(&mut *db, run.id).await?;

@@ -1,5 +1,5 @@
-//! One run: how it stands, its events, its end. A run of a conversation is its owner's alone, and one outside its maker's; of the latter the
-//! other members see in lists that it is there.
+//! One run: its state, its events, its end. A run of a conversation is visible to its owner only, and one outside to
+//! its maker; other members see the latter's existence in lists.
 
 use axum::Json;
 use axum::extract::State;
@@ -188,7 +188,7 @@ pub struct Cancelled {
     pub status: String,
 }
 
-/// All that there is to say of a run.
+/// Returns all details of a run.
 pub async fn detail(state: &AppState, caller: &Caller, run: Run) -> Result<RunDetail, Problem> {
     let children = runs::children(&mut *caller.walled(state).await?, run.id).await?;
     Ok(describe(run, children))
@@ -255,7 +255,7 @@ async fn cancel(
     Ok((StatusCode::ACCEPTED, Json(cancelled)))
 }
 
-/// On whose behalf the caller stops a run: their own; for another member's run, that member's.
+/// Returns the scope for stopping a run: the caller's own; for another member's run, that member's.
 async fn may_cancel(state: &AppState, caller: &Caller, id: Uuid) -> Result<Asking, Problem> {
     let mut db = caller.walled(state).await?;
     if runs::get_visible(&mut *db, caller.owner(), id).await?.is_some() {

@@ -1,4 +1,4 @@
-//! Schedules: agents and DAGs of tasks that are started by the clock.
+//! Schedules: agents and DAGs of tasks started by the clock.
 
 use axum::Json;
 use axum::extract::State;
@@ -135,12 +135,12 @@ pub struct ScheduleRequest {
 }
 
 impl ScheduleRequest {
-    /// Whether it says what is to be started.
+    /// Returns whether it names what to start.
     fn names_work(&self) -> bool {
         self.agent.is_some() || self.input.is_some() || self.tasks.is_some()
     }
 
-    /// With what there was before in the place of what is not said.
+    /// Applies the patch to the existing content.
     fn over(self, before: Option<&ScheduleContent>) -> Result<ScheduleContent, Problem> {
         let when = match (self.cron, self.at) {
             (Some(_), Some(_)) => return Err(invalid("pass either cron or at, not both")),
@@ -200,7 +200,8 @@ fn name_taken(name: &str) -> Problem {
     Problem::conflict("schedule_name_taken", format!("a schedule named {name} already exists"))
 }
 
-/// What only the database knows: whether the agents are there for the caller, and whether the moment is still to come.
+/// Checks against the database: whether the agents are available to the caller, and whether the moment is in the
+/// future.
 async fn check(
     db: &mut PgConnection,
     caller: &Caller,

@@ -1,7 +1,7 @@
 //! `/api/session`: a browser signs in with an API key, a token or a sign-in code, and out again.
 //!
-//! Invariant: a browser that is signed in becomes another user only if the request says that it may (`replace`): otherwise a link could
-//! put a user into somebody else's account without their notice.
+//! Invariant: a signed-in browser changes its user only if the request allows it (`replace`): otherwise a link could
+//! silently put a user into another user's account.
 
 use std::convert::Infallible;
 
@@ -130,7 +130,7 @@ async fn begin(
     Ok((StatusCode::CREATED, [(SET_COOKIE, cookie)], Json(session)))
 }
 
-/// The user for whom a sign-in code was made. Pages of other sites can't bring one.
+/// Returns the user of a sign-in code. Cross-site requests are refused.
 async fn by_code(state: &AppState, headers: &HeaderMap, code: &str) -> Result<Caller, Problem> {
     if headers.contains_key(AUTHORIZATION) {
         let detail = "sign in either with a code or with the header Authorization, not with both";
@@ -149,7 +149,7 @@ fn no_code() -> Problem {
     Problem::unauthorized("code_invalid", detail)
 }
 
-/// Who is signed in in the browser already.
+/// Returns the user already signed in in the browser.
 async fn signed_in(state: &AppState, headers: &HeaderMap) -> Result<Option<Caller>, Problem> {
     let Some(secret) = cookie::shown(headers) else {
         return Ok(None);
@@ -157,7 +157,7 @@ async fn signed_in(state: &AppState, headers: &HeaderMap) -> Result<Option<Calle
     match auth::authenticate(&state.db.sql, Kind::Session, secret, None).await {
         Ok(caller) => Ok(Some(caller.into())),
         Err(AuthError::Database(error)) => Err(error.into()),
-        // A session that has ended is nobody's.
+        // An ended session has no user.
         Err(_) => Ok(None),
     }
 }

@@ -1,4 +1,5 @@
-//! `POST /api/sign-in-codes`: a code with which a browser signs in once, so that no link has to hold an API key.
+//! `POST /api/sign-in-codes`: a one-time code with which a browser signs in, so that no link has to contain the API
+//! key.
 
 use axum::Json;
 use axum::extract::State;

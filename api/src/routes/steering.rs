@@ -1,4 +1,4 @@
-//! What people say to a run after it has begun: a message while it is at work, and "go on" once it has paused.
+//! User input to started runs: a message to a running one, and resuming a paused one.
 
 use axum::Json;
 use axum::extract::State;

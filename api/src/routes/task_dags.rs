@@ -1,4 +1,4 @@
-//! DAGs of tasks: made, looked at, drawn, paused, let go on, cancelled.
+//! DAGs of tasks: create, read, draw, pause, resume, cancel.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -28,7 +28,7 @@ use crate::extract::{Body, PageParams, Params, Segments, page};
 use crate::problem::{BodyRefused, Problem, Refused};
 use crate::state::AppState;
 
-/// Tasks that a picture shows.
+/// Maximum number of tasks in a drawing.
 const DRAWN: usize = 500;
 
 pub fn routes() -> Routes {
@@ -236,7 +236,7 @@ async fn create(
     Ok((StatusCode::CREATED, Json(detail)))
 }
 
-/// An agent that a spec names, and that is not there for the caller because it is internal.
+/// Returns an agent in a spec that is unavailable to the caller because it is internal.
 pub async fn internal_agent(
     db: &mut PgConnection,
     caller: &Caller,
@@ -389,7 +389,8 @@ async fn change(
     Ok(Json(detailed(state, caller, project_id, id).await?))
 }
 
-/// On whose behalf a DAG is changed: its maker's, as whom its tasks are done. The maker may change it; with the scope `admin`, others may stop it.
+/// Returns the scope for changing a DAG: its maker's, on whose behalf its tasks run. The maker may change it; with the
+/// scope `admin`, others may stop it.
 fn may_change(caller: &Caller, dag: &Dag, change: &DagChange) -> Result<Asking, Problem> {
     let Some(maker) = dag.user_id.filter(|maker| *maker != caller.user_id) else {
         return Ok(caller.asking());
@@ -411,7 +412,7 @@ fn may_change(caller: &Caller, dag: &Dag, change: &DagChange) -> Result<Asking, 
     }))
 }
 
-/// A flowchart; each task in the colour of its state.
+/// Returns a flowchart; each task in the colour of its state.
 fn mermaid(tasks: &[TaskBody]) -> String {
     let mut out = String::from("flowchart TD\n");
     let shown = &tasks[..tasks.len().min(DRAWN)];
@@ -444,11 +445,11 @@ fn mermaid(tasks: &[TaskBody]) -> String {
     out
 }
 
-/// A line a task, behind those that it waits for, as far in as its longest way from a beginning.
+/// Returns one line per task, after its predecessors, indented by its longest path from a start.
 fn text(tasks: &[TaskBody]) -> String {
     let mut depth: BTreeMap<&str, usize> = BTreeMap::new();
     let mut out = String::new();
-    // In the order of their making, which is one in which they may run.
+    // In order of creation, which is a topological order.
     for task in tasks {
         let level = task.after.iter().filter_map(|before| depth.get(before.as_str())).max();
         let level = level.map_or(0, |level| level + 1);

@@ -1,5 +1,5 @@
-//! `POST /api/stream-tickets`: a pass for one stream, once, for a browser's EventSource, which can't send headers; and who follows
-//! a stream, with one or without.
+//! `POST /api/stream-tickets`: a one-time ticket for one stream, for a browser's EventSource, which can't send headers;
+//! and the authentication of streams, with or without a ticket.
 
 use std::convert::Infallible;
 
@@ -67,7 +67,7 @@ async fn create(
     Ok((StatusCode::CREATED, Json(Ticket { ticket, expires_at })))
 }
 
-/// Who asks for a stream: whoever has a ticket for it, or anybody who may read it.
+/// The caller of a stream: the holder of a ticket, or an authenticated caller.
 pub struct Follower(Parts);
 
 impl Admits for Follower {
@@ -83,7 +83,7 @@ impl FromRequestParts<AppState> for Follower {
 }
 
 impl Follower {
-    /// Answers with the events of what is wanted, whose id is `target`.
+    /// Streams the wanted events, for the id `target`.
     pub async fn follow(
         mut self,
         state: &AppState,
@@ -101,7 +101,7 @@ impl Follower {
     }
 }
 
-/// Uses a ticket up: the caller that it was made for.
+/// Redeems a ticket: returns the caller for whom it was created.
 async fn redeem(state: &AppState, ticket: &str, target: Uuid) -> Result<Caller, Problem> {
     let caller = auth::redeem_ticket(&state.db.hot, ticket, target).await?;
     let refused = || {

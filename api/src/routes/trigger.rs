@@ -60,7 +60,7 @@ async fn trigger(
     Body(request): Body<TriggerRequest>,
 ) -> Result<(StatusCode, [(HeaderName, String); 1], Json<Triggered>), Problem> {
     caller.in_project(project_id)?;
-    // Of two agents: two requests.
+    // Includes the agent: the same key for two agents means two requests.
     let idempotency = idempotency::of(&headers, None, &json!({ "trigger": definition, "request": request }))?;
     let input = input_text(storable_json(request.input))?;
     if input.chars().count() > state.config.max_message_chars {

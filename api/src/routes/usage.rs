@@ -1,4 +1,5 @@
-//! What a project has used up today, beside the bounds that the operator has set. Admins of the project see them; nobody raises their own.
+//! A project's usage today, beside the quotas set by the operator. Visible to admins of the project; nobody can raise
+//! their own.
 
 use axum::Json;
 use axum::extract::State;

@@ -1,4 +1,5 @@
-//! `/api/admin/projects/{p}/web`: what agents of a project may do on the web (admin). Workers do it; here it is switched on and off.
+//! `/api/admin/projects/{p}/web`: settings of agents' web access (admin). Workers access the web; here it is switched
+//! on and off.
 
 use axum::Json;
 use axum::extract::State;

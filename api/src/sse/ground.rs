@@ -1,7 +1,7 @@
-//! What the hub's concurrency stands on: locks, atomics, and time.
+//! Synchronization primitives of the hub: locks, atomics, and time.
 //!
-//! In the unit tests of this crate they are those of `rejoin-interleave`, at each of which its scheduler decides who goes on: so `model`
-//! runs the hub and its readers as they are, in thousands of orders.
+//! In this crate's unit tests they are those of `rejoin-interleave`, whose scheduler decides at each of them which task
+//! continues: so `model` runs the real hub and readers in thousands of interleavings.
 
 #[cfg(not(test))]
 pub use std::sync::{Mutex, MutexGuard, PoisonError, atomic};

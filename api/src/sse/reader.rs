@@ -1,12 +1,12 @@
 //! A reader: a cursor in a log, and the body of its response.
 //!
-//! It subscribes first, then reads the past from the table in pages until it meets the ring, then takes frames from the ring;
-//! if it falls out of the ring it is a reader of the table again. Nothing is queued for it: the next chunk is made when the
-//! connection asks for it, and dropping the body drops the cursor.
+//! It subscribes first, then reads the past from the table in pages until it meets the ring, then takes frames from the
+//! ring; if it falls out of the ring it is a reader of the table again. Nothing is queued for it: the next chunk is
+//! built on demand of the connection, and dropping the body drops the cursor.
 //!
-//! Thousands of them are woken by one event, so that it is polled by hand: what waits is one waker in the log's tail. Whatever
-//! else concerns a stream (it has to end, it was silent for long) is looked at when the hub's beat has changed, which wakes
-//! everybody, too.
+//! One event wakes thousands of readers, so they are polled by hand: a waiting reader is one waker in the log's tail.
+//! Other conditions of a stream (it has to end, it was silent for long) are checked when the hub's beat changes, which
+//! wakes all readers, too.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -27,25 +27,25 @@ use super::ring::Look;
 use super::streams::Permit;
 use super::tail::Subscription;
 
-/// Frames that are ready are sent together, up to this size.
+/// Maximum size of frames sent together, in bytes.
 const CHUNK_BYTES: usize = 16 * 1024;
-/// Frames that one look at the ring passes over at most: others want it, too.
+/// Maximum number of frames examined in one pass over the ring, which others need, too.
 const LOOK_FRAMES: usize = 256;
-/// Delivered events that a reader counts by itself before it tells the counters that all readers share.
+/// Number of delivered events that a reader counts locally before it updates the shared counters.
 const COUNTED_EVENTS: u64 = 64;
-/// A page that takes longer is given up and asked for again: its connection may be dead.
+/// Timeout of a page, which is then requested again: its connection may be dead.
 const PAGE_LIMIT: Duration = Duration::from_secs(10);
-/// Between two tries while the database is away.
+/// Retry interval while the database is unreachable.
 const RETRY: Duration = Duration::from_millis(200);
 
-/// Which events of the log a reader sees.
+/// The events of the log that a reader sees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Filter {
-    /// All of them, for ever.
+    /// All events, without an end.
     Log,
-    /// Those of a run and its sub-agents; the stream ends with the run's first `done` after `open_through` (earlier ones
-    /// were followed by another turn of the same run). Events are marked with the root of their tree: a reader of a
-    /// sub-agent looks closer.
+    /// Events of a run and its sub-agents; the stream ends with the run's first `done` after `open_through` (earlier
+    /// ones were followed by another turn of the same run). Events carry the root of their tree: a reader of a
+    /// sub-agent examines them further.
     Run { id: Uuid, root: Uuid, open_through: i64 },
 }
 
@@ -70,38 +70,38 @@ pub struct Reader {
     pub(super) permit: Permit,
     pub(super) filter: Filter,
     pub(super) dialect: Dialect,
-    /// The number of the last event that was sent or passed over.
+    /// The number of the last event that was sent or skipped.
     pub(super) cursor: i64,
-    /// Where the past ends: once the cursor is there, the reader is told.
+    /// The end of the past: once the cursor reaches it, the reader is notified.
     pub(super) caught_up_at: Option<i64>,
-    /// What is sent before any event.
+    /// Sent before any event.
     pub(super) opening: Option<Bytes>,
-    /// Nothing more comes after the opening.
+    /// Nothing follows the opening.
     pub(super) ended: bool,
-    /// A page of the past that is on its way.
+    /// A page of the past being loaded.
     page: Option<Pin<Box<dyn Future<Output = Page> + Send>>>,
     spoke_at: Instant,
-    /// The hub's beat when it last looked around.
+    /// The hub's beat at the last check.
     beat: u64,
-    /// What the counters have not been told yet.
+    /// Events not yet counted in the shared counters.
     uncounted_events: u64,
     uncounted_bytes: u64,
 }
 
-/// What the table had for a reader.
+/// The table's result for a reader.
 enum Page {
     Frames(Vec<Frame>),
-    /// Try again now: a moment has passed.
+    /// Try again now, after a pause.
     NotNow,
-    /// The events after the cursor are not there any more.
+    /// The events after the cursor were deleted.
     Gone,
 }
 
 impl Reader {
-    /// A reader of all that comes after `cursor`.
+    /// Creates a reader of everything after `cursor`.
     pub fn new(subscription: Subscription, permit: Permit, filter: Filter, cursor: i64) -> Self {
         Self {
-            // Not the hub's: it looks around at first, for what was said before it was there.
+            // Differs from the hub's: the first poll checks conditions that arose before.
             beat: subscription.hub().beat().wrapping_sub(1),
             subscription,
             permit,
@@ -118,7 +118,7 @@ impl Reader {
         }
     }
 
-    /// The next bytes. None: the stream is over.
+    /// Returns the next bytes. None: the stream has ended.
     fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
         if let Some(opening) = self.opening.take() {
             return Poll::Ready(Some(opening));
@@ -142,7 +142,7 @@ impl Reader {
                 Poll::Ready(Some(chunk)) => chunk,
                 Poll::Ready(None) => return Poll::Ready(None),
                 Poll::Pending => {
-                    // A beat before the tail knew the waker has woken nobody.
+                    // A beat before the waker was registered has woken no one.
                     if self.subscription.hub().beat() != self.beat {
                         continue;
                     }
@@ -159,9 +159,9 @@ impl Reader {
         Poll::Ready(None)
     }
 
-    /// What is said last, if the stream has to end.
+    /// Returns the last bytes, if the stream must end.
     fn interrupted(&mut self) -> Option<Option<Bytes>> {
-        // Both come back with their cursor; the latter are told then that it is ahead.
+        // Both reconnect with their cursor; the latter then learn that it is ahead.
         if self.subscription.hub().is_draining() || self.subscription.is_taken_back() {
             self.ended = true;
             return Some(Some(Bytes::from_static(frame::GOAWAY)));
@@ -169,7 +169,7 @@ impl Reader {
         (self.permit.is_ended() || self.subscription.is_gone()).then_some(None)
     }
 
-    /// What is after the cursor, as far as it is shown: maybe nothing. Pending: the tail knows the waker.
+    /// Returns visible events after the cursor: possibly none. Pending: the waker is registered.
     fn poll_frames(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
         if rejoin_faults::is(Break::ReadersKeep) {
             std::mem::forget(vec![1_u8; 1024 * 1024]);
@@ -187,7 +187,7 @@ impl Reader {
                     }
                     Page::Frames(frames) => return Poll::Ready(Some(self.take(&frames))),
                     Page::NotNow => {}
-                    // Retention has overtaken the reader: it comes back with its cursor and is told.
+                    // Retention has overtaken the reader: it reconnects with its cursor and is notified.
                     Page::Gone => return Poll::Ready(None),
                 }
             }
@@ -199,7 +199,7 @@ impl Reader {
         }
     }
 
-    /// Takes what the ring has.
+    /// Takes frames from the ring.
     fn look(&mut self, context: &mut Context<'_>) -> Look<Bytes> {
         let mut chunk = Chunk::default();
         let looked = self.subscription.look(context.waker(), self.cursor, |frames| {
@@ -216,7 +216,7 @@ impl Reader {
         }
     }
 
-    /// Takes a page of the past, all of it: what does not fit into one chunk would have to be read again.
+    /// Takes a whole page of the past: what does not fit into one chunk would have to be read again.
     fn take(&mut self, frames: &[Frame]) -> Bytes {
         let mut chunk = Chunk::unbounded();
         for frame in frames {
@@ -232,14 +232,14 @@ impl Reader {
         chunk.into_bytes()
     }
 
-    /// Tells the counters.
+    /// Updates the shared counters.
     fn count(&mut self) {
         let counters = &self.subscription.hub().counters;
         counters.events.increment(std::mem::take(&mut self.uncounted_events));
         counters.bytes.increment(std::mem::take(&mut self.uncounted_bytes));
     }
 
-    /// A page of the past.
+    /// Loads a page of the past.
     fn read_table(&self) -> Pin<Box<dyn Future<Output = Page> + Send>> {
         let hub = self.subscription.hub().clone();
         let (log_id, cursor) = (self.subscription.log_id, self.cursor);
@@ -287,7 +287,7 @@ impl Drop for Reader {
     }
 }
 
-/// Frames that are sent together: one is shared as it is, several are copied.
+/// Frames sent together: one is shared, several are copied.
 struct Chunk {
     max_bytes: usize,
     first: Bytes,
@@ -314,7 +314,7 @@ impl Chunk {
         }
     }
 
-    /// Moves the cursor over a frame, and adds what the reader sees of it. False: no more.
+    /// Moves the cursor over a frame, and adds its visible part. False: no more.
     fn add(&mut self, frame: &Frame, (filter, dialect): (Filter, Dialect), cursor: &mut i64, ended: &mut bool) -> bool {
         if !filter.shows(frame) {
             *cursor = frame.seq;

@@ -1,7 +1,8 @@
-//! The newest events of one log, rendered, and the readers that wait for the next one. Filled by `tail`, read by `reader`.
+//! The newest events of one log, rendered, and the readers waiting for the next one. Filled by `tail`, read by
+//! `reader`.
 //!
-//! A ring holds contiguous numbers, `first..next`. A reader whose cursor is behind `first` reads the table. Waiting costs a
-//! reader one slot: no future, no timer, no lock of anybody else's.
+//! A ring holds contiguous numbers, `first..next`. A reader whose cursor is behind `first` reads the table. A waiting
+//! reader takes one slot: no future, no timer, no lock of others.
 
 use std::collections::VecDeque;
 use std::collections::vec_deque::Iter;
@@ -13,13 +14,13 @@ use super::frame::Frame;
 use super::ground::atomic::{AtomicBool, Ordering};
 use super::ground::{Mutex, MutexGuard, PoisonError};
 
-/// What one log's ring holds at most. In models, few: falling out of it is what they are about.
+/// Maximum number of frames in one log's ring. Few in models, which test falling out of it.
 const RING_FRAMES: usize = if cfg!(test) { 4 } else { 2_048 };
 const RING_BYTES: usize = 512 * 1024;
 
 /// The live end of one log.
 pub struct LogTail {
-    // A std mutex: nothing awaits while it is held.
+    // A std mutex: no await while it is locked.
     live: Mutex<Live>,
     gone: AtomicBool,
     taken_back: AtomicBool,
@@ -27,33 +28,33 @@ pub struct LogTail {
 
 struct Live {
     ring: Ring,
-    /// A place for each reader: who is to be woken by the next event.
+    /// A slot per reader, with its waker for the next event.
     waiting: Slab<Option<Waker>>,
 }
 
-/// What a ring has for a cursor.
+/// A ring's result for a cursor.
 #[derive(Debug)]
 pub enum Ahead<'a> {
     /// The events after it.
     Frames(Iter<'a, Frame>),
-    /// Nothing is new.
+    /// There are no new events.
     UpToDate,
     /// The ring begins later: read the table.
     Behind,
 }
 
-/// What a reader found.
+/// A reader's result.
 pub enum Look<T> {
-    /// What it made of the events after its cursor.
+    /// The result for the events after its cursor.
     Taken(T),
-    /// Nothing is new. It will be woken.
+    /// There are no new events. The reader will be woken.
     Wait,
-    /// The table has what it wants.
+    /// The events are in the table.
     Behind,
 }
 
 impl LogTail {
-    /// Of a log whose next event has this number.
+    /// For a log whose next event has this number.
     pub fn new(next: i64) -> Self {
         Self {
             live: Mutex::new(Live {
@@ -66,11 +67,11 @@ impl LogTail {
     }
 
     fn lock(&self) -> MutexGuard<'_, Live> {
-        // Its holders never leave it half changed.
+        // A panicking holder never leaves it half changed.
         self.live.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A reader's place.
+    /// Allocates a reader's slot.
     pub fn enter(&self) -> usize {
         self.lock().waiting.insert(None)
     }
@@ -79,12 +80,12 @@ impl LogTail {
         self.lock().waiting.remove(place);
     }
 
-    /// The number of the last event that the tail knows.
+    /// Returns the number of the last known event.
     pub fn last_seq(&self) -> i64 {
         self.lock().ring.next - 1
     }
 
-    /// Hands the events after `cursor` to `take`. Where there are none, the reader is woken by the next one, or by
+    /// Passes the events after `cursor` to `take`. Without any, the reader is woken by the next one, or by
     /// [`LogTail::wake`].
     pub fn look<T>(
         &self,
@@ -104,12 +105,12 @@ impl LogTail {
         }
     }
 
-    /// The reader is woken by the next event, or by [`LogTail::wake`].
+    /// Registers the reader to be woken by the next event, or by [`LogTail::wake`].
     pub fn wait(&self, place: usize, waker: &Waker) {
         self.lock().wait(place, waker);
     }
 
-    /// Appends events; those that are known already are passed over. Returns the number of the last.
+    /// Appends events; skips known ones. Returns the number of the last.
     pub fn append(&self, frames: impl Iterator<Item = Frame>) -> i64 {
         let mut live = self.lock();
         for frame in frames {
@@ -118,23 +119,23 @@ impl LogTail {
         let last = live.ring.next - 1;
         let woken = live.woken();
         drop(live);
-        // Without the lock: the first of them wants it at once.
+        // Without the lock, which the first of them needs immediately.
         woken.into_iter().for_each(Waker::wake);
         last
     }
 
-    /// Wakes all readers: something other than an event has happened.
+    /// Wakes all readers for something other than an event.
     pub fn wake(&self) {
         let woken = self.lock().woken();
         woken.into_iter().for_each(Waker::wake);
     }
 
-    /// The log was deleted. Readers see it when they are woken.
+    /// Marks the log as deleted. Readers see it when they are woken.
     pub fn end(&self) {
         self.gone.store(true, Ordering::Release);
     }
 
-    /// The log is shorter than it was. Readers see it when they are woken.
+    /// Marks the log as shortened. Readers see it when they are woken.
     pub fn take_back(&self) {
         self.taken_back.store(true, Ordering::Release);
     }
@@ -167,7 +168,7 @@ impl Live {
 struct Ring {
     frames: VecDeque<Frame>,
     bytes: usize,
-    /// The number that the next event will have.
+    /// The number of the next event.
     next: i64,
 }
 
@@ -185,7 +186,7 @@ impl Ring {
             return;
         }
         if frame.seq > self.next {
-            // Retention took what lay between: keep the ring contiguous.
+            // Retention deleted the events in between: keep the ring contiguous.
             self.frames.clear();
             self.bytes = 0;
         }

@@ -1,4 +1,4 @@
-//! What the hub and its readers ask the database. A seam: `model` answers from a table of its own.
+//! Database queries of the hub and its readers. A trait, so that `model` can answer from its own table.
 
 use std::error::Error;
 
@@ -9,22 +9,22 @@ use rejoin_event_log::rows::StoredEvent;
 use rejoin_identity::auth::{self, Ground};
 use uuid::Uuid;
 
-/// The database could not be asked. It is asked again, whatever it was.
+/// The database could not be queried. Retried in any case.
 pub type Failed = Box<dyn Error + Send + Sync>;
 
-/// A log and the number after which to read on.
+/// A log and the number after which to continue.
 pub type Cursor = (Uuid, i64);
 
 #[async_trait]
 pub trait Source: Send + Sync {
-    /// What is new in many logs: events with the log's index in `cursors`, of each log in order and at most
-    /// [`log::TAIL_PAGE`] rows.
+    /// Returns new events of many logs, with the log's index in `cursors`, in order per log and at most
+    /// [`log::TAIL_PAGE`] rows each.
     async fn news(&self, cursors: &[Cursor]) -> Result<Vec<(usize, StoredEvent)>, Failed>;
-    /// A page of one log's past.
+    /// Returns a page of one log's past.
     async fn page(&self, log_id: Uuid, after: i64) -> Result<Vec<StoredEvent>, Failed>;
-    /// Which of these may still hold streams open.
+    /// Returns which of these are still valid.
     async fn standing(&self, grounds: &[Ground]) -> Result<Vec<Ground>, Failed>;
-    /// The last number of each of these logs that is still there.
+    /// Returns the last number of each existing log.
     async fn ends(&self, logs: &[Uuid]) -> Result<Vec<Cursor>, Failed>;
 }
 

@@ -1,4 +1,4 @@
-//! Where a reader begins, and the answers that are no stream: 204 at the end of a finished run, 400 for a cursor that can't be,
+//! Where a reader begins, and responses without a stream: 204 at the end of a finished run, 400 for an invalid cursor,
 //! 410 for one that retention has overtaken.
 
 use std::time::Duration;
@@ -30,9 +30,9 @@ use crate::caller::Caller;
 use crate::problem::Problem;
 use crate::state::AppState;
 
-/// The cursor that a browser sends when it connects again.
+/// The cursor that a browser sends when it reconnects.
 const LAST_EVENT_ID: &str = "last-event-id";
-/// A look at the ends of a log takes no longer.
+/// Timeout of reading a log's ends.
 const QUERY_LIMIT: Duration = Duration::from_secs(5);
 
 /// Options for reading a log.
@@ -53,7 +53,7 @@ pub struct StreamParams {
     pub ticket: Option<String>,
 }
 
-/// Where to begin.
+/// The start position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Start {
     Beginning,
@@ -94,14 +94,14 @@ impl StreamParams {
     }
 }
 
-/// What a reader gets where events after its cursor are gone.
+/// The response if events after the cursor were deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum OnGap {
     Refuse,
     Tell,
 }
 
-/// A cursor as text: digits, and nothing else.
+/// Parses a cursor: digits only.
 fn cursor(text: &str) -> Option<i64> {
     if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
@@ -109,14 +109,14 @@ fn cursor(text: &str) -> Option<i64> {
     text.parse().ok()
 }
 
-/// Whose events are asked for.
+/// The requested events.
 #[derive(Debug, Clone, Copy)]
 pub enum Wanted {
     Conversation(Uuid),
     Run(Uuid),
 }
 
-/// What is read. The caller may see it.
+/// The log to read, visible to the caller.
 #[derive(Debug, Clone, Copy)]
 enum Target {
     Conversation(Uuid),
@@ -138,7 +138,7 @@ impl Target {
         }
     }
 
-    /// The number before its first event.
+    /// Returns the number before its first event.
     fn first_seq(&self) -> i64 {
         match self {
             Target::Conversation(_) => 0,
@@ -146,7 +146,7 @@ impl Target {
         }
     }
 
-    /// Whether nothing comes after `cursor` any more.
+    /// Returns whether no events will follow `cursor`.
     fn is_over_at(&self, cursor: i64) -> bool {
         match self {
             Target::Conversation(_) => false,
@@ -159,7 +159,7 @@ impl Target {
             Target::Conversation(_) => Filter::Log,
             Target::Run(run) => {
                 let done_seq = run.done_seq.unwrap_or_default();
-                // A `done` of a run that goes on closed an earlier turn of it.
+                // The `done` of a resumed run belongs to an earlier turn.
                 let open_through = if run.has_ended { done_seq - 1 } else { done_seq };
                 Filter::Run {
                     id: run.run_id,
@@ -178,7 +178,7 @@ impl Target {
     }
 }
 
-/// What the owner may see of what is wanted, and where its log begins and ends.
+/// Returns the log, if visible to the owner, with its ends.
 async fn find(state: &AppState, owner: Owner, wanted: Wanted) -> Result<(Target, LogEnds), Problem> {
     let hot = &state.db.hot;
     let looked = async {
@@ -200,7 +200,7 @@ async fn find(state: &AppState, owner: Owner, wanted: Wanted) -> Result<(Target,
         .unwrap_or_else(|_| Err(Problem::database_away()))
 }
 
-/// Answers a request for events. Snapshots, and what tells of gaps, are the native dialect's.
+/// Responds to a request for events. Snapshots and gap notices exist in the native dialect only.
 pub async fn open(
     state: &AppState,
     permit: Permit,
@@ -215,7 +215,7 @@ pub async fn open(
     let log_id = target.log_id();
     let cursor = match start {
         Start::Beginning => target.first_seq(),
-        // Never sent by this log: it was restored to an earlier moment, or the cursor is another one's.
+        // Never sent by this log: it was restored to an earlier state, or the cursor belongs to another log.
         Start::After(seq) if seq > ends.last_seq && on_gap == OnGap::Tell => {
             let opening = Opening {
                 gap: Some(frame::gap(seq, ends.oldest_seq)),
@@ -256,7 +256,7 @@ pub async fn open(
     Ok(respond(reader))
 }
 
-/// Streams the turn of a message that was stored just now.
+/// Streams the turn of a message that was just stored.
 pub fn open_turn(state: &AppState, permit: Permit, posted: &Posted, dialect: Dialect) -> Response {
     let filter = Filter::Run {
         id: posted.run_id,
@@ -269,7 +269,7 @@ pub fn open_turn(state: &AppState, permit: Permit, posted: &Posted, dialect: Dia
     respond(reader)
 }
 
-/// What comes before a snapshot.
+/// What precedes a snapshot.
 #[derive(Default)]
 struct Opening {
     gap: Option<Bytes>,
@@ -289,7 +289,7 @@ async fn from_snapshot(
         .await?
         .ok_or_else(no_log)?;
     drop(db);
-    // After the snapshot: a run that had ended by then has nothing more to say, and one that had not will say it.
+    // After the snapshot: a run that had ended by then has no further events.
     let target = match target {
         Target::Conversation(_) => target,
         Target::Run(run) => find(state, owner, Wanted::Run(run.run_id)).await?.0,
@@ -316,7 +316,7 @@ fn no_log() -> Problem {
     Problem::not_found("not_found", "The log")
 }
 
-/// A permit for one more stream of this caller, unless the server is stopping.
+/// Returns a permit for one more stream of this caller, unless the server is stopping.
 pub fn admit(state: &AppState, caller: &Caller) -> Result<Permit, Problem> {
     if state.draining.is_cancelled() {
         return Err(Problem::draining());

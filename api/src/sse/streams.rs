@@ -1,5 +1,5 @@
-//! The open streams of this process: how many each user and each project has, and the mark that ends each when what it stands on is
-//! gone: its key, its token, its user's membership.
+//! The open streams of this process: counts per user and project, and the signal that ends each stream when its key,
+//! token or membership is revoked.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use super::ground::atomic::{AtomicBool, Ordering};
 use crate::caller::Caller;
 use crate::problem::Problem;
 
-/// What somebody who has too many streams is told to wait.
+/// Retry delay of callers with too many streams, in seconds.
 const RETRY_AFTER_S: u64 = 5;
 
 pub struct Streams {
     max: usize,
     max_per_user: usize,
     max_per_project: usize,
-    // A std mutex: nothing awaits while it is held.
+    // A std mutex: no await while it is locked.
     open: Mutex<Open>,
 }
 
@@ -31,7 +31,7 @@ struct Open {
     per_project: HashMap<Uuid, usize>,
 }
 
-/// One more of `id`, if it may have one more.
+/// Counts one more for `id`, if allowed.
 fn take(counts: &mut HashMap<Uuid, usize>, id: Uuid, max: usize) -> bool {
     let count = counts.entry(id).or_default();
     let free = *count < max;
@@ -41,7 +41,7 @@ fn take(counts: &mut HashMap<Uuid, usize>, id: Uuid, max: usize) -> bool {
     free
 }
 
-/// One less of `id`.
+/// Counts one less for `id`.
 fn give_back(counts: &mut HashMap<Uuid, usize>, id: Uuid) {
     if let Some(count) = counts.get_mut(&id) {
         *count -= 1;
@@ -57,7 +57,7 @@ struct Stream {
     ended: Arc<AtomicBool>,
 }
 
-/// The right to have one stream open; dropped with it.
+/// A permit for one open stream, released when dropped.
 pub struct Permit {
     streams: Arc<Streams>,
     id: u64,
@@ -67,7 +67,7 @@ pub struct Permit {
 }
 
 impl Permit {
-    /// Whether the stream has to end.
+    /// Returns whether the stream must end.
     pub fn is_ended(&self) -> bool {
         self.ended.load(Ordering::Acquire)
     }
@@ -120,7 +120,7 @@ impl Streams {
         })
     }
 
-    /// What the open streams stand on.
+    /// Returns the credentials of the open streams.
     pub fn grounds(&self) -> Vec<Ground> {
         let open = self.open.lock().expect("nothing panics while it is held");
         let mut grounds: Vec<Ground> = open.streams.values().map(|stream| stream.ground).collect();
@@ -129,12 +129,12 @@ impl Streams {
         grounds
     }
 
-    /// Marks the streams that stand on these as ended, and returns how many there are. They see it when they are woken.
+    /// Marks the streams with these credentials as ended, and returns their number. They see it when they are woken.
     pub fn end(&self, grounds: &HashSet<Ground>) -> usize {
         self.end_where(|stream| grounds.contains(&stream.ground))
     }
 
-    /// The same for streams whose token has expired.
+    /// The same for streams with expired tokens.
     pub fn end_expired(&self) -> usize {
         self.end_where(|stream| stream.credential.has_expired())
     }

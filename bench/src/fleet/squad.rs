@@ -14,29 +14,29 @@ use super::connection::{Connection, Seen};
 use super::{Began, Settings, Stuck, Window};
 use crate::load::{Latencies, now_us};
 
-/// Connections of the fleet that may wait for the beginning of their stream, where connects follow no schedule.
+/// Maximum number of connections waiting for their stream to begin, without a connect schedule.
 const CONNECTING: usize = 200;
-/// What one read takes at most.
+/// Size of a read.
 const READ_BYTES: usize = 64 * 1024;
-/// Nothing waits longer for a look at the clock.
+/// Maximum interval between checks of the clock.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
-/// After so many sockets had something at once, the thread rests for a moment: real readers are on other machines, and waking this
-/// thread again and again would be charged to the server.
+/// Number of simultaneously ready sockets after which the thread pauses briefly: real readers are on other machines,
+/// and waking this thread repeatedly would be charged to the server.
 const BUSY: usize = 32;
 const REST: Duration = Duration::from_millis(1);
 
-/// What a squad says to the fleet.
+/// A squad's message to the fleet.
 pub(super) enum Said {
     Tally(Box<Tally>),
     Failed(anyhow::Error),
 }
 
-/// What readers have met so far.
+/// The readers' results so far.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Tally {
     pub(super) live: usize,
     pub(super) failed: usize,
-    /// Why the first of them has failed.
+    /// Why the first of them failed.
     pub(super) failure: Option<String>,
     pub(super) until_live: Latencies,
     pub(super) bytes: u64,
@@ -48,18 +48,18 @@ pub(super) struct Tally {
     pub(super) meanwhile: u64,
 }
 
-/// What the loop does now.
+/// The state of the loop.
 enum Phase {
     Connecting,
     Idle,
-    /// Until so many of the window's events have been read.
+    /// Until this many of the window's events were read.
     Measuring(Window, u64),
 }
 
 pub(super) struct Squad {
     settings: Arc<Settings>,
     began: Began,
-    /// Which of how many squads.
+    /// The squad's number, and the total.
     number: usize,
     squads: usize,
     poll: Poll,
@@ -93,7 +93,7 @@ impl Squad {
                 Ok(window) => {
                     self.tally.latencies = Latencies::default();
                     self.tally.meanwhile = 0;
-                    // All readers have the same to read.
+                    // All readers read the same.
                     let reading = self.connections.iter().filter(|connection| !connection.is_stuck);
                     let expected = window.expected * reading.count() as u64 / self.settings.reading() as u64;
                     self.phase = Phase::Measuring(window, expected);
@@ -170,7 +170,7 @@ impl Squad {
         Ok(())
     }
 
-    /// A connection has something to say.
+    /// Serves a ready connection.
     fn serve(&mut self, index: usize, closed: bool, buffer: &mut [u8]) {
         let requests = &self.settings.requests;
         let connection = &mut self.connections[index];
@@ -228,7 +228,7 @@ impl Squad {
                         over = Some(why);
                         break;
                     }
-                    // Edge-triggered: a short read has emptied the socket, and what comes later is told.
+                    // Edge-triggered: a short read has emptied the socket, and later data are signalled.
                     if n < buffer.len() && !closed {
                         break;
                     }
@@ -246,11 +246,11 @@ impl Squad {
         }
     }
 
-    /// A connection has ended.
+    /// Handles the end of a connection.
     fn over(&mut self, index: usize, why: &str) {
         let connection = &mut self.connections[index];
         connection.is_over = true;
-        // Nothing depends on it: the process ends soon.
+        // Irrelevant: the process ends soon.
         let _ = self.poll.registry().deregister(&mut connection.socket);
         if connection.is_live {
             self.tally.lost += 1;
@@ -270,14 +270,14 @@ fn connect(address: SocketAddr, stuck: Option<&Stuck>) -> Result<TcpStream> {
     let socket = socket2::Socket::new(socket2::Domain::for_address(address), socket2::Type::STREAM, None)?;
     socket.set_nonblocking(true)?;
     socket.set_tcp_nodelay(true)?;
-    // Thousands of them in TIME_WAIT would take the next fleet's ports.
+    // Thousands in TIME_WAIT would take the next fleet's ports.
     socket.set_linger(Some(Duration::ZERO))?;
     if let Some(stuck) = stuck {
         socket.set_recv_buffer_size(stuck.receive_buffer_bytes)?;
     }
     match socket.connect(&address.into()) {
         Ok(()) => {}
-        // The writable event tells how it went.
+        // The writable event reports the result.
         Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => {}
         Err(error) => return Err(error).context("connecting"),
     }

@@ -1,5 +1,5 @@
-//! `agents`: a thousand agents at once, each of several steps, with a model that takes its time: what the platform adds to a step while
-//! all slots of two workers are full.
+//! `agents`: a thousand concurrent agents, each of several steps, with a slow model: the platform's overhead per step
+//! while all slots of two workers are full.
 
 use std::time::Duration;
 
@@ -22,11 +22,11 @@ const TABLE: &str = "agents";
 const STEPS: usize = 5;
 const WORKERS: usize = 2;
 const SLOTS: usize = 50;
-/// What the model takes for a step.
+/// The model's time per step.
 const THINK_MS: u64 = 800;
-/// Runs that are enqueued at a time.
+/// Number of concurrent posts.
 const POSTING: usize = 8;
-/// Whatever is not over by then is stuck.
+/// Timeout: unfinished runs are stuck.
 const LIMIT: Duration = Duration::from_secs(300);
 
 #[async_trait]

@@ -1,5 +1,5 @@
-//! `scale`: more workers and APIs on one PostgreSQL, and an event table of 1 million and 10 million rows (50 where hours are allowed):
-//! what does a fleet bring, and does anything become slower as the past grows?
+//! `scale`: more workers and APIs on one PostgreSQL, and an event table of 1 million and 10 million rows (50 if hours
+//! are allowed): scaling of a fleet, and slowdown as history grows.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -29,15 +29,15 @@ const FLEETS: [(&str, usize, usize); 4] = [
     ("4 workers, 1 API", 4, 1),
     ("2 workers, 2 APIs", 2, 2),
 ];
-/// Chats that post again as soon as their turn is over.
+/// Chats that post again as soon as their turn ends.
 const CHATS: usize = 64;
-/// Events of a log in the big tables.
+/// Events per log in the big tables.
 const EVENTS_PER_LOG: i64 = 1_000;
-/// Logs that are written and read at once.
+/// Concurrently written and read logs.
 const LOGS: i64 = 100;
-/// Rows that one statement of the filling inserts.
+/// Rows inserted per statement when filling.
 const FILL: i64 = 1_000_000;
-/// What a tailing query reads of each log: a few tokens.
+/// Events read from each log by a tailing query: a few tokens.
 const BEHIND: i64 = 5;
 
 /// (label, rows)
@@ -50,7 +50,7 @@ pub struct Scale {
     filled: tokio::sync::Mutex<Vec<Filled>>,
 }
 
-/// A table of events with a past.
+/// An event table with history.
 struct Filled {
     label: &'static str,
     database: Database,
@@ -195,7 +195,7 @@ async fn fleet(context: &Context, out: &mut Recorder, row: &str, workers: usize,
     fleet.stop(context).await
 }
 
-/// Turns that `chats` clients got in such a time, and the platform's part of the time to their first tokens.
+/// Turns completed by `chats` clients in a period, and the platform's part of the time to first token.
 async fn chat_until(fleet: &Fleet, chats: usize, span: Duration) -> Result<(u64, Latencies)> {
     let script = Script {
         calls: 0,
@@ -277,7 +277,7 @@ async fn fill(context: &Context, label: &'static str, rows: i64) -> Result<Fille
 async fn size(context: &Context, out: &mut Recorder, table: &Filled) -> Result<()> {
     let span = context.sized(Duration::from_secs(1), Duration::from_millis(100));
     let pourer = Pourer::start(&table.database.url, Load::Mixed, &table.streams, 1)?;
-    // Twice: connections, statements and the pages that it writes to are there the second time.
+    // Twice: connections, statements and pages are warm the second time.
     pourer.pour_for(span / 2).await?;
     out.record(SIZE, table.label, "append", pourer.pour_for(span).await?);
     drop(pourer);

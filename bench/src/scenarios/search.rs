@@ -1,5 +1,5 @@
-//! `search`: how good searches of the graph are, on a list of queries with the packages that a person would want to see
-//! (`data/search-queries.tsv`), and how long the local model takes for texts. Nothing here is about load: that is `graph`.
+//! `search`: the quality of graph searches, on a list of queries with the expected packages
+//! (`data/search-queries.tsv`), and the local model's speed. Load is measured by `graph`.
 
 use std::io::Read as _;
 use std::time::Instant;
@@ -22,11 +22,11 @@ use crate::scenario::{Context, Recorder, Scenario};
 /// The demonstration graph, and the queries over it.
 pub const PACKAGES: &[u8] = include_bytes!("../../../data/debian-packages.ndjson.gz");
 const QUERIES: &str = include_str!("../../../data/search-queries.tsv");
-/// Results that are judged.
+/// Number of judged results.
 const FIRST: usize = 10;
-/// Texts that the model is given at once.
+/// Number of texts per model call.
 const BATCH: usize = 32;
-/// In smoke: lines of the graph, and queries.
+/// In smoke runs: lines of the graph, and queries.
 const SMOKE: (usize, usize) = (150, 8);
 
 const QUALITY: &str = "quality";
@@ -74,7 +74,7 @@ const KINDS: [&str; 5] = [ALL, "name", "typo", "words", "topic"];
 
 pub struct Search;
 
-/// A query and the keys of what should be found.
+/// A query and the keys of the expected results.
 struct Query {
     kind: &'static str,
     text: &'static str,
@@ -150,7 +150,7 @@ impl Scenario for Search {
 
     async fn measure(&self, context: &Context, out: &mut Recorder) -> Result<()> {
         if context.rep > 0 {
-            // The same data, queries and model give the same answers.
+            // Deterministic for the same data, queries and model.
             return Ok(());
         }
         let database = context.server.database().await?;
@@ -222,7 +222,7 @@ impl Scenario for Search {
     }
 }
 
-/// The local model where it is.
+/// Returns the local model, if available.
 pub fn local() -> Embedder {
     let args = EmbeddingsArgs {
         embeddings: Choice::Local,
@@ -232,7 +232,7 @@ pub fn local() -> Embedder {
     Embedder::new(&args, &Endpoints::default())
 }
 
-/// So many lines of the demonstration graph; all its objects come first.
+/// Imports this many lines of the demonstration graph, objects first.
 pub async fn import_packages(pool: &PgPool, project_id: Uuid, lines: usize) -> Result<u64> {
     let mut text = String::new();
     flate2::read::GzDecoder::new(PACKAGES).read_to_string(&mut text)?;
@@ -245,7 +245,7 @@ pub async fn import_packages(pool: &PgPool, project_id: Uuid, lines: usize) -> R
     Ok(report.lines)
 }
 
-/// Vectors of all objects, without the rests that a worker makes.
+/// Embeds all objects, without the worker's pauses.
 async fn embed_all(pool: &PgPool, project_id: Uuid, embedder: &Embedder) -> Result<u64> {
     let name = embedder.model().context("there is a model")?;
     let mut stored = 0;

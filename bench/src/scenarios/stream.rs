@@ -1,4 +1,4 @@
-//! `stream`: from the moment when a worker has an event to the moment when a client of the API has read it.
+//! `stream`: from the moment when a worker has an event until a client of the API has read it.
 
 use std::time::Duration;
 
@@ -20,13 +20,13 @@ use crate::scenario::{Context, Recorder, Scenario, Size};
 
 pub struct Stream;
 
-/// What a model gives at its fastest, in pieces of a few words.
+/// A very fast model's rate, in pieces of a few words.
 const PER_RUN_PER_S: f64 = 50.0;
 const WARM_UP: Duration = Duration::from_millis(500);
 const CLAIMED: &str = "100 runs";
 const ALONE: &str = "one after the other, nothing else";
 
-/// Runs, and how long they are measured.
+/// Numbers of runs, and the duration of the measurement.
 fn loads(size: Size) -> Vec<(usize, Duration)> {
     let seconds = Duration::from_secs;
     match size {
@@ -179,7 +179,7 @@ impl Scenario for Stream {
     }
 }
 
-/// Records latencies under `prefix`, and what went wrong.
+/// Records latencies under `prefix`, and failures.
 fn record(out: &mut Recorder, who: &str, prefix: &str, load: Load, measured: &Measured) {
     let row = row(load.logs);
     let report = &measured.report;

@@ -1,4 +1,4 @@
-//! `tasks`: DAGs of tasks of three sizes: what dispatching costs a task, and whether that grows with the DAG.
+//! `tasks`: DAGs of tasks of three sizes: the dispatching cost per task, and whether it grows with the DAG.
 
 use std::time::{Duration, Instant};
 
@@ -17,9 +17,9 @@ use crate::scenario::{Context, Recorder, Scenario};
 pub struct Tasks;
 
 const TABLE: &str = "tasks";
-/// Tasks of a layer; each waits for two of the layer before.
+/// Tasks per layer; each waits for two of the previous layer.
 const WIDTH: usize = 50;
-/// Tasks that run at the same time.
+/// Maximum number of concurrent tasks.
 const CONCURRENCY: i32 = 50;
 const LIMIT: Duration = Duration::from_secs(900);
 
@@ -132,7 +132,7 @@ async fn wait_for_dag(fleet: &Fleet, id: Uuid) -> Result<String> {
     }
 }
 
-/// As many runs, without a DAG [ms each].
+/// The same number of runs, without a DAG; milliseconds each.
 async fn plain_runs(fleet: &Fleet, agent: Uuid, script: Script, count: usize) -> Result<f64> {
     let database = &fleet.database;
     let definition = rejoin_runs::agents::get(&mut *database.db.sql.acquire().await?, database.project_id, agent)

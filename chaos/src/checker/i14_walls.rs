@@ -1,4 +1,4 @@
-//! I14: no row crosses a project or an owner, and no stranger is told anything.
+//! I14: no row crosses a project or an owner, and a stranger learns nothing.
 
 use super::Case;
 

@@ -1,4 +1,4 @@
-//! Clocks that lie.
+//! Wrong clocks.
 
 use anyhow::{Context as _, Result, ensure};
 use async_trait::async_trait;
@@ -9,7 +9,7 @@ use super::{Fault, Told, hold, ms, pick, pick_member};
 use crate::evidence::now_us;
 use crate::world::World;
 
-/// F10: a worker whose clock is an hour ahead or behind, for a while.
+/// F10: a worker's clock is an hour ahead or behind for a while.
 pub struct HourOff;
 
 #[async_trait]
@@ -46,7 +46,7 @@ impl Fault for HourOff {
     }
 }
 
-/// What `faketime` puts before the C library.
+/// The library preloaded by `faketime`.
 fn library() -> Option<String> {
     let folders = std::fs::read_dir("/usr/lib").ok()?.flatten();
     folders

@@ -1,4 +1,4 @@
-//! Many at once.
+//! Thundering herds.
 
 use anyhow::Result;
 use async_trait::async_trait;
@@ -7,7 +7,7 @@ use rand::rngs::StdRng;
 use super::{Fault, Told};
 use crate::world::World;
 
-/// F9: all readers break off and come back with their cursors.
+/// F9: all readers disconnect and reconnect with their cursors.
 pub struct Storm;
 
 #[async_trait]

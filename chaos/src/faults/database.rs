@@ -1,4 +1,4 @@
-//! What happens to PostgreSQL itself, and inside it.
+//! Faults of PostgreSQL itself, and inside it.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::{Fault, Told, ms, pick};
 use crate::fleet::socket_of;
 use crate::world::World;
 
-/// F5: it crashes, loses all connections, and recovers from its log.
+/// F5: PostgreSQL crashes, loses all connections, and recovers from its log.
 pub struct Crash;
 
 #[async_trait]
@@ -36,7 +36,7 @@ impl Fault for Crash {
     }
 }
 
-/// F5: it is shut down and comes back.
+/// F5: PostgreSQL is restarted.
 pub struct Restart;
 
 #[async_trait]
@@ -61,7 +61,7 @@ impl Fault for Restart {
     }
 }
 
-/// F6: an operator ends sessions, in the middle of whatever they do.
+/// F6: an operator terminates sessions, in the middle of their work.
 pub struct EndedSessions;
 
 #[async_trait]
@@ -87,7 +87,7 @@ impl Fault for EndedSessions {
     }
 }
 
-/// F15: a lock that everybody wants is held for a while: by a schema change, or by hand.
+/// F15: a contended lock is held for a while: by a schema change, or manually.
 pub struct Locks;
 
 const TABLES: [&str; 5] = [
@@ -110,7 +110,7 @@ impl Fault for Locks {
 
     async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Told> {
         let (table, lasts) = (*pick(dice, &TABLES), ms(dice, 300..3_000));
-        // A connection of its own: it ends with this, whatever happens.
+        // A separate connection, which ends with this in any case.
         let mut connection = world.connect().await?;
         sqlx::raw_sql(AssertSqlSafe(format!(
             "begin; lock table {table} in access exclusive mode"
@@ -123,7 +123,7 @@ impl Fault for Locks {
     }
 }
 
-/// F14: a transaction that stays open, with its snapshot: nothing that dies meanwhile can be removed.
+/// F14: a long-running transaction keeps its snapshot: dead rows can't be removed.
 pub struct OldSnapshot;
 
 const STAYS: Duration = Duration::from_secs(15);
@@ -149,16 +149,16 @@ impl Fault for OldSnapshot {
             .execute(&mut *transaction)
             .await?;
         sleep(STAYS).await;
-        // It may have died with the server.
+        // It may have ended with the server.
         let _ = transaction.rollback().await;
         Ok(Told::of(format!("for {} s", STAYS.as_secs())))
     }
 }
 
-/// F20: the server that leads is lost for good, and its synchronous standby takes over.
+/// F20: the primary is lost for good, and its synchronous standby takes over.
 pub struct FailOver;
 
-/// The standby leads within this.
+/// Timeout of the promotion.
 const PROMOTION_LIMIT_S: i32 = 30;
 
 #[async_trait]

@@ -1,4 +1,4 @@
-//! Processes that die by SIGKILL. Each comes back after a while.
+//! Processes killed by SIGKILL. Each is restarted after a while.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Seek as _, SeekFrom};
@@ -15,7 +15,7 @@ use crate::fleet::Member;
 use crate::tools::Effect;
 use crate::world::World;
 
-/// Something to kill for comes within this.
+/// Timeout of waiting for an opportunity to kill.
 const CHANCE_LIMIT: Duration = Duration::from_secs(5);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
@@ -33,7 +33,7 @@ async fn kill(world: &World, member: &Member, away: Duration) -> Result<Told> {
     })
 }
 
-/// F1: a worker, whatever it does.
+/// F1: a worker, at any time.
 pub struct Worker;
 
 #[async_trait]
@@ -56,7 +56,7 @@ impl Fault for Worker {
     }
 }
 
-/// The next effect of a tool, as soon as it is in the ledger.
+/// Returns the next effect of a tool, as soon as it is in the ledger.
 async fn next_effect(world: &World) -> Result<Effect> {
     let mut file = File::open(world.evidence.ledger()).context("no tool has acted yet")?;
     let mut at = file.seek(SeekFrom::End(0))?;
@@ -74,7 +74,7 @@ async fn next_effect(world: &World) -> Result<Effect> {
     bail!("no tool acted within {} s", CHANCE_LIMIT.as_secs())
 }
 
-/// The worker with this process id.
+/// Returns the worker with this process id.
 async fn member_of(world: &World, pid: u32) -> Result<&Member> {
     for member in world.workers() {
         if member
@@ -110,7 +110,7 @@ impl Fault for WorkerInCall {
     }
 }
 
-/// F3: a worker at the moment at which a tool answers: before or after the answer is stored.
+/// F3: a worker when a tool answers: before or after the answer is stored.
 pub struct WorkerAfterCall;
 
 #[async_trait]
@@ -133,7 +133,7 @@ impl Fault for WorkerAfterCall {
     }
 }
 
-/// Kills a member whose transaction has just been committed, before it hears of that.
+/// Kills a member whose transaction was just committed, before it receives the response.
 async fn kill_at_commit(world: &World, member: &Member, dice: &mut StdRng) -> Result<Told> {
     let held = member.proxy.hold_commit();
     if timeout(CHANCE_LIMIT, held).await.is_err() {
@@ -143,7 +143,7 @@ async fn kill_at_commit(world: &World, member: &Member, dice: &mut StdRng) -> Re
     kill(world, member, ms(dice, 0..1_000)).await
 }
 
-/// F3, everywhere else: between a worker's commit and its answer.
+/// F3, elsewhere: between a worker's commit and its response.
 pub struct WorkerAtCommit;
 
 #[async_trait]
@@ -162,7 +162,7 @@ impl Fault for WorkerAtCommit {
     }
 }
 
-/// F4: between an API's commit and its answer.
+/// F4: between an API's commit and its response.
 pub struct ApiAtCommit;
 
 #[async_trait]
@@ -181,7 +181,7 @@ impl Fault for ApiAtCommit {
     }
 }
 
-/// F4, F9: an API, whatever it does; its readers go elsewhere.
+/// F4, F9: an API, at any time; its readers reconnect elsewhere.
 pub struct Api;
 
 #[async_trait]

@@ -1,4 +1,4 @@
-//! Processes that are asked to leave, as in a rolling deploy: they drain, and a new one takes their place.
+//! Processes asked to stop, as in a rolling deploy: they drain, and a new one replaces them.
 
 use anyhow::Result;
 use async_trait::async_trait;
@@ -9,7 +9,7 @@ use crate::evidence::now_us;
 use crate::fleet::Member;
 use crate::world::World;
 
-/// The name under which drained workers are found in the evidence.
+/// The name of drained workers in the evidence.
 pub const DRAIN_WORKER: &str = "drain-worker";
 
 async fn replace(world: &World, member: &Member) -> Result<Told> {
@@ -24,7 +24,7 @@ async fn replace(world: &World, member: &Member) -> Result<Told> {
     })
 }
 
-/// F18: a worker. What it runs is handed over.
+/// F18: a worker. Its runs are released.
 pub struct Worker;
 
 #[async_trait]
@@ -47,7 +47,7 @@ impl Fault for Worker {
     }
 }
 
-/// F18: an API. Its readers are told to go elsewhere.
+/// F18: an API. Its readers are told to reconnect elsewhere.
 pub struct Api;
 
 #[async_trait]

@@ -1,4 +1,4 @@
-//! What networks do to connections between a process and PostgreSQL.
+//! Network faults between a process and PostgreSQL.
 
 use std::time::Duration;
 
@@ -13,11 +13,11 @@ use crate::fleet::Member;
 use crate::proxy::Weather;
 use crate::world::World;
 
-/// A commit to lose comes within this.
+/// Timeout of waiting for a commit to lose.
 const CHANCE_LIMIT: Duration = Duration::from_secs(5);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// Weather at one member's connections for a while.
+/// Changes the weather of one member's connections for a while.
 async fn weather(member: &Member, lasts: Duration, change: impl FnOnce(&mut Weather)) -> Told {
     member.proxy.change(change);
     sleep(lasts).await;
@@ -44,7 +44,7 @@ impl Fault for Reset {
     }
 }
 
-/// F6: the connections of a process are half open: nothing passes, nothing says so.
+/// F6: the connections of a process are half open: no data pass, without an error.
 pub struct HalfOpen;
 
 #[async_trait]
@@ -67,7 +67,7 @@ impl Fault for HalfOpen {
     }
 }
 
-/// F6: every piece comes late.
+/// F6: all data are delayed.
 pub struct Slow;
 
 #[async_trait]
@@ -86,7 +86,7 @@ impl Fault for Slow {
     }
 }
 
-/// F6: pieces come byte by byte.
+/// F6: data arrive byte by byte.
 pub struct Sliced;
 
 #[async_trait]
@@ -105,7 +105,7 @@ impl Fault for Sliced {
     }
 }
 
-/// F6: one process can't reach the database, while the others can.
+/// F6: one process can't reach the database, unlike the others.
 pub struct Refused;
 
 #[async_trait]
@@ -128,7 +128,7 @@ impl Fault for Refused {
     }
 }
 
-/// F7: the answer to a COMMIT is lost with its connection; several times in a row, at times.
+/// F7: the response to a COMMIT is lost with its connection; sometimes repeatedly.
 pub struct LostCommit;
 
 #[async_trait]

@@ -1,4 +1,4 @@
-//! Processes that stand still, and go on as if nothing had been.
+//! Processes that are suspended and continued.
 
 use anyhow::Result;
 use async_trait::async_trait;
@@ -9,7 +9,7 @@ use tokio::time::sleep;
 use super::{Fault, Told, hold, ms, pick_member};
 use crate::world::World;
 
-/// F17: a worker that is stopped for longer than its lease. When it goes on, others have its runs: it must write nothing.
+/// F17: a worker suspended for longer than its lease. When it continues, others have its runs: it must write nothing.
 pub struct Zombie;
 
 #[async_trait]

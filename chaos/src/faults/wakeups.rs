@@ -1,4 +1,4 @@
-//! Wake-ups are hints: everything works without them, within a second.
+//! Lost wake-ups: everything works without them, within a second.
 
 use anyhow::Result;
 use async_trait::async_trait;
@@ -8,10 +8,10 @@ use tokio::time::sleep;
 use super::{Fault, Told, ms};
 use crate::world::World;
 
-/// The name under which times without wake-ups are found in the evidence.
+/// The name of periods without wake-ups in the evidence.
 pub const LOSE_WAKEUPS: &str = "lose-wakeups";
 
-/// F11: the connections that listen are silently dead, at all processes.
+/// F11: the listening connections of all processes are silently dead.
 pub struct Lost;
 
 #[async_trait]

@@ -11,7 +11,7 @@ use crate::evidence::{Target, Told};
 
 pub struct Insistent;
 
-/// Posts at once.
+/// Number of concurrent posts.
 const TIMES: usize = 6;
 const PATH: &str = "/api/chat/stream";
 
@@ -36,7 +36,7 @@ impl Load for Insistent {
             .collect();
         if post.told.is_some() {
             let other = json!({ "message": format!("{} or something else", plan.message()) });
-            // Told nothing: nothing is claimed.
+            // Without a response, nothing is claimed.
             if let Some(told) = client.try_post(PATH, &other, &key).await
                 && told.status != 422
             {

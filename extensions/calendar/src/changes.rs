@@ -1,6 +1,7 @@
-//! An event changed or removed: one occurrence of it, all from one on, or all. Called by the tools, in one transaction each.
+//! Changes or deletes events: one occurrence, this and following, or the whole series. Called by the tools, in one
+//! transaction each.
 //!
-//! Invariant: a change that is made again with the same id changes nothing more.
+//! Invariant: repeating a change with the same id has no further effect.
 
 use chrono::{DateTime, Duration, Utc};
 use rejoin_types::owner::Owner;
@@ -11,10 +12,10 @@ use super::events::{self, Content, Event};
 use super::occurrences::AskError;
 use super::recurrence::moved;
 
-/// Occurrences that may be left out of one event.
+/// Maximum number of omitted occurrences of one event.
 const MAX_EXDATES: usize = 1_000;
 
-/// How much of an event that comes back is meant.
+/// The affected part of a recurring event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
     This(DateTime<Utc>),
@@ -35,7 +36,7 @@ async fn found(db: &mut PgConnection, owner: Owner, id: Uuid) -> Result<Event, A
     }
 }
 
-/// Err: the event does not begin then.
+/// Err: there is no occurrence at this time.
 fn must_happen(event: &Event, rrule: &str, at: DateTime<Utc>) -> Result<(), AskError> {
     match event.content.series(rrule).has(at).map_err(AskError::Wrong)? {
         true => Ok(()),
@@ -46,7 +47,7 @@ fn must_happen(event: &Event, rrule: &str, at: DateTime<Utc>) -> Result<(), AskE
     }
 }
 
-/// Changes an event by `patch`, which is given it as it would be without. `id` is what is made new, if anything is.
+/// Changes an event by `patch`, which receives the current content. `id` is for a newly created event, if any.
 pub async fn update(
     db: &mut PgConnection,
     owner: Owner,
@@ -121,7 +122,7 @@ pub async fn update(
             }
             id
         }
-        // What happens once has no more of it; of a changed occurrence it is that one.
+        // A single event has no other occurrences; a changed occurrence is changed itself.
         (Extent::This(_) | Extent::Following(_) | Extent::All, _) => {
             let content = patched(&event.content)?;
             if event.replaces.is_some() && content.rrule.is_some() {
@@ -135,7 +136,7 @@ pub async fn update(
                 .collect();
             events::set(db, event.id, &content, &exdates).await?;
             let mut others = events::replacing(db, event.id).await?;
-            // No two of them at one time on the way.
+            // In this order, no two of them ever have the same time.
             if by > Duration::zero() {
                 others.reverse();
             }
@@ -146,7 +147,7 @@ pub async fn update(
                 if by != Duration::zero() {
                     events::re_place(db, other.id, event.id, at).await?;
                 }
-                // What no longer comes back is not replaced either.
+                // Replacements of former occurrences are removed.
                 let happens = match &content.rrule {
                     Some(rrule) if is_ruled_anew => content.series(rrule).has(at).map_err(AskError::Wrong)?,
                     Some(_) => true,
@@ -162,14 +163,14 @@ pub async fn update(
     found(db, owner, changed).await
 }
 
-/// Removes an event, or a part of it. Removed already, it stays so.
+/// Deletes an event, or a part of it. Idempotent.
 pub async fn delete(db: &mut PgConnection, owner: Owner, event_id: Uuid, extent: Extent) -> Result<Event, AskError> {
     let event = found(db, owner, event_id).await?;
     let rrule = event.content.rrule.clone();
     match (extent, rrule) {
         (Extent::This(at), Some(rrule)) => leave_out(db, &event, &rrule, at).await?,
         (Extent::Following(at), Some(rrule)) if at > event.content.start => {
-            // Nothing begins then any more: it was ended before.
+            // No occurrences from then on: it ended before.
             if event.content.series(&rrule).has(at).map_err(AskError::Wrong)? {
                 let (before, _) = event.content.series(&rrule).split(at).map_err(AskError::Wrong)?;
                 let content = Content {
@@ -189,7 +190,7 @@ pub async fn delete(db: &mut PgConnection, owner: Owner, event_id: Uuid, extent:
             for other in events::replacing(db, event.id).await? {
                 events::delete(db, other.id).await?;
             }
-            // The occurrence that it replaced does not come back.
+            // The replaced occurrence is omitted.
             if let Some((series, at)) = event.replaces {
                 let whole = found(db, owner, series).await?;
                 if let Some(rrule) = whole.content.rrule.clone() {
@@ -222,7 +223,7 @@ async fn leave_out(db: &mut PgConnection, event: &Event, rrule: &str, at: DateTi
     Ok(())
 }
 
-/// An event as it is when it begins then.
+/// Returns an event's content moved to this time.
 fn at_time(content: &Content, at: DateTime<Utc>, rrule: Option<String>) -> Content {
     let by = wall_distance(content, content.start, at);
     Content {
@@ -236,7 +237,7 @@ fn at_time(content: &Content, at: DateTime<Utc>, rrule: Option<String>) -> Conte
     }
 }
 
-/// How far the wall clock goes from one moment to another.
+/// Returns the local time between two moments.
 fn wall_distance(content: &Content, from: DateTime<Utc>, to: DateTime<Utc>) -> Duration {
     let wall = |moment: DateTime<Utc>| moment.with_timezone(&content.time_zone).naive_local();
     wall(to) - wall(from)

@@ -1,18 +1,18 @@
-//! Which entities of the work graph events of calendars belong to. Called by the API.
+//! Links from calendar events to entities of the work graph. Called by the API.
 //!
-//! Invariant: every statement names the owner of the calendar; what was deleted on either side is in no answer.
+//! Invariant: every statement names the owner of the calendar; deleted events and entities are never returned.
 
 use chrono::{DateTime, Utc};
 use rejoin_types::owner::Owner;
 use sqlx::{FromRow, PgConnection, PgExecutor};
 use uuid::Uuid;
 
-/// Entities that one event belongs to.
+/// Maximum number of entities of one event.
 pub const MAX_ENTITIES: i64 = 50;
-/// Events of an entity that are told.
+/// Maximum number of listed events of an entity.
 const MAX_EVENTS: i64 = 200;
 
-/// An entity that an event belongs to.
+/// An entity linked with an event.
 #[derive(Debug, Clone, PartialEq, FromRow)]
 pub struct LinkedEntity {
     pub id: Uuid,
@@ -20,7 +20,7 @@ pub struct LinkedEntity {
     pub name: String,
 }
 
-/// An event that belongs to an entity.
+/// An event linked with an entity.
 #[derive(Debug, Clone, PartialEq, FromRow)]
 pub struct LinkedEvent {
     pub id: Uuid,
@@ -30,8 +30,8 @@ pub struct LinkedEvent {
     pub ends_at: DateTime<Utc>,
 }
 
-/// Links an event of the owner's with an entity that the caller has found. Doing it again changes nothing. False: the event belongs to
-/// [`MAX_ENTITIES`] already.
+/// Links an event of the owner with an entity that the caller has found. Idempotent. False: the event already has
+/// [`MAX_ENTITIES`].
 pub async fn link(db: &mut PgConnection, owner: Owner, event: Uuid, entity: Uuid) -> Result<bool, sqlx::Error> {
     let done = sqlx::query(
         "insert into kb.calendar_event_entities (event_id, entity_id)
@@ -58,7 +58,7 @@ pub async fn link(db: &mut PgConnection, owner: Owner, event: Uuid, entity: Uuid
         .await
 }
 
-/// Takes a link away. False: there was none.
+/// Removes a link. False: there was none.
 pub async fn unlink(db: impl PgExecutor<'_>, owner: Owner, event: Uuid, entity: Uuid) -> Result<bool, sqlx::Error> {
     let done = sqlx::query(
         "delete from kb.calendar_event_entities l
@@ -74,7 +74,7 @@ pub async fn unlink(db: impl PgExecutor<'_>, owner: Owner, event: Uuid, entity: 
     Ok(done.rows_affected() > 0)
 }
 
-/// The entities that an event of the owner's belongs to, in the order in which they were linked.
+/// Returns the entities of an owner's event, in order of linking.
 pub async fn entities_of(db: impl PgExecutor<'_>, owner: Owner, event: Uuid) -> Result<Vec<LinkedEntity>, sqlx::Error> {
     sqlx::query_as(
         "select o.canonical_id as id, o.type as kind, o.name
@@ -93,7 +93,7 @@ pub async fn entities_of(db: impl PgExecutor<'_>, owner: Owner, event: Uuid) -> 
     .await
 }
 
-/// The events of the owner's that belong to an entity, the first ones first.
+/// Returns the owner's events of an entity, earliest first.
 pub async fn events_of(db: impl PgExecutor<'_>, owner: Owner, entity: Uuid) -> Result<Vec<LinkedEvent>, sqlx::Error> {
     sqlx::query_as(
         "select e.id, e.calendar_id, e.title, e.starts_at, e.ends_at

@@ -1,5 +1,5 @@
-//! What happens when: events between two moments, those that come back expanded, and what was changed of them in its place. Called by the
-//! tools and by the API.
+//! Expands events into occurrences between two moments, with changed occurrences in place of the originals. Called by
+//! the tools and by the API.
 
 use std::collections::HashSet;
 
@@ -12,18 +12,18 @@ use uuid::Uuid;
 use super::events::{self, Calendar, Event};
 use super::recurrence::{MAX_OCCURRENCES, MAX_SPAN_DAYS};
 
-/// Rules that one question expands.
+/// Maximum number of rules expanded by one query.
 const MAX_SERIES: usize = 500;
 
-/// An event at one time.
+/// An occurrence of an event.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Occurrence {
-    /// The event that it is changed by: of a changed occurrence its own.
+    /// The event to change it by: for a changed occurrence, its own.
     pub event_id: Uuid,
     pub calendar_id: Uuid,
     pub title: String,
     pub location: String,
-    /// By the wall clock of `time_zone`, with its offset.
+    /// In the local time of `time_zone`, with its offset.
     pub start: String,
     pub end: String,
     pub all_day: bool,
@@ -33,25 +33,25 @@ pub struct Occurrence {
     pub at: DateTime<Utc>,
 }
 
-/// What happens between two moments.
+/// The occurrences between two moments.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Happening {
     pub events: Vec<Occurrence>,
-    /// There is more than is told.
+    /// There are more.
     pub truncated: bool,
 }
 
-/// Why there is no answer.
+/// The error of a query.
 #[derive(Debug, thiserror::Error)]
 pub enum AskError {
-    /// In words for whoever asked.
+    /// Worded for the caller.
     #[error("{0}")]
     Wrong(String),
     #[error("reading the calendars from the database failed")]
     Database(#[from] sqlx::Error),
 }
 
-/// An event's occurrence that begins then.
+/// Returns an event's occurrence with this start.
 pub fn occurrence(event: &Event, at: DateTime<Utc>) -> Occurrence {
     let content = &event.content;
     let shown = |moment: DateTime<Utc>| {
@@ -62,7 +62,7 @@ pub fn occurrence(event: &Event, at: DateTime<Utc>) -> Occurrence {
         }
     };
     let end = if content.all_day {
-        // Days, not hours: one of them may have 23.
+        // Days, not hours: a day may have 23.
         super::recurrence::moved(at, content.time_zone, wall_length(event))
     } else {
         at + (content.end - content.start)
@@ -81,13 +81,13 @@ pub fn occurrence(event: &Event, at: DateTime<Utc>) -> Occurrence {
     }
 }
 
-/// How long an event is by the wall clock.
+/// Returns an event's duration in local time.
 fn wall_length(event: &Event) -> Duration {
     let wall = |moment: DateTime<Utc>| moment.with_timezone(&event.content.time_zone).naive_local();
     wall(event.content.end) - wall(event.content.start)
 }
 
-/// What happens in an owner's calendars, in order; `named` narrows it to what holds these words.
+/// Returns the occurrences in an owner's calendars, in order; `named` filters by words.
 pub async fn between(
     db: &mut PgConnection,
     calendars: &[Calendar],
@@ -108,7 +108,7 @@ pub async fn between(
     let rows = events::within(db, &ids, from, to).await?;
     let mut truncated = rows.len() as i64 == events::MAX_ROWS;
     let named = named.map(str::to_lowercase);
-    // Expanding takes its time: not on a thread that others wait for.
+    // Expanding takes time: on a blocking thread.
     let expanding = tokio::task::spawn_blocking(move || expand(&rows, from, to, named.as_deref()));
     let (mut found, more) = expanding
         .await
@@ -134,7 +134,7 @@ fn expand(rows: &[Event], from: DateTime<Utc>, to: DateTime<Utc>, named: Option<
         let length = event.content.end - event.content.start;
         let Some(rrule) = &event.content.rrule else {
             let (start, end) = (event.content.start, event.content.end);
-            // What takes no time happens where it begins.
+            // An event without duration occurs at its start.
             if start < to && (end > from || start >= from) {
                 found.push(occurrence(event, start));
             }
@@ -145,7 +145,7 @@ fn expand(rows: &[Event], from: DateTime<Utc>, to: DateTime<Utc>, named: Option<
             more = true;
             break;
         }
-        // A rule was checked when it was stored.
+        // A rule was validated when it was stored.
         let starts = event
             .content
             .series(rrule)
@@ -161,7 +161,7 @@ fn expand(rows: &[Event], from: DateTime<Utc>, to: DateTime<Utc>, named: Option<
     (found, more)
 }
 
-/// The calendars that are an owner's, or the one of them that is named.
+/// Returns the owner's calendars, or the named one.
 pub async fn asked(db: &mut PgConnection, owner: Owner, id: Option<Uuid>) -> Result<Vec<Calendar>, sqlx::Error> {
     let all = events::calendars(db, owner).await?;
     Ok(match id {

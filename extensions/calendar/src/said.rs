@@ -1,4 +1,4 @@
-//! What a person or a model says of an event, and the event that this makes. Called by the tools and by the API.
+//! Patches of events, from users and models, and their application. Called by the tools and by the API.
 
 use chrono::{DateTime, Duration, NaiveTime, Utc};
 use chrono_tz::Tz;
@@ -6,24 +6,24 @@ use chrono_tz::Tz;
 use super::events::{Calendar, Content};
 use super::recurrence::{moved, read_time};
 
-/// An event that says no more takes so long.
+/// The default duration of an event.
 const HOUR: Duration = Duration::hours(1);
 const DAY: Duration = Duration::days(1);
 
-/// What is absent stays as it is.
+/// A patch of an event. Absent fields stay unchanged.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Said {
     pub title: Option<String>,
     pub description: Option<String>,
     pub location: Option<String>,
-    /// By the wall clock of the time zone, with an offset, or a day.
+    /// In the time zone's local time, with an offset, or a day.
     pub start: Option<String>,
-    /// Of an event of all day the day after its last.
+    /// For an all-day event the day after its last.
     pub end: Option<String>,
     pub all_day: Option<bool>,
-    /// IANA's name.
+    /// An IANA time zone.
     pub time_zone: Option<String>,
-    /// Empty: it happens once.
+    /// Empty: it does not recur.
     pub rrule: Option<String>,
 }
 
@@ -37,10 +37,10 @@ impl Said {
         .transpose()
     }
 
-    /// A new event of a calendar, checked: an hour or a day, unless it says when it ends.
+    /// Returns a new, validated event of a calendar: an hour or a day, by default.
     ///
     /// # Errors
-    /// It makes no sense; in words for whoever said it.
+    /// It is invalid; worded for the author.
     pub fn made(&self, calendar: &Calendar) -> Result<Content, String> {
         let time_zone = self.zone()?.unwrap_or_else(|| calendar.zone());
         let start = self
@@ -63,10 +63,10 @@ impl Said {
         Ok(content)
     }
 
-    /// An event with this said of it; a new start without an end keeps how long it is. Not checked yet.
+    /// Applies the patch to an event; a new start without an end keeps the duration. Not validated yet.
     ///
     /// # Errors
-    /// A time or a time zone can't be read; in words for whoever said it.
+    /// A time or time zone can't be parsed; worded for the author.
     pub fn over(&self, content: &Content) -> Result<Content, String> {
         let time_zone = self.zone()?.unwrap_or(content.time_zone);
         let text = |said: &Option<String>, before: &str| said.as_deref().unwrap_or(before).to_owned();

@@ -1,8 +1,9 @@
-//! DuckDB: a file in its project's folder, asked by DuckDB's own program, a process a question. Its library takes very long to
-//! compile; its program is small, and has what a wall needs: it opens the file for reading only, and its safe mode locks the settings, opens no
-//! other file, loads no extension and starts no program. Called by `sources`.
+//! DuckDB: a file in its project's folder, queried by DuckDB's own program, one process per query. Its library takes
+//! very long to compile; its program is small, and can be confined: it opens the file read-only, and its safe mode
+//! locks the settings, opens no other file, loads no extension and starts no program. Called by `sources`.
 //!
-//! Invariant: the process ends with its question: when it is answered, when there was enough of an answer, and when nobody waits for it.
+//! Invariant: the process ends with its query: when it is answered, when enough rows were read, and when the caller
+//! stops waiting.
 
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -24,18 +25,18 @@ use crate::source::{
     no_table, table_schema,
 };
 
-/// Processes of DuckDB's program that one process of Rejoin has; the next question waits.
+/// Maximum number of concurrent DuckDB processes; the next query waits.
 const AT_A_TIME: usize = 4;
-/// What each may take of memory, and of processors. Nothing is written to disk in its place.
+/// Memory and thread limits of each. Nothing is spilled to disk.
 const LIMITS: &str = "set memory_limit = '512MB'; set threads = 2; set temp_directory = '';";
-/// Between the columns of an answer and its rows: no row is like it, since each is an object.
+/// Separates the columns of a result from its rows: no row is equal to it, since each is an object.
 const MARK: &str = "rows";
-/// Of what the program says is wrong [bytes].
+/// Maximum size of the program's error message, in bytes.
 const FAULT_MAX_BYTES: u64 = 4 * 1024;
-/// A line that tells a column.
+/// Maximum size of a line that describes a column, in bytes.
 const COLUMN_MAX_BYTES: usize = 64 * 1024;
 
-/// DuckDB's program, as the operator names it.
+/// DuckDB's program, as configured by the operator.
 #[derive(Clone)]
 pub struct Program {
     path: Option<PathBuf>,
@@ -43,7 +44,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// None: there is none, and DuckDB sources say so.
+    /// None: not configured, which DuckDB sources report.
     pub fn new(path: Option<PathBuf>) -> Self {
         Self {
             path: path.filter(|path| !path.as_os_str().is_empty()),
@@ -56,11 +57,11 @@ pub struct Duckdb {
     settings: Settings,
     program: Program,
     folder: Arc<Folder>,
-    /// Of looking around.
+    /// Limits of metadata queries.
     look: Bounds,
 }
 
-/// What the program writes: lines of an answer, or text.
+/// The program's output: lines of a result, or text.
 enum Wanted {
     Rows,
     Text,
@@ -76,7 +77,7 @@ impl Duckdb {
         }
     }
 
-    /// Asks within the bounds. A statement that is two, or that writes, is the program's to refuse.
+    /// Runs a query within the limits. The program rejects multiple or writing statements.
     async fn ask(&self, query: &str, wanted: Wanted, bounds: Bounds) -> Result<Rows, SourceError> {
         let asking = self.process(query, wanted, bounds);
         let late = || SourceError::TimedOut(u64::try_from(bounds.timeout.as_millis()).unwrap_or(u64::MAX));
@@ -119,14 +120,14 @@ impl Duckdb {
                 "the pipes to the DuckDB process are not available".to_owned(),
             ));
         };
-        // On a line of its own: a comment may end it.
+        // On a separate line: the query may end with a comment.
         let query = query.trim().trim_end_matches(';');
         let script = match wanted {
             Wanted::Rows => format!("describe {query}\n;\n.print {MARK}\n{query}\n;\n"),
             Wanted::Text => format!(".print {MARK}\n{query}\n;\n"),
         };
         let feed = async move {
-            // A program that has ended says why by itself.
+            // A program that has ended explains why itself.
             let _ended = stdin.write_all(script.as_bytes()).await;
         };
         let complaint = async move {
@@ -145,10 +146,10 @@ impl Duckdb {
         let fed = async {
             let ((), answered) = tokio::join!(feed, answer);
             match answered {
-                // There is no need for more.
+                // Enough rows were read.
                 Ok(answered) if answered.truncated => Some(Ok(answered)),
                 Err(error) => {
-                    // What it has said until now is heard all the same.
+                    // Its output so far is still read.
                     let _ended = child.start_kill();
                     Some(Err(error))
                 }
@@ -165,7 +166,7 @@ impl Duckdb {
             answered = &mut fed => match answered {
                 Some(Ok(answered)) => Ok(answered),
                 Some(Err(error @ SourceError::TooLarge(_))) => Err(error),
-                // What it says itself tells more than that there is no answer.
+                // Its own message says more than the missing result.
                 Some(Err(error)) => Err(fault(&complaint.await).unwrap_or(error)),
                 None => Err(fault(&complaint.await).unwrap_or_else(silent)),
             },
@@ -182,7 +183,7 @@ fn silent() -> SourceError {
     SourceError::Failed("the DuckDB process ended without output".to_owned())
 }
 
-/// What is wrong, as the program says it. None: it says nothing.
+/// Returns the program's error. None: there is none.
 fn fault(said: &str) -> Option<SourceError> {
     let text = said.to_owned();
     match said {
@@ -195,7 +196,7 @@ fn fault(said: &str) -> Option<SourceError> {
     }
 }
 
-/// A line without its end; None: there are no more.
+/// Reads a line without its end; None: there are no more.
 async fn line(lines: &mut (impl AsyncBufRead + Unpin), largest: usize) -> Result<Option<Vec<u8>>, SourceError> {
     let most = u64::try_from(largest).unwrap_or(u64::MAX).saturating_add(1);
     let mut line = Vec::new();
@@ -215,7 +216,7 @@ async fn line(lines: &mut (impl AsyncBufRead + Unpin), largest: usize) -> Result
     }
 }
 
-/// What the program tells before the mark.
+/// Reads the output before the mark.
 async fn columns(lines: &mut (impl AsyncBufRead + Unpin)) -> Result<Vec<Column>, SourceError> {
     #[derive(Deserialize)]
     struct Described {
@@ -283,7 +284,7 @@ async fn rows(
     Ok(collected.rows)
 }
 
-/// A plan, a line a row.
+/// Reads a plan, one row per line.
 async fn text(lines: &mut (impl AsyncBufRead + Unpin), bounds: Bounds) -> Result<Rows, SourceError> {
     let column = Column {
         name: "plan".to_owned(),
@@ -298,7 +299,7 @@ async fn text(lines: &mut (impl AsyncBufRead + Unpin), bounds: Bounds) -> Result
     Ok(collected.rows)
 }
 
-/// The values of an object in their order: two columns may have one name.
+/// The values of an object in order: two columns may share a name.
 struct Cells(Vec<Value>);
 
 impl<'de> Deserialize<'de> for Cells {

@@ -1,18 +1,19 @@
-//! Connections that nobody uses just now, by what they are connected to. Called by the kinds whose drivers have no pool of their own.
+//! Idle connections, by target. Used by the kinds whose drivers have no pool.
 //!
-//! Invariant: a connection is here only if its last question was answered to the end. How many there are is bounded by who may ask at once.
+//! Invariant: a connection is here only if its last result was read completely. Their number is bounded by the number
+//! of concurrent queries.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Longer than this nobody keeps one open.
+/// Maximum idle time of a connection.
 const KEPT_FOR: Duration = Duration::from_secs(120);
-/// Of one source, over all its databases.
+/// Maximum number of idle connections of one source, over all its databases.
 const MAX_KEPT: usize = 8;
 
 pub struct Idle<C> {
-    // Nothing awaits while it is held.
+    // No await while it is held.
     kept: Mutex<HashMap<String, Vec<(C, Instant)>>>,
 }
 

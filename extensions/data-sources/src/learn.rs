@@ -1,6 +1,6 @@
 //! Remembers queries that have succeeded within a run of a user's (`rejoin_integrations::query_patterns`). Called by the tools that ask.
 //!
-//! Invariant: where remembering fails, the query has succeeded all the same.
+//! Invariant: a failure to record does not fail the query.
 
 use rejoin_integrations::data_sources::DataSource;
 use rejoin_integrations::query_patterns::{self, Succeeded};
@@ -9,7 +9,7 @@ use tracing::warn;
 
 use crate::sources::Sources;
 
-/// A query that has just given its answer. Of calls outside a run, or on nobody's behalf, nothing is remembered.
+/// Records a query that has just succeeded. Calls outside a run, or without a user, are not recorded.
 pub(crate) async fn learn(
     sources: &Sources,
     context: &ToolContext,

@@ -2,13 +2,15 @@
 //! workers' tools ask through [`Sources`]. What is stored of a source is in `rejoin_integrations::data_sources`.
 //!
 //! # Layout
-//! - `sources`     the open ones of a process: places, time, and the guard before every query; `join`: questions to several of them
-//! - `guard`       the first wall: what of SQL passes a read-only source
-//! - `source`      the trait, answers and their bounds, what may go wrong
-//! - `postgresql` `mysql` `sqlite` `duckdb` `mongodb` `bigquery`   one file a kind
-//! - `folders`     where the files of a project may be
-//! - `tools` `run_console`   what agents are given; `learn` remembers what answered; `model_answers`: bounds and errors of both
-//! - `reach` `idle`  how servers are reached; connections that wait for the next question
+//! - `sources`     the open sources of a process: concurrency, timeouts, and the guard before every query; `join`:
+//!   queries over several of them
+//! - `guard`       the query guard of read-only sources
+//! - `source`      the trait, results and their limits, errors
+//! - `postgresql` `mysql` `sqlite` `duckdb` `mongodb` `bigquery`   one file per kind
+//! - `folders`     locations of a project's files
+//! - `tools` `run_console`   tools of agents; `learn` records successful queries; `model_answers`: limits and errors of
+//!   both
+//! - `reach` `idle`  connecting to servers; idle connections
 
 pub mod bigquery;
 pub mod duckdb;

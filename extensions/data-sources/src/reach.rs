@@ -1,6 +1,6 @@
-//! How the servers of sources are reached: addresses that were judged, TLS, and a bound for what a server may send. Called by the kinds.
+//! Connects to the servers of sources: checked addresses, TLS, and a limit of received bytes. Called by the kinds.
 //!
-//! Invariant: the connection goes to an address that was judged; the name is for the certificate only.
+//! Invariant: the connection goes to a checked address; the name is for the certificate only.
 
 use std::io;
 use std::pin::Pin;
@@ -16,14 +16,14 @@ use tokio::time::timeout;
 
 use crate::source::SourceError;
 
-/// Until a connection is there.
+/// Timeout of connecting.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Both ways, whatever it is made of.
+/// A bidirectional stream of any type.
 pub trait Wire: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Wire for T {}
 
-/// Connects to one of a host's addresses that may be asked; a path is a socket that the operator must name.
+/// Connects to one of a host's allowed addresses; a path is a socket that the operator must allow.
 pub async fn connect(hosts: &Hosts, host: &str, port: u16, socket: &str) -> Result<Box<dyn Wire>, SourceError> {
     let unreachable = |error: io::Error| SourceError::Unreachable(error.to_string());
     let connecting = async {
@@ -44,7 +44,7 @@ pub async fn connect(hosts: &Hosts, host: &str, port: u16, socket: &str) -> Resu
         .unwrap_or_else(|_| Err(SourceError::Unreachable("the server does not respond".to_owned())))
 }
 
-/// A socket's path: of a file itself, or of a folder where the server names it as it does.
+/// Returns a socket's path: of the file itself, or of the server's file in a folder.
 pub fn socket_path(hosts: &Hosts, host: &str, socket: &str) -> Result<String, SourceError> {
     if !hosts.allow(host) {
         return Err(SourceError::Refused(format!(
@@ -57,7 +57,7 @@ pub fn socket_path(hosts: &Hosts, host: &str, socket: &str) -> Result<String, So
     }
 }
 
-/// TLS by the certificates that this machine trusts, which are read once.
+/// TLS with this machine's trusted certificates, which are read once.
 pub fn tls_config() -> Result<rustls::ClientConfig, SourceError> {
     static READ: OnceLock<rustls::ClientConfig> = OnceLock::new();
     if let Some(config) = READ.get() {
@@ -65,7 +65,7 @@ pub fn tls_config() -> Result<rustls::ClientConfig, SourceError> {
     }
     let mut roots = rustls::RootCertStore::empty();
     for certificate in rustls_native_certs::load_native_certs().certs {
-        // One that rustls can't read is of no use to us either.
+        // Certificates that rustls can't parse are skipped.
         let _unusable = roots.add(certificate);
     }
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
@@ -76,7 +76,7 @@ pub fn tls_config() -> Result<rustls::ClientConfig, SourceError> {
     Ok(READ.get_or_init(|| config).clone())
 }
 
-/// What a server may still send. Drivers read a message whole before anybody can look at it.
+/// The remaining bytes that a server may send. Drivers read a whole message before it can be examined.
 #[derive(Debug, Clone)]
 pub struct Allowance(Arc<AtomicU64>);
 
@@ -94,7 +94,7 @@ impl Allowance {
     }
 }
 
-/// A wire that breaks when its server has sent more than it may.
+/// A stream that fails when its server has sent more than allowed.
 pub struct Metered {
     wire: Box<dyn Wire>,
     allowance: Allowance,
@@ -115,7 +115,7 @@ impl AsyncRead for Metered {
         let before = buffer.filled().len();
         let polled = Pin::new(&mut self.wire).poll_read(context, buffer);
         let read = (buffer.filled().len() - before) as u64;
-        // Only this task counts down.
+        // Only this task decrements it.
         let left = self.allowance.0.load(Ordering::Relaxed).saturating_sub(read);
         if read > 0 {
             self.allowance.0.store(left, Ordering::Relaxed);

@@ -1,5 +1,5 @@
-//! `run_console`: an agent runs what stands in a console, on the console's own data source. It reads the text at that moment: what the user
-//! has typed is run, and nothing that only the model has seen.
+//! `run_console`: an agent runs the text of a console on the console's own data source. The text is read at that
+//! moment: what the user has typed is run, and nothing that only the model has seen.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ struct RunConsole {
     sources: Sources,
 }
 
-/// The tool, for a project that has data sources.
+/// The tool, for a project with data sources.
 pub fn tool(sources: &Sources) -> SharedTool {
     Arc::new(RunConsole {
         spec: ToolSpec {

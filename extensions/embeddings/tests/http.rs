@@ -1,4 +1,4 @@
-//! A server's answers, good and bad: what can't be used is an error, never a vector.
+//! Valid and invalid responses of a server: an unusable one is an error, never a vector.
 
 use axum::http::StatusCode;
 use axum::response::IntoResponse as _;
@@ -7,7 +7,7 @@ use axum::{Json, Router};
 use rejoin_embeddings::{EmbedError, Embedder, EmbeddingsArgs, Endpoints};
 use serde_json::{Value, json};
 
-/// An embedder whose server answers so.
+/// An embedder whose server responds with this.
 async fn answering(status: StatusCode, answer: Value) -> Embedder {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -68,7 +68,7 @@ async fn a_refusal_is_quoted_and_an_absent_servers_address_is_not() {
         EmbedError::Refused { status: 429, said } => assert!(said.contains("slow down")),
         other => panic!("{other}"),
     }
-    // The port was free a moment ago, and nobody took it.
+    // The port was free a moment ago.
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);

@@ -1,5 +1,6 @@
-//! A plan is made, reviewed, and carried out: its steps become the tasks of a DAG, and what happens to them is told in the log of the run that
-//! planned. Everything here happens under the lock of that log, within the transactions of the commands that call it.
+//! Creates, reviews and executes a plan: its steps become the tasks of a DAG, and their progress is written to the log
+//! of the run that planned. All functions run under the lock of that log, within the transactions of the calling
+//! commands.
 
 use serde_json::{Value, json};
 use sqlx::PgConnection;
@@ -16,7 +17,7 @@ use rejoin_scheduling::tasks::{self, Dag, Task};
 use rejoin_types::events::{Event, Kind};
 use rejoin_types::ids;
 
-/// The verdict on a plan that waited for one.
+/// The verdict on a plan that waited for approval.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Review {
     pub plan_id: Uuid,
@@ -25,11 +26,11 @@ pub struct Review {
     pub notes: Option<String>,
     /// `user`, `rules`, or an agent's name.
     pub reviewer: String,
-    /// With which it was approved, in the place of its own, and their tools.
+    /// The approved steps, if they were edited, and their tools.
     pub edited: Option<(Vec<Step>, StepTools)>,
 }
 
-/// Tells of an event of the run's at once.
+/// Publishes an event of the run immediately.
 async fn tell(db: &mut PgConnection, run: &Run, step_number: Option<i32>, kind: Kind) -> Result<(), sqlx::Error> {
     let event = Event {
         step_number,
@@ -42,7 +43,7 @@ async fn tell(db: &mut PgConnection, run: &Run, step_number: Option<i32>, kind: 
     Ok(())
 }
 
-/// Stores a plan, and tells of it.
+/// Stores a plan and publishes it.
 pub(super) async fn create(
     db: &mut PgConnection,
     run: &Run,
@@ -55,7 +56,7 @@ pub(super) async fn create(
     Ok(plan)
 }
 
-/// What of a plan a reviewer has to know.
+/// The details of a plan that a reviewer needs.
 pub(super) async fn ready_for_review(db: &mut PgConnection, run: &Run, plan: &Plan) -> Result<(), sqlx::Error> {
     let steps = plan.steps();
     let writing = steps.iter().filter(|step| step.kind != RESEARCH).count();
@@ -78,7 +79,7 @@ pub(super) async fn ready_for_review(db: &mut PgConnection, run: &Run, plan: &Pl
     tell(db, run, None, kind).await
 }
 
-/// Carries the plan out from now on.
+/// Begins the execution of the plan.
 pub(super) async fn begin(db: &mut PgConnection, run: &Run, plan: &Plan) -> Result<Wake, sqlx::Error> {
     let steps = plan.steps();
     let named = |name: &str| plan.metadata[name].as_str().unwrap_or_default().to_owned();
@@ -111,14 +112,14 @@ pub(super) async fn begin(db: &mut PgConnection, run: &Run, plan: &Plan) -> Resu
     }
 }
 
-/// It can't be carried out: the answer to its call says why.
+/// Fails a plan that can't be executed: the answer to its call gives the reason.
 async fn refuse(db: &mut PgConnection, plan: &Plan, why: &str) -> Result<Wake, sqlx::Error> {
     plans::note(db, plan.id, &json!({ "notes": why })).await?;
     plans::end(db, plan.id, "failed", &plan.steps()).await?;
     Ok(Wake::default())
 }
 
-/// A reviewed plan is carried out, or is over.
+/// Executes or ends a reviewed plan.
 pub(super) async fn reviewed(db: &mut PgConnection, run: &Run, review: &Review) -> Result<Wake, sqlx::Error> {
     let Some(mut plan) = plans::get(&mut *db, run.project_id, review.plan_id).await? else {
         return Ok(Wake::default());
@@ -149,7 +150,7 @@ pub(super) async fn reviewed(db: &mut PgConnection, run: &Run, review: &Review) 
     }
 }
 
-/// What a DAG's tasks are steps of.
+/// The plan to which a DAG's tasks belong.
 struct Told {
     plan: Plan,
     planner: Run,
@@ -167,13 +168,13 @@ async fn of_dag(db: &mut PgConnection, dag: &Dag) -> Result<Option<Told>, sqlx::
         .map(|(plan, planner)| Told { plan, planner }))
 }
 
-/// Where a step's run belongs: below the run that planned.
+/// The place of a step's run: below the run that planned.
 pub(super) struct Place {
     pub planner: Run,
     pub part: Part,
 }
 
-/// None: the task is no plan's step, or nobody waits for it any more.
+/// None: the task is not a plan's step, or nothing waits for it.
 pub(super) async fn place(db: &mut PgConnection, dag: &Dag, task: &Task) -> Result<Option<Place>, sqlx::Error> {
     let Some(told) = of_dag(db, dag).await? else {
         return Ok(None);
@@ -189,7 +190,7 @@ pub(super) async fn place(db: &mut PgConnection, dag: &Dag, task: &Task) -> Resu
     }))
 }
 
-/// A task has another state: where it is a plan's step, readers are told.
+/// Publishes the new state of a task that is a plan's step.
 pub(super) async fn follow(db: &mut PgConnection, dag: &Dag, task: &Task) -> Result<(), sqlx::Error> {
     if dag.plan_id.is_none() || task.state == "pending" {
         return Ok(());
@@ -227,7 +228,7 @@ pub(super) async fn follow(db: &mut PgConnection, dag: &Dag, task: &Task) -> Res
             )
             .await?;
         }
-        // From here on readers know whose the events of the step's run are.
+        // From here on readers can attribute the events of the step's run.
         let run = match task.run_id {
             Some(run_id) => runs::get(&mut *db, run_id).await?,
             None => None,
@@ -253,7 +254,7 @@ pub(super) async fn follow(db: &mut PgConnection, dag: &Dag, task: &Task) -> Res
     tell(db, &planner, number, Kind::StepComplete { step: shown }).await
 }
 
-/// Whether a step that failed for good stops the plan: others need it, or it was to find things out.
+/// Returns whether a step that failed for good stops the plan: other steps depend on it, or it gathers information.
 pub(super) async fn stops(db: &mut PgConnection, dag: &Dag, task: &Task) -> Result<bool, sqlx::Error> {
     let Some(plan_id) = dag.plan_id else { return Ok(false) };
     let plan = plans::get(&mut *db, dag.project_id, plan_id).await?;
@@ -265,7 +266,7 @@ pub(super) async fn stops(db: &mut PgConnection, dag: &Dag, task: &Task) -> Resu
     Ok(is_research || steps.iter().any(|step| step.depends_on.contains(&number)))
 }
 
-/// The DAG is over, and with it the plan.
+/// Ends the plan with its DAG.
 pub(super) async fn over(db: &mut PgConnection, dag: &Dag, state: &str) -> Result<(), sqlx::Error> {
     let Some(plan_id) = dag.plan_id else { return Ok(()) };
     let Some(plan) = plans::get(&mut *db, dag.project_id, plan_id).await? else {
@@ -276,18 +277,18 @@ pub(super) async fn over(db: &mut PgConnection, dag: &Dag, state: &str) -> Resul
     Ok(())
 }
 
-/// Of a DAG that is over.
+/// The final status of a plan whose DAG has ended.
 fn status_of(state: &str, steps: &[Step]) -> &'static str {
     let any = |status: StepStatus| steps.iter().any(|step| step.status == status);
     match state {
         "completed" => "completed",
-        // What was left over was not needed by anything.
+        // No step depended on the remaining ones.
         "failed" if any(StepStatus::Completed) && !any(StepStatus::Skipped) => "completed_with_errors",
         _ => "failed",
     }
 }
 
-/// The part of a run, as its row keeps it.
+/// Stores a run's part in its row.
 pub(super) async fn set_part(db: &mut PgConnection, run_id: Uuid, part: &Part) -> Result<(), sqlx::Error> {
     let part: Value = json!(part);
     sqlx::query!("update kb.agent_runs set part = $2 where id = $1", run_id, part)

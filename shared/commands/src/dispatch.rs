@@ -1,15 +1,16 @@
-//! The dispatcher of task DAGs: no loop with a state in memory, but what happens in the transaction in which a task's run ends. It settles
-//! the task, starts what became ready, and ends the DAG with its last task. A sweep calls the same [`dispatch`] for what had to wait.
+//! The dispatcher of task DAGs. It keeps no state in memory: it runs in the transaction in which a task's run ends,
+//! settles the task, starts the tasks that became ready, and ends the DAG with its last task. A sweep calls the same
+//! [`dispatch`] for delayed work.
 //!
-//! All of it under the lock of the DAG's row: of two tasks that finish at the same moment the later one finds the other finished, and
-//! starts what comes after both, once (invariant I12). Agents that decide (which agent, is it good, what becomes of a failure) are runs of
-//! the task like the one that does its work.
+//! Everything runs under the lock of the DAG's row. When two tasks finish at the same moment, the later one finds the
+//! other finished and starts their common successors once (invariant I12). Deciding agents (agent selection,
+//! verification, failure handling) are runs of the task like the one that does its work.
 //!
-//! - `choosing` who is asked which agent a task gets
-//! - `verdicts` what agents that decide are to answer, and have answered
+//! - `choosing` asks an agent or a model to select a task's agent
+//! - `verdicts` the answers expected from deciding agents
 //!
-//! Order of locks: a run's log (of a plan's step that is the log of the run that waits for the DAG), the DAG's row, the log of the run that
-//! waits for the DAG.
+//! Lock order: a run's log (for a plan's step, the log of the run that waits for the DAG), the DAG's row, the log of
+//! the run that waits for the DAG.
 
 mod choosing;
 mod verdicts;
@@ -38,22 +39,22 @@ use rejoin_types::events::DoneStatus;
 use rejoin_types::ids;
 use verdicts::{Verdict, answer_schema, verdict_of};
 
-/// Agents that are chosen among.
+/// Maximum number of agents to choose from.
 const AGENTS: i64 = 500;
-/// Characters of one predecessor's summary that a task is given.
+/// Maximum length of one predecessor's summary in a task's input, in characters.
 const INPUT_MAX_CHARS: usize = 8_000;
-/// Of all of them.
+/// Maximum length of all of them, in characters.
 const INPUTS_MAX_CHARS: usize = 60_000;
-/// Of an output that an agent judges.
+/// Maximum length of an output that an agent judges, in characters.
 const OUTPUT_MAX_CHARS: usize = 40_000;
 
-/// Who writes the objects of tasks and sessions.
+/// The actor that writes the objects of tasks and sessions.
 const SYSTEM: Actor = Actor {
     kind: ActorKind::System,
     id: None,
 };
 
-/// Starts what may start. The caller holds the DAG's lock.
+/// Starts all tasks that are ready. The caller holds the DAG's lock.
 pub(super) async fn dispatch(db: &mut PgConnection, dag: &Dag) -> Result<Wake, sqlx::Error> {
     let mut wake = Wake::default();
     let mut known = Known::of(db, dag).await?;
@@ -107,8 +108,8 @@ pub(super) async fn dispatch(db: &mut PgConnection, dag: &Dag) -> Result<Wake, s
     Ok(wake)
 }
 
-/// Tasks that nothing lets go any more: nothing is under way and nothing may start. A DAG has no cycle when it is made; but its `blocks`
-/// relationships are in the graph, where they can be deleted. Without this such a DAG would never end.
+/// Ends tasks that can never start: nothing is running and nothing is ready. A DAG has no cycle when it is created; but
+/// its `blocks` relationships are in the graph, where they can be deleted. Without this such a DAG would never end.
 async fn end_what_is_stuck(db: &mut PgConnection, dag: &Dag) -> Result<(), sqlx::Error> {
     for id in tasks::stuck(db, dag).await? {
         let why = "it waits for a task that cannot unblock it: the relationships `blocks` of this DAG were changed, \
@@ -120,7 +121,7 @@ async fn end_what_is_stuck(db: &mut PgConnection, dag: &Dag) -> Result<(), sqlx:
     Ok(())
 }
 
-/// A run that was about a task has ended.
+/// Settles a task whose run has ended.
 pub(super) async fn settled(db: &mut PgConnection, run: &Run, end: &RunEnd<'_>) -> Result<Wake, sqlx::Error> {
     let Some(task) = (match run.task_id {
         Some(id) => tasks::get(&mut *db, id).await?,
@@ -154,7 +155,7 @@ pub(super) async fn settled(db: &mut PgConnection, run: &Run, end: &RunEnd<'_>) 
     Ok(wake)
 }
 
-/// A person has decided about a task that an agent could not decide about.
+/// Applies a user's decision about a task that an agent could not decide.
 pub(super) async fn decided(db: &mut PgConnection, run: &Run, decision: Option<&str>) -> Result<Wake, sqlx::Error> {
     let Some(task) = (match run.task_id {
         Some(id) => tasks::get(&mut *db, id).await?,
@@ -263,7 +264,7 @@ async fn complete(db: &mut PgConnection, dag: &Dag, task: &Task, summary: &str) 
     Ok(Wake::default())
 }
 
-/// What waits for a skipped task goes on without it.
+/// Skips a task; its successors continue without it.
 async fn skip(db: &mut PgConnection, dag: &Dag, task: &Task, why: &str) -> Result<Wake, sqlx::Error> {
     tasks::end(db, task.id, "skipped", None, Some(why)).await?;
     follow(db, dag, task.id).await?;
@@ -280,7 +281,7 @@ async fn retry_or_fail(db: &mut PgConnection, dag: &Dag, task: &Task, failure: &
     Ok(Wake::default())
 }
 
-/// The task has failed for good: those behind it are skipped, or all that have not begun.
+/// Fails a task for good: its successors are skipped, or all tasks that have not begun.
 async fn fail(
     db: &mut PgConnection,
     dag: &Dag,
@@ -303,12 +304,12 @@ async fn fail(
     Ok(Wake::default())
 }
 
-/// Why tasks behind this one are skipped.
+/// The reason for skipping successors of this task.
 pub(super) fn because_failed(name: &str) -> String {
     format!("the task {name} failed")
 }
 
-/// With its last task a DAG ends, and the run that waited for it goes on.
+/// Ends a DAG with its last task, and resumes the run that waited for it.
 async fn end_if_over(db: &mut PgConnection, dag: &Dag) -> Result<Wake, sqlx::Error> {
     let (is_open, has_failed) = tasks::standing(db, dag.id).await?;
     if is_open || dag.finished_at.is_some() {
@@ -335,7 +336,7 @@ pub(super) async fn wake_waiting(db: &mut PgConnection, dag: &Dag) -> Result<Wak
     waits::wake_if_over(db, waiting.id).await
 }
 
-/// Starts a run that is about a task, with a log of its own.
+/// Starts a run for a task, with its own log.
 #[expect(clippy::too_many_arguments, reason = "the dispatcher's own state, passed once")]
 async fn start(
     db: &mut PgConnection,
@@ -361,7 +362,7 @@ async fn start(
         .await;
     };
     let id = ids::new();
-    // A plan's step belongs to the run that planned, and to its log; every other task has a log of its own.
+    // A plan's step belongs to the planning run and its log; every other task has its own log.
     let place = carry_out::place(db, dag, task).await?;
     if place.is_none() {
         log::create(db, id).await?;
@@ -420,7 +421,7 @@ pub(super) async fn follow(db: &mut PgConnection, dag: &Dag, task: Uuid) -> Resu
     }
 }
 
-/// What the agent of a task is asked.
+/// The input of a task's agent.
 async fn work_input(db: &mut PgConnection, task: &Task) -> Result<String, sqlx::Error> {
     let mut input = format!("# {}\n{}\n", task.title, task.description);
     let before = tasks::inputs(db, task.project_id, task.id).await?;

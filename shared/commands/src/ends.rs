@@ -1,7 +1,7 @@
-//! What every end of a run has in common, whoever ends it: its last events, its row, and whoever waited for it: its parent, or the
-//! task that it was about.
+//! The steps shared by all ends of a run: its last events, its row, and resuming its waiting parent or task.
 //!
-//! A turn ends with exactly one `done`. A sub-agent's end is no turn's: readers are told by `sub_agent`, and the turn goes on.
+//! A turn ends with exactly one `done`. The end of a sub-agent does not end the turn: readers receive `sub_agent`, and
+//! the turn continues.
 
 use sqlx::PgConnection;
 use uuid::Uuid;
@@ -15,7 +15,7 @@ use rejoin_runs::waits;
 use rejoin_types::events::{Event, Kind};
 
 impl RunEnd<'_> {
-    /// What readers are told before anything else that belongs to the end.
+    /// The event that precedes all others of the end.
     pub fn error_event(&self, run: &Run) -> Option<Event> {
         let error = self.error.filter(|_| !run.is_sub_agent())?;
         Some(run.event(Kind::Error {
@@ -44,8 +44,8 @@ impl RunEnd<'_> {
         })
     }
 
-    /// Writes the end into the run's row, and wakes the parent that waited for it. `seq` is the last event's number; the caller holds
-    /// the log's lock.
+    /// Writes the end to the run's row, and resumes the waiting parent. `seq` is the last event's number; the caller
+    /// holds the log's lock.
     pub async fn write(&self, db: &mut PgConnection, run: &Run, attempt: i32, seq: i64) -> Result<Wake, sqlx::Error> {
         sqlx::query!(
             "update kb.agent_runs

@@ -1,5 +1,5 @@
-//! A schedule that is due fires: its run or its DAG is made, and it moves on to its next firing, in ONE transaction under the lock of its
-//! row. However many workers look, each firing happens once.
+//! Fires a due schedule: creates its run or DAG and advances it to its next firing, in ONE transaction under the lock
+//! of its row. However many workers check, each firing happens once.
 
 use sqlx::{Connection as _, PgConnection};
 use uuid::Uuid;
@@ -12,33 +12,33 @@ use rejoin_scheduling::schedules::{self, Outcome, Schedule, ScheduleContent, Tar
 use rejoin_scheduling::tasks::spec::DagSpec;
 use rejoin_types::ids;
 
-/// Fires the schedule that has been due longest, of those that nobody else is firing.
+/// Fires the longest due schedule that no other worker is firing.
 #[derive(Debug)]
 pub struct FireSchedule;
 
-/// A schedule that was due.
+/// A schedule that has fired.
 #[derive(Debug)]
 pub struct Fired {
     pub schedule_id: Uuid,
     pub name: String,
     pub started: Option<Started>,
-    /// Why nothing was started.
+    /// The reason why nothing was started.
     pub error: Option<String>,
     pub wake: Wake,
 }
 
-/// What a firing starts.
+/// What a firing started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Started {
     Run(Uuid),
     Dag(Uuid),
 }
 
-/// Why a firing starts nothing.
+/// The reason why a firing starts nothing.
 enum Refused {
-    /// For whoever made the schedule.
+    /// A message for the schedule's maker.
     Words(String),
-    /// Nothing is started in the maker's name any more, also not the next time.
+    /// The maker's rights are withdrawn: nothing more is started on their behalf.
     Withdrawn(Withdrawn),
     Database(sqlx::Error),
 }
@@ -68,7 +68,7 @@ impl Command for FireSchedule {
                 Some("a firing was missed and skipped because no worker was running".to_owned()),
             ),
             Some(_) => {
-                // What fails is undone by itself: the schedule moves on, and others are not kept waiting.
+                // A failure is rolled back separately: the schedule advances, and others are not blocked.
                 let mut savepoint = db.begin().await?;
                 match start(&mut savepoint, &schedule, content.target).await {
                     Ok((started, woken)) => {
@@ -112,7 +112,7 @@ impl Command for FireSchedule {
     async fn happened(&self, db: &mut PgConnection, fired: &Option<Fired>) -> Result<bool, sqlx::Error> {
         let id = match fired.as_ref().and_then(|fired| fired.started) {
             Some(Started::Run(id) | Started::Dag(id)) => id,
-            // Doing it again finds the schedule as it is.
+            // A repetition finds the schedule unchanged.
             None => return Ok(false),
         };
         let known = sqlx::query_scalar!(

@@ -1,5 +1,5 @@
-//! A tool call on record before it acts, and its end with the result (invariants I7, I13): row, event and the run's safe point
-//! in one transaction, so that what readers saw and what a new attempt finds agree.
+//! Records a tool call before it acts, and its end with the result (invariants I7, I13). Row, event and the run's safe
+//! point share one transaction, so that readers and a new attempt agree.
 
 use serde_json::{Value, json};
 use sqlx::PgConnection;
@@ -18,21 +18,21 @@ use rejoin_runs::tool_calls::{self, CallStatus};
 use rejoin_types::events::{Kind, Operation, ToolStatus};
 use rejoin_types::ids;
 
-/// The call is about to act.
+/// Records that a call begins to act.
 #[derive(Debug)]
 pub struct ToolStarted<'a> {
     pub run: &'a Run,
     pub attempt: i32,
-    /// What the attempt has seen of the log: what this appends must follow it.
+    /// What the attempt has seen of the log: appended events must follow it.
     pub seen: &'a Seen,
     /// The row of the call.
     pub id: Uuid,
     pub call_id: &'a str,
     pub tool: &'a str,
     pub input: &'a Value,
-    /// What it does to which thing.
+    /// The operation shown to users.
     pub operation: Option<&'a Operation>,
-    /// Whether readers are told: not without a stream callback, and not again when a new attempt repeats the call.
+    /// Whether it is published: not without a stream callback, and not again when a new attempt repeats the call.
     pub publish: bool,
 }
 
@@ -40,14 +40,14 @@ impl Command for ToolStarted<'_> {
     type Output = (bool, Wake);
     type Error = FencedError;
 
-    /// False: the run was cancelled meanwhile, and the call must not act (invariant I13).
+    /// False: the run was cancelled, and the call must not act (invariant I13).
     async fn apply(&self, db: &mut PgConnection) -> Result<(bool, Wake), FencedError> {
         let failed = FencedError::database("recording the tool call");
         self.try_apply(db).await.map_err(failed)?.ok_or(FencedError::LeaseLost)
     }
 
     async fn happened(&self, db: &mut PgConnection, _: &(bool, Wake)) -> Result<bool, sqlx::Error> {
-        // A call that is repeated was running before; telling of it is what must not happen twice.
+        // A repeated call was running before; its start must not be published twice.
         let running = sqlx::query_scalar!(
             r#"select exists (select from kb.agent_run_tool_calls where id = $1 and status = 'running') as "running!""#,
             self.id
@@ -101,12 +101,12 @@ impl ToolStarted<'_> {
     }
 }
 
-/// The call is over, well or not, or its outcome will never be known.
+/// Records the end of a call: success, failure, or unknown outcome.
 #[derive(Debug)]
 pub struct ToolEnded<'a> {
     pub run: &'a Run,
     pub attempt: i32,
-    /// What the attempt has seen of the log: what this appends must follow it.
+    /// What the attempt has seen of the log: appended events must follow it.
     pub seen: &'a Seen,
     pub step_number: i32,
     pub id: Uuid,
@@ -114,22 +114,22 @@ pub struct ToolEnded<'a> {
     pub tool: &'a str,
     pub status: CallStatus,
     pub output: Option<&'a Value>,
-    /// Of it, what readers are told.
+    /// The part of the result that is published.
     pub told: Option<&'a Value>,
     pub error: Option<&'a str>,
     pub duration_ms: i64,
-    /// What the model will read: the stored `tool_result` message.
+    /// The stored `tool_result` message for the model.
     pub result_message: &'a Value,
-    /// Whether to tell of the call's start first: it never acted (unknown tool, bad arguments, doom loop), so that nothing
-    /// has told of it yet, and readers see every call begin before it ends.
+    /// Whether to publish the call's start first: it never acted (unknown tool, bad arguments, doom loop), so its start
+    /// was not published, and readers must see every call begin before it ends.
     pub announce: Option<&'a Value>,
-    /// What it did to which thing.
+    /// The operation shown to users.
     pub operation: Option<Operation>,
-    /// What readers are told beside its end.
+    /// Further events to publish.
     pub events: Vec<Kind>,
-    /// Where it has led the conversation.
+    /// The conversation's new context, if the call changed it.
     pub context: Option<&'a Context>,
-    /// Whether readers are told at all.
+    /// Whether anything is published.
     pub publish: bool,
 }
 
@@ -227,7 +227,7 @@ impl ToolEnded<'_> {
     }
 }
 
-/// What a command tells readers, one event after the other, and whether it follows what its attempt has seen.
+/// The events that a command publishes, in order, and whether they follow what its attempt has seen.
 struct Told<'a> {
     run: &'a Run,
     seen: &'a Seen,

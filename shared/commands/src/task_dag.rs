@@ -1,4 +1,4 @@
-//! A DAG of tasks: made, with what is ready started at once; paused, let go on, cancelled; and dispatched again by the sweep.
+//! Creates a DAG of tasks and starts the ready ones; pauses, resumes and cancels it; lets the sweep dispatch it again.
 
 use serde_json::json;
 use sqlx::{PgConnection, PgPool};
@@ -17,14 +17,14 @@ use rejoin_types::ids;
 pub enum DagError {
     #[error("there is no such DAG of tasks")]
     NotFound,
-    /// It is over, or stands already as it was asked to.
+    /// It has ended, or is already in the requested state.
     #[error("the DAG is {0}")]
     Stands(String),
     #[error("the DAG has no task {0:?}")]
     NoTask(String),
     #[error("the task {name:?} is {state}; only failed tasks can be retried")]
     NotFailed { name: String, state: String },
-    /// The run that waited for it has its answer.
+    /// The waiting run already has its answer.
     #[error(
         "the DAG has ended, and the run that waited for it has continued; let that run make a new plan, with \
         `revises`"
@@ -69,9 +69,9 @@ pub struct CreateDag<'a> {
     pub spec: &'a DagSpec,
     /// From [`DagSpec::check`].
     pub ordered: &'a Ordered,
-    /// The run and its call that make it, and whether the run waits for its end.
+    /// The run and the call that create it, and whether the run waits for its end.
     pub made_by: Option<(Uuid, Uuid, bool)>,
-    /// The plan that it carries out, and the log in which that is told, whose lock the caller holds.
+    /// The plan that it executes, and its log, whose lock the caller holds.
     pub plan: Option<(Uuid, Uuid)>,
 }
 
@@ -104,7 +104,7 @@ impl Command for CreateDag<'_> {
         )
         .fetch_one(&mut *db)
         .await?;
-        // In the order in which they may run: that is also their order by id.
+        // In execution order, which is also their order by id.
         let mut task_ids = vec![Uuid::nil(); spec.tasks.len()];
         for index in &self.ordered.order {
             task_ids[*index] = ids::new();
@@ -170,8 +170,8 @@ impl CreateDag<'_> {
     }
 }
 
-/// Cancels a DAG, and the runs of its tasks that have not ended: one transaction each, since each run has a log of its own. Asked again,
-/// it goes on where it was.
+/// Cancels a DAG and the active runs of its tasks: one transaction each, since each run has its own log. A repeated
+/// call continues where it stopped.
 pub async fn cancel_dag(db: &PgPool, asking: Asking, id: Uuid) -> Result<Wake, DagError> {
     let change = ChangeDag {
         id,
@@ -185,17 +185,18 @@ pub async fn cancel_dag(db: &PgPool, asking: Asking, id: Uuid) -> Result<Wake, D
     Ok(wake)
 }
 
-/// What is wanted of a DAG that is there.
+/// A change of an existing DAG.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DagChange {
-    /// Starts no more tasks; those that run go on.
+    /// Starts no more tasks; running ones continue.
     Pause,
     Resume,
-    /// Starts no more tasks, ever. Who asks also cancels the runs that [`tasks::live_runs`] gives.
+    /// Starts no more tasks, ever. The caller also cancels the runs returned by [`tasks::live_runs`].
     Cancel,
-    /// Tries a failed task of this name again, and takes back that those behind it were skipped. A DAG that failed with it goes on.
+    /// Retries a failed task of this name, and reverts the skipping of its successors. A DAG that failed with it
+    /// continues.
     Retry(String),
-    /// Starts what may start: what the sweep does.
+    /// Starts all ready tasks: used by the sweep.
     Dispatch,
 }
 
@@ -223,7 +224,7 @@ impl Command for ChangeDag {
             (DagChange::Pause, "active") => "paused",
             (DagChange::Resume, "paused") => "active",
             (DagChange::Cancel, "active" | "paused") => "cancelled",
-            // Idempotent: it may have been asked for twice.
+            // Idempotent: it may be requested twice.
             (DagChange::Cancel, "cancelled") => return Ok(Wake::default()),
             (_, stands) => return Err(DagError::Stands(stands.to_owned())),
         };
@@ -241,12 +242,12 @@ impl Command for ChangeDag {
     }
 
     async fn happened(&self, _: &mut PgConnection, _: &Wake) -> Result<bool, sqlx::Error> {
-        // Asked again, it finds the DAG as it is.
+        // A repeated request finds the DAG unchanged.
         Ok(false)
     }
 }
 
-/// A failed task may start again, and with it what was skipped because of it.
+/// Makes a failed task and the tasks skipped because of it startable again.
 async fn reopen(db: &mut PgConnection, dag: &mut Dag, name: &str) -> Result<(), DagError> {
     let all = tasks::of_dag(&mut *db, dag.id).await?;
     let task = all
@@ -275,7 +276,7 @@ async fn reopen(db: &mut PgConnection, dag: &mut Dag, name: &str) -> Result<(), 
         tasks::reopen(db, task.id).await?;
         dispatch::follow(db, dag, task.id).await?;
     }
-    // What is behind another failed one, too, still is.
+    // Successors of another failed task stay skipped.
     for other in all
         .iter()
         .filter(|other| other.state == "failed" && other.id != task.id)

@@ -1,27 +1,27 @@
-//! What holds back the removal of dead rows: transactions that stay open, and prepared ones. Beside them the queue and the log stay fast
-//! (the claim looks behind what is dead), but tables grow until they end.
+//! Finds what blocks VACUUM: long-running and prepared transactions. The queue and the log stay fast despite them
+//! (claims skip dead rows), but tables grow until they end.
 //!
-//! Asked by each worker's upkeep, which logs and counts it, and by `rejoin doctor`. Other users' transactions are seen by roles that
-//! have `pg_read_all_stats`; without it only those of our own user are.
+//! Called by each worker's maintenance, which logs and counts them, and by `rejoin doctor`. Other users' transactions
+//! are visible to roles with `pg_read_all_stats`; without it, only our own.
 
 use std::time::Duration;
 
 use sqlx::{Connection, PgConnection, Row};
 
-/// From this age on, a transaction is worth a word, unless a setting says otherwise.
+/// Default age from which a transaction is reported.
 pub const OLD: Duration = Duration::from_secs(300);
 
-/// The oldest of what holds dead rows back.
+/// The oldest vacuum blocker.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Holder {
-    /// Whose it is, in words for an operator.
+    /// Its owner, in words for an operator.
     pub what: String,
     pub age_s: f64,
 }
 
-/// The oldest transaction that this database waits for. None: nobody else's is open.
+/// Returns the oldest transaction that blocks VACUUM in this database. None: there is none but ours.
 pub async fn oldest(db: &mut PgConnection) -> Result<Option<Holder>, sqlx::Error> {
-    // As whoever logged in: the role that workers take sees the sessions of nobody.
+    // With the login role: the workers' role cannot see other sessions.
     let mut looking = db.begin().await?;
     sqlx::query("set local role none").execute(&mut *looking).await?;
     let row = sqlx::query(

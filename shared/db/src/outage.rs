@@ -1,4 +1,4 @@
-//! What is logged about something that fails again and again: once that it does, with every cause; once that it works again.
+//! Logs a repeated failure once with its causes, and its recovery once.
 
 use std::error::Error;
 use std::fmt::{self, Display, Formatter};
@@ -6,7 +6,7 @@ use std::fmt::{self, Display, Formatter};
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
-/// Causes of one error that are printed at most.
+/// Maximum number of causes printed for one error.
 const MAX_CAUSES: usize = 10;
 
 /// An error with all its causes: `a statement failed: db error: FATAL: the database system is starting up`.
@@ -31,7 +31,7 @@ impl Display for Causes<'_> {
     }
 }
 
-/// Work that is repeated, and what was logged about its failures.
+/// Repeated work, and what was logged about its failures.
 pub struct Outage {
     what: &'static str,
     since: Option<Instant>,
@@ -43,7 +43,7 @@ impl Outage {
         Self { what, since: None }
     }
 
-    /// The work failed. Only the first failure in a row is a warning.
+    /// Records a failure. Only the first consecutive one is a warning.
     pub fn failed(&mut self, cause: impl Display) {
         let what = self.what;
         if self.since.is_some() {
@@ -54,7 +54,7 @@ impl Outage {
         warn!(error = %cause, "{what} failed; retrying until it succeeds");
     }
 
-    /// The work succeeded.
+    /// Records a success.
     pub fn over(&mut self) {
         if let Some(since) = self.since.take() {
             let what = self.what;

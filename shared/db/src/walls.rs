@@ -1,8 +1,8 @@
-//! The second wall: transactions in which the database itself shows only what the caller may see. The API begins every transaction on
-//! behalf of a user here; policies and roles are in `migrations/0013_walls.up.sql`, and
-//! docs/decisions/0014-row-level-security.md says why they are as they are.
+//! Transactions scoped by row-level security: the database returns only rows the caller may see. The API begins every
+//! user's transaction here; policies and roles are in `migrations/0013_walls.up.sql`, and
+//! docs/decisions/0014-row-level-security.md gives the reasons.
 //!
-//! Invariant: who is asking is set for one transaction, never for a connection; a transaction that does not say sees nothing.
+//! Invariant: the scope is set for one transaction, never for a connection; a transaction without a scope sees no rows.
 
 use deadpool_postgres::{Object, Pool};
 use sqlx::{AssertSqlSafe, PgPool, Postgres, Transaction};
@@ -12,21 +12,22 @@ use tokio_postgres::types::ToSql;
 use crate::HotError;
 use rejoin_types::owner::Owner;
 
-/// Whom a transaction is for.
+/// The row-level-security scope of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Asking {
-    /// One user, in one project: what the API does for its callers.
+    /// One user, in one project: the API's usual scope.
     For(Owner),
-    /// Nobody yet: it is being found out who calls.
+    /// Authentication: the caller is not known yet.
     Gate,
-    /// One user who changes who may come into the project: what the gate may do, in that project alone.
+    /// A user who manages access to the project: the rights of authentication, in that project only.
     GateFor(Owner),
-    /// Everybody, as the connection's own role allows: workers, and operators.
+    /// No restriction but the connection's own role: workers, and operators.
     Everybody,
 }
 
 impl Asking {
-    /// What begins the transaction: one message to the server, as a plain BEGIN is. (Ids are safe to be written into it.)
+    /// Returns the statement that begins the transaction: one message to the server, like a plain BEGIN. (Ids can be
+    /// inserted safely.)
     fn opening(self) -> String {
         match self {
             Asking::For(owner) => format!(
@@ -43,13 +44,13 @@ impl Asking {
     }
 }
 
-/// Begins a transaction. One that only reads need not be committed.
+/// Begins a transaction. A read-only one need not be committed.
 pub async fn begin(db: &PgPool, asking: Asking) -> Result<Transaction<'static, Postgres>, sqlx::Error> {
     db.begin_with(AssertSqlSafe(asking.opening())).await
 }
 
-/// A connection that leaves the pool unless its query was answered: whoever gives up waiting must not hand a connection that
-/// answers no more to the next one.
+/// Guards a pooled connection: it is removed from the pool unless its query was answered, so that an abandoned one is
+/// not reused.
 pub struct Lent(Option<Object>);
 
 impl Lent {
@@ -63,7 +64,7 @@ impl Lent {
             .expect("a lent connection is there until its query was answered")
     }
 
-    /// Back to the pool.
+    /// Returns the connection to the pool.
     pub fn answered(mut self) {
         self.0.take();
     }
@@ -77,8 +78,8 @@ impl Drop for Lent {
     }
 }
 
-/// The one row of a statement, in a transaction of its own. Opening, statement and COMMIT are sent together: it takes no longer than
-/// the statement by itself.
+/// Fetches one row in its own scoped transaction. Opening, statement and COMMIT are pipelined: it takes no longer than
+/// the statement alone.
 pub async fn look(
     pool: &Pool,
     asking: Asking,
@@ -89,7 +90,7 @@ pub async fn look(
     let client = lent.client();
     let statement = client.prepare_cached(sql).await?;
     let opening = asking.opening();
-    // In this order: each is sent when it is first polled. Without its opening, the statement would see nothing.
+    // In this order: each is sent when it is first polled. Before its opening, the statement would see no rows.
     let (_, row, _) = tokio::try_join!(
         client.batch_execute(&opening),
         client.query_opt(&statement, arguments),

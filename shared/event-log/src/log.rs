@@ -1,4 +1,4 @@
-//! Appending within a command's transaction, and reading. The worker's stream of deltas goes through `writer` instead.
+//! Appends events within a command's transaction, and reads events. The worker's deltas go through `writer` instead.
 
 use bytes::Bytes;
 use deadpool_postgres::Pool;
@@ -13,16 +13,16 @@ use rejoin_db::walls::{self, Asking, Lent};
 use rejoin_types::events::Event;
 use rejoin_types::owner::Owner;
 
-/// Rows that one read of the past takes at most.
+/// Maximum number of rows in one read of the past.
 pub const PAGE: i64 = 500;
-/// Bytes of events that one read of the past returns at most, unless the first event alone is longer: what a reader that does
-/// not read holds is bounded (invariant I10).
+/// Maximum size of one read of the past, in bytes, unless its first event alone is longer: bounds the memory of a
+/// reader that does not read (invariant I10).
 pub const PAGE_BYTES: i64 = 128 * 1024;
-/// Rows per log that one look of the tail takes at most: fewer events than this mean that nothing more is new. As packed rows they
-/// are half a mebibyte, which is what the API keeps of a log.
+/// Maximum number of rows per log in one poll of the tail: fewer events than this mean that there is nothing more. As
+/// packed rows they are half a mebibyte, which is what the API keeps per log.
 pub const TAIL_PAGE: i64 = 64;
 
-/// The ends of a log.
+/// The first and last numbers of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogEnds {
     pub last_seq: i64,
@@ -50,7 +50,7 @@ pub async fn append(
     .await
 }
 
-/// Makes the log of a run that has no conversation.
+/// Creates the log of a run without a conversation.
 pub async fn create(db: &mut PgConnection, log_id: Uuid) -> Result<(), sqlx::Error> {
     sqlx::query!("insert into stream.logs (log_id) values ($1)", log_id)
         .execute(db)
@@ -58,7 +58,7 @@ pub async fn create(db: &mut PgConnection, log_id: Uuid) -> Result<(), sqlx::Err
     Ok(())
 }
 
-/// Locks the log until the caller's transaction ends. None: there is no such log.
+/// Locks the log until the caller's transaction ends. None: the log does not exist.
 pub async fn lock(db: &mut PgConnection, log_id: Uuid) -> Result<Option<()>, sqlx::Error> {
     let found = sqlx::query_scalar!("select log_id from stream.logs where log_id = $1 for update", log_id)
         .fetch_optional(db)
@@ -66,8 +66,8 @@ pub async fn lock(db: &mut PgConnection, log_id: Uuid) -> Result<Option<()>, sql
     Ok(found.map(|_| ()))
 }
 
-/// One row of a query that a reader begins with, on the owner's behalf: columns of ours, then `last_seq` and `oldest_seq` of
-/// `stream.log_ends`.
+/// Fetches one row of a reader's initial query, on the owner's behalf: the given columns, then `last_seq` and
+/// `oldest_seq` of `stream.log_ends`.
 pub async fn look(
     pool: &Pool,
     owner: Owner,
@@ -84,7 +84,7 @@ pub async fn look(
     }))
 }
 
-/// A page of one log after `after`.
+/// Reads a page of one log after `after`.
 pub async fn read(pool: &Pool, log_id: Uuid, after: i64) -> Result<Vec<StoredEvent>, HotError> {
     let lent = Lent::from(pool).await?;
     let client = lent.client();
@@ -110,7 +110,8 @@ pub async fn read(pool: &Pool, log_id: Uuid, after: i64) -> Result<Vec<StoredEve
     Ok(events)
 }
 
-/// What is new in many logs at once: for each (log, after) the events of up to [`TAIL_PAGE`] rows, with the log's index in `logs`.
+/// Reads new events of many logs at once: for each (log, after) the events of up to [`TAIL_PAGE`] rows, with the log's
+/// index in `logs`.
 pub async fn tail(pool: &Pool, logs: &[(Uuid, i64)]) -> Result<Vec<(usize, StoredEvent)>, HotError> {
     let lent = Lent::from(pool).await?;
     let client = lent.client();
@@ -140,7 +141,7 @@ pub async fn tail(pool: &Pool, logs: &[(Uuid, i64)]) -> Result<Vec<(usize, Store
     Ok(events)
 }
 
-/// The last number of each of `logs` that is still there.
+/// Returns the last number of each existing log of `logs`.
 pub async fn ends(pool: &Pool, logs: &[Uuid]) -> Result<Vec<(Uuid, i64)>, HotError> {
     let lent = Lent::from(pool).await?;
     let client = lent.client();

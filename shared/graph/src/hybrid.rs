@@ -1,8 +1,8 @@
-//! Search by words, by meaning, or by both. Called by the search tools and the API's search route, which make the query's vector where
-//! they can; without one, every mode goes by words.
+//! Hybrid search: lexical, semantic, or both. Called by the search tools and the API's search route, which embed the
+//! query if they can; without a vector, every mode is lexical.
 //!
-//! Both sides put up their best, and one list is made of the two. How: [`Fusion`], chosen by measurement (docs/guide/search.md). Filters count
-//! before any limit on both sides.
+//! Both sides return their best results, which [`Fusion`] combines into one ranking; the method was chosen by
+//! measurement (docs/guide/search.md). Filters apply before any limit on both sides.
 
 use std::collections::HashMap;
 
@@ -17,14 +17,14 @@ use super::search;
 use super::vectors;
 use super::{Error, traverse};
 
-/// Objects that each side puts up.
+/// Number of candidates per side.
 const SIDE: i64 = 100;
-/// In reciprocal rank fusion, how little the first ranks differ: the customary number.
+/// The constant of reciprocal rank fusion, which reduces the difference between the first ranks: the customary value.
 const RANK_OFFSET: f64 = 60.0;
-/// Cosines of unrelated texts go up to about this; what is below says nothing.
+/// Cosine similarities of unrelated texts reach about this value; lower ones are meaningless.
 const UNRELATED: f64 = 0.1;
 
-/// What a search goes by.
+/// The kind of a search.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
@@ -34,19 +34,19 @@ pub enum Mode {
     Hybrid,
 }
 
-/// How two lists become one.
+/// A method of combining two rankings.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Fusion {
-    /// Sum of 1 / (60 + rank) over both lists, divided by what a first place in both would give.
+    /// Sum of 1 / (60 + rank) over both lists, normalized by the maximum possible.
     Ranks,
-    /// Sum of both scores, each divided by the best of its list; the vectors' side has this share.
+    /// Weighted sum of both scores, each divided by the best of its list; `vectors` is the weight of the semantic side.
     Scores { vectors: f64 },
-    /// The same with the scores as they are, 0 to 1, undivided: a side that found nothing good has little to say.
+    /// The same with the raw scores, 0 to 1: a side without good results has little influence.
     Plain { vectors: f64 },
 }
 
 impl Fusion {
-    /// What was best on the labelled queries: docs/guide/search.md.
+    /// The best on the labelled queries: docs/guide/search.md.
     pub const DEFAULT: Self = Self::Plain { vectors: 0.6 };
 }
 
@@ -55,21 +55,21 @@ pub struct Hit {
     pub object: Object,
     /// 0 to 1.
     pub score: f64,
-    /// By words; None: not among what this side put up.
+    /// The lexical score; None: not among this side's candidates.
     pub lexical: Option<f64>,
-    /// By meaning, the cosine; None as above.
+    /// The cosine similarity; None as above.
     pub vector: Option<f64>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Hits {
-    /// The best first.
+    /// Best first.
     pub hits: Vec<Hit>,
-    /// How many objects were scored.
+    /// The number of scored objects.
     pub total: i64,
 }
 
-/// The best objects for a query. `vector` is the query's; without one, it goes by words whatever the mode.
+/// Returns the best objects for a query. `vector` is the query's; without it, the search is lexical in every mode.
 pub async fn find(
     pool: &PgPool,
     project_id: Uuid,
@@ -82,7 +82,7 @@ pub async fn find(
     find_by(pool, project_id, text, vector, (mode, Fusion::DEFAULT), scope, limit).await
 }
 
-/// The same with a fusion of the caller's choice, for measurements.
+/// The same with a given fusion, for measurements.
 pub async fn find_by(
     pool: &PgPool,
     project_id: Uuid,
@@ -147,7 +147,7 @@ pub async fn find_by(
     }
     let hits = ranked.into_iter().filter_map(|(id, score, candidate)| {
         Some(Hit {
-            // Deleted since its vector was read: not there.
+            // Skips objects deleted since their vector was read.
             object: objects.remove(&id)?,
             score,
             lexical: candidate.lexical.map(|(_, score)| score),

@@ -1,5 +1,5 @@
-//! The model that makes vectors of queries, as searches see it: the process gives one (`rejoin-embeddings`), or none. Called by the search
-//! tools and the API's search route.
+//! The embedding model for queries, provided by the process (`rejoin-embeddings`) or absent. Called by the search tools
+//! and the API's search route.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -14,22 +14,22 @@ use super::Error;
 use super::query_vector::QueryVector;
 use super::vectors;
 
-/// A query waits so long for its vector.
+/// Maximum time to wait for a query's vector.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Texts into vectors.
+/// A text embedding model.
 #[async_trait]
 pub trait TextModel: Send + Sync + Debug {
-    /// What its vectors are stored under; None: it makes none.
+    /// The name under which its vectors are stored; None: it computes none.
     fn name(&self) -> Option<&str>;
 
-    /// A text's vector, of length 1.
+    /// Returns a text's vector, of length 1.
     async fn vector(&self, text: &str) -> Result<Vec<f32>, Box<dyn std::error::Error + Send + Sync>>;
 }
 
 pub type SharedTextModel = Arc<dyn TextModel>;
 
-/// Makes no vectors: searches go by words.
+/// Computes no vectors: searches are lexical.
 #[derive(Debug, Clone, Copy)]
 pub struct NoModel;
 
@@ -44,7 +44,8 @@ impl TextModel for NoModel {
     }
 }
 
-/// The vector of a query, or why there is none, in words for whoever asked. A project without vectors costs no call of the model.
+/// Returns the vector of a query, or the reason why there is none, in words. The model is not called for a project
+/// without vectors.
 pub async fn query_vector(
     model: &dyn TextModel,
     pool: &PgPool,

@@ -1,9 +1,9 @@
-//! The signs of great projects' vectors, in this process: counting in which bits a million of them differ from a query's takes the database a
-//! fifth of a second, and a loop some milliseconds. Called by `vectors`, which compares the best exactly and asks the database which of them
-//! live.
+//! In-process binary-quantized index of large projects' vectors. A Hamming scan of a million vectors takes PostgreSQL
+//! about 200 ms, and this loop a few milliseconds. Called by `vectors`, which ranks the best candidates exactly and
+//! asks the database which of them are live.
 //!
-//! A project comes in, in the background, after a look through the database's signs took long; what was embedded since is
-//! read before each look. Invariant: it only says where to look: a vector that is gone, or not here yet, makes no answer wrong.
+//! A project is loaded in the background, after a scan through the database was slow; newer embeddings are read before
+//! each search. Invariant: the index only yields candidates: a missing or stale vector never makes a result wrong.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
@@ -18,19 +18,20 @@ use uuid::Uuid;
 use super::Error;
 use super::query_vector::QueryVector;
 
-/// A look through the database that took so long makes a project's signs come in.
+/// A database scan that takes this long triggers loading of a project's vectors.
 pub const LONG_LOOK: Duration = Duration::from_millis(5);
-/// All signs here, at most; the projects that nobody asked for longest go [bytes]. Two million vectors of 384 numbers.
+/// Maximum size of all binary vectors in memory, in bytes; least recently used projects are evicted. Two million
+/// vectors of 384 dimensions.
 const MAX_BYTES: usize = 128 * 1024 * 1024;
-/// Rows that are read at once: each time, all objects may have to be gone through for their types.
+/// Number of rows per read: each read may scan all objects for their types.
 const PAGE: i64 = 250_000;
-/// What is this old is read anew: of vectors that changed since, both the old and the new signs are here.
+/// Maximum age before a reload: of vectors changed since, both the old and the new ones are loaded.
 const MAX_AGE: Duration = Duration::from_secs(1_800);
-/// So many vectors that came later make it old, too: they are read again and again for a while.
+/// Maximum number of later vectors before a reload: they are read again and again for a while.
 const MAX_LATER: usize = 20_000;
-/// Types of objects that are told apart.
+/// Maximum number of distinct object types.
 const MAX_TYPES: usize = 1_000;
-/// A transaction that stores vectors is over after this; later ones could be missed [s].
+/// Maximum duration of a transaction that stores vectors; later ones could be missed, in seconds.
 const OVERLAP_S: f64 = 10.0;
 
 type Key = (Uuid, String, i32);
@@ -41,7 +42,7 @@ enum Place {
     Here {
         signs: Arc<Signs>,
         asked: Instant,
-        /// Being read anew; these serve until then.
+        /// Being reloaded; the current ones serve until then.
         renewing: bool,
     },
     /// There are too many of them.
@@ -51,19 +52,19 @@ enum Place {
 static KNOWN: LazyLock<Mutex<HashMap<Key, Place>>> = LazyLock::new(Mutex::default);
 
 fn known() -> MutexGuard<'static, HashMap<Key, Place>> {
-    // Nothing awaits while it is held.
+    // No await while it is held.
     KNOWN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Signs of many vectors, one after the other.
+/// Binary vectors, one after the other.
 #[derive(Debug)]
 struct Signs {
     ids: Vec<Uuid>,
-    /// Of each object, its type's place in `type_names`. An object's type never changes.
+    /// The index of each object's type in `type_names`. An object's type never changes.
     types: Vec<u16>,
     type_names: Vec<String>,
     bits: Vec<u64>,
-    /// Of one vector.
+    /// The number of words per vector.
     words: usize,
     /// By the database's clock, before the first was read.
     read_at: DateTime<Utc>,
@@ -89,7 +90,7 @@ impl Signs {
             self.type_names.push(row.object_type.clone());
             self.type_names.len() - 1
         });
-        // A type beyond that many shares the last place: its objects drop out where they don't belong when they are compared.
+        // Further types share the last index: their objects are filtered out later, by the exact comparison.
         self.types.push(place.min(MAX_TYPES) as u16);
         self.type_names.truncate(MAX_TYPES + 1);
         self.ids.push(row.id);
@@ -101,7 +102,7 @@ impl Signs {
         self.ids.len() * (size_of::<Uuid>() + size_of::<u16>() + 8 * self.words)
     }
 
-    /// Which places of types pass; None: all.
+    /// Returns which type indexes pass; None: all.
     fn passing(&self, types: &[String]) -> Option<Vec<bool>> {
         if types.is_empty() {
             return None;
@@ -110,7 +111,7 @@ impl Signs {
         Some(self.type_names.iter().enumerate().map(passes).collect())
     }
 
-    /// Those of these types (none: all) that differ in the fewest bits, the nearest first.
+    /// Returns the vectors of these types (none: all) with the smallest Hamming distance, nearest first.
     fn nearest(&self, query: &[u64], types: &[String], count: usize) -> Vec<(u16, Uuid)> {
         let passing = self.passing(types);
         let differ = |bits: &[u64]| -> u32 { bits.iter().zip(query).map(|(a, b)| (a ^ b).count_ones()).sum() };
@@ -118,7 +119,7 @@ impl Signs {
             let place = usize::from(self.types[at]);
             passing.as_ref().is_none_or(|passing| passing[place])
         };
-        // Two bytes a vector: what is allocated for each look costs more than the counting.
+        // Two bytes per vector: allocating more for each search would cost more than counting.
         let mut differences = vec![u16::MAX; self.ids.len()];
         let mut histogram = vec![0; 64 * self.words + 1];
         for (at, bits) in self.bits.chunks_exact(self.words).enumerate() {
@@ -127,7 +128,7 @@ impl Signs {
                 histogram[usize::from(differences[at])] += 1;
             }
         }
-        // So many bits may differ at most to have enough.
+        // The distance up to which there are enough vectors.
         let mut enough = 0;
         let bound = histogram.iter().position(|vectors| {
             enough += vectors;
@@ -146,7 +147,7 @@ impl Signs {
     }
 }
 
-/// A vector's signs as the database sends them.
+/// A binary vector as sent by the database.
 #[derive(Debug, sqlx::FromRow)]
 struct Row {
     id: Uuid,
@@ -154,7 +155,7 @@ struct Row {
     signs: Vec<u8>,
 }
 
-/// Bits as the database sends them, the first one highest.
+/// Packs bits as sent by the database, most significant first.
 fn packed(bytes: &[u8]) -> impl Iterator<Item = u64> {
     bytes.chunks(8).map(|some| {
         let mut word = [0; 8];
@@ -163,7 +164,7 @@ fn packed(bytes: &[u8]) -> impl Iterator<Item = u64> {
     })
 }
 
-/// The same of a vector's own numbers.
+/// The same from a vector's numbers.
 fn signs_of(numbers: &[f32]) -> Vec<u64> {
     let word = |some: &[f32]| {
         let bits = some.iter().enumerate().filter(|(_, x)| **x > 0.0);
@@ -176,7 +177,8 @@ fn key(project_id: Uuid, query: &QueryVector) -> Key {
     (project_id, query.model.name.clone(), query.model.dimensions)
 }
 
-/// The objects of these types (none: all) whose signs differ least from the query's, the nearest first. None: the project's signs are not here.
+/// Returns the objects of these types (none: all) with the smallest Hamming distance, nearest first. None: the
+/// project's vectors are not loaded.
 pub async fn nearest(
     pool: &PgPool,
     project_id: Uuid,
@@ -228,7 +230,7 @@ pub async fn nearest(
     Ok(looked.await.ok())
 }
 
-/// Reads a project's signs in the background, unless that is going on, or was in vain.
+/// Loads a project's vectors in the background, unless a load is running or was refused.
 pub fn bring(pool: &PgPool, project_id: Uuid, query: &QueryVector) {
     let (pool, query) = (pool.clone(), query.clone());
     tokio::spawn(async move { load(&pool, project_id, &query).await });
@@ -279,7 +281,7 @@ fn keep(key: Key, place: Place) {
     }
 }
 
-/// All signs of a project; None: too many.
+/// Reads all binary vectors of a project; None: too many.
 async fn read(pool: &PgPool, key: &Key) -> Result<Option<Signs>, sqlx::Error> {
     let began = sqlx::query_scalar("select now() - make_interval(secs => $1)")
         .bind(OVERLAP_S)
@@ -311,7 +313,7 @@ async fn read(pool: &PgPool, key: &Key) -> Result<Option<Signs>, sqlx::Error> {
         if signs.bytes() > MAX_BYTES {
             return Ok(None);
         }
-        // A page may have fewer: of vectors whose objects are gone.
+        // A page may be shorter, since vectors of deleted objects are skipped.
         match rows.last() {
             Some(last) => after = last.id,
             None => return Ok(Some(signs)),

@@ -1,8 +1,8 @@
-//! Objects whose vectors are still to be made. The worker's `embedding` asks here what there is to do, and hands the vectors back.
+//! The embedding backlog. The worker's `embedding` takes pending objects from here and stores their vectors.
 //!
-//! Every written version leaves a mark in `kb.graph_embedding_marks` (a trigger sees to it); an import leaves one for its project. A mark
-//! goes in the transaction that stores what it asked for, so a crash repeats work and loses none. Invariant: a vector is stored only
-//! for the version that is the object's live head at that moment; a later one has left its own mark.
+//! A trigger marks every written version in `kb.graph_embedding_marks`; an import marks its project. A mark is removed
+//! in the transaction that stores its vector, so a crash repeats work and loses none. Invariant: a vector is stored
+//! only for the version that is the object's live head at that moment; a later version has its own mark.
 
 use serde_json::Value;
 use sqlx::{PgConnection, PgPool};
@@ -10,52 +10,52 @@ use uuid::Uuid;
 
 use super::query_vector::{Model, signs_of};
 
-/// Marks that one look takes.
+/// Maximum number of marks per batch.
 pub const MAX_MARKS: i64 = 64;
-/// Objects of a project that one look at all of them goes through.
+/// Number of objects per page of a full pass over a project.
 const PAGE: i64 = 2_000;
-/// Projects with marks that a sweep sees.
+/// Maximum number of projects per sweep.
 const MAX_PROJECTS: i64 = 100;
-/// Marks among which a sweep looks for projects.
+/// Number of marks among which a sweep looks for projects.
 const MAX_SWEPT_MARKS: i64 = 10_000;
-/// Where nobody embeds, so many marks of a project become one.
+/// Number of a project's marks from which they are replaced by one, if nothing embeds.
 const MANY_MARKS: i64 = 1_000;
-/// Bytes of an object's text; models look at little more.
+/// Maximum size of an object's text, in bytes; models use little more.
 const MAX_TEXT_BYTES: usize = 2_000;
-/// Bytes of one property in it.
+/// Maximum size of one property in it, in bytes.
 const MAX_VALUE_BYTES: usize = 500;
 
 /// An object to be embedded.
 #[derive(Debug, Clone)]
 pub struct Due {
     pub id: Uuid,
-    /// Of the version that the text was made of.
+    /// Hash of the version that the text was made from.
     pub content_hash: Vec<u8>,
     pub text: String,
 }
 
-/// What marks ask for.
+/// The work requested by marks.
 #[derive(Debug, Default)]
 pub struct Marked {
-    /// Take them off the list when the rest is stored.
+    /// The marks to remove when the results are stored.
     pub marks: Vec<i64>,
     pub objects: Vec<Due>,
-    /// Objects that are there no more.
+    /// Objects that no longer exist.
     pub gone: Vec<Uuid>,
-    /// Some mark says that any object may have changed.
+    /// Whether a mark says that any object may have changed.
     pub all: bool,
 }
 
-/// A page of all objects of a project.
+/// A page of a full pass over a project's objects.
 #[derive(Debug)]
 pub struct Page {
-    /// Of these the vectors are missing or old.
+    /// Those whose vectors are missing or outdated.
     pub objects: Vec<Due>,
-    /// Where the next page begins; None: this was the last one.
+    /// The start of the next page; None: this was the last one.
     pub next: Option<Uuid>,
 }
 
-/// A vector that was made.
+/// A computed vector.
 #[derive(Debug, Clone)]
 pub struct Made {
     pub id: Uuid,
@@ -83,7 +83,7 @@ impl Row {
     }
 }
 
-/// Leaves a mark for all objects of a project.
+/// Marks all objects of a project.
 pub async fn mark_all(db: &mut PgConnection, project_id: Uuid) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "insert into kb.graph_embedding_marks (project_id) values ($1)",
@@ -94,7 +94,7 @@ pub async fn mark_all(db: &mut PgConnection, project_id: Uuid) -> Result<(), sql
     .map(|_| ())
 }
 
-/// Projects with something to do.
+/// Returns projects with pending work.
 pub async fn projects(pool: &PgPool) -> Result<Vec<Uuid>, sqlx::Error> {
     sqlx::query_scalar!(
         r#"select distinct project_id
@@ -107,7 +107,8 @@ pub async fn projects(pool: &PgPool) -> Result<Vec<Uuid>, sqlx::Error> {
     .await
 }
 
-/// Leaves a mark for every project that has objects and not one vector of this model: it is new, or was switched on. Returns how many.
+/// Marks every project that has objects and no vector of this model: the model is new, or was enabled. Returns their
+/// number.
 pub async fn mark_without_vectors(pool: &PgPool, model: &str) -> Result<u64, sqlx::Error> {
     let marked = sqlx::query!(
         "insert into kb.graph_embedding_marks (project_id)
@@ -124,7 +125,7 @@ pub async fn mark_without_vectors(pool: &PgPool, model: &str) -> Result<u64, sql
     Ok(marked.rows_affected())
 }
 
-/// Where nobody embeds: many marks of a project become one that stands for all of them.
+/// Replaces many marks of a project by one that stands for all, if nothing embeds.
 pub async fn fold_marks(pool: &PgPool) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "with many as (
@@ -145,7 +146,7 @@ pub async fn fold_marks(pool: &PgPool) -> Result<(), sqlx::Error> {
     .map(|_| ())
 }
 
-/// The oldest marks of a project, with what they stand for.
+/// Returns the oldest marks of a project, with the requested work.
 pub async fn marked(pool: &PgPool, project_id: Uuid, model: &str) -> Result<Marked, sqlx::Error> {
     let marks = sqlx::query!(
         "select id, canonical_id from kb.graph_embedding_marks where project_id = $1 order by id limit $2",
@@ -194,9 +195,9 @@ pub async fn marked(pool: &PgPool, project_id: Uuid, model: &str) -> Result<Mark
     Ok(found)
 }
 
-/// A page of the project's objects in the order of their ids, after one of them.
+/// Returns a page of the project's objects in order of id, after one of them.
 pub async fn page(pool: &PgPool, project_id: Uuid, model: &str, after: Option<Uuid>) -> Result<Page, sqlx::Error> {
-    // The page's end first: most of a page may be embedded already.
+    // The page's end first: most of a page may already be embedded.
     let end = sqlx::query_scalar!(
         r#"select canonical_id from kb.graph_objects
            where project_id = $1 and superseded_at is null and deleted_at is null and canonical_id > $2
@@ -230,8 +231,8 @@ pub async fn page(pool: &PgPool, project_id: Uuid, model: &str, after: Option<Uu
     })
 }
 
-/// Stores vectors, removes those of objects that are gone, and takes marks off the list: one transaction. Returns how many vectors
-/// were stored.
+/// Stores vectors, removes those of deleted objects, and removes marks: one transaction. Returns the number of stored
+/// vectors.
 pub async fn put(
     pool: &PgPool,
     project_id: Uuid,
@@ -246,7 +247,8 @@ pub async fn put(
     let signs: Vec<String> = made.iter().map(|made| signs_of(&made.vector)).collect();
     let numbers: Vec<f32> = made.iter().flat_map(|made| made.vector.iter().copied()).collect();
     let dimensions = model.dimensions;
-    // The vector's column is of another type where pgvector is: an assignment casts, and the query is not checked when compiling.
+    // The vector column has another type with pgvector: an assignment casts, and the query is not checked at compile
+    // time.
     let stored = sqlx::query(
         "insert into kb.graph_embeddings (project_id, canonical_id, model, dimensions, content_hash, signs, vector)
          select $1, made.id, $2, $3, made.content_hash, made.signs::varbit,
@@ -286,7 +288,7 @@ pub async fn put(
     Ok(stored.rows_affected())
 }
 
-/// After a look at all objects: removes vectors of objects that are gone, and those of other models.
+/// After a full pass: removes vectors of deleted objects, and those of other models.
 pub async fn tidy(pool: &PgPool, project_id: Uuid, model: &str) -> Result<u64, sqlx::Error> {
     let removed = sqlx::query!(
         "delete from kb.graph_embeddings e
@@ -303,7 +305,7 @@ pub async fn tidy(pool: &PgPool, project_id: Uuid, model: &str) -> Result<u64, s
     Ok(removed.rows_affected())
 }
 
-/// What a model is given of an object: what it is called and what it says of itself. Addresses and numbers say nothing.
+/// Returns the text of an object to embed: its name and descriptive texts. Addresses and numbers carry no meaning.
 pub fn text_of(object_type: &str, key: &str, name: &str, properties: &Value) -> String {
     let mut text = name.to_owned();
     if key != name && Uuid::parse_str(key).is_err() {
@@ -326,13 +328,13 @@ pub fn text_of(object_type: &str, key: &str, name: &str, properties: &Value) -> 
     text
 }
 
-/// Where a text of at most so many bytes ends, between letters.
+/// Returns the largest character boundary within `max_bytes`.
 fn boundary(text: &str, max_bytes: usize) -> usize {
     let mut ends = (0..=max_bytes.min(text.len())).rev();
     ends.find(|at| text.is_char_boundary(*at)).unwrap_or(0)
 }
 
-/// Words, not a version, an address or a code.
+/// Returns whether it consists of words, rather than a version, an address or a code.
 fn says_something(value: &str) -> bool {
     !value.contains("://") && value.contains(' ') && value.chars().any(char::is_alphabetic)
 }

@@ -1,7 +1,7 @@
-//! Makers: in whose name runs, DAGs of tasks and schedules work, and whether they still may. Asked wherever work is started long after
-//! somebody wanted it: when a schedule fires, a task is dispatched, or a run is claimed.
+//! Makers: the users on whose behalf runs, task DAGs and schedules work, and their current rights. Checked wherever
+//! work starts long after it was requested: when a schedule fires, a task is dispatched, or a run is claimed.
 //!
-//! Invariant: nobody has more done in a project than their role there allows at that moment.
+//! Invariant: work never exceeds what its user's role in the project allows at that moment.
 
 use sqlx::PgExecutor;
 use uuid::Uuid;
@@ -9,16 +9,16 @@ use uuid::Uuid;
 use crate::projects::Role;
 use rejoin_types::access::Scope;
 
-/// What a maker may have done in a project.
+/// A maker's current rights in a project.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
-    /// Nobody made it, as a product's job, which whoever may set agents up has installed.
+    /// No maker, as for a product's job, installed by a user who may configure agents.
     Nobody,
     Member(Role),
     Left,
 }
 
-/// Why a maker has nothing done any more.
+/// The reason why a maker's rights are withdrawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Withdrawn {
     #[error("the user who started this is no longer a member of the project; ask a member to start it again")]
@@ -32,7 +32,7 @@ pub enum Withdrawn {
 }
 
 impl Withdrawn {
-    /// The stable word that clients are told.
+    /// The stable code for clients.
     pub fn code(self) -> &'static str {
         match self {
             Withdrawn::Left => "maker_left",
@@ -42,7 +42,7 @@ impl Withdrawn {
 }
 
 impl Standing {
-    /// Why nothing may be started in the maker's name. None: it may.
+    /// Returns why nothing may be started on the maker's behalf. None: it may.
     pub fn withdrawn(self) -> Option<Withdrawn> {
         match self {
             Standing::Nobody => None,
@@ -52,7 +52,7 @@ impl Standing {
         }
     }
 
-    /// Whether internal agents are there for what the maker asks for: for those who may set agents up.
+    /// Returns whether the maker may use internal agents: users who may configure agents can.
     pub fn reaches_internal_agents(self) -> bool {
         match self {
             Standing::Nobody => true,
@@ -62,7 +62,7 @@ impl Standing {
     }
 }
 
-/// How a maker stands now. On behalf of a caller of the API, of the caller's project only.
+/// Returns a maker's current rights. On behalf of an API caller, in the caller's project only.
 pub async fn standing(db: impl PgExecutor<'_>, project_id: Uuid, maker: Option<Uuid>) -> Result<Standing, sqlx::Error> {
     let Some(user_id) = maker else {
         return Ok(Standing::Nobody);

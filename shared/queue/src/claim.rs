@@ -1,4 +1,4 @@
-//! Claiming: `queue.claim` in batches. It commits at once; no transaction is open while a job runs.
+//! Claims jobs: `queue.claim` in batches. It commits immediately; no transaction is open while a job runs.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::turn::{Floors, Turn};
 
-/// A job that this worker may run until its lease ends, as long as nobody has a higher attempt.
+/// A claimed job: this worker may run it until its lease ends, as long as no higher attempt exists.
 #[derive(Debug, Clone)]
 pub struct ClaimedJob {
     pub id: i64,
@@ -24,7 +24,7 @@ pub struct ClaimedJob {
     pub last_error: Option<String>,
 }
 
-/// A claimed job and its place in its lane.
+/// A claimed job and its position in its lane.
 struct Claimed {
     job: ClaimedJob,
     priority: i16,
@@ -93,7 +93,7 @@ pub async fn claim(
             claimed_at: row.get(11),
         })
         .collect();
-    // The server returns them as they lie in the table.
+    // The server returns them in table order.
     claimed.sort_unstable_by_key(|c| (turn.order(c.job.project_id), c.priority, c.run_at, c.job.id));
     if is_walk {
         turn.walked(began);

@@ -1,4 +1,4 @@
-//! Leases: one heartbeat statement renews all jobs of a worker and says which are no longer its own.
+//! Leases: one heartbeat statement renews all jobs of a worker and returns those that it has lost.
 
 use std::time::Duration;
 
@@ -8,12 +8,12 @@ use uuid::Uuid;
 
 use rejoin_db::HotError;
 
-/// A job may be run by its worker for this long without a sign of life.
+/// The duration of a lease: how long a worker may run a job without a heartbeat.
 pub const LEASE: Duration = Duration::from_secs(15);
-/// Three tries fit into a lease.
+/// Heartbeat interval: three tries fit into a lease.
 pub const HEARTBEAT: Duration = Duration::from_secs(5);
 
-/// What a worker tells of itself.
+/// A worker's description of itself.
 #[derive(Debug, Clone)]
 pub struct WorkerInfo {
     pub id: Uuid,
@@ -24,7 +24,7 @@ pub struct WorkerInfo {
     pub slots: i32,
 }
 
-/// Renews the leases of `jobs` (id, attempt), and the worker's own row. Returns the ids that are still ours.
+/// Renews the leases of `jobs` (id, attempt), and the worker's own row. Returns the ids still held.
 pub async fn heartbeat(
     pool: &Pool,
     worker: &WorkerInfo,
@@ -71,7 +71,7 @@ pub async fn heartbeat(
     Ok(rows.into_iter().map(|row| row.get(0)).collect())
 }
 
-/// The worker has gone.
+/// Removes the row of a stopping worker.
 pub async fn leave(pool: &Pool, worker_id: Uuid) -> Result<(), HotError> {
     let client = pool.get().await?;
     client

@@ -1,9 +1,10 @@
-//! Where claims of a queue go on: whose turn it is, and how far each lane (project, priority) was served.
+//! The claim cursor of a queue: round-robin position, and the low watermark of each lane (project, priority).
 //!
-//! Index entries of jobs that are gone stay until they are vacuumed, which somebody's open transaction may prevent for hours. A claim
-//! that begins at the beginning of its lanes walks over all of them; floors spare it that. What became claimable behind a floor (a late
-//! commit, a job that was held) is found by the next walk. So a walk is due when nobody will notice what it costs: where it is cheap, with
-//! each claim of a queue that is not backed up; else after [`WALK_SHARE`] times as long as it takes.
+//! Index entries of deleted jobs stay until vacuumed, which an open transaction may prevent for hours. A claim that
+//! starts at the beginning of its lanes scans all of them; watermarks avoid that. Jobs that become claimable below a
+//! watermark (a late commit, a held job) are found by the next full scan. A full scan is due when its cost is
+//! negligible: if it is cheap, with each claim of a queue without a backlog; else after [`WALK_SHARE`] times its
+//! duration.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,38 +13,38 @@ use chrono::{DateTime, TimeDelta, Utc};
 use tokio::time::Instant;
 use uuid::Uuid;
 
-/// A walk pauses so many times as long as it took: walks are a twentieth of a worker's claims.
+/// The pause after a full scan, as a multiple of its duration: full scans are a twentieth of a worker's claims.
 const WALK_SHARE: u32 = 20;
-/// But no longer.
+/// The maximum pause between full scans.
 const LONGEST_PAUSE: Duration = Duration::from_secs(3);
-/// A walk up to this long is repeated with each claim: most of it is the round trip and the commit.
+/// A full scan up to this duration is repeated with each claim: most of it is the round trip and the commit.
 const CHEAP_WALK: Duration = Duration::from_millis(3);
-/// Walks that are remembered; the cheapest of them tells the cost, whatever made the others wait.
+/// Number of remembered full scans; the cheapest of them gives the cost, whatever delayed the others.
 const WALKS: usize = 3;
-/// Jobs of a queue that is not backed up become visible within this, except for transactions that take longer.
+/// Jobs of a queue without a backlog become visible within this time, except for longer transactions.
 const LATE_COMMIT: TimeDelta = TimeDelta::milliseconds(100);
-/// More lanes are not remembered, where the queue is not backed up.
+/// Maximum number of remembered lanes, if the queue has no backlog.
 const MAX_LANES: usize = 256;
 
 type Lane = (Uuid, i16);
-/// (run_at, id): jobs of a lane are served in this order.
+/// (run_at, id): the order of jobs within a lane.
 type Place = (DateTime<Utc>, i64);
 
-/// A worker keeps one a queue.
+/// The claim cursor: one per worker and queue.
 #[derive(Debug, Clone)]
 pub struct Turn {
-    /// The project that was served last.
+    /// The project served last.
     after: Uuid,
-    /// The place of the last job that was claimed, by lane.
+    /// The low watermarks: the position of the last claimed job, by lane.
     floors: BTreeMap<Lane, Place>,
-    /// The server's clock at the last job that was claimed.
+    /// The server's clock at the last claim of a job.
     served_at: DateTime<Utc>,
     walked_at: Instant,
-    /// What the last walks took.
+    /// The durations of the last full scans.
     walks: [Duration; WALKS],
 }
 
-/// The floors as columns, in order of lane.
+/// The low watermarks as columns, in order of lane.
 #[derive(Debug, Default)]
 pub(super) struct Floors {
     pub projects: Vec<Uuid>,
@@ -65,7 +66,7 @@ impl Default for Turn {
 }
 
 impl Turn {
-    /// As if `project` had just been served.
+    /// The cursor after `project` was served.
     pub fn after(project: Uuid) -> Self {
         Self {
             after: project,
@@ -73,7 +74,7 @@ impl Turn {
         }
     }
 
-    /// As if walks had taken so long.
+    /// A cursor whose full scans took this long.
     pub fn with_walks_of(cost: Duration) -> Self {
         Self {
             walks: [cost; WALKS],
@@ -81,12 +82,12 @@ impl Turn {
         }
     }
 
-    /// When there may be jobs that claims have passed over. None: there are none.
+    /// When the next full scan is due for jobs that claims may have skipped. None: there are none.
     pub fn look_again_at(&self) -> Option<Instant> {
         (!self.floors.is_empty()).then(|| self.walked_at + self.pause())
     }
 
-    /// Takes over what another claim found that began from the same turn and ran beside this one.
+    /// Merges the result of a concurrent claim that began from the same cursor.
     pub fn join(&mut self, other: Turn) {
         for (lane, place) in other.floors {
             self.raise(lane, place);
@@ -94,17 +95,17 @@ impl Turn {
         self.served_at = self.served_at.max(other.served_at);
     }
 
-    /// The project that was served last.
+    /// The project served last.
     pub(super) fn last_served(&self) -> Uuid {
         self.after
     }
 
-    /// Whose turn a project is, counted from the one that was served last.
+    /// The round-robin position of a project, counted from the one served last.
     pub(super) fn order(&self, project: Uuid) -> (bool, Uuid) {
         (project <= self.after, project)
     }
 
-    /// Whether the next claim is to begin at the beginning.
+    /// Returns whether the next claim is a full scan.
     pub(super) fn is_walk_due(&self) -> bool {
         self.look_again_at().is_none_or(|at| at <= Instant::now())
     }
@@ -120,21 +121,22 @@ impl Turn {
         floors
     }
 
-    /// A claim that began then has looked at everything.
+    /// Records a full scan that began at this time.
     pub(super) fn walked(&mut self, began: Instant) {
         self.walked_at = Instant::now();
         self.walks.rotate_right(1);
         self.walks[0] = began.elapsed();
     }
 
-    /// A job was claimed, in its turn.
+    /// Records a claimed job.
     pub(super) fn served(&mut self, lane: Lane, place: Place, now: DateTime<Utc>) {
         self.raise(lane, place);
         self.after = lane.0;
         self.served_at = now;
     }
 
-    /// A claim got all that it saw. What it did not see is not to wait for the next walk, unless walks are dear.
+    /// Records that a claim got all visible jobs. Skipped jobs should not wait for the next full scan, unless full
+    /// scans are expensive.
     pub(super) fn ran_dry(&mut self) {
         if self.cost() <= CHEAP_WALK || self.floors.len() > MAX_LANES {
             return self.forget();

@@ -1,11 +1,11 @@
-//! What a conversation is about: the type of its context, which chooses prompt and tools, and its focus, a project of the work graph (and
-//! perhaps one thing in it) that its tools are confined to.
+//! The context of a conversation: its type, which selects prompt and tools, and its focus, a project of the work graph
+//! (optionally one entity in it) to which its tools are confined.
 //!
-//! - `usage`    how full a model's context is
-//! - `location` the project in focus in words for a model, also made before it is needed
+//! - `usage`    how full a model's context window is
+//! - `location` describes the project in focus to a model; can be prepared in advance
 //!
-//! A message may say what it is about ([`Told`]); what it leaves out is as it was. Tools may lead the conversation elsewhere. Invariant:
-//! all of it is kept by the server; what a client says of earlier turns is never believed.
+//! A message may carry a patch of the context ([`Told`]); missing fields stay unchanged. Tools may change the context.
+//! Invariant: the server keeps the context; a client's statements about earlier turns are never trusted.
 
 pub mod location;
 mod usage;
@@ -25,20 +25,20 @@ use rejoin_types::events::PLAN_TOOL;
 use rejoin_types::focus::Focus;
 pub use usage::{TOKEN_BUDGET, usage, with_window};
 
-/// Of a project's name [characters].
+/// Maximum length of a project's name, in characters.
 pub const NAME_MAX_CHARS: usize = 200;
-/// Of the message, in the summary of a turn [characters].
+/// Maximum length of the message in a turn's summary, in characters.
 const SUMMARY_CHARS: usize = 60;
-/// Of a project's prompt for a type of context [characters].
+/// Maximum length of a project's prompt for a context type, in characters.
 pub const PROMPT_MAX_CHARS: usize = 20_000;
-/// Patterns of tools that a project may name for one.
+/// Maximum number of a project's tool patterns for a context type.
 pub const TOOLS_MAX: usize = 200;
 
-/// The types of contexts.
+/// The context types.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ContextType {
-    /// All that the user has. (`general` means the same.)
+    /// Everything of the user. (Alias: `general`.)
     #[serde(alias = "general")]
     Global,
     Project,
@@ -85,7 +85,7 @@ impl ContextType {
         }
     }
 
-    /// Err: what there is, for whoever named another one.
+    /// Err: lists the known types.
     pub fn named(text: &str) -> Result<Self, String> {
         Self::parse(text).ok_or_else(|| {
             let known: Vec<&str> = Self::ALL.iter().map(|one| one.as_str()).collect();
@@ -97,13 +97,13 @@ impl ContextType {
         })
     }
 
-    /// Whether a conversation that turns to it goes on with the project that it was about.
+    /// Returns whether a conversation that changes to this type keeps its focus.
     fn keeps_focus(self) -> bool {
         !matches!(self, ContextType::Global | ContextType::ProjectCreate)
     }
 }
 
-/// What a conversation, or a run, is about.
+/// The context of a conversation or a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Context {
@@ -113,7 +113,7 @@ pub struct Context {
 }
 
 impl Context {
-    /// From a column. None: nothing was ever said of it.
+    /// Reads a column. None: no context was ever set.
     pub fn stored(value: Option<&Value>) -> Option<Self> {
         Self::deserialize(value?).ok()
     }
@@ -123,7 +123,7 @@ impl Context {
     }
 }
 
-/// What a message says of what it is about.
+/// The context patch of a message.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Told {
     pub context_type: Option<ContextType>,
@@ -131,7 +131,7 @@ pub struct Told {
 }
 
 impl Told {
-    /// From `contextType` and `projectFocus` of a request. Err: what is wrong with them.
+    /// Parses `contextType` and `projectFocus` of a request. Err: what is wrong with them.
     pub fn of(context_type: Option<&str>, focus: Option<&Value>) -> Result<Self, String> {
         let context_type = context_type.map(ContextType::named).transpose()?;
         let focus = match focus.filter(|focus| !focus.is_null()) {
@@ -150,13 +150,13 @@ impl Told {
         Ok(Self { context_type, focus })
     }
 
-    /// From what is stored with a message, which was read when it came.
+    /// Reads what was stored with a message, validated on receipt.
     pub fn stored(attached: Option<&Value>) -> Self {
         let told = |name: &str| attached.and_then(|attached| attached.get(name));
         Self::of(told("contextType").and_then(Value::as_str), told("projectFocus")).unwrap_or_default()
     }
 
-    /// What it is about from now on. None: it has not been about anything in particular, and is not now.
+    /// Applies the patch. None: there was no context, and there is none now.
     pub fn over(self, before: Option<Context>) -> Option<Context> {
         let (was, had) = match before {
             None if self == Self::default() => return None,
@@ -165,7 +165,7 @@ impl Told {
         };
         let context_type = match (self.context_type, &self.focus) {
             (Some(wanted), _) => wanted,
-            // Who names a project, and nothing else, is in it.
+            // Naming a project alone selects its context type.
             (None, Some(_)) if !was.keeps_focus() => ContextType::Project,
             (None, _) => was,
         };
@@ -174,7 +174,7 @@ impl Told {
     }
 }
 
-/// Where a tool has led a conversation: `context_shift` of its output.
+/// A change of context by a tool: `context_shift` of its output.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Shift {
     pub new_context: ContextType,
@@ -201,34 +201,34 @@ impl Shift {
     }
 }
 
-/// A turn's, as it begins.
+/// The context of a turn at its start.
 #[derive(Debug, Clone)]
 pub struct TurnContext {
     pub context: Context,
-    /// What the turn before it was about.
+    /// The context of the previous turn.
     pub last_turn: Option<Value>,
     /// An estimate.
     pub usage: Value,
 }
 
-/// How a type of context is shipped: `data/contexts.json`.
+/// The built-in settings of a context type: `data/contexts.json`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Settings {
-    /// What its agents are told beside their own prompt.
+    /// A prompt in addition to the agent's own.
     pub prompt: String,
-    /// The tools that an agent is shown at first, as far as it has them: names and globs.
+    /// The tools initially shown to an agent, if it has them: names and globs.
     pub tools: Vec<String>,
 }
 
 static SHIPPED: LazyLock<HashMap<ContextType, Settings>> =
     LazyLock::new(|| serde_json::from_str(include_str!("../../../data/contexts.json")).expect("a test reads it"));
 
-/// As shipped.
+/// Returns the built-in settings.
 pub fn shipped(context_type: ContextType) -> &'static Settings {
     &SHIPPED[&context_type]
 }
 
-/// What a project says of a type, where it says anything: (prompt, tools), None: as shipped.
+/// Returns a project's settings of a type, if any: (prompt, tools), None: built-in.
 pub async fn of_project(
     db: impl PgExecutor<'_>,
     project_id: Uuid,
@@ -247,7 +247,7 @@ pub async fn of_project(
     }))
 }
 
-/// As it is in a project.
+/// Returns the effective settings in a project.
 pub async fn settings(
     db: impl PgExecutor<'_>,
     project_id: Uuid,
@@ -261,7 +261,7 @@ pub async fn settings(
     })
 }
 
-/// Says how a project wants a type; None: as shipped.
+/// Sets a project's settings of a type; None: built-in.
 pub async fn set_of_project(
     db: impl PgExecutor<'_>,
     project_id: Uuid,
@@ -283,7 +283,7 @@ pub async fn set_of_project(
     Ok(())
 }
 
-/// What is known as a turn of a conversation begins.
+/// The context known before a turn of a conversation.
 #[derive(Debug, Clone, Default)]
 pub struct Before {
     pub context: Option<Context>,
@@ -291,7 +291,7 @@ pub struct Before {
     pub told: Told,
 }
 
-/// Of a conversation, and of the message that begins the turn.
+/// Returns it for a conversation, and the message that begins the turn.
 pub async fn before(db: impl PgExecutor<'_>, conversation_id: Uuid, message_id: Uuid) -> Result<Before, sqlx::Error> {
     let row = sqlx::query!(
         r#"select c.context, c.last_turn, m.metadata -> 'attachedContext' as attached
@@ -308,7 +308,7 @@ pub async fn before(db: impl PgExecutor<'_>, conversation_id: Uuid, message_id: 
     }))
 }
 
-/// Of a conversation: what it is about, and what its newest turn was about.
+/// Returns a conversation's context, and that of its newest turn.
 pub async fn of_conversation(
     db: impl PgExecutor<'_>,
     conversation_id: Uuid,
@@ -324,7 +324,7 @@ pub async fn of_conversation(
     }))
 }
 
-/// The conversation is about this from now on. Gives what it was about before. The caller holds the log's lock.
+/// Sets a conversation's context, and returns the previous one. The caller holds the log's lock.
 pub async fn turn_to(
     db: &mut PgConnection,
     conversation_id: Uuid,
@@ -342,7 +342,8 @@ pub async fn turn_to(
     Ok(Context::stored(before.flatten().as_ref()))
 }
 
-/// A user turns a conversation to something else, without a message: readers are told (`focus_changed`). Gives whether anybody has to be.
+/// Changes a conversation's context on a user's request, without a message, and publishes it (`focus_changed`). Returns
+/// whether readers must be woken.
 pub async fn turn(db: &mut PgConnection, conversation_id: Uuid, told: Told) -> Result<bool, sqlx::Error> {
     if told == Told::default() {
         return Ok(false);
@@ -371,7 +372,7 @@ pub async fn turn(db: &mut PgConnection, conversation_id: Uuid, told: Told) -> R
     Ok(true)
 }
 
-/// A run, and the root of its tree, are about this from now on.
+/// Sets the context of a run and of its tree's root.
 pub async fn lead_run(db: &mut PgConnection, run_id: Uuid, root: Uuid, context: &Context) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "update kb.agent_runs set context = $3 where id in ($1, $2)",
@@ -384,7 +385,7 @@ pub async fn lead_run(db: &mut PgConnection, run_id: Uuid, root: Uuid, context: 
     Ok(())
 }
 
-/// What a run's turn was about, of what its calls did. Kept with the conversation for the next turn.
+/// Derives the context of a run's turn from its calls. Stored with the conversation for the next turn.
 pub async fn conclude(
     db: &mut PgConnection,
     conversation_id: Uuid,

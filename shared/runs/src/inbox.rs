@@ -1,4 +1,5 @@
-//! Messages for a run that is at work: they wait here until its next step takes them, and a run does not complete before it has.
+//! Pending steering messages of a running run: they wait here until its next step takes them; a run does not complete
+//! before that.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -7,12 +8,12 @@ use uuid::Uuid;
 
 use rejoin_types::file_ref::FileRef;
 
-/// What somebody told a run.
+/// A steering message of a run.
 #[derive(Debug, Clone)]
 pub struct Mail {
     pub id: i64,
     pub content: String,
-    /// Files that came with it, as [`Mail::files`] reads them.
+    /// Its files, as read by [`Mail::files`].
     pub attachments: Option<Value>,
 }
 
@@ -23,7 +24,7 @@ impl Mail {
     }
 }
 
-/// Adds a message. The caller holds the log's lock, and has seen that the run has not ended.
+/// Adds a message. The caller holds the log's lock, and has checked that the run has not ended.
 pub async fn put(
     db: &mut PgConnection,
     run_id: Uuid,
@@ -52,7 +53,7 @@ pub async fn has_mail(db: &mut PgConnection, run_id: Uuid) -> Result<bool, sqlx:
     .await
 }
 
-/// What is there, oldest first.
+/// Returns the pending messages, oldest first.
 pub async fn of_run(db: impl PgExecutor<'_>, run_id: Uuid) -> Result<Vec<Mail>, sqlx::Error> {
     sqlx::query_as!(
         Mail,
@@ -63,7 +64,7 @@ pub async fn of_run(db: impl PgExecutor<'_>, run_id: Uuid) -> Result<Vec<Mail>, 
     .await
 }
 
-/// Removes what a step has taken.
+/// Removes the messages taken by a step.
 pub async fn taken(db: &mut PgConnection, ids: &[i64]) -> Result<(), sqlx::Error> {
     if !ids.is_empty() {
         sqlx::query!("delete from kb.run_inbox where id = any($1)", ids)

@@ -1,7 +1,7 @@
-//! Who takes a new conversation that names no agent: how a project wants it, the clues that the database has, and the choice that `routing`
-//! makes of them. Called within the transaction of the first message.
+//! Assigns an agent to a new conversation that names none, from the project's routing settings and the signals in the
+//! database; `routing` decides. Called within the transaction of the first message.
 //!
-//! Invariant: a project that has said nothing is not routed: its conversations stay without an agent.
+//! Invariant: without settings there is no routing: the project's conversations stay without an agent.
 
 use std::time::Instant;
 
@@ -17,29 +17,29 @@ use crate::runs;
 use rejoin_routing::{Choice, Clues, Console, Database, Databases};
 use rejoin_types::owner::Owner;
 
-/// Definitions that a choice is made among.
+/// Maximum number of definitions to choose from.
 const SPECIALISTS: i64 = 100;
-/// Conversations of the user's that tell of habits.
+/// Number of the user's recent conversations considered.
 const PAST: i64 = 100;
-/// The agent that finds out what nothing tells.
+/// The triage agent, for conversations without decisive signals.
 pub const TRIAGE: &str = "triage";
 
-/// How a project's new conversations find their agent.
+/// The routing settings of a project.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Routing {
-    /// Of new conversations, in percent.
+    /// Share of new conversations, in percent.
     pub percent: i16,
-    /// Taken where nothing speaks for another one; by name.
+    /// The default if no signal favours another agent; by name.
     pub preferred_agent: Option<String>,
-    /// Taken where nothing is known; by name.
+    /// Used without any signals; by name.
     pub triage_agent: String,
-    /// The model that says which agent a task gets where several fit alike.
+    /// The model that breaks ties between agents of a task.
     pub selector_model: Option<String>,
-    /// Takes the conversations that the percentage leaves out, by name; none: they stay plain.
+    /// Takes conversations outside the percentage, by name; none: they stay without an agent.
     pub control_agent: Option<String>,
 }
 
-/// None: the project has said nothing.
+/// None: the project has no settings.
 pub async fn get(db: impl PgExecutor<'_>, project_id: Uuid) -> Result<Option<Routing>, sqlx::Error> {
     sqlx::query_as!(
         Routing,
@@ -69,7 +69,7 @@ pub async fn set(db: impl PgExecutor<'_>, project_id: Uuid, routing: &Routing) -
     Ok(())
 }
 
-/// The model that chooses agents for a project's tasks.
+/// Returns the model that selects agents for a project's tasks.
 pub async fn selector_model(db: impl PgExecutor<'_>, project_id: Uuid) -> Result<Option<String>, sqlx::Error> {
     let found = sqlx::query_scalar!(
         "select selector_model from kb.routing where project_id = $1",
@@ -80,18 +80,18 @@ pub async fn selector_model(db: impl PgExecutor<'_>, project_id: Uuid) -> Result
     Ok(found.flatten())
 }
 
-/// Who takes a conversation.
+/// The assignment of a conversation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Received {
-    /// None: nobody; the project has no triage agent.
+    /// None: no agent; the project has no triage agent.
     pub agent: Option<(Uuid, String)>,
     pub choice: Choice,
-    /// Of the choice itself, without the database [µs].
+    /// Duration of the choice itself, without the database, in microseconds.
     pub took_us: u64,
 }
 
 impl Received {
-    /// As it is stored with the run, and told as `telemetry`.
+    /// The representation stored with the run and sent as `telemetry`.
     pub fn to_json(&self) -> Value {
         json!({
             "agent": self.agent.as_ref().map(|(_, name)| name),
@@ -104,18 +104,18 @@ impl Received {
     }
 }
 
-/// What becomes of a new conversation that names no agent.
+/// The handling of a new conversation that names no agent.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Reception {
-    /// The project has said nothing of routing.
+    /// The project has no routing settings.
     Plain,
-    /// The percentage leaves it out: it is in the control group, with this agent, if the project has named one.
+    /// Outside the percentage: in the control group, with this agent, if the project has one.
     Control(Option<Uuid>),
     Routed(Received),
 }
 
 impl Reception {
-    /// The agent that takes the conversation.
+    /// Returns the assigned agent.
     pub fn agent(&self) -> Option<Uuid> {
         match self {
             Self::Plain => None,
@@ -124,7 +124,7 @@ impl Reception {
         }
     }
 
-    /// The choice, where one was made.
+    /// Returns the choice, if one was made.
     pub fn routed(self) -> Option<Received> {
         match self {
             Self::Routed(received) => Some(received),
@@ -133,7 +133,7 @@ impl Reception {
     }
 }
 
-/// Who takes a new conversation.
+/// Assigns an agent to a new conversation.
 pub async fn receive(
     db: &mut PgConnection,
     owner: Owner,
@@ -165,7 +165,7 @@ pub async fn receive(
     Ok(Reception::Control(agent))
 }
 
-/// Notes with a first run how its conversation found its agent.
+/// Records with the first run how its conversation was assigned.
 pub async fn note(
     db: &mut PgConnection,
     project_id: Uuid,
@@ -188,7 +188,7 @@ pub async fn note(
     }
 }
 
-/// The choice, whatever the percentage.
+/// Chooses an agent, regardless of the percentage.
 pub async fn choose(
     db: &mut PgConnection,
     owner: Owner,
@@ -209,7 +209,7 @@ pub async fn choose(
     let sources = sources(db, owner.project_id).await?;
     let history = history(db, owner).await?;
     let named = |name: &str| known.iter().find(|one| one.name == name);
-    // A database that is attached says as much as a console that runs on it.
+    // An attached database is as strong a signal as a console that runs on it.
     let databases = items.iter().filter(|item| item.kind == attachments::Kind::Database);
     let databases = databases.map(|item| {
         let of_source = sources.iter().find(|source| source.id.to_string() == item.id);
@@ -265,14 +265,14 @@ pub async fn choose(
     })
 }
 
-/// A definition that may take a conversation.
+/// A definition that may be assigned.
 struct Candidate {
     id: Uuid,
     name: String,
     config: Value,
 }
 
-/// Those that say what they are for, and those that the project names.
+/// Returns definitions with a specialty, and those named by the settings.
 async fn candidates(db: &mut PgConnection, project_id: Uuid, wanted: &Routing) -> Result<Vec<Candidate>, sqlx::Error> {
     sqlx::query_as!(
         Candidate,
@@ -303,7 +303,7 @@ async fn sources(db: &mut PgConnection, project_id: Uuid) -> Result<Vec<SourceKi
     .await
 }
 
-/// In how many of the user's newest conversations which agent was at work.
+/// Returns how often each agent was used in the user's newest conversations.
 async fn history(db: &mut PgConnection, owner: Owner) -> Result<Vec<(Uuid, u32)>, sqlx::Error> {
     let rows = sqlx::query!(
         r#"select agent_definition_id as "agent!", count(*) as "times!"
@@ -321,23 +321,23 @@ async fn history(db: &mut PgConnection, owner: Owner) -> Result<Vec<(Uuid, u32)>
     Ok(rows.into_iter().map(|row| (row.agent, times(row.times))).collect())
 }
 
-/// How choices went, of one agent chosen for one reason.
+/// Statistics of one agent chosen for one reason.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Went {
     pub agent: Option<String>,
     pub reason: Option<String>,
     pub confidence: Option<String>,
     pub conversations: i64,
-    /// In how many the agent handed over within the first turn.
+    /// Conversations whose agent handed over within the first turn.
     pub handed_over: i64,
     pub took_us_p50: Option<f64>,
-    /// From the message to the run's start, half of them.
+    /// Median time from the message to the run's start.
     pub start_ms_p50: Option<f64>,
     pub helped: i64,
     pub did_not_help: i64,
 }
 
-/// Over so many days. The caller's transaction says for whom.
+/// Returns statistics over this many days. The transaction's scope applies.
 pub async fn stats(db: impl PgExecutor<'_>, project_id: Uuid, days: i32) -> Result<Vec<Went>, sqlx::Error> {
     sqlx::query_as!(
         Went,
@@ -351,23 +351,23 @@ pub async fn stats(db: impl PgExecutor<'_>, project_id: Uuid, days: i32) -> Resu
     .await
 }
 
-/// How the conversations of one group went: `routed`, or `control`.
+/// Statistics of one group: `routed`, or `control`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Arm {
     pub arm: String,
     pub conversations: i64,
-    /// In how many the agent handed over within the first turn.
+    /// Conversations whose agent handed over within the first turn.
     pub handed_over: i64,
-    /// In how many the first turn failed.
+    /// Conversations whose first turn failed.
     pub failed: i64,
-    /// From the message to the run's start, and to its end: half of them.
+    /// Median times from the message to the run's start and end.
     pub start_ms_p50: Option<f64>,
     pub answer_ms_p50: Option<f64>,
     pub helped: i64,
     pub did_not_help: i64,
 }
 
-/// Both groups, over so many days. The caller's transaction says for whom.
+/// Returns both groups, over this many days. The transaction's scope applies.
 pub async fn arms(db: impl PgExecutor<'_>, project_id: Uuid, days: i32) -> Result<Vec<Arm>, sqlx::Error> {
     sqlx::query_as!(
         Arm,
@@ -381,21 +381,22 @@ pub async fn arms(db: impl PgExecutor<'_>, project_id: Uuid, days: i32) -> Resul
     .await
 }
 
-/// A first message whose specialist was the wrong one: it handed over in its first turn, or its answer did not help.
+/// A misrouted first message: its specialist handed over in the first turn, or its answer did not help.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Misrouted {
     pub run_id: Uuid,
     pub conversation_id: Option<Uuid>,
     pub message: String,
-    /// The choice as it was stored: agent, reason, confidence, score, because.
+    /// The stored choice: agent, reason, confidence, score, because.
     pub routing: Value,
-    /// The agent that the run ended up with, where it was handed over.
+    /// The final agent of the run, if it was handed over.
     pub handed_to: Option<String>,
     pub helped: Option<bool>,
     pub created_at: DateTime<Utc>,
 }
 
-/// The owner's, over so many days, the newest first, after the cursor (created_at, id). What triage hands over is its work, and no mistake.
+/// Returns the owner's, over this many days, newest first, after the cursor (created_at, id). Handoffs by triage are
+/// its task, and no mistake.
 pub async fn misrouted(
     db: impl PgExecutor<'_>,
     owner: Owner,

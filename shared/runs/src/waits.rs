@@ -1,10 +1,10 @@
-//! Runs that wait, for sub-agents, tasks or a person, and what wakes them.
+//! Suspended runs, which wait for sub-agents, tasks or a user, and their resumption.
 //!
-//! A run that waits is parked: its job stays, due at `infinity`, so that no worker holds it, its conversation stays its own, and its
-//! fencing number goes on. Whatever may end a wait calls [`wake_if_over`] in its own transaction.
+//! The job of a suspended run stays, due at `infinity`: no worker holds it, it keeps its conversation, and its fencing
+//! number continues. Everything that may end a wait calls [`wake_if_over`] in its own transaction.
 //!
-//! Invariant (I12): everything here happens under the lock of the log that a tree of runs shares, so that of two children which end
-//! at the same moment the later one finds the earlier one ended: the parent is woken exactly once.
+//! Invariant (I12): everything here holds the lock of the log that a tree of runs shares. Of two children that end at
+//! the same moment, the later one finds the earlier one ended: the parent is resumed exactly once.
 
 use sqlx::PgConnection;
 use uuid::Uuid;
@@ -14,11 +14,11 @@ use rejoin_event_log::wakeup::Wake;
 /// What a run waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Waits {
-    /// Sub-agents that have not ended.
+    /// Number of active sub-agents.
     pub agents: i64,
-    /// Questions that nobody has answered.
+    /// Number of unanswered questions.
     pub questions: i64,
-    /// DAGs of tasks that are not over.
+    /// Number of unfinished task DAGs.
     pub dags: i64,
 }
 
@@ -41,7 +41,8 @@ pub async fn of_run(db: &mut PgConnection, run_id: Uuid) -> Result<Waits, sqlx::
     .await
 }
 
-/// Parks a run of which the caller has fenced `attempt`. The job has all its attempts again when it is woken: to wait is no failure.
+/// Suspends a run; the caller has fenced `attempt`. The job has all its attempts again when it is resumed: waiting is
+/// no failure.
 pub async fn park(db: &mut PgConnection, run_id: Uuid, attempt: i32) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "update kb.agent_runs set state = 'waiting', waiting_since = now() where id = $1",
@@ -63,7 +64,7 @@ pub async fn park(db: &mut PgConnection, run_id: Uuid, attempt: i32) -> Result<(
     Ok(())
 }
 
-/// Wakes a run that waits for nothing any more; any other stays as it is.
+/// Resumes a run that waits for nothing more; any other stays unchanged.
 pub async fn wake_if_over(db: &mut PgConnection, run_id: Uuid) -> Result<Wake, sqlx::Error> {
     let woken = sqlx::query!(
         "update kb.agent_runs r

@@ -1,5 +1,5 @@
-//! Discussions of agents as objects of the knowledge graph: one of the type `Discussion`, and one `DiscussionEntry` for whatever an
-//! agent proposes, argues or votes. They are written as the discussion goes on; written twice, they are there once.
+//! Agents' discussions as objects of the knowledge graph: one `Discussion`, and one `DiscussionEntry` per proposal,
+//! argument or vote. They are written as the discussion proceeds; writing is idempotent.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -12,7 +12,7 @@ use rejoin_graph::relationships::{self, NewRelationship};
 use rejoin_graph::{Actor, ActorKind, Error};
 use rejoin_types::ids;
 
-/// active -> resolved (by votes), or escalated (to a person) -> resolved | abandoned.
+/// active -> resolved (by votes), or escalated (to a user) -> resolved | abandoned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
@@ -33,7 +33,7 @@ impl Status {
     }
 }
 
-/// What an entry is.
+/// The kind of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EntryKind {
@@ -52,7 +52,7 @@ impl EntryKind {
     }
 }
 
-/// What an agent said.
+/// An agent's statement.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
     pub kind: EntryKind,
@@ -60,31 +60,31 @@ pub struct Entry {
     pub content: String,
 }
 
-/// Where a discussion stands, and what was said since it was noted last.
+/// The state of a discussion, and the new entries since the last note.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Note {
     pub topic: String,
     pub status: Status,
-    /// The share of all votes that settles it.
+    /// The share of all votes needed to settle it.
     pub threshold: f64,
-    /// How many entries were noted before these.
+    /// The number of earlier entries.
     pub noted: usize,
     pub entries: Vec<Entry>,
-    /// What it came to.
+    /// The result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decision: Option<String>,
 }
 
-/// Characters of a title, and of a text as stored.
+/// Maximum length of a title, and of a stored text, in characters.
 const TITLE_MAX_CHARS: usize = 200;
 const TEXT_MAX_CHARS: usize = 50_000;
 
-/// The object of the discussion that this run leads.
+/// The id of the discussion object led by this run.
 pub fn id_of(run_id: Uuid) -> Uuid {
     ids::derived(run_id, 0)
 }
 
-/// Brings the discussion's object to where it stands, and writes the entries.
+/// Updates the discussion's object, and writes the entries.
 pub async fn write(db: &mut PgConnection, project_id: Uuid, run_id: Uuid, note: &Note) -> Result<Uuid, Error> {
     let actor = Actor {
         kind: ActorKind::Agent,
@@ -141,7 +141,7 @@ pub async fn write(db: &mut PgConnection, project_id: Uuid, run_id: Uuid, note: 
     Ok(id)
 }
 
-/// The objects of the tasks that this run, or the one that started it, works on.
+/// Returns the objects of the tasks of this run, or of the run that started it.
 async fn tasks_of_run(db: &mut PgConnection, run_id: Uuid) -> Result<Vec<Uuid>, Error> {
     sqlx::query_scalar!(
         "select t.id from kb.tasks t join kb.agent_runs r on t.run_id in (r.id, r.parent_run_id) where r.id = $1 order by t.id",

@@ -1,5 +1,5 @@
-//! The template pack `emergent-coordination`: the types of objects by which agents work together (tasks, sessions, discussions), and
-//! its installation in a project that has not got it.
+//! The template pack `emergent-coordination`: the object types by which agents coordinate (tasks, sessions,
+//! discussions), and its installation in a project.
 
 use serde_json::{Map, Value, json};
 use sqlx::PgConnection;
@@ -13,7 +13,7 @@ pub const PACK: &str = "emergent-coordination";
 const PACK_VERSION: &str = "1.0.1";
 /// The type of a task's object.
 pub const TASK: &str = "SpecTask";
-/// The type of what an agent does for a task: its object has the id of the run.
+/// The type of an agent's work on a task: its object has the run's id.
 pub const SESSION: &str = "Session";
 pub const SESSION_MESSAGE: &str = "SessionMessage";
 /// From a task to its sessions.
@@ -22,11 +22,11 @@ pub const HAS_SESSION: &str = "has_session";
 pub const HAS_MESSAGE: &str = "has_message";
 pub const DISCUSSION: &str = "Discussion";
 pub const DISCUSSION_ENTRY: &str = "DiscussionEntry";
-/// From whatever a discussion came out of.
+/// From the origin of a discussion to it.
 pub const SPAWNED_DISCUSSION: &str = "spawned_discussion";
-/// From a discussion to what was said in it.
+/// From a discussion to its entries.
 pub const HAS_ENTRY: &str = "has_entry";
-/// From a task to one that waits for it.
+/// From a task to its successor.
 pub const BLOCKS: &str = "blocks";
 
 /// The types by which agents coordinate.
@@ -123,12 +123,12 @@ fn pack() -> NewPack {
     }
 }
 
-/// Installs it in a project that has no version of it.
+/// Installs the pack in a project that has no version of it.
 pub async fn install(db: &mut PgConnection, project_id: Uuid) -> Result<(), Error> {
     if is_installed(&mut *db, project_id).await? {
         return Ok(());
     }
-    // Of several first DAGs one makes it, and the others wait here until that one is committed; not for each other, too.
+    // Of several concurrent first DAGs one installs it; the others wait here until that one commits.
     let made = packs::create(&mut *db, project_id, &pack()).await?;
     if is_installed(&mut *db, project_id).await? {
         return Ok(());

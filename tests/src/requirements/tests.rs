@@ -5,9 +5,9 @@ use std::str::FromStr as _;
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
-/// How the names of macros that assert begin.
+/// Prefixes of asserting macros.
 const ASSERTING_MACROS: [&str; 3] = ["assert", "prop_assert", "panic"];
-/// Functions that fail a test unless something holds.
+/// Functions that fail a test unless a condition holds.
 const ASSERTING_CALLS: [&str; 3] = ["expect_err", "unwrap_err", "wait_for"];
 
 /// How the comment above a test begins that lists the ids of the requirements which the test covers: `E01, E03.`
@@ -19,13 +19,13 @@ pub struct Found {
     pub name: String,
     /// The ids that the comment above it lists.
     pub requirements: Vec<String>,
-    /// Whether it is run: not ignored, not skipped for good.
+    /// Whether it runs: neither ignored nor always skipped.
     pub runs: bool,
     /// Whether its body asserts something, or calls a function of the file that does.
     pub asserts: bool,
 }
 
-/// A function of Rust.
+/// A Rust function.
 struct Function {
     name: String,
     requirements: Vec<String>,
@@ -35,7 +35,8 @@ struct Function {
     calls: Vec<String>,
 }
 
-/// The tests of a file in Rust, those inside macros such as `proptest!` among them. Comments and texts are no code.
+/// Returns the tests of a Rust file, including those inside macros such as `proptest!`. Comments and strings don't
+/// count.
 pub fn in_rust(source: &str) -> Result<Vec<Found>, String> {
     let tokens = TokenStream::from_str(source).map_err(|error| error.to_string())?;
     let mut functions = Vec::new();
@@ -75,7 +76,7 @@ pub fn lists(source: &str) -> usize {
         .count()
 }
 
-/// The functions among these tokens, at any depth outside functions.
+/// Collects the functions in these tokens, at any depth outside functions.
 fn collect(tokens: TokenStream, functions: &mut Vec<Function>) {
     let tokens: Vec<TokenTree> = tokens.into_iter().collect();
     let mut attributes: Vec<String> = Vec::new();
@@ -141,7 +142,7 @@ fn function(name: String, attributes: &[String], body: TokenStream) -> Function 
     function
 }
 
-/// What a body asserts and calls.
+/// Collects the assertions and calls of a body.
 fn look(body: TokenStream, function: &mut Function) {
     let tokens: Vec<TokenTree> = body.into_iter().collect();
     for (at, token) in tokens.iter().enumerate() {
@@ -166,7 +167,8 @@ fn look(body: TokenStream, function: &mut Function) {
     }
 }
 
-/// The tests of a file in JavaScript or TypeScript, which is formatted: a body ends at the first brace that is as far to the right as its test.
+/// Returns the tests of a formatted JavaScript or TypeScript file: a body ends at the first brace with its test's
+/// indentation.
 pub fn in_javascript(source: &str) -> Vec<Found> {
     let lines: Vec<&str> = source.lines().collect();
     let helpers: HashMap<&str, bool> = (0..lines.len())
@@ -191,7 +193,7 @@ pub fn in_javascript(source: &str) -> Vec<Found> {
     tests.collect()
 }
 
-/// The title of the test that begins in a line, and whether it is run.
+/// Returns the title of the test that begins in a line, and whether it runs.
 fn title(lines: &[&str], at: usize) -> Option<(String, bool)> {
     let line = lines[at].trim_start();
     let rest = line.strip_prefix("test").or(line.strip_prefix("it"))?;
@@ -200,7 +202,7 @@ fn title(lines: &[&str], at: usize) -> Option<(String, bool)> {
     if !matches!(modifier, "" | ".skip" | ".todo" | ".only" | ".concurrent") {
         return None;
     }
-    // A long title has a line of its own.
+    // A long title has its own line.
     let text = match rest[open + 1..].trim() {
         "" => lines.get(at + 1)?.trim(),
         text => text,
@@ -210,7 +212,7 @@ fn title(lines: &[&str], at: usize) -> Option<(String, bool)> {
     Some((title.to_owned(), !matches!(modifier, ".skip" | ".todo")))
 }
 
-/// The name of the function that begins in a line.
+/// Returns the name of the function that begins in a line.
 fn helper(line: &str) -> Option<&str> {
     let line = line.trim_start();
     let line = line.strip_prefix("export ").unwrap_or(line);
@@ -223,7 +225,7 @@ fn helper(line: &str) -> Option<&str> {
     Some(&named[..end])
 }
 
-/// The lines of a test or function that begins at a line, without comments.
+/// Returns the lines of a test or function that begins at a line, without comments.
 fn block(lines: &[&str], at: usize) -> String {
     let indent = |line: &str| line.len() - line.trim_start().len();
     let begin = indent(lines[at]);

@@ -1,5 +1,5 @@
-//! `note_discussion`: where a discussion stands, and what was said in it, written into the knowledge graph. Discussions call it
-//! themselves; it is in no project's pool.
+//! `note_discussion`: records a discussion's state and entries in the knowledge graph. Called by discussions
+//! themselves; in no project's pool.
 
 use std::sync::{Arc, LazyLock};
 
@@ -21,7 +21,7 @@ static TOOL: LazyLock<SharedTool> = LazyLock::new(|| {
             description: "Stores the state of a discussion in the knowledge graph.".to_owned(),
             parameters: json!({"type": "object"}).into(),
             read_only: false,
-            // Objects have ids that follow from the run.
+            // Ids of objects derive from the run.
             idempotent: true,
             destructive: false,
         },

@@ -1,4 +1,4 @@
-//! The agent of a run: its definition, and the model that answers.
+//! The agent of a run: its definition and model.
 
 use std::sync::Arc;
 
@@ -13,13 +13,13 @@ use crate::models::flow::FlowModel;
 use crate::models::registry::{Replaced, Resolved};
 use crate::services::Services;
 
-/// Whoever works on a run.
+/// The agent executing a run.
 pub(super) struct Agent {
-    /// None: a plain conversation's run, or its definition has been deleted.
+    /// None: a plain conversation's run, or a deleted definition.
     pub(super) definition: Option<AgentDefinition>,
-    /// The model, or why it can't be asked.
+    /// The model, or why it is unavailable.
     pub(super) model: Result<Resolved, ModelError>,
-    /// Models that may answer in its place.
+    /// The fallback models.
     fallbacks: Vec<Resolved>,
 }
 
@@ -38,7 +38,7 @@ impl Agent {
                 provider: Arc::new(flow),
                 replaced: None,
             }),
-            // A run that chooses an agent for a task has no definition, and names its model itself.
+            // A run that selects a task's agent has no definition, and names its model itself.
             None if definition.is_none() && run.task_id.is_some() => services.models.resolve(run.model.as_deref()),
             None => services.models.of_definition(wanted(definition.as_ref())),
         };
@@ -60,7 +60,7 @@ impl Agent {
         })
     }
 
-    /// The models that are asked in turn, each with its price: the agent's, then its fallbacks.
+    /// Returns the models in order, each with its price: the agent's, then its fallbacks.
     pub(super) async fn candidates(
         &self,
         services: &Services,
@@ -79,7 +79,7 @@ impl Agent {
         Ok(Candidates::new(first, fallbacks))
     }
 
-    /// Whether it is made for planning: its definition names the tool.
+    /// Returns whether it is a planner: its definition names the tool.
     pub(super) fn plans(&self) -> bool {
         let tools = self.definition.iter().flat_map(|definition| &definition.tools);
         tools.into_iter().any(|tool| tool == rejoin_types::events::PLAN_TOOL)
@@ -94,13 +94,13 @@ impl Agent {
         }
     }
 
-    /// What its definition names, where another model answers.
+    /// Returns the definition's model, if another one answers.
     pub(super) fn replaced(&self) -> Option<&Replaced> {
         self.model.as_ref().ok().and_then(|model| model.replaced.as_ref())
     }
 }
 
-/// The model that a definition asks for.
+/// Returns the model named by a definition.
 fn wanted(definition: Option<&AgentDefinition>) -> Option<&ModelChoice> {
     definition.and_then(|definition| definition.model.as_ref())
 }

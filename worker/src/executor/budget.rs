@@ -1,4 +1,4 @@
-//! Tells readers of a run that its budget in dollars does not count, because the model of the run has no price.
+//! Notifies readers of a run that its budget in dollars is not enforced, because its model has no price.
 
 use rejoin_runs::agents::settings::Settings;
 use rejoin_runs::agents::{self, AgentDefinition};
@@ -10,10 +10,11 @@ use crate::config::TREE_COST_USD;
 use crate::models::is_language_model;
 use crate::services::Services;
 
-/// The word of the `limit` event.
+/// The code of the `limit` event.
 const UNCOUNTED: &str = "cost_budget_uncounted";
 
-/// One event behind the turn's `meta`, or none. The deployment's budget says nothing as long as it is the default: nobody has chosen it.
+/// Returns one event after the turn's `meta`, or none. A default budget of the deployment causes no event: nobody has
+/// chosen it.
 pub(super) async fn notices(
     services: &Services,
     run: &Run,

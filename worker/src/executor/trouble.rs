@@ -1,22 +1,22 @@
-//! Why an attempt can't go on, and what becomes of its job then.
+//! Errors that end an attempt, and the resulting outcome of its job.
 
 use rejoin_commands::FencedError;
 
 use crate::run::errors;
 
-/// Why a run can't go on in this attempt.
+/// The reason why a run can't continue in this attempt.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Trouble {
     /// Stop, and write nothing.
     #[error("the lease was lost")]
     LeaseLost,
-    /// Something of ours or of the database's: another attempt may succeed.
+    /// An internal or database failure: another attempt may succeed.
     #[error("{0}")]
     Infrastructure(String),
-    /// The database is away or restarting: not the run's fault, and no attempt of its own.
+    /// The database is unreachable or restarting: not the run's fault, and not counted as an attempt.
     #[error("{0}")]
     DatabaseAway(String),
-    /// The database refuses what was to be stored, and would each time.
+    /// The database rejects what was to be stored, and always would.
     #[error("{0}")]
     Refused(String),
 }

@@ -1,13 +1,14 @@
-//! Tokens for a connection to an MCP server, by the client-credentials grant (RFC 6749, section 4.4). Called by `authorized`, which puts
-//! them into requests.
+//! Access tokens for a connection to an MCP server, by the client credentials grant (RFC 6749, section 4.4). Called by
+//! `authorized`, which puts them into requests.
 //!
-//! - `discovery`  where tokens for a server are given out
-//! - `asking`     requests to URLs that others name
+//! - `discovery`  discovers the authorization server
+//! - `asking`     requests to URLs named by others
 //!
-//! rmcp has an OAuth client, too: it is made for a user at a browser, and replaces a token that the server refused by a refresh token
-//! only, which this grant has none of.
+//! rmcp has an OAuth client, too: it is made for a user at a browser, and renews rejected tokens only by refresh
+//! tokens, which this grant lacks.
 //!
-//! Invariants: all addresses that are asked are judged; a token is in the redactor before anybody has it; one task fetches, the others wait.
+//! Invariants: all addresses are checked; the redactor knows a token before anyone can use it; one task fetches, the
+//! others wait.
 
 mod asking;
 mod discovery;
@@ -31,45 +32,45 @@ use asking::Asking;
 use discovery::Endpoint;
 use rejoin_egress::net::Hosts;
 
-/// A token is not used any more so long before it expires: a request takes a while to be read.
+/// Safety margin before a token's expiry, for the time that a request takes.
 const MARGIN: Duration = Duration::from_secs(30);
-/// A longer token fits into no header [bytes].
+/// Maximum size of a token, in bytes: a longer one fits into no header.
 const TOKEN_MAX_BYTES: usize = 16 * 1024;
-/// A token whose expiry is further away is fetched anew after this; so no sum overflows.
+/// Maximum lifetime of a token, after which it is fetched again; avoids overflows.
 const LONGEST: Duration = Duration::from_secs(30 * 24 * 3_600);
 
-/// The settings of a server's tokens, with secrets' values filled in.
+/// The OAuth settings of a server, with resolved secrets.
 pub struct Grant {
-    /// What the authorization server knows us as.
+    /// The client id at the authorization server.
     pub client_id: String,
-    /// By what it knows us.
+    /// The client secret.
     pub client_secret: String,
-    /// Empty: those that the server says it needs.
+    /// Empty: those that the server requires.
     pub scopes: Vec<String>,
-    /// None: where the server says.
+    /// None: discovered from the server.
     pub token_url: Option<String>,
 }
 
 impl Grant {
-    /// What proves who we are, as RFC 6749, section 2.3.1 has it.
+    /// Returns the client authentication by RFC 6749, section 2.3.1.
     fn basic(&self) -> String {
         let encoded = |part: &str| form_urlencoded::byte_serialize(part.as_bytes()).collect::<String>();
         STANDARD.encode(format!("{}:{}", encoded(&self.client_id), encoded(&self.client_secret)))
     }
 
-    /// The forms in which the secret travels.
+    /// Returns the encodings in which the secret is sent.
     pub fn hidden(&self) -> Vec<String> {
         let encoded = form_urlencoded::byte_serialize(self.client_secret.as_bytes()).collect();
         vec![self.client_secret.clone(), encoded, self.basic()]
     }
 }
 
-/// Why there is no token, or why it does not help: words without any secret.
+/// The reason why there is no token, or why it does not help, without any secret.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// What to tell.
+    /// The message.
     pub words: String,
-    /// The next try would end alike.
+    /// Whether a retry would fail the same way.
     pub is_final: bool,
 }
 
@@ -89,17 +90,17 @@ impl Refusal {
     }
 }
 
-/// What is held of a connection's tokens.
+/// The state of a connection's tokens.
 #[derive(Default)]
 struct Held {
-    /// Found, if the settings name none.
+    /// The discovered endpoint, if the settings name none.
     endpoint: Option<Endpoint>,
     token: Option<Token>,
 }
 
 struct Token {
     value: String,
-    /// From then on it is not used any more; none: until the server refuses it.
+    /// No longer used after this; none: until the server rejects it.
     until: Option<Instant>,
 }
 
@@ -116,7 +117,7 @@ pub struct Tokens {
     /// The server's URL.
     server: Url,
     held: Mutex<Held>,
-    /// What was refused last will be refused again.
+    /// Whether the last rejection is permanent.
     is_hopeless: AtomicBool,
 }
 
@@ -131,8 +132,8 @@ impl Tokens {
         })
     }
 
-    /// A token, fetched anew if the one that is there is about to expire. None: where to fetch one is not known before the server refuses
-    /// a request.
+    /// Returns a token, fetching a new one if the current one is about to expire. None: the endpoint is unknown until
+    /// the server rejects a request.
     ///
     /// # Errors
     /// Why there is none.
@@ -147,13 +148,13 @@ impl Tokens {
         }
     }
 
-    /// Another token than `refused`, which the server has answered with this challenge.
+    /// Returns a token other than `refused`, which the server has rejected with this challenge.
     ///
     /// # Errors
     /// Why there is none.
     pub async fn another(&self, refused: Option<&str>, challenge: Option<&str>) -> Result<String, Refusal> {
         let mut held = self.held.lock().await;
-        // Somebody else may have been refused, too, and has fetched it.
+        // Another request may have been rejected, too, and has fetched it.
         if let Some(token) = &held.token
             && token.is_fresh()
             && refused != Some(token.value.as_str())
@@ -163,17 +164,17 @@ impl Tokens {
         self.replace(&mut held, challenge).await
     }
 
-    /// The token that is there, however old.
+    /// Returns the current token, however old.
     pub async fn last(&self) -> Option<String> {
         self.held.lock().await.token.as_ref().map(|token| token.value.clone())
     }
 
-    /// Whether what was refused last will be refused again.
+    /// Returns whether the last rejection is permanent.
     pub fn is_hopeless(&self) -> bool {
         self.is_hopeless.load(Ordering::Relaxed)
     }
 
-    /// What to tell of a request that the server refuses with a new token, too.
+    /// Returns the error for a request rejected with a new token, too.
     pub fn useless(&self, challenge: Option<&str>) -> Refusal {
         let parameter = |name: &str| challenge.and_then(|challenge| discovery::parameter(challenge, name));
         let (error, description) = (parameter("error"), parameter("error_description"));
@@ -184,7 +185,7 @@ impl Tokens {
         )))
     }
 
-    /// What to tell of a request that the server refuses because the token is good for too little.
+    /// Returns the error for a request rejected for insufficient scope.
     pub fn too_narrow(&self, scope: Option<&str>) -> Refusal {
         let needed = match scope {
             Some(scope) => format!("it requires the scope {scope}; add it to oauth.scopes"),
@@ -196,7 +197,7 @@ impl Tokens {
         )))
     }
 
-    /// Takes secrets out of what the server said.
+    /// Redacts secrets in the server's text.
     pub fn hide(&self, text: String) -> String {
         self.asking.redactor.text(text)
     }
@@ -211,7 +212,7 @@ impl Tokens {
                 Ok(value)
             }
             Err(refusal) => {
-                // It may have moved: it is looked for again.
+                // The endpoint may have moved: it is discovered again.
                 *held = Held::default();
                 Err(self.noted(refusal))
             }
@@ -276,7 +277,7 @@ impl Tokens {
     }
 }
 
-/// The token in an endpoint's answer. Nothing of the answer is told: it may be a token.
+/// Parses the token in an endpoint's response. Errors quote nothing of the response: it may be a token.
 fn granted(answer: &Value, url: &Url) -> Result<Token, Refusal> {
     let wrong = |what: &str| Refusal::hopeless(format!("the token endpoint {} {what}", shown(url)));
     let value = answer["access_token"].as_str().unwrap_or_default();
@@ -292,7 +293,7 @@ fn granted(answer: &Value, url: &Url) -> Result<Token, Refusal> {
     {
         return Err(wrong("returned a token that is not a bearer token"));
     }
-    // Some give the number as text.
+    // Some servers send the number as text.
     let seconds = match &answer["expires_in"] {
         Value::Number(seconds) => seconds.as_f64(),
         Value::String(seconds) => seconds.trim().parse().ok(),
@@ -303,12 +304,12 @@ fn granted(answer: &Value, url: &Url) -> Result<Token, Refusal> {
         .map(|life| life.min(LONGEST));
     Ok(Token {
         value: value.to_owned(),
-        // Of a life that is hardly longer than the margin at least the half is used.
+        // At least half of a short lifetime is used.
         until: life.map(|life| Instant::now() + life.saturating_sub(MARGIN.min(life / 2))),
     })
 }
 
-/// A URL as it is told: without what may hold secrets.
+/// Formats a URL without the parts that may contain secrets.
 fn shown(url: &Url) -> String {
     let mut url = url.clone();
     url.set_query(None);

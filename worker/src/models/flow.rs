@@ -1,7 +1,7 @@
-//! Flows over sub-agents: `sequential`, `loop`, `parallel` and `discussion` definitions. A flow asks no language model: this stands in
-//! for one, and calls `spawn_agents`, so that starting, waiting, resuming and cancelling are those of every other agent.
+//! Flows over sub-agents: `sequential`, `loop`, `parallel` and `discussion` definitions. A flow replaces the language
+//! model and calls `spawn_agents`, so that starting, waiting, resuming and cancelling work as for every other agent.
 //!
-//! What comes next follows from the messages alone; after a crash the same call is made.
+//! The next call follows from the messages alone; after a crash the same call is made.
 
 mod discussion;
 
@@ -15,23 +15,23 @@ use serde_json::{Value, json};
 use super::{Chunk, Finish, Message, ModelError, ModelRequest, ModelStream, Provider, ToolCall, Usage};
 use crate::coordination::{self, SPAWN_AGENTS, discussions};
 
-/// The `flow_type` that asks a language model.
+/// The `flow_type` that calls a language model.
 const SINGLE: &str = "single";
 
-/// How the agents of a flow follow each other.
+/// The order of a flow's agents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Order {
-    /// Each is given what the one before it found.
+    /// Each receives the previous one's result.
     Sequential,
-    /// The same again and again, until the last one's answer holds the exit word, or the rounds are over.
+    /// Repeats until the last agent's answer contains the exit word, or the rounds are used up.
     Loop,
     /// All at once.
     Parallel,
-    /// All propose, argue and vote: `discussion`.
+    /// All propose, discuss and vote: `discussion`.
     Discussion,
 }
 
-/// The stand-in for one definition's flow.
+/// The flow of one definition, in place of a model.
 #[derive(Debug)]
 pub struct FlowModel {
     order: Order,
@@ -39,7 +39,7 @@ pub struct FlowModel {
 }
 
 impl FlowModel {
-    /// None: the definition asks a language model.
+    /// None: the definition uses a language model.
     pub fn of(definition: &AgentDefinition) -> Option<Self> {
         let order = match definition.flow_type.as_str() {
             SINGLE => return None,
@@ -48,12 +48,12 @@ impl FlowModel {
             "discussion" => Order::Discussion,
             _ => Order::Sequential,
         };
-        // Checked when it was stored.
+        // Validated when it was stored.
         let flow = Settings::of(&definition.config).unwrap_or_default().flow;
         Some(Self { order, flow })
     }
 
-    /// How it is called in `meta`.
+    /// Returns its name in `meta`.
     pub fn name(&self) -> String {
         let order = match self.order {
             Order::Sequential => "sequential",
@@ -64,7 +64,7 @@ impl FlowModel {
         format!("flow:{order}")
     }
 
-    /// What it calls.
+    /// Returns the tools that it calls.
     pub fn tools(&self) -> Vec<SharedTool> {
         match self.order {
             Order::Sequential | Order::Loop | Order::Parallel => vec![coordination::spawn_agents()],
@@ -76,7 +76,7 @@ impl FlowModel {
         }
     }
 
-    /// Agents that are started one after the other, at most.
+    /// Returns the maximum number of sequentially started agents.
     fn turns(&self) -> usize {
         match self.order {
             Order::Parallel | Order::Discussion => 1,
@@ -168,7 +168,7 @@ enum Move {
     Answer(String),
 }
 
-/// What one call has found.
+/// The result of one call.
 struct Found {
     results: Vec<Outcome>,
 }
@@ -202,7 +202,7 @@ impl Found {
         })
     }
 
-    /// The answer that it comes to.
+    /// Returns the answer.
     fn text(&self) -> String {
         match self.results.as_slice() {
             [one] => one.summary.clone(),
@@ -252,7 +252,7 @@ mod tests {
         }
     }
 
-    /// What a flow does after these summaries, each one call's.
+    /// Returns a flow's next action after these summaries, one per call.
     fn after(model: &FlowModel, summaries: &[&str]) -> Result<Move, ModelError> {
         let mut messages = vec![Message::user("go")];
         for summary in summaries {

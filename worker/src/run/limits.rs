@@ -1,4 +1,4 @@
-//! The limits of a run: steps, time, and the same call over and over; and of the tree that it belongs to: tokens, money, time.
+//! The limits of a run: steps, time, and repeated calls; and of its tree: tokens, money, time.
 
 use std::time::Duration;
 
@@ -10,28 +10,29 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::absence::Absence;
 
-/// Steps of a sub-agent whose definition sets no limit (requirement C18).
+/// Default maximum number of a sub-agent's steps (requirement C18).
 pub const SUB_AGENT_MAX_STEPS: i32 = 50;
-/// The same call with the same result: from this one in a row on it is not executed, and the model is told.
+/// Number of consecutive identical calls with the same result from which a call is refused, with a message to the
+/// model.
 pub const REPEATS_REFUSED: u32 = 3;
-/// And with this one the run fails.
+/// Number from which the run fails.
 pub const REPEATS_STOPPED: u32 = 5;
 
-/// How results name the runs, DAGs and plans that a call has made.
+/// Fields of results with the ids of runs, DAGs and plans created by a call.
 const IDS_OF_CALLS: [&str; 3] = ["run_id", "dag_id", "plan_id"];
 
-/// What a whole tree may use.
+/// The limits of a whole tree.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TreeLimits {
     pub tokens: u64,
     pub cost_usd: f64,
-    /// Sub-agents of the tree, and of the project at the same time.
+    /// Limits of sub-agents, in the tree and concurrently in the project.
     pub spawning: SpawnLimits,
-    /// Until its wall clock stops it.
+    /// Remaining wall-clock time.
     pub left: Duration,
 }
 
-/// As good as none: for programs that execute runs by themselves.
+/// Practically unlimited: for programs that execute runs themselves.
 impl Default for TreeLimits {
     fn default() -> Self {
         Self {
@@ -46,11 +47,11 @@ impl Default for TreeLimits {
     }
 }
 
-/// Steps and time of one run, and of its tree. Moments are later by the time in which the database is away: nothing can be done then.
+/// Step and time limits of one run, and of its tree. Deadlines are extended by database outages.
 #[derive(Debug, Clone)]
 pub struct Limits {
     absence: Absence,
-    /// What of the absence was before.
+    /// The outages before.
     absent: Duration,
     max_steps: Option<i32>,
     soft_end: Instant,
@@ -59,11 +60,11 @@ pub struct Limits {
     tree: TreeLimits,
 }
 
-/// Which limit ends the run.
+/// The limit that ends the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StopReason {
     Steps,
-    /// Over all of its resumes.
+    /// Over all of its resumptions.
     TotalSteps,
     Time,
     TreeTime,
@@ -83,7 +84,7 @@ impl StopReason {
         StopReason::ToolCalls,
     ];
 
-    /// Stable word: the error's code, the metric's label.
+    /// A stable code: of the error, and the metric's label.
     pub fn name(self) -> &'static str {
         match self {
             StopReason::Steps => "step_limit",
@@ -96,7 +97,7 @@ impl StopReason {
         }
     }
 
-    /// What the model is told before its last call.
+    /// Returns the instruction to the model before its last call.
     pub fn instruction(self) -> String {
         let limit = match self {
             StopReason::Steps => "You have reached the maximum number of steps.",
@@ -113,7 +114,7 @@ impl StopReason {
         )
     }
 
-    /// What people are told.
+    /// Returns the explanation for users.
     pub fn explanation(self) -> String {
         match self {
             StopReason::Steps => "the run was paused at its step limit".to_owned(),
@@ -130,7 +131,7 @@ impl StopReason {
 }
 
 impl Limits {
-    /// For a run that was worked on for `age`.
+    /// For a run with the active time `age`.
     pub fn new(
         max_steps: Option<i32>,
         timeout: Duration,
@@ -153,7 +154,7 @@ impl Limits {
         }
     }
 
-    /// Whether the step after `steps` of this turn, and `total_steps` of the run, must be the last one.
+    /// Returns whether the step after `steps` of this turn, and `total_steps` of the run, must be the last one.
     pub fn reached(&self, steps: i32, total_steps: i32, used: TreeUse) -> Option<StopReason> {
         let (now, later) = (Instant::now(), self.later_by());
         if now >= self.tree_end + later {
@@ -177,25 +178,25 @@ impl Limits {
         self.tree.spawning
     }
 
-    /// By how much the database's absence puts the ends off.
+    /// Returns the extension of deadlines by database outages.
     fn later_by(&self) -> Duration {
         self.absence.total().saturating_sub(self.absent)
     }
 
-    /// Returns when everything is given up.
+    /// Waits for the hard deadline.
     pub async fn hard_end_reached(&self) {
         loop {
             let end = self.hard_end + self.later_by();
             if Instant::now() >= end {
                 return;
             }
-            // An absence that begins or goes on meanwhile moves it.
+            // An outage meanwhile extends it.
             sleep_until(end).await;
         }
     }
 }
 
-/// What to do with a call, as far as repetition is concerned.
+/// The decision about a repeated call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     Go,
@@ -203,7 +204,7 @@ pub enum Verdict {
     Stop,
 }
 
-/// Counts identical calls in a row.
+/// Counts consecutive identical calls.
 #[derive(Debug, Clone, Default)]
 pub struct Repeats {
     last: Option<(String, Value)>,
@@ -212,7 +213,7 @@ pub struct Repeats {
 }
 
 impl Repeats {
-    /// The model asks for this call.
+    /// Counts a call requested by the model.
     pub fn ask(&mut self, tool: &str, arguments: &Value) -> Verdict {
         let same = self
             .last
@@ -234,7 +235,7 @@ impl Repeats {
         }
     }
 
-    /// The call was executed and gave this: a result that differs from the one before is progress, not a loop.
+    /// Records the result of an executed call: a different result is progress, not a loop.
     pub fn answered(&mut self, result: &str) {
         let result = without_ids(result);
         if self.result.as_ref().is_some_and(|earlier| *earlier != result) {
@@ -244,7 +245,7 @@ impl Repeats {
     }
 }
 
-/// A result without the ids of what the call has made: they differ with each call, and are no progress.
+/// Removes the ids of created items from a result: they differ with each call, and are no progress.
 fn without_ids(result: &str) -> String {
     fn strip(value: &mut Value) {
         match value {

@@ -1,5 +1,5 @@
-//! Calls of `agent_create_plan`: the plan is stored and told; a person, an agent or rules may have to approve it; then its steps are carried
-//! out, and the run waits without a worker until the last one is over.
+//! Calls of `agent_create_plan`: the plan is stored and announced, approved by a user, an agent or rules if required,
+//! and executed; the run is suspended until its last step ends.
 
 use rejoin_commands::{DeferredWhat, NewSpawn, PlanAhead, Reviewer, SpawnItem, SpawnWhat};
 use rejoin_runs::tool_calls::ToolCallRow;
@@ -13,11 +13,11 @@ use super::deferred::{Answer, waited_ms};
 use super::{End, Execution};
 use crate::coordination::plans::{self as planning, Planner};
 
-/// A reviewing agent sums up after this [seconds].
+/// Time after which a reviewing agent must conclude, in seconds.
 const REVIEW_TIMEOUT_S: i32 = 120;
 
 impl Execution {
-    /// How a call that has begun is answered.
+    /// Returns the state of a call that has begun.
     pub(super) async fn plan_under_way(&self, call: &ToolCallRow) -> Result<Answer, End> {
         let db = &self.request.services.db.sql;
         let failed = |error| End::database("reading the plan", error);
@@ -47,14 +47,14 @@ impl Execution {
         }))
     }
 
-    /// None: it is still at it.
+    /// None: the review is in progress.
     async fn agents_verdict(
         &self,
         call: &ToolCallRow,
         plan: &Plan,
     ) -> Result<Option<rejoin_commands::Review>, sqlx::Error> {
         let children = runs::spawned_by(&self.request.services.db.sql, call.id).await?;
-        // It was not started, or was deleted: nothing is carried out unreviewed.
+        // It was not started, or was deleted: nothing is executed unreviewed.
         let Some(child) = children.first() else {
             return Ok(Some(planning::verdict(plan.id, "nobody", "")));
         };
@@ -64,7 +64,7 @@ impl Execution {
         }))
     }
 
-    /// How a new call is answered.
+    /// Returns the state of a new call.
     pub(super) async fn plan_ahead(&self, admitted: Value) -> Result<Answer, End> {
         let services = &self.request.services;
         let failed = |error| End::database("creating a plan", error);
@@ -79,7 +79,7 @@ impl Execution {
         let planner = Planner {
             run: &self.request.run,
             name: self.agent_name(),
-            // Steps neither plan nor start agents.
+            // Steps can neither plan nor start agents.
             tools: tools
                 .filter(|spec| !super::deferred::OURS.contains(&spec.name.as_str()))
                 .map(|spec| (spec.name.clone(), spec.read_only))
@@ -101,7 +101,7 @@ impl Execution {
                 .map_err(failed)?
                 .is_none()
         {
-            // Where nobody has installed an executor the planner's own agent does the steps.
+            // If no executor is installed, the planner's own agent executes the steps.
             new.metadata["executor"] = new.metadata["planner"].clone();
         }
         let reviewer = match new.mode {
@@ -135,7 +135,7 @@ impl Execution {
         }))))
     }
 
-    /// A plan that another one takes the place of. The inner Err is for the model.
+    /// Returns the plan to be replaced. The inner Err is for the model.
     async fn revised(&self, id: &str) -> Result<Result<(Uuid, Vec<plans::steps::Step>), String>, sqlx::Error> {
         let unknown = || format!("there is no ended plan {id} in this conversation");
         let Ok(plan_id) = id.trim().parse::<Uuid>() else {

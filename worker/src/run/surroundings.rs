@@ -1,6 +1,6 @@
-//! What the conversation is about, in words for the model: the type's own prompt, the project in focus with what belongs to it, and what the
-//! turn before was about. All of it is read from the database: nothing of it rests on a client's word but the focus itself, which only
-//! narrows what tools may touch.
+//! The context prompt of a conversation: the context type's prompt, the project in focus with its links, and the
+//! subject of the previous turn. All of it is read from the database; only the focus comes from the client, and it can
+//! only narrow what tools may touch.
 
 use rejoin_runs::contexts::{self, Context, TurnContext, location};
 use rejoin_runs::runs::Run;
@@ -9,13 +9,13 @@ use serde_json::Value;
 use crate::services::Services;
 
 pub struct Surroundings {
-    /// What is added to the agent's prompt.
+    /// The addition to the agent's prompt.
     pub prompt: String,
-    /// Of a conversation's turn; sub-agents and tasks have none of their own.
+    /// For a conversation's turn; sub-agents and tasks have none.
     pub turn: Option<TurnContext>,
 }
 
-/// None: the run is about nothing in particular.
+/// None: the run has no context.
 pub async fn of(services: &Services, run: &Run) -> Result<Option<Surroundings>, sqlx::Error> {
     let db = &services.db.sql;
     let (context, last_turn, is_turn) = match (run.conversation_id, run.message_id) {
@@ -43,7 +43,7 @@ pub async fn of(services: &Services, run: &Run) -> Result<Option<Surroundings>, 
     let turn = is_turn.then(|| TurnContext {
         context,
         last_turn,
-        // Of the whole opening, which is known later.
+        // Of all initial messages, known later.
         usage: Value::Null,
     });
     Ok(Some(Surroundings { prompt, turn }))
@@ -71,7 +71,7 @@ fn before_this(last_turn: &Value) -> String {
     )
 }
 
-/// What a tool led the run to, as its record is to say from now on.
+/// Applies a context change by a tool to the run.
 pub fn led_to(run: &mut Run, context: &Context) {
     run.context = Some(context.to_json());
 }

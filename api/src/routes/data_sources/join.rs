@@ -1,4 +1,4 @@
-//! `POST …/data-sources/join`: one answer from several sources. Whoever may ask each of them may join them.
+//! `POST …/data-sources/join`: joins several sources. Takes the right to query each of them.
 
 use axum::Json;
 use axum::extract::State;
@@ -34,12 +34,12 @@ pub(super) async fn join(
     let problem = |error: JoinError| problem_of(&error.error, error.to_string());
     let mut sources = Vec::new();
     let mut db = caller.walled(&state).await?;
-    // One more than there may be, so that the join says how many there may be.
+    // One more than allowed, so that the join reports the limit.
     for query in request.queries.iter().take(QUERIES_MAX + 1) {
         let found = data_sources::find(&mut *db, project_id, &query.source).await?;
         sources.push(found.ok_or_else(|| problem(JoinError::no_source(&query.name, &query.source)))?);
     }
-    // No transaction of Rejoin's own database is open while sources are asked.
+    // No transaction of Rejoin's own database is open during queries to sources.
     drop(db);
     let parts: Vec<Part<'_>> = request
         .queries

@@ -1,6 +1,6 @@
-//! A file on its way out: byte for byte, whole or a range of it, to be saved.
+//! Sends a file: byte for byte, whole or a range of it, as a download.
 //!
-//! Invariant: what is downloaded is never a page or a script of this server, whatever was uploaded.
+//! Invariant: a download is never rendered as a page or script of this server, whatever was uploaded.
 
 use std::io;
 
@@ -26,9 +26,9 @@ use crate::extract::Segments;
 use crate::problem::{Problem, ProblemBody, Refused};
 use crate::state::AppState;
 
-/// Nothing of a download runs, or loads anything.
+/// The Content-Security-Policy of downloads: they can't run or load anything.
 const POLICY: &str = "sandbox; default-src 'none'";
-/// A client may keep a copy, and asks before each use whether the file still exists.
+/// A client may cache a copy, and revalidates it before each use.
 const CACHE: &str = "private, no-cache";
 
 /// Download a file, byte for byte
@@ -98,7 +98,7 @@ pub(super) async fn content(
     if from >= to {
         return Ok((status, headers).into_response());
     }
-    // The first piece before the headers: what can't be read at all is an error, and no file without an end.
+    // The first piece precedes the headers: an unreadable file is an error, not a truncated download.
     let first = match reader.piece(from).await {
         Ok(Some(piece)) => piece,
         Ok(None) => return Err(not_found()),
@@ -110,7 +110,7 @@ pub(super) async fn content(
         if at >= reader.to {
             return Ok(None);
         }
-        // Deleted while it is read: the response is cut off, so that no client takes a part for the file.
+        // Deleted while being read: the response is aborted, so that no client takes a part for the whole.
         let piece = reader.piece(at).await.map_err(io::Error::other)?;
         let piece = piece.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
         let next = at + piece.len() as u64;
@@ -120,7 +120,7 @@ pub(super) async fn content(
     Ok((status, headers, Body::from_stream(pieces)).into_response())
 }
 
-/// A file that is read up to `to`, in pieces.
+/// Reads a file up to `to`, in pieces.
 struct Reader {
     state: AppState,
     asking: Asking,
@@ -129,7 +129,7 @@ struct Reader {
 }
 
 impl Reader {
-    /// What there is from `at` on, up to the end of its piece. None: the file was deleted.
+    /// Returns the content from `at` to the end of its piece. None: the file was deleted.
     async fn piece(&self, at: u64) -> Result<Option<Bytes>, ReadError> {
         let within = usize::try_from(at % CHUNK_BYTES as u64).unwrap_or_default();
         let position = i32::try_from(at / CHUNK_BYTES as u64).unwrap_or(i32::MAX);
@@ -152,7 +152,7 @@ impl Reader {
     }
 }
 
-/// Text is plain text, whatever it says of itself.
+/// Text is sent as plain text, whatever its subtype.
 fn served_as(media_type: &str) -> String {
     match types::class_of(media_type) {
         Some(Class::Text) => "text/plain; charset=utf-8".to_owned(),
@@ -161,7 +161,7 @@ fn served_as(media_type: &str) -> String {
     }
 }
 
-/// RFC 6266: the name in ASCII for those that know no better, and as it is.
+/// RFC 6266: the name in ASCII for old clients, and in full.
 fn disposition(name: &str) -> String {
     let is_plain = |char: char| char.is_ascii_graphic() && !matches!(char, '"' | '\\' | '%') || char == ' ';
     let plain: String = name
@@ -179,12 +179,12 @@ fn disposition(name: &str) -> String {
     format!("attachment; filename=\"{plain}\"; filename*=UTF-8''{encoded}")
 }
 
-/// What a `Range` header asks for.
+/// The request of a `Range` header.
 #[derive(Debug, PartialEq, Eq)]
 enum Wanted {
-    /// All of it: several ranges, or words that are not understood.
+    /// The whole file: several ranges, or an unsupported header.
     All,
-    /// Up to `to`, which is not in it.
+    /// Up to `to`, exclusive.
     Part {
         from: u64,
         to: u64,

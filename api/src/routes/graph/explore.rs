@@ -1,4 +1,4 @@
-//! Finding one's way in the graph: search, what types there are, walks from an object.
+//! Exploration of the graph: search, types, traversals from an object.
 
 use axum::Json;
 use axum::extract::State;
@@ -18,11 +18,11 @@ use crate::extract::{Body, Limit, Params, Segments};
 use crate::problem::{BodyRefused, Problem, Refused};
 use crate::state::AppState;
 
-/// Objects in an answer to a search, unless the request says otherwise.
+/// Default number of objects in a search result.
 const SEARCH_LIMIT: i64 = 20;
-/// Longest search query [characters].
+/// Maximum length of a search query, in characters.
 const QUERY_MAX_CHARS: usize = 2_000;
-/// Depth of a walk, unless the request says otherwise.
+/// Default depth of a traversal.
 const WALK_DEPTH: u32 = 2;
 
 pub fn routes() -> Routes {

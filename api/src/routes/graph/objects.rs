@@ -1,4 +1,4 @@
-//! Objects of the graph. A change is a new version; a deleted object can be restored.
+//! Objects of the graph. A change makes a new version; a deleted object can be restored.
 
 use axum::Json;
 use axum::extract::State;
@@ -20,7 +20,7 @@ use crate::extract::{Body, Limit, PageParams, Params, Segments, page};
 use crate::problem::{BodyRefused, Problem, ProblemBody, Refused};
 use crate::state::AppState;
 
-/// Edges of an object in one direction, unless the request says otherwise.
+/// Default number of an object's edges in one direction.
 const EDGES: i64 = 100;
 
 pub fn routes() -> Routes {

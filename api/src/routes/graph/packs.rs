@@ -1,4 +1,4 @@
-//! Template packs: sets of types for the graph, with schemas of their properties, and which of them the project has installed.
+//! Template packs: sets of graph types with property schemas, and their installation in the project.
 
 use axum::Json;
 use axum::extract::State;
@@ -17,7 +17,7 @@ use crate::extract::{Body, Params, Segments};
 use crate::problem::{BodyRefused, Problem, ProblemBody, Refused};
 use crate::state::AppState;
 
-/// Packs of a page, unless the request says otherwise.
+/// Default number of packs per page.
 const PACKS: i32 = 20;
 
 pub fn routes() -> Routes {

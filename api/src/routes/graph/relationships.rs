@@ -1,4 +1,4 @@
-//! Relationships of the graph: directed, at most one of a type between two objects, versioned as objects are.
+//! Relationships of the graph: directed, at most one of a type between two objects, versioned like objects.
 
 use axum::Json;
 use axum::extract::State;
@@ -208,7 +208,7 @@ async fn create(
     };
     let mut db = state.db.sql.acquire().await?;
     let made = match relationships::create(&mut db, project_id, &new, actor(&caller)).await {
-        // What the body names and is not there is the request's fault; the path's resource is there.
+        // A missing object named by the body is the request's fault; the path's resource exists.
         Err(error @ rejoin_graph::Error::NotFound { .. }) => {
             return Err(Problem::bad_request("object_not_found", error.to_string()));
         }

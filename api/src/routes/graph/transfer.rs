@@ -1,7 +1,7 @@
-//! The graph as NDJSON: in by `POST …/import`, out by `GET …/export`. Neither is held in memory.
+//! The graph as NDJSON: import by `POST …/import`, export by `GET …/export`. Neither is held in memory.
 //!
-//! Both hold a database transaction for as long as their peer takes, so they have connections of their own (`transfers`):
-//! no slow upload keeps the other handlers waiting. Invariant: an import is in the graph whole or not at all.
+//! Both hold a database transaction for as long as their peer takes, so they have their own connections (`transfers`):
+//! a slow upload does not block other handlers. Invariant: an import is applied completely or not at all.
 
 use std::io;
 use std::time::Duration;
@@ -33,11 +33,11 @@ use crate::extract::{Params, Segments};
 use crate::problem::{Problem, ProblemBody, Refused};
 use crate::state::AppState;
 
-/// The one path whose requests may take longer than the usual limit: an upload takes as long as it takes.
+/// The only path without the usual timeout: an upload may take long.
 pub const IMPORT_PATH: &str = "/api/projects/{p}/graph/import";
-/// An upload of which nothing comes for so long is given up.
+/// Timeout of an upload without progress.
 const UPLOAD_STALL: Duration = Duration::from_secs(30);
-/// Pages of an export that wait for its reader.
+/// Maximum number of an export's pages waiting for its reader.
 const PAGES_WAITING: usize = 1;
 
 pub fn routes() -> Routes {
@@ -145,7 +145,7 @@ fn bad_lines(bad: Vec<import::BadLine>) -> Vec<BadLineBody> {
     bodies.collect()
 }
 
-/// Why an upload ended before its end.
+/// The reason why an upload ended early.
 #[derive(Debug, Clone, Copy, thiserror::Error)]
 pub enum UploadTrouble {
     #[error("the body is larger than {max_bytes} bytes")]
@@ -157,7 +157,7 @@ pub enum UploadTrouble {
 }
 
 impl UploadTrouble {
-    /// What it is that [`upload`] says.
+    /// Returns the reason reported by [`upload`].
     pub fn of(error: &io::Error) -> Self {
         let trouble = error.get_ref().and_then(|inner| inner.downcast_ref::<Self>());
         trouble.copied().unwrap_or(Self::Broken)
@@ -184,8 +184,8 @@ impl From<ImportError> for Problem {
     }
 }
 
-/// The body's bytes as they come, up to `max_bytes`, at a least rate: the time that is spent on waiting for them counts, not that in
-/// which they are worked on.
+/// Streams the body, up to `max_bytes`, at a minimum rate, which counts the time spent waiting for data only, not
+/// processing.
 pub fn upload(
     body: BodyDataStream,
     max_bytes: u64,
@@ -269,7 +269,7 @@ async fn import_lines(
         .with("badLines", json!(bad_lines(report.bad))))
 }
 
-/// Where an export writes: to whoever reads the answer.
+/// Writes an export to the response.
 struct ToReader(mpsc::Sender<Result<Bytes, Problem>>);
 
 #[async_trait]
@@ -299,12 +299,13 @@ async fn export_lines(
         match export::export(&pool, project_id, &mut sink).await {
             Ok(exported) => debug!(exported.objects, exported.relationships, "exported"),
             Err(ExportError::Write(_)) => debug!("the client of an export disconnected"),
-            // Where nobody reads any more, nobody misses it.
+            // The reader may have disconnected.
             Err(ExportError::Graph(error)) => drop(sink.0.send(Err(error.into())).await),
         }
         drop(slot);
     });
-    // What fails at once is a problem; what fails later can only cut the answer off, so that nobody takes it for whole.
+    // An immediate failure is an error response; a later one can only abort the response, so that it is not taken for
+    // complete.
     let first = written.recv().await.transpose()?;
     let rest = stream::unfold(written, |mut written| async {
         let page = written.recv().await?.map_err(|problem| {

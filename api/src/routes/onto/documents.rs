@@ -1,4 +1,5 @@
-//! The tree of a project's documents, and a document's place in it. (A document's earlier versions: `…/history`, as for all entities.)
+//! The document tree of a project, and moves within it. (A document's earlier versions: `…/history`, as for all
+//! entities.)
 
 use axum::Json;
 use axum::extract::State;

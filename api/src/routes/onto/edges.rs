@@ -1,4 +1,4 @@
-//! What holds between two entities of a project: linked and unlinked.
+//! Links between two entities of a project: link and unlink.
 
 use axum::Json;
 use axum::extract::State;

@@ -1,4 +1,4 @@
-//! Projects of the work graph as a whole: made, rearranged, shown; and the pack that holds their types, installed by hand.
+//! Whole projects of the work graph: create, rearrange, read; and manual installation of the pack with their types.
 
 use axum::Json;
 use axum::extract::State;

@@ -1,4 +1,4 @@
-//! Made-up vectors for all objects of a database, COPY as the limit of imports, and writes one by one.
+//! Synthetic vectors for all objects of a database, COPY as the limit of imports, and single writes.
 
 use std::fmt::Write as _;
 use std::time::Instant;
@@ -18,13 +18,13 @@ use crate::server::Database;
 
 pub const MODEL: &str = "bench:made-up";
 const DIMENSIONS: usize = 384;
-/// Groups of vectors that are near each other, and how much of a vector is its own.
+/// Number of clusters of vectors, and the individual share of a vector.
 const GROUPS: usize = 1_000;
 const OWN: f64 = 0.7;
-/// Bytes that are sent at once.
+/// Size of a write.
 const CHUNK: usize = 256 * 1024;
 
-/// A vector of one of the groups, of length 1.
+/// Returns a vector of one of the clusters, of length 1.
 pub fn vector(dice: &mut Dice) -> Vec<f32> {
     let mut group = Dice::new(dice.below(GROUPS) as u64);
     let mut vector: Vec<f32> = (0..DIMENSIONS)
@@ -39,7 +39,7 @@ pub fn query(dice: &mut Dice) -> QueryVector {
     QueryVector::new(MODEL, vector(dice))
 }
 
-/// A vector for each live object, by COPY.
+/// Fills in a vector for each live object, by COPY.
 pub async fn fill(database: &Database) -> Result<()> {
     let (client, connection) = tokio_postgres::connect(&database.url, NoTls).await?;
     let driving = tokio::spawn(connection);
@@ -88,7 +88,7 @@ pub async fn fill(database: &Database) -> Result<()> {
     Ok(())
 }
 
-/// Rows a second of COPY: what the graph's tables hold, into empty ones that are alike.
+/// Rows per second of COPY: the graph's tables, into equal empty ones.
 pub async fn copy_rows_per_s(database: &Database) -> Result<f64> {
     const OBJECTS: &str = "id, project_id, canonical_id, version, type, key, status, labels, properties, change_summary, content_hash, \
                            schema_version, actor_type, actor_id, created_at, updated_at, deleted_at, superseded_at";
@@ -117,7 +117,7 @@ pub async fn copy_rows_per_s(database: &Database) -> Result<f64> {
     Ok(rate)
 }
 
-/// What it takes to make an object, with the mark that its vector is to be made, or without.
+/// Measures creating an object, with or without its embedding mark.
 pub async fn single_writes(database: &Database, count: usize, marks: bool) -> Result<Latencies> {
     let actor = Actor {
         kind: ActorKind::User,

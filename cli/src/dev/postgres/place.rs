@@ -1,6 +1,6 @@
-//! The directories of a private PostgreSQL: who may use them, where the cluster lives, where its socket is.
+//! The directories of a private PostgreSQL: their owner, the cluster's location, the socket's location.
 //!
-//! Called by `postgres`, in its blocking set-up. Invariant: whoever has a [`Place`] holds the directory's lock, so at
+//! Called by `postgres`, in its blocking set-up. Invariant: the holder of a [`Place`] holds the directory's lock, so at
 //! most one owner runs a server on it; the kernel frees the lock with the owner, however it ends.
 use std::{
     ffi::OsStr,
@@ -20,21 +20,21 @@ use anyhow::{Context, Result, bail, ensure};
 use super::binaries::Binaries;
 use crate::dev::process::{self, Signal, User};
 
-/// A lock and a note: the owner's process id is its content.
+/// A lock file that contains the owner's process id.
 const LOCK: &str = "rejoin.lock";
-/// Present where the cluster could not live in the directory itself; holds the path where it does.
+/// Present if the cluster could not be in the directory itself; contains its path.
 const POINTER: &str = "cluster-lives-at";
-/// Beside a cluster that lives elsewhere: the directory that it is for.
+/// Beside a cluster at another location: the directory to which it belongs.
 const BACK: &str = "data-directory";
 const CLUSTER: &str = "pg";
-/// Where clusters live whose directory the server's user can't reach.
+/// The location of clusters whose directory the server's user can't reach.
 const ELSEWHERE: &str = "/var/lib/rejoin";
-/// Longest that a server which its owner left behind may take to stop.
+/// Timeout of stopping a server left behind by its owner.
 const LEFTOVER_LIMIT: Duration = Duration::from_secs(20);
 
 #[derive(Debug)]
 pub(super) struct Place {
-    /// What was asked for; holds the lock, the log, and usually the cluster.
+    /// The requested directory, with the lock, the log, and usually the cluster.
     pub data_dir: PathBuf,
     /// PGDATA.
     pub cluster: PathBuf,
@@ -58,7 +58,7 @@ impl Place {
         let cluster = cluster(&data_dir, user.as_ref())?;
         Ok(Self {
             log: data_dir.join("postgres.log"),
-            // Short, because the path of a socket may have 107 bytes.
+            // Short, because a socket's path is limited to 107 bytes.
             socket_dir: PathBuf::from(format!(
                 "/tmp/rejoin-{:08x}",
                 fnv1a(data_dir.as_os_str().as_encoded_bytes())
@@ -70,7 +70,7 @@ impl Place {
         })
     }
 
-    /// The major version that made the cluster; `None` before there is one.
+    /// Returns the major version that created the cluster; `None` before.
     pub(super) fn major(&self) -> Result<Option<u32>> {
         match fs::read_to_string(self.cluster.join("PG_VERSION")) {
             Ok(version) => Ok(Some(version.trim().parse().context("reading PG_VERSION failed")?)),
@@ -79,11 +79,11 @@ impl Place {
         }
     }
 
-    /// Runs `initdb`, beside the final place first, so that one that was interrupted is not taken for a cluster.
+    /// Runs `initdb` in a temporary location first, so that an interrupted one is not taken for a cluster.
     pub(super) fn initialise(&self, binaries: &Binaries, superuser: &str, durable: bool) -> Result<()> {
         let unfinished = self.cluster.with_file_name("pg.new");
         let mut said = String::new();
-        // Not every machine has C.UTF-8; C sorts the same but does not know capitals beyond ASCII.
+        // Not every machine has C.UTF-8; C sorts the same but does not know case beyond ASCII.
         for locale in ["C.UTF-8", "C"] {
             if unfinished.exists() {
                 fs::remove_dir_all(&unfinished).context("removing an incomplete cluster failed")?;
@@ -112,7 +112,7 @@ impl Place {
         bail!("initdb failed for {}:\n{said}", self.cluster.display())
     }
 
-    /// Runs `pg_basebackup`: a copy of a running server, that follows it once it is started.
+    /// Runs `pg_basebackup`: copies a running server, which the copy follows once started.
     pub(super) fn copy(&self, binaries: &Binaries, superuser: &str, primary: &Path) -> Result<()> {
         let unfinished = self.cluster.with_file_name("pg.new");
         if unfinished.exists() {
@@ -131,7 +131,7 @@ impl Place {
         fs::rename(&unfinished, &self.cluster).context("moving the new cluster into place failed")
     }
 
-    /// Stops a server that a killed owner left behind; refuses one that is not ours.
+    /// Stops a server left behind by a killed owner; refuses one that is not ours.
     pub(super) fn clear_leftover(&self) -> Result<()> {
         let Some(pid) = postmaster(&self.cluster) else {
             return Ok(());
@@ -140,7 +140,7 @@ impl Place {
             return Ok(());
         };
         if !command.contains(self.cluster.to_string_lossy().as_ref()) {
-            // The number belongs to another program by now; PostgreSQL clears such a file by itself.
+            // The id now belongs to another program; PostgreSQL removes such a file itself.
             return Ok(());
         }
         ensure!(
@@ -151,7 +151,7 @@ impl Place {
         );
         tracing::info!(pid, "stopping the PostgreSQL of an earlier run");
         for signal in [Signal::Interrupt, Signal::Quit] {
-            // Gone in the meantime is as good.
+            // It may have ended meanwhile.
             let _gone = process::send(pid, signal);
             if wait_until(LEFTOVER_LIMIT, || {
                 !process::exists(pid) || postmaster(&self.cluster) != Some(pid)
@@ -162,7 +162,7 @@ impl Place {
         bail!("the PostgreSQL of an earlier run (pid {pid}) does not stop; kill it manually")
     }
 
-    /// The directory of the socket: only the server's user and root get in, so `trust` trusts nobody else.
+    /// Creates the socket's directory: only the server's user and root have access, so `trust` trusts no one else.
     pub(super) fn make_socket_dir(&self) -> Result<()> {
         if let Ok(there) = fs::symlink_metadata(&self.socket_dir) {
             let ours = there.is_dir() && there.uid() == self.owner_uid()?;
@@ -175,7 +175,7 @@ impl Place {
         self.make_private(&self.socket_dir)
     }
 
-    /// Removes what is worth nothing without the server.
+    /// Removes what is useless without the server.
     pub(super) fn remove_socket_dir(&self) {
         if let Err(error) = fs::remove_dir_all(&self.socket_dir)
             && error.kind() != std::io::ErrorKind::NotFound
@@ -184,7 +184,7 @@ impl Place {
         }
     }
 
-    /// What has to go for the cluster to be gone.
+    /// Returns everything to remove with the cluster.
     pub(super) fn everything(&self) -> Vec<PathBuf> {
         let mut all = vec![self.data_dir.clone(), self.socket_dir.clone()];
         if let Some(home) = self.cluster.parent().filter(|home| *home != self.data_dir) {
@@ -196,12 +196,12 @@ impl Place {
     fn owner_uid(&self) -> Result<u32> {
         match &self.user {
             Some(user) => Ok(user.uid),
-            // The lock file is ours for sure.
+            // The lock file certainly belongs to us.
             None => Ok(self._lock.metadata().context("reading the lock file failed")?.uid()),
         }
     }
 
-    /// A directory with mode 0700 that the server's user owns.
+    /// Creates a directory with mode 0700 for the server's user.
     fn make_private(&self, dir: &Path) -> Result<()> {
         let make = || {
             fs::create_dir_all(dir)?;
@@ -215,7 +215,7 @@ impl Place {
     }
 }
 
-/// No variable of the caller's shell may steer a server that is private.
+/// Removes variables of the caller's shell that would affect the private server.
 pub(super) fn quiet_environment(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();
@@ -259,12 +259,12 @@ fn lock(data_dir: &Path) -> Result<File> {
     Ok(file)
 }
 
-/// Where the cluster lives: in the directory, if the server's user can get there; else elsewhere, with a pointer.
+/// Returns the cluster's location: the directory, if the server's user can reach it; else another one, with a pointer.
 fn cluster(data_dir: &Path, user: Option<&User>) -> Result<PathBuf> {
     let here = data_dir.join(CLUSTER);
     let Some(user) = user else { return Ok(here) };
     if !user.can_enter(data_dir) {
-        // The directory is ours: letting others pass through it (not read it) is all that a mkdtemp one needs.
+        // The directory is ours: a mkdtemp one only needs to be traversable (not readable) for others.
         let mode = fs::metadata(data_dir)
             .context("reading the data directory failed")?
             .mode();
@@ -290,7 +290,7 @@ fn cluster(data_dir: &Path, user: Option<&User>) -> Result<PathBuf> {
     let family = format!("{:08x}-", fnv1a(data_dir.as_os_str().as_encoded_bytes()));
     let there = Path::new(ELSEWHERE).join(format!("{family}{}", uuid::Uuid::now_v7().simple()));
     fs::create_dir(&there).with_context(|| format!("creating {} failed", there.display()))?;
-    // Whatever our umask is, the server's user has to pass through.
+    // Regardless of our umask, the server's user must be able to traverse it.
     fs::set_permissions(&there, Permissions::from_mode(0o711)).context("opening the cluster's directory failed")?;
     ensure!(
         user.can_enter(&there),
@@ -305,10 +305,10 @@ fn cluster(data_dir: &Path, user: Option<&User>) -> Result<PathBuf> {
     Ok(there.join(CLUSTER))
 }
 
-/// Removes clusters that nobody can find any more: their directory was removed, or it is ours and points to none.
+/// Removes orphaned clusters: their directory was removed, or it is ours and refers to none.
 ///
-/// A cluster takes 200 MB, and whoever removes a directory to start afresh does not know of it. One whose server still
-/// runs is left for the next time, and so is one that can't be removed.
+/// A cluster takes 200 MB, and users who remove a directory do not know about it. One with a running server is left for
+/// the next time, and so is one that can't be removed.
 fn sweep(elsewhere: &Path, data_dir: &Path) -> Result<()> {
     for entry in fs::read_dir(elsewhere)
         .with_context(|| format!("reading {} failed", elsewhere.display()))?
@@ -320,7 +320,7 @@ fn sweep(elsewhere: &Path, data_dir: &Path) -> Result<()> {
         let runs = postmaster(&home.join(CLUSTER)).is_some_and(process::exists);
         if (of == data_dir || !of.exists()) && !runs {
             match fs::remove_dir_all(&home) {
-                // Another start may sweep at the same time.
+                // A concurrent start may sweep as well.
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                     tracing::warn!(%error, home = %home.display(), "removing the cluster of a deleted directory failed");
                 }
@@ -331,13 +331,13 @@ fn sweep(elsewhere: &Path, data_dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The first line of a cluster's `postmaster.pid`: who runs on it, if the file isn't a dead one's.
+/// Returns the first line of a cluster's `postmaster.pid`: the server's process, unless the file is stale.
 fn postmaster(cluster: &Path) -> Option<u32> {
     let pid = fs::read_to_string(cluster.join("postmaster.pid")).ok()?;
     pid.lines().next()?.trim().parse().ok()
 }
 
-/// Looks every 20 ms until `done` or the limit; blocking, for the set-up's own thread.
+/// Polls every 20 ms until `done` or the timeout; blocking, for the setup's own thread.
 fn wait_until(limit: Duration, done: impl Fn() -> bool) -> bool {
     let end = Instant::now() + limit;
     while Instant::now() < end {
@@ -350,7 +350,7 @@ fn wait_until(limit: Duration, done: impl Fn() -> bool) -> bool {
     done()
 }
 
-/// A small hash that is the same in every build: it names directories.
+/// A small, stable hash for names of directories.
 fn fnv1a(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0x811c_9dc5, |hash, byte| {
         (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193)
@@ -382,9 +382,9 @@ mod tests {
         let swept = [home("1", Some(&ours), None)?, home("2", Some(&gone), None)?];
         let kept = [
             home("3", Some(&theirs), None)?,
-            // A server runs on it: this very process has the number.
+            // A server runs on it: this process has the id.
             home("4", Some(&gone), Some(std::process::id()))?,
-            // Somebody else's.
+            // Another user's.
             home("5", None, None)?,
         ];
         sweep(&elsewhere, &ours)?;

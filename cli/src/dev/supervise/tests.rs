@@ -1,9 +1,9 @@
-//! The supervisor over `sh`: children that die, that drain, that don't, and a parent that is killed.
+//! Tests of the supervisor over `sh`: children that die, that drain, that don't, and a parent that is killed.
 use std::os::unix::process::ExitStatusExt;
 
 use super::*;
 
-/// Longest wait for anything in a test.
+/// Timeout of any wait in a test.
 const LIMIT: Duration = Duration::from_secs(20);
 
 #[derive(Clone, Default)]
@@ -30,7 +30,7 @@ impl Lines {
 
 async fn wait_until_gone(pid: u32) {
     let end = Instant::now() + LIMIT;
-    // A zombie that nobody waits for is gone, too.
+    // A zombie counts as ended.
     while process::exists(pid) && process::command_line(pid).is_some() {
         assert!(Instant::now() < end, "process {pid} is still there");
         sleep(Duration::from_millis(10)).await;
@@ -43,9 +43,9 @@ fn supervisor(drain_limit: Duration) -> (Supervisor, Lines) {
 }
 
 const NO_ENV: [(&str, &str); 0] = [];
-/// Says that it is there, then waits for SIGTERM, says that, and goes.
+/// Reports its start, waits for SIGTERM, reports it, and exits.
 const DRAINS: &str = "trap 'echo drained; exit 0' TERM; echo up; while :; do sleep 0.05; done";
-/// Does not hear SIGTERM.
+/// Ignores SIGTERM.
 const STUBBORN: &str = "trap '' TERM; echo up; while :; do sleep 0.05; done";
 
 #[tokio::test]
@@ -120,7 +120,7 @@ async fn a_second_ctrl_c_does_not_wait_for_the_drain() {
     wait_until_gone(pid).await;
 }
 
-/// Not a test: the parent that the next test kills, in a process of its own.
+/// Not a test: the parent killed by the next test, in a separate process.
 #[tokio::test]
 async fn parent_for_the_next_test() {
     let Some(pid_file) = std::env::var_os("REJOIN_TEST_SUPERVISOR_PID_FILE") else {

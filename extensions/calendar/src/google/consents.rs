@@ -1,8 +1,8 @@
-//! Users who were sent to Google, and come back with a code: rows of `kb.google_consents`. Written by the API; a worker takes the code to
-//! Google and ends the row.
+//! Pending OAuth authorizations: rows of `kb.google_consents`. Written by the API; a worker exchanges the code and ends
+//! the row.
 //!
-//! Invariants: what a user comes back with is taken once, from the user who was sent, within [`MINUTES`]; of the state that Google gives
-//! back only the SHA-256 is stored.
+//! Invariants: a code is accepted once, from the user who started the authorization, within [`MINUTES`]; only the
+//! SHA-256 of the OAuth state is stored.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -15,12 +15,12 @@ use uuid::Uuid;
 
 use super::settings::{GoogleArgs, SCOPES};
 
-/// A user takes no longer at Google [minutes].
+/// Timeout of an authorization at Google, in minutes.
 const MINUTES: i32 = 15;
-/// Longest code that is taken [bytes].
+/// Maximum size of a code, in bytes.
 pub const CODE_MAX_BYTES: usize = 4_000;
 
-/// Begins to link a calendar: where its user must go now. None: the owner has no such calendar.
+/// Begins to link a calendar: returns the URL to which to redirect its user. None: the owner has no such calendar.
 pub async fn begin(
     db: &mut PgConnection,
     args: &GoogleArgs,
@@ -53,7 +53,7 @@ pub async fn begin(
         ("redirect_uri", redirect_url),
         ("response_type", "code"),
         ("scope", &SCOPES.join(" ")),
-        // A token that lasts, which Google gives only to who asks for consent anew.
+        // Requests a refresh token, which Google issues only with new consent.
         ("access_type", "offline"),
         ("prompt", "consent"),
         ("state", &state),
@@ -63,7 +63,7 @@ pub async fn begin(
     Ok(Some(url))
 }
 
-/// Takes a user's code. The calendar that it is for; None: nobody was sent with this state, or it is too old, or was used.
+/// Stores a user's code, and returns its calendar; None: the state is unknown, expired or used.
 pub async fn come_back(
     db: impl PgExecutor<'_>,
     owner: Owner,
@@ -83,7 +83,7 @@ pub async fn come_back(
     .await
 }
 
-/// Ends what a user has refused, or what has failed and was told. False: there is none.
+/// Ends a rejected authorization, or a failed and reported one. False: it does not exist.
 pub async fn end(db: impl PgExecutor<'_>, owner: Owner, state: &str) -> Result<bool, sqlx::Error> {
     let ended = sqlx::query!(
         "delete from kb.google_consents where state_hash = $1 and project_id = $2 and owner_user_id = $3",
@@ -96,12 +96,12 @@ pub async fn end(db: impl PgExecutor<'_>, owner: Owner, state: &str) -> Result<b
     Ok(ended.rows_affected() > 0)
 }
 
-/// What has become of a code.
+/// The state of a code's exchange.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// No worker has taken it to Google yet.
+    /// No worker has exchanged it yet.
     Waiting,
-    /// In words.
+    /// With the reason.
     Failed(String),
     /// There is a link.
     Entered,
@@ -123,7 +123,7 @@ pub async fn outcome(db: impl PgExecutor<'_>, owner: Owner, state: &str) -> Resu
     })
 }
 
-/// A code that a worker takes to Google.
+/// A code to be exchanged by a worker.
 #[derive(Debug)]
 pub(super) struct Consent {
     pub state_hash: Vec<u8>,
@@ -133,7 +133,7 @@ pub(super) struct Consent {
     pub redirect_url: String,
 }
 
-/// The codes for a calendar that nobody has taken to Google yet.
+/// Returns a calendar's codes that were not exchanged yet.
 pub(super) async fn waiting(db: impl PgExecutor<'_>, calendar_id: Uuid) -> Result<Vec<Consent>, sqlx::Error> {
     let rows = sqlx::query!(
         r#"select state_hash, project_id, owner_user_id, code as "code!", verifier, redirect_url from kb.google_consents
@@ -155,7 +155,7 @@ pub(super) async fn waiting(db: impl PgExecutor<'_>, calendar_id: Uuid) -> Resul
     Ok(consents.collect())
 }
 
-/// Nothing came of a code.
+/// Records that a code's exchange failed.
 pub(super) async fn fail(db: impl PgExecutor<'_>, consent: &Consent, failure: &str) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "update kb.google_consents set failure = $2 where state_hash = $1",
@@ -167,7 +167,7 @@ pub(super) async fn fail(db: impl PgExecutor<'_>, consent: &Consent, failure: &s
     Ok(())
 }
 
-/// A code has become a link.
+/// Records that a code became a link.
 pub(super) async fn done(db: &mut PgConnection, consent: &Consent) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "delete from kb.google_consents where state_hash = $1",
@@ -178,7 +178,7 @@ pub(super) async fn done(db: &mut PgConnection, consent: &Consent) -> Result<(),
     Ok(())
 }
 
-/// Removes those who did not come back.
+/// Removes abandoned authorizations.
 pub async fn sweep(db: impl PgExecutor<'_>) -> Result<(), sqlx::Error> {
     sqlx::query!("delete from kb.google_consents where expires_at < now() - interval '1 hour'")
         .execute(db)

@@ -1,6 +1,7 @@
-//! A user's code taken to Google: for it there is a token that lasts, and with that the calendars to choose from. Called by `sync`.
+//! Exchanges an OAuth authorization code for a refresh token and lists the user's calendars. Called by `sync`.
 //!
-//! Invariant: a code that was taken there once, and lost on the way back, is refused there the second time; its user begins again.
+//! Invariant: a code whose exchange succeeded but whose response was lost is refused the second time; its user starts
+//! again.
 
 use rejoin_integrations::google_tokens;
 use sqlx::PgPool;
@@ -11,7 +12,7 @@ use super::consents::{self, Consent};
 use super::links;
 use super::settings::Google;
 
-/// Takes the codes that users came back with for a calendar. True: there were some.
+/// Exchanges the pending codes of a calendar. True: there were some.
 pub(super) async fn enter(google: &Google, db: &PgPool, calendar_id: Uuid) -> Result<bool, sqlx::Error> {
     let waiting = consents::waiting(db, calendar_id).await?;
     for consent in &waiting {

@@ -5,7 +5,7 @@ use rejoin_secrets::SecretError;
 use super::client::GoogleError;
 use super::links::TurnError;
 
-/// Why a synchronization stopped before its end.
+/// The reason why a sync stopped early.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SyncError {
     #[error(transparent)]

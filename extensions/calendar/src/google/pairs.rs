@@ -1,6 +1,6 @@
-//! Events and their likes at Google: rows of `kb.google_events`. Called by `taking` and `push`, in a job's turn.
+//! Mappings between local and Google events (`kb.google_events`). Called by `taking` and `push`, in a job's turn.
 //!
-//! Invariant: which event is which follows from ids alone, on both sides, so that a pair that was lost is found again.
+//! Invariant: a mapping follows from ids alone, on both sides, so that a lost mapping is found again.
 
 use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
@@ -10,38 +10,38 @@ use uuid::Uuid;
 use super::side::Side;
 use crate::events;
 
-/// What ids of events begin with that were made here. Google takes `0-9` and `a-v` (base32hex of RFC 2938).
+/// Prefix of the ids of events created here. Google accepts `0-9` and `a-v` (base32hex of RFC 2938).
 const OURS: &str = "rejoin";
 
-/// The id at Google of an event that was made here.
+/// Returns the Google id of an event created here.
 pub fn google_id_of(event: Uuid) -> String {
     format!("{OURS}{}", event.simple())
 }
 
-/// The id here of what Google calls so, if it was made here; else as [`event_id_of_others`].
+/// Returns the local id of a Google id, if created here; else as [`event_id_of_others`].
 pub fn event_id_of(calendar: Uuid, google_id: &str) -> Uuid {
     let made_here = google_id.strip_prefix(OURS).filter(|id| id.len() == 32);
     let id = made_here.and_then(|id| Uuid::try_parse(id).ok());
     id.unwrap_or_else(|| event_id_of_others(calendar, google_id))
 }
 
-/// The id here of what was made at Google: always the same in a calendar.
+/// Returns the local id of an event created at Google: deterministic within a calendar.
 pub fn event_id_of_others(calendar: Uuid, google_id: &str) -> Uuid {
     events::id_in(calendar, &[b"google\0", google_id.as_bytes()])
 }
 
-/// An event here and there.
+/// A mapping between a local and a remote event.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pair {
     pub event_id: Uuid,
     pub google_id: String,
-    /// Empty: what is there has to be looked at first.
+    /// Empty: the remote event must be read first.
     pub etag: String,
     pub version: i32,
     pub base: Option<Side>,
-    /// Beginnings of occurrences that are cancelled at Google by themselves, as [`Side::left_out`] writes them.
+    /// Starts of occurrences cancelled separately at Google, in the format of [`Side::left_out`].
     pub left_out: Vec<String>,
-    /// Of a changed occurrence: what it belongs to, and the beginning that it replaces.
+    /// For a changed occurrence: its series, and the start that it replaces.
     pub replaces: Option<(Uuid, DateTime<Utc>)>,
     pub listing: i64,
 }
@@ -95,9 +95,9 @@ pub async fn by_google(db: impl PgExecutor<'_>, calendar: Uuid, google_id: &str)
     Ok(row.fetch_optional(db).await?.map(Pair::from))
 }
 
-/// Stores a pair in the place of the one that the event had.
+/// Stores a mapping, replacing the event's previous one.
 pub async fn put(db: &mut PgConnection, calendar: Uuid, pair: &Pair) -> Result<(), sqlx::Error> {
-    // What another event was paired with before, such as an occurrence whose series was split.
+    // Removes the remote event's mapping with another event, such as an occurrence whose series was split.
     sqlx::query!(
         "delete from kb.google_events where calendar_id = $1 and google_id = $2 and event_id <> $3",
         calendar,
@@ -128,7 +128,7 @@ pub async fn put(db: &mut PgConnection, calendar: Uuid, pair: &Pair) -> Result<(
     Ok(())
 }
 
-/// An event was in a list that began from nothing.
+/// Records that an event was in a full list.
 pub async fn seen(db: impl PgExecutor<'_>, calendar: Uuid, event: Uuid, listing: i64) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "update kb.google_events set listing = $3 where calendar_id = $1 and event_id = $2 and listing <> $3",
@@ -141,7 +141,7 @@ pub async fn seen(db: impl PgExecutor<'_>, calendar: Uuid, event: Uuid, listing:
     Ok(())
 }
 
-/// Events that are here, and were not in the list that began from nothing last.
+/// Returns local events that were missing from the last full list.
 pub async fn unseen(
     db: impl PgExecutor<'_>,
     calendar: Uuid,
@@ -160,7 +160,7 @@ pub async fn unseen(
     Ok(rows.fetch_all(db).await?.into_iter().map(Pair::from).collect())
 }
 
-/// Events that are not at Google as they are here: first what others belong to, then those.
+/// Returns events that differ from their remote version: series before their occurrences.
 pub async fn changed(db: impl PgExecutor<'_>, calendar: Uuid, most: i64) -> Result<Vec<Uuid>, sqlx::Error> {
     sqlx::query_scalar!(
         "select e.id from kb.calendar_events e
@@ -188,7 +188,7 @@ pub async fn remove(db: impl PgExecutor<'_>, calendar: Uuid, event: Uuid) -> Res
     Ok(())
 }
 
-/// Events of a calendar that are not deleted.
+/// Counts a calendar's events that are not deleted.
 pub async fn count(db: impl PgExecutor<'_>, calendar: Uuid) -> Result<i64, sqlx::Error> {
     sqlx::query_scalar!(
         r#"select count(*) as "count!" from kb.calendar_events where calendar_id = $1 and deleted_at is null"#,

@@ -1,7 +1,8 @@
-//! Google's list of changes, page by page; each event is taken in a transaction of its own. Called by `sync`.
+//! Pulls Google's list of changes, page by page; each event is applied in its own transaction. Called by `sync`.
 //!
-//! Invariants: where the list goes on is stored after what was taken, so that a crash takes something twice and nothing never; what a list
-//! from nothing does not hold is asked for by itself before it is taken for gone.
+//! Invariants: the list's cursor is stored after its events were applied, so that after a crash an event may be applied
+//! twice but is never missed; an event that is missing from a full list is requested by itself before it counts as
+//! deleted.
 
 use std::collections::HashSet;
 
@@ -15,9 +16,9 @@ use super::pairs;
 use super::taking;
 use super::wire::{Item, Page};
 
-/// Pages that one job reads: far more than a calendar may hold.
+/// Maximum number of pages read by one job: far more than a calendar may have.
 const MAX_PAGES: usize = 4_000;
-/// Events that are looked for at a time.
+/// Number of events requested at a time.
 const LOOKED_FOR: i64 = 100;
 
 pub(super) async fn pull(client: &Client, db: &PgPool, work: &mut Working, since: &str) -> Result<(), SyncError> {
@@ -33,7 +34,7 @@ pub(super) async fn pull(client: &Client, db: &PgPool, work: &mut Working, since
             .await
         {
             Ok(page) => page,
-            // Its memory of what we know has ended, or it does not know the page any more.
+            // The sync token has expired, or the page token is unknown.
             Err(GoogleError::Gone | GoogleError::Refused(_))
                 if !has_begun_anew && (work.sync_token.is_some() || work.page_token.is_some()) =>
             {
@@ -106,7 +107,7 @@ async fn take_page(client: &Client, db: &PgPool, work: &Working, page: &Page) ->
     for item in &whole {
         take(db, work, zone, item).await?;
     }
-    // An event that an occurrence belongs to may be on a page to come.
+    // An occurrence's series may be on a later page.
     let mut asked = HashSet::new();
     for item in &occurrences {
         let Some(series) = &item.recurring_event_id else {
@@ -124,7 +125,7 @@ async fn take_page(client: &Client, db: &PgPool, work: &Working, page: &Page) ->
     Ok(zone)
 }
 
-/// Takes one event as it is at Google.
+/// Applies one remote event.
 pub(super) async fn take(db: &PgPool, work: &Working, zone: Tz, item: &Item) -> Result<(), SyncError> {
     let mut tx = work.begin(db).await?;
     let notes = taking::take(&mut tx, work, zone, item).await?;
@@ -133,7 +134,7 @@ pub(super) async fn take(db: &PgPool, work: &Working, zone: Tz, item: &Item) -> 
     Ok(())
 }
 
-/// What Google has no word of, since it was removed there long ago, or lies before the time that was asked about.
+/// Requests events that Google did not list, because they were deleted long ago, or precede the requested period.
 async fn look_for_unseen(client: &Client, db: &PgPool, work: &Working, zone: Tz) -> Result<(), SyncError> {
     loop {
         let unseen = pairs::unseen(db, work.calendar_id, work.listing, LOOKED_FOR).await?;
@@ -141,7 +142,7 @@ async fn look_for_unseen(client: &Client, db: &PgPool, work: &Working, zone: Tz)
             return Ok(());
         }
         for pair in unseen {
-            // Not there yet: a worker was lost on the way.
+            // Not sent yet: a worker was lost in between.
             if !pair.etag.is_empty() {
                 match client.get(&work.google_id, &pair.google_id).await {
                     Ok(item) => take(db, work, zone, &item).await?,

@@ -1,7 +1,8 @@
-//! What was changed here, brought to Google event by event: first what others belong to. Called by `sync`, after `pull`.
+//! Pushes local changes to Google, event by event: first those that others depend on. Called by `sync`, after `pull`.
 //!
-//! Invariants: nothing is written over what was not seen, since each change names the version at Google that it was made of; what is new
-//! gets an id that follows from the one here, and its pair is stored before it is sent, so that a job that comes after a crash finds it.
+//! Invariants: no unseen change is overwritten, since each request names the remote version that it is based on; a new
+//! event gets an id that derives from the local one, and its mapping is stored before it is sent, so that a job after a
+//! crash finds it.
 
 use std::collections::HashMap;
 
@@ -20,12 +21,12 @@ use super::taking::gone;
 use super::wire::{self, Item};
 use crate::events::{self, Event};
 
-/// Changes that are looked for at a time.
+/// Number of changes fetched at a time.
 const BATCH: i64 = 200;
-/// Tries of one change in one job: each after Google had a newer version.
+/// Maximum number of attempts of one change per job: each after Google had a newer version.
 const TRIES: u32 = 5;
 
-/// Brings changes to Google. Returns how many are left: they are changed there as fast as we look.
+/// Sends changes to Google. Returns the number of remaining ones: they change there as fast as we read.
 pub(super) async fn push(client: &Client, db: &PgPool, work: &Working) -> Result<usize, SyncError> {
     let mut tries: HashMap<Uuid, u32> = HashMap::new();
     let push = Push { client, db, work };
@@ -60,7 +61,7 @@ impl Push<'_> {
         tx.commit().await?;
         let Some(event) = event else { return Ok(()) };
         match pair {
-            // It stands for another occurrence now.
+            // It replaces another occurrence now.
             Some(pair) if pair.replaces != event.replaces => self.replace(&event, &pair).await,
             Some(pair) if pair.etag.is_empty() => self.look_or_insert(&event, &pair).await,
             Some(pair) if event.is_deleted => self.delete(&event, &pair).await,
@@ -81,9 +82,9 @@ impl Push<'_> {
         Ok(())
     }
 
-    /// Google has this version of the event now.
+    /// Records that Google has this version of the event.
     async fn settle(&self, event: &Event, pair: &Pair, item: &Item) -> Result<(), SyncError> {
-        // As Google has written it; days are the same by any clock.
+        // As stored by Google; days do not depend on the time zone.
         let there = item.side(event.content.time_zone);
         let mut base = there
             .ok()
@@ -100,7 +101,7 @@ impl Push<'_> {
         .await
     }
 
-    /// Google does not take this version: its user is told, and the next one is tried.
+    /// Google rejects this version: notifies the user; the next version is tried.
     async fn refused(&self, event: &Event, pair: &Pair, why: &str) -> Result<(), SyncError> {
         let mut tx = self.work.begin(self.db).await?;
         let pair = Pair {
@@ -117,7 +118,7 @@ impl Push<'_> {
         Ok(())
     }
 
-    /// Takes what is at Google first.
+    /// Applies the remote version first.
     async fn look(&self, event: &Event, pair: &Pair) -> Result<(), SyncError> {
         let item = match self.client.get(self.calendar(), &pair.google_id).await {
             Ok(item) => item,
@@ -145,12 +146,12 @@ impl Push<'_> {
             return self.add_occurrence(event, series, at).await;
         }
         let pair = self.fresh(event, pairs::google_id_of(event.id), Side::of(event));
-        // Before it is sent: whoever comes after a crash knows what was to be there.
+        // Before it is sent: after a crash, the next job knows the intended event.
         self.put(&pair).await?;
         self.insert(event, &pair).await
     }
 
-    /// A job that was lost has sent the event, or had not yet.
+    /// A lost job may or may not have sent the event.
     async fn look_or_insert(&self, event: &Event, pair: &Pair) -> Result<(), SyncError> {
         match self.client.get(self.calendar(), &pair.google_id).await {
             Ok(item) => take(self.db, self.work, event.content.time_zone, &item).await,
@@ -172,7 +173,7 @@ impl Push<'_> {
         let body = wire::whole(&pair.google_id, &here);
         match self.client.insert(self.calendar(), &body).await {
             Ok(item) => self.settle(event, pair, &item).await,
-            // It was there before this calendar was linked anew.
+            // It existed before this calendar was linked again.
             Err(GoogleError::Taken) => match self.client.get(self.calendar(), &pair.google_id).await {
                 Ok(item) if item.is_cancelled() => self.bring_back(event, pair, &item).await,
                 Ok(item) => take(self.db, self.work, event.content.time_zone, &item).await,
@@ -184,7 +185,7 @@ impl Push<'_> {
         }
     }
 
-    /// What is cancelled at Google, and is here, is there again.
+    /// Restores an event that is cancelled at Google but exists here.
     async fn bring_back(&self, event: &Event, pair: &Pair, item: &Item) -> Result<(), SyncError> {
         let mut body = wire::whole(&item.id, &Side::of(event));
         if let Value::Object(body) = &mut body {
@@ -220,7 +221,7 @@ impl Push<'_> {
         }
     }
 
-    /// What was agreed on can't be read any more: Google's is taken.
+    /// The common base is unreadable: Google's version is applied.
     async fn look_anew(&self, pair: &Pair) -> Result<(), SyncError> {
         self.put(&Pair {
             etag: String::new(),
@@ -244,13 +245,13 @@ impl Push<'_> {
         }
     }
 
-    /// An occurrence that was changed here: at Google it has an id already, and is there as the rule makes it.
+    /// Adds an occurrence changed here: at Google it already has an id, and its unchanged state.
     async fn add_occurrence(&self, event: &Event, series: Uuid, at: DateTime<Utc>) -> Result<(), SyncError> {
         let mut tx = self.work.begin(self.db).await?;
         let whole = events::locked(&mut tx, self.work.owner, series).await?;
         let of_series = pairs::by_event(&mut *tx, self.work.calendar_id, series).await?;
         tx.commit().await?;
-        // It comes when the event that it belongs to is there.
+        // It is sent once its series exists.
         let (Some(whole), Some(of_series)) = (whole, of_series) else {
             return Ok(());
         };
@@ -284,7 +285,7 @@ impl Push<'_> {
         self.change(event, &pair).await
     }
 
-    /// An occurrence that stands for another one now: of another event, or at another time of the same one.
+    /// Handles an occurrence that replaces another one now: of another event, or at another time of the same one.
     async fn replace(&self, event: &Event, pair: &Pair) -> Result<(), SyncError> {
         match self.client.delete(self.calendar(), &pair.google_id, "").await {
             Ok(()) | Err(GoogleError::Gone | GoogleError::Refused(_) | GoogleError::Changed) => {}

@@ -1,4 +1,4 @@
-//! What an event is on one side, written so that both sides can be compared; and the two of them merged.
+//! Comparable snapshots of a local or remote event, and their merge.
 
 use std::collections::BTreeSet;
 
@@ -13,30 +13,30 @@ use crate::recurrence::at_wall;
 const DAY: &str = "%Y-%m-%d";
 const MOMENT: &str = "%Y-%m-%dT%H:%M:%SZ";
 
-/// When an event is. Its parts are changed together: a rule goes by its beginning.
+/// The time of an event. Its parts are merged together: a rule depends on its start.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct When {
-    /// A day, or a moment of UTC.
+    /// A day, or a moment in UTC.
     pub start: String,
     pub end: String,
-    /// IANA's name; none of days.
+    /// An IANA time zone; none for days.
     pub zone: Option<String>,
-    /// As RFC 5545 writes it: of days it ends on a day.
+    /// In RFC 5545 format: for days it ends on a day.
     pub rule: Option<String>,
 }
 
-/// An event on one side.
+/// A snapshot of an event on one side.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Side {
     pub title: String,
     pub description: String,
     pub location: String,
     pub when: When,
-    /// Beginnings at which it does not come back, as [`When::start`] is written.
+    /// Starts of omitted occurrences, in the format of [`When::start`].
     pub left_out: BTreeSet<String>,
 }
 
-/// A moment as it is compared.
+/// Formats a moment for comparison.
 pub fn written(at: DateTime<Utc>, all_day: bool, zone: Tz) -> String {
     match all_day {
         true => at.with_timezone(&zone).format(DAY).to_string(),
@@ -44,7 +44,7 @@ pub fn written(at: DateTime<Utc>, all_day: bool, zone: Tz) -> String {
     }
 }
 
-/// The moment that is written so; and whether it is a day, which begins by this clock.
+/// Parses this format; returns whether it is a day, which begins in this time zone.
 pub fn read(text: &str, zone: Tz) -> Option<(DateTime<Utc>, bool)> {
     if let Ok(day) = NaiveDate::parse_from_str(text, DAY) {
         return Some((at_wall(zone, day.and_time(NaiveTime::MIN)), true));
@@ -75,7 +75,7 @@ impl Side {
         self.when.zone.is_none()
     }
 
-    /// The event's content here; its days begin by this clock. Err: why it can't be one, in words.
+    /// Converts to local content; days begin in this time zone. Err: why it is invalid, in words.
     pub fn content(&self, zone: Tz) -> Result<(Content, Vec<DateTime<Utc>>), String> {
         let time_zone = match &self.when.zone {
             Some(name) => name.parse().map_err(|_| format!("unknown time zone {name:?}"))?,
@@ -97,23 +97,23 @@ impl Side {
         };
         content.rrule = self.when.rule.as_deref().map(|rule| ical::rule_read(rule, &content));
         content.check()?;
-        // Without a rule nothing is left out of it, nor is a moment out of days.
+        // Without a rule there are no omitted occurrences, nor moments among days.
         let left_out = self.left_out.iter().filter(|_| content.rrule.is_some());
         let exdates = left_out.filter_map(|text| moment(text).ok()).collect();
         Ok((content, exdates))
     }
 }
 
-/// Both sides together.
+/// The merge of both sides.
 #[derive(Debug, PartialEq)]
 pub struct Merged {
     pub side: Side,
-    /// What both had changed to something different: what was here is lost.
+    /// Fields changed differently on both sides: the local change is lost.
     pub lost: Vec<&'static str>,
 }
 
-/// Merges what is here and what is at Google, by what they last agreed on. Where both have changed the same, Google's word counts; where it
-/// is not known what they agreed on, too.
+/// Three-way merge of the local and the remote event, with their last common version as base. On conflicts, and without
+/// a base, Google's version wins.
 pub fn merge(base: Option<&Side>, here: &Side, there: &Side) -> Merged {
     let mut lost = Vec::new();
     let title = one(
@@ -146,7 +146,7 @@ pub fn merge(base: Option<&Side>, here: &Side, there: &Side) -> Merged {
     );
     let known = base.map(|base| &base.left_out);
     let in_base = |text: &String| known.is_some_and(|known| known.contains(text));
-    // Left out by either, and taken back by neither.
+    // Omitted on either side, and not restored on the other.
     let all = here.left_out.union(&there.left_out);
     let left_out = all.filter(|text| {
         let (here, there) = (here.left_out.contains(*text), there.left_out.contains(*text));

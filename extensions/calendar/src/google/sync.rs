@@ -1,6 +1,6 @@
-//! One job: a calendar and its like at Google are made the same. Called by the workers.
+//! One sync job of a calendar with Google. Called by the workers.
 //!
-//! Invariant: ended anywhere in between, by a crash or by an error, the next job goes on, and the outcome is the same.
+//! Invariant: interrupted at any point, by a crash or an error, the next job continues with the same outcome.
 
 use std::time::Duration;
 
@@ -16,18 +16,18 @@ use super::links::{TurnError, Working};
 use super::settings::Google;
 use super::{pull, push};
 
-/// After a failure it is tried again soon, and then ever later.
+/// Delay after a first failure, which grows with further ones.
 const FIRST_PAUSE: Duration = Duration::from_secs(15);
 const LONGEST_PAUSE: Duration = Duration::from_secs(3_600);
 
-/// What a job has done.
+/// The result of a job.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Done {
-    /// Users who wait for what becomes of their codes can look.
+    /// Whether users waiting for their code's exchange should poll.
     pub has_entered: bool,
 }
 
-/// Does the job of a calendar.
+/// Runs the sync job of a calendar.
 pub async fn run(google: &Google, db: &PgPool, calendar_id: Uuid) -> Result<Done, sqlx::Error> {
     let has_entered = entering::enter(google, db, calendar_id).await?;
     let done = Done { has_entered };
@@ -63,7 +63,7 @@ async fn synchronise(google: &Google, db: &PgPool, work: &mut Working) -> Result
         .ok_or(SyncError::Over)?;
     let client = google.client(token.expose_text().unwrap_or_default()).await?;
     let since = work.today - Days::new(u64::from(google.args.google_days_back));
-    // By the day, so that a list that was begun goes on with the same question.
+    // By day, so that an interrupted list continues with the same query.
     let since = since.format("%Y-%m-%dT00:00:00Z").to_string();
     pull::pull(&client, db, work, &since).await?;
     let mut left = 0;
@@ -80,7 +80,7 @@ async fn synchronise(google: &Google, db: &PgPool, work: &mut Working) -> Result
     Ok(())
 }
 
-/// How long to wait after a failure.
+/// Returns the delay after a failure.
 fn pause(error: &SyncError, failures: i32, every: Duration) -> Duration {
     let doubled = 2_u32.saturating_pow(failures.clamp(0, 20).unsigned_abs());
     let own = FIRST_PAUSE.min(every).saturating_mul(doubled);

@@ -1,7 +1,7 @@
-//! An event as it is at Google, put into the calendar: merged with what is here, if that was changed meanwhile. Called by `pull` and `push`,
-//! in one transaction each.
+//! Applies a remote event to the local calendar, merging it with local edits. Called by `pull` and `push`, in one
+//! transaction each.
 //!
-//! Invariants: what is taken again changes nothing more; whatever was lost of what was here is told.
+//! Invariants: applying an event again has no further effect; every lost local change is reported.
 
 use chrono::{DateTime, Utc};
 use chrono_tz::Tz;
@@ -14,7 +14,7 @@ use super::side::{Merged, Side, merge, written};
 use super::wire::Item;
 use crate::events::{self, Event, MAX_ROWS};
 
-/// What stands for an event that is not at Google any more.
+/// The placeholder of an event that no longer exists at Google.
 pub(super) fn gone(pair: &Pair) -> Item {
     Item {
         id: pair.google_id.clone(),
@@ -24,7 +24,7 @@ pub(super) fn gone(pair: &Pair) -> Item {
     }
 }
 
-/// Takes an event, in a calendar at Google that goes by this clock. Returns what the user should know.
+/// Applies an event of a remote calendar with this time zone. Returns notes for the user.
 pub(super) async fn take(
     db: &mut PgConnection,
     work: &Working,
@@ -46,7 +46,7 @@ pub(super) async fn take(
         pairs::seen(&mut *taking.db, work.calendar_id, pair.event_id, work.listing).await?;
         return Ok(Vec::new());
     }
-    // What is gone says nothing of itself but its id.
+    // A deleted event has only an id.
     let replaced = pair.as_ref().and_then(|pair| pair.replaces);
     match (&item.recurring_event_id, replaced) {
         (Some(series), _) => {
@@ -80,7 +80,7 @@ impl Taking<'_> {
         Ok(event.filter(|event| event.calendar_id == self.work.calendar_id))
     }
 
-    /// Days begin by the calendar's own clock here.
+    /// Local days begin in the calendar's own time zone.
     async fn clock(&mut self) -> Result<Tz, sqlx::Error> {
         let calendar = events::calendar(&mut *self.db, self.work.owner, self.work.calendar_id).await?;
         Ok(calendar.map_or(Tz::UTC, |calendar| calendar.zone()))
@@ -103,7 +103,7 @@ impl Taking<'_> {
         }
     }
 
-    /// An event that is not an occurrence of another one.
+    /// Applies an event that is not an occurrence of another one.
     async fn whole(&mut self, pair: Option<Pair>) -> Result<(), sqlx::Error> {
         let calendar = self.work.calendar_id;
         let id = match &pair {
@@ -113,7 +113,7 @@ impl Taking<'_> {
         let mut event = self.event(id).await?;
         let mut id = id;
         if event.is_none() && pair.is_none() {
-            // Made here, and moved there from another calendar: that one's event is not this one's.
+            // Created here, and moved there from another calendar, whose event is a different one.
             id = pairs::event_id_of_others(calendar, &self.item.id);
             event = self.event(id).await?;
         }
@@ -154,7 +154,8 @@ impl Taking<'_> {
         self.put(pair).await
     }
 
-    /// An occurrence that was changed or cancelled by itself; `at` where the event itself does not say which.
+    /// Applies an occurrence that was changed or cancelled separately; `at` if the event itself does not contain the
+    /// start.
     async fn occurrence(
         &mut self,
         mut series: Pair,
@@ -216,7 +217,7 @@ impl Taking<'_> {
             };
             let is_known_so = pair.as_ref().is_some_and(|pair| pair.base.as_ref() == Some(&there));
             if is_left_out && is_known_so && !series.left_out.contains(&key) {
-                // Left out here, which Google will be told.
+                // Omitted here, which will be sent to Google.
                 if let Some(pair) = pair {
                     self.seen_as(pair).await?;
                 }
@@ -255,7 +256,7 @@ impl Taking<'_> {
         self.put(series).await
     }
 
-    /// An event that is new here. None: there is no room for it.
+    /// Adds an event that is new here. None: the calendar is full.
     async fn add(
         &mut self,
         id: Uuid,
@@ -284,7 +285,7 @@ impl Taking<'_> {
         Ok(Some(2))
     }
 
-    /// Makes an event what it is on both sides together. Returns the version here that Google has; 0: it has none of them.
+    /// Sets an event to the merge of both sides. Returns the local version that equals Google's; 0: none does.
     async fn reconcile(
         &mut self,
         event: &Event,
@@ -295,7 +296,7 @@ impl Taking<'_> {
         let base = pair.and_then(|pair| pair.base.as_ref());
         if event.is_deleted {
             if is_changed_here && base == Some(there) {
-                // Deleted here, which Google will be told.
+                // Deleted here, which will be sent to Google.
                 return Ok(Some(0));
             }
             if is_changed_here && pair.is_some() {
@@ -321,7 +322,7 @@ impl Taking<'_> {
         };
         let (side, (content, exdates)) = match merged.side.content(clock) {
             Ok(content) => (merged.side, content),
-            // Each was an event; together they are none.
+            // Each side was valid; the merge is not.
             Err(_) => match there.content(clock) {
                 Ok(content) => (there.clone(), content),
                 Err(_) => return Ok(None),
@@ -341,7 +342,7 @@ impl Taking<'_> {
             version += 1;
         }
         if side.when != here.when {
-            // What no longer comes back is not replaced either.
+            // Replacements of former occurrences are removed.
             for other in events::replacing(self.db, event.id).await? {
                 let Some((_, at)) = other.replaces.filter(|_| !other.is_deleted) else {
                     continue;
@@ -355,7 +356,7 @@ impl Taking<'_> {
         Ok(Some(if side == *there { version } else { 0 }))
     }
 
-    /// Deletes an event with what replaces its occurrences; Google has done the same.
+    /// Deletes an event with the replacements of its occurrences; Google has done the same.
     async fn delete(&mut self, event: &Event) -> Result<(), sqlx::Error> {
         events::delete(self.db, event.id).await?;
         for other in events::replacing(self.db, event.id).await? {
@@ -380,7 +381,7 @@ impl Taking<'_> {
         }
     }
 
-    /// What can't be taken is told, and stays as it is here.
+    /// Reports a rejected event, and keeps the local state.
     async fn refuse(&mut self, why: String, pair: Option<Pair>) -> Result<(), sqlx::Error> {
         self.notes.push(why);
         match pair {

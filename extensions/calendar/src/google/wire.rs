@@ -1,6 +1,6 @@
-//! Events as Google's Calendar API (version 3) writes them, read with care, and what is written to it.
+//! The event format of Google's Calendar API (version 3): parsing and writing.
 //!
-//! Invariant: only what has changed is written, so that what is not known here (guests, colours, meetings) stays as it is there.
+//! Invariant: only changed fields are written, so that unknown ones (guests, colours, meetings) stay as they are.
 
 use std::collections::BTreeSet;
 
@@ -14,15 +14,15 @@ use super::side::{Side, When, read, written};
 use crate::events::Content;
 use crate::ical::{self, times};
 
-/// What is asked of events: no guests, who may be many.
+/// The requested fields of events: without guests, who may be many.
 pub const FIELDS: &str =
     "id,status,etag,summary,description,location,start,end,recurrence,recurringEventId,originalStartTime";
 const TITLE_MAX_CHARS: usize = 200;
 const LOCATION_MAX_CHARS: usize = 500;
 const DESCRIPTION_MAX_CHARS: usize = 8_000;
-/// Beginnings that one event leaves out.
+/// Maximum number of omitted occurrences of one event.
 const MAX_LEFT_OUT: usize = 1_000;
-/// An id or etag is no longer [bytes].
+/// Maximum length of an id or etag, in bytes.
 const ID_MAX_BYTES: usize = 1_100;
 const UNTITLED: &str = "Untitled";
 
@@ -30,7 +30,7 @@ const UNTITLED: &str = "Untitled";
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Page {
-    /// Each by itself: one that can't be read must not hold up the others.
+    /// Unparsed: an unreadable one must not block the others.
     #[serde(default)]
     pub items: Vec<Value>,
     pub next_page_token: Option<String>,
@@ -67,13 +67,13 @@ pub struct Item {
     pub end: Option<Time>,
     #[serde(default)]
     pub recurrence: Vec<String>,
-    /// The event one of whose occurrences this is.
+    /// The series of this occurrence.
     pub recurring_event_id: Option<String>,
     pub original_start_time: Option<Time>,
 }
 
 impl Item {
-    /// Err: what it is called, and that it can't be read.
+    /// Err: its title, and that it can't be parsed.
     pub fn of(value: Value) -> Result<Self, String> {
         let name = value["summary"].as_str().or(value["id"].as_str()).unwrap_or("an event");
         let name: String = name.chars().take(100).collect();
@@ -93,14 +93,14 @@ impl Item {
         self.status == "cancelled"
     }
 
-    /// The beginning that a changed occurrence replaces; its days begin by this clock.
+    /// Returns the start replaced by a changed occurrence; days begin in this time zone.
     pub fn original(&self, zone: Tz) -> Option<DateTime<Utc>> {
         let time = self.original_start_time.as_ref()?;
         let text = time.date.as_deref().or(time.date_time.as_deref())?;
         Some(read(text, zone)?.0)
     }
 
-    /// What the event is, in a calendar at Google that goes by this clock. Err: why it can't be taken, in words.
+    /// Converts to a snapshot, for a remote calendar with this time zone. Err: why it is rejected, in words.
     pub fn side(&self, calendar: Tz) -> Result<Side, String> {
         let title = self.summary();
         let refused = |why: &str| format!("{title:?} was not imported: {why}");
@@ -134,7 +134,7 @@ impl Item {
             left_out,
             title: title.clone(),
         };
-        // Refused as any event here would be.
+        // Validated like any local event.
         side.content(calendar).map_err(|why| refused(&why))?;
         Ok(side)
     }
@@ -152,7 +152,7 @@ fn text(text: &str, most: usize) -> String {
     ical::plain(text).chars().take(most).collect()
 }
 
-/// A rule's end as an event here says it: of days a day, else a moment.
+/// Normalizes a rule's end to the local form: for days a day, else a moment.
 fn normal(rule: &str, of_days: bool, zone: Tz) -> String {
     let content = Content {
         title: String::new(),
@@ -167,7 +167,7 @@ fn normal(rule: &str, of_days: bool, zone: Tz) -> String {
     ical::rule_told(&ical::rule_read(rule, &content), &content)
 }
 
-/// The rule of lines of RFC 5545, and what they leave out.
+/// Parses the recurrence lines of RFC 5545: the rule, and omitted occurrences.
 fn recurrence(lines: &[String], zone: Tz, of_days: bool) -> Result<(Option<String>, BTreeSet<String>), String> {
     let mut rule = None;
     let mut left_out = BTreeSet::new();
@@ -191,7 +191,7 @@ fn recurrence(lines: &[String], zone: Tz, of_days: bool) -> Result<(Option<Strin
     Ok((rule, left_out))
 }
 
-/// A time as it is written; what it was before, a day or a moment, is taken away.
+/// Formats a time; clears the other form, day or moment.
 fn time(text: &str, zone: Option<&str>) -> Value {
     match zone {
         Some(zone) => json!({ "dateTime": text, "timeZone": zone, "date": null }),
@@ -213,7 +213,7 @@ fn lines(side: &Side) -> Value {
     json!(lines)
 }
 
-/// What is written to Google, to make of what is there what is here. Null: nothing.
+/// Returns the patch that turns the remote event into the local one. Null: none.
 pub fn patch(here: &Side, there: &Side) -> Value {
     let mut body = Map::new();
     for (name, mine, theirs) in [
@@ -241,7 +241,7 @@ pub fn patch(here: &Side, there: &Side) -> Value {
     }
 }
 
-/// An event that is new at Google.
+/// Returns a new event for Google.
 pub fn whole(id: &str, here: &Side) -> Value {
     let zone = here.when.zone.as_deref();
     let time = |text: &str| match zone {
@@ -262,7 +262,7 @@ pub fn whole(id: &str, here: &Side) -> Value {
     body
 }
 
-/// The day, or the moment, by which an occurrence is asked for.
+/// Returns the day or moment that identifies an occurrence.
 pub fn original(at: DateTime<Utc>, series: &Content) -> String {
     written(at, series.all_day, series.time_zone)
 }

@@ -1,4 +1,4 @@
-//! What the arguments of a call say: ids, which occurrences are meant, and what is to become of an event. Called by the tools.
+//! Parses the arguments of a call: ids, the affected occurrences, and the event's patch. Called by the tools.
 
 use chrono::{DateTime, Utc};
 use chrono_tz::Tz;
@@ -38,7 +38,7 @@ pub(super) fn extent(arguments: &Arguments, zone: Tz) -> Result<Extent, ToolErro
     })
 }
 
-/// What the arguments say of an event.
+/// Parses the patch of an event.
 pub(super) fn said(arguments: &Arguments) -> Said {
     let text = |name: &str| arguments.text(name).map(str::to_owned);
     Said {

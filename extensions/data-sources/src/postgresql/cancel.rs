@@ -1,4 +1,4 @@
-//! Ending on the server what nobody waits for any more. Called by `postgresql`.
+//! Cancels abandoned queries on the server. Called by `postgresql`.
 
 use rejoin_egress::net::Hosts;
 use rejoin_integrations::data_sources::Kind;
@@ -10,7 +10,7 @@ use super::{OVERHEAD_BYTES, Postgresql};
 use crate::reach::{self, Allowance, Metered};
 use crate::source::SourceError;
 
-/// Tells the server to stop what a connection is at, unless it was disarmed.
+/// Cancels a connection's statement on the server when dropped, unless disarmed.
 pub(super) struct CancelOnDrop {
     armed: Option<(CancelToken, Option<MakeRustlsConnect>, String, u16, Hosts)>,
 }

@@ -1,5 +1,5 @@
-//! Brave Search: `GET /res/v1/web/search`, its key in `X-Subscription-Token`; domains are words of the query, `advanced` asks for more of
-//! each page (api-dashboard.search.brave.com).
+//! Brave Search: `GET /res/v1/web/search`, its key in `X-Subscription-Token`; domains are terms of the query,
+//! `advanced` asks for more of each page (api-dashboard.search.brave.com).
 
 use async_trait::async_trait;
 use rejoin_secrets::Plaintext;
@@ -17,7 +17,7 @@ pub struct Brave {
 
 #[derive(Deserialize)]
 struct Said {
-    /// Absent where nothing was found.
+    /// Absent if there are no results.
     web: Option<Web>,
 }
 

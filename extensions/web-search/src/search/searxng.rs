@@ -1,5 +1,5 @@
-//! SearXNG, which everybody runs their own of: `GET /search?format=json`, which its settings must allow. Domains are words of the query;
-//! a key, where there is one, is a bearer's, for a proxy in front of it (docs.searxng.org).
+//! SearXNG, self-hosted: `GET /search?format=json`, which its settings must allow. Domains are terms of the query; an
+//! optional key is sent as a bearer token, for a proxy in front of it (docs.searxng.org).
 
 use async_trait::async_trait;
 use rejoin_secrets::Plaintext;
@@ -19,7 +19,7 @@ pub struct Searxng {
 #[derive(Deserialize)]
 struct Said {
     results: Vec<Page>,
-    /// Texts; in newer versions objects that hold one.
+    /// Strings; in newer versions objects that contain one.
     #[serde(default)]
     answers: Vec<Value>,
 }

@@ -1,4 +1,4 @@
-//! Tavily: `POST /search`, a bearer's key; knows depths, domains and answers itself (docs.tavily.com).
+//! Tavily: `POST /search` with a bearer token; supports depths, domains and answers natively (docs.tavily.com).
 
 use async_trait::async_trait;
 use rejoin_secrets::Plaintext;

@@ -1,4 +1,4 @@
-//! The tools that link, unlink, move and rearrange, and the one that makes a project whole.
+//! The tools that link, unlink, move and rearrange entities, and the one that creates a whole project.
 
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -227,7 +227,7 @@ async fn create_project(context: &ToolContext, arguments: &Arguments) -> Result<
     }))
 }
 
-/// A link whose ends the call may touch.
+/// Returns a link whose ends the call may access.
 async fn new_link(
     db: &mut sqlx::PgConnection,
     context: &ToolContext,
@@ -252,7 +252,7 @@ async fn link(context: &ToolContext, arguments: &Arguments) -> Result<Value, Too
     Ok(json!({"edge": told::link(&made)}))
 }
 
-/// The id of a link that the call may take away. None: an earlier attempt at this call has done so.
+/// Returns the id of a link that the call may remove. None: an earlier attempt of this call has removed it.
 async fn old_link(db: &mut sqlx::PgConnection, context: &ToolContext, text: &str) -> Result<Option<Uuid>, ToolError> {
     let id = scope::id("edge_id", text)?;
     if scope::change(context)
@@ -293,7 +293,7 @@ async fn unlink(context: &ToolContext, arguments: &Arguments) -> Result<Value, T
     Ok(json!({"unlinked": true, "edge_id": text}))
 }
 
-/// Where a document is to go, as far as the call may touch it.
+/// Returns a document's target position, if the call may access it.
 async fn new_place(
     db: &mut sqlx::PgConnection,
     context: &ToolContext,
@@ -344,7 +344,7 @@ async fn reorganize(context: &ToolContext, arguments: &Arguments) -> Result<Valu
     for given in arguments.objects("move") {
         changes.push(Rearrange::Move(new_place(&mut tx, context, &given).await?));
     }
-    // Where an earlier attempt at this call has done it all, nothing is left.
+    // Nothing remains if an earlier attempt of this call has done everything.
     if !changes.is_empty() {
         projects::reorganize(&mut tx, context.project_id, project, &changes, &scope::change(context))
             .await

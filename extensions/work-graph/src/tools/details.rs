@@ -1,4 +1,4 @@
-//! The tools that look closely: one entity, a project's graph, its documents as a tree, links, fields, and what there is to do.
+//! The tools that return details: one entity, a project's graph, its document tree, links, fields, and pending work.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ use rejoin_tools::arguments::Kind::{OptionalText, Text};
 use rejoin_tools::arguments::{Arguments, Parameter};
 use rejoin_tools::{ToolContext, ToolError};
 
-/// Links of an entity that its details tell.
+/// Maximum number of an entity's links in its details.
 const MAX_LINKS: usize = 50;
 
 const ENTITY_ID: Parameter = Parameter::new("entity_id", Text, "The id of a project or of an entity of a project.");

@@ -185,7 +185,7 @@ async fn search_all(context: &ToolContext, arguments: &Arguments) -> Result<Valu
     found(context, arguments, filter, "results").await
 }
 
-/// A kind that a model has named, in whichever number.
+/// Parses a kind named by a model, singular or plural.
 pub(super) fn kind(word: &str) -> Result<Kind, ToolError> {
     Kind::of(word).or_else(|| Kind::of_plural(word)).ok_or_else(|| {
         let words: Vec<&str> = Kind::ALL.into_iter().map(Kind::as_str).collect();

@@ -1,4 +1,4 @@
-//! Entities, links and trees as tools give them: enough to cite and to go on from, in as few words as will do.
+//! Entities, links and trees in tool results: just enough to cite and to continue from.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use crate::documents::Node;
 use crate::links::Link;
 use crate::{Entity, Kind};
 
-/// As lists show it: what it is called, how it stands, when it is due; without its texts.
+/// As in lists: name, state, due date; without its texts.
 pub(super) fn brief(entity: &Entity) -> Value {
     let mut told = json!({
         "id": entity.object.id, "type": entity.kind.as_str(), "name": entity.object.name, "state_key": entity.state(),
@@ -30,7 +30,7 @@ pub(super) fn brief(entity: &Entity) -> Value {
     told
 }
 
-/// With all that it says of itself.
+/// With all its properties.
 pub(super) fn full(entity: &Entity) -> Value {
     let mut told = brief(entity);
     for field in entity.kind.fields() {

@@ -1,5 +1,5 @@
-//! Which agent a task gets, where that takes more than rules: an agent of the DAG's or a model of the project's is asked, and its answer taken up.
-//! Called by the dispatcher, under the lock of the DAG.
+//! Selects a task's agent where rules don't suffice: asks an agent of the DAG or a model of the project, and applies
+//! its answer. Called by the dispatcher, under the lock of the DAG.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -22,21 +22,21 @@ use rejoin_scheduling::tasks::{self, Dag, Role, Task};
 use rejoin_types::events::DoneStatus;
 use rejoin_types::ids;
 
-/// Time of a model that chooses an agent, in seconds.
+/// Timeout of a model that selects an agent, in seconds.
 const SELECT_TIMEOUT_S: i32 = 60;
 
-/// What was read in this transaction.
+/// A cache of what was read in this transaction.
 pub(super) struct Known {
-    /// Internal agents are not there for what a user made who may not set agents up.
+    /// Internal agents are unavailable to work of users who may not configure agents.
     with_internal: bool,
     all: Option<Arc<[AgentDefinition]>>,
-    /// Of tasks that name theirs: there may be very many agents.
+    /// Agents of tasks that name theirs, by name: there may be very many agents.
     named: HashMap<String, Arc<[AgentDefinition]>>,
     selector_model: Option<Option<String>>,
 }
 
 impl Known {
-    /// The model that is asked where several agents fit alike.
+    /// The model that breaks ties between agents.
     pub(super) async fn selector_model(
         &mut self,
         db: &mut PgConnection,
@@ -73,12 +73,12 @@ pub(super) async fn standing(db: &mut PgConnection, dag: &Dag) -> Result<Standin
     makers::standing(db, dag.project_id, dag.user_id).await
 }
 
-/// The agents of the project that are there for a DAG.
+/// The project's agents that a DAG can use.
 pub(super) async fn agents_of(db: &mut PgConnection, dag: &Dag) -> Result<Arc<[AgentDefinition]>, sqlx::Error> {
     Known::of(db, dag).await?.read_all(db, dag).await
 }
 
-/// Those among which a task's is.
+/// The candidate agents of a task.
 pub(super) async fn agents_for(
     db: &mut PgConnection,
     dag: &Dag,
@@ -102,7 +102,7 @@ pub(super) async fn agents_for(
     Ok(all)
 }
 
-/// An agent or a model was asked, and has ended.
+/// Applies the result of an agent or model that selected an agent.
 pub(super) async fn selected(
     db: &mut PgConnection,
     dag: &Dag,
@@ -132,7 +132,7 @@ pub(super) async fn selected(
     }
 }
 
-/// A model was asked. One that gives no usable answer costs its opinion, not the task.
+/// Applies a model's selection. An unusable answer is ignored; the task proceeds.
 async fn model_selected(
     db: &mut PgConnection,
     dag: &Dag,
@@ -163,7 +163,7 @@ async fn model_selected(
     start(db, dag, task, agents, &name, &because, Role::Work, &input).await
 }
 
-/// Asks a model which agent a task gets: a run without an agent, and without tools.
+/// Asks a model to select a task's agent: a run without an agent and without tools.
 pub(super) async fn ask_model(
     db: &mut PgConnection,
     dag: &Dag,
@@ -205,7 +205,7 @@ pub(super) async fn ask_model(
     Ok(Wake::queue(rejoin_queue::DEFAULT_QUEUE))
 }
 
-/// What is asked of whoever chooses.
+/// The input of the selecting agent or model.
 pub(super) fn select_input<'a>(task: &Task, agents: impl Iterator<Item = &'a AgentDefinition>) -> String {
     let mut input = format!(
         "Select the agent that shall do this task.\n\n# Task: {}\n{}\n\n# Agents\n",

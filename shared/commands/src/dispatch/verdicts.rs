@@ -1,4 +1,4 @@
-//! What agents that decide are to answer, as a schema, and what they have answered. Called by the dispatcher.
+//! The answers of deciding agents: their JSON Schemas and parsing. Called by the dispatcher.
 
 use serde_json::{Value, json};
 
@@ -8,19 +8,19 @@ use rejoin_scheduling::tasks::select;
 use rejoin_scheduling::tasks::{Role, Task};
 use rejoin_tools::outputs;
 
-/// What becomes of a task that was tried.
+/// The decision about a task after an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Verdict {
     Accept,
-    /// Once more, with this in mind.
+    /// Retry, with this advice.
     Retry(String),
     Skip,
     Fail(String),
-    /// A person decides.
+    /// A user decides.
     Escalate(String),
 }
 
-/// The schema of what an agent is to answer in this role; none where that is its own.
+/// The schema of the answer expected in this role; none if the role defines its own.
 pub(super) fn answer_schema(role: Role, agent: &str, agents: &[AgentDefinition]) -> Option<Value> {
     let verdict = |choices: &[&str], description: &str, feedback: &str| {
         outputs::object(
@@ -52,7 +52,7 @@ pub(super) fn answer_schema(role: Role, agent: &str, agents: &[AgentDefinition])
     }
 }
 
-/// What an agent that decides has said. One that says nothing that can be read leaves it to the rule.
+/// Parses the verdict of a deciding agent. An unreadable one falls back to the rule.
 pub(super) fn verdict_of(role: Role, task: &Task, end: &RunEnd<'_>) -> Verdict {
     let said: Value = serde_json::from_str(end.text).unwrap_or_default();
     let feedback = said["feedback"].as_str().unwrap_or_default().to_owned();

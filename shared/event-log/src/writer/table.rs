@@ -1,4 +1,4 @@
-//! The writer's [`Store`]: one transaction a batch, over a connection of its own.
+//! The writer's [`Store`]: one transaction per batch, over its own connection.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,18 +19,19 @@ use rejoin_db::HotError;
 use rejoin_db::outage::Causes;
 use rejoin_faults::Break;
 
-/// Between two questions for the outcome of a commit.
+/// Interval between lookups of a commit's outcome.
 const RETRY: Duration = Duration::from_millis(200);
 
 pub(super) struct Table {
     db: Db,
     /// Dropped after any error.
     client: Option<Object>,
-    /// The commit that is under way.
+    /// The commit in progress.
     committing: Option<Committing>,
 }
 
-/// A commit whose answer is awaited: its transaction, the first row that it leaves behind, and whom it left out.
+/// A commit whose response is awaited: its transaction, the first row that it inserts, and the streams that it
+/// excluded.
 struct Committing {
     xid: String,
     log_id: Uuid,
@@ -49,7 +50,7 @@ impl Table {
         }
     }
 
-    /// Whether a commit that went unanswered has happened: its first row is there. Asks until the server knows.
+    /// Returns whether an unanswered commit has happened: its first row exists. Asks until the server knows.
     async fn has_happened(&self, committing: &Committing) -> bool {
         loop {
             let asked = async {
@@ -75,7 +76,7 @@ impl Table {
 impl Store for Table {
     type Failed = HotError;
 
-    /// Numbers under the fence, then the events.
+    /// Takes numbers under the fence, then inserts the events.
     async fn write(&mut self, batch: &Batch) -> Result<Vec<Arc<RunStream>>, HotError> {
         self.committing = None;
         if self.client.is_none() {
@@ -99,7 +100,7 @@ impl Store for Table {
 
         let mut rows = NewRows::default();
         let mut lost: Vec<Arc<RunStream>> = Vec::new();
-        // Where the logs end after this, for whom is written.
+        // The logs' ends after this write, for the streams written.
         let mut seen: Vec<(Arc<RunStream>, i64)> = Vec::new();
         let mut first_stream = 0;
         for of_log in &batch.logs {
@@ -109,7 +110,8 @@ impl Store for Table {
                 lost.extend(of_log.streams.iter().cloned());
                 continue;
             };
-            // A log that ends before what a stream has seen of it was taken back: what follows would follow something else.
+            // A log that ends before what a stream has seen was rolled back: appended events would follow different
+            // ones.
             for (stream, ours) in of_log.streams.iter().zip(ours.iter_mut()) {
                 *ours &= stream.seen.last() <= *end;
             }
@@ -141,7 +143,7 @@ impl Store for Table {
                 lost: lost.clone(),
                 ends: seen.clone(),
             }),
-            // Nothing is written: nothing can be lost.
+            // Nothing was written: nothing can be lost.
             _ => None,
         };
         tokio::try_join!(
@@ -167,7 +169,7 @@ impl Store for Table {
     }
 
     async fn settle(&mut self) -> Option<Vec<Arc<RunStream>>> {
-        // A connection in the middle of something is of no use any more.
+        // A connection with a pending statement cannot be reused.
         if let Some(client) = self.client.take() {
             drop(Object::take(client));
         }
@@ -184,14 +186,14 @@ impl Store for Table {
     }
 }
 
-/// The streams have seen their logs committed up to there.
+/// Records the committed ends of the streams' logs.
 fn advance(ends: &[(Arc<RunStream>, i64)]) {
     for (stream, end) in ends {
         stream.seen.advance(*end);
     }
 }
 
-/// Columns of the runs whose events a batch holds.
+/// Columns of the runs whose events a batch contains.
 #[derive(Default)]
 struct Wanted {
     logs: Vec<Uuid>,
@@ -213,11 +215,11 @@ impl Wanted {
     }
 }
 
-/// What the fence answered.
+/// The result of the fence.
 #[derive(Default)]
 struct Taken {
     xid: Option<String>,
-    /// By the rows of [`Wanted`]: whether the run's lease holds, so that its log is locked.
+    /// By the rows of [`Wanted`]: whether the run's lease holds, and its log is locked.
     ours: Vec<bool>,
     /// The last number of each log.
     ends: HashMap<Uuid, i64>,
@@ -240,11 +242,11 @@ impl Taken {
     }
 }
 
-/// Rows of (log, run): fence the run, lock the log. KEY SHARE: `attempt` is part of a unique key of the job, so a takeover
-/// (attempt + 1) and an append in flight exclude each other, and a heartbeat does not wait. Logs in order of id, against
-/// deadlocks. Answers with the places of the runs whose lease holds and whose log is there.
+/// Rows of (log, run): fences the run, locks the log. KEY SHARE: `attempt` is part of a unique key of the job, so a
+/// takeover (attempt + 1) and an append in progress exclude each other, and a heartbeat does not wait. Logs in order of
+/// id, to avoid deadlocks. Returns the positions of the runs whose lease holds and whose log exists.
 ///
-/// Locks leave no dead rows behind, as a counter would: the writer does not slow down beside a transaction that stays open.
+/// Locks leave no dead rows, unlike a counter: the writer does not slow down beside a long transaction.
 const FENCE: &str = "
 with wanted as materialized (
     select * from unnest($1::uuid[], $2::uuid[], $3::int[]) with ordinality w(log_id, run_id, attempt, nth)
@@ -258,11 +260,11 @@ cross join lateral (
     select from stream.logs l where l.log_id = w.log_id
     for no key update) locked";
 
-/// Where the logs end: a statement of its own after the lock, so that it sees what the lock's last holders have committed.
+/// Reads the logs' ends: a separate statement after the lock, so that it sees the commits of earlier lock holders.
 const ENDS: &str = "
 select e.log_id, e.last_seq from unnest($1::uuid[]) w(log_id) join stream.log_ends e on e.log_id = w.log_id";
 
-/// The writer has numbered the events: a plain insert.
+/// Inserts the events, which the writer has numbered.
 const INSERT: &str = "
 insert into stream.events (log_id, first_seq, seq, run_id, type, data)
 select unnest($1::uuid[]), unnest($2::bigint[]), unnest($3::bigint[]), unnest($4::uuid[]), unnest($5::text[]), unnest($6::text[])";

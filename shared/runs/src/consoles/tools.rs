@@ -1,8 +1,9 @@
-//! Tools over consoles: the texts that a user sees and edits beside the chat. Which console a call means: the one it names, else the
-//! conversation's pinned one, else the one that was active when the user wrote. A change goes to no other console than the conversation's own
-//! unless the user has let it (`switch_console` is always confirmed); that of a run without a conversation to none that is in one.
+//! Tools over consoles, the texts that a user edits beside the chat. A call refers to the console that it names, else
+//! the conversation's pinned one, else the one that was active when the user wrote. Changes to a console outside the
+//! conversation need the user's consent (`switch_console` is always confirmed); a run without a conversation changes no
+//! console of a conversation.
 //!
-//! They return data; what readers are told of it follows from that ([`Tool::events`]), and is written with the call's end.
+//! Tools return data; events for readers are derived from it ([`Tool::events`]) and written with the call's end.
 
 use std::sync::{Arc, LazyLock};
 
@@ -27,12 +28,12 @@ pub const MODIFY_CONSOLE: &str = "modify_console";
 pub const LIST_OPEN_CONSOLES: &str = "list_open_consoles";
 pub const SEARCH_CONSOLES: &str = "search_consoles";
 pub const SET_CONSOLE_CONNECTION: &str = "set_console_connection";
-/// Makes another console the conversation's: a person confirms each call of it.
+/// Pins another console to the conversation: a user confirms each call.
 pub const SWITCH_CONSOLE: &str = "switch_console";
 
-/// Consoles that a search or a list gives.
+/// Maximum number of consoles in a search or list.
 const LISTED_MAX: i64 = 50;
-/// Of a text in a list [characters].
+/// Maximum length of a text in a list, in characters.
 const PREVIEW_CHARS: usize = 200;
 
 const CONSOLE_ID: Parameter = Parameter::new(
@@ -45,7 +46,7 @@ struct ConsoleTool {
     spec: ToolSpec,
 }
 
-/// A tool of this file. Repeated after a crash, a call changes nothing more: what it changes bears its record's id.
+/// Creates a tool of this file. A call repeated after a crash has no further effect: its changes carry its record's id.
 fn tool(name: &str, description: &str, parameters: &[Parameter], read_only: bool) -> SharedTool {
     Arc::new(ConsoleTool {
         spec: ToolSpec {
@@ -217,14 +218,14 @@ impl Tool for ConsoleTool {
     }
 }
 
-/// The consoles as one call finds them.
+/// The consoles available to one call.
 struct Desk {
     owner: Owner,
     surroundings: Surroundings,
     by: Writer,
 }
 
-/// The console that a call means, for tools elsewhere that take one as `consoleId`.
+/// Returns the console that a call refers to, for other tools with a `consoleId`.
 pub async fn meant(context: &ToolContext, arguments: &Arguments) -> Result<Console, ToolError> {
     let desk = Desk::of(context).await?;
     let id = desk.target(arguments)?;
@@ -255,7 +256,7 @@ impl Desk {
         })
     }
 
-    /// The console that the call means.
+    /// Returns the console that the call refers to.
     fn target(&self, arguments: &Arguments) -> Result<Uuid, ToolError> {
         match arguments.text("consoleId").filter(|id| !id.trim().is_empty()) {
             Some(id) => Uuid::parse_str(id.trim())
@@ -268,11 +269,11 @@ impl Desk {
         }
     }
 
-    /// The same, of one that may be changed.
+    /// The same, for changes.
     async fn own(&self, db: &mut PgConnection, arguments: &Arguments) -> Result<Console, ToolError> {
         let console = self.get(db, self.target(arguments)?).await?;
         let here = &self.surroundings;
-        // A run without a conversation has those that are in none.
+        // A run without a conversation may change consoles that are in none.
         let is_own = here.pinned.or(here.active) == Some(console.id) || here.conversation_id == console.conversation_id;
         let (id, title) = (console.id, &console.title);
         match (is_own, here.conversation_id) {
@@ -299,7 +300,7 @@ impl Desk {
         })
     }
 
-    /// The data source that a call names, by its name or id.
+    /// Returns the data source that a call names, by name or id.
     async fn source(&self, db: &mut PgConnection, arguments: &Arguments) -> Result<Option<DataSource>, ToolError> {
         let Some(wanted) = arguments
             .text("dataSourceId")
@@ -471,7 +472,7 @@ fn created(console: &Console) -> Value {
     json!({"consoleId": console.id, "title": console.title, "content": console.content, "version": console.version})
 }
 
-/// The change that a call asks for. Err: what is missing, for the model.
+/// Returns the edit requested by a call. Err: what is missing, for the model.
 fn edit(arguments: &Arguments) -> Result<Edit, String> {
     let line = |name: &str| -> Option<usize> {
         let most = i64::from(i32::MAX);

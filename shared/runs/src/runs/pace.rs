@@ -1,29 +1,29 @@
-//! How fast the runs of a project begin and end, minute by minute: numbers over all of its users' runs.
+//! Throughput of a project's runs: starts and ends per minute, over all of its users.
 
 use chrono::{DateTime, Utc};
 use sqlx::PgExecutor;
 
-/// Minutes that are looked back on, the one that has just begun among them.
+/// The number of minutes covered, including the current one.
 pub const MINUTES: i32 = 60;
 
-/// A minute, or all of them.
+/// Throughput of one minute, or of all.
 #[derive(Debug, Clone)]
 pub struct Pace {
-    /// When it began. None: all minutes together.
+    /// The start of the minute. None: all minutes together.
     pub minute: Option<DateTime<Utc>>,
     pub started: i64,
     pub completed: i64,
     pub failed: i64,
     pub cancelled: i64,
-    /// How long those that started had waited for a worker [seconds]; None: none has.
+    /// Median waiting time of started runs, in seconds; None: none started.
     pub waited_p50_s: Option<f64>,
     pub waited_p95_s: Option<f64>,
-    /// How long those that ended took from then on [seconds]; None: none has.
+    /// Median duration of ended runs, in seconds; None: none ended.
     pub took_p50_s: Option<f64>,
     pub took_p95_s: Option<f64>,
 }
 
-/// All minutes together first, then each, the oldest first. Of the project that the transaction is for.
+/// Returns all minutes together first, then each, oldest first. For the transaction's project.
 pub async fn pace(db: impl PgExecutor<'_>) -> Result<Vec<Pace>, sqlx::Error> {
     sqlx::query_as!(
         Pace,

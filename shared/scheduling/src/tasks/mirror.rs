@@ -1,4 +1,5 @@
-//! Tasks as objects of the knowledge graph ([`crate::emergent`]): the objects of a new DAG, and how they follow what becomes of their tasks. Agents and people read them there, search them, and see each state as a version.
+//! Mirrors tasks as objects of the knowledge graph ([`crate::emergent`]): creates the objects of a new DAG and updates
+//! them with their tasks. Agents and users can read and search them, and see each state as a version.
 
 use serde_json::{Map, Value, json};
 use sqlx::PgConnection;
@@ -10,7 +11,8 @@ use crate::emergent::{self, BLOCKS, TASK};
 use rejoin_graph::objects::{self, ObjectChange};
 use rejoin_graph::{Actor, Error, unembedded};
 
-/// Writes the objects of a new DAG and what blocks what, in two statements. `ids` are the tasks', in the spec's order.
+/// Creates the objects of a new DAG and their `blocks` relationships, in two statements. `ids` are the tasks', in the
+/// spec's order.
 pub async fn create(
     db: &mut PgConnection,
     dag: &Dag,
@@ -60,7 +62,7 @@ pub async fn create(
         .map_err(Error::database("write what blocks what"))
 }
 
-/// Writes new objects of one type of the pack, in one statement.
+/// Creates objects of one type of the pack, in one statement.
 #[expect(clippy::too_many_arguments, reason = "a table's columns")]
 pub(super) async fn write(
     db: &mut PgConnection,
@@ -96,7 +98,7 @@ pub(super) async fn write(
     Ok(())
 }
 
-/// Writes new relationships of one type, in one statement.
+/// Creates relationships of one type, in one statement.
 pub(super) async fn relate(
     db: &mut PgConnection,
     project_id: Uuid,
@@ -125,7 +127,7 @@ pub(super) async fn relate(
     Ok(())
 }
 
-/// Keeps many objects out of the marks for embedding, one by one: the project is marked once, at the end.
+/// Suppresses embedding marks of many single objects: the project is marked once, at the end.
 pub async fn in_bulk(db: &mut PgConnection) -> Result<(), Error> {
     sqlx::query!("select set_config('rejoin.bulk', 'on', true)")
         .fetch_one(db)
@@ -145,8 +147,8 @@ pub async fn bulk_is_over(db: &mut PgConnection, project_id: Uuid) -> Result<(),
     Ok(())
 }
 
-/// The task's object follows its row: a new version. One that somebody deleted, or whose type has rules of the project's own that it
-/// breaks, stays as it is: what is dispatched is the row.
+/// Updates the task's object from its row: a new version. A deleted object, or one that would violate the project's own
+/// rules for its type, stays unchanged: the row is authoritative.
 pub async fn follow(db: &mut PgConnection, task: &Task, actor: Actor) -> Result<(), sqlx::Error> {
     let seconds = task
         .started_at

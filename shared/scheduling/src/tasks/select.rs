@@ -13,29 +13,30 @@ use super::{Dag, Task};
 use rejoin_runs::agents::AgentDefinition;
 use rejoin_tools::outputs;
 
-/// Words shorter than this say nothing.
+/// Minimum length of significant words, in characters.
 const WORD_MIN_CHARS: usize = 4;
-/// Agents that the schema of a selector's answer names; of more it takes any name. Providers bound the values of an `enum` (OpenAI: 1,000).
+/// Maximum number of agents listed in the schema of a selector's answer; beyond it any name is accepted. Providers
+/// limit the values of an `enum` (OpenAI: 1,000).
 const NAMES_IN_SCHEMA_MAX: usize = 200;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Choice {
-    /// By name, and why.
+    /// By name, with the reason.
     Agent { name: String, because: String },
-    /// Rules and words leave it open: this agent is asked.
+    /// Rules and keywords don't decide: this agent is asked.
     Ask { selector: String },
-    /// Several fit alike, and the DAG names nobody to ask.
+    /// Several match equally, and the DAG names no selector.
     Tie {
         among: Vec<String>,
-        /// Who gets it where no model says otherwise, and why.
+        /// The default unless a model decides otherwise, with the reason.
         else_agent: String,
         because: String,
     },
-    /// There is none; why.
+    /// There is none; the reason.
     Nobody(String),
 }
 
-/// Chooses among the project's agents.
+/// Selects among the project's agents.
 pub fn choose(dag: &Dag, task: &Task, agents: &[AgentDefinition]) -> Choice {
     let known = |name: &str| agents.iter().any(|agent| agent.name == name);
     if let Some(wanted) = &task.wanted_agent {
@@ -111,7 +112,7 @@ pub fn answer_schema<'a>(names: impl Iterator<Item = &'a str>) -> Value {
     )
 }
 
-/// Whom a selector's answer names. None: nobody whom we know.
+/// Returns the agent named by a selector's answer. None: unknown.
 pub fn answered(answer: &str, agents: &[AgentDefinition]) -> Option<String> {
     let read: Value = serde_json::from_str(answer).unwrap_or_default();
     let named = read["agent"].as_str()?.trim();

@@ -1,4 +1,4 @@
-//! The tools that list what there is: types, labels, entities of a type, their versions, relationships.
+//! The tools that list types, labels, entities of a type, their versions, and relationships.
 
 use rejoin_graph::objects::{self, SortBy, SortOrder};
 use rejoin_graph::relationships::{self, Connected, Filter};
@@ -99,11 +99,11 @@ pub(super) const TOOLS: &[Definition] = &[
     },
 ];
 
-/// How long a client may keep what it knows of the schema.
+/// How long a client may cache the schema.
 const CACHE_HINT_TTL_S: u64 = schema::KEPT.as_secs();
-/// Pages of relationships that are looked through for those that are there.
+/// Maximum number of pages searched for visible relationships.
 const MAX_PAGES: usize = 20;
-/// The farthest that `query_entities` pages.
+/// Maximum offset of `query_entities`.
 const MAX_OFFSET: i64 = 1_000_000;
 
 async fn list_entity_types(context: &ToolContext) -> Result<Value, ToolError> {
@@ -122,7 +122,7 @@ async fn list_entity_types(context: &ToolContext) -> Result<Value, ToolError> {
                 counted.count = *count;
             }
         }
-        // Their counts are of all projects.
+        // Their counts include other projects of the work graph.
         relationships.retain(|counted| !bound(&counted.from_type) && !bound(&counted.to_type));
     }
     let total = types.len();
@@ -161,7 +161,7 @@ async fn list_tags(context: &ToolContext) -> Result<Value, ToolError> {
 
 async fn get_entity_history(context: &ToolContext, arguments: &Arguments) -> Result<Value, ToolError> {
     let reference = arguments.required_text("entity_id")?;
-    // An id also finds what was deleted.
+    // An id also finds deleted entities.
     let id = match reference.parse() {
         Ok(id) => id,
         Err(_) => entity(context, "entity_id", reference).await?.id,
@@ -170,7 +170,7 @@ async fn get_entity_history(context: &ToolContext, arguments: &Arguments) -> Res
         return Err(told(rejoin_graph::Error::not_found("object", id)));
     }
     let limit = arguments.integer("limit", 10, (1, 50));
-    // One more than asked tells whether there are more.
+    // One more than requested tells whether there are more.
     let mut versions = objects::history(&context.db, context.project_id, id, limit + 1)
         .await
         .map_err(told)?;
@@ -233,7 +233,7 @@ async fn query_entities(context: &ToolContext, arguments: &Arguments) -> Result<
     Ok(result)
 }
 
-/// The first `wanted` relationships whose ends are both there for the call.
+/// Returns the first `wanted` relationships whose ends are both visible to the call.
 async fn relationships_inside(
     context: &ToolContext,
     filter: &Filter,
@@ -274,7 +274,7 @@ async fn list_relationships(context: &ToolContext, arguments: &Arguments) -> Res
         filter.target_id = Some(entity(context, "target_id", target).await?.id);
     }
     let limit = arguments.integer("limit", 50, (1, 100));
-    // One more than asked tells whether there are more.
+    // One more than requested tells whether there are more.
     let mut found = relationships_inside(context, &filter, limit + 1).await?;
     let has_more = found.len() as i64 > limit;
     found.truncate(limit as usize);

@@ -1,4 +1,4 @@
-//! The tools that show what another version of a template pack would mean, and what entities were like before. They only read.
+//! Read-only tools that preview a template pack's migration and show entities' earlier versions.
 
 use rejoin_graph::migration;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! The tools over template packs: sets of types for the graph, with schemas of their properties.
+//! The tools over template packs: sets of graph types with property schemas.
 
 use rejoin_graph::packs::{self, NewPack, Pack};
 use serde_json::{Map, Value, json};
@@ -13,7 +13,7 @@ use crate::arguments::Kind::{
 use crate::arguments::{Arguments, Parameter};
 use crate::{ToolContext, ToolError};
 
-/// The farthest page of `list_template_packs`.
+/// Maximum page of `list_template_packs`.
 const MAX_PAGES: i64 = 10_000;
 
 const PACK_ID: Parameter = Parameter::new("pack_id", Text, "The pack's id, as returned by list_template_packs.");
@@ -172,7 +172,7 @@ async fn get_template_pack(context: &ToolContext, arguments: &Arguments) -> Resu
     Ok(json!({ "pack": shown(&pack) }))
 }
 
-/// By the names that `create_template_pack` takes.
+/// With the names used by `create_template_pack`.
 fn shown(pack: &Pack) -> Value {
     json!({
         "id": pack.id,

@@ -1,6 +1,7 @@
-//! The tools that find entities by words or by likeness.
+//! The tools that search entities by words or similarity.
 //!
-//! Where there is no embedding model, or no vectors yet, all of them go by words: `vectorScore` is null then, and a note says why.
+//! Without an embedding model or vectors, all of them search lexically: `vectorScore` is null, and a note gives the
+//! reason.
 
 use rejoin_graph::hybrid::{self, Mode};
 use rejoin_graph::meaning;
@@ -190,7 +191,7 @@ async fn find_similar(context: &ToolContext, arguments: &Arguments) -> Result<Va
     let shown: Vec<Value> = hits
         .iter()
         .map(|hit| {
-            // Neither side by itself: neighbours and labels count, too.
+            // Neither score is shown: neighbours and labels count, too.
             let (lexical, vector) = if by_meaning {
                 (None, Some(hit.score))
             } else {
@@ -217,7 +218,7 @@ async fn find_similar(context: &ToolContext, arguments: &Arguments) -> Result<Va
 }
 
 fn data(object: &Object, score: f64, lexical: Option<f64>, vector: Option<f64>) -> Value {
-    // Three digits say all that the scores know.
+    // The scores have no more than three significant digits.
     let digits = |score: f64| (score * 1000.0).round() / 1000.0;
     json!({
         "object": full(object),

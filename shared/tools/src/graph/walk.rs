@@ -76,7 +76,8 @@ pub(super) const TOOLS: &[Definition] = &[
     },
 ];
 
-/// Edges in each direction in a result of `get_entity_edges`: it has no limit of its own, and a hub has thousands.
+/// Maximum number of edges per direction in a result of `get_entity_edges`: it has no limit of its own, and a hub has
+/// thousands.
 const MAX_EDGES: i64 = 100;
 
 async fn get_entity_edges(context: &ToolContext, arguments: &Arguments) -> Result<Value, ToolError> {
@@ -106,7 +107,7 @@ async fn get_entity_edges(context: &ToolContext, arguments: &Arguments) -> Resul
     Ok(result)
 }
 
-/// The edges to what is there for the call. Of a hub, those among the first of its edges.
+/// Returns the edges to objects visible to the call. For a hub, among the first of its edges.
 async fn edges_inside(context: &ToolContext, id: Uuid) -> Result<Edges, ToolError> {
     let mut edges = edges::edges(&context.db, context.project_id, id, edges::MAX_PAGE)
         .await
@@ -211,7 +212,7 @@ async fn traverse_graph(context: &ToolContext, arguments: &Arguments) -> Result<
         })
         .collect();
     let edges: Vec<Value> = walked.edges.iter().map(walked_edge).collect();
-    // No page follows: a walk that was cut is told to be narrowed.
+    // There are no further pages: a truncated traversal must be narrowed.
     let mut result = json!({
         "roots": [start.id],
         "nodes": nodes,

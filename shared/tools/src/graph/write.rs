@@ -1,5 +1,5 @@
-//! The tools that change the graph. What a call makes has an id that follows from the call's record, so that a call that is repeated
-//! after a crash finds what it has made, and makes nothing twice.
+//! The tools that change the graph. Ids of created items derive from the call's record, so that a call repeated after a
+//! crash finds its items and creates nothing twice.
 
 use rejoin_graph::objects::{self, NewObject, Object, ObjectChange};
 use rejoin_graph::relationships::{self, NewRelationship, Relationship, RelationshipChange};
@@ -17,7 +17,7 @@ use crate::arguments::Kind::{
 use crate::arguments::{Arguments, Parameter};
 use crate::{ToolContext, ToolError};
 
-/// Items of one batch.
+/// Maximum number of items in one batch.
 const MAX_BATCH: usize = 100;
 
 const TYPE: Parameter = Parameter::new(
@@ -186,7 +186,7 @@ async fn create_entity(context: &ToolContext, arguments: &Arguments) -> Result<V
     Ok(json!({"entity": told_entity(&object)}))
 }
 
-/// The `nth` of the call.
+/// Creates the `nth` entity of the call.
 async fn make_entity(context: &ToolContext, arguments: &Arguments, nth: usize) -> Result<Object, ToolError> {
     focus::may_make(context, arguments.required_text("type")?)?;
     let new = NewObject {
@@ -223,7 +223,7 @@ async fn update_entity(context: &ToolContext, arguments: &Arguments) -> Result<V
 async fn delete_entity(context: &ToolContext, arguments: &Arguments) -> Result<Value, ToolError> {
     let reference = arguments.required_text("entity_id")?;
     let mut db = connection(context).await?;
-    // An earlier attempt at this call may have deleted it.
+    // An earlier attempt of this call may have deleted it.
     if let Ok(id) = reference.parse::<Uuid>()
         && !focus::hides(context, id).await?
         && let Some(deleted) = deleted_by(context, id).await?
@@ -237,7 +237,7 @@ async fn delete_entity(context: &ToolContext, arguments: &Arguments) -> Result<V
     Ok(json!({"deleted": true, "entity": told_entity(&deleted)}))
 }
 
-/// The entity, if this run was the one that deleted it.
+/// Returns the entity, if this run has deleted it.
 async fn deleted_by(context: &ToolContext, id: Uuid) -> Result<Option<Object>, ToolError> {
     let newest = match objects::history(&context.db, context.project_id, id, 1).await {
         Ok(versions) => versions.into_iter().next(),
@@ -270,7 +270,7 @@ async fn create_relationship(context: &ToolContext, arguments: &Arguments) -> Re
     Ok(json!({"relationship": told_relationship(&relationship)}))
 }
 
-/// The `nth` of the call.
+/// Creates the `nth` relationship of the call.
 async fn make_relationship(
     context: &ToolContext,
     arguments: &Arguments,
@@ -294,7 +294,7 @@ async fn make_relationship(
         .map_err(told)
 }
 
-/// The relationship that a call means, if its ends are there for it.
+/// Returns the relationship that a call refers to, if its ends are visible.
 async fn known_relationship(context: &ToolContext, arguments: &Arguments) -> Result<Uuid, ToolError> {
     let id = id(arguments, "relationship_id")?;
     if context.focus.is_some() {
@@ -363,7 +363,7 @@ fn batch(arguments: &Arguments, parameter: &str) -> Result<Vec<Arguments>, ToolE
     }
 }
 
-/// What became of each item. A database that is away fails the whole call: what was made is found again.
+/// Returns the result of each item. An unreachable database fails the whole call: created items are found again.
 fn answered(results: Vec<Result<Value, ToolError>>) -> Result<Value, ToolError> {
     let (mut success, total) = (0, results.len());
     let mut told = Vec::with_capacity(total);

@@ -33,7 +33,7 @@ async fn developers_admins_outsiders_and_agents_each_reach_an_agent() {
     let client = app.client();
     let project = app.db.project_id;
     app.model.always("little", Reply::text("Done."));
-    // A developer's product brings it.
+    // Installed with a product.
     let manifest = json!({
         "name": "kit", "version": "1.0.0",
         "agents": [{"name": "helper", "system_prompt": "You help.", "model": {"name": "openai:scripted"}, "tools": []}],
@@ -45,12 +45,12 @@ async fn developers_admins_outsiders_and_agents_each_reach_an_agent() {
         )
         .await;
     assert!(status.is_success(), "{made}");
-    // An admin sees it.
+    // Visible to an admin.
     let (_, listed) = client
         .get(&format!("/api/admin/projects/{project}/agent-definitions"))
         .await;
     assert!(listed.to_string().contains("\"helper\""), "{listed}");
-    // A program outside triggers it.
+    // Triggered by an external program.
     let (status, _) = client
         .post(
             &format!("/api/projects/{project}/agents/helper/trigger"),
@@ -58,7 +58,7 @@ async fn developers_admins_outsiders_and_agents_each_reach_an_agent() {
         )
         .await;
     assert_eq!(status, 202);
-    // An agent starts it.
+    // Started by an agent.
     let boss = app.agent("boss", &["spawn_agents"]).await;
     app.model
         .on("delegate", [spawn(&[("helper", "little")]), Reply::text("It helped.")]);
@@ -141,7 +141,7 @@ async fn no_agent_sees_or_starts_anything_of_another_project() {
     assert_eq!(theirs, 0);
 }
 
-/// A tool whose code is broken.
+/// A tool that panics.
 struct Broken(ToolSpec);
 
 #[async_trait::async_trait]
@@ -210,7 +210,7 @@ async fn a_bug_in_a_tool_affects_neither_the_graph_nor_other_runs() {
     assert!(search["result"].to_string().contains("Thing one"), "{search}");
     let (_, found) = client.get(&format!("{objects}?type=Thing")).await;
     assert_eq!(found["items"].as_array().unwrap().len(), 1);
-    // The worker goes on with the same agent.
+    // The worker continues with the same agent.
     app.model.on("again", [Reply::text("Still here.")]);
     assert_eq!(text(&client.ask(Some(clumsy), "again").await), "Still here.");
 }

@@ -1,4 +1,4 @@
-//! Agent definitions over HTTP, and runs triggered by them.
+//! Agent definitions over HTTP, and runs triggered with them.
 
 use rejoin_tests::app::{AppOptions, TestApp};
 use rejoin_tests::client::{answer, kinds};

@@ -1,4 +1,5 @@
-//! Discussions: agents propose, argue and vote; who can't agree asks a person; and all of it is in the knowledge graph.
+//! Discussions: agents propose, argue and vote; without agreement a user decides; all of it is recorded in the
+//! knowledge graph.
 
 use rejoin_runs::agents::DefinitionContent;
 use rejoin_tests::app::TestApp;
@@ -8,7 +9,7 @@ use rejoin_tests::support;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-/// A project with three who discuss: the first two propose, all vote as told.
+/// A project with three discussing agents: the first two propose, all vote as scripted.
 async fn council(app: &TestApp, votes: [&'static str; 3]) -> Uuid {
     for name in ["ada", "bea", "cyd"] {
         app.agent_with(name, &[], |content| {
@@ -39,7 +40,7 @@ async fn council(app: &TestApp, votes: [&'static str; 3]) -> Uuid {
     .await
 }
 
-/// The discussion's object and its entries' kinds, by number.
+/// Returns the discussion's object and its entries' kinds, by number.
 async fn discussed(client: &Client, project: Uuid) -> (Value, Vec<(String, String)>) {
     let (_, found) = client
         .get(&format!("/api/projects/{project}/graph/objects?type=Discussion"))

@@ -1,4 +1,4 @@
-//! A conversation that changes hands: within one turn, in one stream, remembered, bounded, and whatever dies.
+//! Handoffs of a conversation: within one turn and stream, remembered, bounded, and crash-safe.
 
 use rejoin_runs::agents::DefinitionContent;
 use rejoin_tests::app::TestApp;
@@ -7,7 +7,7 @@ use rejoin_tests::model_server::{Reply, sent};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-/// A definition with this prompt that may hand over to these.
+/// A definition with this prompt and these handoffs.
 fn hands_to(prompt: &str, handoffs: Value) -> impl FnOnce(&mut DefinitionContent) + use<> {
     let prompt = prompt.to_owned();
     move |content| {
@@ -75,7 +75,7 @@ async fn a_handoff_continues_the_stream_and_takes_the_conversation() {
         .map(String::as_str)
         .filter(|kind| *kind != "usage")
         .collect();
-    // A text may come in several pieces.
+    // Text may be split into several pieces.
     told.dedup_by(|one, before| one == before && *one == "token");
     assert_eq!(
         told,
@@ -113,7 +113,7 @@ async fn a_handoff_continues_the_stream_and_takes_the_conversation() {
         what.contains("mongodb-analyst") && what.contains("Reads collections."),
         "{what}"
     );
-    // The other agent has its own prompt and tools, and all that was said.
+    // The other agent has its own prompt and tools, and the whole conversation.
     assert_eq!(offered(&asked[1]), ["list_tags"]);
     let given = sent(&asked[1]);
     assert_eq!(given[0], ("system".to_owned(), "You know documents.".to_owned()));
@@ -126,7 +126,7 @@ async fn a_handoff_continues_the_stream_and_takes_the_conversation() {
     assert!(given.last().unwrap().1.contains("transferred_to"));
     assert!(app.model.violations().is_empty(), "{:?}", app.model.violations());
 
-    // It is remembered: the next message goes straight to it, whatever the client asks for.
+    // It is stored: the next message goes directly to it, whatever the client requests.
     let conversation = events[1]["conversationId"].as_str().unwrap();
     assert_eq!(agent_of(&app, conversation).await, (mongo, mongo));
     let body = json!({"message": "and now?", "conversationId": conversation, "agentDefinitionId": triage});
@@ -166,7 +166,7 @@ async fn a_crash_after_a_handoff_goes_on_as_the_agent_that_took_over() {
     );
     let mut reader = app.client().stream(&path).await;
     let mut frames = reader.until("token").await;
-    // A late reader is told who has it.
+    // A late reader sees the current agent.
     let late = app
         .client()
         .stream(&format!("{path}?from=snapshot"))
@@ -223,7 +223,7 @@ async fn a_turn_with_handoffs_has_at_most_twenty_model_calls() {
     let first = app
         .agent_with("first", &[], hands_to("You are first.", json!(["endless"])))
         .await;
-    // It gives no limit of its own, and can't hand over any more.
+    // It has no limit of its own, and can't hand over further.
     app.agent_with("endless", &["find_path", "schema_version"], |content| {
         content.max_steps = None
     })
@@ -235,7 +235,7 @@ async fn a_turn_with_handoffs_has_at_most_twenty_model_calls() {
             Some(match (n, offered(request).is_empty()) {
                 (0, _) => to("endless", Value::Null),
                 (_, true) => Reply::text("That is what I have."),
-                // Never the same call, so that only the limit of steps strikes.
+                // Always different calls, so that only the limit of steps applies.
                 (n, false) => Reply::tool(
                     "find_path",
                     json!({"from_id": format!("{n}"), "to_id": "x", "max_depth": null}),

@@ -18,7 +18,7 @@ fn runs(app: &TestApp) -> String {
     format!("/api/projects/{}/agent-runs", app.db.project_id)
 }
 
-/// A run with two messages, the second one long, and two tool calls, as a worker would have stored them.
+/// A run with two messages, the second one long, and two tool calls, as stored by a worker.
 async fn recorded(app: &TestApp) -> Uuid {
     let posted = app.client().post_message(json!({"message": "hello"})).await;
     let run: Uuid = posted["runId"].as_str().unwrap().parse().unwrap();

@@ -1,4 +1,4 @@
-//! The limits of a run, as its readers and its model see them.
+//! The limits of a run, as seen by its readers and its model.
 
 use std::sync::Arc;
 
@@ -109,7 +109,7 @@ async fn a_sub_agent_that_finds_something_new_each_time_is_no_loop() {
     assert_eq!(of_kind(&events, "error").len(), 0);
 }
 
-/// An agent with a second for its turn is in the middle of an answer when that is over.
+/// An agent with a turn limit of one second exceeds it during an answer.
 async fn late(grace_s: u64) -> (TestApp, Vec<Value>) {
     let app = TestApp::with(AppOptions {
         worker: match grace_s {

@@ -1,4 +1,4 @@
-//! Answers as data: a definition or a request says by a JSON schema what the answer has to be.
+//! Structured output: a definition or a request requires answers that match a JSON Schema.
 
 use rejoin_tests::app::TestApp;
 use rejoin_tests::client::{json_of, kinds, of_kind, text};
@@ -41,7 +41,7 @@ async fn a_fitting_answer_is_data_and_its_text_is_the_same_json() {
     assert_eq!(events.last().unwrap()["status"], "completed");
     let run = run_of(&app, &events).await;
     assert_eq!((&run["output"], &run["outputSchema"]), (&output[0]["output"], &city()));
-    // A model whose provider takes no schema gets a tool.
+    // A model whose provider accepts no schema gets a tool.
     let request = &app.model.requests()[0];
     assert_eq!(request["tools"][0]["function"]["name"], "final_answer");
     assert_eq!(request["tools"][0]["function"]["parameters"], city());
@@ -63,7 +63,7 @@ async fn an_unfitting_answer_is_asked_for_again_and_hidden() {
     assert_eq!(text(&frames), r#"{"city":"Bonn","people":330000}"#);
     let events = json_of(&frames);
     assert_eq!(of_kind(&events, "output")[0]["output"]["city"], "Bonn");
-    // The provider of a conversation's model takes the schema itself.
+    // The provider of a conversation's model accepts the schema itself.
     let request = &app.model.requests()[1];
     assert_eq!(request["response_format"]["json_schema"]["schema"], city());
     assert!(request["tools"].is_null(), "{request}");

@@ -1,5 +1,5 @@
-//! People in a run: questions, calls that they confirm, messages to a run at work, and "go on" to one that paused. A run that waits for a
-//! person holds no worker, however long it takes.
+//! Users in a run: questions, confirmations of calls, steering messages, and resuming a paused run. A run that waits
+//! for a user holds no worker, however long it takes.
 
 use rejoin_runs::agents::DefinitionContent;
 use rejoin_tests::app::{AppOptions, TestApp};
@@ -19,7 +19,7 @@ fn ask(question: &str, options: &[&str]) -> Reply {
     Reply::tool("ask_user", json!({"question": question, "options": options}))
 }
 
-/// The open questions, once there are so many.
+/// Returns the open questions, once there are this many.
 async fn open_questions(client: &Client, count: usize) -> Vec<Value> {
     support::wait_for("questions", async || {
         let (_, page) = client.get("/api/questions?status=pending").await;
@@ -66,7 +66,7 @@ async fn a_run_asks_a_person_and_resumes_after_any_restart() {
         .await
         .unwrap();
     assert_eq!(held, 0, "no worker holds it");
-    // A late joiner's snapshot has the question.
+    // A late reader's snapshot contains the question.
     let path = format!(
         "/api/conversations/{}/events?from=snapshot",
         posted["conversationId"].as_str().unwrap()
@@ -345,7 +345,7 @@ async fn a_paused_run_is_resumed_as_a_new_turn_of_itself() {
     assert_eq!(of_kind(&events, "meta").len(), 1);
     assert_eq!(of_kind(&events, "done").len(), 1);
     assert_eq!(text(&turn), "There.");
-    // One step, then the last word: fresh limits, counters that go on.
+    // One step, then the final answer: fresh limits, continued counters.
     assert_eq!(events.last().unwrap()["status"], "paused");
     let (_, detail) = client.get(&format!("/api/runs/{run}")).await;
     assert_eq!(
@@ -362,7 +362,7 @@ async fn a_paused_run_is_resumed_as_a_new_turn_of_itself() {
     // The whole run: two turns, each with its end.
     let all = json_of(&client.stream(&format!("/api/runs/{run}/events")).await.rest().await);
     assert_eq!(of_kind(&all, "done").len(), 2);
-    // At five hundred steps it is over for good; and what has not paused can't be resumed.
+    // At five hundred steps it can't be resumed any further; and a run that is not paused can't be resumed.
     sqlx::query("update kb.agent_runs set total_steps = 500 where id = $1::uuid")
         .bind(&run)
         .execute(&app.db.pool)
@@ -384,7 +384,7 @@ async fn repeated_resumption_keeps_every_message_unchanged() {
         .await;
     for turn in 0..TURNS {
         app.model.script((0..STEPS).map(|step| {
-            // One argument: they are stored as jsonb, which does not keep the order of names.
+            // One argument: jsonb does not preserve the order of names.
             let ends = json!({"from_entity": format!("a{turn}-{step}")});
             Reply::text(format!("Step {step}: {}", "a thought ".repeat(50))).then_tool("find_path", ends)
         }));
@@ -409,7 +409,7 @@ async fn repeated_resumption_keeps_every_message_unchanged() {
     let asked = app.model.requests();
     let a_turn = usize::try_from(STEPS).unwrap() + 1;
     assert_eq!(asked.len(), TURNS * a_turn, "each turn has its steps, and a last word");
-    // Each request is the one before, word for word, and what came after it.
+    // Each request begins with the previous one verbatim.
     let mut before: &[Value] = &[];
     for request in &asked {
         let messages = request["messages"].as_array().unwrap();

@@ -1,4 +1,4 @@
-//! Products: manifests that are installed, again, in another version, beside each other, and taken away.
+//! Products: manifests installed, reinstalled, in another version, side by side, and uninstalled.
 
 use rejoin_graph::objects::{self, NewObject};
 use rejoin_graph::{Actor, ActorKind};
@@ -38,7 +38,7 @@ impl Site {
         told(&done)
     }
 
-    /// What there is, in all tables that a product may change.
+    /// Returns the content of all tables that a product may change.
     async fn state(&self) -> Value {
         sqlx::query_scalar(
             "select jsonb_build_object(
@@ -70,7 +70,7 @@ impl Site {
     }
 }
 
-/// `action kind name` of each change.
+/// Returns `action kind name` of each change.
 fn told(done: &Value) -> Vec<String> {
     let changes = done["changes"].as_array().unwrap();
     let told = changes.iter().map(|change| {

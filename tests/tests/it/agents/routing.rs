@@ -1,4 +1,5 @@
-//! Who takes a new conversation, wired: chosen before the first token, told, remembered, counted; and what all agents are told.
+//! Agent routing, end to end: the choice before the first token, published, stored, counted; and prompts for all
+//! agents.
 
 use rejoin_tests::app::TestApp;
 use rejoin_tests::client::{Client, json_of, kinds, of_kind, text};
@@ -6,7 +7,7 @@ use rejoin_tests::model_server::{Reply, sent};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-/// The specialists, asking the scripted model.
+/// Installs the specialists, with the scripted model.
 async fn specialists(app: &TestApp) {
     let client = app.client();
     let path = format!(
@@ -46,7 +47,7 @@ async fn a_new_conversation_finds_its_agent_and_says_why() {
     let client = app.client();
     specialists(&app).await;
     let mongodb = "count the documents of the orders collection in mongodb";
-    // A project that has said nothing is not routed.
+    // Without settings there is no routing.
     let (agent, told) = first_turn(&app, &client, json!({ "message": mongodb })).await;
     assert_eq!((agent, told), (Value::Null, Value::Null));
     route(&app, json!({"percent": 100})).await;
@@ -59,7 +60,7 @@ async fn a_new_conversation_finds_its_agent_and_says_why() {
     );
     assert!(told["because"].as_str().unwrap().contains("mongodb-analyst"), "{told}");
     assert!(told["tookUs"].as_u64().is_some(), "{told}");
-    // A database that is attached says the same.
+    // An attached database is an equal signal.
     let attached = json!([{"id": "warehouse", "type": "database", "title": "Warehouse", "metadata": {"databaseType": "bigquery"}}]);
     let (agent, told) = first_turn(
         &app,
@@ -83,7 +84,7 @@ async fn a_new_conversation_finds_its_agent_and_says_why() {
         (&agent, &told["confidence"]),
         (&json!("bigquery-analyst"), &json!("high"))
     );
-    // Other tests count in the same process: it grows by one at least.
+    // Other tests count in the same process: it grows by at least one.
     assert!(client.metric_sum(&["rejoin_routed_total"]).await >= counted + 1.0);
     let metrics = client.metrics().await;
     let labels = ["reason=\"console_database\"", "confidence=\"high\""];
@@ -92,7 +93,7 @@ async fn a_new_conversation_finds_its_agent_and_says_why() {
     assert!(metrics.lines().any(|line| is_it(&line)), "{metrics}");
     let (agent, told) = first_turn(&app, &client, json!({"message": "hello there"})).await;
     assert_eq!((&agent, &told["reason"]), (&json!("triage"), &json!("triage")));
-    // Whoever names an agent has it.
+    // A named agent is used.
     let (_, page) = client.get(&format!("/api/projects/{}/agents", app.db.project_id)).await;
     let postgres = page["items"]
         .as_array()
@@ -157,7 +158,7 @@ async fn what_is_pinned_preferred_and_usual_counts() {
     // Another user has no such habit.
     let (_, key) = app.db.another_user().await;
     assert_eq!(preview(&Client::new(app.url(), &key)).await["reason"], "triage");
-    // An existing conversation keeps its agent, whatever is said.
+    // An existing conversation keeps its agent, whatever the message.
     app.model.script([Reply::text("Hello."), Reply::text("Still me.")]);
     let events = json_of(&client.chat(json!({"message": "ask mongodb"})).await);
     let conversation = &events[1]["conversationId"];
@@ -189,7 +190,7 @@ async fn triage_hands_over_at_once_asks_once_and_is_counted() {
     let events = json_of(&frames);
     assert_eq!(of_kind(&events, "handoff")[0]["to"], "mongodb-analyst");
     assert_eq!(kinds(&frames)[..3], ["message", "meta", "telemetry"]);
-    // D16: it is told which words mean what, before anything that the user said.
+    // D16: its prompt explains the vocabulary, before any user message.
     let prompt = &sent(&app.model.requests()[0])[0];
     assert_eq!(prompt.0, "system");
     for hint in [
@@ -198,7 +199,7 @@ async fn triage_hands_over_at_once_asks_once_and_is_counted() {
     ] {
         assert!(prompt.1.contains(hint), "{}", prompt.1);
     }
-    // It has no tool that writes or asks a database.
+    // It has no tool that writes or queries a database.
     let offered: Vec<String> = app.model.requests()[0]["tools"]
         .as_array()
         .unwrap()
@@ -237,7 +238,7 @@ async fn triage_hands_over_at_once_asks_once_and_is_counted() {
         assert_eq!(of_triage[name], value, "{name}");
     }
 
-    // A second question of one turn is refused.
+    // A second question in one turn is refused.
     app.model.script([
         Reply::tool("ask_user", json!({"question": "Which?", "options": []})),
         Reply::tool("ask_user", json!({"question": "And which then?", "options": []})),
@@ -285,7 +286,7 @@ async fn shared_instructions_reach_every_agent() {
         prompt.contains("Amounts are in cents.") && prompt.contains("Answer in French."),
         "{prompt}"
     );
-    // Another user has words of their own.
+    // Another user has a separate prompt.
     let (_, key) = app.db.another_user().await;
     Client::new(app.url(), &key).ask(Some(agent), "is it?").await;
     let prompt = &sent(&app.model.requests()[1])[0].1;
@@ -293,7 +294,7 @@ async fn shared_instructions_reach_every_agent() {
         prompt.contains("Amounts are in cents.") && !prompt.contains("French"),
         "{prompt}"
     );
-    // What the project tells is its admins' to set; what a user tells, hers.
+    // The project's prompt is set by its admins; a user's, by the user.
     let keys = format!("/api/admin/projects/{}/keys", app.db.project_id);
     let (status, made) = client
         .post(&keys, json!({"name": "writer", "scopes": ["read", "write"]}))
@@ -356,7 +357,7 @@ async fn routed_conversations_are_compared_with_a_control_group() {
     let client = app.client();
     specialists(&app).await;
     let mongodb = "count the documents of the orders collection in mongodb";
-    // The flow of before: everything goes to triage.
+    // The former flow: everything goes to triage.
     route(&app, json!({"percent": 0, "controlAgent": "triage"})).await;
     app.model.script([
         Reply::tool("transfer_to_mongodb", json!({"reason": "documents"})),
@@ -369,7 +370,7 @@ async fn routed_conversations_are_compared_with_a_control_group() {
     let answer = of_kind(&events, "message")[1]["message"]["id"].as_str().unwrap();
     let feedback = format!("/api/messages/{answer}/feedback");
     assert_eq!(client.put(&feedback, json!({"helped": false})).await.0, 204);
-    // Who names no control agent later keeps it; null takes it away: the conversation stays plain, and counts.
+    // Omitting the control agent keeps it; null removes it: the conversation stays without an agent, and counts.
     route(&app, json!({"percent": 100})).await;
     let events = json_of(&client.chat(json!({ "message": mongodb })).await);
     assert_eq!(of_kind(&events, "meta")[0]["agent"], "mongodb-analyst");
@@ -401,7 +402,7 @@ async fn routed_conversations_are_compared_with_a_control_group() {
         (&json!("control"), [2, 1, 0, 0, 1])
     );
     assert!(arms.iter().all(|arm| arm["answerMsP50"].as_f64() > Some(0.0)), "{told}");
-    // A conversation whose agent was named is in neither, and the choices are those of the routed ones.
+    // A conversation with a named agent is in neither group, and the choices are those of the routed ones.
     assert_eq!(told["items"].as_array().unwrap().len(), 1);
 }
 
@@ -412,7 +413,7 @@ async fn misrouted_messages_are_listed_for_their_owner() {
     let client = app.client();
     specialists(&app).await;
     route(&app, json!({"percent": 100})).await;
-    // Right; wrong, as the agent finds; triage's own work; wrong, as the user says.
+    // Right; wrong, as the agent finds; triage's own work; wrong, by the user's feedback.
     first_turn(&app, &client, json!({"message": "count the mongodb collections"})).await;
     app.model.script([
         Reply::tool("transfer_to_bigquery", json!({"reason": "it is there"})),
@@ -462,7 +463,7 @@ async fn misrouted_messages_are_listed_for_their_owner() {
             &Value::Null
         )
     );
-    // Another member sees none of them: messages are private.
+    // Other members see none of them: messages are private.
     let (_, key) = app.db.another_user().await;
     let (_, page) = Client::new(app.url(), &key).get(&path).await;
     assert_eq!(page["items"], json!([]));

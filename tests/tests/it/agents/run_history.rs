@@ -1,4 +1,4 @@
-//! Runs as wholes: lists that are narrowed, trees, exports, and forks that go on from the records of another run.
+//! Whole runs: filtered lists, trees, exports, and forks that continue from another run's records.
 
 use rejoin_identity::{auth, projects};
 use rejoin_tests::app::{AppOptions, TestApp, binary};
@@ -15,7 +15,7 @@ fn runs(app: &TestApp) -> String {
     format!("/api/projects/{}/agent-runs", app.db.project_id)
 }
 
-/// A run of `boss` without a conversation that has started two `digger`s; its id.
+/// A run of `boss` without a conversation that has started two `digger`s; returns its id.
 async fn dug(app: &TestApp) -> String {
     app.agent("boss", &["spawn_agents"]).await;
     app.agent("digger", &["schema_version"]).await;
@@ -45,7 +45,7 @@ async fn ids(app: &TestApp, query: &str) -> Vec<String> {
     items.iter().map(|run| run["id"].as_str().unwrap().to_owned()).collect()
 }
 
-/// The messages that a request carried, as they are.
+/// Returns the messages of a request, unchanged.
 fn messages(request: &Value) -> Vec<Value> {
     request["messages"].as_array().unwrap().clone()
 }
@@ -136,13 +136,13 @@ async fn a_tree_is_shown_and_exported_whole() {
         .map(|message| message["role"].as_str().unwrap())
         .collect();
     assert_eq!(roles, ["system", "user", "assistant", "tool_result", "assistant"]);
-    // A part of it, by itself.
+    // A subtree.
     let child = left["run"]["id"].as_str().unwrap();
     let (_, part) = client.get(&format!("{}/{child}/tree", runs(&app))).await;
     assert_eq!(part["items"].as_array().unwrap().len(), 1);
 }
 
-/// A finished run of an agent with two tool calls in two steps, and its answer in the third.
+/// An ended run of an agent with two tool calls in two steps, and its answer in the third.
 async fn stepped(app: &TestApp) -> String {
     app.agent("walker", &["schema_version", "list_entity_types"]).await;
     app.model.on(
@@ -168,7 +168,7 @@ async fn a_fork_goes_on_from_the_exact_records_of_a_step() {
     let (_, original) = client.get(&format!("{}/{source}/export", runs(&app))).await;
     let fork = async |body: Value| client.post(&format!("/api/runs/{source}/fork"), body).await;
 
-    // Without a word: the model is asked what it was asked then, to the letter.
+    // Without a message: the model gets the original request verbatim.
     app.model.script([Reply::text("Walked otherwise.")]);
     let (status, forked) = fork(json!({"step": 1})).await;
     assert_eq!(
@@ -202,7 +202,7 @@ async fn a_fork_goes_on_from_the_exact_records_of_a_step() {
         assert_eq!(copy["messages"][n]["content"], original["messages"][n]["content"]);
     }
 
-    // With another word, put behind the step.
+    // With another message, after the step.
     app.model.script([Reply::text("Sat down.")]);
     let (_, forked) = fork(json!({"step": 2, "message": "Sit down instead."})).await;
     assert_eq!(text(&followed(&client, &forked).await), "Sat down.");
@@ -222,7 +222,7 @@ async fn a_fork_goes_on_from_the_exact_records_of_a_step() {
     assert_eq!((asked.len(), &asked[0]), (2, &messages(&before[0])[0]));
     assert_eq!(asked[1]["content"].as_str(), Some("run"));
 
-    // The one that they were made of is as it was.
+    // The original run is unchanged.
     assert_eq!(client.get(&format!("{}/{source}/export", runs(&app))).await.1, original);
 }
 
@@ -277,7 +277,7 @@ async fn a_fork_without_anything_to_go_on_from_is_refused() {
         client.post(&path, json!({"step": 1, "message": " "})).await.0,
         StatusCode::BAD_REQUEST
     );
-    // After its answer, another question is something to go on from.
+    // After its answer, another question can be asked.
     app.model.script([Reply::text("Further.")]);
     let (status, forked) = client.post(&path, json!({"step": 3, "message": "And now?"})).await;
     assert_eq!(status, StatusCode::ACCEPTED, "{forked}");
@@ -322,7 +322,7 @@ async fn what_is_not_ones_own_is_neither_exported_nor_forked() {
         let (status, _) = client.post(&format!("/api/runs/{run}/fork"), json!({"step": 0})).await;
         assert_eq!(status, StatusCode::NOT_FOUND);
     }
-    // Its own, but nobody has begun it.
+    // Its own, but not begun yet.
     let (status, problem) = app
         .client()
         .post(&format!("/api/runs/{run}/fork"), json!({"step": 0}))

@@ -1,5 +1,5 @@
-//! Runs outside conversations act as whoever made them, with their calendars and consoles: what other members of the project get to see of
-//! such a run, and what they can not do with it. Enforced by the queries and, once more, by row-level security.
+//! Runs outside conversations act on behalf of their maker, with the maker's calendars and consoles: what other members
+//! see of such a run, and can't do with it. Enforced by the queries and by row-level security.
 
 use rejoin_db::walls::{self, Asking};
 use rejoin_db::{Db, Role as Process};
@@ -15,10 +15,10 @@ use reqwest::StatusCode;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-/// What must reach nobody but its owner.
+/// Secrets that only their owner may see.
 const SECRETS: [&str; 3] = ["secretevent", "secretconsole", "secretanswer"];
 
-/// A new member of the project, with a key that allows what the role does.
+/// A new member of the project, with a key of all the role's scopes.
 pub async fn member(app: &TestApp, role: Role) -> (Uuid, Client) {
     let (user, key) = app.db.another_user().await;
     let mut db = app.db.pool.acquire().await.unwrap();
@@ -35,7 +35,7 @@ pub async fn trigger(client: &Client, app: &TestApp, agent: &str, input: &str) -
     answer["runId"].as_str().unwrap().to_owned()
 }
 
-/// As the database has it, whoever may see it.
+/// Reads the state in the database, regardless of visibility.
 pub async fn wait_for_state(app: &TestApp, run: &str, state: &str) {
     wait_for(state, async || {
         let now: String = sqlx::query_scalar("select state from kb.agent_runs where id = $1::uuid")
@@ -48,7 +48,7 @@ pub async fn wait_for_state(app: &TestApp, run: &str, state: &str) {
     .await;
 }
 
-/// The user has an event and a console of their own.
+/// The user has a private event and console.
 pub async fn private_things(client: &Client) {
     let console = json!({"title": "secretconsole", "content": "select 1", "kind": "postgresql"});
     let (status, made) = client.post("/api/consoles", console).await;
@@ -74,7 +74,7 @@ pub fn look_around() -> Reply {
     ])
 }
 
-/// A tool's arguments: each that is required, with a word that its owner alone may read.
+/// Returns a tool's arguments: each required one contains a secret word.
 fn secret_arguments(schema: &Value) -> Value {
     let properties = schema["properties"].as_object().cloned().unwrap_or_default();
     let arguments: Map<String, Value> = properties
@@ -90,7 +90,7 @@ async fn another_members_run_shows_only_its_agent_state_and_times() {
     let demo = app.client();
     app.agent("secretary", &["*"]).await;
     private_things(&demo).await;
-    // Every tool that acts as the run's user is called, and its call recorded.
+    // Every tool that acts on behalf of the run's user is called, and its call recorded.
     let private: Vec<(String, Value)> = rejoin_calendar::tools::tools()
         .into_iter()
         .chain(tools::tools())
@@ -235,7 +235,7 @@ async fn another_members_run_cannot_be_acted_on() {
     let (_, bob) = member(&app, Role::Member).await;
     let cancel = format!("/api/runs/{waits}/cancel");
     assert_eq!(bob.post(&cancel, json!({})).await.0, StatusCode::NOT_FOUND);
-    // Nothing has come of all that, and its maker's word counts.
+    // All of that had no effect, and its maker's answer counts.
     wait_for_state(&app, &waits, "waiting").await;
     let told: i64 = sqlx::query_scalar("select count(*) from kb.run_inbox")
         .fetch_one(&app.db.pool)
@@ -273,7 +273,7 @@ async fn a_project_owner_stops_another_members_run_unseen() {
     assert_eq!(demo.get(&format!("/api/runs/{run}")).await.0, StatusCode::NOT_FOUND);
     let (_, seen) = bob.get(&format!("/api/runs/{run}")).await;
     assert_eq!(seen["state"], "cancelled");
-    // What does not exist, or belongs to a conversation, is no owner's to stop either.
+    // Missing runs, and those of a conversation, can't be stopped by an owner, either.
     let posted = bob.post_message(json!({"message": "hello"})).await;
     for other in [posted["runId"].as_str().unwrap().to_owned(), Uuid::now_v7().to_string()] {
         let (status, _) = demo.post(&format!("/api/runs/{other}/cancel"), json!({})).await;
@@ -298,7 +298,7 @@ async fn a_schedule_runs_as_the_last_member_who_changed_it() {
     assert_eq!(made["createdBy"], json!(app.db.user_id));
     let schedule = format!("{path}/{}", made["id"].as_str().unwrap());
     let (bob_id, bob) = member(&app, Role::Member).await;
-    // When it fires, and whether, changes nothing about whose it is.
+    // Changing its time or enabling it does not change its maker.
     for change in [
         json!({"cron": "0 4 * * *"}),
         json!({"enabled": false}),
@@ -416,7 +416,7 @@ async fn row_level_security_hides_a_run_from_all_but_its_maker() {
         tx.commit().await.unwrap();
         assert_eq!(done.rows_affected(), 0, "{statement}");
     }
-    // Nor does he make one in another's name.
+    // Nor can he create one in another's name.
     let insert = "insert into kb.agent_runs (id, project_id, user_id, root_run_id, log_id, input, first_seq)
                   values (gen_random_uuid(), $1, $2, gen_random_uuid(), gen_random_uuid(), 'x', 0)";
     let refused = sqlx::query(insert)
@@ -426,7 +426,7 @@ async fn row_level_security_hides_a_run_from_all_but_its_maker() {
         .await
         .expect_err("a run in another's name");
     assert_eq!(refused.into_database_error().unwrap().code().as_deref(), Some("42501"));
-    // What lists tell of it holds nothing of what it does, and reaches this project alone.
+    // Lists reveal nothing of its content, and only within this project.
     let columns: Vec<String> = sqlx::query_scalar(
         "select attname::text from pg_attribute where attrelid = 'kb.listed_runs'::regclass and attnum > 0 order by attnum",
     )

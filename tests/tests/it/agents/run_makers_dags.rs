@@ -1,4 +1,4 @@
-//! Whose a DAG is, and a run that nobody made.
+//! The owner of a DAG, and runs without a maker.
 
 use rejoin_identity::projects::Role;
 use rejoin_tests::app::TestApp;
@@ -43,7 +43,7 @@ async fn all_members_read_a_dag_and_only_its_maker_changes_it() {
     );
     let (status, _) = carol.post(&format!("{dag_path}/cancel"), json!({})).await;
     assert_eq!(status, StatusCode::FORBIDDEN);
-    // An owner of the project stops it, and nobody but its maker has it go on as them.
+    // An owner of the project stops it; only its maker can resume it.
     let (status, paused) = demo.post(&format!("{dag_path}/pause"), json!({})).await;
     assert_eq!((status, &paused["state"]), (StatusCode::OK, &json!("paused")));
     for other in [&demo, &carol] {

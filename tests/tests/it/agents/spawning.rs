@@ -1,4 +1,4 @@
-//! Agents that start others: on the queue, side by side, in one log; whatever dies, a parent goes on once.
+//! Agents that start others: on the queue, concurrently, in one log; a parent resumes once, despite crashes.
 
 use rejoin_runs::agents::DefinitionContent;
 use rejoin_tests::app::{AppOptions, Process, TestApp};
@@ -8,7 +8,7 @@ use rejoin_tests::support;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-/// A call that starts these (agent, task).
+/// Returns a call that starts these (agent, task).
 pub fn spawn(agents: &[(&str, &str)]) -> Reply {
     let agents: Vec<Value> = agents
         .iter()
@@ -17,7 +17,7 @@ pub fn spawn(agents: &[(&str, &str)]) -> Reply {
     Reply::tool("spawn_agents", json!({ "agents": agents }))
 }
 
-/// What `spawn_agents` gave, as its end tells.
+/// Returns the results of `spawn_agents`.
 pub fn results(events: &[Value]) -> Vec<Value> {
     let ends = of_kind(events, "mcp_tool");
     let end = ends
@@ -30,7 +30,7 @@ pub fn results(events: &[Value]) -> Vec<Value> {
         .clone()
 }
 
-/// (agent, state, depth) of all runs, by depth and name.
+/// Returns (agent, state, depth) of all runs, by depth and name.
 pub async fn runs(app: &TestApp) -> Vec<(String, String, i32)> {
     sqlx::query_as(
         "select coalesce(agent_name, ''), state, depth from kb.agent_runs order by depth, agent_name, created_at",
@@ -109,14 +109,14 @@ async fn an_agent_finds_others_starts_them_and_reads_what_they_found() {
         .collect();
     assert_eq!(own, "All done.");
     assert!(app.model.violations().is_empty(), "{:?}", app.model.violations());
-    // A sub-agent sees its task alone.
+    // A sub-agent sees its task only.
     let asked = app.model.requests();
     let of_finder = asked
         .iter()
         .find(|request| sent(request).last().unwrap().1 == "find it")
         .unwrap();
     assert_eq!(sent(of_finder).len(), 2, "system and task");
-    // The conversation has two messages; what sub-agents say is not among them.
+    // The conversation has two messages; those of sub-agents are not included.
     let stored: i64 = sqlx::query_scalar("select count(*) from kb.chat_messages")
         .fetch_one(&app.db.pool)
         .await
@@ -404,7 +404,7 @@ async fn every_parent_joins_once_while_workers_die() {
     let boss = app.agent("boss", &["spawn_agents"]).await;
     app.agent("middle", &["spawn_agents"]).await;
     app.agent("leaf", &[]).await;
-    // By what is asked alone: a worker that dies takes no reply with it.
+    // By the request alone: a dying worker uses up no reply.
     app.model.answer_by(|request| {
         let asked = last_user_message(request);
         let has_joined = request["messages"]
@@ -477,7 +477,7 @@ async fn a_sub_agents_readers_see_it_and_end_with_it() {
     );
     let after = format!("/api/runs/{child}/events?after={}", last.id.unwrap());
     assert_eq!(client.stream_status(&after).await, 204);
-    // The tree, from the top.
+    // The tree, from the root.
     let root = events[1]["runId"].as_str().unwrap();
     let (_, detail) = client.get(&format!("/api/runs/{root}")).await;
     assert_eq!(detail["children"], json!([child]));

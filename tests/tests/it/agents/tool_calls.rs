@@ -1,4 +1,4 @@
-//! Several tool calls of one step: side by side where all of them only read, else one after the other; recorded in the model's order.
+//! Several tool calls of one step: in parallel if all are read-only, else sequentially; recorded in the model's order.
 
 use rejoin_tests::app::{AppOptions, TestApp};
 use rejoin_tests::client::{json_of, of_kind};
@@ -20,7 +20,7 @@ async fn app(tools: Registry) -> TestApp {
     .await
 }
 
-/// What the model was told of the calls, in the order in which it was.
+/// Returns the tool results given to the model, in order.
 fn told(app: &TestApp) -> Vec<String> {
     let requests = app.model.requests();
     let messages = requests.last().unwrap()["messages"].as_array().unwrap();
@@ -32,7 +32,7 @@ fn told(app: &TestApp) -> Vec<String> {
 
 #[tokio::test]
 async fn read_only_calls_run_in_parallel_and_are_recorded_in_order() {
-    // None of them ends before all three are there.
+    // None of them ends before all three have begun.
     let (tool, most) = Meeting::shared("look", true, 3);
     let app = app(Registry::new([tool])).await;
     let agent = app.agent("reader", &["look"]).await;

@@ -1,4 +1,4 @@
-//! What bounds trees of agents: steps, time, tokens, money, numbers; and flows, which are made of the same spawning.
+//! Limits of agent trees: steps, time, tokens, money, counts; and flows, which use the same spawning.
 
 use std::sync::Arc;
 
@@ -212,7 +212,7 @@ async fn a_tree_has_a_budget_of_tokens_and_money_beside_its_steps() {
     assert_eq!(told, ["model_price.set", "model_price.removed"]);
 }
 
-/// Returns so many bytes.
+/// A tool that returns this many bytes.
 struct Large(ToolSpec);
 
 #[async_trait::async_trait]
@@ -297,7 +297,7 @@ async fn runs_that_would_never_stop_end_at_their_limits() {
     let app = TestApp::with(AppOptions {
         worker: |config| {
             config.run_grace_s = 1;
-            // Its other calls come back with each step: this would strike first.
+            // Its other calls are sent back with each step: this limit would apply first.
             config.tree_tokens = u64::MAX;
         },
         ..AppOptions::default()
@@ -316,12 +316,12 @@ async fn runs_that_would_never_stop_end_at_their_limits() {
     let numbers = [0, 0].map(std::sync::atomic::AtomicUsize::new);
     app.model.answer_by(move |request| {
         let asked = sent(request).iter().find(|(role, _)| role == "user").unwrap().1.clone();
-        // Of each run by itself: both are at work.
+        // Counted for each run by itself: both are running.
         let number = &numbers[usize::from(asked == "alternate")];
         let number = number.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         Some(match asked.as_str() {
             "alternate" => Reply::tool(["schema_version", "list_tags"][number % 2], json!({})),
-            // Ever another call, also when it is told to stop.
+            // Always another call, even when told to stop.
             _ => Reply::tool(
                 "find_path",
                 json!({"from_entity": format!("a{number}"), "to_entity": "b"}),

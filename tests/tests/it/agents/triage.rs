@@ -1,5 +1,6 @@
-//! Triage over a project with four kinds of data sources: first messages that the router can't place, or places wrongly, and who answers them
-//! in the end. The model is scripted, by a rule that knows nothing but what it is sent: the names of sources in what `list_data_sources` said.
+//! Triage in a project with four kinds of data sources: first messages that the router can't or wrongly assigns, and
+//! which agent answers in the end. The model is scripted by a rule that knows only its input: the names of sources
+//! returned by `list_data_sources`.
 
 use std::sync::{Arc, Mutex};
 
@@ -9,7 +10,7 @@ use rejoin_tests::model_server::{Reply, last_user_message, sent};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-/// (name, kind, whose it is, what its agent is called in handoffs)
+/// (name, kind, its agent, its agent's name in handoffs)
 const SOURCES: [(&str, &str, &str, &str); 4] = [
     ("billing", "postgresql", "postgres-analyst", "postgres"),
     ("shopfront", "mongodb", "mongodb-analyst", "mongodb"),
@@ -17,7 +18,7 @@ const SOURCES: [(&str, &str, &str, &str); 4] = [
     ("depot", "sqlite", "sql-analyst", "sql"),
 ];
 
-/// First messages that tell a source by its name and no kind of database; with the place of the source above.
+/// First messages that name a source and no kind of database; with the index of the source above.
 const PLAIN: [(&str, usize); 40] = [
     ("who are our ten best customers in billing?", 0),
     ("What was the revenue of last quarter, by billing?", 0),
@@ -60,10 +61,10 @@ const PLAIN: [(&str, usize); 40] = [
     ("the most expensive thing in depot, please", 3),
     ("count what came back broken to the depot", 3),
 ];
-/// Nothing tells: one question to the user.
+/// No signal: one question to the user.
 const OPEN: [&str; 2] = ["is it up to date?", "hey there"];
 
-/// What a model with triage's prompt would do: look once, hand over by what it saw, or ask.
+/// What a model with triage's prompt would do: look once, hand over by the result, or ask.
 fn triage(request: &Value) -> Reply {
     let said = sent(request);
     let asked = last_user_message(request).to_lowercase();
@@ -71,7 +72,7 @@ fn triage(request: &Value) -> Reply {
         return Reply::tool("list_data_sources", json!({}));
     };
     let Ok(listed) = serde_json::from_str::<Value>(listed) else {
-        // What the user has answered.
+        // The user's answer.
         return Reply::text("Then I can't tell.");
     };
     let sources = listed["dataSources"].as_array().cloned().unwrap_or_default();
@@ -94,7 +95,7 @@ fn offered(request: &Value) -> Vec<String> {
     tools.iter().filter_map(name).collect()
 }
 
-/// The specialists over four sources.
+/// Installs the specialists over four sources.
 async fn install(app: &TestApp) {
     let client = app.client();
     let admin = format!("/api/admin/projects/{}", app.db.project_id);
@@ -118,7 +119,7 @@ async fn install(app: &TestApp) {
     assert_eq!(set.0, 200, "{}", set.1);
 }
 
-/// The same, asked by the rule above; what is wrong in what they are offered ends up in the list.
+/// The same, with the rule above; errors in their offered tools are recorded in the list.
 async fn project(app: &TestApp) -> Arc<Mutex<Vec<String>>> {
     install(app).await;
     let faults: Arc<Mutex<Vec<String>>> = Arc::default();
@@ -139,7 +140,7 @@ async fn project(app: &TestApp) -> Arc<Mutex<Vec<String>>> {
             }
             return Some(triage(request));
         }
-        // A specialist hands over to all but itself. One that was chosen wrongly is told so by the message.
+        // A specialist can hand over to all others. A wrongly chosen one knows it from the message.
         let own = SOURCES.iter().find(|(_, _, _, word)| !handoffs.contains(word));
         let asked = last_user_message(request);
         match (own, asked.contains("in visits instead")) {
@@ -160,7 +161,7 @@ async fn triage_hands_over_in_its_first_turn_after_one_look() {
     let app = TestApp::developing().await;
     let client = app.client();
     let faults = project(&app).await;
-    // By turns: what somebody has asked most often would be a clue of its own.
+    // Alternating: a user's most frequent agent would be a signal.
     for turn in 0..PLAIN.len() {
         let (message, of) = PLAIN[turn % 4 * 10 + turn / 4];
         let (_, _, agent, _) = SOURCES[of];
@@ -172,7 +173,7 @@ async fn triage_hands_over_in_its_first_turn_after_one_look() {
             (&json!("triage"), &json!("triage")),
             "{message}"
         );
-        // One look around, and nothing said before the handoff.
+        // One look around, and no text before the handoff.
         let before: Vec<String> = kinds(&frames)
             .into_iter()
             .skip_while(|kind| kind != "telemetry")
@@ -219,7 +220,7 @@ async fn a_wrongly_chosen_specialist_hands_over_in_the_same_stream() {
     let app = TestApp::developing().await;
     let client = app.client();
     let faults = project(&app).await;
-    // What a console runs on decides, whatever the message says.
+    // A console's database decides, whatever the message says.
     for (kind, agent) in [
         ("postgresql", "postgres-analyst"),
         ("sqlite", "sql-analyst"),
@@ -242,13 +243,13 @@ async fn a_wrongly_chosen_specialist_hands_over_in_the_same_stream() {
     assert_eq!(app.model.violations(), Vec::<String>::new());
 }
 
-/// What a model decided, right or wrong, step by step; and what the platform makes of it.
+/// A model's decisions, right or wrong, step by step; and the platform's reactions.
 struct Recorded {
     message: &'static str,
     decisions: Vec<Reply>,
-    /// Agents that the conversation went to, in order.
+    /// The conversation's agents, in order.
     handoffs: &'static [&'static str],
-    /// What the model was told of decisions that can't be carried out.
+    /// Errors given to the model for impossible decisions.
     refused: &'static [&'static str],
     text: &'static str,
     status: &'static str,
@@ -340,7 +341,7 @@ fn recorded() -> Vec<Recorded> {
             ],
             handoffs: &[],
             refused: &[],
-            // The last word, once it may call no tools any more.
+            // The final answer, without tools.
             text: "I can't tell.",
             status: "paused",
         },
@@ -388,7 +389,7 @@ async fn any_triage_decision_ends_well_and_is_counted_correctly() {
         assert_eq!((ends.len(), &ends[0]["status"]), (1, &json!(status)), "{message}");
     }
     assert_eq!(app.model.left(), 0, "every decision was asked for");
-    // Six of eight were handed over in the first turn: it is counted, not assumed.
+    // Six of eight were handed over in the first turn: counted, not assumed.
     let (_, stats) = client
         .get(&format!("/api/projects/{}/routing/stats", app.db.project_id))
         .await;

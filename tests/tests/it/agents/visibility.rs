@@ -1,4 +1,4 @@
-//! Which agents callers from outside may choose (requirements C26 to C28). That agents see each other whatever their visibility is told in
+//! Agents that external callers may choose (requirements C26 to C28). Visibility between agents is tested in
 //! `spawning`.
 
 use rejoin_identity::projects::Role;
@@ -153,7 +153,7 @@ async fn members_reach_no_internal_agent_by_task_or_schedule() {
             (StatusCode::BAD_REQUEST, &json!("invalid_task_dag")),
             "{spec}"
         );
-        // As of one that is not there at all.
+        // The same as for a missing agent.
         assert_eq!(problem["detail"], "there is no agent hidden", "{spec}");
         let timed = json!({"name": "timed", "cron": "0 3 * * *", "tasks": spec});
         let (status, problem) = member.post(&schedules, timed).await;
@@ -170,18 +170,18 @@ async fn members_reach_no_internal_agent_by_task_or_schedule() {
         (StatusCode::BAD_REQUEST, &json!("invalid_schedule")),
         "{problem}"
     );
-    // Nor is it chosen for a task that names none.
+    // Nor is it selected for a task that names none.
     let (status, made) = member.post(&dags, dag(task(json!({})), json!({}))).await;
     assert_eq!(status, StatusCode::CREATED, "{made}");
     assert_eq!(made["tasks"][0]["agent"], "open", "{made}");
-    // Whoever may set agents up may have them work.
+    // Users who may configure agents can use it.
     let (status, schedule) = owner.post(&schedules, timed).await;
     assert_eq!(status, StatusCode::CREATED, "{schedule}");
     for spec in named {
         let (status, made) = owner.post(&dags, spec).await;
         assert_eq!(status, StatusCode::CREATED, "{made}");
     }
-    // One that became internal since, and a maker who may no longer set agents up: as if it were gone.
+    // An agent that became internal since, and a maker who may no longer configure agents: as if it were deleted.
     let path = format!("{schedules}/{}", schedule["id"].as_str().unwrap());
     let (maker, other) = run_makers::member(&app, Role::Owner).await;
     let (status, taken) = other.patch(&path, json!({"agent": "hidden"})).await;
@@ -230,7 +230,7 @@ async fn agents_for_programs_outside_are_on_the_projects_card() {
         (&skills[0]["name"], &skills[0]["description"]),
         (&json!("an external one"), &json!("Is external."))
     );
-    // What a card of the protocol's version 1.0 must have.
+    // The required fields of a card in version 1.0 of the protocol.
     for field in [
         "name",
         "description",

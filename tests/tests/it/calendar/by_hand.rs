@@ -37,7 +37,7 @@ async fn events_are_edited_by_hand_and_no_change_is_lost() {
     };
     let (status, changed) = change("", "\"1\"", json!({"location": "Room 1"})).await;
     assert_eq!((status.as_u16(), &changed["version"]), (200, &json!(2)), "{changed}");
-    // Made of what is no longer there.
+    // Based on an outdated version.
     let (status, problem) = change("", "\"1\"", json!({"location": "Room 2"})).await;
     assert_eq!(
         (status.as_u16(), &problem["code"], &problem["version"]),
@@ -76,7 +76,7 @@ async fn events_are_edited_by_hand_and_no_change_is_lost() {
     assert_eq!(once["rrule"], Value::Null);
     let (_, happening) = client.get(&month).await;
     assert_eq!(happening["items"].as_array().unwrap().len(), 1);
-    // Somebody else: as if there were none.
+    // For another user it does not exist.
     let (_, key) = app.db.another_user().await;
     let other = Client::new(app.url(), &key);
     assert_eq!(other.get(&event).await.0, 404);

@@ -1,4 +1,4 @@
-//! Events of calendars and entities of the work graph, linked.
+//! Links between calendar events and entities of the work graph.
 
 use rejoin_tests::client::Client;
 use serde_json::{Value, json};
@@ -26,7 +26,7 @@ async fn a_calendar_event_and_a_work_entity_are_linked() {
     assert_eq!(status, 201, "{made}");
     let event = format!("/api/calendar-events/{}/entities", made["id"].as_str().unwrap());
     assert_eq!(get(&client, &event).await, json!({"items": []}));
-    // Twice is once.
+    // Linking twice has no further effect.
     for entity in [&launch["id"], &ids["first"], &launch["id"]] {
         let one = format!("{event}/{}", entity.as_str().unwrap());
         assert_eq!(client.put(&one, json!({})).await.0, 204);
@@ -49,7 +49,7 @@ async fn a_calendar_event_and_a_work_entity_are_linked() {
     assert_eq!(linked("events", &launch["id"]).await, told);
     assert_eq!(linked("tasks", &ids["first"]).await, told);
     assert_eq!(linked("goals", &ids["goal"]).await, json!([]));
-    // What is not there, on either side.
+    // Missing items on either side.
     for (event, entity) in [
         (made["id"].as_str().unwrap().to_owned(), Uuid::now_v7().to_string()),
         (Uuid::now_v7().to_string(), id(&ids, "first")),
@@ -57,7 +57,7 @@ async fn a_calendar_event_and_a_work_entity_are_linked() {
         let one = format!("/api/calendar-events/{event}/entities/{entity}");
         assert_eq!(client.put(&one, json!({})).await.0, 404);
     }
-    // Another user of the same project sees neither the calendar nor what it is linked with.
+    // Another user of the same project sees neither the calendar nor its links.
     let (_, key) = app.db.another_user().await;
     let stranger = Client::new(app.url(), &key);
     assert_eq!(stranger.get(&event).await.0, 404);

@@ -1,4 +1,4 @@
-//! Calendars, as agents read and write them for a user: what comes back, what is changed of it, whose it is, and calls that are repeated.
+//! Calendars, read and written by agents for a user: recurrence, changes, ownership, and repeated calls.
 
 use std::sync::Arc;
 
@@ -40,12 +40,12 @@ pub async fn called(context: &ToolContext, name: &str, arguments: Value) -> Resu
     })
 }
 
-/// The same, by a call of its own.
+/// The same, by a separate call.
 async fn call(db: &TestDatabase, name: &str, arguments: Value) -> Result<Value, String> {
     called(&context(db), name, arguments).await
 }
 
-/// When what happens, as `day clock title`, in a few weeks around the change of the clocks.
+/// Returns occurrences as `day clock title`, in the weeks around the change of daylight saving time.
 async fn march(db: &TestDatabase) -> Vec<String> {
     let listed = call(
         db,
@@ -61,7 +61,7 @@ async fn march(db: &TestDatabase) -> Vec<String> {
     listed["events"].as_array().expect("events").iter().map(line).collect()
 }
 
-/// Every day at nine, across the change of the clocks on March 29.
+/// Daily at nine, across the change of daylight saving time on March 29.
 pub async fn standup(db: &TestDatabase) -> Value {
     let arguments = json!({"title": "Standup", "start": "2026-03-27T09:00", "end": "2026-03-27T09:15", "time_zone": "Europe/Berlin",
                            "rrule": "FREQ=DAILY;COUNT=5", "location": "Room 1"});
@@ -101,7 +101,7 @@ async fn an_event_that_comes_back_keeps_its_clock_and_is_told_in_full() {
             &json!(1)
         )
     );
-    // Days are days, also the one of 23 hours.
+    // Days stay days, including the one of 23 hours.
     let trip = json!({"title": "Trip", "start": "2026-03-28", "end": "2026-03-30", "time_zone": "Europe/Berlin"});
     let trip = call(&db, "create_calendar_event", trip).await.unwrap();
     assert_eq!(
@@ -168,7 +168,7 @@ async fn one_occurrence_those_that_follow_or_all_are_changed() {
         (&late["series_id"], &late["end"]),
         (&id, &json!("2026-03-28T11:15:00+01:00"))
     );
-    // Changed again by what it was, not by what it is.
+    // Identified by the original start, not the changed one.
     let again = call(&db, "update_calendar_event", this).await.unwrap();
     assert_eq!(again["id"], late["id"]);
     let following = json!({"event_id": id, "scope": "following", "occurrence": "2026-03-30T09:00", "title": "Sitdown", "start": "2026-03-30T10:00"});
@@ -184,7 +184,7 @@ async fn one_occurrence_those_that_follow_or_all_are_changed() {
             "03-31T10:00:00+02:00 Sitdown"
         ]
     );
-    // All, an hour later: what was changed of it stays in its place.
+    // All, an hour later: the changed occurrence keeps its time.
     let all = json!({"event_id": id, "start": "2026-03-27T10:00", "location": "Room 2"});
     call(&db, "update_calendar_event", all).await.unwrap();
     assert_eq!(
@@ -234,7 +234,7 @@ async fn one_occurrence_those_that_follow_or_all_are_removed() {
             ["03-27T09:00:00+01:00 Standup", "03-28T09:00:00+01:00 Standup"]
         );
     }
-    // A changed occurrence that is removed does not come back as it was.
+    // Deleting a changed occurrence does not restore the original one.
     let changed = json!({"event_id": id, "scope": "this", "occurrence": "2026-03-28T09:00", "title": "Other"});
     let changed = call(&db, "update_calendar_event", changed).await.unwrap();
     call(&db, "delete_calendar_event", json!({"event_id": changed["id"]}))
@@ -310,7 +310,7 @@ async fn a_projects_conversation_sees_only_its_calendar() {
     let week = json!({"start": "2026-03-20", "end": "2026-04-20"});
     let listed = called(&focused(), "list_calendar_events", week.clone()).await.unwrap();
     assert_eq!(listed["events"], json!([]));
-    // The first event makes the project a calendar.
+    // The first event creates the project's calendar.
     let made = called(
         &focused(),
         "create_calendar_event",
@@ -324,7 +324,7 @@ async fn a_projects_conversation_sees_only_its_calendar() {
         (&json!("Bridge"), &made["calendar_id"])
     );
     assert_ne!(made["calendar_id"], own["calendar_id"]);
-    // Others are refused, and so are their events.
+    // Other calendars and their events are refused.
     let other = json!({"title": "x", "start": "2026-03-27", "calendar_id": own["calendar_id"]});
     let told = called(&focused(), "create_calendar_event", other).await.unwrap_err();
     assert!(told.contains("does not belong to the project"), "{told}");
@@ -336,7 +336,7 @@ async fn a_projects_conversation_sees_only_its_calendar() {
         let told = called(&focused(), name, arguments).await.unwrap_err();
         assert!(told.contains("not found"), "{told}");
     }
-    // Another one becomes the project's, in its place.
+    // Another calendar replaces the project's.
     let set = called(
         &focused(),
         "set_project_calendar",
@@ -395,7 +395,7 @@ async fn agents_write_into_the_users_calendar_and_nobody_else_sees_it() {
         ))
         .await;
     assert_eq!((status.as_u16(), &problem["code"]), (400, &json!("invalid_query")));
-    // Calendars by hand.
+    // Calendars managed by the user.
     let (status, made) = client
         .post("/api/calendars", json!({"name": "Work", "timeZone": "Asia/Tokyo"}))
         .await;
@@ -404,7 +404,7 @@ async fn agents_write_into_the_users_calendar_and_nobody_else_sees_it() {
         .post("/api/calendars", json!({"name": "Work", "timeZone": "Nowhere"}))
         .await;
     assert_eq!(status, 400);
-    // Another user of the project: as if there were none.
+    // For another user of the project it does not exist.
     let (_, key) = app.db.another_user().await;
     let other = Client::new(app.url(), &key);
     assert_eq!(other.get(&week).await.0, 404);

@@ -1,4 +1,4 @@
-//! Feeds of calendars: shown to whoever knows the address, until it is removed, replaced, or its owner leaves.
+//! Calendar feeds: accessible by their address, until they are removed, replaced, or the owner leaves.
 
 use rejoin_tests::app::TestApp;
 use rejoin_tests::client::Client;
@@ -6,7 +6,7 @@ use reqwest::header::{CACHE_CONTROL, ETAG, IF_NONE_MATCH};
 use reqwest::{Response, StatusCode};
 use serde_json::json;
 
-/// Asks for a feed as a program does that knows nothing but the address.
+/// Requests a feed like a program that knows only the address.
 async fn read(url: &str, known: Option<&str>) -> Response {
     let request = reqwest::Client::new().get(url);
     let request = match known {
@@ -71,7 +71,7 @@ async fn a_feed_shows_the_calendar_by_its_address_and_tells_changes() {
     let newer = read(&url, Some(&tag)).await;
     assert_eq!(newer.status(), StatusCode::OK);
     assert!(newer.text().await.unwrap().contains("SUMMARY:Retro"));
-    // The secret is in no list, and opens nothing else.
+    // The secret is in no list, and grants access to nothing else.
     let (_, listed) = client.get("/api/calendars").await;
     let has: Vec<_> = listed["items"]
         .as_array()
@@ -111,7 +111,7 @@ async fn a_replaced_removed_or_ownerless_feed_shows_nothing() {
     let second = feed(&client, &work).await;
     gone(&first).await;
     assert_eq!(read(&second, None).await.status(), StatusCode::OK);
-    // Others neither make nor remove it.
+    // Others can neither create nor remove it.
     let (user, key) = app.db.another_user().await;
     let other = Client::new(app.url(), &key);
     assert_eq!(

@@ -1,4 +1,4 @@
-//! Calendars as iCalendar files: what is exported is imported as it was, what comes from elsewhere is taken, what can't be is told, and
+//! iCalendar files: exports are imported unchanged, foreign files are accepted, unsupported content is reported, and
 //! hostile files are bounded.
 
 use chrono::{DateTime, Duration, Utc};
@@ -35,7 +35,7 @@ async fn export(client: &Client, calendar: &str) -> String {
     response.text().await.expect("a text")
 }
 
-/// What happens in the spring of 2026, as `start end title`.
+/// Returns the occurrences in spring 2026, as `start end title`.
 async fn spring(client: &Client, calendar: &str) -> Vec<String> {
     let (status, told) = client
         .get(&format!(
@@ -99,7 +99,7 @@ async fn a_calendar_is_exported_and_imported_as_it_was() {
         assert!(text.split("\r\n").any(|found| found == line), "{line}: {text}");
     }
     assert_eq!(export(&client, &from).await, text);
-    // Where it came from it is known, and elsewhere it is added once.
+    // Importing into its own calendar changes nothing; into another one it adds it once.
     let (status, done) = import(&client, &from, &text).await;
     let nothing = json!({"added": 0, "changed": 0, "unchanged": 5, "refused": [], "notes": []});
     assert_eq!((status.as_u16(), &done), (200, &nothing));
@@ -108,7 +108,7 @@ async fn a_calendar_is_exported_and_imported_as_it_was() {
     assert_eq!((&done["added"], &done["refused"]), (&json!(5), &json!([])), "{done}");
     assert_eq!(spring(&client, &to).await, expected);
     assert_eq!(import(&client, &to, &text).await.1, nothing);
-    // Somebody else: as if there were none.
+    // For another user it does not exist.
     let (_, key) = app.db.another_user().await;
     let other = Client::new(app.url(), &key);
     assert_eq!(other.get(&format!("{from}/export.ics")).await.0, 404);
@@ -223,7 +223,7 @@ END:VEVENT",
         (&json!(0), &json!(0), &json!(4)),
         "{again}"
     );
-    // Changed there, it is changed here; removed here, it does not come back.
+    // Changes in the file are applied; local deletions are kept.
     let (_, changed) = import(&client, &calendar, &text.replace("Daily", "Often")).await;
     assert_eq!(changed["changed"], json!(2), "{changed}");
     assert!(spring(&client, &calendar).await[2].ends_with("Often"));
@@ -257,7 +257,7 @@ async fn hostile_files_are_refused_in_words() {
         (status.as_u16(), &problem["code"]),
         (415, &json!("unsupported_media_type"))
     );
-    // One event is out of bounds, another is not.
+    // One event is out of range, another is not.
     let text = file(&format!(
         "BEGIN:VEVENT\nUID:a\nDTSTART:20260305T100000Z\nDESCRIPTION:{}\nEND:VEVENT\nBEGIN:VEVENT\nUID:b\nDTSTART:20260305T100000Z\nEND:VEVENT",
         "x".repeat(1_000_000)
@@ -270,7 +270,7 @@ async fn hostile_files_are_refused_in_words() {
     );
 }
 
-/// Events of any kind that a calendar may hold.
+/// Arbitrary valid events.
 fn any_event() -> impl Strategy<Value = Event> {
     let zones = prop::sample::select(vec![
         Tz::UTC,
@@ -305,7 +305,7 @@ fn any_event() -> impl Strategy<Value = Event> {
                 start = at_wall(time_zone, day.and_time(chrono::NaiveTime::MIN));
                 end = moved(start, time_zone, Duration::days(1 + length / 100));
             }
-            // What a line can't hold is not kept: control characters, and the blanks around.
+            // Lines can't contain control characters, or surrounding blanks.
             let kept = |text: String| text.chars().filter(|c| !c.is_control()).collect::<String>();
             let title = kept(title);
             Event {
@@ -351,7 +351,7 @@ proptest! {
         let found = &read.events[0];
         prop_assert_eq!(&found.exdates, &event.exdates);
         prop_assert_eq!(happening(&found.content), Ok(times));
-        // A day as the end of a rule is written so: the rule itself may be said differently.
+        // A day as the end of a rule is written as such: the rule itself may be worded differently.
         let said = Content { rrule: event.content.rrule.clone(), ..found.content.clone() };
         prop_assert_eq!(said, event.content);
         prop_assert_eq!(ical::id_of(&found.uid), Some(event.id));

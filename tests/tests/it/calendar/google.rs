@@ -1,5 +1,4 @@
-//! Calendars that are kept the same as ones at Google: linked, changed on either side and on both, unlinked. Google is a stand-in that is strict
-//! where Google is.
+//! Sync with Google Calendar: linking, changes on either side and on both, unlinking. Google is a strict fake.
 
 use chrono::{DateTime, Utc};
 use rejoin_identity::auth;
@@ -29,7 +28,7 @@ fn moment(text: &str) -> DateTime<Utc> {
     text.parse().unwrap()
 }
 
-/// An event that is at Google.
+/// Returns a remote event.
 fn there(linked: &Linked, title: &str) -> Value {
     let found = linked.google.account().find(PRIMARY, title);
     found.unwrap_or_else(|| panic!("{title} is not at Google"))
@@ -105,7 +104,7 @@ async fn a_linked_google_calendar_and_ours_have_all_events_of_both() {
         link["googleCalendar"],
         json!({"id": PRIMARY, "name": "Personal", "isReadOnly": false})
     );
-    // Changes and deletions, each way.
+    // Changes and deletions, in each direction.
     linked
         .change(
             &linked.id_of("Dentist").await,
@@ -155,7 +154,7 @@ async fn both_sides_changes_are_merged_and_google_wins_conflicts() {
         }
         ids
     };
-    // Nothing is synchronised meanwhile.
+    // No sync meanwhile.
     linked
         .google
         .meddle(|_| rejoin_tests::google::Fate::Instead(rejoin_tests::google::error(500, "backendError", "")));
@@ -204,13 +203,13 @@ async fn recurrences_changes_and_exceptions_go_both_ways() {
     linked.google.account().insert(PRIMARY, days).unwrap();
     let same = linked.same(FROM, TO).await;
     assert_eq!(same.len(), 12 + 8 + 4, "{same:#?}");
-    // Over the change of the clocks ten stays ten.
+    // Ten o'clock stays ten across the change of daylight saving time.
     assert!(same.contains(&(
         "Standup".to_owned(),
         moment("2027-03-29T08:00:00Z"),
         moment("2027-03-29T08:15:00Z")
     )));
-    // Here one is changed, one is left out, and both once more of Google's.
+    // Locally, one is changed, one is omitted, and both again for Google's.
     linked
         .change(
             &series,
@@ -232,7 +231,7 @@ async fn recurrences_changes_and_exceptions_go_both_ways() {
     let same = linked.same(FROM, TO).await;
     assert!(same.iter().any(|(title, _, _)| title == "Big retro"));
     assert_eq!(same.len(), 23);
-    // There one is moved, one cancelled, one that was cancelled comes back.
+    // Remotely, one is moved, one cancelled, and a cancelled one restored.
     let id = there(&linked, "Standup")["id"].as_str().unwrap().to_owned();
     let moved = at("2027-03-26T15:00:00+01:00", "2027-03-26T15:15:00+01:00");
     linked
@@ -256,7 +255,7 @@ async fn recurrences_changes_and_exceptions_go_both_ways() {
         same.iter()
             .any(|(_, start, _)| *start == moment("2027-03-26T14:00:00Z"))
     );
-    // From one on, here: two series, and what was changed goes along.
+    // This and following, locally: two series, and changed occurrences move along.
     linked
         .change(
             &series,
@@ -265,7 +264,7 @@ async fn recurrences_changes_and_exceptions_go_both_ways() {
         )
         .await;
     linked.same(FROM, TO).await;
-    // All of it moves, here and there.
+    // The whole series moves, locally and remotely.
     linked
         .change(
             &retro,
@@ -338,7 +337,7 @@ async fn unlinked_and_linked_again_nothing_is_there_twice() {
     let before = linked.same(FROM, TO).await;
     assert_eq!(before.len(), 4);
     let path = format!("{}/google", linked.calendar);
-    // A linked calendar is not deleted by the way.
+    // A linked calendar can't be deleted directly.
     let (status, refused) = linked.client.delete(&linked.calendar).await;
     assert_eq!(
         (status, &refused["code"]),
@@ -355,7 +354,7 @@ async fn unlinked_and_linked_again_nothing_is_there_twice() {
         .await;
     linked.link(PRIMARY).await;
     assert_eq!(linked.same(FROM, TO).await, before);
-    // To another one, too, and back.
+    // Linked with another one, too, and back.
     assert_eq!(linked.client.delete(&path).await.0, StatusCode::NO_CONTENT);
     let team = "team@group.calendar.google.com";
     linked.link(team).await;
@@ -400,11 +399,11 @@ async fn only_who_was_sent_to_google_comes_back_and_once() {
         .post("/api/google/consents", json!({"code": given["code"]}))
         .await;
     assert_eq!(status, StatusCode::BAD_REQUEST, "without a state");
-    // A state of one's own with the code that somebody else was given: their account is not linked here.
+    // The attacker's own state with a code issued to another user: that user's account is not linked here.
     let mut theirs = linked.consent().await;
     theirs["code"] = given["code"].clone();
     refused(&other, &theirs, "consent_unknown").await;
-    // The same user in another project is somebody else.
+    // The same user in another project counts as another owner.
     let elsewhere = uuid::Uuid::now_v7();
     let mut db = linked.app.db.pool.acquire().await.unwrap();
     sqlx::query("insert into kb.projects (id, name) values ($1, 'elsewhere')")
@@ -423,18 +422,18 @@ async fn only_who_was_sent_to_google_comes_back_and_once() {
     let (status, _) = linked.client.post("/api/google/consents", given.clone()).await;
     assert_eq!(status, StatusCode::OK);
     refused(&linked.client, &given, "consent_unknown").await;
-    // Who says no has linked nothing.
+    // A rejected consent links nothing.
     let said_no = json!({"state": linked.consent().await["state"], "error": "access_denied"});
     refused(&linked.client, &said_no, "consent_refused").await;
     refused(&linked.client, &said_no, "consent_unknown").await;
-    // Too late.
+    // Expired.
     let late = linked.consent().await;
     sqlx::query("update kb.google_consents set expires_at = now()")
         .execute(&linked.app.db.pool)
         .await
         .unwrap();
     refused(&linked.client, &late, "consent_unknown").await;
-    // Others see and change nothing of it.
+    // Others can neither see nor change it.
     let path = format!("{}/google", linked.calendar);
     for status in [
         other.get(&path).await.0,
@@ -450,7 +449,7 @@ async fn only_who_was_sent_to_google_comes_back_and_once() {
         (status, &problem["code"]),
         (StatusCode::BAD_REQUEST, &json!("unknown_google_calendar"))
     );
-    // What was given is sealed, and no list tells it.
+    // The token is encrypted, and in no list.
     let stored: Vec<u8> = sqlx::query_scalar("select ciphertext from kb.google_links")
         .fetch_one(&linked.app.db.pool)
         .await

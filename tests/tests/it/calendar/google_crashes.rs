@@ -1,4 +1,4 @@
-//! Workers that die while a calendar is synchronised with Google: nothing is made twice, nothing is lost, and both sides end the same.
+//! Workers that die during a sync with Google Calendar: nothing is duplicated or lost, and both sides end up equal.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 const FROM: &str = "2027-02-01T00:00:00Z";
 const TO: &str = "2027-06-01T00:00:00Z";
 
-/// Crashes the worker at the moment at which Google has done a request and has not answered it, and lets another one go on.
+/// Crashes the worker after Google has executed a request and before it responds, and starts another one.
 async fn crash_on(linked: &mut Linked, method: Method) {
     let has_hung = Arc::new(AtomicBool::new(false));
     let hung = has_hung.clone();
@@ -58,7 +58,7 @@ async fn a_worker_that_dies_before_googles_answer_repeats_nothing() {
     assert_eq!(linked.state().await["notes"], json!([]));
 }
 
-/// Numbers that look random, the same in each run.
+/// Deterministic pseudo-random numbers.
 struct Dice(u64);
 
 impl Dice {
@@ -75,7 +75,7 @@ fn day(dice: &mut Dice) -> String {
     format!("2027-03-{:02}", 1 + dice.below(28))
 }
 
-/// One change by the user at Google.
+/// Makes one remote change.
 fn change_there(linked: &Linked, dice: &mut Dice, nth: usize) {
     let mut account = linked.google.account();
     let events = account.events(PRIMARY);
@@ -83,7 +83,7 @@ fn change_there(linked: &Linked, dice: &mut Dice, nth: usize) {
     let time = |hour: u64| json!({"dateTime": format!("{day}T{hour:02}:00:00+01:00"), "timeZone": "Europe/Berlin"});
     let hour = 8 + dice.below(8);
     let chosen = (!events.is_empty()).then(|| events[dice.below(events.len() as u64) as usize].clone());
-    // Refusals are as those that a user meets.
+    // Rejections are those that a user may get.
     let _ = match (dice.below(5), chosen) {
         (0 | 1, _) | (_, None) => {
             let mut event = json!({"summary": format!("There {nth}"), "start": time(hour), "end": time(hour + 1)});
@@ -108,7 +108,7 @@ fn change_there(linked: &Linked, dice: &mut Dice, nth: usize) {
     };
 }
 
-/// One change by the user here.
+/// Makes one local change.
 async fn change_here(linked: &Linked, dice: &mut Dice, nth: usize) {
     let path = format!("{}/events?from={FROM}&to={TO}", linked.calendar);
     let (_, listed) = linked.client.get(&path).await;
@@ -130,7 +130,7 @@ async fn change_here(linked: &Linked, dice: &mut Dice, nth: usize) {
         let id = event["eventId"].as_str().unwrap();
         format!("/api/calendar-events/{id}{}", scope(event, extent))
     };
-    // What was changed meanwhile refuses some; that is as it should be.
+    // Concurrent changes cause some rejections, as they should.
     match (dice.below(5), chosen) {
         (0 | 1, _) | (_, None) => {
             let mut event = json!({"title": format!("Here {nth}"), "start": format!("{day}T{hour:02}:00")});
@@ -160,7 +160,7 @@ async fn change_here(linked: &Linked, dice: &mut Dice, nth: usize) {
 #[tokio::test]
 async fn random_changes_converge_on_both_sides_while_workers_die() {
     let mut linked = linked().await;
-    // Another seed makes another history.
+    // Another seed gives another history.
     let seed = std::env::var("REJOIN_TEST_SEED")
         .ok()
         .and_then(|seed| seed.parse().ok());
@@ -172,7 +172,7 @@ async fn random_changes_converge_on_both_sides_while_workers_die() {
             change_there(&linked, &mut dice, nth);
         }
         match nth {
-            // Google fails, forgets, and is slow to answer what it has done.
+            // Google fails, loses data, and responds late to executed requests.
             15 => {
                 let asked = AtomicUsize::new(0);
                 linked
@@ -197,7 +197,7 @@ async fn random_changes_converge_on_both_sides_while_workers_die() {
     linked.google.behave();
     let same = linked.same(FROM, TO).await;
     assert!(!same.is_empty());
-    // Each event is one pair.
+    // Each event has one mapping.
     let doubled: i64 = sqlx::query_scalar(
         "select count(*) from (select google_id from kb.google_events group by google_id having count(*) > 1) doubled",
     )

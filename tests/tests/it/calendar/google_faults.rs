@@ -1,5 +1,5 @@
-//! Google that fails, refuses, forgets, makes us wait, and answers what nobody should believe: a calendar's user is told, nothing is lost, and no
-//! token goes elsewhere.
+//! Failures of Google: errors, rejections, lost data, delays, and invalid responses: the calendar's user is notified,
+//! nothing is lost, and no token leaks.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 const FROM: &str = "2027-02-01T00:00:00Z";
 const TO: &str = "2027-06-01T00:00:00Z";
 
-/// What Google answers.
+/// A response of Google.
 type Answer = Box<dyn Fn() -> Response + Send>;
 
 fn is_list(asked: &Asked) -> bool {
@@ -91,7 +91,7 @@ async fn when_google_forgets_where_we_were_all_is_compared_anew() {
         true => Fate::Instead(error(503, "backendError", "")),
         false => Fate::Done,
     });
-    // One is gone without a trace when it looks again, and one was changed.
+    // One is gone without a trace at the next sync, and one was changed.
     let gone = linked.google.account().find(PRIMARY, "There 12").unwrap()["id"]
         .as_str()
         .unwrap()
@@ -142,7 +142,7 @@ async fn what_google_asks_us_to_wait_is_waited_and_changes_wait_too() {
     told(&linked, "rate limit was reached").await;
     linked.add(json!({"title": "Waits", "start": "2027-03-01T10:00"})).await;
     assert_eq!(linked.state().await["waiting"], 1);
-    // It is not asked before its time, whatever changes here.
+    // It is not retried before its time, whatever changes locally.
     wait_for("another try", async || {
         (refused.load(Ordering::SeqCst) > 1).then_some(())
     })
@@ -180,7 +180,7 @@ async fn a_change_that_google_refuses_is_told_and_holds_up_no_other() {
     linked.synced().await;
     assert_eq!(linked.here(FROM, TO).await.len(), 2);
     assert!(linked.google.account().find(PRIMARY, "Refused").is_none());
-    // Changed, it is tried again.
+    // Changed, it is retried.
     linked.change(&refused, json!({"title": "Taken"}), "").await;
     linked.same(FROM, TO).await;
     assert!(linked.google.account().find(PRIMARY, "Taken").is_some());
@@ -220,7 +220,7 @@ async fn unsupported_events_are_named_and_the_others_come() {
     ] {
         assert!(link["notes"].to_string().contains(word), "{word}: {link}");
     }
-    // What is long there stays as long there.
+    // Long remote texts are kept there.
     linked
         .change(&linked.id_of("Long words").await, json!({"location": "Here"}), "")
         .await;

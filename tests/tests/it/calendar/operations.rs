@@ -1,4 +1,4 @@
-//! What people are told of the calls of calendar tools: which event, by its name, and nothing outside the focus.
+//! Users' messages about calls of calendar tools: the event's name, and nothing outside the focus.
 
 use rejoin_calendar::tools::tools;
 use rejoin_tests::support;
@@ -29,7 +29,7 @@ async fn people_are_told_what_is_done_to_which_event_by_its_name() {
     let calendar = json!({"start": "2026-03-20", "end": "2026-04-20", "calendar_id": own["calendar_id"]});
     let by = |id: &str| json!({ "event_id": id });
     let plain = context(&db);
-    // In a conversation about a project, an event outside of it is not named, as one that does not exist.
+    // With a focus, an event outside of it is not named, like a missing one.
     for (name, arguments, told_plain, told_focused) in [
         (
             "list_calendar_events",

@@ -1,4 +1,4 @@
-//! What each type of context brings: its prompt, its tools, the thing in focus; and what a planner is given, in its order.
+//! Context types: prompt, tools, and focused entity; and a planner's input, in order.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::work::projects::project;
 
-/// The names of the tools that the model was told of, in a request.
+/// Returns the names of the tools offered in a request.
 fn offered(request: &Value) -> BTreeSet<String> {
     let tools = request["tools"].as_array().into_iter().flatten();
     tools
@@ -19,7 +19,7 @@ fn offered(request: &Value) -> BTreeSet<String> {
         .collect()
 }
 
-/// An app whose project has all that it may switch on.
+/// An app whose project has everything enabled.
 async fn start() -> TestApp {
     let app = TestApp::start().await;
     let client = app.client();
@@ -76,7 +76,7 @@ async fn each_type_has_its_own_prompt_and_tools() {
     app.model.always("x", Reply::text("ok"));
     client.ask(Some(everything), "x").await;
     let all = offered(app.model.requests().last().unwrap());
-    // By these an agent plans, asks and starts others, wherever it is.
+    // The tools for planning, asking and starting others, in every context.
     let always = [
         "agent_create_plan",
         "ask_user",
@@ -162,7 +162,7 @@ async fn a_thing_in_focus_is_kept_and_told_and_the_model_knows_it() {
         prompt.contains(&format!("In focus there: task First ({id})")),
         "{prompt}"
     );
-    // The next message says nothing of it: the thing is still in focus. Then the project alone is.
+    // The next message has no context: the entity stays in focus. Then only the project is.
     let events = json_of(
         &client
             .chat(json!({"message": "how now?", "conversationId": conversation}))

@@ -1,5 +1,5 @@
-//! What a conversation is about: types of contexts, focus, how full the context is, what the turn before was about; which tools an agent is
-//! shown for it.
+//! Contexts of conversations: context types, focus, context usage, the previous turn's context, and the tools shown to
+//! an agent.
 
 use async_trait::async_trait;
 use rejoin_runs::contexts::ContextType;
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use std::sync::{Arc, LazyLock};
 use uuid::Uuid;
 
-/// A project of the work graph, made through the graph's own interface.
+/// A project of the work graph, created with the graph's own API.
 pub async fn project(app: &TestApp, name: &str) -> Uuid {
     let path = format!("/api/projects/{}/graph/objects", app.db.project_id);
     let body = json!({"type": "project", "key": name, "properties": {"name": name}});
@@ -28,7 +28,7 @@ pub fn focus(id: Uuid, name: &str) -> Value {
     json!({"projectId": id, "projectName": name})
 }
 
-/// Says which focus a call has, moves elsewhere, or fails, as it is asked to.
+/// A tool that returns its focus, changes the context, or fails, as requested.
 struct Compass {
     spec: ToolSpec,
 }
@@ -151,7 +151,7 @@ async fn a_turn_tells_what_it_is_about_and_the_model_knows_it() {
         "{prompt}"
     );
 
-    // The next turn says nothing of it, and is about the same. It is told what came before.
+    // The next turn has no context, and keeps it. It gets the previous turn's context.
     let conversation = events[1]["conversationId"].as_str().unwrap();
     let frames = client
         .chat(json!({"message": "and now?", "conversationId": conversation}))
@@ -210,7 +210,7 @@ async fn the_newest_word_on_what_it_is_about_wins() {
     assert_eq!(of_kind(&events, "agent_state")[0]["contextType"], "global");
     assert!(of_kind(&events, "focus_active").is_empty());
 
-    // Without a message, too: readers of the conversation hear of it.
+    // Without a message, too: readers of the conversation are notified.
     let path = format!("/api/conversations/{conversation}");
     let mut reader = client.stream(&format!("{path}/events?after=now")).await;
     let (status, answer) = client
@@ -235,7 +235,7 @@ async fn the_newest_word_on_what_it_is_about_wins() {
         assert_eq!((status.as_u16(), &problem["code"]), (400, &json!("invalid_context")));
         assert!(problem["detail"].as_str().unwrap().contains(word), "{problem}");
     }
-    // A conversation that was never about anything says nothing of it.
+    // A conversation that never had a context publishes none.
     let events = json_of(&client.ask(Some(agent), "x").await);
     assert!(of_kind(&events, "context_usage").is_empty() && of_kind(&events, "last_turn_context").is_empty());
 }
@@ -298,7 +298,7 @@ async fn a_tool_leads_elsewhere_and_later_calls_are_there() {
         (&last["context_type"], &last["entities"]["project_id"]),
         (&json!("project"), &json!(moon))
     );
-    // Each call is on record, with what it did.
+    // Each call is recorded with its operation.
     let kept: Vec<(String, String, Option<String>)> = sqlx::query_as(
         "select tool_name, status, operation ->> 'status' from kb.agent_run_tool_calls order by step_number, position",
     )

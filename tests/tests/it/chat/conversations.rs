@@ -1,4 +1,4 @@
-//! Conversations and posting over HTTP: lists, changes, idempotency, what is refused before anything is stored.
+//! Conversations and posting over HTTP: lists, changes, idempotency, and requests refused before anything is stored.
 
 use rejoin_tests::app::{AppOptions, TestApp};
 use rejoin_tests::client::answer;
@@ -64,7 +64,7 @@ async fn the_same_key_and_body_is_one_run_and_another_body_is_422() {
         (status, &problem["code"]),
         (StatusCode::UNPROCESSABLE_ENTITY, &json!("idempotency_key_reused"))
     );
-    // A turn's name is no header's key, and another user's key is another key.
+    // A turn's id is no header's key, and another user's key is a different one.
     let named = app
         .client()
         .post_message(json!({"message": "hello", "clientTurnId": "k"}))
@@ -187,7 +187,7 @@ async fn conversations_are_made_listed_changed_and_deleted() {
         assert_eq!(status, StatusCode::CREATED, "{body}");
         made.push(body);
     }
-    // In pages, the newest first, each once.
+    // In pages, newest first, each once.
     let (mut titles, mut cursor) = (Vec::new(), String::new());
     loop {
         let (status, page) = client.get(&format!("/api/conversations?limit=2{cursor}")).await;
@@ -229,7 +229,7 @@ async fn conversations_are_made_listed_changed_and_deleted() {
     }
 }
 
-/// The titles of all pages of a search, and how many pages there were.
+/// Returns the titles of all pages of a search, and the number of pages.
 async fn found(client: &rejoin_tests::client::Client, text: &str, limit: i64) -> (Vec<String>, usize) {
     let (mut titles, mut pages, mut cursor) = (Vec::new(), 0, String::new());
     loop {
@@ -268,7 +268,7 @@ async fn a_search_finds_the_callers_titles_and_messages_only() {
     made("About LibSSL3", "nothing of it").await;
     made("third", "100%_sure").await;
     made("fourth", "again LIBSSL3").await;
-    // Somebody else's, in the same project.
+    // Another user's, in the same project.
     sqlx::query(
         "with other as (insert into kb.users (id, handle) values (gen_random_uuid(), 'other') returning id),
               log as (insert into stream.logs (log_id) values ('00000000-0000-4000-8000-000000000001'))
@@ -287,7 +287,7 @@ async fn a_search_finds_the_callers_titles_and_messages_only() {
         found(&client, "libssl3", 1).await.0,
         ["fourth", "About LibSSL3", "first"]
     );
-    // A text, not a pattern.
+    // A literal text, not a pattern.
     assert_eq!(found(&client, "%25_", 50).await, (vec!["third".to_owned()], 1));
     assert_eq!(found(&client, "nowhere", 50).await, (vec![], 1));
     for query in ["", "%20", &"x".repeat(201), "%00"] {

@@ -1,4 +1,5 @@
-//! What a long conversation comes to, what is asked before a project is begun, and what one agent would say to another.
+//! Compression of long conversations, clarifying questions before a project is created, and proposed messages between
+//! agents.
 
 use rejoin_tests::app::TestApp;
 use rejoin_tests::client::{json_of, of_kind, text};
@@ -7,7 +8,7 @@ use rejoin_tests::support;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-/// A message of so many characters, with a fact in it.
+/// A message of this length that contains a fact.
 fn long(fact: &str) -> String {
     format!("{fact} {}", "and so on ".repeat(117))
 }
@@ -27,7 +28,7 @@ async fn versions(app: &TestApp, conversation: &str) -> Vec<(i32, i64, i32)> {
 async fn a_long_conversation_is_summarised_in_the_background() {
     let app = TestApp::start().await;
     let agent = app.agent("helper", &[]).await;
-    // The first rule that fits counts.
+    // The first matching rule wins.
     app.model
         .always("# New messages", Reply::text("MINUTES: the word is fact-1."));
     app.model.always("fact", Reply::text("Noted."));
@@ -82,13 +83,13 @@ async fn a_long_conversation_is_summarised_in_the_background() {
     let usage = &of_kind(&events, "context_usage")[0]["usage"];
     assert_eq!(usage["lastCompression"]["version"], 1, "{usage}");
     assert!(!usage["lastCompressedAt"].is_null());
-    // All of it is still there for people.
+    // Users still see everything.
     let (_, page) = client
         .get(&format!("/api/conversations/{conversation}/messages?limit=100"))
         .await;
     assert_eq!(page["items"].as_array().unwrap().len(), 20);
 
-    // More is said: the next version takes the first one in, and covers more.
+    // More messages: the next version includes the first one, and covers more.
     for n in 11..=20 {
         client
             .chat(json!({"message": long(&format!("fact-{n}")), "conversationId": conversation}))
@@ -122,7 +123,7 @@ async fn a_general_conversation_is_summarised_too() {
         .always("# New messages", Reply::text("MINUTES: the word is fact-1."));
     app.model.always("fact", Reply::text("Noted."));
     let client = app.client();
-    // With an agent and without one; long by its words, and long by the number of its messages.
+    // With an agent and without one; long by its text, and long by its number of messages.
     for (agent, turns, message) in [
         (Some(agent), 9, (|n| long(&format!("fact-{n}"))) as fn(i32) -> String),
         (None, 10, |n| format!("fact-{n} is short")),
@@ -157,7 +158,7 @@ async fn a_general_conversation_is_summarised_too() {
             .clone();
         let given = sent(&request);
         assert!(given[0].1.contains("MINUTES: the word is fact-1."), "{}", given[0].1);
-        // The messages behind the summary, each once, and the new one.
+        // The messages after the summary, each once, and the new one.
         let whole = usize::try_from(turns * 2 - newest.2).unwrap();
         assert_eq!(given.len(), 1 + whole + 1, "{given:?}");
         assert!(whole >= 10, "the newest ten are given as they were said");
@@ -298,13 +299,13 @@ async fn what_is_clear_or_cannot_be_analysed_is_not_asked() {
                 .await,
         )
     };
-    // Clear by rules: the model is not asked about it.
+    // Clear by rules: the model is not asked.
     app.model.script([Reply::text("Off we go.")]);
     let clear = "Launch our second podcast season by 1 March 2027 so that we reach 5,000 listeners: eight episodes, two hosts and one editor, \
                  a budget of 3,000 €, recorded in January, without paid advertising.";
     let events = ask(clear).await;
     assert!(of_kind(&events, "clarifying_questions").is_empty());
-    // Clear to the model; an answer that is none; a model that fails.
+    // Clear to the model; an invalid answer; a failing model.
     for analysis in [
         Reply::text("{\"clear\": true}"),
         Reply::text("I would love to help!"),
@@ -315,7 +316,7 @@ async fn what_is_clear_or_cannot_be_analysed_is_not_asked() {
         assert!(of_kind(&events, "clarifying_questions").is_empty());
         assert_eq!(events.last().unwrap()["status"], "completed");
     }
-    // An agent that may not ask is not analysed.
+    // An agent without the right to ask is not analysed.
     let silent = app.agent("silent", &["agent_create_plan"]).await;
     app.model.script([Reply::text("Off we go.")]);
     client

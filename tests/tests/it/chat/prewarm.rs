@@ -1,4 +1,4 @@
-//! What is read before a first message needs it, and that nothing old is ever told.
+//! Prefetching before a first message; prefetched data are never outdated.
 
 use rejoin_runs::contexts::location;
 use rejoin_tests::app::{AppOptions, TestApp};
@@ -53,7 +53,7 @@ async fn a_session_is_found_or_made_and_prewarmed() {
     }
 }
 
-/// What is kept of what is linked to the projects that were read.
+/// Returns the prepared descriptions of projects.
 async fn linked(app: &TestApp) -> String {
     sqlx::query_scalar("select coalesce(string_agg(linked, ''), '') from kb.chat_context_cache")
         .fetch_one(&app.db.pool)
@@ -76,7 +76,7 @@ async fn a_changed_focus_and_its_links_are_prewarmed() {
             .await
             .unwrap()
     };
-    // A title, or a type alone, is nothing to read.
+    // A title, or a type alone, needs no prefetching.
     for body in [json!({"title": "Still about it"}), json!({"contextType": "calendar"})] {
         assert_eq!(client.patch(&path, body).await.0, 200);
     }
@@ -94,7 +94,7 @@ async fn a_changed_focus_and_its_links_are_prewarmed() {
     for name in ["Be done", "First", "Second", "About"] {
         assert!(now[0].2.contains(name), "{name}: {}", now[0].2);
     }
-    // And a thing in it.
+    // And an entity in it.
     let focus = json!({"projectId": ids["project"], "focusType": "task", "focusEntityId": ids["first"]});
     assert_eq!(client.patch(&path, json!({"projectFocus": focus})).await.0, 200);
     let now = kept().await;
@@ -102,7 +102,7 @@ async fn a_changed_focus_and_its_links_are_prewarmed() {
     assert!(now[1].1.contains("In focus there: task First"), "{}", now[1].1);
 }
 
-/// Writes and looks of the test below; each writer has a project of its own.
+/// Number of writers and reads in the test below; each writer has its own project.
 const WRITERS: usize = 4;
 const PAIRS: usize = 2500;
 
@@ -126,7 +126,7 @@ async fn what_was_written_before_a_look_is_in_what_the_look_gives() {
         writers.spawn(async move {
             for n in 0..PAIRS {
                 let mut connection = db.acquire().await.unwrap();
-                // Sometimes it is made before the write, sometimes while the write is under way, sometimes not at all.
+                // Sometimes it is prepared before the write, sometimes during it, sometimes not at all.
                 if n % 3 == 0 {
                     location::warm(&mut connection, tenant, &mut about).await.unwrap();
                 }
@@ -151,7 +151,7 @@ async fn what_was_written_before_a_look_is_in_what_the_look_gives() {
     while let Some(done) = writers.join_next().await {
         about = Some(done.unwrap());
     }
-    // What is kept is used as long as nothing changes, and not any longer: told apart by a mark in it.
+    // A prepared description is used exactly as long as nothing changes: detected by a mark in it.
     let mut about = about.unwrap();
     let mut db = app.db.pool.acquire().await.unwrap();
     location::warm(&mut db, app.db.project_id, &mut about).await.unwrap();

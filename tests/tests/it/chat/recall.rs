@@ -1,5 +1,5 @@
-//! How much of a long conversation is known after it was summarised, beside what was known before. The model that sums up is scripted, and as forgetful as
-//! a case wants; what is measured is what the model that goes on is given.
+//! Recall: how many facts of a long conversation the model still has after compression, compared with before. The
+//! summarizing model is scripted, and as forgetful as a case requires; the input of the next model is measured.
 
 use std::sync::{Arc, Mutex};
 
@@ -9,11 +9,11 @@ use rejoin_tests::model_server::{Reply, last_user_message, sent};
 use serde_json::json;
 use uuid::Uuid;
 
-/// Turns of a conversation, each with one fact among words that say nothing.
+/// Number of turns in a conversation, each with one fact among filler words.
 const TURNS: usize = 60;
 const NOISE: &str = "As you may have heard, things go on as they always do, and nobody is surprised by any of it, least of all us here.";
 
-/// What is said in the `n`th turn, and the words by which it is known that somebody knows it.
+/// Returns the fact of the `n`th turn, and the words that show its knowledge.
 fn fact(n: usize) -> (String, String) {
     let names = [
         "Anna", "Berta", "Carlos", "Dmitri", "Emeka", "Fumiko", "Grazia", "Hakim",
@@ -45,7 +45,7 @@ fn fact(n: usize) -> (String, String) {
     (format!("By the way, {fact}."), known_by)
 }
 
-/// Sums up: of each sentence that says something, one in `forgets` is left out, every time anew.
+/// Summarizes: of each informative sentence, one in `forgets` is omitted, randomly each time.
 fn minutes(given: &str, forgets: u64, round: u64) -> String {
     let said = given
         .lines()
@@ -65,11 +65,11 @@ fn minutes(given: &str, forgets: u64, round: u64) -> String {
     format!("Minutes. {}", kept.join("\n"))
 }
 
-/// The share of facts that are known [0, 1] before anything is summarised, after, and to the summaries alone as the model gave them.
+/// Returns the share of known facts (0 to 1) before compression, after it, and with the model's summaries alone.
 async fn recall(forgets: u64) -> (f64, f64, f64) {
     let app = TestApp::start().await;
     let agent = app.agent("helper", &[]).await;
-    /// What the model said and was asked that matters here.
+    /// The relevant inputs and outputs of the model.
     #[derive(Default)]
     struct Heard {
         rounds: u64,
@@ -120,7 +120,7 @@ async fn recall(forgets: u64) -> (f64, f64, f64) {
         let known = (0..TURNS).filter(|n| text.contains(&fact(*n).1)).count();
         f64::from(u32::try_from(known).unwrap()) / f64::from(u32::try_from(TURNS).unwrap())
     };
-    // What was said since the last summary is given as it is.
+    // Messages since the last summary are given verbatim.
     let since = heard.question.iter().skip(1).map(|(_, said)| said.as_str());
     let by_model: String = since.chain([heard.minutes.as_str()]).collect();
     (share(&raw), share(&given), share(&by_model))

@@ -1,4 +1,4 @@
-//! A user's next message answers what a run of the conversation has asked; approvals are answered by their own words alone.
+//! A user's next message answers the open questions of the conversation's runs; approvals take their exact word.
 
 use rejoin_runs::agents::DefinitionContent;
 use rejoin_tests::app::TestApp;
@@ -145,9 +145,9 @@ async fn a_dialect_page_gets_all_questions_and_replies_by_message() {
         (said.as_str(), &reply.last().unwrap()["type"]),
         ("Off we go.", &json!("done"))
     );
-    // The stream that asked ends with the same turn.
+    // The asking stream ends with the same turn.
     assert_eq!(json_of(&first.rest().await).last(), reply.last());
-    // Sent again under its name, it is the same turn, and answers nothing twice.
+    // Sent again with its key, it is the same turn, and answers nothing twice.
     let again = json_of(
         &post(json!({"message": "adults", "session_id": session, "stream_run_id": "reply"}))
             .await

@@ -1,5 +1,5 @@
-//! One conversation in which everything happens that the dialect of chat pages knows, told as such a page sees it, and held against the stream
-//! that was recorded.
+//! One conversation with every feature known to the dialect of chat pages, as such a page sees it, compared with the
+//! recorded stream.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::contexts::{compass, project};
 use crate::plans::execution::{plan_of, step};
 
-/// Events of the dialect that a page of this kind handles: what each must carry beside its type.
+/// Events of the dialect handled by such a page: their required fields besides the type.
 const FIELDS: [(&str, &[&str]); 23] = [
     ("session", &["session", "sessionId"]),
     ("context_usage", &["usage"]),
@@ -53,7 +53,7 @@ async fn answer_all(client: &Client, count: usize, with: &str) {
     }
 }
 
-/// A turn, with its questions answered while it is read.
+/// Runs a turn, answering its questions while reading.
 async fn turn(client: &Client, body: Value, answers: &[(usize, &str)]) -> Vec<Value> {
     let (status, accepted) = client.post_for_json("/api/agent/stream", body).await;
     assert_eq!(status, 202, "{accepted}");
@@ -68,7 +68,7 @@ async fn turn(client: &Client, body: Value, answers: &[(usize, &str)]) -> Vec<Va
     json_of(&frames)
 }
 
-/// Ids become #1, #2, … as they come; times and durations go; pieces of text are one: it may come in any.
+/// Normalizes events: ids become #1, #2, … in order; times and durations are removed; text pieces are merged.
 fn told(events: &[Value]) -> Vec<Value> {
     let mut names = HashMap::new();
     let mut all: Vec<Value> = Vec::new();
@@ -103,7 +103,7 @@ fn plain(value: &mut Value, names: &mut HashMap<String, String>) {
         Value::String(text) => {
             let mut plain = String::new();
             let mut rest = text.as_str();
-            // Ids anywhere in a text; a port goes with its address.
+            // Ids anywhere in a text; a port is removed with its address.
             while let Some(at) = (0..rest.len()).find(|at| rest.is_char_boundary(*at) && is_id(rest, *at)) {
                 let (before, from) = rest.split_at(at);
                 let next = format!("#{}", names.len() + 1);
@@ -202,7 +202,7 @@ async fn the_whole_story_is_told_as_it_was_recorded() {
         assert!(!of.is_empty(), "no {kind} in {events:#?}");
         for event in of {
             for field in fields {
-                // The focus ends with the project in which it was.
+                // The focus ends with its project.
                 assert!(
                     !event[*field].is_null() || kind == "focus_changed",
                     "{kind} without {field}: {event}"
@@ -210,7 +210,7 @@ async fn the_whole_story_is_told_as_it_was_recorded() {
             }
         }
     }
-    // Each turn has one end, behind everything else; an error comes before it; steps don't end the turn.
+    // Each turn has one end, after everything else; an error precedes it; steps don't end the turn.
     let ends: Vec<usize> = (0..events.len()).filter(|at| events[*at]["type"] == "done").collect();
     assert_eq!((ends.len(), *ends.last().unwrap()), (3, events.len() - 1));
     assert_eq!(
@@ -227,7 +227,7 @@ async fn the_whole_story_is_told_as_it_was_recorded() {
         );
     }
 
-    // What was said is stored, and fetched as a session; so are plans and runs, each call with its own run.
+    // Messages are stored, and fetched as a session; so are plans and runs, each call with its own run.
     let (_, fetched) = client
         .get(&format!("/api/agent/stream?sessionId={}", session.as_str().unwrap()))
         .await;
@@ -253,7 +253,7 @@ async fn the_whole_story_is_told_as_it_was_recorded() {
     assert_eq!(kept, (1, 2));
     insta::assert_snapshot!("story", serde_json::to_string_pretty(&told(&events)).unwrap());
 
-    // The same as the web app is told it: its tests render this recording.
+    // The same events as the web app gets: its tests render this recording.
     let log = format!("/api/conversations/{}/events?after=0", session.as_str().unwrap());
     let mut reader = client.stream(&log).await;
     let mut native = Vec::new();

@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use crate::support;
 
-/// A small graph to ask about.
+/// A small graph.
 async fn graph(app: &TestApp) {
     let file = r#"{"kind":"object","type":"Package","key":"curl","properties":{"summary":"command line tool for URLs"}}
 {"kind":"object","type":"Package","key":"libssl3","properties":{"summary":"Secure Sockets Layer toolkit"}}
@@ -132,14 +132,14 @@ async fn an_agents_turn_calls_tools_and_keeps_both_records() {
         (&json!("completed"), &tools[0]["callId"])
     );
     assert_eq!(tools[1]["result"]["data"][0]["object"]["key"], "libssl3");
-    // A04: increments only, and together the whole.
+    // A04: increments only, which add up to the whole text.
     assert_eq!(text(&frames), "Let me look.\n\ncurl needs [Package:libssl3].");
     let meta = of_kind(&events, "meta")[0];
     assert_eq!(
         (&meta["agentDefinitionId"], &meta["agent"]),
         (&json!(agent), &json!("asker"))
     );
-    // A26, C10: the model was offered its whitelist and nothing else.
+    // A26, C10: the model was offered exactly its whitelist.
     let offered: Vec<String> = app.model.requests()[0]["tools"]
         .as_array()
         .unwrap()
@@ -196,7 +196,7 @@ async fn a_conversation_keeps_its_agent_whatever_the_body_says() {
         .chat(json!({"message": "b", "conversationId": conversation, "agentDefinitionId": second}))
         .await;
     assert_eq!(frames[1].json()["agent"], "first");
-    // Even one that does not exist: it is not read.
+    // Even a missing one: it is not read.
     let frames = client
         .chat(json!({"message": "c", "conversationId": conversation, "agentDefinitionId": Uuid::now_v7()}))
         .await;
@@ -350,7 +350,7 @@ async fn a_failing_model_is_an_error_before_done() {
         (&json!("model_key_rejected"), &json!(false))
     );
     assert_eq!(events[3]["status"], "failed");
-    // Cut after the first token: told, and what there was is kept.
+    // Cut after the first token: reported, and the partial text is kept.
     app.model.script([Reply::cut_after(3)]);
     let frames = app.client().ask(Some(agent), "again").await;
     let events = json_of(&frames);
@@ -374,7 +374,7 @@ async fn nothing_of_a_turn_comes_after_its_done_however_it_ends() {
     })
     .await;
     let agent = app.agent("hasty", &[]).await;
-    // Broken off while its last words still wait to be written.
+    // Interrupted while its last words are still waiting to be written.
     for words in [1, 2, 3, 5, 8] {
         app.model.script([Reply::cut_after(words)]);
         let frames = app.client().ask(Some(agent), "go").await;
@@ -481,7 +481,7 @@ async fn the_default_agent_is_installed_by_its_endpoint_once() {
             "traverse_graph"
         ]
     );
-    // A27: what its prompt asks for.
+    // A27: the content of its prompt.
     let prompt = agent["systemPrompt"].as_str().unwrap().to_lowercase();
     for word in ["tools", "cite", "nothing was found", "never make up"] {
         assert!(prompt.contains(word), "{word}");
@@ -525,7 +525,7 @@ async fn no_tools_means_none_and_a_glob_grants_only_its_matches() {
     let app = TestApp::start().await;
     app.model.script([Reply::text("a"), Reply::text("b")]);
     let builtin = builtin::tools();
-    // And list_available_agents and list_calendar_events, which are the worker's own.
+    // And list_available_agents and list_calendar_events, which belong to the worker.
     let lists = builtin.names().filter(|name| name.starts_with("list_")).count() + 2;
     for (name, tools, offered) in [("none", &[][..], 0), ("lists", &["list_*"][..], lists)] {
         let agent = app.agent(name, tools).await;

@@ -1,4 +1,4 @@
-//! Consoles of runs that belong to no conversation: those that a program triggers.
+//! Consoles of runs without a conversation, triggered by programs.
 
 use rejoin_tests::app::TestApp;
 use rejoin_tests::client::{Client, json_of, of_kind};
@@ -33,7 +33,7 @@ async fn a_run_outside_conversations_changes_only_consoles_outside() {
         console(&client, "Loose", "loose").await,
         console(&client, "Kept", "kept").await,
     );
-    // Made in a conversation, and so that one's.
+    // Created in a conversation, to which it belongs.
     let unsaved = Uuid::now_v7();
     app.model.script([Reply::text("Fine.")]);
     let body = json!({"message": "look", "agentDefinitionId": agent,

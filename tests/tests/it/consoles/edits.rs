@@ -1,4 +1,4 @@
-//! Consoles: what a user and agents write together. Edits reach the right one, nobody's words are lost, and what was deleted stays so.
+//! Consoles edited by a user and agents: edits reach the right one, no text is lost, and deleted ones stay deleted.
 
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ fn modify(action: &str, content: &str, more: Value) -> Reply {
     Reply::tool("modify_console", arguments)
 }
 
-/// The errors that tools gave.
+/// Returns the errors of tools.
 fn errors(events: &[Value]) -> Vec<String> {
     let ends = of_kind(events, "mcp_tool").into_iter();
     ends.filter_map(|event| event["error"].as_str().map(str::to_owned))
@@ -94,7 +94,7 @@ async fn agents_read_change_and_open_consoles_and_readers_are_told() {
         (&opened["title"], &opened["content"]),
         (&json!("Second"), &json!("select 2"))
     );
-    // Each is told right behind the call that it comes from.
+    // Each event directly follows its call.
     let seen = kinds(&frames);
     for at in seen
         .iter()
@@ -110,11 +110,11 @@ async fn agents_read_change_and_open_consoles_and_readers_are_told() {
         (&now["lastModifiedBy"], &now["isTemporary"]),
         (&json!("agent"), &json!(false))
     );
-    // D41, D45: the one that the agent has opened is the conversation's, and temporary.
+    // D41, D45: the console opened by the agent is the conversation's, and temporary.
     let second = get(&client, opened["consoleId"].as_str().unwrap().parse().unwrap()).await;
     assert_eq!(second["conversationId"], events[1]["conversationId"]);
     assert_eq!(second["isTemporary"], true);
-    // The agent was told what is open before its first step.
+    // The agent knew the open consoles before its first step.
     let prompt = &sent(&app.model.requests()[0])[0].1;
     assert!(
         prompt.contains("Orders") && prompt.contains("from orders") && prompt.contains("works on"),
@@ -140,12 +140,12 @@ async fn edits_reach_the_pinned_console_whichever_is_active() {
     let body = json!({"message": "hello", "agentDefinitionId": agent, "consoles": [{"id": first}], "consoleId": first});
     let events = json_of(&client.chat(body).await);
     let conversation = events[1]["conversationId"].as_str().unwrap().to_owned();
-    // The user has gone to the other one.
+    // The user has switched to the other one.
     let body = json!({"message": "write", "conversationId": conversation, "consoles": [{"id": second}, {"id": first}], "consoleId": second});
     client.chat(body).await;
     assert_eq!(get(&client, first).await["content"], "1\nagent");
     assert_eq!(get(&client, second).await["content"], "2");
-    // D43: who opens the conversation again finds it there.
+    // D43: reopening the conversation shows it.
     let (_, opened) = client.get(&format!("/api/conversations/{conversation}")).await;
     let attached = &opened["attachedConsole"];
     assert_eq!(
@@ -211,7 +211,7 @@ async fn what_the_user_typed_meanwhile_is_merged_or_a_conflict() {
     };
     let (_, saved) = save("one!\ntwo\nthree", 1).await;
     assert_eq!((&saved["version"], &saved["merged"]), (&json!(2), &json!(false)));
-    // The agent has read version 1, and changes another line; then a line that the user has changed.
+    // The agent has read version 1, and changes another line; then a line changed by the user.
     app.model.script([
         modify("patch", "three!", json!({"startLine": 3, "endLine": 3, "version": 1})),
         modify("patch", "uno", json!({"startLine": 1, "endLine": 1, "version": 1})),
@@ -248,7 +248,7 @@ async fn what_the_user_typed_meanwhile_is_merged_or_a_conflict() {
     assert_eq!(older["items"][1]["content"], "one\ntwo\nthree");
 }
 
-/// A tool's own context, as a run gives it.
+/// A tool's context, as in a run.
 fn context(app: &TestApp, run: Option<Uuid>) -> ToolContext {
     ToolContext {
         db: app.db.pool.clone(),
@@ -275,7 +275,8 @@ async fn a_hundred_interleaved_edits_lose_no_line() {
     );
     let path = format!("/api/consoles/{query}");
     let tool = builtin::tools().get("modify_console").unwrap();
-    // Both write at once: the user above the middle from what her editor holds, the agent below from what it has read.
+    // Concurrent writes: the user above the middle, based on the editor's version, the agent below, based on what it
+    // has read.
     let user = async {
         let mut held = get(&client, query).await;
         for n in 0..50 {
@@ -390,7 +391,7 @@ async fn consoles_are_their_owners_and_a_sweep_takes_temporary_ones() {
     let app = TestApp::start().await;
     let client = app.client();
     let agent = app.agent("writer", TOOLS).await;
-    // An unsaved one, known by the client's id alone.
+    // An unsaved one, known by the client's id only.
     let unsaved = Uuid::now_v7();
     app.model
         .script([modify("append", "b", json!({})), Reply::text("Done.")]);
@@ -483,7 +484,7 @@ async fn agents_find_consoles_and_each_console_tool_works_by_name() {
         assert!(told.contains(word), "{told}");
     }
     assert_eq!(told.len(), 3);
-    // All of this family; those that are missing above have tests of their own.
+    // All of this family; missing ones have separate tests.
     let tried = [
         "create_console",
         "list_open_consoles",

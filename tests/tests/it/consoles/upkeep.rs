@@ -1,4 +1,4 @@
-//! Consoles: which one a tool means where none is pinned, what is known of their connection, and when workers remove them.
+//! Consoles: which one a tool uses without a pinned one, their connection, and their removal by workers.
 
 use rejoin_tests::app::{AppOptions, TestApp};
 use rejoin_tests::client::{Client, json_of, of_kind};
@@ -37,7 +37,7 @@ async fn with_none_pinned_the_console_that_the_user_sees_is_meant() {
         ),
         Reply::text("Done."),
     ]);
-    // It comes with the message as the one that is seen, and is not attached.
+    // Sent with the message as the active one, without being attached.
     let body = json!({"message": "write", "agentDefinitionId": agent, "consoleId": seen});
     let events = json_of(&client.chat(body).await);
     let calls = of_kind(&events, "mcp_tool").into_iter();
@@ -119,7 +119,7 @@ async fn a_client_neither_hides_nor_forges_console_facts() {
         .await
         .unwrap();
     }
-    // As a chat page of before tells of a console: what it runs on stands in its metadata.
+    // The format of earlier chat pages: the database is in the metadata.
     let id = Uuid::now_v7();
     let metadata = json!({"databaseType": "bigquery", "databaseId": source, "mine": 1, "connectionDetails": {"projectId": "forged"}});
     let told =
@@ -150,7 +150,7 @@ async fn a_client_neither_hides_nor_forges_console_facts() {
     let patch = json!({"metadata": {"mine": 2, "cachedSchema": "forged"}});
     assert_eq!(client.patch(&path, patch).await.0, 200);
     assert_eq!(get(&client, id).await["metadata"], known(json!("select 1"), 2));
-    // A list is told without what is looked up.
+    // Lists omit looked-up metadata.
     let (_, listed) = client.get("/api/consoles").await;
     assert_eq!(
         listed["items"][0]["metadata"],

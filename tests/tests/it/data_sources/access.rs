@@ -1,4 +1,4 @@
-//! Data sources over HTTP and as agents have them: adding, looking, asking, and who may.
+//! Data sources over HTTP and for agents: adding, inspecting, querying, and their authorization.
 
 use rejoin_identity::audit::Actor;
 use rejoin_identity::auth;

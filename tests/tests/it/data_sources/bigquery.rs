@@ -1,5 +1,5 @@
-//! BigQuery with a service account, over a double that is as strict as Google's documentation: the assertion for a token, the location of
-//! jobs, pages, and that a job whose answer nobody waits for is cancelled.
+//! BigQuery with a service account, over a strict fake: the token assertion, job locations, pages, and cancellation of
+//! abandoned jobs.
 
 use rejoin_data_sources::{Ask, Opened, SourceArgs, SourceError, Sources};
 use rejoin_integrations::data_sources::{Content, Kind, Settings};

@@ -1,5 +1,5 @@
-//! SQLite's questions are asked in processes of their own: what one may take of memory, of disk and of time, that it ends when nobody waits,
-//! and which project's files it may open.
+//! Confinement of SQLite's processes: memory, disk and time limits, their end with the caller's, and access to the
+//! project's files only.
 
 use std::path::Path;
 use std::time::Duration;
@@ -62,7 +62,7 @@ fn question(query: &str, access: Access) -> Question<'_> {
     }
 }
 
-/// Processes that have the file open, this one excepted.
+/// Processes that have the file open, except this one.
 fn processes(path: &Path) -> Vec<u32> {
     let path = path.canonicalize().unwrap();
     let opens = |id: u32| {
@@ -77,7 +77,7 @@ fn processes(path: &Path) -> Vec<u32> {
     ids.filter(|id| *id != std::process::id()).filter_map(opens).collect()
 }
 
-/// A line of `/proc/<id>/status` [KiB].
+/// Reads a line of `/proc/<id>/status`, in KiB.
 fn status_kb(id: u32, name: &str) -> u64 {
     let text = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap();
     let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap();

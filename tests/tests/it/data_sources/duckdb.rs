@@ -1,5 +1,5 @@
-//! DuckDB files as data sources, asked by DuckDB's real program: what it answers, the attacks that the guard refuses sent without it, and that
-//! its process ends with the question.
+//! DuckDB files as data sources, with DuckDB's real program: results, attacks sent without the guard, and its process
+//! ends with the query.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Questions to several data sources at once: their answers joined, what was cut short told, and everything ended with whoever asks.
+//! Joins of several data sources: results, truncation notices, and cancellation with the caller.
 
 use rejoin_tests::app::{AppOptions, TestApp};
 use rejoin_tests::client::{json_of, of_kind};
@@ -8,7 +8,7 @@ use rejoin_tests::support::wait_for;
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 
-/// Longer than any test waits, were it not ended.
+/// Longer than any test waits, unless cancelled.
 const SLOW: &str = "select count(*) from generate_series(1, 1000000000) a, generate_series(1, 1000) b";
 
 async fn app(workers: usize) -> TestApp {
@@ -57,7 +57,7 @@ async fn join(app: &TestApp, body: Value) -> (StatusCode, Value) {
     app.client().post(&path, body).await
 }
 
-/// Whether PostgreSQL works for a source of this test.
+/// Waits until PostgreSQL runs, or no longer runs, a query for this test.
 async fn works(app: &TestApp, wanted: bool) -> Option<()> {
     let found: bool = sqlx::query_scalar(
         "select exists (select from pg_stat_activity where application_name = 'rejoin' and state = 'active'
@@ -99,7 +99,7 @@ async fn answers_of_two_databases_are_joined_and_cuts_are_told() {
     );
     assert_eq!(told["columns"][4], json!({"name": "price", "type": "numeric"}));
 
-    // Two columns of one name, one of none, and a source that gives 1,000 rows at most.
+    // Two columns with the same name, one without, and a source with a limit of 1,000 rows.
     let many =
         json!({"name": "many", "source": "shop", "query": "select a.id, b.id, a.id + 1 from orders a, orders b"});
     let names = json!({"name": "names", "source": "names", "query": "select 1 as one"});
@@ -174,7 +174,7 @@ async fn a_bad_join_is_refused_before_sending_with_its_part_named() {
     let app = app(0).await;
     let _folder = shop_and_names(&app).await;
     let query = |name: &str, source: &str, query: &str| json!({"name": name, "source": source, "query": query});
-    // Whatever else is wrong, it is not to begin.
+    // If anything else is wrong, it must not start.
     let slow = query("slow", "shop", SLOW);
     let names = query("names", "names", "select * from names");
     let sql = "select * from names";
@@ -250,7 +250,7 @@ async fn a_bad_join_is_refused_before_sending_with_its_part_named() {
         "{problem}"
     );
 
-    // One that fails ends the others, on their servers, too.
+    // A failing one ends the others, on their servers, too.
     let wrong = query("wrong", "names", "select nothing from nowhere");
     let (status, problem) = join(&app, json!({"queries": [slow, wrong], "sql": "select 1"})).await;
     assert_eq!(

@@ -1,5 +1,5 @@
-//! What the guard can't judge by a query's text alone: names that mean something in this database, and schemas that the question's
-//! database names. Over real PostgreSQL and MariaDB.
+//! What the guard can't judge by a query's text: names that resolve differently in this database, and schemas selected
+//! by the query's database. Over real PostgreSQL and MariaDB.
 
 use rejoin_data_sources::{Ask, Opened, SourceError, Sources};
 use rejoin_integrations::data_sources::{Kind, Settings};
@@ -9,7 +9,7 @@ use serde_json::json;
 use sqlx::AssertSqlSafe;
 use uuid::Uuid;
 
-/// A function that reads a file with its owner's rights, and all that calls it without naming it.
+/// A function that reads a file with its owner's rights, and everything that calls it without naming it.
 const SETUP: &str = "
     create function shop.archive(shop.orders) returns text language sql security definer as $$ select pg_read_file('PG_VERSION') $$;
     create function shop.archive_all(variadic shop.orders[]) returns text language sql security definer as $$ select pg_read_file('PG_VERSION') $$;

@@ -294,7 +294,7 @@ async fn a_shipped_specialist_is_stopped_after_two_minutes() {
     let admin = format!("/api/admin/projects/{}", app.db.project_id);
     let install = format!("{admin}/install-default-agents?set=databases");
     assert_eq!(client.post(&install, json!({})).await.0, 200);
-    // As they are installed; then a hundredth of it, so that the test need not wait.
+    // As installed; then a hundredth of it, so that the test need not wait.
     let shipped: Vec<Option<i32>> = sqlx::query_scalar("select default_timeout from kb.agent_definitions")
         .fetch_all(&app.db.pool)
         .await

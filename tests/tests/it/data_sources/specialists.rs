@@ -1,4 +1,4 @@
-//! Specialists at work, from the message to the explanation: an agent is chosen, looks at the schema, writes into the user's console, runs it
+//! Database specialists end to end: an agent is chosen, reads the schema, writes into the user's console, runs it
 //! there, and explains (requirement D03).
 
 use rejoin_tests::app::{AppOptions, TestApp};
@@ -8,7 +8,7 @@ use rejoin_tests::sources::{self, Folder};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-/// A shop with three orders, as a file that both processes may open.
+/// A shop with three orders, as a file accessible to both processes.
 async fn shop(app: &TestApp) -> (Uuid, Folder) {
     let folder = Folder::of(app.db.project_id);
     let path = folder.0.join("shop.db");
@@ -26,7 +26,7 @@ async fn shop(app: &TestApp) -> (Uuid, Folder) {
     (made["id"].as_str().unwrap().parse().unwrap(), folder)
 }
 
-/// The specialists, asking the scripted model, over the shop; the id of the one that asks it, and of the shop.
+/// The specialists, with the scripted model, over the shop; returns the ids of the querying one, and of the shop.
 async fn specialist(app: &TestApp) -> (Uuid, Uuid, Folder) {
     let (source, folder) = shop(app).await;
     let install = format!(
@@ -64,7 +64,7 @@ async fn past_queries_are_told_and_others_see_only_their_patterns() {
     };
     let query = "select id, total from orders where total > 5 -- for Ann\norder by id";
     let pattern = "select id, total from orders where total > ? order by id";
-    // A look around, a query that fails, and the one that answers.
+    // A look around, a failing query, and the successful one.
     app.model.script([
         ask("select * from orders limit 1"),
         ask("select cost from orders"),
@@ -110,7 +110,7 @@ async fn past_queries_are_told_and_others_see_only_their_patterns() {
     assert!(told.contains(&example), "{told}");
     let told = prompt_of(&client, "hello").await;
     assert!(!told.contains("select id"), "nothing in common: {told}");
-    // Another member's agent knows the shape of it, and nothing that is Ann's.
+    // Another member's agent gets the pattern, and nothing of Ann's.
     let (_, key) = app.db.another_user().await;
     let other = Client::new(app.url(), &key);
     let told = prompt_of(&other, "how many orders are there?").await;
@@ -121,7 +121,7 @@ async fn past_queries_are_told_and_others_see_only_their_patterns() {
     let own = format!("{path}/{}", one["id"].as_str().unwrap());
     assert_eq!(other.delete(&own).await.0, 404);
 
-    // What did not help is not told again, by nobody.
+    // Unhelpful queries are no longer shown, to anyone.
     let answer = of_kind(&events, "message")[1]["message"]["id"].as_str().unwrap();
     let feedback = format!("/api/messages/{answer}/feedback");
     assert_eq!(client.put(&feedback, json!({"helped": false})).await.0, 204);
@@ -130,7 +130,7 @@ async fn past_queries_are_told_and_others_see_only_their_patterns() {
         assert!(!told.contains("select id"), "{told}");
     }
     assert_eq!(client.put(&feedback, json!({"helped": true})).await.0, 204);
-    // Asked and answered once more, in another run: counted, and the newest question kept.
+    // Asked and answered again, in another run: counted, with the newest question.
     app.model.script([
         ask("select id, total from orders where total > 9 order by id"),
         Reply::text("One."),
@@ -142,7 +142,7 @@ async fn past_queries_are_told_and_others_see_only_their_patterns() {
         (&learned["items"][0]["times"], &learned["items"][0]["asked"]),
         (&json!(2), &json!("And the dearest orders?"))
     );
-    // Forgotten, by itself or with its conversation.
+    // Deleted, by itself or with its conversation.
     assert_eq!(client.delete(&own).await.0, 204);
     assert_eq!(client.delete(&own).await.0, 404);
     app.model
@@ -261,19 +261,19 @@ async fn a_specialist_writes_runs_and_explains_a_query() {
         (&now["content"], &json!(source), &json!("sqlite"), &json!("shop"))
     );
     assert_eq!(known["connectionDetails"], json!({ "database": null }));
-    // What the agent has looked up is there for the next one: the schema as the tool gave it, and when that was.
+    // A schema read by the agent is cached for the next one: as the tool returned it, with its time.
     let cached = &known["cachedSchema"];
     assert_eq!(cached["timestamp"], ended[0]["result"]["readAt"], "{cached}");
     assert_eq!(
         cached["schema"]["orders"]["columns"], ended[0]["result"]["columns"],
         "{cached}"
     );
-    // What the model read is what the source said.
+    // The model got the source's result.
     let requests = app.model.requests();
     let last = sent(requests.last().unwrap());
     assert!(last.last().unwrap().1.contains("7.0"), "{last:?}");
 
-    // What writes does not pass, whoever asks.
+    // Writing is refused, for any caller.
     app.model.script([
         Reply::tool(
             "modify_console",

@@ -1,4 +1,4 @@
-//! Data sources whose servers no registry has, over stand-ins that speak their wire: MongoDB and BigQuery.
+//! Data sources whose servers no registry provides, over fakes of their protocols: MongoDB and BigQuery.
 
 use std::time::Duration;
 

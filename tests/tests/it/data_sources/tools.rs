@@ -1,5 +1,5 @@
-//! Every tool of the database specialists, called by an agent: MongoDB over a stand-in that speaks its wire, BigQuery over an emulator of its
-//! API, and one question to both.
+//! Every tool of the database specialists, called by an agent: MongoDB and BigQuery over fakes, and one query joining
+//! both.
 
 use rejoin_data_sources::source::Access;
 use rejoin_data_sources::{Ask, Sources};
@@ -20,7 +20,7 @@ async fn app() -> TestApp {
     .await
 }
 
-/// MongoDB's wire with three orders, as the project's source `crm`.
+/// A fake MongoDB with three orders, as the project's source `crm`.
 async fn mongodb(app: &TestApp) -> Option<StandIn> {
     let server = StandIn::mongodb().await?;
     let settings = Settings {
@@ -45,7 +45,7 @@ async fn mongodb(app: &TestApp) -> Option<StandIn> {
     Some(server)
 }
 
-/// BigQuery's API with three orders, as the project's source `warehouse`.
+/// A fake BigQuery with three orders, as the project's source `warehouse`.
 async fn bigquery(app: &TestApp) -> Option<StandIn> {
     let server = StandIn::bigquery().await?;
     server.bigquery_orders(&[(1, 5), (1, 7), (2, 11)]).await;
@@ -65,7 +65,7 @@ async fn add(app: &TestApp, body: Value) {
     assert_eq!(status, 201, "{added}");
 }
 
-/// What the tools answer that a specialist calls one after the other. It has its own tools and no others.
+/// Returns the results of tools called by a specialist in sequence. It has exactly its own tools.
 async fn called(app: &TestApp, specialist: &str, calls: Vec<(&str, Value)>) -> Vec<Value> {
     let content = agents::specialists()
         .into_iter()
@@ -202,7 +202,7 @@ async fn one_question_is_answered_from_mongodb_and_bigquery() {
     assert_eq!(answers[0]["partial"], json!(false));
 }
 
-/// What OpenAI's protocol calls `strict`: a schema's keywords would be limited to a part of JSON Schema. It is off for each tool, on the wire.
+/// OpenAI's `strict` would limit a schema's keywords to a subset of JSON Schema. It is off for each tool, on the wire.
 /// Requirements: D25, D27.
 #[tokio::test]
 async fn every_tool_requires_all_parameters_and_none_is_strict() {

@@ -1,5 +1,5 @@
-//! What stands behind the guard of data sources: the attacks that it refuses, sent without it to real servers; queries that last too long,
-//! are too large, or that nobody waits for any more.
+//! Protections behind the guard of data sources: the attacks that it refuses, sent without it to real servers; queries
+//! that are too slow, too large, or abandoned.
 
 use std::time::Duration;
 
@@ -36,7 +36,8 @@ fn question(query: &str) -> Question<'_> {
     }
 }
 
-/// Sends each attack as if the guard had passed it. Those that the walls let pass, since it changes nothing or is undone, are marked.
+/// Sends each attack as if the guard had accepted it. Those that the server accepts, since they have no or only a
+/// reverted effect, are marked.
 async fn all_refused(list: &str, source: &dyn Source) {
     let mut passed = Vec::new();
     for attack in list.lines().filter(|line| !line.starts_with('#')) {
@@ -51,7 +52,7 @@ async fn all_refused(list: &str, source: &dyn Source) {
     assert!(passed.is_empty(), "{passed:#?}");
 }
 
-/// Everything of a database that an attack could have changed.
+/// Returns everything in a database that an attack could have changed.
 async fn state(pool: &PgPool) -> Vec<String> {
     sqlx::query_scalar(
         "select 'orders ' || count(*) || ' ' || sum(id) || ' ' || md5(string_agg(item, ',' order by id)) from shop.orders

@@ -1,4 +1,4 @@
-//! `/api/agent/stream`: another spelling of the same log, with the same cursors.
+//! `/api/agent/stream`: another format of the same log, with the same cursors.
 
 use rejoin_tests::app::TestApp;
 use rejoin_tests::client::{json_of, of_kind};
@@ -339,7 +339,7 @@ async fn an_old_page_may_send_unknown_fields_and_old_names() {
     let request = client.request(Method::POST, "/api/agent/stream").json(&body);
     let response = request.send().await.unwrap();
     assert_eq!(response.status(), 200);
-    // Nothing is dropped in silence.
+    // No field is dropped silently.
     assert_eq!(response.headers()["x-ignored-fields"], "model, threadId");
     let session = response.headers()["x-conversation-id"].to_str().unwrap().to_owned();
     let events = json_of(&rejoin_tests::client::Stream::of(response).rest().await);
@@ -353,7 +353,7 @@ async fn an_old_page_may_send_unknown_fields_and_old_names() {
         );
     }
     assert_eq!(one["messages"][0]["attachments"][0]["title"], "a.txt");
-    // What is known is still held against its type, and the native endpoint refuses what it does not know.
+    // Known fields are still type-checked, and the native endpoint rejects unknown ones.
     for (path, body, code) in [
         (
             "/api/agent/stream",

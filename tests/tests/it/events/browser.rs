@@ -1,9 +1,9 @@
-//! A real browser's EventSource: the page of this test runs in headless Chromium, and what it received is compared with what
-//! a plain client reads.
+//! A real browser's EventSource: this test's page runs in headless Chromium, and its events are compared with a plain
+//! client's.
 //!
-//! The page and the API come from one origin, as behind a reverse proxy: a small server here hands the page out, makes
-//! tickets, and passes GETs below `/api/` through as they stream. The page itself reports what it got, so no browser's
-//! protocol is spoken. Without a browser the tests are skipped; in CI they fail.
+//! The page and the API share one origin, as behind a reverse proxy: a small server here serves the page, creates
+//! tickets, and forwards GETs below `/api/` as streams. The page itself reports its events, so no browser protocol is
+//! needed. Without a browser the tests are skipped; in CI they fail.
 
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -28,13 +28,13 @@ use uuid::Uuid;
 
 use crate::support::LIMIT;
 
-/// Names of the program, the best first; `scripts/setup-test.sh` looks for the same.
+/// Program names, best first; `scripts/setup-test.sh` looks for the same.
 const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
-/// Reports that may wait for the test.
+/// Maximum number of reports waiting for the test.
 const REPORTS: usize = 16;
 
-/// Follows a run as a UI would: a ticket for each connection; after a cut, a new one from its cursor. Frames without an id
-/// of their own (the browser repeats the last one) are about the connection.
+/// Follows a run like a UI: a ticket for each connection; after a cut, a new one from its cursor. Frames without an id
+/// (the browser repeats the last one) are about the connection.
 const PAGE: &str = r#"<!doctype html><meta charset="utf-8"><title>following</title><script>
 const messages = [];
 let cursor = 0, openings = 0;
@@ -56,7 +56,7 @@ async function follow() {
 follow();
 </script>"#;
 
-/// What the page is served from.
+/// The page's server.
 #[derive(Clone)]
 struct Front {
     api: Client,
@@ -65,7 +65,7 @@ struct Front {
 }
 
 impl Front {
-    /// Serves until the test's runtime ends; the page's URL, and what it reports.
+    /// Serves until the test's runtime ends; returns the page's URL, and its reports.
     async fn start(api: Client, run_id: Uuid) -> (String, mpsc::Receiver<Value>) {
         let (reports, reported) = mpsc::channel(REPORTS);
         let router = axum::Router::new()
@@ -89,7 +89,7 @@ impl Front {
     }
 }
 
-/// A UI's server would do this with the user's own login. While the API restarts there is no ticket: the page waits for it.
+/// A UI's server would use the user's own login. While the API restarts there is no ticket: the page waits.
 async fn ticket(State(front): State<Front>) -> Response {
     let began = Instant::now();
     while began.elapsed() < LIMIT {
@@ -107,7 +107,7 @@ async fn ticket(State(front): State<Front>) -> Response {
     StatusCode::BAD_GATEWAY.into_response()
 }
 
-/// As a reverse proxy: chunks go on as they come. The key stays away: the browser has its ticket only.
+/// Forwards chunks as they arrive, like a reverse proxy. The key is not forwarded: the browser only has its ticket.
 async fn pass(State(front): State<Front>, uri: Uri, headers: HeaderMap) -> Response {
     let mut request = reqwest::Client::new().get(format!("{}{uri}", front.api.url));
     for name in ["accept", "last-event-id"] {
@@ -129,14 +129,14 @@ async fn pass(State(front): State<Front>, uri: Uri, headers: HeaderMap) -> Respo
     response
 }
 
-/// A headless browser with a profile of its own; it and its children end when dropped.
+/// A headless browser with its own profile; ended with its children when dropped.
 struct Browser {
     child: Child,
     profile: PathBuf,
 }
 
 impl Browser {
-    /// None: there is none on this machine, and none is demanded.
+    /// None: there is none on this machine, and none is required.
     fn find() -> Option<PathBuf> {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let found = std::env::split_paths(&path)
@@ -173,7 +173,7 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // Its process group: the browser is a family of processes.
+        // The whole process group.
         let _ = Command::new("kill")
             .args(["-KILL", "--", &format!("-{}", self.child.id())])
             .stderr(Stdio::null())
@@ -190,7 +190,7 @@ async fn next(reported: &mut mpsc::Receiver<Value>) -> Value {
         .expect("the page's server lives")
 }
 
-/// What the page received, as frames.
+/// Returns the frames received by the page.
 fn received(report: &Value) -> Vec<Frame> {
     let messages = report["messages"]
         .as_array()
@@ -208,7 +208,7 @@ fn words(n: usize) -> String {
     (0..n).map(|i| format!("Wörter-{i} ")).collect()
 }
 
-/// A posted message whose answer stops half-way until the gate opens.
+/// Posts a message whose answer pauses half-way until the gate opens.
 async fn gated_turn(app: &TestApp, whole: &str) -> (Uuid, Arc<Notify>) {
     let gate = Arc::new(Notify::new());
     app.model.script([Reply::text(whole).gate(gate.clone())]);

@@ -1,5 +1,5 @@
-//! What the stream callback of the executor is told (requirements A09-A11, B06-B10): every call of a tool begins and ends once, of whatever kind
-//! it is; increments of the text; and how an execution fails.
+//! Events of the executor's stream callback (requirements A09-A11, B06-B10): every tool call of any kind begins and
+//! ends once; text increments; and failures of an execution.
 
 use std::sync::{Arc, Mutex};
 
@@ -14,7 +14,7 @@ use uuid::Uuid;
 use crate::agents::spawning::spawn;
 use crate::plans::execution::{plan_of, step};
 
-/// What was told, in its order: (run, event).
+/// The observed events, in order: (run, event).
 type Told = Arc<Mutex<Vec<(Uuid, StreamEvent)>>>;
 
 async fn observed() -> (TestApp, Told) {
@@ -29,7 +29,7 @@ async fn observed() -> (TestApp, Told) {
     (app, told)
 }
 
-/// The calls that began and ended: (tool, "start" or "end" or "error"), of all runs.
+/// Returns the calls that began and ended: (tool, "start" or "end" or "error"), of all runs.
 fn calls(told: &Told) -> Vec<(String, &'static str)> {
     let told = told.lock().unwrap();
     let calls = told.iter().filter_map(|(_, event)| match event {
@@ -41,7 +41,7 @@ fn calls(told: &Told) -> Vec<(String, &'static str)> {
     calls.collect()
 }
 
-/// Asserts that each call that began has ended, once, and after its start.
+/// Asserts that each begun call ended once, after its start.
 fn each_start_has_one_end(told: &Told) {
     let mut open: Vec<(Uuid, String)> = Vec::new();
     for (run, event) in told.lock().unwrap().iter() {

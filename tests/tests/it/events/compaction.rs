@@ -1,5 +1,5 @@
-//! How events are stored never shows: packed as they are written, packed again once their run is over, removed when they are old,
-//! each cursor sees the same frames.
+//! The storage format of events is invisible: packed when written, repacked after their run, removed when old, each
+//! cursor reads the same frames.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ fn words(turn: usize) -> String {
     (0..WORDS).map(|i| format!("word{turn}.{i} ")).collect()
 }
 
-/// An app whose events are committed one by one, as far as they come one by one.
+/// An app whose events are committed one by one, unless they wait together.
 async fn app() -> TestApp {
     TestApp::with(AppOptions {
         worker: |config| config.flush_ms = 0,
@@ -72,7 +72,7 @@ async fn count(app: &TestApp, sql: &str) -> i64 {
         .expect("a count")
 }
 
-/// Compacts all that is over, and returns how much it was.
+/// Compacts all ended runs, and returns the total.
 async fn compact_all(app: &TestApp) -> Compacted {
     let mut all = Compacted::default();
     loop {
@@ -113,7 +113,7 @@ async fn every_cursor_sees_the_same_events_throughout_compaction() {
     let client = app.client();
     let whole = through(&mut client.stream(&path).await, last).await;
     let rows = count(&app, "select count(*) from stream.events").await;
-    // Readers at every place, in the middle of what changes under them.
+    // Readers at every position, while their rows change.
     let mut midway = Vec::new();
     for cursor in (0..last - 1).step_by(7) {
         let mut reader = client.stream_after(&path, cursor).await;
@@ -273,7 +273,7 @@ async fn retention_removes_packed_rows_as_a_whole() {
         retention::Trimmed::default()
     );
     assert_eq!(count(&app, "select count(*) from stream.events").await, 0);
-    // The log goes on where it was.
+    // The log continues.
     app.model.script([Reply::text("again")]);
     let frames = client
         .chat(json!({"message": "four", "conversationId": id.to_string()}))

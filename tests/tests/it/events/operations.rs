@@ -1,4 +1,4 @@
-//! What people are told that tools of the graph and of the web do: to which thing, by its name.
+//! Users' messages about operations of the graph and web tools: they name the entity.
 
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
@@ -9,7 +9,7 @@ use rejoin_tests::web::{PLACE, Site, html};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-/// `action entity_type "entity_name" status` of each operation, in its order.
+/// Returns `action entity_type "entity_name" status` of each operation, in order.
 fn operations(events: &[Value]) -> Vec<String> {
     of_kind(events, "operation")
         .into_iter()
@@ -49,7 +49,7 @@ async fn calls_of_the_graphs_tools_are_told_by_the_names_of_things() {
         Reply::tool("update_entity", json!({"entity_id": id, "properties": {"seen": true}})),
         Reply::tool("delete_entity", json!({"entity_id": "Package:libssl3"})),
         Reply::tool("get_entity_edges", json!({"entity_id": Uuid::now_v7()})),
-        // It is about no thing.
+        // It concerns no entity.
         Reply::tool("schema_version", json!({})),
         Reply::text("Done."),
     ]);
@@ -75,7 +75,7 @@ async fn calls_of_the_graphs_tools_are_told_by_the_names_of_things() {
     );
     let told = of_kind(&events, "operation");
     assert_eq!(told[2]["operation"]["entity_id"], *id);
-    // A page that knows eight kinds of things is told of no others.
+    // A page that knows eight entity types gets no others.
     let conversation = events[1]["conversationId"].as_str().unwrap();
     let request = client
         .request(

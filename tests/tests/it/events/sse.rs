@@ -1,5 +1,5 @@
-//! Streams of events: cursors, endings, refusals, drains, readers that don't read. The worker is played by hand: what it would
-//! write is appended with SQL.
+//! Event streams: cursors, ends, refusals, drains, readers that don't read. The worker is simulated: its events are
+//! appended with SQL.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use crate::support;
 
-/// An app whose runs nobody executes.
+/// An app whose runs are not executed.
 async fn quiet() -> TestApp {
     TestApp::with(AppOptions {
         workers: 0,
@@ -23,7 +23,7 @@ async fn quiet() -> TestApp {
     .await
 }
 
-/// A posted message: the conversation's id (which is its log's) and its run's.
+/// A posted message: the ids of its conversation (also its log's) and run.
 struct Turn {
     conversation: Uuid,
     run: Uuid,
@@ -65,7 +65,7 @@ impl Turn {
         .unwrap();
     }
 
-    /// `done`, and the run's end, as one.
+    /// Writes `done` and the run's end together.
     async fn finish(&self, app: &TestApp) {
         let mut tx = app.db.pool.begin().await.unwrap();
         let done = json!({"type": "done", "runId": self.run, "status": "completed"}).to_string();
@@ -136,7 +136,7 @@ async fn every_reader_from_every_cursor_reads_the_identical_suffix() {
         let suffix = &whole[usize::try_from(cursor).unwrap()..];
         assert_eq!(take(&mut late, suffix.len()).await, suffix, "after {cursor}");
     }
-    // What comes now reaches all of them, wherever they began.
+    // New events reach all of them, wherever they began.
     let mut now = app
         .client()
         .stream(&format!("{}?after=now", turn.conversation_events()))
@@ -184,7 +184,7 @@ async fn a_runs_stream_shows_that_run_alone_and_closes_after_its_done() {
         ids(&app.client().stream(&first.run_events()).await.rest().await),
         [1, 3, 4, 5]
     );
-    // The same run again, from the middle; and the other one goes on.
+    // The same run again, from the middle; and the other one continues.
     assert_eq!(
         ids(&app.client().stream_after(&first.run_events(), 3).await.rest().await),
         [4, 5]
@@ -307,7 +307,7 @@ async fn a_snapshot_stands_for_the_past_and_live_events_follow_it() {
         turn.append(&app, "token", 1).await;
         let live = stream.next_event().await.unwrap();
         assert_eq!(live.kind(), "token");
-        // For the next path, the log is as it was.
+        // Resets the log for the next path.
         sqlx::query("delete from stream.events where log_id = $1 and seq = 3")
             .bind(turn.conversation)
             .execute(&app.db.pool)
@@ -320,7 +320,7 @@ async fn a_snapshot_stands_for_the_past_and_live_events_follow_it() {
         })
         .await;
     }
-    // Of a run that has ended: the snapshot alone.
+    // For an ended run: the snapshot alone.
     turn.finish(&app).await;
     let frames = app
         .client()
@@ -444,7 +444,7 @@ async fn a_reader_that_does_not_read_is_cut_and_nobody_waits_for_it() {
         (!streams.grounds().is_empty()).then_some(())
     })
     .await;
-    // More than what is buffered for it.
+    // More than is buffered for it.
     let token = json!({"type": "token", "runId": turn.run, "token": "x".repeat(20_000)}).to_string();
     for _ in 0..100 {
         sqlx::query("select stream.append($1, $2, array['token', 'token'], array[$3, $3])")
@@ -480,9 +480,9 @@ async fn a_long_run_costs_far_fewer_queries_than_events() {
     for _ in 0..100 {
         turn.append(&app, "token", 100).await;
     }
-    // All at once: one that takes nothing for ten seconds is cut.
+    // All at once: one that reads nothing for ten seconds is disconnected.
     futures::future::join_all(readers.iter_mut().map(|reader| take(reader, 10_000))).await;
-    // Other tests' servers count in the same process, so the bound is generous.
+    // Other tests' servers count in the same process, so the limit is generous.
     let spent = queries().await - before;
     assert!(spent < 5_000.0, "{spent} queries for 10,000 events and 20 readers");
 }
@@ -492,7 +492,7 @@ async fn a_deleted_conversations_readers_are_let_go() {
     let app = quiet().await;
     let turn = Turn::begin(&app).await;
     let mut stream = app.client().stream(&turn.conversation_events()).await;
-    // A reader of it before it is gone.
+    // A reader of it before it is deleted.
     let first = stream.next_event().await.expect("the first event");
     assert_eq!(ids(&[first]), [1]);
     let (status, _) = app
@@ -526,7 +526,7 @@ async fn a_user_has_a_bounded_number_of_streams() {
         .unwrap();
     assert_eq!(refused.status(), StatusCode::TOO_MANY_REQUESTS);
     assert!(refused.headers().contains_key("retry-after"));
-    // A message that could not be streamed is not stored either.
+    // A message that could not be streamed is not stored.
     let request = app
         .client()
         .request(Method::POST, "/api/chat/stream")

@@ -1,4 +1,4 @@
-//! The event writer: order, fence, and what a takeover means to what is under way.
+//! The event writer: order, fencing, and takeovers during writes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -136,7 +136,7 @@ async fn waiting_deltas_become_one_event_and_no_other_moves() {
     writer.append(&stream, &reasoning("?")).await.unwrap();
     writer.append(&stream, &token(&posted, "end")).await.unwrap();
     writer.flush(&stream).await.unwrap();
-    // What comes alone stays alone.
+    // A single event is not merged.
     writer.append(&stream, &token(&posted, ".")).await.unwrap();
     writer.flush(&stream).await.unwrap();
     let events = log::read(&db.db.hot, posted.conversation_id, 1).await.unwrap();
@@ -174,7 +174,7 @@ async fn nothing_is_written_after_a_takeover_and_the_run_is_told() {
         .await
         .unwrap();
     rejoin_queue::sweep::expired(&db.pool, support::later()).await.unwrap();
-    // Put back and not yet claimed again: already nobody's.
+    // Made available again and not claimed yet: held by no worker.
     writer.append(&zombie, &token(&posted, "after")).await.unwrap();
     assert_eq!(writer.flush(&zombie).await, Err(LeaseLost));
     assert!(zombie.lost.is_cancelled());
@@ -197,7 +197,7 @@ async fn nothing_is_written_after_a_takeover_and_the_run_is_told() {
 async fn two_runs_that_share_a_log_share_its_numbers() {
     let db = support::database().await;
     let posted = post(&db).await;
-    // A second run in the same log, as a sub-agent would be.
+    // A second run in the same log, like a sub-agent.
     let child = Uuid::now_v7();
     sqlx::query(
         "insert into kb.agent_runs (id, project_id, conversation_id, root_run_id, parent_run_id, log_id, input, first_seq)

@@ -1,4 +1,4 @@
-//! Files as they are kept: whose they are, how many there may be, how long they stay; and which runs have them.
+//! Storage of files: ownership, quotas, retention, and availability to runs.
 
 use rejoin_db::walls::{self, Asking};
 use rejoin_db::{Db, Role};
@@ -44,7 +44,7 @@ async fn nobody_reads_attaches_or_deletes_anothers_file() {
     assert_eq!(mine.get(&path).await.1["name"], "secret.txt");
     mine.post_message(body).await;
 
-    // Statements that forget whom they are for see no more than that.
+    // Statements without an owner see no more than that.
     let pool = Db::connect_lazy(&app.db.args(), "rejoin-test-app", Role::App)
         .expect("a URL")
         .sql;
@@ -118,7 +118,7 @@ async fn limits_of_messages_and_projects_are_told() {
         StatusCode::ACCEPTED,
         "the same file twice is one"
     );
-    // What is deleted makes room.
+    // Deleting frees space.
     client
         .delete(&format!("/api/files/{}", ids[1]["fileId"].as_str().expect("an id")))
         .await;
@@ -153,7 +153,7 @@ async fn files_that_no_message_names_are_removed_and_others_stay() {
         StatusCode::NOT_FOUND
     );
     assert_eq!(content(&client, &kept).await, b"kept");
-    // With its message, its name goes; then the file.
+    // With its message, its reference is removed; then the file.
     let conversation = posted["conversationId"].as_str().expect("an id");
     client.delete(&format!("/api/conversations/{conversation}")).await;
     sweep().await;
@@ -193,7 +193,7 @@ async fn a_model_that_reads_no_such_file_names_some_that_do() {
         "{words}"
     );
     assert_eq!(app.model.counts().requests, 0, "nothing was sent");
-    // Audio of a kind that the protocol does not have.
+    // Audio of a type that the protocol lacks.
     let agent = app.agent("hears", &[]).await;
     let flac = stored(&client, "a.flac", b"fLaC\0\0\0\x22".to_vec()).await;
     let body = json!({"message": "Listen.", "agentDefinitionId": agent, "attachments": [{"fileId": flac}]});

@@ -1,6 +1,6 @@
-//! Files whose content is in an object store: Ceph's gateway, a real server that speaks S3, started by `scripts/setup-object-store.sh`'s packages.
+//! Files in an object store: Ceph's gateway, a real S3 server, from the packages of `scripts/setup-object-store.sh`.
 //!
-//! All tests of this file share one server. Objects are named after projects, and each test has a project of its own.
+//! All tests of this file share one server. Objects are named after projects, and each test has its own project.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use uuid::Uuid;
 
 use super::round_trip::{content, decoded, parts, png, stored, upload, wav};
 
-/// More than two parts of an upload.
+/// More than two parts of a multipart upload.
 const LARGE_BYTES: usize = 15_000_000;
 
 fn args(endpoint: &str) -> ObjectStoreArgs {
@@ -48,7 +48,7 @@ async fn app(endpoint: &str) -> TestApp {
     .await
 }
 
-/// What the object store has of the app's project: objects, and uploads that are not over.
+/// Returns the app's objects, and unfinished uploads.
 async fn kept(server: &ObjectServer, app: &TestApp) -> (Vec<String>, Vec<String>) {
     let of_project = format!("kept/here/{}/", app.db.project_id);
     let mut uploads = server.uploads().await;
@@ -56,7 +56,7 @@ async fn kept(server: &ObjectServer, app: &TestApp) -> (Vec<String>, Vec<String>
     (server.keys(&of_project).await, uploads)
 }
 
-/// As the workers' upkeep does; `at_once`: also what somebody might still write.
+/// Runs the workers' maintenance; `at_once`: including uploads that may still be active.
 async fn sweep(app: &TestApp, endpoint: &str, at_once: bool) {
     if at_once {
         let due = "update kb.file_objects_left set due_at = now()";
@@ -143,7 +143,7 @@ async fn what_is_deleted_is_removed_from_the_object_store() {
     sweep(&app, &server.endpoint, false).await;
     let key = format!("kept/here/{}/{left}", app.db.project_id);
     assert_eq!(kept(server, &app).await.0, [key]);
-    // A whole workspace, after what names its files.
+    // A whole workspace, after the references to its files.
     sqlx::query("delete from kb.chat_conversations")
         .execute(&app.db.pool)
         .await
@@ -165,7 +165,7 @@ async fn nothing_is_left_of_uploads_that_break_off_or_are_refused() {
     };
     let app = app(&server.endpoint).await;
     let client = app.client();
-    // Text whose end is none.
+    // Text with a binary end.
     let mut late = vec![b'a'; 8_000_000];
     late.push(0);
     let (status, problem) = upload(&client, "late.txt", None, late).await;
@@ -177,7 +177,7 @@ async fn nothing_is_left_of_uploads_that_break_off_or_are_refused() {
     assert_eq!(kept(server, &app).await, none);
     assert_eq!(count(&app.db.pool, "kb.files").await, 0);
 
-    // A sender that goes away in the middle.
+    // A sender that disconnects midway.
     let sent = Arc::new(AtomicBool::new(false));
     let sender = stream::unfold((0, sent.clone()), async |(at, sent)| {
         if at == 10 {
@@ -255,7 +255,7 @@ async fn a_file_whose_commits_answer_was_lost_stays() {
     let app = app(&server.endpoint).await;
     let client = app.client();
     let id = stored(&client, "note.txt", b"whole".to_vec()).await;
-    // What an upload does that does not know whether it was stored.
+    // What an upload does when it does not know whether it was stored.
     let mut db = app.db.pool.acquire().await.expect("a connection");
     let is_gone = rejoin_files::discard(&mut db, id.parse().expect("an id")).await;
     assert!(!is_gone.expect("an answer"), "its object must stay");
@@ -278,14 +278,14 @@ async fn each_file_is_read_where_it_is_whatever_is_set_now() {
     let as_object = stored(&client, "object.txt", b"an object".to_vec()).await;
     assert_eq!(content(&client, &as_object).await, b"an object");
 
-    // A process that does not know the store.
+    // A process without the store configured.
     let path = format!("/api/files/{as_object}/content");
     let request = before.client().request(Method::GET, &path);
     let response = request.send().await.expect("an answer");
     assert!(response.headers().contains_key("retry-after"));
     let (status, problem) = answer(response).await;
     assert_eq!((status.as_u16(), &problem["code"]), (503, &json!("files_unavailable")));
-    // What is deleted there waits for one that does.
+    // Deleted there, the object waits for a process with the store.
     assert_eq!(
         before.client().delete(&format!("/api/files/{as_object}")).await.0,
         StatusCode::NO_CONTENT
@@ -309,11 +309,11 @@ async fn api(db: rejoin_db::config::DatabaseArgs, object_store: ObjectStoreArgs)
     server.expect("the API starts")
 }
 
-/// A way to the object store that can be shut.
+/// A connection to the object store that can be interrupted.
 struct Gate {
     endpoint: String,
     is_open: watch::Sender<bool>,
-    /// Connections that came while it was shut.
+    /// Connections during the interruption.
     refused: Arc<AtomicUsize>,
 }
 

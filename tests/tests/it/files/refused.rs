@@ -1,4 +1,5 @@
-//! Messages whose files no model of the turn reads: they are refused when they are posted, where the API knows which model would answer.
+//! Messages with files that no model of the turn accepts: refused when posted, if the API knows which model would
+//! answer.
 
 use rejoin_models::Ability;
 use rejoin_models::answering::Environment;
@@ -11,7 +12,7 @@ use uuid::Uuid;
 
 use super::round_trip::{png, stored};
 
-/// A model of OpenAI's that reads no images.
+/// An OpenAI model without image input.
 fn blind() -> &'static str {
     let today = rejoin_models::today();
     let found = rejoin_models::catalogue().all().iter().find(|model| {
@@ -20,7 +21,7 @@ fn blind() -> &'static str {
     &found.expect("a model that reads no images").name
 }
 
-/// An API that has the key of OpenAI's, as its workers have.
+/// An API with OpenAI's key, like its workers.
 async fn app() -> TestApp {
     TestApp::with(AppOptions {
         api: |config| {
@@ -38,7 +39,7 @@ async fn agent(app: &TestApp, name: &str, tools: &[&str], model: &str) -> Uuid {
     app.agent_with(name, tools, named).await
 }
 
-/// Conversations, messages, runs, jobs of runs, and files that messages name.
+/// Counts conversations, messages, runs, jobs of runs, and files named by messages.
 async fn rows(app: &TestApp) -> Vec<i64> {
     let mut rows = Vec::new();
     for from in [
@@ -91,7 +92,7 @@ async fn unreadable_files_refuse_the_message_and_can_be_resent() {
     assert_eq!(rows(&app).await, before);
     assert_eq!(app.model.counts().requests, 0);
 
-    // The same turn to a model that nobody knows, so that its provider decides.
+    // The same turn with an unknown model, so that its provider decides.
     app.model.script([Reply::text("A pixel.")]);
     let events = json_of(&client.chat(body(sees)).await);
     assert_eq!(of_kind(&events, "done")[0]["status"], "completed");
@@ -159,7 +160,7 @@ async fn an_answer_with_an_unreadable_file_leaves_the_question_open() {
 
 #[tokio::test]
 async fn agents_that_only_run_others_are_given_no_files() {
-    // Whatever the API knows of models.
+    // Regardless of the API's knowledge of models.
     let app = TestApp::start().await;
     let client = app.client();
     app.agent("worker", &[]).await;

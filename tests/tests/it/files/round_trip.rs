@@ -1,4 +1,5 @@
-//! Files on their way: byte for byte through the API, the command line and the database to the model and back; hostile ones refused in words.
+//! Transfer of files: byte for byte through the API, the command line and the database to the model and back; hostile
+//! ones are refused with a reason.
 
 use std::process::Stdio;
 
@@ -15,14 +16,14 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-/// A file's name, what its sender says that it is, its content, and the status and code with which it is refused.
+/// A file's name, declared type, content, and the expected status and code of its rejection.
 type Refused = (&'static str, Option<&'static str>, Vec<u8>, u16, &'static str);
 
 /// An image of one pixel.
 const PNG: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
 const AUDIO_BYTES: usize = 20_000_000;
 
-/// A build for tests takes its time to make a request of 20 MB: no reason to give the run to another worker.
+/// A debug build takes long for a request of 20 MB: the run must not be taken over.
 pub(crate) fn patient(config: &mut WorkerConfig) {
     (config.lease_ms, config.heartbeat_ms) = (30_000, 5_000);
 }
@@ -35,7 +36,7 @@ pub(crate) fn pdf() -> Vec<u8> {
     b"%PDF-1.4\n%\xe2\xe3\xcf\xd3\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj\n2 0 obj<</Type/Pages/Kids[]/Count 0>>endobj\ntrailer<</Root 1 0 R>>\n%%EOF\n".to_vec()
 }
 
-/// Sound that nothing can compress, so that each byte is its own.
+/// Incompressible sound, so that each byte is unique.
 pub(crate) fn wav(bytes: usize) -> Vec<u8> {
     let mut file = b"RIFF\0\0\0\0WAVEfmt \x10\0\0\0\x01\0\x01\0\x40\x1f\0\0\x40\x1f\0\0\x01\0\x08\0data".to_vec();
     let mut state: u64 = 1;
@@ -143,7 +144,7 @@ async fn images_pdfs_and_audio_come_back_byte_for_byte() {
         );
     }
     assert_eq!(parts[6]["input_audio"]["format"], "wav");
-    // The message tells of them, as an event, in the list, and in a snapshot.
+    // The files are in the event, the list, and the snapshot.
     let told = &json_of(&frames)[0]["message"];
     assert_eq!(told["attachments"][1]["fileId"], json!(ids[1]));
     assert_eq!(told["attachments"][1]["mediaType"], "application/pdf");
@@ -159,7 +160,7 @@ async fn images_pdfs_and_audio_come_back_byte_for_byte() {
             &json!(format!("/api/files/{}/content", ids[0]))
         )
     );
-    // A later turn has them, too; one that was deleted is told of.
+    // A later turn has them, too; a deleted one is mentioned.
     assert_eq!(
         client.delete(&format!("/api/files/{}", ids[2])).await.0,
         StatusCode::NO_CONTENT
@@ -241,7 +242,7 @@ async fn the_command_line_attaches_files_and_gets_them_back() {
         let id = file["id"].as_str().expect("an id").to_owned();
         let (ok, got, complaint) = rejoin(&["files", "get", &id, "-"]).await;
         assert!(ok && got == *bytes, "{name}: {complaint}");
-        // Nothing is overwritten by a name that is already there.
+        // Existing files are not overwritten.
         let (ok, _, complaint) = rejoin(&["files", "get", &id]).await;
         assert!(!ok && complaint.contains("writing"), "{complaint}");
         assert!(rejoin(&["files", "rm", &id]).await.0);
@@ -316,7 +317,7 @@ async fn hostile_files_are_refused_in_words_or_made_harmless() {
             "{problem}"
         );
     }
-    // A stream that does not say how long it is, and goes on.
+    // An endless stream without a declared length.
     let endless = futures::stream::repeat_with(|| Ok::<_, std::io::Error>(vec![b'a'; 65_536]));
     let request = client.request(Method::POST, "/api/files?name=endless.txt");
     let request = request.body(reqwest::Body::wrap_stream(endless));
@@ -333,10 +334,10 @@ async fn hostile_files_are_refused_in_words_or_made_harmless() {
     })
     .await;
 
-    // Paths and what hides a name's end are taken off.
+    // Paths and characters that hide an extension are removed.
     let (status, file) = upload(&client, "../../etc/pass\u{202e}wd\n.txt", None, b"root".to_vec()).await;
     assert_eq!((status.as_u16(), &file["name"]), (201, &json!("passwd.txt")), "{file}");
-    // An SVG is text, and is never shown as a page of this server.
+    // An SVG is text, and is never rendered as a page of this server.
     let svg = "<svg xmlns=\"http://www.w3.org/2000/svg\"><script>alert(1)</script></svg>";
     let (status, file) = upload(&client, "a.svg", Some("image/svg+xml"), svg.into()).await;
     assert_eq!((status.as_u16(), &file["kind"]), (201, &json!("text")), "{file}");

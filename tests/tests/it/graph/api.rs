@@ -186,7 +186,7 @@ async fn a_change_for_another_version_is_a_conflict() {
         assert_eq!(response.status(), expected, "{condition}");
     }
     assert_eq!(graph.client.get(&path).await.1["properties"], json!({"n": 3}));
-    // Without a version, changes of different properties don't hinder each other.
+    // Without a version, changes of different properties don't conflict.
     let patches = (0..4).map(|n| graph.client.patch(&path, json!({"properties": {format!("p{n}"): n}})));
     let answers = futures::future::join_all(patches.collect::<Vec<_>>()).await;
     assert!(
@@ -197,7 +197,7 @@ async fn a_change_for_another_version_is_a_conflict() {
         graph.client.get(&path).await.1["properties"],
         json!({"n": 3, "p0": 0, "p1": 1, "p2": 2, "p3": 3})
     );
-    // A key is taken once in its type.
+    // A key is unique within its type.
     let (status, problem) = graph
         .client
         .post(&graph.path("objects"), json!({"type": "T", "key": "k"}))
@@ -437,7 +437,7 @@ async fn another_projects_caller_sees_nothing_of_it() {
             assert_eq!(response.status(), StatusCode::NOT_FOUND, "{method} {path}");
         }
     }
-    // Nor can an object of one project be joined to one of the other.
+    // Nor can objects of two projects be linked.
     let theirs = stranger
         .post(&format!("/api/projects/{other}/graph/objects"), json!({"type": "T"}))
         .await

@@ -1,5 +1,5 @@
-//! Vectors of the graph's objects, from the write to the search: made in the background by any worker, again when an object changes, and
-//! searched by meaning; and what is left of a search when the model is not well.
+//! Embeddings of graph objects, from the write to the search: computed in the background by any worker, again after
+//! changes, and searched by meaning; and searches while the model fails.
 
 use rejoin_graph::query_vector::{Model, QueryVector};
 use rejoin_graph::scope::Scope;
@@ -66,10 +66,10 @@ impl Graph {
         found
     }
 
-    /// Nothing is marked any more, and there are so many vectors.
+    /// Waits until no marks are left, and there are this many vectors.
     async fn embedded(&self, vectors: i64) {
         support::wait_for("the vectors", async || {
-            // A job that waits to try again would wait too long for a test.
+            // A job waiting for its retry would wait too long for a test.
             let (marks, there): (i64, i64) = sqlx::query_as(
                 "with now as (update queue.jobs set run_at = now() where kind = 'embed' and state = 'available' and run_at > now())
                  select (select count(*) from kb.graph_embedding_marks), (select count(*) from kb.graph_embeddings)",
@@ -123,7 +123,7 @@ async fn writes_are_embedded_in_the_background_and_found_by_meaning() {
         ["dillo"]
     );
 
-    // One write at a time: made, changed, deleted, restored.
+    // One write at a time: created, changed, deleted, restored.
     let id = graph.make("k3b", "nothing yet").await;
     graph.embedded(5).await;
     let client = graph.app.client();
@@ -150,7 +150,7 @@ async fn writes_are_embedded_in_the_background_and_found_by_meaning() {
     assert_eq!(status, StatusCode::OK);
     graph.embedded(5).await;
 
-    // What did not change is not sent again.
+    // Unchanged objects are not sent again.
     graph.import().await;
     graph.embedded(5).await;
     let sent = graph.server.texts();
@@ -192,7 +192,7 @@ async fn a_model_that_is_not_well_costs_meaning_and_nothing_else() {
         (Mood::Slow, "keyword search only: the embedding model failed"),
         (Mood::Short, "keyword search only: the embedding model failed"),
     ] {
-        // The first good answer says how many numbers there are.
+        // The first valid response determines the dimension.
         graph.server.set(Mood::Well);
         assert_eq!(graph.search("query=dvd&mode=semantic").await["note"], Value::Null);
         graph.server.set(mood);
@@ -265,7 +265,7 @@ async fn without_a_model_marks_do_not_pile_up_and_stand_for_all() {
     assert!(marked.all && marked.objects.is_empty() && marked.gone.is_empty());
 }
 
-/// Objects of a common type with vectors beside the query's, and a few of a rare type and label far from it.
+/// Objects of a common type with vectors near the query's, and a few of a rare type and label far from it.
 async fn crowd(pool: &PgPool, project: Uuid, model: &Model) -> QueryVector {
     let lines: String = (0..2_600)
         .map(|n| {
@@ -291,7 +291,7 @@ async fn crowd(pool: &PgPool, project: Uuid, model: &Model) -> QueryVector {
             .await
             .expect("objects");
     let vector = |number: usize| -> Vec<f32> {
-        // Rare ones point the other way; all differ a little.
+        // Rare ones point the other way; all differ slightly.
         let towards = if number.is_multiple_of(325) { -1.0 } else { 1.0 };
         let mut vector: Vec<f32> = (0..model.dimensions as usize)
             .map(|at| towards + ((number * 31 + at * 17) % 97) as f32 / 200.0)
@@ -318,7 +318,7 @@ async fn crowd(pool: &PgPool, project: Uuid, model: &Model) -> QueryVector {
 
 #[tokio::test]
 async fn types_and_labels_filter_before_any_limit_without_an_index() {
-    // No index has 16 dimensions; of 384 there is one only with pgvector.
+    // No index has 16 dimensions; for 384 there is one only with pgvector.
     let database = support::database().await;
     types_and_labels_filter_before_any_limit(&database, DIMENSIONS as i32).await;
 }
@@ -409,14 +409,14 @@ async fn in_process_signs_find_the_same_and_the_newest_objects() {
     for (scope, before) in scopes().iter().zip(before) {
         let here = vectors::nearest(pool, project, &query, scope, 20).await.expect("near");
         assert_eq!(here.len(), before.len(), "{scope:?}");
-        // Where many differ in as few bits, which of them are compared is by chance.
+        // With equal Hamming distances, the compared ones are arbitrary.
         assert!(
             (here[0].cosine - before[0].cosine).abs() < 1e-3,
             "{scope:?}: {here:?}, {before:?}"
         );
     }
 
-    // One that pointed the other way is now what is asked for; one is gone.
+    // One that pointed the other way now matches the query; one is deleted.
     let rare = vectors::nearest(pool, project, &query, &scopes()[1], 20)
         .await
         .expect("near");

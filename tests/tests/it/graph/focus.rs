@@ -1,5 +1,5 @@
-//! The graph's general tools in a conversation about one project of the work graph: what belongs to other projects is not there for them.
-//! What is no part of any project (notes, packages, people) is.
+//! The graph's general tools in a conversation focused on one project of the work graph: entities of other projects are
+//! invisible to them. Objects outside projects (notes, packages, people) stay visible.
 
 use rejoin_identity::auth;
 use rejoin_identity::projects::{self, Role};
@@ -23,14 +23,14 @@ fn over_the_graph(mut tools: Tools) -> Tools {
     tools
 }
 
-/// Two projects, a note that mentions a task of each, and a label that only the other one's task bears.
+/// Two projects, a note that mentions a task of each, and a label used only by the other one's task.
 struct Site {
     app: TestApp,
     client: Client,
     own: Value,
     other: Value,
     note: Value,
-    /// Within the focus on the first one.
+    /// With the focus on the first one.
     tools: Tools,
 }
 
@@ -71,7 +71,7 @@ impl Site {
         get(&self.client, &path).await
     }
 
-    /// Nothing of the other project stands in it.
+    /// Asserts that it contains nothing of the other project.
     fn assert_clean(&self, name: &str, told: &Value) {
         let text = told.to_string();
         for hidden in self
@@ -130,7 +130,7 @@ async fn a_focus_keeps_graph_tools_off_other_projects() {
                 .by(&site.tools.context(), name, &given)
                 .await
                 .expect_err(name);
-            // Nor is it told whether it is there at all.
+            // Nor is its existence revealed.
             given[parameter] = json!(nowhere);
             let unknown = site
                 .tools
@@ -173,7 +173,7 @@ async fn a_focus_keeps_graph_tools_off_other_projects() {
     ]});
     let told = site.tools.call("batch_create_relationships", related).await;
     assert_eq!((&told["failed"], &told["success"]), (&json!(1), &json!(1)), "{told}");
-    // What the work graph holds is made by its own tools, which put it into the project.
+    // Entities of the work graph are created by its own tools, which add them to the project.
     let loose = json!({"type": "task", "properties": {"title": "Loose", "state_key": "todo"}});
     site.tools
         .refused("create_entity", loose.clone(), "create_onto_task")
@@ -226,7 +226,7 @@ async fn a_focus_keeps_other_projects_out_of_lists_and_walks() {
         site.own["second"].as_str().unwrap().to_owned(),
     ];
     tasks.sort_unstable();
-    // Pages and totals count what is there.
+    // Pages and totals count visible objects.
     let listed = site.tools.call("query_entities", json!({"type_name": "task"})).await;
     assert_eq!(
         (ids(&listed["entities"]), &listed["pagination"]["total"]),
@@ -255,7 +255,7 @@ async fn a_focus_keeps_other_projects_out_of_lists_and_walks() {
         ),
         (&json!(1), own_task)
     );
-    // What is no part of any project is there as ever, and so is the project's own.
+    // Objects outside projects stay visible, and so do the project's own.
     let way = site
         .tools
         .call("find_path", json!({"from_id": note, "to_id": site.own["project"]}))
@@ -269,7 +269,7 @@ async fn a_focus_keeps_other_projects_out_of_lists_and_walks() {
     assert_eq!(site.tools.call("delete_entity", deleted.clone()).await["deleted"], true);
     let restored = site.tools.call("restore_entity", deleted).await;
     assert_eq!(restored["entity"]["id"], site.own["second"]);
-    // Without a focus, all of the space's is there.
+    // Without a focus, everything in the space is visible.
     let free = over_the_graph(Tools::new(&site.app));
     let listed = free.call("query_entities", json!({"type_name": "task"})).await;
     assert_eq!(listed["pagination"]["total"], 4);
@@ -370,7 +370,7 @@ async fn a_focus_on_another_tenants_project_tells_nothing_of_it() {
             assert!(!told.contains(hidden), "{what} are told {hidden:?}: {told}");
         }
         for (name, id) in secret.as_object().unwrap() {
-            // Those that she has sent herself come back.
+            // Ids that the call itself contains are returned.
             if name != "project" && name != "first" {
                 assert!(!told.contains(id.as_str().unwrap()), "{what} are told the id of {name}");
             }

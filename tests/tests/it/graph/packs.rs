@@ -1,4 +1,4 @@
-//! Template packs over HTTP: what is installed holds every way to write; and relationships that come back.
+//! Template packs over HTTP: installed packs validate every write; and restored relationships.
 
 use rejoin_identity::auth;
 use rejoin_identity::projects;
@@ -244,7 +244,7 @@ async fn imports_have_their_packs_version_unless_the_line_differs() {
         is("y", json!("other@7")),
     ];
     assert_eq!(versions().await, expected);
-    // A new version of an object keeps the schema that there is now; one of a type that no pack knows what its line last said.
+    // A new version of an object keeps its schema; one of a type without a pack has its line's last value.
     import(
         &lines
             .replace("\"a\"", "\"A\"")

@@ -448,7 +448,7 @@ async fn a_walk_goes_the_asked_way_and_its_edges_never_dangle() {
 async fn common_words_find_some_and_with_a_rare_word_the_right_ones() {
     let database = crate::support::database().await;
     let (pool, project) = (&database.pool, database.project_id);
-    // More than a common word has; the few of another type are the last ones.
+    // More than the limit of a common word; the few of another type are the last ones.
     let lines: String = (0..10_400)
         .map(|n| {
             let of_type = if n < 10_390 { "Note" } else { "Task" };
@@ -472,12 +472,12 @@ async fn common_words_find_some_and_with_a_rare_word_the_right_ones() {
         names(pool, project, "library walrus", &everywhere).await[0],
         "library walrus 10200"
     );
-    // With typing errors in both words; and written after the import.
+    // With typos in both words; and written after the import.
     assert_eq!(
         names(pool, project, "libary wallrus", &everywhere).await[0],
         "library walrus 10200"
     );
-    // A word that nothing has or is near takes nothing away.
+    // A word without matches removes no results.
     assert_eq!(names(pool, project, "libary xylophone", &everywhere).await.len(), 10);
     let mut connection = pool.acquire().await.unwrap();
     objects::create(&mut connection, project, &package("hippopotamus"), ACTOR)
@@ -487,6 +487,6 @@ async fn common_words_find_some_and_with_a_rare_word_the_right_ones() {
         names(pool, project, "hipopotamos", &everywhere).await[0],
         "hippopotamus"
     );
-    // The beginning of a code.
+    // The prefix of a code.
     assert_eq!(names(pool, project, "k1020", &everywhere).await.len(), 10);
 }

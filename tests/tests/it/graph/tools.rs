@@ -1,4 +1,4 @@
-//! The graph tools called by themselves: errors that a model can repair, and calls that are repeated after a crash.
+//! The graph tools called directly: errors that a model can correct, and calls repeated after a crash.
 
 use std::sync::Arc;
 
@@ -115,7 +115,7 @@ async fn a_call_that_is_repeated_after_a_crash_makes_nothing_twice() {
         .await
         .unwrap();
     assert_eq!(all.len(), 2);
-    // Another call with the same arguments is another one: the key is taken, what has none is made once more.
+    // Another call with the same arguments is distinct: the key is taken, an item without one is created again.
     let other = ToolContext {
         record_id: Uuid::now_v7(),
         ..context

@@ -1,5 +1,5 @@
-//! Every built-in tool over the graph, called by a model within a run: what the model, the history and the readers are told, when it goes well and when
-//! it does not.
+//! Every built-in graph tool, called by a model within a run: what the model, the history and the readers see, on
+//! success and failure.
 
 use std::collections::BTreeSet;
 
@@ -25,17 +25,17 @@ const FILE: &str = r#"{"kind":"object","type":"Package","key":"curl","labels":["
 {"kind":"relationship","type":"DEPENDS_ON","source":{"type":"Package","key":"curl"},"target":{"type":"Package","key":"libssl3"}}
 "#;
 
-/// An agent that may call everything, over a graph of three packages.
+/// An agent with all tools, over a graph of three packages.
 struct Desk {
     app: TestApp,
     agent: Uuid,
     called: BTreeSet<String>,
 }
 
-/// What a call came to, as the history tells it.
+/// The result of a call, from the history.
 struct Told {
     status: String,
-    /// What the model was given.
+    /// The output given to the model.
     output: Value,
     error: String,
 }
@@ -71,7 +71,7 @@ impl Desk {
         }
     }
 
-    /// Has the model call the tool, once; the stored call and the events of readers tell the same.
+    /// Makes the model call the tool once; the stored call and the readers' events agree.
     async fn call(&mut self, tool: &str, arguments: Value) -> Told {
         self.called.insert(tool.to_owned());
         self.app
@@ -114,7 +114,7 @@ impl Desk {
         told.output
     }
 
-    /// Refused, in words that name what is wrong.
+    /// Asserts that it is refused, with a text that names the fault.
     async fn bad(&mut self, tool: &str, arguments: Value, words: &str) {
         let told = self.call(tool, arguments).await;
         assert_eq!(told.status, "error", "{tool}: {}", told.output);
@@ -463,7 +463,7 @@ async fn every_built_in_tool_works_in_a_run_and_explains_errors() {
         .await;
     desk.good("delete_template_pack", json!({"pack_id": first["id"]})).await;
 
-    // Consoles have tests of their own (`consoles`).
+    // Consoles have separate tests (`consoles`).
     let builtin = Registry::new(graph::tools());
     let untried: Vec<&str> = builtin.names().filter(|name| !desk.called.contains(*name)).collect();
     assert!(untried.is_empty(), "{untried:?}");

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::api::{FILE, Graph};
 
-/// What the lines say, without the ids and with all empty fields left out.
+/// Returns the lines' content, without ids and empty fields.
 fn said(lines: &str) -> Vec<Value> {
     let said = lines.lines().map(|line| {
         let mut line: Value = serde_json::from_str(line).unwrap();
@@ -105,7 +105,7 @@ async fn an_upload_may_be_larger_than_other_bodies_up_to_its_limit() {
         .client
         .request(Method::POST, &graph.path("import"))
         .body(reqwest::Body::wrap_stream(chunks(5_000)));
-    // The answer may come while we still send; then the connection closes under us.
+    // The response may arrive while we still send; then the connection closes.
     if let Ok(response) = endless.send().await {
         assert_eq!(response.status(), StatusCode::PAYLOAD_TOO_LARGE);
     }

@@ -1,4 +1,4 @@
-//! Who may do what: keys, scopes, projects, owners, tickets, rates (invariant I14).
+//! Authorization: keys, scopes, projects, owners, tickets, rate limits (invariant I14).
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! What keys, tokens and tickets are good for, condition by condition, in the database alone (invariant I14). What that means over HTTP is in
+//! Rights of keys, tokens and tickets, condition by condition, in the database alone (invariant I14). Over HTTP:
 //! `auth`, `keys`, `members` and `oidc`.
 
 use rejoin_identity::auth::{self, AuthError, Caller, Credential, Expiry, Ground, Kind};
@@ -16,7 +16,7 @@ async fn run(db: &TestDatabase, sql: String) {
         .unwrap_or_else(|error| panic!("{sql}: {error}"));
 }
 
-/// A key of the test's user for `project`; None: for all of the user's.
+/// A key of the test's user for `project`; None: for all of the user's projects.
 async fn key(db: &TestDatabase, project: Option<Uuid>) -> (Uuid, String) {
     let mut connection = db.pool.acquire().await.expect("a connection");
     auth::create_key(&mut connection, db.user_id, project, "test", &Scope::ALL, None)
@@ -176,7 +176,7 @@ async fn a_stream_needs_a_good_key_and_a_member_of_its_project() {
         expired,
         ground(Some(Uuid::now_v7()), db.project_id),
         token,
-        // A member of two others.
+        // A member of two other projects.
         ground(good.key_id, foreign),
         ground(None, foreign),
     ];

@@ -1,4 +1,4 @@
-//! API keys over HTTP: who makes, sees and revokes them, and what the database allows the API (invariant I14).
+//! API keys over HTTP: creating, listing and revoking them, and the database's restrictions of the API (invariant I14).
 
 use std::time::{Duration, Instant};
 
@@ -28,7 +28,7 @@ fn path(app: &TestApp) -> String {
     format!("/api/admin/projects/{}/keys", app.db.project_id)
 }
 
-/// Makes a key over HTTP; returns its id and a client that has it.
+/// Creates a key over HTTP; returns its id and a client with it.
 async fn make(app: &TestApp, with: &Client, scopes: &[&str]) -> (String, Client) {
     let (status, made) = with.post(&path(app), json!({"name": "made", "scopes": scopes})).await;
     assert_eq!(status, StatusCode::CREATED, "{made}");
@@ -38,7 +38,7 @@ async fn make(app: &TestApp, with: &Client, scopes: &[&str]) -> (String, Client)
     )
 }
 
-/// A key that was made where the database is.
+/// Creates a key directly in the database.
 async fn given(
     app: &TestApp,
     user: Uuid,
@@ -89,7 +89,7 @@ async fn a_key_is_shown_once_does_what_its_scopes_say_and_is_told_of() {
     let text = listed.to_string();
     assert!(!text.contains(secret) && !text.contains("hash") && mine["key"].is_null());
     assert!(secret.starts_with(mine["prefix"].as_str().unwrap()));
-    // The audit log knows of it, and not the secret.
+    // The audit log has it, without the secret.
     let audit = client
         .get(&format!("/api/admin/projects/{}/audit", app.db.project_id))
         .await
@@ -161,7 +161,7 @@ async fn no_key_makes_a_key_with_more_rights_or_a_longer_life() {
             (StatusCode::FORBIDDEN, &json!("scope_missing"))
         );
     }
-    // An admin's key without `write`; and an operator, whose key says more than the role allows.
+    // An admin's key without `write`; and an operator's key, whose scopes exceed the role.
     let (_, admin) = given(&app, user, project, &[Scope::Read, Scope::Admin], Some(3600)).await;
     let (operator, key) = app.db.another_user().await;
     let mut db = app.db.pool.acquire().await.unwrap();
@@ -178,7 +178,7 @@ async fn no_key_makes_a_key_with_more_rights_or_a_longer_life() {
             (StatusCode::FORBIDDEN, &json!("scope_missing"))
         );
     }
-    // What it makes ends when it does, also by way of a browser's session.
+    // Keys created with it expire with it, also via a browser's session.
     let ends = |made: &Value| made["expiresAt"].as_str().map(str::to_owned);
     let (_, made) = admin
         .post(
@@ -307,7 +307,7 @@ async fn a_revoked_key_ends_everywhere_with_streams_and_sessions() {
     .await;
     stream.rest().await;
     assert!(revoked.elapsed() < Duration::from_secs(7), "{:?}", revoked.elapsed());
-    // Again does no harm, and is told once.
+    // Repeating it has no effect, and is recorded once.
     assert_eq!(app.client().delete(&one).await.0, StatusCode::NO_CONTENT);
     let told: i64 = sqlx::query_scalar("select count(*) from audit.entries where action = 'key.revoked'")
         .fetch_one(&app.db.pool)
@@ -326,7 +326,7 @@ async fn the_last_admin_key_is_revoked_by_a_member_who_stays() {
         .unwrap()
         .to_owned();
     let one = format!("{}/{own}", path(&app));
-    // Neither with itself nor with a session that ends with it; a key without the scope is no way in, nor a viewer's.
+    // Neither with itself nor with a session that ends with it; keys without the scope, or of a viewer, don't count.
     let (_, _) = make(&app, &client, &["read"]).await;
     let (viewer, _) = app.db.another_user().await;
     let mut db = app.db.pool.acquire().await.unwrap();
@@ -386,7 +386,7 @@ async fn the_database_limits_the_api_to_keys_of_the_named_project() {
         (here, insert_of(somebody, user, project)),
         (here, insert_of(user, somebody, project)),
         (Asking::Gate, insert(project, user)),
-        // Nothing else of a key changes, and what is revoked does not come back.
+        // Nothing else of a key can change, and a revoked one stays revoked.
         (
             here,
             format!("update kb.api_keys set scopes = '{{admin}}' where id = '{mine}'"),

@@ -1,4 +1,4 @@
-//! What members may do, browsers that are signed in, and quotas. (Keys and tickets: `auth`; tokens: `oidc`.)
+//! Rights of members, browser sessions, and quotas. (Keys and tickets: `auth`; tokens: `oidc`.)
 
 use std::time::{Duration, Instant};
 
@@ -21,7 +21,7 @@ async fn quiet() -> TestApp {
     .await
 }
 
-/// A new member of the project, with a key that would allow everything.
+/// A new member of the project, with a key of all scopes.
 async fn member(app: &TestApp, role: Role) -> (Uuid, Client) {
     let (user, key) = app.db.another_user().await;
     let mut db = app.db.pool.acquire().await.unwrap();
@@ -103,7 +103,7 @@ async fn owners_change_members_and_the_last_owner_stays() {
     })
     .await;
     assert_eq!(set(&client, app.db.user_id, "viewer").await.0, StatusCode::NO_CONTENT);
-    // Two owners can't take each other out at the same time.
+    // Two owners can't remove each other concurrently.
     assert_eq!(set(&client, app.db.user_id, "owner").await.0, StatusCode::NO_CONTENT);
     wait_for("both to be owners", async || {
         (app.client().get("/api/me").await.1["role"] == json!("owner")).then_some(())
@@ -114,7 +114,7 @@ async fn owners_change_members_and_the_last_owner_stays() {
     let (one, other) = tokio::join!(me.delete(&mine), client.delete(&theirs));
     let mut statuses = [one.0, other.0];
     statuses.sort();
-    // The second one finds itself the last, or out already.
+    // The second one is then the last, or already removed.
     assert_eq!(statuses[0], StatusCode::NO_CONTENT);
     assert!(
         [StatusCode::CONFLICT, StatusCode::NOT_FOUND].contains(&statuses[1]),
@@ -153,7 +153,7 @@ async fn a_removed_member_loses_keys_tickets_and_streams_soon() {
     assert!(removed.elapsed() < Duration::from_secs(5), "{:?}", removed.elapsed());
 }
 
-/// A browser: its cookie, and what it says of where its requests come from.
+/// A browser: its cookie, and its statement of requests' origin.
 struct Browser<'a> {
     app: &'a TestApp,
     cookie: String,
@@ -208,7 +208,7 @@ async fn a_browser_signs_in_talks_and_signs_out() {
         StatusCode::CREATED
     );
 
-    // What stands in one place is of no use in the other.
+    // A credential sent in the wrong place is rejected.
     let secret = browser.cookie.split_once('=').unwrap().1;
     assert_eq!(
         Client::new(app.url(), secret).get("/api/me").await.0,
@@ -278,7 +278,7 @@ async fn a_cookie_serves_pages_of_this_server_only() {
             assert_eq!((status, &problem["code"]), expected, "{site} {method} {path}");
         }
     }
-    // A browser that does not say where its request comes from, but whose page it is.
+    // A browser without `Sec-Fetch-Site`, identified by its origin.
     let plain = reqwest::Client::new()
         .post(format!("{}/api/conversations", app.url()))
         .header("cookie", &browser.cookie)
@@ -357,7 +357,7 @@ async fn a_used_up_quota_stops_new_work_until_midnight() {
     let (_, problem) = answer(refused).await;
     assert_eq!(problem["code"], json!("quota_exhausted"));
     assert_eq!(problem["quota"], json!({"of": "runs", "perDay": 1}));
-    // Admins see how far they are; that of another project is nobody else's business.
+    // Admins see their usage; not that of other projects.
     let (status, usage) = app
         .client()
         .get(&format!("/api/admin/projects/{}/usage", app.db.project_id))
@@ -372,7 +372,7 @@ async fn a_used_up_quota_stops_new_work_until_midnight() {
     );
     let elsewhere = format!("/api/admin/projects/{}/usage", Uuid::nil());
     assert_eq!(app.client().get(&elsewhere).await.0, StatusCode::NOT_FOUND);
-    // What was accepted before is found again, whatever is used up.
+    // Accepted requests are found again, even with an exhausted quota.
     let (status, again) = answer(post("first").await).await;
     assert_eq!((status, &again["runId"]), (StatusCode::ACCEPTED, &first["runId"]));
     let trigger = format!("/api/projects/{}/agents/{agent}/trigger", app.db.project_id);

@@ -1,4 +1,5 @@
-//! Tokens of an identity provider: who gets in by one, as whom, where to, for how long; and who does not, whatever they forge.
+//! Tokens of an identity provider: who is authenticated, as which user, for which project, for how long; and forged
+//! tokens.
 
 use rejoin_api::oidc::settings::{NewUsersArg, OidcArgs};
 use rejoin_api::{ApiConfig, Server};
@@ -27,7 +28,7 @@ pub async fn api(db: &TestDatabase, issuer: &str, change: impl FnOnce(&mut OidcA
         .expect("the API starts")
 }
 
-/// The test's user, who is known by this name.
+/// The test's user, known by this name.
 pub const KNOWN: &str = "user@example.org";
 
 pub async fn me(server: &Server, token: &str) -> (StatusCode, Value) {
@@ -79,7 +80,7 @@ async fn a_token_of_the_trusted_issuer_speaks_for_its_user() {
     assert_eq!(listed["items"].as_array().unwrap().len(), 2);
 }
 
-/// Claims with one of them changed; null: without it.
+/// Returns claims with one of them changed; null: removed.
 pub fn with(claims: &Value, name: &str, value: Value) -> Value {
     let mut claims = claims.clone();
     let all = claims.as_object_mut().expect("an object");
@@ -200,7 +201,7 @@ async fn no_forged_expired_or_foreign_token_opens_anything() {
     ] {
         try_it("no subject", rsa.token(&with(&good, "sub", value)));
     }
-    // What the issuer signs for the same audience, and what is no word about who calls.
+    // Other tokens signed by the issuer for the same audience.
     for kind in [
         "logout+jwt",
         "application/logout+jwt",
@@ -252,7 +253,7 @@ async fn no_forged_expired_or_foreign_token_opens_anything() {
     }
     assert_eq!(users(&db).await, before, "nobody was made for any of them");
     assert_eq!(evil.fetches(), 0, "nobody asks where a token says");
-    // It was not that nothing gets in.
+    // Valid tokens are accepted.
     assert_ne!(me(&server, &genuine).await.0, StatusCode::UNAUTHORIZED);
 }
 
@@ -306,7 +307,7 @@ async fn unknown_keys_are_fetched_again_but_not_often() {
     for (status, _) in futures::future::join_all(asked).await {
         assert_eq!(status, StatusCode::UNAUTHORIZED);
     }
-    // Nor does one that can't be genuine, whatever its key.
+    // Nor does an invalid one, whatever its key.
     me(&server, &unsigned(&json!({"alg": "none"}), &claims)).await;
     assert_eq!(me(&server, &key.token(&claims)).await.0, StatusCode::OK);
     assert_eq!(issuer.fetches(), 1);
@@ -337,7 +338,7 @@ async fn an_issuer_outage_keeps_known_keys_and_calls_no_token_forged() {
     issuer.set_away(false);
     assert_eq!(me(&server, &token).await.0, StatusCode::OK);
     issuer.set_away(true);
-    // Past the keys' age, and past what the API remembers of this token: each time with one that it has not seen.
+    // Past the keys' lifetime, and past the API's cache of this token: each time with a new one.
     let began = std::time::Instant::now();
     support::wait_for("the keys to be old", async || {
         let (status, _) = me(&server, &key.token(&issuer.claims(KNOWN))).await;
@@ -368,7 +369,7 @@ async fn only_known_users_get_in_unless_settings_say_otherwise() {
     assert_eq!(users(&db).await, before);
     let (status, caller) = me(&strict, &token("s-3", KNOWN, true)).await;
     assert_eq!((status, &caller["userId"]), (StatusCode::OK, &json!(db.user_id)));
-    // From now on it is the subject that counts, whatever name it bears; and the name opens nothing to another.
+    // From now on the subject counts, whatever its name; and the name alone grants nothing.
     assert_eq!(
         me(&strict, &token("s-3", "renamed@example.org", true)).await.0,
         StatusCode::OK
@@ -382,7 +383,7 @@ async fn only_known_users_get_in_unless_settings_say_otherwise() {
         args.oidc_default_project = Some(project);
     })
     .await;
-    // Where anybody may sign up, nobody becomes one who was here before by taking the name.
+    // Where anyone may sign up, taking the name of an existing user does not authenticate as them.
     db.another_user().await;
     let taken: String =
         sqlx::query_scalar("select handle from kb.users where id not in (select user_id from kb.identities)")
@@ -441,7 +442,7 @@ async fn a_token_opens_the_projects_that_it_names_and_no_other() {
         assert_eq!(status, StatusCode::NOT_FOUND, "{none}");
     }
 
-    // Where users are made, the issuer says who is a member of what.
+    // If users are created, the issuer determines memberships.
     let open = api(&db, &issuer.url, |args| {
         named(args);
         args.oidc_new_users = NewUsersArg::Create;

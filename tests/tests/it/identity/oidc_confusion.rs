@@ -1,4 +1,4 @@
-//! Tokens and providers that are taken for others: types, audiences, names. (Forged tokens: `oidc`.)
+//! Confusion of tokens and providers: types, audiences, names. (Forged tokens: `oidc`.)
 
 use rejoin_tests::issuer::{AUDIENCE, Issuer, SigningKey};
 use rejoin_tests::support;
@@ -28,7 +28,7 @@ async fn access_tokens_of_each_customary_type_and_audience_are_taken() {
             "{kind}"
         );
     }
-    // Who it was given to (`azp`, `client_id`) is the issuer's business; whom it is for is ours.
+    // The client (`azp`, `client_id`) is the issuer's concern; the audience is ours.
     let mut shared = with(&claims, "aud", json!([AUDIENCE, "another"]));
     shared["azp"] = json!("another");
     assert_eq!(me(&server, &rsa.token(&shared)).await.0, StatusCode::OK);

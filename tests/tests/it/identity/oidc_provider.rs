@@ -1,5 +1,5 @@
-//! Tokens of an OpenID Connect provider that somebody else has written: npm's `oidc-provider`, as a process of its own. Where npm or
-//! node can't provide it, the test is skipped; in CI it fails.
+//! Tokens of a third-party OpenID Connect provider: npm's `oidc-provider`, as a separate process. Without npm or node
+//! the test is skipped; in CI it fails.
 
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
@@ -15,14 +15,14 @@ use uuid::Uuid;
 
 use super::oidc;
 
-/// A process of somebody else's provider; killed when dropped.
+/// A process of a third-party provider; killed when dropped.
 struct Provider {
     child: Child,
     url: String,
 }
 
 impl Provider {
-    /// Err: why it can't be had here.
+    /// Err: why it is unavailable.
     fn start(secret: &str) -> Result<Self, String> {
         let sources = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("oidc-provider");
         let folder = sources.join("../../.cache/oidc-provider");
@@ -129,7 +129,7 @@ async fn a_real_provider_lets_its_clients_in() {
         broken.replace_range(within, other);
         assert_eq!(oidc::me(&server, &broken).await.0, StatusCode::UNAUTHORIZED);
     }
-    // For somebody else's audience.
+    // For another audience.
     let other = oidc::api(&db, &provider.url, |args| args.oidc_audience = Some("other".to_owned())).await;
     let token = provider.token(&secret, "RS256").await;
     assert_eq!(oidc::me(&other, &token).await.0, StatusCode::UNAUTHORIZED);

@@ -1,4 +1,4 @@
-//! Browsers that sign in: codes that work once, and links that would put somebody into another account. (What sessions may do:
+//! Browser sign-in: one-time codes, and links that would sign a user into another account. (Rights of sessions:
 //! `members`.)
 
 use rejoin_db::walls::{self, Asking};
@@ -25,7 +25,7 @@ async fn member(app: &TestApp) -> Client {
     Client::new(app.url(), &key)
 }
 
-/// As a page of ours asks for a session.
+/// Requests a session like our own page.
 async fn begin(app: &TestApp, key: Option<&Client>, cookie: Option<&str>, body: Option<Value>) -> Response {
     let mut request = reqwest::Client::new()
         .post(format!("{}/api/session", app.url()))
@@ -47,7 +47,7 @@ fn cookie_of(response: &Response) -> String {
     set.split(';').next().unwrap().to_owned()
 }
 
-/// Whose session a cookie is.
+/// Returns the user of a cookie's session.
 async fn user_of(app: &TestApp, cookie: &str) -> Option<Value> {
     let request = reqwest::Client::new().get(format!("{}/api/me", app.url()));
     let request = request.header(COOKIE, cookie).header("sec-fetch-site", "same-origin");
@@ -94,7 +94,7 @@ async fn a_signed_in_browser_changes_user_only_on_request() {
         Some(ann_is["handle"].clone()),
         "nothing happened"
     );
-    // The same user again, and anybody who was asked.
+    // The same user again, and any confirmed change.
     let again = begin(&app, Some(&ann), Some(&cookie), None).await;
     assert_eq!(again.status(), StatusCode::CREATED);
     let body = json!({ "code": eves_code, "replace": true });
@@ -105,7 +105,7 @@ async fn a_signed_in_browser_changes_user_only_on_request() {
         Some(eve_is["handle"].clone())
     );
     assert_eq!(user_of(&app, &cookie).await, None, "the session before has ended");
-    // Who signed out is asked nothing.
+    // After signing out there is no confirmation.
     let replaced = begin(&app, Some(&ann), Some(&cookie), None).await;
     assert_eq!(replaced.status(), StatusCode::CREATED);
 }
@@ -137,7 +137,7 @@ async fn a_sign_in_code_works_once_from_our_pages_while_its_key_does() {
     };
     refused(by_code(first).await, StatusCode::UNAUTHORIZED, "code_invalid").await;
     refused(by_code("made up").await, StatusCode::UNAUTHORIZED, "code_invalid").await;
-    // Pages of other sites can neither send one nor have one made.
+    // Cross-site pages can neither send nor create one.
     let second = code(&client).await;
     let cross_site = reqwest::Client::new()
         .post(format!("{}/api/session", app.url()))
@@ -160,7 +160,7 @@ async fn a_sign_in_code_works_once_from_our_pages_while_its_key_does() {
         .header(COOKIE, &cookie)
         .header("sec-fetch-site", "same-origin");
     refused(by_session.send().await.unwrap(), StatusCode::FORBIDDEN, "key_needed").await;
-    // Several at once: one of them.
+    // Concurrent uses: one succeeds.
     let racing = (0..8).map(|_| begin(&app, None, None, Some(json!({ "code": second }))));
     let statuses: Vec<StatusCode> = futures::future::join_all(racing)
         .await
@@ -172,7 +172,7 @@ async fn a_sign_in_code_works_once_from_our_pages_while_its_key_does() {
         1,
         "{statuses:?}"
     );
-    // Too old, or of a key that was revoked.
+    // Expired, or of a revoked key.
     let third = code(&client).await;
     sqlx::query("update kb.sign_in_codes set expires_at = now()")
         .execute(&app.db.pool)
@@ -185,7 +185,7 @@ async fn a_sign_in_code_works_once_from_our_pages_while_its_key_does() {
     let mut db = app.db.pool.acquire().await.unwrap();
     rejoin_identity::auth::revoke_key(&mut *db, key_id).await.unwrap();
     refused(by_code(&theirs).await, StatusCode::UNAUTHORIZED, "code_invalid").await;
-    // Many that nobody uses leave few behind.
+    // Unused ones are limited in number.
     for _ in 0..15 {
         code(&client).await;
     }

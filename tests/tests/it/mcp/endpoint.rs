@@ -1,4 +1,5 @@
-//! `/mcp`: the protocol's own clients, unmodified, search the graph and ask an agent; sessions, scopes, cancellation; the conformance tests.
+//! `/mcp` with the protocol's own, unmodified clients: search the graph and ask an agent; sessions, scopes,
+//! cancellation; the conformance tests.
 
 use std::process::Stdio;
 use std::sync::Arc;
@@ -53,7 +54,7 @@ impl Client {
         Self { child, lines }
     }
 
-    /// What it says next.
+    /// Returns its next output.
     async fn next(&mut self) -> Value {
         let line = self
             .lines
@@ -138,7 +139,7 @@ async fn the_typescript_client_searches_and_asks_an_agent() {
     assert_eq!(answer["structuredContent"]["status"], "completed");
     let progress = answer["progress"].as_array().unwrap();
     assert!(progress.contains(&json!("calls search_entities")), "{answer}");
-    // It is a conversation like any other.
+    // It is an ordinary conversation.
     let id = answer["structuredContent"]["conversation_id"].as_str().unwrap();
     let (status, messages) = app.client().get(&format!("/api/conversations/{id}/messages")).await;
     assert_eq!(
@@ -199,7 +200,7 @@ async fn a_cancelling_client_stops_the_run_and_a_dying_one_does_not() {
         ],
     );
     let ask = json!({"message": "Never", "agent": "librarian"});
-    // It waits: a process that ends takes the notice with it that it is about to send.
+    // It waits: an ending process would lose the notification that it is about to send.
     let cancels = json!([{"call": "ask_agent", "arguments": ask, "cancelAfterProgress": true}, {"wait": true}]);
     let mut client = Client::start(&url, &app.db.api_key, cancels);
     client.next().await;
@@ -355,7 +356,7 @@ async fn writes_by_mcp_belong_to_the_user_and_can_be_read() {
     assert_eq!(event["structuredContent"]["title"], "Release", "{event}");
     let listed = client.next().await;
     assert_eq!(listed["structuredContent"]["events"][0]["title"], "Release", "{listed}");
-    // Without a conversation there is no project that it is about.
+    // Without a conversation there is no focus.
     let of_project = client.next().await;
     assert!(
         of_project["failed"].as_str().unwrap().contains("there is no tool"),
@@ -371,7 +372,7 @@ async fn writes_by_mcp_belong_to_the_user_and_can_be_read() {
     assert_eq!(actor, ("user".to_owned(), Some(app.db.user_id)));
 }
 
-/// Adds the key that the conformance tests can't send.
+/// Adds the key, which the conformance tests can't send.
 async fn with_key(app: &TestApp) -> String {
     let (to, key) = (app.url(), app.db.api_key.clone());
     let http = reqwest::Client::new();
@@ -408,7 +409,7 @@ async fn with_key(app: &TestApp) -> String {
     format!("http://127.0.0.1:{}/mcp", address.port())
 }
 
-/// Runs the official tests, and says what they said.
+/// Runs the official tests, and returns their output.
 async fn conformance(arguments: &[&str]) -> Option<(bool, String)> {
     let Some(node) = mcp::recent_node() else {
         rejoin_tests::needs::skip(
@@ -427,7 +428,7 @@ async fn conformance(arguments: &[&str]) -> Option<(bool, String)> {
     Some((output.status.success(), said))
 }
 
-/// What fails, and why, is in the file of expected failures: something else that fails, or something of that file that passes, fails here.
+/// Expected failures, with reasons, are listed in a file: any difference fails here.
 #[tokio::test]
 async fn the_official_conformance_tests_say_what_is_expected() {
     if !mcp::are_there() {
@@ -456,7 +457,8 @@ async fn the_official_conformance_tests_say_what_is_expected() {
     }
 }
 
-/// Those that are about what a worker's client does: the others are about sampling, elicitation and a user at a browser, which it does not do.
+/// Those that apply to a worker's client: the others are about sampling, elicitation and a user at a browser, which it
+/// does not support.
 #[tokio::test]
 async fn the_official_conformance_tests_of_clients_pass() {
     if !mcp::are_there() {

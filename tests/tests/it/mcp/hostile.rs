@@ -1,4 +1,5 @@
-//! MCP servers that lie in every field: a lie costs the tool that it is about, never the server's others, the worker or its other runs.
+//! MCP servers that lie in every field: a lie costs the tool concerned, never the server's others, the worker or its
+//! other runs.
 
 use std::time::{Duration, Instant};
 
@@ -10,10 +11,10 @@ use rejoin_tests::support::wait_for;
 use reqwest::StatusCode;
 use serde_json::{Map, Value, json};
 
-/// What the product may take for one lie, on a slow machine.
+/// Timeout per lie, on a slow machine.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// Twenty-four definitions of which each names the next one twice: 16 million checks of one value.
+/// Twenty-four definitions of which each refers to the next one twice: 16 million checks of one value.
 fn doubled() -> Value {
     let mut definitions = Map::new();
     for level in 0..24 {
@@ -157,7 +158,7 @@ async fn an_endless_list_ends_at_its_maximum_of_pages_and_tools() {
     }
     let shop = Shop::open().await;
     let reason = |tested: &Value| tested["leftOut"][0]["reason"].as_str().unwrap_or_default().to_owned();
-    // A list that is read again has other names: those of the first one stay, as gone.
+    // A list read again has other names: the first ones stay, as gone.
     let is_there = |tool: &&Value| tool["standing"] != "gone";
     let count = |tested: &Value| tested["offered"].as_array().unwrap().iter().filter(is_there).count();
 
@@ -212,12 +213,12 @@ async fn repeated_list_changes_are_asked_for_with_a_pause_between() {
         return;
     }
     let shop = Shop::open().await;
-    // It says so whenever it was asked for its list.
+    // It announces a change whenever its list was requested.
     let hostile = Hostile::start().await;
     hostile.offers(vec![tool("good")]);
     let id = shop.add(json!({"name": "odd", "url": hostile.url})).await;
     shop.test(&id).await;
-    // By whoever asked, when it was connected to, and because it said so: twice.
+    // On request, on connection, and on its own notification: twice.
     let lists = wait_for("it to be asked again and again", async || {
         let lists = hostile.state().lists.clone();
         (lists.len() >= 4).then_some(lists)

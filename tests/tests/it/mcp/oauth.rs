@@ -1,4 +1,4 @@
-//! MCP servers that want tokens of an authorization server: who gets them, how they are replaced, and where they are never seen.
+//! MCP servers that require OAuth tokens: how tokens are obtained and replaced, and where they must not appear.
 
 use rejoin_secrets::MasterKeys;
 use rejoin_tests::app::Process;
@@ -18,7 +18,7 @@ fn oauth() -> Value {
     json!({"clientId": CLIENT_ID, "clientSecret": "${CRM_SECRET}"})
 }
 
-/// Rows of all tables in which it is.
+/// Counts rows of all tables that contain it.
 async fn stored(shop: &Shop, value: &str) -> i64 {
     sqlx::query_scalar(
         "select count(*) from (select e::text as row from stream.each_event e union all select m::text from kb.agent_run_messages m
@@ -69,14 +69,14 @@ async fn a_run_uses_a_tool_with_a_discovered_hidden_token() {
         "one token for all, and the URL's query is nobody's business"
     );
 
-    // A token that is good no more is replaced, once, and the call works.
+    // An invalidated token is replaced once, and the call succeeds.
     guarded.revoke();
     let refused = guarded.counts().1;
     let called = shop.call(agent, "crm_whoami", json!({})).await;
     assert_eq!(called.status, "completed", "{called:?}");
     assert_eq!(guarded.counts(), (2, refused + 1));
 
-    // Neither does it ask for ever: one other token, then the model is told.
+    // Nor does it retry endlessly: one other token, then the model gets the error.
     guarded.state().accepts_none = true;
     let called = shop.call(agent, "crm_whoami", json!({})).await;
     assert_eq!(called.status, "error");
@@ -171,7 +171,7 @@ async fn wrong_credentials_are_told_once_without_the_secret() {
     assert_eq!(failure, expected);
     assert_eq!(stored(&shop, WRONG).await, 0);
 
-    // A model that has the tools already is told, too, when the secret is changed at the other end.
+    // A model that already has the tools gets the error, too, when the secret changes at the other end.
     secret(&shop, CLIENT_SECRET).await;
     wait_for("the server to answer", async || {
         shop.test(&id).await["failure"].is_null().then_some(())
@@ -195,7 +195,7 @@ async fn a_token_with_too_few_rights_names_the_missing_scope() {
     }
     let (shop, guarded) = (Shop::open().await, Guarded::start().await);
     secret(&shop, CLIENT_SECRET).await;
-    // Nor does this one say where tokens are given out: its well-known place does.
+    // This one does not name the endpoint, either: its well-known location does.
     guarded.state().is_silent = true;
     let mut settings = oauth();
     settings["scopes"] = json!(["mcp:other"]);
@@ -207,7 +207,7 @@ async fn a_token_with_too_few_rights_names_the_missing_scope() {
         failure.contains("403 Forbidden") && failure.contains("requires the scope mcp:tools"),
         "{failure}"
     );
-    // Other settings make it another server, which is asked anew.
+    // Other settings make it a different server, which is listed again.
     let path = format!("{}/{id}", shop.servers());
     let (status, changed) = shop.app.client().patch(&path, json!({"oauth": oauth()})).await;
     assert_eq!(
@@ -235,7 +235,7 @@ async fn no_secret_goes_to_an_address_that_projects_may_not_reach() {
     if !mcp::are_there() {
         return;
     }
-    // These tests' operator names 127.0.0.1, and no other address of this machine.
+    // These tests' operator allows 127.0.0.1, and no other address of this machine.
     let (shop, guarded) = (Shop::open().await, Guarded::start().await);
     secret(&shop, CLIENT_SECRET).await;
     let inner = TcpListener::bind("127.0.0.2:0").await.unwrap();
@@ -266,7 +266,7 @@ async fn no_secret_goes_to_an_address_that_projects_may_not_reach() {
     }
     let nobody = futures::FutureExt::now_or_never(inner.accept());
     assert!(nobody.is_none(), "nobody came");
-    // Where the operator names the address, it is asked.
+    // An address allowed by the operator is used.
     guarded.state().token_endpoint = None;
     assert_eq!(shop.test(&found).await["failure"], Value::Null);
 }

@@ -1,4 +1,4 @@
-//! MCP servers in agents' runs: real ones of other people, over stdio and HTTP, and one of ours that hangs and dies.
+//! MCP servers in agents' runs: real third-party ones, over stdio and HTTP, and one of ours that hangs and dies.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -67,11 +67,11 @@ async fn third_party_servers_list_and_run_their_tools_in_runs() {
         .call(agent, "time_get_current_time", json!({"timezone": "Europe/Berlin"}))
         .await;
     assert!(now.output.to_string().contains("Europe/Berlin"), "{now:?}");
-    // What breaks the schema of the server's own making goes nowhere.
+    // Arguments that violate the server's own schema are not sent.
     let wrong = shop.call(agent, "time_get_current_time", json!({"zone": 1})).await;
     assert_eq!(wrong.status, "error");
     assert!(wrong.error.contains("timezone"), "{wrong:?}");
-    // What only the server knows to be wrong is told in its words.
+    // Errors known only to the server are passed on in its words.
     let unknown = shop
         .call(agent, "time_get_current_time", json!({"timezone": "Mars/Olympus"}))
         .await;
@@ -178,7 +178,7 @@ async fn a_silent_server_is_asked_again_before_the_agent_knows() {
     }
     let shop = Shop::open().await;
     let server = HttpServer::odd(&mcp::ledger());
-    // In front of it, something that hangs up on the first connection.
+    // A proxy that closes the first connection.
     let behind: SocketAddr = url::Url::parse(&server.url).unwrap().socket_addrs(|| None).unwrap()[0];
     let front = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = front.local_addr().unwrap();
@@ -192,7 +192,7 @@ async fn a_silent_server_is_asked_again_before_the_agent_knows() {
             }
             tokio::spawn(async move {
                 let mut server = TcpStream::connect(behind).await.unwrap();
-                // Either side may hang up.
+                // Either side may disconnect.
                 let _ = tokio::io::copy_bidirectional(&mut reader, &mut server).await;
             });
         }
@@ -213,7 +213,7 @@ async fn a_repeatedly_failing_server_is_retried_after_a_while() {
     if !mcp::are_there() {
         return;
     }
-    // Long enough that the pause lasts while this test looks, however slow the machine is.
+    // Long enough for the pause to last during this test, on a slow machine, too.
     let shop = Shop::of(1, |config| {
         mcp::allow(config);
         config.mcp.mcp_pause_s = 5;
@@ -287,7 +287,7 @@ async fn results_are_limited_and_failures_quote_the_server() {
         (failed.status.as_str(), failed.error.as_str()),
         ("error", "the disk is full")
     );
-    // It says more than our log takes, and does not wait for that.
+    // It logs more than we accept, and is not blocked by that.
     let chatty = shop.call(agent, "odd_chatter", json!({})).await;
     assert_eq!((chatty.status.as_str(), &chatty.output), ("completed", &json!("said")));
     let large = shop.call(agent, "odd_big", json!({"bytes": 200_000})).await;
@@ -311,7 +311,7 @@ async fn a_change_of_servers_reaches_every_worker_without_polling() {
     if !mcp::are_there() {
         return;
     }
-    // Nothing that workers know grows old within the test: only being told makes them look again.
+    // No cache expires within the test: only notifications make workers reload.
     let shop = Shop::of(2, |config| {
         mcp::allow(config);
         config.mcp.tools_kept_s = 3_600;
@@ -367,7 +367,7 @@ async fn processes_end_with_their_worker_even_if_it_is_killed() {
     );
     let killed = [pid(&shop, "odd_where").await, pid(&shop, "stubborn_where").await];
     let children = mcp::children(worker.id());
-    // The image has no shell: what guards them is the program itself.
+    // The image has no shell: the program itself is the watchdog.
     assert!(
         children.iter().any(|words| words.ends_with(&["__watchdog".to_owned()])),
         "{children:?}"

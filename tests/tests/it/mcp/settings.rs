@@ -1,4 +1,4 @@
-//! MCP servers as a project sets them: what is refused, what is held until it is approved, and where secrets go.
+//! Settings of a project's MCP servers: validation, approval of tools, and where secrets are sent.
 
 use rejoin_secrets::MasterKeys;
 use rejoin_tests::app::{AppOptions, TestApp};
@@ -134,7 +134,7 @@ async fn secrets_in_settings_reach_only_their_server() {
         "{stdio} {over_http}"
     );
     assert!(over_http.contains("as it is"));
-    // The process gets what the operator and the project set, and of our own environment next to nothing.
+    // The process gets the variables set by operator and project, and almost nothing of our own environment.
     assert!(stdio.contains("FIXED") && stdio.contains("PATH"), "{stdio}");
     for ours in ["CARGO", "OPENAI", "DATABASE_URL", "REJOIN"] {
         assert!(!stdio.contains(ours), "{ours}: {stdio}");

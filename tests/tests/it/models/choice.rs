@@ -1,4 +1,4 @@
-//! Which model answers: a definition's, the successor of one that is retired, the one that replaces all, or whoever stands in under
+//! Model selection: a definition's model, the successor of a retired one, the override, or the substitute under
 //! `rejoin dev`.
 
 use std::collections::HashMap;
@@ -45,7 +45,7 @@ async fn under_dev_a_provider_with_a_key_goes_before_the_demo() {
         resolve(&models, "gemini-2.0-flash").expect("a stand-in").name
     };
     assert_eq!(resolved(settings.clone()), "openai:gpt-6-luna");
-    // Whoever chose one model for all gets that one, or the demo.
+    // An override for all gets that model, or the demo.
     let chosen = ModelSettings {
         model_override: Some("anthropic:claude-x".to_owned()),
         ..settings
@@ -126,7 +126,7 @@ async fn a_retired_model_has_a_successor_of_its_own_provider_only() {
     }
     let live = resolve(&with_gemini, "gemini-3.8-flash").expect("a model");
     assert_eq!((live.name.as_str(), live.replaced), ("gemini:gemini-3.8-flash", None));
-    // A definition that names a provider does not go to another one.
+    // A definition with an explicit provider is not sent to another one.
     let error = resolve(&models(&[("OPENAI_API_KEY", "a-key")]), "gemini-2.0-flash")
         .err()
         .expect("no key");

@@ -1,4 +1,4 @@
-//! What runs cost: by the catalogue's prices, or the project's own, a step at a time.
+//! Costs of runs: by the catalogue's prices or the project's own, step by step.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ async fn a_run_costs_the_sum_of_its_steps_over_all_workers() {
     const MODEL: &str = "openai:gpt-6-luna";
     let mut app = TestApp::start().await;
     let agent = app.agent_with("counter", &["schema_version"], asks(MODEL)).await;
-    // A prompt above the model's limit costs more for each of its tokens; the second step's does not.
+    // A prompt above the model's limit costs more per token; the second step's does not.
     let steps = [Tokens::new(300_000, 1_000), Tokens::new(1_000, 500)];
     app.model.script([
         Reply::tool("schema_version", json!({})).counted(steps[0].input, steps[0].output),

@@ -1,4 +1,4 @@
-//! A model that can't answer now is replaced by the definition's next one, and readers are told.
+//! Model fallback: a model that can't answer is replaced by the definition's next one, and readers are notified.
 
 use rejoin_models::choice::ModelChoice;
 use rejoin_tests::app::TestApp;
@@ -6,7 +6,7 @@ use rejoin_tests::client::{json_of, of_kind, text};
 use rejoin_tests::model_server::Reply;
 use serde_json::json;
 
-/// An agent whose model is overloaded, with these fallbacks.
+/// Runs an agent whose model is overloaded, with these fallbacks.
 async fn ask(app: &TestApp, fallbacks: &[&str], status: u16) -> Vec<rejoin_tests::client::Frame> {
     let refusals = [
         Reply::status(status),
@@ -32,7 +32,7 @@ async fn ask(app: &TestApp, fallbacks: &[&str], status: u16) -> Vec<rejoin_tests
 #[tokio::test]
 async fn an_overloaded_model_is_replaced_after_two_tries() {
     let app = TestApp::start().await;
-    // One without a key is left out.
+    // One without a key is skipped.
     let frames = ask(&app, &["anthropic:claude-haiku-5-5", "openai:second"], 529).await;
     assert_eq!(text(&frames), "Here I am.");
     let events = json_of(&frames);

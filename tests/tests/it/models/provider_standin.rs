@@ -1,5 +1,5 @@
-//! The stand-in of model providers refuses what they refuse, each broken rule with the provider's status and error shape, and takes what
-//! their own clients send.
+//! The fake model providers reject what the real ones reject, each violated rule with the provider's status and error
+//! format, and accept what their own clients send.
 
 mod chat;
 mod gemini;
@@ -45,7 +45,7 @@ async fn send(server: &Providers, protocol: Protocol, model: &str, body: &Value)
     (status, answer.json().await.expect("JSON"))
 }
 
-/// The error has the shape of its provider.
+/// Asserts the provider's error format.
 fn assert_shape(protocol: Protocol, status: u16, body: &Value) {
     match protocol {
         Protocol::Chat | Protocol::Responses => {
@@ -68,7 +68,7 @@ fn assert_shape(protocol: Protocol, status: u16, body: &Value) {
     }
 }
 
-/// Each change of an accepted request is refused with this status and these words.
+/// Asserts that each change of a valid request is rejected with this status and text.
 async fn refuses(protocol: Protocol, model: &str, base: Value, cases: &[(Value, u16, &str)]) {
     let server = Providers::start().await.expect("a stand-in");
     let (status, body) = send(&server, protocol, model, &base).await;
@@ -88,7 +88,7 @@ async fn refuses(protocol: Protocol, model: &str, base: Value, cases: &[(Value, 
     assert_eq!(server.refusals().len(), cases.len());
 }
 
-/// Objects are merged, all else replaced; `null` takes a field away.
+/// Merges objects, replaces all else; `null` removes a field.
 fn merge(target: &mut Value, change: &Value) {
     let (Some(members), Some(changes)) = (target.as_object_mut(), change.as_object()) else {
         *target = change.clone();
@@ -172,7 +172,7 @@ async fn a_wrong_or_missing_key_is_refused_by_each() {
     assert_eq!(answer.status(), 400);
     let body: Value = answer.json().await.expect("JSON");
     assert_eq!(message_of(&body), "anthropic-version: header is required");
-    // The newest version takes keys as tokens, and no sampling parameters.
+    // The newest version accepts keys as bearer tokens, and no sampling parameters.
     for (change, status) in [(json!({}), 200), (json!({"temperature": 1.0}), 400)] {
         let mut body = hello(Protocol::Messages, OLD_CLAUDE);
         merge(&mut body, &change);
@@ -269,15 +269,16 @@ async fn prompts_are_cached_and_priced_by_each_providers_rules() {
     assert_eq!(
         hits,
         [
-            // Anthropic: without a breakpoint nothing, with one written and read.
+            // Anthropic: only with a breakpoint is the cache written and read.
             (false, false),
             (false, false),
             (false, true),
             (true, false),
-            // Gemini: by itself, free of charge.
+            // Gemini: automatic, free of charge.
             (false, false),
             (true, false),
-            // OpenAI since 5.6: by itself, unless the mode is explicit and nothing is marked; before, by itself and free.
+            // OpenAI since 5.6: automatic, unless the mode is explicit and nothing is marked; before, automatic and
+            // free.
             (false, true),
             (true, false),
             (false, false),

@@ -1,8 +1,8 @@
 //! Runs with tools and reasoning against the strict stand-in of each provider: nothing is refused, and no reasoning is lost on the way. Each cell
 //! of the table "Test coverage of each provider" of docs/guide/models.md is a test here.
 //!
-//! - `recordings` what was sent and answered, held against files
-//! - `answers`    answers as data
+//! - `recordings` requests and responses, compared with files
+//! - `answers`    structured output
 //! - `media`      images, PDF and audio
 //! - `costs`      prompt caches and budgets
 //! - `fallbacks`  a model that can't answer now
@@ -24,7 +24,7 @@ use rejoin_tools::registry::Registry;
 use rejoin_worker::models::name::ModelSettings;
 use serde_json::{Value, json};
 
-/// Settings that reach the stand-in by every provider's variables.
+/// Settings that point every provider's variables to the fake.
 fn settings(providers: &Providers) -> ModelSettings {
     ModelSettings::from_map(&HashMap::from([
         ("OPENAI_API_KEY".to_owned(), OPENAI_KEY.to_owned()),
@@ -54,7 +54,7 @@ fn choice(model: &str, effort: Option<&str>) -> ModelChoice {
     serde_json::from_value(choice).expect("a model of a definition")
 }
 
-/// A run of five steps with tools, one of them with two calls, and an answer. Returns what the run told.
+/// A run of five steps with tools, one of them with two calls, and an answer. Returns the run's events.
 async fn five_steps(providers: &Providers, model: &str, effort: Option<&str>) -> Vec<Value> {
     let app = app(providers, 2).await;
     let agent = app
@@ -81,7 +81,8 @@ async fn five_steps(providers: &Providers, model: &str, effort: Option<&str>) ->
     events
 }
 
-/// Nothing is refused and nothing lost, with the effort of the definition and with the model's own. The first model's run is recorded.
+/// Nothing is rejected and nothing lost, with the definition's effort and with the model's own. The first model's run
+/// is recorded.
 async fn reasons_through_five_steps(models: &[&str]) {
     for (number, model) in models.iter().enumerate() {
         for effort in [Some("low"), Some("none"), None] {
@@ -132,7 +133,7 @@ async fn five_tool_steps_by_gemini() {
     .await;
 }
 
-/// One model for each protocol, and the field by which its provider takes a schema.
+/// One model per protocol, and the field for its provider's schema.
 const PROTOCOLS: [(&str, &str); 4] = [
     ("openai:gpt-5.2", "response_format"),
     ("openai-responses:gpt-6-luna", "text"),
@@ -140,7 +141,7 @@ const PROTOCOLS: [(&str, &str); 4] = [
     ("gemini:gemini-3.8-flash", "generationConfig"),
 ];
 
-/// A tool that was not shown is called, and shown from then on: what was reasoned before, which is tied to the tools, stays behind.
+/// Calling a hidden tool shows it from then on: earlier reasoning, which is tied to the tools, is dropped.
 #[tokio::test]
 async fn tools_that_are_shown_later_break_no_step() {
     for (model, _) in PROTOCOLS {

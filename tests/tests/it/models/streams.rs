@@ -1,4 +1,4 @@
-//! The model layer against a scripted server: what reaches the executor when a provider answers, stumbles or dies.
+//! The model layer against a scripted server: what the executor receives when a provider answers, stumbles or dies.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -63,7 +63,7 @@ async fn read(stream: ModelStream) -> (Vec<Chunk>, Option<ModelError>) {
     (chunks, error)
 }
 
-/// One call: what came of it, and the error that ended it.
+/// Makes one call: returns the chunks, and the final error.
 async fn ask(provider: &Arc<dyn Provider>, request: ModelRequest) -> (Vec<Chunk>, Option<ModelError>) {
     match tokio::time::timeout(LIMIT, provider.stream(request))
         .await
@@ -113,7 +113,7 @@ async fn a_text_arrives_word_by_word_and_ends_with_its_usage() {
                     ..Usage::default()
                 },
                 finish: Finish::Stop,
-                // The server is one's own: it may want its reasoning back.
+                // A custom server: it may expect its reasoning back.
                 reasoning: Reasoning::of(MODEL.to_owned(), vec![ReasoningPart::Text { text: "hm".to_owned() }]),
             },
         ]
@@ -310,7 +310,7 @@ async fn a_cut_stream_is_told_from_an_ended_one() {
     }
 }
 
-/// Says a word in the protocol of Gemini or Ollama, then ends the response as if that were all.
+/// Sends a word in the protocol of Gemini or Ollama, then ends the response as if complete.
 async fn half_an_answer(body: &'static str) -> (String, tokio::task::JoinHandle<()>) {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let url = format!("http://{}", listener.local_addr().expect("its address"));

@@ -1,8 +1,9 @@
-//! The estimate of tokens against `o200k_base`, the encoding of OpenAI's models: within 20 % for what conversations are made of.
+//! The token estimate compared with `o200k_base`, the encoding of OpenAI's models: within 20 % for typical content of
+//! conversations.
 
 use rejoin_models::tokens;
 
-/// In percent, either way.
+/// Maximum deviation in percent, in either direction.
 const OFF_AT_MOST: f64 = 20.0;
 
 const PROSE: [(&str, &str); 16] = [

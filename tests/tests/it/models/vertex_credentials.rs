@@ -1,5 +1,5 @@
-//! Vertex AI without a key: real worker processes with credentials of Google Cloud, and a stand-in for its tokens, its metadata server and one
-//! method of Vertex AI. None of this has been tried against Google.
+//! Vertex AI without a key: real worker processes with Google Cloud credentials, and a fake of its tokens, its metadata
+//! server and one method of Vertex AI. None of this has been tested against Google.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -20,14 +20,14 @@ use tokio::task::JoinHandle;
 const MODEL: &str = "vertex:gemini-3.8-flash";
 const PLACE: &str = "/v1/projects/p1/locations/europe-west4";
 
-/// What the stand-in was asked, and how it answers.
+/// The requests to the fake, and its responses.
 #[derive(Default)]
 struct Told {
-    /// `Authorization` of each question to the model.
+    /// `Authorization` of each model request.
     asked_with: Vec<String>,
     /// `x-goog-user-project` of each.
     billed_to: Vec<Option<String>>,
-    /// The form of each request for a token.
+    /// The form of each token request.
     forms: Vec<Value>,
     tokens: usize,
     /// Lifetime of the next tokens, in seconds.
@@ -71,7 +71,7 @@ impl Google {
         read(&mut self.told.lock().expect("no panic"))
     }
 
-    /// The variables of a worker that finds credentials in this file.
+    /// Returns the variables of a worker with credentials in this file.
     fn variables(&self, file: Option<&PathBuf>) -> Vec<(&'static str, String)> {
         let mut variables = vec![
             ("VERTEX_BASE_URL", format!("{}{PLACE}", self.url)),
@@ -141,7 +141,7 @@ struct Fleet {
 
 impl Drop for Fleet {
     fn drop(&mut self) {
-        // Whoever can't remove it leaves it to the machine.
+        // Remains are left to the system.
         let _ = std::fs::remove_dir_all(&self.folder);
     }
 }
@@ -174,7 +174,7 @@ impl Fleet {
         path
     }
 
-    /// The answer, or the error.
+    /// Returns the answer, or the error.
     async fn ask(&self) -> Result<String, Value> {
         let body = json!({"message": "Hello?", "agentDefinitionId": self.agent});
         let frames = self.app.client().chat(body).await;
@@ -244,7 +244,7 @@ async fn a_service_account_signs_its_own_tokens() {
 async fn a_users_token_is_refreshed_before_it_runs_out() {
     let fleet = Fleet::start().await;
     let file = fleet.file(&user(&fleet.google));
-    // google-cloud-auth asks for the next one four minutes before the end.
+    // google-cloud-auth requests the next one four minutes before expiry.
     fleet.google.told(|told| told.lifetime_s = 241);
     let _worker = Process::worker_with(&fleet.app, &fleet.google.variables(Some(&file)));
     assert_eq!(fleet.ask().await.expect("an answer"), "Hello from Vertex.");
@@ -291,7 +291,7 @@ async fn refused_credentials_are_told_and_work_once_repaired() {
     fleet.google.told(|told| told.refuses = false);
     assert_eq!(fleet.ask().await.expect("an answer"), "Hello from Vertex.");
 
-    // A file of no known kind, and none at all.
+    // A file of unknown kind, and none at all.
     let broken = Fleet::start().await;
     let file = broken.file(r#"{"type": "nonsense", "private_key": "very-secret"}"#);
     let _worker = Process::worker_with(&broken.app, &broken.google.variables(Some(&file)));

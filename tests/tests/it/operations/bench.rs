@@ -1,5 +1,5 @@
-//! The benchmarks work: each scenario runs at its smallest size, without peers, and what it finds can be reported and compared. How fast
-//! anything was is of no interest here: nothing about it is asserted.
+//! The benchmarks work: each scenario runs at its smallest size, without peers, and its results can be reported and
+//! compared. Speed is not asserted.
 
 use std::process::Command;
 
@@ -49,7 +49,7 @@ fn every_benchmark_scenario_runs_and_is_reported() {
     }
 }
 
-/// What a program said; it has to succeed.
+/// Returns the output of a program, which must succeed.
 fn said(command: &mut Command) -> String {
     let output = command.output().expect("the program starts");
     let text = format!(

@@ -1,4 +1,4 @@
-//! Verbs of the command line that speak to the API, as a person runs them: what they print, and what they say of what goes wrong.
+//! Command line verbs that use the API, as a user runs them: output and error messages.
 
 use std::process::Stdio;
 
@@ -8,7 +8,7 @@ use rejoin_tests::web::{Site, to};
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 
-/// Runs `rejoin` with these words; (whether it succeeded, stdout, stderr).
+/// Runs `rejoin` with these arguments; returns (success, stdout, stderr).
 async fn rejoin(app: &TestApp, words: &[&str], input: &str) -> (bool, String, String) {
     let mut child = tokio::process::Command::new(binary())
         .args(words)
@@ -22,7 +22,7 @@ async fn rejoin(app: &TestApp, words: &[&str], input: &str) -> (bool, String, St
         .spawn()
         .unwrap();
     let mut stdin = child.stdin.take().unwrap();
-    // Who does not read it ends before it is written.
+    // A process that does not read it ends before it is written.
     let _unread = stdin.write_all(input.as_bytes()).await;
     drop(stdin);
     let output = child.wait_with_output().await.unwrap();
@@ -72,7 +72,7 @@ async fn calendars_go_in_and_out_as_files() {
 #[tokio::test]
 async fn what_agents_may_do_on_the_web_is_set_shown_tried_and_removed() {
     let app = TestApp::start().await;
-    // On an address that workers here may not visit.
+    // At an address that workers here may not visit.
     let site = Site::start(|_, _| to("/elsewhere")).await;
     let (ok, _, said) = rejoin(&app, &["web", "set", "--base-url", &site.url], "").await;
     assert!(!ok && said.contains("--provider"), "{said}");
@@ -135,7 +135,7 @@ async fn routing_is_set_and_measured_from_the_command_line() {
         told,
         "100 % of new conversations are routed\npreferred: sql-analyst\ntriage: triage\nthe others: triage\n"
     );
-    // What is not given stays.
+    // Absent settings stay unchanged.
     let (ok, told, error) = rejoin(&app, &["--json", "routing", "set", "--control", "none"], "").await;
     assert!(ok, "{error}");
     assert_eq!(

@@ -1,4 +1,4 @@
-//! What the container image is built from. Reads the Dockerfile and its ignore list; building the image is `make test-image`.
+//! The contents of the container image. Reads the Dockerfile and its ignore list; `make test-image` builds the image.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ fn read(name: &str) -> String {
     std::fs::read_to_string(root().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// The paths that the ignore list lets in, each a name at the root.
+/// Returns the root paths that the ignore list includes.
 fn let_in() -> BTreeSet<String> {
     read(".dockerignore")
         .lines()
@@ -29,7 +29,7 @@ fn the_ignore_list_lets_in_exactly_the_workspaces_members() {
         .map(|member| member.as_str().unwrap().split('/').next().unwrap().to_owned())
         .collect();
     assert!(needed.len() > 5, "{needed:?}");
-    // What the members' sources and the scripts of the build read beside them.
+    // Files read by the members' sources and the build's scripts.
     for name in [
         "Cargo.toml",
         "Cargo.lock",

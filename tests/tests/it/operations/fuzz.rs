@@ -1,4 +1,4 @@
-//! The fuzzers' targets over their corpus, and over changes of it: a smoke test of what `make fuzz` does for as long as it is let.
+//! The fuzz targets over their corpus and mutations of it: a smoke test of `make fuzz`.
 
 use std::path::Path;
 
@@ -8,15 +8,15 @@ use proptest::sample::Index;
 use proptest::test_runner::{Config, TestRunner};
 use rejoin_tests::fuzzing::TARGETS;
 
-/// Changed inputs of each target.
+/// Number of mutated inputs per target.
 const CASES: u32 = 3_000;
-/// Changes of an input, at most.
+/// Maximum number of mutations per input.
 const CHANGES: usize = 6;
 
-/// An input is cut there [bytes].
+/// Maximum size of an input, in bytes.
 const MAX_INPUT_BYTES: usize = 16 * 1024;
 
-/// A target's corpus: one file an input.
+/// Returns a target's corpus: one file per input.
 fn corpus(target: &str) -> Vec<Vec<u8>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../fuzz/corpus")
@@ -35,7 +35,7 @@ enum Change {
     Flip(Index, u8),
     Insert(Index, Vec<u8>),
     Remove(Index, Index),
-    /// A piece of another input.
+    /// A part of another input.
     Splice(Index, Index, Index),
     Repeat(Index, u8),
 }
@@ -105,7 +105,7 @@ fn no_bytes_upset_the_parsers() {
                 failure_persistence: None,
                 ..Config::default()
             },
-            // The same inputs every time; `make fuzz` is for others.
+            // Deterministic inputs; `make fuzz` covers others.
             proptest::test_runner::TestRng::deterministic_rng(proptest::test_runner::RngAlgorithm::ChaCha),
         );
         let inputs = (any::<Index>(), vec(change(), 1..=CHANGES));

@@ -1,4 +1,4 @@
-//! Migrations only add (requirement C52): what they may not do to what is there, and that runs from before a migration are unaffected by it.
+//! Migrations are additive (requirement C52): they keep existing data, and don't affect earlier runs.
 
 use std::path::Path;
 
@@ -10,10 +10,10 @@ use rejoin_tests::support;
 use serde_json::{Value, json};
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
-/// The last migration before runs knew tasks, tokens of their tree, plans and more.
+/// The last migration before runs with tasks, tree tokens, plans and more.
 const BEFORE_TASKS: i64 = 23;
 
-/// What older migrations have taken away or tightened, and why nobody misses it. A new one adds; see `migrations/README.md`.
+/// What older migrations have removed or tightened, with the reason. New ones are additive; see `migrations/README.md`.
 const KNOWN: [(&str, &str, &str); 3] = [
     (
         "0010_log_ends.up.sql",
@@ -32,7 +32,7 @@ const KNOWN: [(&str, &str, &str); 3] = [
     ),
 ];
 
-/// Statements that take something away from tables that are there, or ask more of their rows.
+/// Returns statements that remove something from existing tables, or add requirements to their rows.
 fn not_additive(sql: &str) -> Vec<String> {
     let code: Vec<&str> = sql
         .lines()
@@ -64,7 +64,7 @@ fn not_additive(sql: &str) -> Vec<String> {
     found
 }
 
-/// Whether a part of an `alter table` adds a column that rows from before have no value for.
+/// Returns whether a part of an `alter table` adds a required column without a default.
 fn demands(part: &str) -> bool {
     let filled = [" default ", " generated ", " drop not null"];
     part.contains("column ") && part.contains(" not null") && !filled.iter().any(|words| part.contains(words))
@@ -123,7 +123,7 @@ fn migrations_add_and_take_nothing_away() {
     assert_eq!(found, known, "a migration adds: see migrations/README.md");
 }
 
-/// All rows of a table, as JSON, with these columns only.
+/// Returns all rows of a table, as JSON, with these columns only.
 async fn rows(connection: &mut PgConnection, table: &str, columns: &[String]) -> Vec<Value> {
     let columns = columns.join("\", \"");
     let statement = format!("select to_jsonb(t) from (select \"{columns}\" from {table} order by 1) t");
@@ -166,7 +166,7 @@ async fn older_runs_and_conversations_survive_a_migration() {
     app.crash_workers();
     app.server.take().unwrap().stop().await.unwrap();
 
-    // The schema of then, with runs in it.
+    // The earlier schema, with runs in it.
     let url = app.db.url.clone();
     let newer = MIGRATOR
         .iter()

@@ -1,5 +1,5 @@
-//! The schema's way up, all the way down, and up again, with rows in every table; and what each step does to rows that were
-//! there before it.
+//! The migrations up, all the way down, and up again, with rows in every table; and the effect of each step on existing
+//! rows.
 
 use rejoin_cli::migrate::{self, MIGRATOR, State};
 use rejoin_graph::objects::{self, NewObject};
@@ -19,7 +19,7 @@ use crate::support;
 /// The last migration before conversations could be bound to agents.
 const BEFORE_AGENT_CONVERSATIONS: i64 = 5;
 
-/// The versions that there are, the oldest first.
+/// Returns the versions, oldest first.
 fn versions() -> Vec<i64> {
     MIGRATOR
         .iter()
@@ -37,7 +37,7 @@ async fn states(url: &str) -> Vec<State> {
         .collect()
 }
 
-/// Our tables, by name.
+/// Returns our tables, by name.
 async fn tables(connection: &mut PgConnection) -> Vec<String> {
     sqlx::query_scalar(
         "select schemaname || '.' || tablename from pg_tables
@@ -49,7 +49,7 @@ async fn tables(connection: &mut PgConnection) -> Vec<String> {
     .expect("the catalogue")
 }
 
-/// Everything about the schema that a client could see: columns, constraints, indexes, functions.
+/// Returns everything about the schema that a client could see: columns, constraints, indexes, functions.
 async fn shape(connection: &mut PgConnection) -> Vec<String> {
     sqlx::query_scalar(
         "select format('column %s.%s.%s %s %s %s', table_schema, table_name, column_name, data_type, is_nullable, column_default)
@@ -68,7 +68,7 @@ async fn shape(connection: &mut PgConnection) -> Vec<String> {
     .expect("the catalogue")
 }
 
-/// Puts rows into every table, through the product's own doors where there is one.
+/// Inserts rows into every table, through the product's own functions where possible.
 async fn fill(app: &TestApp) {
     let client = app.client();
     let agent = app.agent("asker", &["*"]).await;
@@ -283,7 +283,7 @@ async fn the_schema_goes_up_down_and_up_with_rows_in_every_table() {
         );
     }
     let first_shape = shape(&mut connection).await;
-    // Nobody else at work while the schema goes.
+    // No other process works while the schema is removed.
     app.crash_workers();
     app.server
         .take()
@@ -312,7 +312,7 @@ async fn the_schema_goes_up_down_and_up_with_rows_in_every_table() {
 
 #[tokio::test]
 async fn an_owner_without_createrole_migrates_once_roles_exist() {
-    // That another test's database has made the roles is what an administrator would have done.
+    // The roles were created by another test's database, as an administrator would.
     let db = support::database().await;
     let mut admin = PgConnection::connect(&db.url).await.expect("a connection");
     let owner = format!("owner_{}", Uuid::now_v7().simple());
@@ -361,7 +361,7 @@ async fn each_migration_can_be_taken_back_and_applied_again() {
     }
 }
 
-/// A conversation as the schema had them before 0006, with two messages in its log.
+/// A conversation of the schema before 0006, with two messages in its log.
 async fn old_conversation(connection: &mut PgConnection, project: Uuid, user: Uuid) -> Uuid {
     let conversation = Uuid::now_v7();
     sqlx::query(
@@ -403,7 +403,7 @@ async fn old_conversation(connection: &mut PgConnection, project: Uuid, user: Uu
 async fn old_conversations_get_a_nullable_agent_and_stay_plain() {
     let template = support::database().await;
     let url = template.url.clone();
-    // Back to where conversations knew no agents, and from there with an old row.
+    // Back to the schema without agents in conversations, and up again with an old row.
     let newer = versions()
         .iter()
         .filter(|version| **version > BEFORE_AGENT_CONVERSATIONS)

@@ -1,5 +1,5 @@
-//! What admins of a project see of its work as a whole: queues, runs by the minute, dead jobs that come back; and that nobody sees
-//! anything of other projects.
+//! The operations view of a project's admins: queues, runs by the minute, dead jobs and their retry; and isolation from
+//! other projects.
 
 use rejoin_identity::projects::{self, Role};
 use rejoin_queue::{NewJob, Outcome};
@@ -31,7 +31,7 @@ async fn shown(client: &Client, project: Uuid) -> Value {
     operations
 }
 
-/// A job that dies in its first attempt; its number.
+/// A job that dies in its first attempt; returns its number.
 async fn dead(app: &TestApp, new: NewJob) -> i64 {
     let id = add(&app.db, new).await;
     let claimed = claim(&app.db, 100).await;

@@ -1,5 +1,4 @@
-//! Plans: made, shown, approved, carried out step by step, with what becomes of a step that fails, of a worker that dies, of a run that is
-//! cancelled.
+//! Plans: created, shown, approved, executed step by step, with failing steps, dying workers, and cancelled runs.
 
 use rejoin_runs::agents::DefinitionContent;
 use rejoin_tests::app::TestApp;
@@ -11,7 +10,7 @@ use uuid::Uuid;
 
 pub const PLAN: &str = "agent_create_plan";
 
-/// A planner with these tools, and an executor that has them all.
+/// A planner with these tools, and an executor with the same ones.
 pub async fn planner(app: &TestApp, tools: &[&str], config: Value) -> Uuid {
     app.agent("executor", &["*"]).await;
     let tools: Vec<&str> = tools.iter().copied().chain([PLAN]).collect();
@@ -33,7 +32,7 @@ pub fn plan_of(mode: &str, steps: Value) -> Reply {
     )
 }
 
-/// Events without what says how much was used.
+/// Events without usage figures.
 pub fn story(events: &[Value]) -> Vec<(String, Option<i64>)> {
     let silent = ["usage", "token", "meta", "message", "sub_agent", "agent_state"];
     events
@@ -69,7 +68,7 @@ pub async fn plans(app: &TestApp) -> Vec<Value> {
     page["items"].as_array().unwrap().clone()
 }
 
-/// The question that is open, and its answer's path.
+/// Returns the open question, and its answer's path.
 pub async fn open_question(app: &TestApp) -> Value {
     support::wait_for("a question", async || {
         let (_, page) = app.client().get("/api/questions?status=pending").await;
@@ -134,7 +133,7 @@ async fn a_plan_is_carried_out_step_by_step_in_the_same_stream() {
         .collect();
     assert!(states.contains(&"executing_plan"), "{states:?}");
 
-    // Whose calls they are: the planner's, or a step's.
+    // Calls are attributed to the planner or a step.
     for event in of_kind(&events, "mcp_tool") {
         match event["tool"].as_str().unwrap() {
             PLAN => assert_eq!(
@@ -156,7 +155,7 @@ async fn a_plan_is_carried_out_step_by_step_in_the_same_stream() {
     assert_eq!(done["status"], "completed");
     assert_eq!(done["steps"][2]["result"], "joined");
 
-    // A step has its own tools, and is told what came before it.
+    // A step has its own tools, and gets its predecessors' results.
     let asked = app.model.requests();
     let of = |words: &str| {
         asked
@@ -174,7 +173,7 @@ async fn a_plan_is_carried_out_step_by_step_in_the_same_stream() {
     let join = &sent(of("# Join both")).last().unwrap().1.clone();
     assert!(join.contains("no tags") && join.contains("thought"), "{join}");
 
-    // On record: the plan, and the steps' runs with their own messages and calls, apart from the planner's.
+    // Recorded: the plan, and the steps' runs with their own messages and calls, separate from the planner's.
     let plans = plans(&app).await;
     assert_eq!((plans.len(), &plans[0]["status"]), (1, &json!("completed")));
     assert_eq!(statuses(&plans[0]), ["completed"; 3]);
@@ -204,7 +203,7 @@ async fn a_failed_step_is_retried_and_the_rest_is_planned_anew() {
     app.model.on("# Good", [Reply::text("good done")]);
     app.model.on("# Bad", [Reply::status(400), Reply::status(400)]);
     app.model.answer_by({
-        // The planner is told, and makes another plan that keeps what is done.
+        // The planner is informed, and makes another plan that keeps completed steps.
         let fired = std::sync::atomic::AtomicUsize::new(0);
         move |request: &Value| {
             let last = sent(request).pop()?.1;
@@ -334,7 +333,7 @@ async fn a_cancelled_run_takes_its_plan_with_it() {
             .all(|event| event["stepNumber"] == 1)
     );
 
-    // A draft that nobody approved is over with its run.
+    // An unapproved draft ends with its run.
     app.model
         .on("Draft it", [plan_of("draft_only", json!([step(1, "Slow", &[])]))]);
     let posted = client
@@ -381,7 +380,7 @@ async fn bad_plans_are_told_to_the_model_and_calls_are_counted() {
     assert!(errors[2].contains("there is no ended plan"), "{errors:?}");
     assert!(plans(&app).await.is_empty());
 
-    // 40 calls of tools are a turn's.
+    // The limit of a turn is 40 tool calls.
     app.model.answer_by({
         let calls = std::sync::atomic::AtomicUsize::new(0);
         move |request| {

@@ -1,6 +1,6 @@
-//! The story of the planning chat from beginning to end, over the work graph, while workers are killed: a project is begun after a question, a plan of ten
-//! steps is drafted, edited and approved, three executors work at a time, one step fails and is planned anew. Whatever died, the graph holds in the end
-//! what the story says, once.
+//! The complete planning chat over the work graph, while workers are killed: a project is created after a question, a
+//! plan of ten steps is drafted, edited and approved, three executors work at a time, one step fails and is planned
+//! again. Whatever died, the graph finally contains the expected result, once.
 
 use std::time::Duration;
 
@@ -11,18 +11,18 @@ use rejoin_tests::model_server::{Reply, last_user_message};
 use rejoin_tests::support;
 use serde_json::{Value, json};
 
-/// Kills and their moments follow from each.
+/// Seeds of the kills and their times.
 const SEEDS: u64 = 2;
 const STEPS: i32 = 10;
-/// The step that fails, and is planned anew.
+/// The step that fails, and is planned again.
 const BROKEN: i32 = 7;
 
-/// What the scripted model says, from the request alone: a request that is repeated after a kill is answered as before.
+/// The scripted model's answer, from the request alone: a request repeated after a kill gets the same answer.
 fn answer(request: &Value) -> Option<Reply> {
     let messages = request["messages"].as_array()?;
     let system = messages[0]["content"].as_str().unwrap_or_default();
     let asked = last_user_message(request);
-    // What came since the user's last word.
+    // Messages since the user's last one.
     let since: Vec<&Value> = messages
         .iter()
         .rev()
@@ -116,7 +116,7 @@ async fn has_ended(app: &TestApp, run: &str) -> bool {
         .unwrap()
 }
 
-/// Kills the worker again and again, at moments that follow from the seed, until the run is over.
+/// Kills the worker repeatedly, at times derived from the seed, until the run ends.
 async fn under_fire(app: &mut TestApp, run: &str, seed: u64) -> u32 {
     let mut dice = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let mut kills = 0;
@@ -131,7 +131,7 @@ async fn under_fire(app: &mut TestApp, run: &str, seed: u64) -> u32 {
             (tokio::time::Instant::now() >= moment || has_ended(app, run).await).then_some(())
         })
         .await;
-        // Killed for ever it would not end: in the second half it is left alone.
+        // With endless kills it would never end: the second half is undisturbed.
         if kills < 6 && !has_ended(app, run).await {
             app.crash_workers();
             app.add_worker();
@@ -141,7 +141,7 @@ async fn under_fire(app: &mut TestApp, run: &str, seed: u64) -> u32 {
     kills
 }
 
-/// How often a worker was killed in it.
+/// Returns how often a worker was killed.
 async fn story(seed: u64) -> u32 {
     let mut app = TestApp::start().await;
     let client = app.client();
@@ -181,7 +181,7 @@ async fn story(seed: u64) -> u32 {
         .post_message(json!({"message": "Plan it", "conversationId": conversation}))
         .await;
     let run = planned["runId"].as_str().unwrap();
-    // The user adds a word to a step, and approves.
+    // The user edits a step, and approves.
     let mut edited = steps("Break it");
     edited[0]["description"] = "Task 1, gladly".into();
     answer_question(&client, json!({"answer": "edit", "input": {"steps": edited}})).await;

@@ -1,4 +1,4 @@
-//! Plans that wait for a word: a person's, who edits, approves or refuses them; a reviewer's; that of rules.
+//! Reviews of plans: by a user, who edits, approves or rejects them; by a reviewer; by rules.
 
 use rejoin_tests::app::TestApp;
 use rejoin_tests::client::{json_of, of_kind};
@@ -57,7 +57,7 @@ async fn a_draft_waits_for_the_user_who_edits_approves_or_refuses_it() {
         .collect();
     assert_eq!((by, &plan["status"]), (vec!["user", "agent"], &json!("completed")));
 
-    // Refused: nothing is carried out, and the planner hears of it.
+    // Rejected: nothing is executed, and the planner is informed.
     app.model.on("Plan more", [draft(), Reply::text("As you wish.")]);
     let posted = client
         .post_message(json!({"message": "Plan more", "agentDefinitionId": planner}))
@@ -73,7 +73,7 @@ async fn a_draft_waits_for_the_user_who_edits_approves_or_refuses_it() {
         (&json!("failed"), &json!("rejected"))
     );
 
-    // Approved with other steps, in the answer itself.
+    // Approved with changed steps, in the answer itself.
     app.model.on("Plan again", [draft(), Reply::text("Changed.")]);
     let posted = client
         .post_message(json!({"message": "Plan again", "agentDefinitionId": planner}))

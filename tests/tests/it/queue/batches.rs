@@ -1,5 +1,4 @@
-//! The job queue in batches: where claims go on, what is copied in, what a batch of outcomes makes of its jobs; and what losses in a row
-//! cost.
+//! The job queue in batches: the claim cursor, COPY, batches of outcomes, and consecutive losses.
 
 use std::time::Duration;
 
@@ -19,7 +18,7 @@ async fn a_claim_goes_on_from_the_last_one_and_looks_back_in_time() {
     rejoin_queue::enqueue_many(&mut db.pool.acquire().await.unwrap(), &jobs)
         .await
         .unwrap();
-    // Dead rows have made walks dear: there is one a second.
+    // Dead rows make full scans expensive: there is one per second.
     let mut turn = Turn::with_walks_of(Duration::from_millis(50));
     let mut next = async || {
         rejoin_queue::claim(&db.db.hot, "default", Uuid::now_v7(), LEASE, 20, &mut turn)
@@ -29,7 +28,7 @@ async fn a_claim_goes_on_from_the_last_one_and_looks_back_in_time() {
     let first = next().await;
     assert_eq!(first[0].kind, "job-0");
     assert_eq!(first[19].payload, json!({ "n": 19 }), "in order");
-    // Behind the floor of a full claim: one that is due since yesterday, and one that goes first.
+    // Below the watermark of a full claim: one that was due yesterday, and one with priority.
     add(
         &db,
         NewJob {
@@ -67,7 +66,7 @@ async fn a_claim_goes_on_from_the_last_one_and_looks_back_in_time() {
 #[tokio::test]
 async fn a_lane_that_ran_dry_takes_no_turn() {
     let db = support::database().await;
-    // Dear enough that floors outlast the test.
+    // Expensive enough that watermarks outlast the test.
     let mut turn = Turn::with_walks_of(Duration::from_secs(60));
     let mut next = async |limit: usize| {
         let claimed = rejoin_queue::claim(&db.db.hot, "default", Uuid::now_v7(), LEASE, limit, &mut turn)
@@ -87,7 +86,7 @@ async fn a_lane_that_ran_dry_takes_no_turn() {
     }
     assert_eq!(next(50).await.len(), 20);
     assert!(next(50).await.is_empty());
-    // One slot, and twenty lanes that are known: the one that has something is found.
+    // One slot, and twenty known lanes: the one with a job is found.
     add(
         &db,
         NewJob {
@@ -106,7 +105,7 @@ async fn a_full_claim_goes_on_and_a_partial_one_begins_anew() {
         add(&db, job(kind)).await;
     }
     for (limit, expected, goes_on) in [(1, 1, true), (1, 1, true), (2, 1, false), (2, 0, false)] {
-        // One walk makes none of them dear, however long it takes.
+        // A single slow full scan does not count as expensive.
         let mut turn = Turn::default();
         let claimed = rejoin_queue::claim(&db.db.hot, "default", Uuid::now_v7(), LEASE, limit, &mut turn)
             .await
@@ -176,7 +175,7 @@ async fn a_batch_with_every_outcome_settles_each_job_its_own_way() {
             ended(job, outcome)
         })
         .collect();
-    // Somebody else has it by now.
+    // Another worker has it by now.
     batch[4].attempt += 1;
     batch.reverse();
     let mut settled = rejoin_queue::settle(&db.db.hot, &batch, true).await.unwrap().ids;
@@ -207,7 +206,7 @@ async fn a_batch_with_every_outcome_settles_each_job_its_own_way() {
     );
 }
 
-/// Claims the one job, loses its lease, and says how long the job waits now [s].
+/// Claims the only job, loses its lease, and returns the job's delay, in seconds.
 async fn lose(db: &TestDatabase) -> f64 {
     assert_eq!(claim(db, 1).await.len(), 1);
     time_passes(db).await;

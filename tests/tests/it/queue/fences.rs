@@ -1,5 +1,5 @@
-//! Fences (invariant I4), one by one: what a lease lets its attempt do, what it keeps from every other, and what it locks meanwhile.
-//! Each test breaks one word of a statement, so to speak: without that word it fails.
+//! Fencing (invariant I4), case by case: what a lease permits its attempt, what it prevents others from doing, and its
+//! locks. Each test covers one word of a statement: without that word it fails.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,10 +20,10 @@ use uuid::Uuid;
 use super::jobs::{LEASE, add, claim, end, ended, job, kinds, time_passes};
 use crate::support::{self, TestDatabase, wait_for};
 
-/// SQLSTATE of a lock that is not to be had within `lock_timeout`.
+/// SQLSTATE of a lock that was not acquired within `lock_timeout`.
 const LOCK_NOT_AVAILABLE: &str = "55P03";
 
-/// A conversation whose run waits in the queue.
+/// Posts a message; returns its queued run.
 async fn post(db: &TestDatabase) -> Posted {
     let command = PostMessage {
         owner: db.owner(),
@@ -50,7 +50,7 @@ async fn expire(db: &TestDatabase) {
     assert_eq!(sweep::expired(&db.pool, support::later()).await.unwrap(), 1);
 }
 
-/// What becomes of a takeover (the job's next attempt) that does not wait.
+/// Attempts a takeover (the job's next attempt) without waiting.
 async fn takeover(db: &TestDatabase, run_id: Uuid) -> Result<u64, String> {
     let mut tx = db.pool.begin().await.expect("a transaction");
     run(&mut tx, "set local lock_timeout = '100ms'").await;
@@ -58,7 +58,7 @@ async fn takeover(db: &TestDatabase, run_id: Uuid) -> Result<u64, String> {
         .bind(run_id)
         .execute(&mut *tx)
         .await;
-    // Not committed: it is tried, and no more.
+    // Not committed: only attempted.
     done.map(|done| done.rows_affected()).map_err(|error| {
         let error = error.into_database_error().expect("an error of the database");
         error.code().expect("a code").into_owned()
@@ -231,7 +231,7 @@ async fn a_writer_whose_job_another_attempt_runs_writes_nothing() {
     claim(&db, 1).await;
     expire(&db).await;
     assert_eq!(claim(&db, 1).await[0].attempt, 2);
-    // The first that it hears of it: nobody has put the job back while it wrote.
+    // The first notice of it: the job was not made available again while it wrote.
     let writer = writer(&db);
     let (zombie, heir) = (stream(&posted, 1), stream(&posted, 2));
     writer.append(&zombie, &token(&posted, "zombie")).await.unwrap();
@@ -281,7 +281,7 @@ async fn a_writer_locks_out_a_takeover_and_waits_for_the_log() {
     claim(&db, 1).await;
     let writer = writer(&db);
     let run_stream = stream(&posted, 1);
-    // Somebody else numbers events of this log.
+    // Another transaction numbers events of this log.
     let mut tx = db.pool.begin().await.unwrap();
     assert!(log::lock(&mut tx, posted.conversation_id).await.unwrap().is_some());
     writer.append(&run_stream, &token(&posted, "waited")).await.unwrap();
@@ -320,7 +320,7 @@ async fn what_appends_to_a_log_waits_for_whoever_does_already() {
     assert_eq!(refused.code().as_deref(), Some(LOCK_NOT_AVAILABLE));
     second.rollback().await.unwrap();
 
-    // It goes on behind what was written meanwhile, and does not take the same numbers.
+    // It continues after the events written meanwhile, with new numbers.
     let waits = tokio::spawn({
         let (pool, log_id, run_id) = (db.pool.clone(), posted.conversation_id, posted.run_id);
         let event = token(&posted, "second");

@@ -1,4 +1,4 @@
-//! The job queue: what a claim gives, in which order, and what each outcome makes of a job.
+//! The job queue: results and order of claims, and the effect of each outcome on a job.
 
 use std::time::Duration;
 
@@ -60,7 +60,7 @@ pub(crate) fn kinds(jobs: &[ClaimedJob]) -> Vec<&str> {
     jobs.iter().map(|job| job.kind.as_str()).collect()
 }
 
-/// Lets every delay pass.
+/// Makes every delay elapse.
 pub(crate) async fn time_passes(db: &TestDatabase) {
     sqlx::query(
         "update queue.jobs set run_at = run_at - interval '1 day', lease_until = lease_until - interval '1 day'",
@@ -270,7 +270,7 @@ async fn a_project_with_100_000_jobs_does_not_starve_another() {
         },
     )
     .await;
-    // Wherever the turn stands: two claims serve everybody.
+    // Wherever the cursor is: two claims serve everyone.
     for after in [Uuid::nil(), big, small] {
         let claimed = claim_after(&db, 1, after).await;
         let then = claim_after(&db, 1, claimed[0].project_id).await;

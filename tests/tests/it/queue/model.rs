@@ -1,5 +1,5 @@
-//! Random histories of the queue beside a model of a few lines: lease, attempt, fence, keys, settlement and sweep, over the real statements.
-//! A history that disagrees is shrunk to the shortest one that does.
+//! Model-based tests of the queue: random histories of lease, attempt, fence, keys, settlement and sweep over the real
+//! statements, compared with a model of a few lines. A failing history is shrunk to a minimal one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,12 +12,12 @@ use serde_json::json;
 use tokio::runtime::Handle;
 use uuid::Uuid;
 
-/// Histories in all, and threads that share them.
+/// Total number of histories, and number of threads.
 const HISTORIES: u32 = 10_000;
 const THREADS: u32 = 4;
-/// Steps of a history, at most.
+/// Maximum number of steps in a history.
 const STEPS: usize = 14;
-/// No history lasts so long: leases end when a step says so.
+/// Longer than any history: leases end by steps.
 const LEASE: Duration = Duration::from_secs(3_600);
 
 #[derive(Debug, Clone)]
@@ -29,17 +29,17 @@ enum Step {
     Claim {
         limit: usize,
     },
-    /// The outcome of some claim of this history, which may be over long since.
+    /// The outcome of a claim in this history, possibly an outdated one.
     Settle {
         claim: usize,
         outcome: End,
     },
-    /// A worker died: the lease of some claim ends now.
+    /// A worker died: the lease of a claim ends now.
     Expire {
         claim: usize,
     },
     Sweep,
-    /// Some claim's worker writes.
+    /// A claim's worker writes.
     Write {
         claim: usize,
     },
@@ -71,12 +71,12 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What the queue should be.
+/// The expected state of the queue.
 #[derive(Default)]
 struct Model {
     /// Live jobs, in order of id.
     jobs: Vec<Job>,
-    /// Places are given in the order in which jobs became due.
+    /// Places are assigned in the order in which jobs became due.
     next_place: u64,
 }
 
@@ -116,7 +116,7 @@ impl Model {
         });
     }
 
-    /// The first of those that are due.
+    /// Returns the first of the due jobs.
     fn claim(&mut self, limit: usize) -> Vec<(i64, i32)> {
         let mut due: Vec<&mut Job> = self
             .jobs
@@ -132,7 +132,7 @@ impl Model {
         taken.collect()
     }
 
-    /// The job that this attempt holds.
+    /// Returns the job held by this attempt.
     fn held_by(&mut self, id: i64, attempt: i32) -> Option<&mut Job> {
         let job = self
             .jobs
@@ -161,7 +161,7 @@ impl Model {
         true
     }
 
-    /// It is gone, and the next of its key is let go.
+    /// Removes it, and releases the next of its key.
     fn remove(&mut self, id: i64) {
         let Some(at) = self.jobs.iter().position(|job| job.id == id) else {
             return;
@@ -174,10 +174,10 @@ impl Model {
         }
     }
 
-    /// What the sweep puts back, in its order; returns the ids of those whose last attempt was lost.
+    /// Sweeps in order; returns the ids of jobs whose last attempt was lost.
     fn sweep(&mut self) -> Vec<i64> {
         let mut place = self.next_place;
-        // From the third loss on it waits: those come last, once their time has come.
+        // From the third loss on it is delayed: those come last, once they are due.
         for waits in [false, true] {
             for job in &mut self.jobs {
                 let is_lost = job.state == State::Running { expired: true };
@@ -224,7 +224,7 @@ async fn rows(db: &TestDatabase) -> Vec<Row> {
         .unwrap()
 }
 
-/// Plays a history; the first disagreement.
+/// Plays a history; returns the first difference.
 async fn play(db: &TestDatabase, history: &[Step]) -> Result<(), String> {
     sqlx::query("delete from queue.jobs").execute(&db.pool).await.unwrap();
     let mut model = Model::default();
@@ -310,7 +310,7 @@ async fn play(db: &TestDatabase, history: &[Step]) -> Result<(), String> {
                 if real != wanted {
                     return disagree("dead", format!("{real:?}"), format!("{wanted:?}"));
                 }
-                // As whoever sweeps does.
+                // Like a sweeper.
                 for job in dead {
                     let mut connection = db.pool.acquire().await.unwrap();
                     settle::settle_one(&mut connection, job.id, job.attempt, "failed", Some("lost"))
@@ -339,7 +339,7 @@ async fn play(db: &TestDatabase, history: &[Step]) -> Result<(), String> {
 }
 
 fn pick(claims: &[ClaimedJob], nth: usize) -> Option<&ClaimedJob> {
-    // The newest first: the others are mostly over.
+    // Newest first: most others have ended.
     claims.iter().rev().nth(nth % claims.len().max(1))
 }
 

@@ -1,4 +1,4 @@
-//! What a crash, a cancel, a drain and a restart mean to a turn: nothing lost, nothing twice.
+//! Effects of a crash, a cancellation, a drain and a restart on a turn: nothing is lost, nothing happens twice.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -122,7 +122,7 @@ async fn a_call_that_may_have_acted_ends_as_outcome_unknown() {
     support::wait_for("the call to act", async || (ledger.entries().len() == 1).then_some(())).await;
     app.crash_workers();
     gate.add_permits(10);
-    // As if the tool took other arguments by now: it may have acted all the same.
+    // As if the tool had other arguments by now: it may have acted anyway.
     sqlx::query("update kb.agent_run_tool_calls set input = '{\"sum\": 5}'")
         .execute(&app.db.pool)
         .await
@@ -200,7 +200,7 @@ async fn a_crash_after_a_tools_result_repeats_no_call_and_no_step() {
     })
     .await;
     let agent = app.agent("payer", &["pay"]).await;
-    // The second model call hangs before its first token: the result is stored, the step is not begun.
+    // The second model call hangs before its first token: the result is stored, the step has not begun.
     app.model.script([
         Reply::text("Paying.").then_tool("pay", json!({"amount": 1})),
         Reply::hang(),
@@ -242,7 +242,7 @@ async fn a_job_whose_every_attempt_is_lost_ends_with_error_and_done() {
         (!app.model.requests().is_empty()).then_some(())
     })
     .await;
-    // As if four attempts had gone that way before.
+    // As if four attempts had been lost before.
     sqlx::query("update queue.jobs set max_attempts = attempt")
         .execute(&app.db.pool)
         .await
@@ -272,8 +272,8 @@ async fn a_stored_last_answer_is_not_asked_for_again() {
         .client()
         .post_message(json!({"message": "go", "agentDefinitionId": agent}))
         .await;
-    // No message of the assistant can be stored: the attempt fails between the last step and the run's end.
-    // By an error that may pass with another attempt: one that can't would end the run.
+    // The assistant's message can't be stored: the attempt fails between the last step and the run's end, with an error
+    // that may be temporary: a permanent one would end the run.
     for statement in [
         "create function no_end() returns trigger language plpgsql as $$ begin raise exception 'not now'; end $$",
         "create trigger no_end before insert on kb.chat_messages for each row when (new.role = 'assistant') execute function no_end()",
@@ -348,7 +348,7 @@ async fn a_cancelled_run_stops_at_the_next_await_and_starts_no_tool() {
     .await;
     let client = app.client();
     let agent = app.agent("payer", &["pay"]).await;
-    // In the middle of text.
+    // During text.
     app.model.script([Reply::hang_after(3)]);
     let posted = client
         .post_message(json!({"message": "talk", "agentDefinitionId": agent}))
@@ -363,7 +363,7 @@ async fn a_cancelled_run_stops_at_the_next_await_and_starts_no_tool() {
     }
     frames.extend(reader.rest().await);
     assert_eq!(done(&frames)["status"], "cancelled");
-    // In the middle of a tool, with another one to come.
+    // During a tool call, with another one pending.
     app.model.script([Reply::tools([
         ("pay", json!({"amount": 1})),
         ("pay", json!({"amount": 2})),
@@ -482,7 +482,7 @@ async fn an_api_that_is_restarted_goes_on_from_the_cursor() {
     let mut reader = app.client().stream(&path).await;
     let mut frames = reader.until("token").await;
     let restarting = app.restart_api();
-    // It says that it goes, then the connection ends.
+    // It announces its stop, then the connection ends.
     let (_, rest) = tokio::join!(restarting, async {
         let mut frames = Vec::new();
         while let Some(frame) = reader.next().await {
@@ -596,7 +596,7 @@ async fn onbusy_enqueue_waits_reject_refuses_and_interrupt_cancels() {
         .map(|event| event["message"]["content"].as_str().unwrap().to_owned())
         .collect();
     assert_eq!(order, ["one", "two", "first answer", "second answer"]);
-    // The second turn saw the first one's answer.
+    // The second turn included the first one's answer.
     let asked = app.model.requests()[1]["messages"].to_string();
     assert!(asked.contains("first answer"), "{asked}");
 

@@ -1,4 +1,4 @@
-//! Many of everything: API servers, workers, readers, tokens, cursors, equal requests; and a database that goes and comes.
+//! Scale: many API servers, workers, readers, tokens, cursors, equal requests; and a database that fails and returns.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use tokio::sync::{Notify, Semaphore};
 
 use crate::support;
 
-/// Between two tries of a reader that was cut off.
+/// Reconnect interval of a disconnected reader.
 const RECONNECT: Duration = Duration::from_millis(100);
 
 fn seqs(frames: &[Frame]) -> Vec<i64> {
@@ -41,7 +41,7 @@ fn count(frames: &[Frame], kind: &str) -> usize {
     frames.iter().filter(|frame| frame.kind() == kind).count()
 }
 
-/// Reads events until the text that they make up ends with `word`.
+/// Reads events until their text ends with `word`.
 async fn until_text(stream: &mut Stream, word: &str) -> Vec<Frame> {
     let mut frames = Vec::new();
     loop {
@@ -54,7 +54,7 @@ async fn until_text(stream: &mut Stream, word: &str) -> Vec<Frame> {
     }
 }
 
-/// Follows a log to its `done` as a browser does: comes back with its cursor whenever it was cut off.
+/// Follows a log to its `done` like a browser: reconnects with its cursor whenever disconnected.
 async fn follow_to_done(client: &Client, path: &str) -> Vec<Frame> {
     let mut frames: Vec<Frame> = Vec::new();
     let following = async {
@@ -109,7 +109,7 @@ async fn thirty_conversations_end_once_and_read_the_same_everywhere() {
             let [one, other] = &mut readers;
             let (first, second) = tokio::join!(one.until("done"), other.until("done"));
             assert_eq!(first, second, "both APIs give the same bytes");
-            // Afterwards it reads as it did live.
+            // Afterwards it reads the same as live.
             let late = clients[(n + 1) % 2].stream(&run_events(&posted)).await.rest().await;
             assert_eq!(late, first);
             first
@@ -177,7 +177,7 @@ async fn ten_thousand_tokens_cost_few_queries_and_one_late_frame() {
             "what follows the snapshot is what the others read, without a gap"
         );
     }
-    // Servers of other tests may count in the same process, too: they can't make up for what one query a token would cost.
+    // Other tests' servers may count in the same process, too: they can't hide one query per token.
     assert!(spent < 1_000.0, "{spent} queries for {} events", frames.len());
     app.wait_until_idle().await;
 
@@ -304,8 +304,8 @@ async fn fifty_equal_posts_to_two_apis_are_one_run() {
     second.stop().await.unwrap();
 }
 
-/// A turn whose database crashes and comes back in its middle, once its reader has `t19`. Gives what a reader got that came back
-/// with its cursor whenever it was cut off.
+/// A turn during which the database crashes and recovers, once its reader has `t19`. Returns the events of a reader
+/// that reconnects with its cursor.
 async fn turn_over_a_crash(replies: [Reply; 2], meanwhile: impl FnOnce()) -> Vec<Frame> {
     let (postgres, database) = support::own_server_database().await;
     let app = TestApp::over(database, AppOptions::default()).await;
@@ -333,7 +333,7 @@ async fn turn_over_a_crash(replies: [Reply; 2], meanwhile: impl FnOnce()) -> Vec
         kinds(&apply_resets(&frames)),
         ["message", "meta", "token", "usage", "message", "done"]
     );
-    // Who comes now reads the same.
+    // A new reader reads the same.
     assert_eq!(client.stream(&run_events(&posted)).await.rest().await, frames);
     app.wait_until_idle().await;
     drop(app);
@@ -348,7 +348,7 @@ fn tokens(n: usize) -> String {
 #[tokio::test]
 async fn a_database_that_crashes_while_the_model_thinks_costs_no_word() {
     let gate = Arc::new(Notify::new());
-    // The second reply is for a worker that had to begin anew.
+    // The second reply is for a worker that had to restart the step.
     let replies = [Reply::tokens(40).gate(gate.clone()), Reply::tokens(40)];
     let frames = turn_over_a_crash(replies, || gate.notify_one()).await;
     assert_eq!(text(&frames), tokens(40));

@@ -1,5 +1,5 @@
-//! A database that is away for longer than a lease, or that comes back as it was before: what live workers hold stays theirs, what they say
-//! of it is short, and no log ever holds two histories in one.
+//! A database that is unreachable for longer than a lease, or that is restored to an earlier state: live workers keep
+//! their jobs, log little, and no log ever contains two histories.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -18,7 +18,7 @@ use uuid::Uuid;
 
 use crate::support;
 
-/// An outage that no lease outlives.
+/// An outage longer than any lease.
 const OUTAGE: Duration = Duration::from_millis(LEASE.as_millis() as u64 * 5 / 2);
 
 fn tokens(n: usize) -> String {
@@ -37,7 +37,7 @@ fn events_of(posted: &Value) -> String {
     format!("/api/runs/{}/events", posted["runId"].as_str().unwrap())
 }
 
-/// Reads until the reply so far ends with `word`.
+/// Reads until the reply ends with `word`.
 async fn until_word(client: &Client, path: &str, word: &str) -> (rejoin_tests::client::Stream, Vec<Frame>) {
     let mut stream = client.stream(path).await;
     let mut frames = Vec::new();
@@ -51,7 +51,7 @@ async fn until_word(client: &Client, path: &str, word: &str) -> (rejoin_tests::c
     }
 }
 
-/// The whole log of a run, once it has ended, however often a reader has to come back.
+/// Returns the whole log of a run, once it has ended, reconnecting as needed.
 async fn log_of(client: &Client, path: &str) -> Vec<Frame> {
     support::wait_for("the run's whole log", async || {
         let response = client.request(Method::GET, path).send().await.ok()?;
@@ -64,7 +64,7 @@ async fn log_of(client: &Client, path: &str) -> Vec<Frame> {
     .await
 }
 
-/// Six runs whose words flow over an outage, on two workers with three places each.
+/// Six runs that stream during an outage, on two workers with three slots each.
 async fn six_runs_over(outage: impl AsyncFnOnce(&PrivatePostgres, &mut TestApp)) -> Vec<Vec<Frame>> {
     let (postgres, database) = support::own_server_database().await;
     let mut app = TestApp::over(
@@ -123,7 +123,7 @@ async fn a_long_database_crash_takes_no_run_from_a_live_worker() {
 #[tokio::test]
 async fn a_long_database_stall_takes_no_run_from_a_live_worker() {
     let logs = six_runs_over(async |postgres, _| {
-        // The server and all that serve its connections.
+        // The server and its backends.
         let server = postgres.pid().unwrap();
         signal("-STOP", &[server.to_string()]);
         let serving = children_of(server);
@@ -182,7 +182,7 @@ async fn a_worker_says_once_that_it_can_not_claim_and_why() {
     }
     let log = std::env::temp_dir().join(format!("rejoin-outage-{}.log", Uuid::now_v7().simple()));
     let file = std::fs::File::create(&log).unwrap();
-    // With slots to spare, so that it goes on claiming.
+    // With free slots, so that it keeps claiming.
     let _worker = Process::worker_logging(&app, &[("REJOIN_SLOTS", "20".to_owned())], file);
     support::wait_for("the worker to be busy", async || {
         (app.model.counts().requests >= 10).then_some(())
@@ -239,7 +239,7 @@ async fn a_worker_says_once_that_it_can_not_claim_and_why() {
     let _ = std::fs::remove_file(log);
 }
 
-/// A copy of the server's data as it is after a crash at this moment; the server goes on.
+/// Copies the server's data as after a crash at this moment; the server continues.
 async fn back_up(postgres: &PrivatePostgres) -> PathBuf {
     let copy = postgres.cluster_dir().with_extension("backup");
     postgres.stop_immediate().await.unwrap();
@@ -248,12 +248,12 @@ async fn back_up(postgres: &PrivatePostgres) -> PathBuf {
     copy
 }
 
-/// The server comes back as it was, at the same address.
+/// Restores the server's data, at the same address.
 async fn restore(postgres: &PrivatePostgres, copy: &Path) {
     postgres.stop_immediate().await.unwrap();
     std::fs::remove_dir_all(postgres.cluster_dir()).unwrap();
     std::fs::rename(copy, postgres.cluster_dir()).unwrap();
-    // As long as a restore takes at least: nobody misses that the server was away.
+    // The minimum duration of a restore: everyone notices the outage.
     tokio::time::sleep(Duration::from_secs(2)).await;
     postgres.restart().await.unwrap();
 }
@@ -283,13 +283,13 @@ async fn a_restored_older_database_resets_its_readers() {
     );
     until_word(&client, &path, "t20 ").await;
     let copy = back_up(&postgres).await;
-    // It goes on where it was: a crash by itself takes nothing back.
+    // It continues: a crash alone loses nothing.
     let (mut reader, seen) = until_word(&client, &path, "t199 ").await;
     assert_eq!(count(&seen, "reset"), 0);
     let cursor = seen.last().unwrap().id.unwrap();
     restore(&postgres, &copy).await;
 
-    // Who stayed connected is sent away, and told when coming back with what it has.
+    // Connected readers are disconnected, and notified when they reconnect with their cursor.
     let mut last = None;
     while let Some(frame) = reader.next().await {
         assert_eq!(frame.id, None, "nothing of the other history: {frame:?}");
@@ -322,7 +322,7 @@ async fn a_restored_older_database_resets_its_readers() {
     }
     assert_eq!(kinds(&opening), ["gap", "snapshot"]);
 
-    // The worker writes on from a history that is gone: it must not.
+    // The worker would continue a lost history, which it must not.
     gate.notify_one();
     let rest = told.until("done").await;
     assert_eq!(count(&rest, "reset"), 1);
@@ -336,7 +336,7 @@ async fn a_restored_older_database_resets_its_readers() {
     postgres.stop().await.unwrap();
 }
 
-/// A definition whose runs end after this, and are cut off a second later.
+/// A definition whose runs time out after this, and are aborted a second later.
 async fn hasty(app: &TestApp, timeout_s: i32) -> Uuid {
     app.agent_with("hasty", &[], |content| content.default_timeout = Some(timeout_s))
         .await
@@ -399,7 +399,7 @@ async fn database_downtime_does_not_count_against_a_runs_timeout() {
     postgres.stop().await.unwrap();
 }
 
-/// `rejoin` with these words, on a database.
+/// Runs `rejoin` with these arguments, on a database.
 fn rejoin(url: &str, words: &[&str]) -> Command {
     let mut command = Command::new(binary());
     command
@@ -447,7 +447,7 @@ async fn doctor_knows_whether_this_machines_worker_is_alive() {
     support::wait_for("a worker", async || ask(&[]).0.then_some(())).await;
     let (healthy, said) = ask(&["--host", "elsewhere"]);
     assert!(!healthy && said.contains("elsewhere"), "{said}");
-    // One that hangs is not healthy.
+    // A hanging one is unhealthy.
     worker.signal(19);
     sqlx::query("update queue.workers set seen_at = now() - interval '1 minute'")
         .execute(&app.db.pool)

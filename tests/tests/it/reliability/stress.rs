@@ -1,5 +1,5 @@
-//! Operations under stress: too much to do, locks that are held, a database that is not there yet, a disk that is full, a server that
-//! leaves. Refusals say when to come back; nothing is half done.
+//! Operation under stress: overload, locks, a database that is not up yet, a full disk, a stopping server. Refusals say
+//! when to retry; nothing is half done.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -35,7 +35,7 @@ async fn quiet(api: fn(&mut rejoin_api::ApiConfig)) -> TestApp {
     .await
 }
 
-/// It is a refusal that says when to come back, and why, as a problem. Returns its code.
+/// Asserts a refusal that says when to retry, and why, as a problem. Returns its code.
 async fn refused_for_now(response: Response) -> String {
     assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
     assert!(response.headers().contains_key("retry-after"));
@@ -44,7 +44,7 @@ async fn refused_for_now(response: Response) -> String {
     problem["code"].as_str().expect("a problem has a code").to_owned()
 }
 
-/// How many statements of this database wait for a lock, each with its process.
+/// Returns the processes of this database that wait for a lock.
 async fn waiting_for_a_lock(app: &TestApp) -> Vec<i32> {
     sqlx::query_scalar(
         "select pid from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'",
@@ -57,7 +57,7 @@ async fn waiting_for_a_lock(app: &TestApp) -> Vec<i32> {
 #[tokio::test]
 async fn overload_is_refused_at_once_and_the_rest_is_served() {
     let app = quiet(|config| {
-        // All of them may be one user's.
+        // One user may use all of them.
         (config.max_in_flight_user_percent, config.max_in_flight_project_percent) = (100, 100);
         config.max_in_flight = 2;
     })
@@ -77,7 +77,7 @@ async fn overload_is_refused_at_once_and_the_rest_is_served() {
     .await;
 
     assert_eq!(refused_for_now(list().await.unwrap()).await, "overloaded");
-    // Who operates it is answered all the same.
+    // Operators' endpoints respond anyway.
     for path in ["/livez", "/readyz", "/metrics"] {
         assert_eq!(
             client.request(Method::GET, path).send().await.unwrap().status(),
@@ -112,7 +112,7 @@ async fn streams_have_a_bound_for_the_whole_process() {
     .await;
 }
 
-/// Impatient: a statement has 300 ms, of which 200 ms may be spent on waiting for locks.
+/// Short timeouts: a statement has 300 ms, of which 200 ms may be spent waiting for locks.
 fn impatient(args: &mut DatabaseArgs) {
     args.db_statement_timeout_ms = 300;
     args.db_lock_timeout_ms = 200;
@@ -209,7 +209,7 @@ async fn a_locked_out_flush_retries_and_writes_each_event_once() {
         let (writer, stream) = (writer.clone(), stream.clone());
         async move { writer.flush(&stream).await }
     });
-    // Each try is a connection of its own.
+    // Each attempt is a separate connection.
     let mut tries = std::collections::BTreeSet::new();
     wait_for("three tries", async || {
         tries.extend(waiting_for_a_lock(&app).await);
@@ -245,7 +245,7 @@ async fn a_server_that_stops_is_not_ready_while_it_still_answers() {
     assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
     assert!(body["reasons"][0].as_str().unwrap().contains("draining"), "{body}");
     assert!(state.draining.is_cancelled());
-    // Who comes late is served; only streams go elsewhere.
+    // Late requests are served; only streams must reconnect elsewhere.
     assert_eq!(client.get("/api/conversations").await.0, StatusCode::OK);
     let run = client.post_message(json!({"message": "late"})).await;
     let events = format!("/api/runs/{}/events", run["runId"].as_str().unwrap());
@@ -319,7 +319,7 @@ async fn api_and_worker_start_before_the_database_and_become_ready() {
         (status == StatusCode::OK).then_some(())
     })
     .await;
-    // And the worker is there, too.
+    // And the worker is running, too.
     let frames = Client::new(url, &database.api_key)
         .chat(json!({"message": "hello"}))
         .await;
@@ -328,11 +328,11 @@ async fn api_and_worker_start_before_the_database_and_become_ready() {
     postgres.stop().await.unwrap();
 }
 
-/// A file system of its own, of this size; gone when dropped.
+/// A file system of this size; removed when dropped.
 struct SmallDisk(PathBuf);
 
 impl SmallDisk {
-    /// None: this machine does not let us.
+    /// None: this machine does not allow it.
     fn mount(size: &str) -> Option<Self> {
         let path = std::env::temp_dir().join(format!("rejoin-disk-{}", Uuid::now_v7().simple()));
         std::fs::create_dir(&path).expect("a folder");
@@ -348,7 +348,7 @@ impl SmallDisk {
         None
     }
 
-    /// Takes all the room there is, but for the last bytes of it.
+    /// Fills it except for the last bytes.
     fn fill(&self) -> PathBuf {
         let path = self.0.join("filler");
         let mut file = std::fs::File::create(&path).expect("a file");
@@ -360,7 +360,7 @@ impl SmallDisk {
 
 impl Drop for SmallDisk {
     fn drop(&mut self) {
-        // Nothing may be left to unmount.
+        // It may already be unmounted.
         let _ = Command::new("umount").arg("-l").arg(&self.0).status();
         let _ = std::fs::remove_dir(&self.0);
     }
@@ -411,7 +411,7 @@ async fn a_full_disk_is_a_refusal_that_passes() {
             .request(Method::POST, "/api/chat/stream")
             .header("accept", "application/json")
             .header("idempotency-key", format!("message-{n}"))
-            // Not to be compressed away.
+            // Incompressible.
             .json(&json!({"message": format!("{n} {}{long}", Uuid::now_v7())}))
             .send()
     };
@@ -429,7 +429,7 @@ async fn a_full_disk_is_a_refusal_that_passes() {
     assert_eq!(refused_for_now(refusal).await, "database_unavailable");
 
     std::fs::remove_file(filler).unwrap();
-    // A server that could not write its log has ended: whoever runs it starts it again.
+    // A server that could not write its log has ended: its operator restarts it.
     if postgres.pid().is_none() {
         postgres.restart().await.unwrap();
     }
@@ -486,7 +486,7 @@ async fn a_transaction_that_stays_open_is_told() {
     drop(holder);
 }
 
-/// A check of this file's own: the small disk is where it was asked for.
+/// A check of this file itself: the small disk is in the requested location.
 #[test]
 fn a_small_disk_is_small() {
     if let Some(disk) = SmallDisk::mount("1m") {

@@ -1,11 +1,11 @@
-//! Rules about the documents: every link leads somewhere, every path below `docs/` that is named exists, and the README of each
-//! folder lists its pages. Reads the text of the repository; needs nothing else.
+//! Rules about the documents: every link has a target, every named path below `docs/` exists, and the README of each
+//! folder lists its pages. Reads the repository's text; needs nothing else.
 
 use std::collections::{BTreeSet, HashMap};
 
 use super::layout::{root, texts};
 
-/// Lines of a Markdown text outside fenced blocks, with their numbers.
+/// Returns lines of a Markdown text outside fenced blocks, with their numbers.
 fn prose(text: &str) -> Vec<(usize, &str)> {
     let mut fence = None;
     let mut lines = Vec::new();
@@ -23,7 +23,7 @@ fn prose(text: &str) -> Vec<(usize, &str)> {
     lines
 }
 
-/// A line without its code spans. A span that goes on in the next line stays.
+/// Removes code spans from a line. A span that continues on the next line stays.
 fn without_code(line: &str) -> String {
     let parts: Vec<&str> = line.split('`').collect();
     if parts.len().is_multiple_of(2) {
@@ -32,7 +32,7 @@ fn without_code(line: &str) -> String {
     parts.into_iter().step_by(2).collect()
 }
 
-/// The targets of a line's links: inline links, pictures, definitions of references, and attributes of HTML.
+/// Returns the targets of a line's links: inline links, images, reference definitions, and HTML attributes.
 fn targets(line: &str) -> Vec<String> {
     let line = without_code(line);
     let mut found = Vec::new();
@@ -51,7 +51,7 @@ fn targets(line: &str) -> Vec<String> {
     found
 }
 
-/// Links that lead into the repository, with the numbers of their lines.
+/// Returns links into the repository, with their line numbers.
 fn links(text: &str) -> Vec<(usize, String)> {
     let is_outside =
         |target: &str| target.contains("://") || target.starts_with("mailto:") || target.starts_with("data:");
@@ -62,7 +62,7 @@ fn links(text: &str) -> Vec<(usize, String)> {
         .collect()
 }
 
-/// The anchor of a heading, by GitHub's rule.
+/// Returns the anchor of a heading, by GitHub's rule.
 fn slug(heading: &str) -> String {
     let mut text = String::new();
     let mut rest = heading;
@@ -90,7 +90,7 @@ fn heading(line: &str) -> Option<&str> {
     (1..=6).contains(&level).then(|| text.trim_end_matches('#').trim())
 }
 
-/// What a link into a document may name after `#`. A heading that comes again has a number behind it.
+/// Returns the valid fragments of a document. A repeated heading has a number appended.
 fn anchors(text: &str) -> BTreeSet<String> {
     let mut anchors = BTreeSet::new();
     let mut times: HashMap<String, usize> = HashMap::new();
@@ -107,7 +107,7 @@ fn anchors(text: &str) -> BTreeSet<String> {
     anchors
 }
 
-/// The path from the root that a document's link names. None: it leads out of the repository.
+/// Resolves a link's path from the root. None: it leaves the repository.
 fn resolved(document: &str, path: &str) -> Option<String> {
     if path.is_empty() {
         return Some(document.to_owned());
@@ -126,7 +126,8 @@ fn resolved(document: &str, path: &str) -> Option<String> {
     Some(parts.join("/"))
 }
 
-/// Paths below `docs/` that a text names from the root, perhaps behind `../`. What is below another folder or in a URL is not one.
+/// Returns paths below `docs/` named from the root, optionally after `../`. Those below another folder or in a URL
+/// don't count.
 fn named(text: &str) -> Vec<&str> {
     let is_inner = |before: &str| {
         !before.ends_with("../") && before.ends_with(|last: char| last.is_alphanumeric() || "/_-.".contains(last))
@@ -178,7 +179,7 @@ fn every_document_that_is_named_exists() {
     let mut found = 0;
     let mut missing = Vec::new();
     for (file, text) in texts("") {
-        // Checksums of applied migrations are stored: their comments can't follow a document that moves.
+        // Checksums of applied migrations are stored: their comments can't be updated when a document moves.
         if file.starts_with("migrations/") && file.ends_with(".sql") {
             continue;
         }

@@ -1,4 +1,4 @@
-//! Which member may import which, and that no two files of a member import each other, directly or through others.
+//! Allowed imports between workspace members, and no import cycles between the files of a member.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -36,10 +36,10 @@ const FLOORS: [&[&str]; 14] = [
     &["tests"],
     &["bench", "chaos"],
 ];
-/// Files that still import each other in a circle: a member, and how many of its files. Make it fewer, not more.
+/// Members with remaining import cycles, and the number of files in them. Only ever reduce it.
 const KNOWN_CIRCLES: [(&str, usize); 2] = [("bench", 8), ("tests", 5)];
 
-/// The package of a member, as manifests name it.
+/// Returns a member's package name in manifests.
 fn package(member: &str) -> String {
     match member.rsplit('/').next() {
         Some("cli") => "rejoin".to_owned(),
@@ -102,7 +102,7 @@ fn no_two_files_import_each_other_in_a_circle() {
     }
 }
 
-/// The code of each module of a member, by its path without `crate::`.
+/// Returns the code of each module of a member, by its path without `crate::`.
 fn modules(member: &str) -> BTreeMap<String, String> {
     let folder = format!("{member}/src/");
     let mut modules = BTreeMap::new();
@@ -121,7 +121,7 @@ fn modules(member: &str) -> BTreeMap<String, String> {
     modules
 }
 
-/// Which modules each module names. A module and those below it belong together: they may name each other.
+/// Returns the modules named by each module. A module and its submodules belong together: they may name each other.
 fn imports(modules: &BTreeMap<String, String>) -> BTreeMap<String, BTreeSet<String>> {
     let mut imports: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for (module, code) in modules {
@@ -147,7 +147,7 @@ fn imports(modules: &BTreeMap<String, String>) -> BTreeMap<String, BTreeSet<Stri
     imports
 }
 
-/// All paths of a file that begin with `crate`, `super` or `self`, those in braces one by one.
+/// Returns all paths of a file that begin with `crate`, `super` or `self`, with braces expanded.
 fn paths(code: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut rest = code;
@@ -166,7 +166,7 @@ fn paths(code: &str) -> Vec<String> {
     found
 }
 
-/// How long a path is, with what is in its braces.
+/// Returns the length of a path, including its braces.
 fn end_of_path(text: &str) -> usize {
     let mut depth = 0_usize;
     for (at, character) in text.char_indices() {
@@ -207,7 +207,7 @@ fn expand(before: &str, path: &str, found: &mut Vec<String>) {
     expand(&format!("{before}{head}"), &inner[begin..], found);
 }
 
-/// A path from the crate's root. None: it leads out of it.
+/// Resolves a path from the crate's root. None: it leaves the crate.
 fn resolve(module: &str, path: &str) -> Option<Vec<String>> {
     let mut segments = path
         .split("::")
@@ -229,7 +229,7 @@ fn resolve(module: &str, path: &str) -> Option<Vec<String>> {
     Some(from)
 }
 
-/// The groups of modules each of which leads to every other one, by Tarjan's algorithm.
+/// Returns the strongly connected components, by Tarjan's algorithm.
 fn circles(imports: &BTreeMap<String, BTreeSet<String>>) -> Vec<Vec<String>> {
     let mut search = Search {
         imports,

@@ -1,14 +1,14 @@
-//! The house's rules about its own text: who imports whom, how a file begins, how long it is; and that the documents name
-//! every setting there is. Reads the sources; needs nothing else.
+//! Architecture tests on the source text: allowed imports, file heads, file lengths; and every setting is documented.
+//! Reads the sources; needs nothing else.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use clap::CommandFactory;
 
-/// Where a file surely holds two things; the tests at its end don't count.
+/// Maximum number of lines of a file, without the tests at its end.
 const MAX_LINES: usize = 500;
-/// Files longer than that, each with its reason. Make it shorter, not longer.
+/// Longer files, each with its reason. Make them shorter, not longer.
 const LONG_FILES: [(&str, &str); 3] = [
     ("tests/tests/it/chat/turns.rs", "one message, from every side"),
     (
@@ -57,9 +57,9 @@ pub(super) const MEMBERS: [&str; 34] = [
     "chaos",
     "interleave",
 ];
-/// Folders that are built, fetched, or hold any bytes.
+/// Folders with generated, fetched or binary content.
 const SKIPPED: [&str; 4] = ["target", "node_modules", "dist", "corpus"];
-/// Crates that speak HTTP, as their names begin in manifests and paths.
+/// HTTP crates, by the prefix of their names in manifests and paths.
 const HTTP: [&str; 5] = ["axum", "reqwest", "hyper", "tower_http", "utoipa"];
 
 pub(super) fn root() -> PathBuf {
@@ -100,7 +100,7 @@ fn is_skipped(path: &Path) -> bool {
     name.starts_with('.') || SKIPPED.contains(&&*name)
 }
 
-/// All Rust files below a folder of the workspace: path from the root, text.
+/// Returns all Rust files below a folder of the workspace: path from the root, text.
 pub(super) fn sources(folder: &str) -> Vec<(String, String)> {
     let names = files(folder).into_iter().filter(|name| name.ends_with(".rs"));
     let found: Vec<(String, String)> = names.map(|name| (name.clone(), read(name))).collect();
@@ -108,7 +108,7 @@ pub(super) fn sources(folder: &str) -> Vec<(String, String)> {
     found
 }
 
-/// All files below a folder of the workspace that are text: path from the root, text.
+/// Returns all text files below a folder of the workspace: path from the root, text.
 pub(super) fn texts(folder: &str) -> Vec<(String, String)> {
     let text_of = |name: &str| std::fs::read_to_string(root().join(name)).ok();
     let found: Vec<(String, String)> = files(folder)
@@ -119,7 +119,7 @@ pub(super) fn texts(folder: &str) -> Vec<(String, String)> {
     found
 }
 
-/// The names in a manifest's tables of dependencies, spelled as in paths.
+/// Returns the names in a manifest's dependency tables, spelled as in paths.
 fn dependencies(member: &str) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     let mut in_table = false;
@@ -133,14 +133,14 @@ fn dependencies(member: &str) -> BTreeSet<String> {
     names
 }
 
-/// Lines that are code: no comments, and no tests at the end of the file.
+/// Returns lines of code: no comments, and no tests at the end of the file.
 fn code(text: &str) -> impl Iterator<Item = &str> {
     text.lines()
         .take_while(|line| !line.starts_with("#[cfg(test)]"))
         .filter(|line| !line.trim_start().starts_with("//"))
 }
 
-/// Where a path begins with one of these names, `name::`.
+/// Returns lines with a path that begins with one of these names, `name::`.
 fn mentions(text: &str, names: &[&str]) -> Vec<String> {
     let mentions = |line: &str| {
         names.iter().any(|name| {
@@ -214,10 +214,10 @@ fn sources_of(member: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Places that exist on one machine only. (`/tmp` in a script's `mktemp` is everybody's.)
+/// Paths that exist on one machine only. (`/tmp` in a script's `mktemp` is portable.)
 #[test]
 fn nothing_names_a_place_of_one_machine() {
-    // Written in pieces, so that this file does not contain them.
+    // Concatenated, so that this file does not contain them.
     let places = [concat!("/wo", "rk/"), concat!("/ho", "me/"), concat!("/Us", "ers/")];
     let mut files: Vec<(String, String)> = MEMBERS.iter().flat_map(|member| sources_of(member)).collect();
     for folder in ["docs", "scripts", "migrations"] {
@@ -235,11 +235,11 @@ fn nothing_names_a_place_of_one_machine() {
         files.push((name.to_owned(), read(name)));
     }
     for (file, text) in files {
-        // Where Homebrew is on every Linux machine that has it.
+        // Homebrew's location on Linux.
         let text = text.replace(concat!("/ho", "me/linuxbrew/"), "");
-        // Where the web app shows a project of the work graph.
+        // The web app's route of a project of the work graph.
         let text = text.replace(concat!("/wo", "rk/{"), "");
-        // A folder of the sources may have such a name: then something stands before it.
+        // A folder of the sources may have such a name: then something precedes it.
         let is_inner = |at: usize| text[..at].ends_with(|before: char| before.is_alphanumeric());
         for place in places {
             let is_named = text.match_indices(place).any(|(at, _)| !is_inner(at));
@@ -250,7 +250,7 @@ fn nothing_names_a_place_of_one_machine() {
 
 const PREFIX: &str = "REJOIN_";
 
-/// Words that begin with the prefix.
+/// Returns words that begin with the prefix.
 fn variables(text: &str) -> BTreeSet<String> {
     text.match_indices(PREFIX)
         .map(|(at, _)| {
@@ -261,7 +261,7 @@ fn variables(text: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// Every option and variable of a command and its subcommands: `(--flag, VARIABLE)`.
+/// Returns every option and variable of a command and its subcommands: `(--flag, VARIABLE)`.
 fn settings(command: &clap::Command, found: &mut BTreeSet<(String, String)>) {
     for argument in command.get_arguments() {
         if let (Some(long), Some(env)) = (argument.get_long(), argument.get_env()) {
@@ -293,7 +293,7 @@ fn the_configuration_document_names_every_setting_and_no_other() {
     ] {
         used.extend(variables(&read(format!("scripts/{script}"))));
     }
-    // The prefix by itself, and what tests hand to children of themselves.
+    // Excludes the prefix itself, and variables passed to tests' own children.
     used.retain(|name| name != PREFIX && !name.starts_with("REJOIN_TEST_"));
     let missing: Vec<&String> = used.difference(&documented).collect();
     let stale: Vec<&String> = documented.difference(&used).collect();

@@ -1,6 +1,7 @@
-//! The OpenAPI document: what it says, and that it says it of everything.
+//! The OpenAPI document: its content and completeness.
 //!
-//! After a change of the API that is meant: `INSTA_UPDATE=always make test ARGS="-- openapi"`, and review the snapshot's diff.
+//! After an intended change of the API: `INSTA_UPDATE=always make test ARGS="-- openapi"`, and review the snapshot's
+//! diff.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
@@ -12,9 +13,9 @@ use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-/// What operators ask without a key.
+/// Endpoints for operators without a key.
 const OPEN: [&str; 3] = ["/livez", "/readyz", "/metrics"];
-/// Its address is the secret that opens it.
+/// Protected by its secret address.
 const BY_ADDRESS: &str = "/api/calendar-feeds/{file}";
 
 /// Columns of the manual's table.
@@ -24,7 +25,7 @@ fn document() -> Value {
     serde_json::to_value(rejoin_api::routes::document()).unwrap()
 }
 
-/// Method, path and description of every operation.
+/// Returns method, path and description of every operation.
 fn operations(document: &Value) -> Vec<(Method, String, Value)> {
     let mut operations = Vec::new();
     for (path, item) in document["paths"].as_object().unwrap() {
@@ -39,7 +40,7 @@ fn operations(document: &Value) -> Vec<(Method, String, Value)> {
 #[test]
 fn the_document_is_the_one_that_was_reviewed() {
     let mut document = document();
-    // Every release has another one.
+    // It differs in every release.
     document["info"]["version"] = json!("[version]");
     insta::assert_snapshot!("openapi", serde_json::to_string_pretty(&document).unwrap());
 }

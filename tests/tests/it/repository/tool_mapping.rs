@@ -1,5 +1,5 @@
-//! docs/reference/tools.md: which endpoint does what each tool does, with which payload, and what it reads and writes. Made of the tools
-//! themselves and of `data/tool-mapping.json`, and held against the OpenAPI document and the schema of the database.
+//! docs/reference/tools.md: the equivalent endpoint of each tool, its payload, and what it reads and writes. Generated
+//! from the tools and `data/tool-mapping.json`, and checked against the OpenAPI document and the database schema.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -14,7 +14,7 @@ use rejoin_web_search::web::{Web, WebArgs};
 use rejoin_work_graph::tools;
 use serde_json::Value;
 
-/// Every tool of the product, by name. Those of MCP servers and of handoffs are a project's own.
+/// Returns every tool of the product, by name. Those of MCP servers and handoffs are specific to a project.
 fn tools() -> BTreeMap<String, SharedTool> {
     let registry = builtin::tools()
         .with(rejoin_worker::coordination::tools())
@@ -44,7 +44,7 @@ struct Mapped {
     shift: &'static str,
 }
 
-/// What is said of each tool: of those over the work graph by themselves, of the others by the file.
+/// Returns the documentation of each tool: of the work graph's from the tools, of others from the file.
 fn mapped() -> BTreeMap<String, Mapped> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../data/tool-mapping.json");
     let file: BTreeMap<String, (Option<String>, String)> =
@@ -74,7 +74,7 @@ fn mapped() -> BTreeMap<String, Mapped> {
     all
 }
 
-/// `name`, `name?` where it may be null, with the fields of objects in it.
+/// Formats parameters: `name`, `name?` if nullable, with nested fields.
 fn payload(schema: &Value) -> String {
     let properties = schema["properties"].as_object().unwrap();
     let parameters = properties.iter().map(|(name, property)| {
@@ -90,7 +90,7 @@ fn payload(schema: &Value) -> String {
     parameters.collect::<Vec<_>>().join(", ")
 }
 
-/// Whether the document has an operation at this address: `{…}` stands for anything.
+/// Returns whether the document has an operation at this address: `{…}` is a wildcard.
 fn is_documented(document: &Value, endpoint: &str) -> bool {
     // The document itself.
     if endpoint == "GET /openapi.json" {

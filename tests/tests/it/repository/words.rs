@@ -5,7 +5,7 @@ use super::layout::sources;
 
 /// The crates whose text reaches users, operators or models.
 const PRODUCT: [&str; 5] = ["api", "worker", "cli", "shared", "extensions"];
-/// Phrases that have a plainer equivalent, in lower case. They match whole words only.
+/// Phrases that have a plainer equivalent, in lower case, matched as whole words.
 const PHRASES: [&str; 22] = [
     "whoever",
     "whomever",
@@ -132,7 +132,8 @@ fn joined(text: &str) -> String {
     parts.fold(first, |whole, part| whole + part.trim_start())
 }
 
-/// The doc comments that users see: of the types in [`VISIBLE`] with their fields and variants, and of HTTP handlers.
+/// Returns the doc comments visible to users: of the types in [`VISIBLE`] with their fields and variants, and of HTTP
+/// handlers.
 fn docs(text: &str) -> Vec<Text> {
     let lines: Vec<&str> = text.lines().collect();
     let mut found = Vec::new();
@@ -160,11 +161,11 @@ fn docs(text: &str) -> Vec<Text> {
     found
 }
 
-/// The phrases in a text that have a plainer equivalent. What stands between backticks is quoted, not said.
+/// Returns the phrases in a text that have a plainer equivalent. Text between backticks is ignored.
 fn phrases(words: &str) -> Vec<&'static str> {
     let said: String = words.split('`').step_by(2).collect::<Vec<_>>().join("`");
     let said = said.to_lowercase();
-    // A statement of one line is all in lower case; comments in longer ones are not.
+    // A one-line statement is all in lower case; comments in longer ones are not.
     let is_sql = SQL.iter().any(|keyword| said.trim_start().starts_with(keyword))
         && (words.contains('\n') || words == words.to_lowercase());
     if is_sql || !said.trim().contains(' ') {

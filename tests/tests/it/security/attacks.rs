@@ -23,7 +23,7 @@ async fn quiet() -> TestApp {
     .await
 }
 
-/// It was refused, as a problem, by somebody who was not upset.
+/// Checks that the request was refused with a problem, and not by a server error.
 async fn refused(what: &str, response: Response) -> Value {
     let status = response.status();
     assert!(status.is_client_error(), "{what}: {status}");
@@ -35,7 +35,7 @@ async fn refused(what: &str, response: Response) -> Value {
     answer(response).await.1
 }
 
-/// What no reader of ours would send as a number, an id or a cursor.
+/// Invalid numbers, ids and cursors.
 const SEGMENTS: [&str; 10] = [
     "0",
     "-1",
@@ -160,7 +160,7 @@ async fn no_request_to_any_route_causes_a_server_error() {
     );
 }
 
-/// A path with its project, and everything else in it replaced.
+/// Returns a path with its project, and everything else replaced.
 fn filled(path: &str, project: &str, segment: &str) -> String {
     let mut path = path.replace("{projectId}", project).replace("{project_id}", project);
     while let (Some(from), Some(to)) = (path.find('{'), path.find('}')) {
@@ -181,7 +181,7 @@ async fn what_is_too_large_is_refused_and_nobody_else_notices() {
             .send()
     };
     let huge = format!("{{\"message\": \"{}\"}}", "x".repeat(10 * 1024 * 1024)).into_bytes();
-    // The server may hang up on somebody who goes on sending.
+    // The server may close the connection of a client that keeps sending.
     if let Ok(response) = post(huge).await {
         assert_eq!(response.status(), StatusCode::PAYLOAD_TOO_LARGE);
     }
@@ -213,7 +213,7 @@ async fn pages_of_other_sites_can_neither_read_nor_write() {
         .await
         .unwrap();
     assert!(!preflight.headers().contains_key("access-control-allow-origin"));
-    // What a form on another site can send: no preflight, the cookies of this one.
+    // What a cross-site form can send: no preflight, with this site's cookies.
     let form = http
         .post(&url)
         .header("origin", "https://evil.example")
@@ -257,7 +257,7 @@ async fn calls_not_offered_or_against_the_schema_act_on_nothing() {
     let frames = app.client().ask(Some(bare), "pay for me").await;
     assert_eq!(frames.last().unwrap().json()["status"], "completed");
     assert!(ledger.entries().is_empty(), "a tool beyond the whitelist acted");
-    // It may pay, and asks for it in every wrong way.
+    // It may pay, and requests it in every wrong way.
     let payer = app.agent("payer", &["pay"]).await;
     let megabytes = "9".repeat(10 * 1024 * 1024);
     for (question, call) in [
@@ -322,7 +322,7 @@ async fn secret_settings_are_in_no_log_answer_or_event() {
     })
     .await;
     let agent = app.agent("leaky", &["*"]).await;
-    // Refused by the provider, which is where a key is most likely to be told.
+    // Rejected by the provider, where a key is most likely to leak.
     app.model
         .script([Reply::status(401), Reply::status(400), Reply::text("fine")]);
     let mut said = String::new();

@@ -1,4 +1,4 @@
-//! The audit log: what is told there and what is not, and who may read it. (The chain itself: `audit_chain`.)
+//! The audit log: what is recorded and what is not, and who may read it. (The chain itself: `audit_chain`.)
 
 use std::process::{Command, Output};
 
@@ -29,7 +29,7 @@ fn log_of(project: Uuid) -> String {
     format!("/api/admin/projects/{project}/audit")
 }
 
-/// Appends an operator's entry, in a transaction of its own.
+/// Appends an operator's entry, in its own transaction.
 pub async fn tell(pool: &PgPool, project_id: Option<Uuid>, target: &str) -> i64 {
     let mut tx = pool.begin().await.unwrap();
     let entry = NewEntry {
@@ -57,7 +57,7 @@ pub fn rejoin(db: &TestDatabase, arguments: &[&str]) -> Output {
         .unwrap()
 }
 
-/// What it printed as JSON, and its exit code.
+/// Returns the JSON output and the exit code.
 pub fn json_of(output: &Output) -> (Value, Option<i32>) {
     (
         serde_json::from_slice(&output.stdout).unwrap_or(Value::Null),
@@ -90,7 +90,7 @@ async fn admins_are_told_actions_by_name_and_never_by_text() {
     let deleted = client.delete(&format!("/api/conversations/{conversation}")).await;
     assert_eq!(deleted.0, StatusCode::NO_CONTENT);
     assert_eq!(client.delete(&one).await.0, StatusCode::NO_CONTENT);
-    // What is refused is not told.
+    // Refused requests are not recorded.
     assert_eq!(client.delete(&one).await.0, StatusCode::NOT_FOUND);
     assert_eq!(
         client.post(&definitions, json!({"name": " "})).await.0,
@@ -295,7 +295,7 @@ async fn who_comes_with_a_token_for_the_first_time_is_told_once() {
     })
     .await;
     for _ in 0..2 {
-        // The cache of one process would answer the second time; the other process asks.
+        // One process's cache would answer the second request; the other process asks.
         for server in [&linking, &making] {
             let token = key.token(&issuer.claims("user@example.org"));
             assert_eq!(oidc::me(server, &token).await.0, StatusCode::OK);

@@ -1,4 +1,4 @@
-//! The chain of the audit log: who may write it, and whether what was done to it behind the database's back is found.
+//! The hash chain of the audit log: who may write it, and detection of tampering in the database.
 
 use std::process::Output;
 
@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use super::audit::{json_of, rejoin, tell, verify};
 
-/// What an owner does who takes the trigger away and puts it back.
+/// What an owner can do by dropping and recreating the trigger.
 async fn forge(db: &TestDatabase, sql: &str) {
     let whole = format!(
         "begin; alter table audit.entries disable trigger all; {sql}; alter table audit.entries enable always trigger only_grows; commit"
@@ -66,7 +66,7 @@ async fn entries_are_written_by_the_function_only_and_never_changed() {
         }
     }
     assert_eq!(verify(&db, None).await, before);
-    // Who acts for somebody can't tell it of somebody else, or of another project.
+    // A user's transaction can't record entries of another user, or another project.
     let pool = Db::connect_lazy(&db.args(), "rejoin-test-app", Role::App).unwrap().sql;
     let append = "select audit.append($1, $2, null, 'x', 'y', '{}')";
     let me = format!("user:{}", db.user_id);
@@ -162,13 +162,13 @@ async fn an_entry_that_was_changed_taken_out_or_cut_off_is_found() {
     ] {
         assert_eq!(broken(sql).await, Some(Broken { entry, how }), "{sql}");
     }
-    // Only a head that was noted elsewhere shows what is not there any more.
+    // Only a stored head reveals missing entries.
     forge(&db, "delete from audit.entries where id = 5").await;
     let cut = verify(&db, None).await;
     assert!(cut.holds(), "a cut chain looks whole");
     assert!(!verify(&db, head).await.holds());
     assert!(verify(&db, cut.head).await.holds());
-    // What is appended then does not heal it.
+    // Entries appended later do not repair it.
     tell(&db.pool, None, "t5").await;
     assert_eq!(verify(&db, None).await.entries, 5);
     assert!(!verify(&db, head).await.holds());

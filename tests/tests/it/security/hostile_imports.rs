@@ -1,5 +1,5 @@
-//! What is imported may be hostile, near the limits and beyond them: the graph's lines, calendars, manifests, the operator's list of MCP
-//! commands. It is taken, or refused in words; it is never a server's error, and others are served meanwhile.
+//! Hostile imports, near the limits and beyond: graph lines, calendars, manifests, the operator's list of MCP commands.
+//! They are accepted or refused with a reason; never a server error, and other requests are served meanwhile.
 
 use std::fmt::Write as _;
 use std::process::Command;
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::graph::api::Graph;
 
-/// For one import, on a slow machine and without optimization.
+/// Timeout of one import, on a slow machine without optimization.
 const LIMIT: Duration = Duration::from_secs(60);
 
 fn object(fields: &str) -> String {
@@ -48,7 +48,7 @@ async fn hostile_graph_lines_are_bad_lines_and_others_are_taken() {
         object(&format!(r#""key":"b","properties":{{"x":{}}}"#, nested(100))).into(),
         object(&format!(r#""key":"b","properties":{{"x":{}}}"#, nested(200_000))).into(),
         object(&format!(r#""key":"b","labels":[{}]"#, vec!["\"l\""; 100_000].join(","))).into(),
-        // Small here, and three hundred digits each in the database.
+        // Small here, but three hundred digits each in the database.
         object(&format!(
             r#""key":"b","properties":{{"x":[{}]}}"#,
             vec!["1e308"; 20_000].join(",")
@@ -131,7 +131,7 @@ async fn many_tiny_lines_are_counted_and_others_are_served_meanwhile() {
         "{meanwhile} of 20 requests were answered while the import went on"
     );
     assert!(began.elapsed() < LIMIT, "{:?}", began.elapsed());
-    // The same object again and again, and rows of nothing but a key.
+    // The same object many times, and rows with only a key.
     let same = format!("{}\n", object(r#""key":"same""#)).repeat(20_000);
     let (status, report) = graph.import("", same).await;
     assert_eq!((status, &report["created"]), (StatusCode::OK, &json!(1)), "{report}");
@@ -208,7 +208,7 @@ async fn a_hostile_calendar_is_judged_event_by_event_in_time() {
     assert!(refused.len() >= 9, "{refused:?}");
     assert!(done["added"].as_u64().unwrap() >= 2, "{done}");
     assert!(done.to_string().len() < 100_000);
-    // As many events as a file may have, each of them as small as can be.
+    // The maximum number of events in a file, each minimal.
     let many: String = (0..MAX_COMPONENTS - 1)
         .map(|number| event(&format!("UID:{number}\r\n{start}")))
         .collect();
@@ -218,7 +218,7 @@ async fn a_hostile_calendar_is_judged_event_by_event_in_time() {
         (StatusCode::OK, &json!(MAX_COMPONENTS - 1)),
         "{done}"
     );
-    // One event with as many changed occurrences.
+    // One event with the maximum number of changed occurrences.
     let mut series = event(&format!("UID:series\r\n{start}\r\nRRULE:FREQ=DAILY"));
     for number in 0..5_000 {
         let minute = number % 60;
@@ -233,7 +233,7 @@ async fn a_hostile_calendar_is_judged_event_by_event_in_time() {
         (b"\x1f\x8b\x08\x00".to_vec(), StatusCode::BAD_REQUEST),
         ("BEGIN:VCALENDAR".repeat(300_000).into(), StatusCode::BAD_REQUEST),
         ("\r\n".repeat(2_000_000).into(), StatusCode::BAD_REQUEST),
-        // Folded on and on, so that its end is a part of its line.
+        // Folded endlessly, so that its end is part of its line.
         (file(&"X:\r\n ".repeat(600_000)).into(), StatusCode::BAD_REQUEST),
     ] {
         let (answered, problem) = import(&client, &path, text).await;
@@ -318,7 +318,7 @@ async fn a_hostile_manifest_is_refused_and_installs_nothing() {
     let (_, listed) = client.get(&products).await;
     assert_eq!(listed["items"], json!([]));
 
-    // By the command line: what is no JSON, no text, too large, or in another format.
+    // On the command line: invalid JSON, invalid text, too large, or in another format.
     let folder = std::env::temp_dir().join(format!("rejoin-manifests-{}", uuid::Uuid::now_v7().simple()));
     std::fs::create_dir(&folder).unwrap();
     let mut laughs = String::from("a0: &a0 [lol, lol]\n");

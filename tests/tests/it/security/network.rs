@@ -24,7 +24,7 @@ fn address(url: &str) -> SocketAddr {
     url.strip_prefix("http://").unwrap().parse().unwrap()
 }
 
-/// A connection from another address of this machine, after it has sent `begin`.
+/// A connection from another local address, after it has sent `begin`.
 async fn connected(to: SocketAddr, from: &str, begin: &[u8]) -> TcpStream {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind(format!("{from}:0").parse().unwrap()).unwrap();
@@ -33,10 +33,10 @@ async fn connected(to: SocketAddr, from: &str, begin: &[u8]) -> TcpStream {
     stream
 }
 
-/// What the server says until it closes.
+/// Returns the server's output until it closes.
 async fn rest(mut stream: TcpStream) -> String {
     let mut said = Vec::new();
-    // A reset is an end, too.
+    // A reset counts as the end.
     let _end = stream.read_to_end(&mut said).await;
     String::from_utf8_lossy(&said).into_owned()
 }
@@ -49,7 +49,7 @@ fn post_without_its_body(key: &str) -> Vec<u8> {
     .into_bytes()
 }
 
-/// A member of another project, who writes there.
+/// A member of another project, with write access there.
 async fn stranger(app: &TestApp, url: &str) -> Client {
     use rejoin_identity::auth;
     use rejoin_identity::projects::Role;
@@ -131,7 +131,7 @@ async fn bodies_that_never_come_leave_everybody_else_served() {
     }];
     let begun = post_without_its_body(&key);
     let mut ends = JoinSet::new();
-    // As many as there are places.
+    // As many as there are slots.
     for _ in 0..400 {
         let mut stream = TcpStream::connect(address(&url)).await.unwrap();
         stream.write_all(&begun).await.unwrap();
@@ -171,7 +171,7 @@ async fn one_users_unfinished_bodies_fill_their_share_alone() {
     .await;
     assert_eq!(refused.0, StatusCode::TOO_MANY_REQUESTS, "{}", refused.1);
     assert_eq!(refused.1["code"], json!("too_many_requests"));
-    // What has no body waits for none.
+    // Requests without a body don't wait.
     assert_eq!(own.get("/api/conversations").await.0, StatusCode::OK);
     let other = stranger(&app, &url).await;
     assert_eq!(other.post("/api/conversations", json!({})).await.0, StatusCode::CREATED);
@@ -192,7 +192,7 @@ async fn an_endless_head_is_cut_and_an_idle_connection_is_kept() {
     let mut idle = connected(to, "127.0.0.1", whole).await;
     let mut head = vec![0; 4096];
     assert!(idle.read(&mut head).await.unwrap() > 0);
-    // Begun at once, begun after another request, and not begun at all.
+    // Begun immediately, begun after another request, and not begun at all.
     let half = connected(to, "127.0.0.1", b"GET /livez HTTP/1.1\r\nhost: loc").await;
     let mut second = connected(to, "127.0.0.1", whole).await;
     assert!(second.read(&mut head).await.unwrap() > 0);
@@ -202,7 +202,7 @@ async fn an_endless_head_is_cut_and_an_idle_connection_is_kept() {
         let said = rest(stream).await;
         assert!(said.is_empty() || said.starts_with("HTTP/1.1 408"), "{said}");
     }
-    // The one that waited all the while between two requests is still there.
+    // The one that was idle between two requests is still open.
     idle.write_all(whole).await.unwrap();
     let read = idle.read(&mut head).await.unwrap();
     assert!(String::from_utf8_lossy(&head[..read]).starts_with("HTTP/1.1 200"));
@@ -226,7 +226,7 @@ async fn one_addresss_connections_leave_room_for_others() {
         let (status, made) = client.post("/api/conversations", json!({})).await;
         assert_eq!(status, StatusCode::CREATED, "{made}");
     }
-    // Those within the bound wait for the rest of their heads.
+    // Those within the limit wait for the rest of their heads.
     wait_for("those beyond the bound to be closed", async || {
         held.retain(|stream| {
             let waits = |error: std::io::Error| error.kind() == std::io::ErrorKind::WouldBlock;
@@ -249,7 +249,7 @@ async fn connections_of_many_addresses_leave_files_to_the_database() {
     let (_process, url) = Process::api_with(&app, Some(200), &variables).await;
     let client = Client::new(url.clone(), &app.db.api_key);
     let mut held = Vec::new();
-    // The client's own connection was there before.
+    // The client's own connection existed before.
     assert_eq!(client.get("/livez").await.0, StatusCode::OK);
     for last in 2..22 {
         for _ in 0..15 {
@@ -357,7 +357,7 @@ async fn nobody_floods_the_audit_log() {
         (StatusCode::TOO_MANY_REQUESTS, &json!("too_many_requests"))
     );
     assert!((5..=10).contains(&count().await), "{}", count().await);
-    // What is not written down goes on, and others' changes are.
+    // Unaudited requests continue, and so do others' changes.
     assert_eq!(
         client.post("/api/conversations", json!({})).await.0,
         StatusCode::CREATED

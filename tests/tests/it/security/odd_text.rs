@@ -1,5 +1,5 @@
-//! Text that PostgreSQL does not store: a NUL from a model, a tool, an MCP server, a program that triggers a run. It must cost neither the
-//! run nor a second attempt. And what the database refuses for good must not be tried ten times.
+//! Text that PostgreSQL can't store: NUL from a model, a tool, an MCP server, or a trigger. It must cost neither the
+//! run nor a second attempt. And what the database rejects permanently must not be retried.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use crate::support;
 
-/// Returns what a database of others may hold.
+/// A tool that returns content of an external database.
 struct Odd(ToolSpec);
 
 impl Odd {
@@ -65,7 +65,7 @@ async fn turn(app: &TestApp, agent: Uuid) -> Vec<Frame> {
     app.client().stream(&path).await.rest().await
 }
 
-/// The attempts of all runs, their ends, and how often the model was asked.
+/// Returns the attempts and ends of all runs, and the number of model calls.
 async fn attempts(app: &TestApp) -> (Vec<(i32, String)>, usize) {
     let runs = sqlx::query_as("select attempt, state from kb.agent_runs order by id")
         .fetch_all(&app.db.pool)
@@ -104,7 +104,7 @@ async fn a_nul_in_a_tools_result_or_error_is_replaced_wherever_it_is() {
         .into_iter()
         .filter(|event| event["status"] != "started")
         .collect();
-    // The text that only looks like an escaped NUL stays as it is.
+    // Text that only looks like an escaped NUL stays unchanged.
     assert_eq!(
         ends[0]["result"],
         json!({"key\u{FFFD}": ["A\u{FFFD}B", {"deep": "\u{FFFD}"}], "plain": "\u{1}\\u0000"})
@@ -191,7 +191,7 @@ async fn a_nul_in_a_triggers_input_is_replaced() {
     }
 }
 
-/// Lets the database refuse this of a run, for good.
+/// Makes the database reject this for a run, permanently.
 async fn refuse(app: &TestApp, table: &str, when: &str) {
     let sql = format!(
         "create function refuse() returns trigger language plpgsql as $$

@@ -1,5 +1,5 @@
-//! Row-level security, table by table (invariant I14): each table has rows of two projects and two users, and the API's role sees
-//! exactly those that are the caller's. A table that is missing here fails the test.
+//! Row-level security, table by table (invariant I14): each table has rows of two projects and two users, and the API's
+//! role sees exactly the caller's. A table missing here fails the test.
 
 use rejoin_db::walls::{self, Asking};
 use rejoin_db::{Db, Role};
@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use crate::support;
 
-/// Whom a row is for: a user in a project, or (None) each of its members.
+/// The audience of a row: a user in a project, or (None) each of its members.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Audience {
     project: Uuid,
@@ -22,18 +22,18 @@ impl Audience {
     }
 }
 
-/// How a table's rows say whom they are for.
+/// How a table's rows determine their audience.
 #[derive(Clone, Copy)]
 enum Rule {
     /// By `project_id`.
     Project,
     /// By `project_id` and this column.
     Owner(&'static str),
-    /// The same, and rows without an owner are the project's.
+    /// The same; rows without an owner are the project's.
     OwnerOrNobody(&'static str),
-    /// In a conversation as that is, whoever `user_id` is; else as `OwnerOrNobody("user_id")`.
+    /// As the conversation, whatever `user_id` is; without one, as `OwnerOrNobody("user_id")`.
     ConversationOrMaker,
-    /// As the rows that these columns name, all of them: (column, table, the column there).
+    /// As the rows referred to by these columns, all of them: (column, table, the column there).
     As(&'static [(&'static str, &'static str, &'static str)]),
 }
 
@@ -42,7 +42,7 @@ use Rule::{As, ConversationOrMaker, Owner as By, OwnerOrNobody, Project};
 const CONVERSATION: Rule = As(&[("conversation_id", "kb.chat_conversations", "id")]);
 const RUN: Rule = As(&[("run_id", "kb.agent_runs", "id")]);
 
-/// All tables of which the API's role sees rows, parents first.
+/// All tables with rows visible to the API's role, parents first.
 const TABLES: [(&str, Rule); 47] = [
     ("kb.chat_conversations", By("owner_user_id")),
     ("kb.agent_runs", ConversationOrMaker),
@@ -102,7 +102,7 @@ const TABLES: [(&str, Rule); 47] = [
     ("kb.web_settings", Project),
 ];
 
-/// A row: what tells it from others, and whom it is for (a caller who is of each of these audiences).
+/// A row: its identity, and its audience (a caller in each of these audiences).
 struct Row {
     table: &'static str,
     key: String,
@@ -125,7 +125,7 @@ enum Value {
     Id(Uuid),
     Text(String),
     Null,
-    /// That of this column in the row of another table that has this key.
+    /// The value of this column in the row of another table with this key.
     Of(&'static str, &'static str, String),
 }
 
@@ -141,7 +141,7 @@ impl Value {
         }
     }
 
-    /// The same for those who don't see the other row.
+    /// Resolves the value for callers who can't see the other row.
     async fn looked_up(self, db: &mut PgConnection) -> Self {
         if !matches!(self, Value::Of(..)) {
             return self;
@@ -152,7 +152,7 @@ impl Value {
     }
 }
 
-/// What tells a row from others, as SQL: its place, or a column where the API's role may not read all of them.
+/// Returns a row's identity, as SQL: its ctid, or a column if the API's role may not read all of them.
 fn key_of(table: &str) -> &'static str {
     match table {
         "kb.secrets" => "name",
@@ -162,7 +162,7 @@ fn key_of(table: &str) -> &'static str {
     }
 }
 
-/// A connection to a database in which rows need not make sense: only their policies are asked.
+/// A connection to a database without constraints: only policies are tested.
 async fn without_constraints(db: &PgPool) -> PgConnection {
     let mut connection = db.acquire().await.expect("a connection").detach();
     let drop_checks = "do $$ declare c record; begin
@@ -184,7 +184,7 @@ async fn without_constraints(db: &PgPool) -> PgConnection {
     connection
 }
 
-/// A statement that inserts a row with these values, and any in the columns that must have one.
+/// Returns an insert statement with these values, and arbitrary ones in required columns.
 async fn insertion(db: &mut PgConnection, table: &'static str, values: &[(&'static str, Value)]) -> String {
     let needed: Vec<(String, String)> = sqlx::query_as(
         "select attname::text, format_type(atttypid, atttypmod) from pg_attribute
@@ -231,10 +231,10 @@ async fn insert(db: &mut PgConnection, table: &'static str, values: &[(&'static 
         .unwrap_or_else(|error| panic!("{statement}: {error}"))
 }
 
-/// Values of a row, and whom it is for.
+/// Values of a row, and its audience.
 type Wanted = (Vec<(&'static str, Value)>, Vec<Audience>);
 
-/// The rows that a table is to have.
+/// Returns the rows to create in a table.
 fn wanted(rule: Rule, projects: [Uuid; 2], users: [Uuid; 2], rows: &[Row]) -> Vec<Wanted> {
     let owned = |column: &'static str, nobody: bool| {
         let owners = users.map(Some).into_iter().chain(nobody.then_some(None));
@@ -257,7 +257,7 @@ fn wanted(rule: Rule, projects: [Uuid; 2], users: [Uuid; 2], rows: &[Row]) -> Ve
         ConversationOrMaker => {
             let within = rows_of(rows, "kb.chat_conversations").map(|conversation| {
                 let audience = conversation.audiences[0];
-                // Whoever it names: the conversation alone counts.
+                // Whatever user it names: only the conversation counts.
                 let other = users.into_iter().find(|user| Some(*user) != audience.user);
                 let values = vec![
                     ("project_id", Value::Id(audience.project)),
@@ -268,7 +268,7 @@ fn wanted(rule: Rule, projects: [Uuid; 2], users: [Uuid; 2], rows: &[Row]) -> Ve
             });
             owned("user_id", true).chain(within).collect()
         }
-        // Each with each.
+        // All combinations.
         As(parents) => parents
             .iter()
             .fold(vec![(vec![], vec![])], |made, (column, table, key)| {
@@ -288,7 +288,7 @@ fn rows_of<'a>(rows: &'a [Row], table: &'static str) -> impl Iterator<Item = &'a
     rows.iter().filter(move |row| row.table == table)
 }
 
-/// The keys of the rows that a caller sees.
+/// Returns the keys of the rows visible to a caller.
 async fn seen(pool: &PgPool, caller: Owner, table: &str) -> Vec<String> {
     let mut tx = walls::begin(pool, Asking::For(caller)).await.expect("a transaction");
     let statement = format!("select {} from {table}", key_of(table));
@@ -298,7 +298,7 @@ async fn seen(pool: &PgPool, caller: Owner, table: &str) -> Vec<String> {
         .unwrap_or_else(|error| panic!("{table}: {error}"))
 }
 
-/// Asserts that row-level security, or the role's grants, refuse a statement of the caller's.
+/// Asserts that row-level security, or the role's grants, refuse a caller's statement.
 async fn refused(pool: &PgPool, caller: Owner, statement: &str) {
     let mut tx = walls::begin(pool, Asking::For(caller)).await.expect("a transaction");
     let done = sqlx::query(AssertSqlSafe(statement.to_owned())).execute(&mut *tx).await;
@@ -306,10 +306,10 @@ async fn refused(pool: &PgPool, caller: Owner, statement: &str) {
     assert_eq!(error.code().as_deref(), Some("42501"), "{statement}: {error}");
 }
 
-/// A database with rows for everybody in each table.
+/// A database with rows for all audiences in each table.
 struct Filled {
     connection: PgConnection,
-    /// As the API's role.
+    /// With the API's role.
     pool: PgPool,
     projects: [Uuid; 2],
     users: [Uuid; 2],
@@ -352,7 +352,7 @@ impl Filled {
         }
     }
 
-    /// What would give rows of a table to somebody who is not `caller`: columns, and values as SQL.
+    /// Returns changes that would give a table's rows to another user than `caller`: columns, and values as SQL.
     async fn gifts(&mut self, rule: Rule, caller: Owner) -> Vec<(&'static str, String)> {
         let project = ("project_id", Value::Id(self.projects[1]).sql());
         let user = |column| (column, Value::Id(self.users[1]).sql());

@@ -61,7 +61,7 @@ async fn every_answer_says_how_much_of_the_rate_is_left() {
     assert!(!nobody.headers().contains_key("ratelimit-limit"));
 }
 
-/// Asks until it is refused; how often it was not.
+/// Sends requests until refused; returns the number of accepted ones.
 async fn until_refused(clients: &[Client], whose: &str) -> usize {
     for asked in 0..100 {
         let response = list(&clients[asked % clients.len()]).await;

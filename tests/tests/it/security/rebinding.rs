@@ -16,13 +16,13 @@ use reqwest::Url;
 use reqwest::header::HeaderMap;
 use tokio::net::{TcpListener, UdpSocket};
 
-/// A public address that is nobody's: no part of it has been given out, so that nothing leads there.
+/// An unassigned public address: nothing is reachable there.
 const NOBODYS: Ipv6Addr = Ipv6Addr::new(0x3000, 0, 0, 0, 0, 0, 0, 1);
 const HOME: Ipv4Addr = Ipv4Addr::LOCALHOST;
 const A: u16 = 1;
 const AAAA: u16 = 28;
 
-/// A name server: the first answers are these, and all that follow lead to this machine. No answer is to be kept (TTL 0).
+/// A name server: returns these answers first, and then this machine. Answers are not cacheable (TTL 0).
 struct NameServer {
     address: SocketAddr,
     looks: Arc<AtomicUsize>,
@@ -38,7 +38,7 @@ impl NameServer {
             let mut query = [0; 512];
             while let Ok((length, from)) = socket.recv_from(&mut query).await {
                 let kind = u16::from_be_bytes([query[length - 4], query[length - 3]]);
-                // A look asks for both kinds, IPv6 last.
+                // A lookup asks for both kinds, IPv6 last.
                 let look = counted.load(Ordering::SeqCst);
                 let told = first.get(look).cloned().unwrap_or_else(|| vec![HOME.into()]);
                 if kind == AAAA {
@@ -55,7 +55,7 @@ impl NameServer {
     }
 }
 
-/// The answer to a query of one question (RFC 1035).
+/// Returns the response to a query with one question (RFC 1035).
 fn answered(query: &[u8], kind: u16, addresses: &[IpAddr]) -> Vec<u8> {
     let records: Vec<Vec<u8>> = addresses
         .iter()
@@ -66,11 +66,11 @@ fn answered(query: &[u8], kind: u16, addresses: &[IpAddr]) -> Vec<u8> {
         })
         .collect();
     let mut message = query.to_vec();
-    // A response, of an authority.
+    // An authoritative response.
     message[2..4].copy_from_slice(&[0x84, 0]);
     message[6..8].copy_from_slice(&u16::try_from(records.len()).unwrap().to_be_bytes());
     for data in records {
-        // The question's name; its kind, the Internet, no time to live.
+        // The question's name; its type, class IN, TTL 0.
         message.extend([0xc0, 12]);
         message.extend(kind.to_be_bytes());
         message.extend([0, 1, 0, 0, 0, 0]);
@@ -80,7 +80,7 @@ fn answered(query: &[u8], kind: u16, addresses: &[IpAddr]) -> Vec<u8> {
     message
 }
 
-/// A resolver that asks this server at each look, and keeps nothing.
+/// A resolver that asks this server at each lookup, without a cache.
 #[derive(Debug)]
 struct Asking(SocketAddr);
 
@@ -126,7 +126,7 @@ impl Names for Asking {
     }
 }
 
-/// Somebody on this machine whom nobody outside may reach; how often it was reached.
+/// A local service that must not be reachable; returns the number of connections.
 async fn private_service() -> (u16, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -164,7 +164,7 @@ async fn a_rebound_name_is_connected_to_the_judged_address() {
         (1, 0),
         "looked up once, and nobody here was reached"
     );
-    // The next request looks again, and is judged again.
+    // The next request resolves and checks again.
     let error = fetcher
         .service(&url, |client| client.get(url.clone()))
         .await
@@ -211,7 +211,7 @@ async fn sources_and_mcp_servers_are_connected_to_judged_addresses() {
     let server = NameServer::start(vec![vec![NOBODYS.into()]]).await;
     let hosts = asking(&server);
     let connecting = reach::connect(&hosts, "rebinding.example", port, "");
-    // Nothing leads there: it fails at once, or waits for nobody.
+    // Unreachable: it fails immediately, or times out.
     let connected = tokio::time::timeout(Duration::from_secs(2), connecting).await;
     assert!(!matches!(connected, Ok(Ok(_))));
     assert_eq!((server.looks(), reached.load(Ordering::SeqCst)), (1, 0));

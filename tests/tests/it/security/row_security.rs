@@ -1,5 +1,5 @@
-//! Row-level security must not vanish without a word: behind a pooler that drops startup options, after a restore on a server without
-//! the roles, with logins of one's own.
+//! Row-level security must not fail silently: behind a pooler that drops startup options, after a restore on a server
+//! without the roles, with custom logins.
 
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
@@ -14,7 +14,7 @@ use sqlx::{AssertSqlSafe, PgPool};
 
 use crate::support::{self, LIMIT};
 
-/// A PgBouncer in front of a private server, with what forums advise: options that it does not know are dropped.
+/// A PgBouncer in front of a private server, with commonly recommended options: unknown startup options are dropped.
 struct Pooler {
     child: Child,
     dir: PathBuf,
@@ -22,7 +22,7 @@ struct Pooler {
 }
 
 impl Pooler {
-    /// None: the program is not there.
+    /// None: the program is not installed.
     async fn start(postgres: &PrivatePostgres, users: &[&str]) -> Option<Self> {
         let program = ["/usr/sbin/pgbouncer", "/usr/bin/pgbouncer"]
             .into_iter()
@@ -49,7 +49,7 @@ impl Pooler {
         std::fs::write(dir.join("settings.ini"), settings).unwrap();
         let mut command = Command::new(program);
         command.arg(dir.join("settings.ini"));
-        // As whoever may use the server's socket; never as root.
+        // As the user allowed to access the server's socket; never as root.
         let owner = Command::new("stat")
             .args(["-c", "%U"])
             .arg(postgres.socket_dir())
@@ -99,7 +99,7 @@ fn rejoin(url: &str, words: &[&str]) -> Command {
     command
 }
 
-/// What a process says that refuses to work; None: it has not ended within the limit.
+/// Returns the output of a process that refuses to work; None: it did not end within the limit.
 async fn refusal(url: &str, words: &[&str]) -> Option<Output> {
     let mut child = rejoin(url, words).spawn().unwrap();
     let began = std::time::Instant::now();
@@ -118,7 +118,7 @@ const API: [&str; 3] = ["api", "--listen", "127.0.0.1:0"];
 const WORKER: [&str; 1] = ["worker"];
 const DOCTOR: [&str; 3] = ["doctor", "--only", "database"];
 
-/// Both kinds of process end, and doctor fails, all with these words.
+/// Both kinds of process end, and doctor fails, all with this text.
 async fn all_refuse(url: &str, words: &[&str]) {
     for command in [&API[..], &WORKER, &DOCTOR] {
         let output = refusal(url, command)
@@ -143,7 +143,7 @@ async fn run(pool: &PgPool, sql: &str) {
         .unwrap_or_else(|error| panic!("{sql}: {error}"));
 }
 
-/// A process of each kind that works: the API gets ready, and a worker presents itself.
+/// A working process of each kind: the API becomes ready, and a worker registers.
 async fn both_work(app: &str, worker: &str, pool: &PgPool) {
     let port = {
         let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -198,7 +198,7 @@ async fn a_pooler_that_drops_the_role_needs_a_role_of_the_login() {
     let owner = pooler.url("rejoin");
     all_refuse(&owner, &["row-level security", "alter role"]).await;
 
-    // A process that was at work when the pooler came: none of its connections serves anything.
+    // A process that was running when the pooler was added: none of its connections is used.
     let db = Db::connect_lazy(&DatabaseArgs::new(&owner), "rejoin-test", Role::App).unwrap();
     let error = db.hot.get().await.expect_err("no connection without the role");
     assert!(error.to_string().contains("rejoin_app"), "{error}");
@@ -227,7 +227,7 @@ async fn api_and_workers_log_in_as_members_of_their_role_only() {
     .await;
     let url = |login: &str| database.url.replace("//rejoin@", &format!("//{login}@"));
     both_work(&url("own_app"), &url("own_worker"), &database.pool).await;
-    // The other's role is not theirs.
+    // The other's role can't be assumed.
     let taken = Db::connect_lazy(&DatabaseArgs::new(url("own_worker")), "rejoin-test", Role::App).unwrap();
     assert!(taken.sql.acquire().await.is_err());
     postgres.stop().await.unwrap();
@@ -237,7 +237,7 @@ async fn api_and_workers_log_in_as_members_of_their_role_only() {
 #[tokio::test]
 async fn a_restore_without_the_roles_is_refused_and_explained() {
     let (postgres, database) = support::own_server_database().await;
-    // The folder that they are in, and not one with links to some of them.
+    // The real folder, not one with links to some of them.
     let server = binaries::find(None, None, None)
         .expect("server programs")
         .program("postgres");
@@ -261,7 +261,7 @@ async fn a_restore_without_the_roles_is_refused_and_explained() {
     assert!(errors.contains("role \"rejoin_app\" does not exist"), "{errors}");
     all_refuse(&fresh.url(), &["rejoin_app", "create role"]).await;
 
-    // The roles alone bring back neither policies nor grants.
+    // The roles alone restore neither policies nor grants.
     let pool = PgPool::connect(&fresh.url()).await.unwrap();
     run(
         &pool,
@@ -272,7 +272,7 @@ async fn a_restore_without_the_roles_is_refused_and_explained() {
     pool.close().await;
     fresh.stop().await.unwrap();
 
-    // One policy, one grant, one table's switch: each is missed.
+    // One policy, one grant, one table's switch: each is reported as missing.
     for (undo, name) in [
         ("drop policy app on kb.chat_messages", "kb.chat_messages"),
         ("alter table kb.agent_runs disable row level security", "kb.agent_runs"),

@@ -1,4 +1,4 @@
-//! Secrets: a value comes back to whom it is for, and to nobody else; it is nowhere in the clear; master keys change places.
+//! Secrets: values decrypt for their owner only; they are nowhere in plain text; master keys are rotated.
 
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
@@ -17,7 +17,7 @@ use sqlx::AssertSqlSafe;
 use tracing::instrument::WithSubscriber;
 use uuid::Uuid;
 
-/// Nothing but a test holds it.
+/// A unique value.
 const CANARY: &str = "canary-9b1c44d07e5f";
 
 fn master(listed: &str) -> MasterKeys {
@@ -40,7 +40,7 @@ async fn execute(db: &TestDatabase, sql: String) -> u64 {
     done.rows_affected()
 }
 
-/// `rejoin secrets …`.
+/// Runs `rejoin secrets …`.
 fn rejoin(db: &TestDatabase, keys: Option<&str>, arguments: &[&str], stdin: &str) -> Output {
     let mut command = Command::new(binary());
     command
@@ -71,7 +71,7 @@ fn printed(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or(Value::Null)
 }
 
-/// Tables in which this text is found, as it is or in hexadecimal digits.
+/// Returns tables that contain this text, verbatim or in hexadecimal.
 async fn tables_with(db: &TestDatabase, text: &str) -> Vec<String> {
     let tables: Vec<String> = sqlx::query_scalar(
         "select format('%I.%I', schemaname, tablename) from pg_tables where schemaname in ('kb', 'queue', 'stream', 'audit')",
@@ -153,7 +153,7 @@ async fn a_value_comes_back_and_is_found_in_no_table_and_no_output() {
     assert_eq!(opened(&db, &keys, "NONE").await.unwrap(), None);
     assert_eq!(tables_with(&db, CANARY).await, Vec::<String>::new());
     assert_eq!(tables_with(&db, &material).await, Vec::<String>::new());
-    // The search finds what is there.
+    // The search finds existing text.
     assert!(tables_with(&db, "TOKEN").await.contains(&"kb.secrets".to_owned()));
 
     outputs.push(rejoin(&db, None, &["remove", "TOKEN"], ""));
@@ -212,14 +212,14 @@ async fn what_is_missing_or_wrong_is_said_and_nothing_is_stored() {
         assert!(!said.contains(CANARY), "{said}");
     }
     assert!(rejoin_secrets::list(&db.pool, db.project_id).await.unwrap().is_empty());
-    // As much as may be.
+    // The maximum size.
     let output = rejoin(&db, Some(&listed), &["set", "TOKEN"], &format!("{}\n", &big[1..]));
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
     let value = opened(&db, &master(&listed), "TOKEN").await.unwrap().unwrap();
     assert_eq!(value.len(), rejoin_secrets::VALUE_MAX_BYTES);
 }
 
-/// What was logged, from the most detailed level on.
+/// The log output, at the most detailed level.
 #[derive(Clone, Default)]
 struct Logged(Arc<Mutex<Vec<u8>>>);
 
@@ -302,7 +302,7 @@ async fn a_row_that_was_changed_or_copied_elsewhere_does_not_open() {
     assert_eq!(opened(&db, &keys, "TOKEN").await.unwrap().as_deref(), Some(CANARY));
     for column in ["wrapped_key", "ciphertext"] {
         for bit in [0, 100, 200, 479] {
-            // Once there, once back.
+            // Flipped, and flipped back.
             let flip = format!(
                 "update kb.secrets set {column} = set_bit({column}, {bit}, 1 - get_bit({column}, {bit}))
                  where name = 'TOKEN' and project_id = '{}'",
@@ -338,14 +338,14 @@ async fn a_new_master_key_takes_the_place_of_the_old_one() {
             Some(1)
         )
     );
-    // Without the old one nothing can be moved, and nothing is.
+    // Without the old key nothing can be rotated, and nothing is.
     let stuck = rejoin(&db, Some(&new), &["rotate", "--json"], "");
     assert_eq!(
         (printed(&stuck), stuck.status.code()),
         (json!({"keyId": "new", "rewrapped": 0, "failed": 230}), Some(1))
     );
     assert!(said(&stuck).contains("master key old"), "{}", said(&stuck));
-    // What is under the new one already is not touched; one that is broken keeps nobody else back.
+    // Values under the new key are not touched; a corrupted one does not block others.
     set_secret(&db, &master(&both), "S7", "value 7").await;
     execute(&db, "update kb.secrets set wrapped_key = set_bit(wrapped_key, 300, 1 - get_bit(wrapped_key, 300)) where name = 'S8'".to_owned()).await;
     let rotated = rejoin(&db, Some(&both), &["rotate", "--json"], "");

@@ -1,5 +1,5 @@
-//! The walls in the database (invariant I14, once more): what a forgotten condition, or an API that has not said for whom it asks,
-//! would see. Statements here are wrong on purpose: none of them names a project or an owner.
+//! Row-level security as a second line of defence (invariant I14): what a forgotten condition, or an API without a
+//! scope, would see. Statements here are wrong on purpose: none of them names a project or an owner.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use serde_json::json;
 use sqlx::{AssertSqlSafe, PgConnection, PgPool, Row};
 use uuid::Uuid;
 
-/// Tables with a project, an owner, a run or a conversation that have no wall, and why.
+/// Tables with a project, an owner, a run or a conversation, but without row-level security, and why.
 const OPEN: [(&str, &str); 10] = [
     (
         "kb.graph_embedding_marks",
@@ -41,7 +41,7 @@ const OPEN: [(&str, &str); 10] = [
     ),
 ];
 
-/// A conversation with a finished run that has called a tool; returns it with the run.
+/// A conversation with an ended run that has called a tool; returns both.
 async fn talked(app: &TestApp, client: &Client, agent: Uuid) -> (Uuid, Uuid) {
     app.model.script([
         Reply::tool("schema_version", json!({})),
@@ -66,7 +66,7 @@ fn as_app(app: &TestApp) -> PgPool {
         .sql
 }
 
-/// All tables of the schema `kb`, and how many rows this transaction sees there; None: it may not even look.
+/// Returns all tables of the schema `kb`, and the number of rows visible to this transaction; None: no access.
 async fn seen(pool: &PgPool, opening: &str) -> Vec<(String, Option<i64>)> {
     let mut tables: Vec<String> =
         sqlx::query_scalar("select 'kb.' || tablename from pg_tables where schemaname = 'kb' order by 1")
@@ -113,7 +113,7 @@ async fn without_a_valid_caller_no_row_of_any_table_is_visible() {
             assert!(matches!(rows, None | Some(0)), "{opening}: {table} shows {rows:?}");
         }
     }
-    // The project alone shows what is the project's, and nothing that is somebody's.
+    // The project alone shows the project's rows, and no user's.
     for opening in [
         format!("begin; set local rejoin.project = '{project}'"),
         set(&project.to_string(), &other_user.to_string()),
@@ -126,7 +126,7 @@ async fn without_a_valid_caller_no_row_of_any_table_is_visible() {
             );
         }
     }
-    // And it is there for whom it is.
+    // And they are visible to their owner.
     let shown = seen(&pool, &set(&project.to_string(), &owner.to_string())).await;
     let rows = |name: &str| {
         shown
@@ -241,7 +241,7 @@ async fn a_transactions_caller_does_not_leak_into_the_next() {
         }
         assert_eq!(count(&mut *db.sql.acquire().await.unwrap()).await, 0);
     }
-    // The same for what is sent in one go, and for who finds out who calls.
+    // The same for pipelined statements, and during authentication.
     let seen = |row: Option<tokio_postgres::Row>| row.expect("a row").get::<_, i64>(0);
     let look = async |asking| seen(walls::look(&db.hot, asking, runs, &[]).await.unwrap());
     assert_eq!(look(Asking::For(app.db.owner())).await, 1);
@@ -296,11 +296,11 @@ async fn an_abandoned_begin_does_not_affect_the_next_transaction() {
     begins.abort();
     assert!(begins.await.is_err(), "it was given up");
     in_the_way.rollback().await.unwrap();
-    // The transaction of a statement by itself begins with it.
+    // A single statement's transaction begins with it.
     let look = "select now() = statement_timestamp(), current_user::text";
     let seen = sqlx::raw_sql(look).fetch_one(&pool).await.unwrap();
     assert_eq!((seen.get(0), seen.get(1)), (true, "rejoin_app"));
-    // Nor is one left that failed while it began.
+    // Nor does one remain that failed while it began.
     assert!(pool.begin_with("begin; select 1 / 0").await.is_err());
     let seen = sqlx::raw_sql(look).fetch_one(&pool).await.unwrap();
     assert_eq!((seen.get(0), seen.get(1)), (true, "rejoin_app"));
@@ -323,7 +323,7 @@ async fn an_abandoned_statement_does_not_hold_its_connection() {
     looks.abort();
     assert!(looks.await.is_err(), "it was given up");
     let next = walls::look(&pool, Asking::Everybody, "select 1", &[]);
-    // Less than the pool waits for a connection that does not answer.
+    // Less than the pool's timeout for an unresponsive connection.
     let row = tokio::time::timeout(Duration::from_secs(5), next).await;
     assert!(row.expect("it waits for nobody").unwrap().is_some());
     in_the_way.rollback().await.unwrap();
@@ -343,7 +343,7 @@ async fn any_login_of_api_and_workers_is_bound_by_policies() {
     let hot = server.state.db.hot.get().await.unwrap();
     let role: String = hot.query_one("select current_user::text", &[]).await.unwrap().get(0);
     assert_eq!(role, "rejoin_app");
-    // A login that owns nothing, as somebody would give the API who wants more than a second wall.
+    // A login that owns nothing, for deployments that want more than a second line of defence.
     let mut connection = app.db.pool.acquire().await.unwrap();
     let login = format!("login_{}", Uuid::now_v7().simple());
     sqlx::raw_sql(AssertSqlSafe(format!(
@@ -373,7 +373,7 @@ async fn any_login_of_api_and_workers_is_bound_by_policies() {
 #[tokio::test]
 async fn tables_with_a_project_or_owner_have_policies_or_a_reason() {
     let db = rejoin_tests::support::database().await;
-    // Without a policy for a role, a walled table shows it nothing at all; so what counts is that it is walled.
+    // Without a policy for a role, a protected table shows it no rows; so it suffices that it is protected.
     let open: Vec<String> = sqlx::query_scalar(
         "select distinct format('%I.%I', n.nspname, c.relname)
          from pg_class c
@@ -399,7 +399,7 @@ async fn tables_with_a_project_or_owner_have_policies_or_a_reason() {
             "{known} ({reason}) needs no exception any more"
         );
     }
-    // No policy of the API's lets everything through.
+    // No policy of the API allows everything.
     let loose: Vec<String> = sqlx::query_scalar(
         "select schemaname || '.' || tablename from pg_policies where 'rejoin_app' = any(roles) and coalesce(qual, 'true') = 'true'",
     )

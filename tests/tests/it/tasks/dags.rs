@@ -1,4 +1,5 @@
-//! DAGs of tasks: made by HTTP, by a tool; dispatched in the transactions in which tasks end; each task once, each join once.
+//! DAGs of tasks: created by HTTP or a tool; dispatched in the transactions in which tasks end; each task and each join
+//! happens once.
 
 use rejoin_tests::app::{AppOptions, Process, TestApp};
 use rejoin_tests::client::{Client, json_of, of_kind, text};
@@ -12,7 +13,7 @@ pub fn path(app: &TestApp) -> String {
     format!("/api/projects/{}/task-dags", app.db.project_id)
 }
 
-/// The tasks' states, once the DAG is over.
+/// Returns the tasks' states, once the DAG has ended.
 pub async fn ended(client: &Client, app: &TestApp, dag: &Value) -> Value {
     let path = format!("{}/{}", path(app), dag["id"].as_str().unwrap());
     support::wait_for("the DAG to end", async || {
@@ -77,7 +78,7 @@ async fn a_dag_runs_in_order_and_its_tasks_are_graph_objects() {
         .find(|asked| asked.contains("# Join"));
     let join = join.unwrap();
     assert!(join.contains("left found") && join.contains("right found"), "{join}");
-    // In the graph: typed, versioned, related.
+    // In the graph: typed, versioned, linked.
     let object = task(&dag, "left")["objectId"].as_str().unwrap();
     let objects = format!("/api/projects/{}/graph/objects/{object}", app.db.project_id);
     let (_, object) = client.get(&objects).await;
@@ -88,7 +89,7 @@ async fn a_dag_runs_in_order_and_its_tasks_are_graph_objects() {
     assert_eq!(object["version"], 3, "pending, in progress, completed");
     assert!(object["properties"]["metrics"]["duration_seconds"].is_number());
     graph::tasks_and_sessions_are_connected(&app, &dag).await;
-    // Drawn.
+    // Drawings.
     let drawn = |format: &'static str| {
         let path = format!("{}/{}/diagram?format={format}", path(&app), dag["id"].as_str().unwrap());
         client.request(reqwest::Method::GET, &path)
@@ -190,7 +191,7 @@ async fn agents_decide_where_rules_do_not() {
         "Select the agent",
         [Reply::text("```json\n{\"agent\": \"digger\"}\n```")],
     );
-    // By the task that is judged: the rule for a verdict goes before that of its task.
+    // By the judged task: the rule for a verdict precedes that of its task.
     app.model.on("Judge whether", [verdict("retry", "more feeling")]);
     app.model.on_request(
         |request| sent(request).last().unwrap().1.contains("A task failed"),
@@ -240,7 +241,7 @@ async fn a_judge_that_can_not_decide_asks_a_person() {
     let app = TestApp::start().await;
     app.agent("worker", &[]).await;
     app.agent("judge", &[]).await;
-    // No verdict of ours: it is asked again.
+    // An invalid verdict: it is asked again.
     let verdict = |verdict: &str| Reply::text(json!({"verdict": verdict, "feedback": "It may be a joke."}).to_string());
     app.model.on("Judge whether", [verdict("funny")]);
     app.model.on("Your answer does not match", [verdict("escalate")]);
@@ -394,7 +395,7 @@ async fn every_task_and_join_happens_once_while_workers_die() {
     .await;
     app.agent("worker", &[]).await;
     app.model.always("# Task", Reply::text("one two three").words_every(30));
-    // Layers of four, each task behind two of the layer before.
+    // Layers of four, each task after two of the previous layer.
     let mut tasks = Vec::new();
     for layer in 0..8 {
         for nth in 0..4 {

@@ -1,4 +1,4 @@
-//! Tasks in the knowledge graph, the agents that they get, and what becomes of a DAG whose order is changed there.
+//! Tasks in the knowledge graph, agent selection, and DAGs whose order is changed in the graph.
 
 use rejoin_tests::app::TestApp;
 use rejoin_tests::model_server::{Reply, sent};
@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::dags::{ended, path, task};
 
-/// Of the three tasks: what blocks what, their sessions, and what the session of the left one says.
+/// For the three tasks: `blocks` links, their sessions, and the content of the left one's session.
 pub async fn tasks_and_sessions_are_connected(app: &TestApp, dag: &Value) {
     let client = app.client();
     assert_eq!(
@@ -41,7 +41,7 @@ pub async fn tasks_and_sessions_are_connected(app: &TestApp, dag: &Value) {
     assert_eq!(said[1], ("assistant".to_owned(), "left found".to_owned()));
 }
 
-/// The titles of what relationships of a type connect, sorted.
+/// Returns the titles connected by relationships of a type, sorted.
 async fn edges(app: &TestApp, kind: &str) -> Vec<(String, String)> {
     sqlx::query_as(
         "select a.properties ->> 'title', b.properties ->> 'title'
@@ -87,7 +87,7 @@ async fn the_pack_for_coordination_has_its_types_and_relationships() {
         (&relationships["blocks"]["from"], &relationships["blocks"]["to"]),
         (&json!(["SpecTask"]), &json!(["SpecTask"]))
     );
-    // The graph keeps to them.
+    // The graph enforces them.
     let objects = format!("/api/projects/{}/graph/objects", app.db.project_id);
     let odd = json!({"type": "Session", "key": "odd", "properties": {"status": "asleep"}});
     let (status, problem) = client.post(&objects, odd).await;
@@ -176,7 +176,7 @@ async fn a_fast_model_decides_ties_and_its_silence_costs_nothing() {
             task["agentBecause"].as_str().unwrap().to_owned(),
         )
     };
-    // Nobody is asked unless the project has a model for that.
+    // No model is asked unless the project has one for that.
     let first = "several match equally; it is the first by name";
     assert_eq!(run("silent").await, ("ada".to_owned(), first.to_owned()));
     assert_eq!(app.model.requests().len(), 1);
@@ -202,7 +202,7 @@ async fn a_fast_model_decides_ties_and_its_silence_costs_nothing() {
     assert_eq!(run("asked").await, chosen);
     let asked = app.model.requests()[1].clone();
     assert_eq!(asked["model"], "quick");
-    // It may do nothing but answer, and name none but those that fit.
+    // It can only answer, and name only matching agents.
     assert_eq!(asked["tools"].as_array().map(Vec::len), Some(1));
     let answer = &asked["tools"][0]["function"];
     assert_eq!(answer["name"], "final_answer");
@@ -215,7 +215,7 @@ async fn a_fast_model_decides_ties_and_its_silence_costs_nothing() {
     );
     let told = sent(&asked);
     assert!(told.last().unwrap().1.contains("- bea: "), "{told:?}");
-    // What it says is of no use, or it can't be asked: the rule decides.
+    // Its answer is useless, or it is unavailable: the rule decides.
     for id in ["useless", "broken"] {
         let (agent, because) = run(id).await;
         assert_eq!(agent, "ada", "{because}");

@@ -1,5 +1,5 @@
-//! A task that failed for good is tried again because somebody asks for it; a step of a plan, too, as long as the plan is carried out. And what
-//! a late reader is told of a plan.
+//! Retries of tasks that failed for good, on request, including steps of a plan that is still executing. And a late
+//! reader's view of a plan.
 
 use std::sync::Arc;
 
@@ -55,7 +55,7 @@ async fn what_failed_is_tried_again_and_what_was_behind_it_may_start() {
     let (status, dag) = client.post(&format!("{dag_path}/tasks/broken/retry"), json!({})).await;
     assert_eq!((status.as_u16(), &dag["state"]), (200, &json!("active")), "{dag}");
     let dag = over().await;
-    // What is behind a task that is still no good stays where it was.
+    // Successors of a task that still fails stay skipped.
     assert_eq!(
         states(&dag),
         ["completed", "failed", "completed", "skipped", "completed"]
@@ -149,7 +149,7 @@ async fn a_failed_step_is_retried_by_hand_and_shown_to_late_readers() {
     app.wait_until_idle().await;
     let plan = stand(["completed"; 3]).await;
     assert_eq!(plan["status"], "completed");
-    // It is over, and so is the turn that waited for it.
+    // It has ended, and so has the turn that waited for it.
     let (status, problem) = client.post(&format!("{dag}/tasks/1/retry"), json!({})).await;
     assert_eq!(
         (status.as_u16(), &problem["code"]),

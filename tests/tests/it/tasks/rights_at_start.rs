@@ -1,5 +1,6 @@
-//! Work is started in somebody's name long after they asked for it: by the clock, from the queue, behind another task. Whether they still
-//! may is looked at then. Whoever has left the project, or may only read by now, has nothing done any more, and is told why.
+//! Rights at start: work that starts long after it was requested, by the clock, from the queue, or after another task,
+//! is checked against its user's rights at that moment. Users who have left the project, or are read-only by now, have
+//! nothing started, with the reason.
 
 use rejoin_commands::{CloseQuestion, Closing};
 use rejoin_db::walls::{self, Asking};
@@ -21,7 +22,7 @@ use crate::support;
 const LEFT: &str = "is no longer a member of the project";
 const READS: &str = "may no longer write in the project";
 
-/// How somebody loses the right to have work done.
+/// How a user loses the right to have work done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Loss {
     Leaves,
@@ -51,7 +52,7 @@ fn note() -> Reply {
     )
 }
 
-/// An app without workers, with an agent `writer` that writes into the graph at once.
+/// An app without workers, with an agent `writer` that writes into the graph immediately.
 async fn start() -> TestApp {
     let app = TestApp::with(AppOptions {
         workers: 0,
@@ -76,7 +77,7 @@ async fn written(app: &TestApp) -> i64 {
         .unwrap()
 }
 
-/// State, code and words of a run's end, and the types of its log's last two events.
+/// Returns state, code and text of a run's end, and the types of its log's last two events.
 async fn end_of(app: &TestApp, run: &str) -> (String, String, String, Vec<String>) {
     let (state, code, words) = wait_for("the run to end", async || {
         sqlx::query_as::<_, (String, Option<String>, Option<String>)>(
@@ -157,7 +158,7 @@ async fn a_schedule_without_its_makers_rights_is_switched_off() {
             .await
             .unwrap();
     assert_eq!((begun, written(&app).await), (0, 0));
-    // Somebody who may takes it over.
+    // A user with the right takes it over.
     let path = &made[0].0;
     let (status, taken) = demo
         .patch(path, json!({"agent": "writer", "input": "write", "enabled": true}))

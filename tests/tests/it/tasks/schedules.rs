@@ -1,5 +1,5 @@
-//! Schedules: each firing happens once, however many workers look; what was missed follows the schedule's policy; what can't be started
-//! is told, and keeps nobody waiting.
+//! Schedules: each firing happens once, with any number of workers; missed ones follow the schedule's policy; failures
+//! are reported, and delay no others.
 
 use rejoin_identity::auth;
 use rejoin_identity::projects;
@@ -18,7 +18,7 @@ struct Site {
 }
 
 impl Site {
-    /// With agents `worker` and `other`, to whom anything may be said.
+    /// With agents `worker` and `other`, which accept any input.
     async fn with(workers: usize) -> Self {
         let app = TestApp::with(AppOptions {
             workers,
@@ -53,7 +53,7 @@ impl Site {
             .1
     }
 
-    /// Moves the next firing into the past, as if nobody had been there since.
+    /// Moves the next firing into the past, as if no worker had run since.
     async fn due_since(&self, schedule: &Value, ago: &str) {
         sqlx::query("update kb.schedules set next_at = date_trunc('hour', now()) - $2::interval where id = $1::uuid")
             .bind(schedule["id"].as_str().unwrap())
@@ -71,7 +71,7 @@ impl Site {
             .unwrap();
     }
 
-    /// As it stands once nothing of it is due any more.
+    /// Returns it once nothing is due.
     async fn settled(&self, schedule: &Value) -> Value {
         support::wait_for("the schedule to fire", async || {
             let is_due: bool =
@@ -191,7 +191,7 @@ async fn one_that_is_to_fire_once_does_so_and_is_switched_off() {
         (&fired["enabled"], &fired["nextAt"], site.runs("once").await),
         (&json!(false), &Value::Null, 1)
     );
-    // Its moment is gone.
+    // Its moment has passed.
     let path = format!("{}/{}", site.path, once["id"].as_str().unwrap());
     let (status, problem) = site.client.patch(&path, json!({"enabled": true})).await;
     assert_eq!(
@@ -254,7 +254,7 @@ async fn what_can_not_be_started_is_told_and_the_others_go_on() {
     assert_eq!((&orphan["enabled"], &orphan["lastRunId"]), (&json!(true), &Value::Null));
     assert_eq!((&fine["lastError"], site.runs("fine").await), (&Value::Null, 1));
 
-    // A project that has used up its day.
+    // A project with an exhausted quota.
     sqlx::query("update kb.projects set runs_per_day = 1")
         .execute(&site.app.db.pool)
         .await
@@ -403,7 +403,7 @@ async fn the_jobs_of_a_product_are_schedules() {
     site.settled(&schedule).await;
     assert_eq!(site.runs("Do errands.").await, 1);
 
-    // Switched off by hand: it stays so, whatever is installed.
+    // Disabled manually: it stays disabled, whatever is installed.
     let path = format!("{}/{}", site.path, schedule["id"].as_str().unwrap());
     site.client.patch(&path, json!({"enabled": false})).await;
     assert_eq!(install("1.0.0", json!([nightly])).await, ["keep nightly"]);
@@ -426,7 +426,7 @@ async fn the_jobs_of_a_product_are_schedules() {
         install("1.2.0", json!([later])).await,
         ["keep nightly", "remove weekly"]
     );
-    // What somebody has made under the same name is not taken over.
+    // A schedule made by a user under the same name is not taken over.
     site.add("mine", json!({})).await;
     let mine = json!([later, {"name": "mine", "cron": "@daily", "agent": "runner"}]);
     let (status, problem) = site.client.post(&products, manifest("1.3.0", mine)).await;

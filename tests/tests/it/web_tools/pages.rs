@@ -1,5 +1,5 @@
-//! Pages of the web, as agents visit them: against sites of our own, the hostile ones first. Sites are on 127.0.0.2, which the operator
-//! names; nothing else of this machine is.
+//! Web pages visited by agents, on fake sites, including hostile ones. Sites are on 127.0.0.2, which the operator
+//! allows; nothing else on this machine is.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -56,14 +56,14 @@ async fn a_page_is_cached_and_revalidated() {
         (&page["truncated"], &page["from_cache"]),
         (&json!(false), &json!(false))
     );
-    // The rules of the site were asked first, and once; we say who we are.
+    // The site's robots.txt was requested first, and once; with our user agent.
     assert_eq!(site.paths(), ["GET /robots.txt", "GET /old", "GET /page?a=1"]);
     assert!(
         site.asked()
             .iter()
             .all(|(_, headers, _)| headers["user-agent"] == USER_AGENT)
     );
-    // Fresh: nobody is asked.
+    // Fresh: no request.
     let again = project.visit(&asked).await.unwrap();
     assert_eq!(
         (&again["from_cache"], &again["content"]),
@@ -71,7 +71,7 @@ async fn a_page_is_cached_and_revalidated() {
     );
     assert_eq!(again["fetched_at"], page["fetched_at"]);
     assert_eq!(site.paths().len(), 3);
-    // No longer fresh: whether it is as it was.
+    // No longer fresh: revalidated.
     sqlx::query("update kb.web_pages set fetched_at = now() - interval '16 minutes'")
         .execute(&project.db.pool)
         .await
@@ -84,14 +84,14 @@ async fn a_page_is_cached_and_revalidated() {
     assert_eq!(site.paths()[3..], ["GET /old", "GET /page?a=1"]);
     let (_, headers, _) = site.asked().pop().unwrap();
     assert_eq!(headers["if-none-match"], "\"one\"");
-    // By force: asked for whole.
+    // Forced: fetched completely.
     let forced = project
         .call("web_visit", json!({"url": asked, "force_refresh": true}))
         .await
         .unwrap();
     assert_eq!(forced["from_cache"], false);
     assert!(!site.asked().pop().unwrap().1.contains_key("if-none-match"));
-    // Another way to read is another page.
+    // Another mode is cached separately.
     let raw = project
         .call(
             "web_visit",
@@ -129,7 +129,7 @@ async fn what_is_shown_has_a_bound_and_says_so() {
 
 #[tokio::test]
 async fn no_redirect_leads_to_where_nobody_may_go() {
-    // A server of this machine that nobody has named.
+    // A local server that the operator has not allowed.
     let inner = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let port = inner.local_addr().unwrap().port();
     let targets: BTreeMap<&str, String> = [
@@ -163,7 +163,7 @@ async fn no_redirect_leads_to_where_nobody_may_go() {
             "{path}: {refused}"
         );
     }
-    // Nor by itself; and nobody has knocked there.
+    // Nor directly; and it got no connection.
     for url in [format!("http://127.0.0.1:{port}/"), "http://localhost/".to_owned()] {
         let refused = project.visit(&url).await.unwrap_err();
         assert!(refused.contains("REJOIN_WEB_HOSTS"), "{url}: {refused}");
@@ -242,7 +242,7 @@ async fn bombs_endless_bodies_drips_and_what_is_no_text_are_refused() {
     }
     let page = project.visit(&format!("{}/packed", site.url)).await.unwrap();
     assert_eq!(page["content"], "a".repeat(100));
-    // What failed is not kept.
+    // Failures are not cached.
     let kept: i64 = sqlx::query_scalar("select count(*) from kb.web_pages")
         .fetch_one(&project.db.pool)
         .await
@@ -269,7 +269,7 @@ async fn what_a_site_asks_robots_is_heeded_and_asked_once() {
         assert!(refused.contains("robots.txt"), "{refused}");
     }
     assert_eq!(site.paths(), ["GET /robots.txt", "GET /open", "GET /to-private"]);
-    // A site that can't say is left alone.
+    // A site with a server error is not visited.
     let ill = Site::start(|_, _| StatusCode::SERVICE_UNAVAILABLE.into_response()).await;
     let refused = project.visit(&format!("{}/open", ill.url)).await.unwrap_err();
     assert!(refused.contains("robots.txt"), "{refused}");
@@ -312,7 +312,7 @@ async fn a_projects_lists_hold_for_redirects_and_for_what_was_kept() {
     assert!(refused.contains("no longer"), "{refused}");
 }
 
-/// The names of the tools that the model was told of, in a request.
+/// Returns the names of the tools offered in a request.
 fn offered(request: &Value) -> Vec<&str> {
     let tools = request["tools"].as_array().into_iter().flatten();
     tools.filter_map(|tool| tool["function"]["name"].as_str()).collect()
@@ -335,7 +335,7 @@ async fn agents_have_the_web_once_enabled_and_do_not_obey_it() {
     let client = app.client();
     let agent = app.agent("reader", &["web_*"]).await;
     let ask = json!({"message": "what does it say?", "agentDefinitionId": agent});
-    // Off: not even offered.
+    // Off: not offered.
     app.model.script([Reply::text("I can't.")]);
     client.chat(ask.clone()).await;
     assert_eq!(offered(&app.model.requests()[0]), Vec::<&str>::new());
@@ -355,7 +355,7 @@ async fn agents_have_the_web_once_enabled_and_do_not_obey_it() {
         );
         assert!(problem["detail"].as_str().unwrap().contains(words), "{problem}");
     }
-    // On: offered at once, and what a page says is told as what it is.
+    // On: offered immediately, and page content is marked as external.
     let (status, on) = client.put(&path, json!({"visit": true})).await;
     assert_eq!((status, &on["visit"]), (StatusCode::OK, &json!(true)), "{on}");
     app.model.script([

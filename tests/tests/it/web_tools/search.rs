@@ -1,4 +1,4 @@
-//! Searching the web: against providers of our own that speak as the real ones do, and fail as they may.
+//! Web search against fake providers that behave, and fail, like the real ones.
 
 use std::convert::Infallible;
 
@@ -16,7 +16,7 @@ use rejoin_tests::web::{PLACE, Project, Site, to};
 use rejoin_web_search::tools::NOTICE;
 use serde_json::{Value, json};
 
-/// A project that searches by a provider of ours.
+/// A project that searches with a fake provider.
 async fn searching(provider: Provider, site: &Site) -> Project {
     Project::with(WebSettings {
         provider: Some(provider),
@@ -86,7 +86,7 @@ async fn brave_is_asked_as_it_wants_to_be() {
         "{what}"
     );
     assert_eq!(headers["x-subscription-token"], "the key");
-    // Nothing found is no failure.
+    // Finding nothing is no failure.
     let silent = Site::start(|_, _| axum::Json(json!({"type": "search"})).into_response()).await;
     let project = searching(Provider::Brave, &silent).await;
     assert_eq!(
@@ -223,7 +223,7 @@ async fn a_worker_tries_the_provider_and_tells_why_it_does_not_answer() {
         (&tested["provider"], &tested["found"], &tested["failure"]),
         (&json!("tavily"), &json!(2), &Value::Null)
     );
-    // What was found out is of what was set then.
+    // The result belongs to the settings at that time.
     client.put(&path, settings).await;
     let again = web_settings::last_try(&app.db.pool, app.db.project_id).await.unwrap();
     assert_eq!(again, None);

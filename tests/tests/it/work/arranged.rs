@@ -1,4 +1,4 @@
-//! The work graph arranged over HTTP: links, the tree of documents, and many changes at once.
+//! Rearranging the work graph over HTTP: links, the document tree, and many changes at once.
 
 use rejoin_work_graph::documents;
 use reqwest::StatusCode;
@@ -107,7 +107,7 @@ async fn documents_make_a_tree_that_is_moved_and_never_broken() {
     refused(go(&notes, json!({"parentId": ids["first"]})).await, 404, "document").await;
     assert_eq!(go(&below, json!({"parentId": null})).await.0, StatusCode::OK);
     assert_eq!(drawn().await, "About(Beside Notes) Below");
-    // Two that would put each above the other: one of them loses.
+    // Two moves that would create a cycle: one of them fails.
     let answers = tokio::join!(
         go(&notes, json!({"parentId": beside})),
         go(&beside, json!({"parentId": notes}))
@@ -115,7 +115,7 @@ async fn documents_make_a_tree_that_is_moved_and_never_broken() {
     let mut statuses = [answers.0.0.as_u16(), answers.1.0.as_u16()];
     statuses.sort_unstable();
     assert_eq!(statuses, [200, 400]);
-    // What was below a deleted one goes to where that was.
+    // Children of a deleted document move up one level.
     assert_eq!(
         go(&notes, json!({"parentId": about, "position": 0})).await.0,
         StatusCode::OK
@@ -188,7 +188,7 @@ async fn a_tree_of_documents_has_a_greatest_depth() {
         let body = json!({"projectId": ids["project"], "parentId": parent, "title": "Deeper"});
         client.post("/api/onto/documents/create", body).await
     };
-    // Two levels are there.
+    // It is two levels deep.
     let mut lowest = ids["notes"].clone();
     for _ in 2..documents::MAX_DEPTH {
         let (status, made) = create(&lowest).await;
@@ -197,7 +197,7 @@ async fn a_tree_of_documents_has_a_greatest_depth() {
     }
     let before = get(&client, "/api/onto/documents?limit=100").await;
     refused(create(&lowest).await, 400, "at most 20 levels").await;
-    // Not with what hangs below it either.
+    // Nor together with its subtree.
     let (_, top) = create(&Value::Null).await;
     let path = format!("/api/onto/documents/{}/move", ids["context_document"].as_str().unwrap());
     let below = json!({"parentId": top["id"]});

@@ -1,4 +1,4 @@
-//! Work tools with a focus: what they keep to, and what people are told that they do.
+//! Work tools with a focus: their restriction, and users' messages about them.
 
 use rejoin_tools::SharedTool;
 use rejoin_work_graph::tools;
@@ -8,7 +8,7 @@ use uuid::Uuid;
 use super::projects::{get, project, start};
 use super::tools::{Tools, names};
 
-/// Arguments that would do for this tool, all of the focus's project.
+/// Returns valid arguments for this tool, all of the focused project.
 fn arguments(tool: &SharedTool, own: &Value, edge: &Value) -> Value {
     let mut arguments = json!({});
     let schema = tool.spec().parameters.document();
@@ -86,7 +86,7 @@ async fn a_focus_keeps_ids_of_other_projects_out_of_all_calls() {
             );
             let operation = tools.tools[name].operation(&tools.context, &given).await.unwrap();
             assert!(!operation.entity_name.contains("Hidden"), "{name}: {operation:?}");
-            // Nor whether it is there at all.
+            // Nor is its existence revealed.
             given[parameter] = json!(nowhere);
             let unknown = tools.by(&tools.context(), name, &given).await.expect_err(name);
             assert_eq!(
@@ -108,7 +108,7 @@ async fn a_focus_keeps_ids_of_other_projects_out_of_all_calls() {
         tools.refused("reorganize_onto_project_graph", arguments, " here").await;
     }
     assert_eq!((graph(&own).await, graph(&other).await), (before_own, before_other));
-    // Without ids, all that is listed and made is the focus's.
+    // Without ids, everything listed and created belongs to the focus.
     for (name, arguments, list) in [
         ("list_onto_projects", json!({}), "projects"),
         ("list_onto_tasks", json!({}), "tasks"),

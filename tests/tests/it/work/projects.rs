@@ -1,4 +1,5 @@
-//! The work graph over HTTP: projects made whole or not at all, their entities, links and documents, and who may see them.
+//! The work graph over HTTP: projects created as a whole or not at all, their entities, links and documents, and their
+//! visibility.
 
 use rejoin_identity::auth;
 use rejoin_identity::projects;
@@ -20,7 +21,7 @@ pub async fn start() -> (TestApp, Client) {
     (app, client)
 }
 
-/// A project with a goal, two tasks of which one needs the other, and a document: ids by temporary ids.
+/// A project with a goal, two tasks of which one depends on the other, and a document: ids by temporary ids.
 pub async fn project(client: &Client, name: &str) -> Value {
     let (status, made) = client
         .post(
@@ -112,7 +113,7 @@ async fn a_project_is_made_with_all_that_it_begins_with() {
     assert_eq!(names(&overview["due"]), ["Second", "First"]);
     assert_eq!(names(&overview["openTasks"]), ["First", "Second"]);
     assert_eq!(overview["openTaskCount"], 2);
-    // The pack came with it.
+    // The pack was installed with it.
     let (_, again) = client.post("/api/onto/install", json!({})).await;
     assert_eq!(again, Value::Null);
 }
@@ -247,7 +248,7 @@ async fn entities_of_each_kind_are_made_listed_changed_and_deleted() {
             "project",
         )
         .await;
-        // A task's id names no goal.
+        // A task's id identifies no goal.
         let other = if kind == "task" { "goals" } else { "tasks" };
         let (_, made) = client
             .post(&create, json!({"projectId": project, "name": "Again"}))

@@ -1,4 +1,5 @@
-//! The work tools: each called by its name, rightly and wrongly; kept to the focus; repeated after a crash; and in real runs.
+//! The work tools: each called with valid and invalid arguments; confined to the focus; repeated after a crash; and in
+//! real runs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -58,7 +59,7 @@ impl Tools {
         tools
     }
 
-    /// One more call of the same run.
+    /// Another call of the same run.
     pub fn context(&self) -> ToolContext {
         ToolContext {
             record_id: Uuid::now_v7(),
@@ -126,7 +127,7 @@ async fn each_reading_tool_answers_or_says_what_is_wrong() {
     ] {
         let all = tools.call(name, json!({})).await;
         let mut found = names(&all[list]);
-        // Made in one millisecond, they may have any order.
+        // Created in one millisecond, they may have any order.
         found.sort_unstable();
         let mut expected = expected;
         expected.sort_unstable();
@@ -328,7 +329,7 @@ async fn agents_use_the_tools_once_the_pack_is_installed() {
             .all(|name| !name.contains("onto"))
     );
     assert_eq!(client.post("/api/onto/install", json!({})).await.0, 204);
-    // The worker looks again within two seconds.
+    // The worker reloads within two seconds.
     rejoin_tests::support::wait_for("the tools to be offered", async || {
         app.model.script([Reply::text("Wait.")]);
         client.ask(Some(agent), "and now?").await;

@@ -1,4 +1,4 @@
-//! The work tools that write: each does so once, however often its call is repeated.
+//! The writing work tools: each takes effect once, however often its call is repeated.
 
 use rejoin_types::events::Kind;
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ async fn each_writing_tool_writes_once_however_often_it_is_called() {
         )
         .await
     };
-    // The same record: what a worker does that comes after one that died.
+    // The same record: a worker repeats a call of a dead one.
     let twice = async |name: &str, arguments: Value| {
         let context = tools.context();
         let first = tools
@@ -333,7 +333,7 @@ async fn milestones_risks_and_requirements_are_made_and_deleted() {
             )
             .await;
     }
-    // With all that is in it.
+    // With all its entities.
     let other = project(&client, "Stays").await;
     let context = tools.context();
     let arguments = json!({"project_id": ids["project"]});
@@ -352,7 +352,7 @@ async fn milestones_risks_and_requirements_are_made_and_deleted() {
         .get(&format!("/api/onto/tasks/{}", ids["first"].as_str().unwrap()))
         .await;
     assert_eq!(status, 404);
-    // A conversation about a project deletes that one only.
+    // A conversation focused on a project can delete that one only.
     let focused = Tools::focused(&app, &other, "Stays");
     focused
         .refused("delete_onto_project", arguments, "there is no project")

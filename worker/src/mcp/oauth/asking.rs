@@ -1,4 +1,4 @@
-//! Requests to URLs that others name: judged, bounded in time and size, and with answers that are told in words. Called by `oauth` and
+//! Requests to URLs named by others: checked, bounded in time and size, with errors in words. Called by `oauth` and
 //! `discovery`.
 
 use std::time::Duration;
@@ -14,21 +14,21 @@ use crate::mcp::http::told;
 use crate::mcp::redact::Redactor;
 use rejoin_egress::net::Hosts;
 
-/// Until an answer is read.
+/// Timeout of a response.
 const ANSWER_LIMIT: Duration = Duration::from_secs(10);
-/// Of an answer [bytes].
+/// Maximum size of a response, in bytes.
 const ANSWER_MAX_BYTES: usize = 256 * 1024;
-/// Of what an error says of itself [characters].
+/// Maximum length of an error's description, in characters.
 const WORDS_MAX_CHARS: usize = 300;
 
-/// How authorization servers are asked. The client must be one that judges names, and follows no redirects.
+/// The HTTP client for authorization servers. It must check names against the host policy, and follow no redirects.
 pub(super) struct Asking {
     pub(super) http: reqwest::Client,
     pub(super) hosts: Hosts,
     pub(super) redactor: Redactor,
 }
 
-/// What came back.
+/// A response.
 pub(super) struct Answer {
     pub(super) status: StatusCode,
     /// Null: it was not JSON.
@@ -36,7 +36,7 @@ pub(super) struct Answer {
 }
 
 impl Asking {
-    /// Err: why this URL is told no secret.
+    /// Err: why this URL must not receive secrets.
     pub(super) fn may_be_told_secrets(&self, url: &Url) -> Result<(), String> {
         self.judge(url)?;
         match url.scheme() == "https" || self.hosts.name(url) {
@@ -52,7 +52,7 @@ impl Asking {
         }
     }
 
-    /// A document that a server publishes.
+    /// Fetches a published document.
     pub(super) async fn get(&self, url: &Url, what: &str) -> Result<Answer, Refusal> {
         self.judge(url)
             .map_err(|words| Refusal::hopeless(format!("{what} {}: {words}", shown(url))))?;
@@ -60,7 +60,7 @@ impl Asking {
         self.send(request, url, what).await
     }
 
-    /// Of an answer that says no, with the `error` of RFC 6749, section 5.2.
+    /// Returns the error of a rejecting response, with the `error` of RFC 6749, section 5.2.
     pub(super) fn refusal(&self, answer: &Answer, what: &str, url: &Url) -> Refusal {
         let said = |name: &str| answer.json[name].as_str();
         let moved = match answer.status.is_redirection() {
@@ -69,7 +69,7 @@ impl Asking {
         };
         let why = self.because(said("error"), said("error_description"));
         let words = format!("{what} {} responded with {}{moved}{why}", shown(url), answer.status);
-        // Whoever is told to wait, or that the server is broken, may try again.
+        // Rate limits and server errors may be retried.
         let is_passing = answer.status.is_server_error()
             || matches!(
                 answer.status,
@@ -81,9 +81,9 @@ impl Asking {
         }
     }
 
-    /// `: invalid_client (the client is not known)`, or nothing.
+    /// Returns `: invalid_client (the client is not known)`, or nothing.
     pub(super) fn because(&self, error: Option<&str>, description: Option<&str>) -> String {
-        // Hidden before it is cut: no half of a secret is left.
+        // Redacted before it is truncated, so that no part of a secret remains.
         let clean = |words: &str| {
             let words = self.redactor.text(words.to_owned());
             let words = words.chars().filter(|c| !c.is_control());
@@ -96,13 +96,13 @@ impl Asking {
         }
     }
 
-    /// Sends a request to a URL that was judged.
+    /// Sends a request to a checked URL.
     pub(super) async fn send(&self, request: RequestBuilder, url: &Url, what: &str) -> Result<Answer, Refusal> {
         let asked = async {
             let mut response = request.send().await?;
             let mut body = Vec::new();
             while let Some(chunk) = response.chunk().await? {
-                // What is cut is no JSON any more.
+                // A truncated document is invalid JSON.
                 let room = ANSWER_MAX_BYTES - body.len();
                 body.extend_from_slice(&chunk[..chunk.len().min(room)]);
                 if body.len() == ANSWER_MAX_BYTES {

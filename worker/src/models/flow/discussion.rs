@@ -1,5 +1,5 @@
-//! The flow `discussion`: all propose, all argue about the proposals, all vote. A proposal with enough of the votes is the answer; else
-//! a person decides. What was said is noted in the knowledge graph as it goes on.
+//! The flow `discussion`: all agents propose, then discuss the proposals, then vote. A proposal with enough votes is
+//! the answer; otherwise a user decides. The discussion is recorded in the knowledge graph as it proceeds.
 
 use rejoin_runs::agents::settings::{DISCUSSION_ROUNDS, DISCUSSION_THRESHOLD, Flow};
 use rejoin_scheduling::discussions::{Entry, EntryKind, Note, Status};
@@ -10,21 +10,21 @@ use crate::coordination::discussions::NOTE_DISCUSSION;
 use crate::coordination::{ASK_USER, QUESTION_MAX_CHARS, SPAWN_AGENTS};
 use crate::models::{Message, ModelError, ModelRequest, ToolCall};
 
-/// Characters of a proposal, as a person who is asked to decide sees it.
+/// Maximum length of a proposal shown to a deciding user, in characters.
 const SHOWN_CHARS: usize = 1_000;
 
-/// What is on record of a discussion, in the order of its phases: proposals, rounds of arguments, votes.
+/// The recorded state of a discussion, in the order of its phases: proposals, rounds of arguments, votes.
 struct Discussion<'a> {
     flow: &'a Flow,
     topic: &'a str,
     phases: Vec<Found>,
-    /// How often its state was noted.
+    /// The number of recorded notes.
     notes: usize,
-    /// What the person said who was asked to decide; an inner None: nobody did.
+    /// The deciding user's answer; an inner None: no answer.
     decided: Option<Option<usize>>,
 }
 
-/// What comes next.
+/// Returns the next action.
 pub(super) fn next(flow: &Flow, topic: &str, request: &ModelRequest) -> Result<Move, ModelError> {
     if flow.agents.len() < 2 {
         let message = "a discussion needs at least two agents; set config.flow.agents".to_owned();
@@ -49,7 +49,7 @@ pub(super) fn next(flow: &Flow, topic: &str, request: &ModelRequest) -> Result<M
         };
         match tool.as_str() {
             SPAWN_AGENTS => discussion.phases.push(Found::read(content, *is_error)?),
-            // The graph may have refused it (rules of the project's own): that stops no discussion.
+            // The graph may have rejected it (the project's own rules): the discussion continues.
             NOTE_DISCUSSION => discussion.notes += 1,
             ASK_USER => discussion.decided = Some(chosen(content)),
             _ => {}
@@ -122,13 +122,13 @@ impl Discussion<'_> {
         }
     }
 
-    /// The proposals that were made.
+    /// Returns the proposals.
     fn proposals(&self) -> Vec<&Outcome> {
         let made = self.phases.first().into_iter().flat_map(|phase| &phase.results);
         made.filter(|result| result.is_completed).collect()
     }
 
-    /// For each proposal, how many of the agents voted for it. One whose vote can't be read abstains.
+    /// Returns each proposal's number of votes. Unreadable votes are abstentions.
     fn votes(&self, proposals: usize) -> Vec<usize> {
         let mut votes = vec![0; proposals];
         for result in self.phases.last().into_iter().flat_map(|phase| &phase.results) {
@@ -141,20 +141,20 @@ impl Discussion<'_> {
         votes
     }
 
-    /// The proposal that has enough of the votes; those who abstain count as votes against all.
+    /// Returns the proposal with enough votes; abstentions count against all.
     fn settled(&self, votes: &[usize]) -> Option<usize> {
         let threshold = self.flow.threshold.unwrap_or(DISCUSSION_THRESHOLD);
         let most = votes.iter().copied().max()?;
         let share = most as f64 / self.flow.agents.len() as f64;
         let mut best = (0..votes.len()).filter(|nth| votes[*nth] == most);
         match (best.next(), best.next()) {
-            // A share of 0.7 of 10 votes is 7, whatever floating point makes of it.
+            // A share of 0.7 of 10 votes is 7, despite floating-point errors.
             (Some(winner), None) if share + 1e-9 >= threshold => Some(winner),
             _ => None,
         }
     }
 
-    /// The proposals, by number.
+    /// Lists the proposals, by number.
     fn listed(&self) -> String {
         let lines: Vec<String> = self
             .proposals()
@@ -165,7 +165,7 @@ impl Discussion<'_> {
         lines.join("\n\n")
     }
 
-    /// Proposals and arguments so far.
+    /// Lists the proposals and arguments so far.
     fn said(&self) -> String {
         let mut said = self.listed();
         for argument in self.phases.iter().skip(1).flat_map(|phase| &phase.results) {
@@ -176,7 +176,7 @@ impl Discussion<'_> {
         said
     }
 
-    /// The next phase: all agents at once, with what the last one brought noted before.
+    /// Starts the next phase with all agents at once, after recording the last one.
     fn ask_all(&self, task: String) -> Move {
         let agents: Vec<Value> = self
             .flow
@@ -194,10 +194,10 @@ impl Discussion<'_> {
         ])
     }
 
-    /// Notes where it stands and what the last phase brought, if that was not noted yet.
+    /// Records the state and the results of the last phase, if not recorded yet.
     fn note(&self, status: Status, winner: Option<usize>) -> ToolCall {
         let last = self.phases.len();
-        // The first note comes before the first phase.
+        // The first note precedes the first phase.
         let fresh = if self.notes > last { 0 } else { 1 };
         let entries_of = |(nth, phase): (usize, &Found)| -> Vec<Entry> {
             let kind = match nth {
@@ -230,7 +230,7 @@ impl Discussion<'_> {
         }
     }
 
-    /// Asks a person to decide.
+    /// Asks a user to decide.
     fn question(&self, votes: &[usize]) -> ToolCall {
         let options: Vec<Value> = self
             .proposals()
@@ -256,14 +256,14 @@ impl Discussion<'_> {
     }
 }
 
-/// Which proposal a person chose. None: nobody did.
+/// Returns the proposal chosen by a user. None: no choice.
 fn chosen(content: &str) -> Option<usize> {
     let answer: Value = serde_json::from_str(content).ok()?;
     let number: usize = answer["answer"].as_str()?.parse().ok()?;
     number.checked_sub(1)
 }
 
-/// The number in the first line that is not empty.
+/// Returns the number in the first non-empty line.
 fn vote(answer: &str) -> Option<usize> {
     let line = answer.lines().find(|line| !line.trim().is_empty())?;
     let digits = line.split(|c: char| !c.is_ascii_digit());

@@ -1,4 +1,4 @@
-//! Chat Completions as OpenAI serves them.
+//! Chat Completions, like OpenAI's.
 
 use rejoin_tests::providers::{Protocol, hello};
 use serde_json::{Value, json};
@@ -48,7 +48,7 @@ async fn chat_completions_keep_to_their_parameters() {
         ],
     )
     .await;
-    // An older model: what belongs to reasoning is refused, sampling is taken.
+    // An older model: reasoning parameters are rejected, sampling is accepted.
     let base = json!({"model": OLD_GPT, "messages": [{"role": "user", "content": "hello"}], "temperature": 0.1, "max_tokens": 100});
     refuses(
         Protocol::Chat,

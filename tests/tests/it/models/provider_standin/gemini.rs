@@ -1,4 +1,4 @@
-//! The Gemini API as Google serves it.
+//! The Gemini API, like Google's.
 
 use rejoin_tests::providers::{Protocol, Providers, Turn, hello, message_of};
 use serde_json::{Value, json};
@@ -139,7 +139,7 @@ async fn gemini_wants_calls_answered_and_signatures_back() {
     )
     .await;
     assert_eq!((status, server.losses().len()), (200, 1), "{body}");
-    // In an earlier turn nobody looks.
+    // In an earlier turn it is not checked.
     let past = json!([user, unsigned, results, {"role": "model", "parts": [{"text": "done"}]}, user]);
     let (status, body) = send(&server, Protocol::Gemini, GEMINI, &request(past)).await;
     assert_eq!(status, 200, "{body}");

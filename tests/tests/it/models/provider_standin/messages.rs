@@ -1,4 +1,4 @@
-//! Messages as Anthropic serves them.
+//! Messages, like Anthropic's.
 
 use rejoin_tests::providers::{Protocol, Providers, Turn, hello, message_of};
 use serde_json::{Value, json};
@@ -178,7 +178,7 @@ async fn messages_want_thinking_back_as_it_was() {
                 "{body}"
             );
         } else {
-            // The newest models bind their thinking to what came before it.
+            // The newest models bind their thinking to the preceding conversation.
             let other = json!({"role": "user", "content": "weather, please"});
             let moved = request(json!([other, {"role": "assistant", "content": content}, result]));
             let (status, body) = send(&server, Protocol::Messages, model, &moved).await;

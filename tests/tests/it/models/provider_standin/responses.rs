@@ -1,4 +1,4 @@
-//! Responses as OpenAI serves them.
+//! Responses, like OpenAI's.
 
 use rejoin_tests::providers::{Protocol, Providers, Turn, message_of};
 use serde_json::{Value, json};
@@ -128,7 +128,7 @@ async fn responses_want_the_reasoning_back_that_a_call_came_with() {
         "{body}"
     );
 
-    // Without ids the provider can't tell, and takes it; what was reasoned is lost.
+    // Without ids the provider can't tell, and accepts it; the reasoning is lost.
     let mut nameless = call.clone();
     nameless.as_object_mut().unwrap().remove("id");
     server.script("weather", [Turn::text("done")]);

@@ -1,4 +1,4 @@
-//! Answers as data: each provider is given the schema in its own form.
+//! Structured output: each provider receives the schema in its own format.
 
 use rejoin_tests::client::{json_of, of_kind};
 use rejoin_tests::providers::{Providers, Turn};

@@ -1,4 +1,4 @@
-//! What a run costs at each provider: less with its prompt cache, and never more than its budget by more than a step.
+//! Costs of a run at each provider: lower with its prompt cache, and never above its budget by more than a step.
 
 use std::fmt::Write;
 
@@ -9,12 +9,12 @@ use serde_json::json;
 
 use super::{PROTOCOLS, app, choice, recordings};
 
-/// Calls of a long run that are recorded: one that fills the cache, and one that reads from it.
+/// Number of recorded calls of a long run: one that fills the cache, and one that reads from it.
 const RECORDED_CALLS: usize = 2;
-/// Tokens of an answer that uses a budget up.
+/// Tokens of an answer that exhausts a budget.
 const DEAR_TOKENS: u64 = 200_000;
 
-/// Tokens and dollars of 20 steps with 50 tools.
+/// Tokens and cost of 20 steps with 50 tools.
 async fn cost(model: &str, with_cache: bool) -> (Tokens, f64) {
     let providers = Providers::start().await.expect("a stand-in");
     if !with_cache {
@@ -24,7 +24,7 @@ async fn cost(model: &str, with_cache: bool) -> (Tokens, f64) {
     let agent = app
         .agent_with("worker", &["look_*"], |content| {
             content.model = Some(choice(model, Some("low")));
-            // What an agent with a job of its own is told.
+            // A typical agent prompt.
             content.system_prompt = "You look after a fleet of machines. Look before you answer. ".repeat(300);
             content.max_steps = Some(30);
         })
@@ -71,7 +71,7 @@ async fn twenty_steps_with_fifty_tools_cost_a_third_with_a_cache() {
     assert_eq!(dear, Vec::<&str>::new(), "{table}");
 }
 
-/// The first step costs more than the run may: it sums up, and pauses.
+/// The first step exceeds the run's budget: it concludes, and pauses.
 #[tokio::test]
 async fn a_run_of_each_provider_stops_at_its_budget_in_dollars() {
     for (model, _) in PROTOCOLS {
@@ -106,7 +106,7 @@ async fn a_run_of_each_provider_stops_at_its_budget_in_dollars() {
             (&json!("paused"), &json!(2)),
             "{model}"
         );
-        // What the provider counted, at the catalogue's prices.
+        // The provider's counts, at the catalogue's prices.
         let cost = done["usage"]["costUsd"].as_f64().expect("a cost");
         let counted = providers.cost_usd();
         assert!(

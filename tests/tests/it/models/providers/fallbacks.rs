@@ -1,4 +1,5 @@
-//! Each provider, overloaded in its own words, is replaced by a model of the next one, in the middle of a run with tools and reasoning.
+//! Fallback from each overloaded provider, with its own error, to a model of the next one, in the middle of a run with
+//! tools and reasoning.
 
 use rejoin_tests::client::{json_of, of_kind, text};
 use rejoin_tests::providers::{Protocol, Providers, Turn};
@@ -19,7 +20,7 @@ async fn an_overloaded_provider_is_replaced_in_the_middle_of_a_run() {
                 content.model = Some(choice);
             })
             .await;
-        // The first word that each provider has for "too much to do".
+        // Each provider's first overload error.
         let overloaded = match model {
             _ if model.starts_with("anthropic:") => 529,
             _ => 503,

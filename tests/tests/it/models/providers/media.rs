@@ -1,4 +1,4 @@
-//! Images, PDF and audio reach each provider that takes them, byte for byte.
+//! Images, PDF and audio reach each provider that accepts them, byte for byte.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -11,10 +11,10 @@ use uuid::Uuid;
 use super::{PROTOCOLS, app, choice, recordings};
 use crate::files::round_trip;
 
-/// Bytes of a sound.
+/// Size of a sound, in bytes.
 const AUDIO_BYTES: usize = 4_000;
 
-/// An agent without tools that asks this model.
+/// An agent without tools with this model.
 async fn plain_agent(model: &str) -> (Providers, TestApp, Uuid) {
     let providers = Providers::start().await.expect("a stand-in");
     let app = app(&providers, 0).await;
@@ -47,7 +47,7 @@ async fn each_provider_is_sent_an_image_and_a_pdf() {
     }
 }
 
-/// Of the catalogue's models Gemini's alone take audio; the others' agents say so, and name one that does.
+/// Of the catalogue's models only Gemini's accept audio; the others' agents say so, and name one that does.
 #[tokio::test]
 async fn audio_is_sent_only_to_a_provider_that_takes_it() {
     for (model, _) in PROTOCOLS {

@@ -1,4 +1,4 @@
-//! What each provider was sent and what it answered, kept beside the tests: a change of a request is seen when it is reviewed.
+//! Recorded requests and responses of each provider, kept beside the tests: changes of a request show in reviews.
 //!
 //! `fixtures/` has a file for each cell of the table in docs/guide/models.md.
 //! `INSTA_UPDATE=always cargo test -p rejoin-tests --test it models::providers::` writes them anew.
@@ -10,12 +10,12 @@ use rejoin_tests::providers::{Protocol, Recorded};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-/// Characters of a text that is kept whole; of a longer one its beginning is kept, with its length and hash.
+/// Maximum length of a text kept as a whole; of a longer one the beginning is kept, with its length and hash.
 const WHOLE_MAX_CHARS: usize = 300;
 const BEGINNING_CHARS: usize = 100;
 const HASH_BYTES: usize = 9;
 
-/// Holds calls against the recording of this name and protocol.
+/// Compares calls with the recording of this name and protocol.
 pub fn check(name: &str, calls: &[Recorded]) {
     assert!(!calls.is_empty(), "{name}: nothing was recorded");
     let ids = Regex::new("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}").expect("a pattern");
@@ -48,7 +48,7 @@ pub fn check(name: &str, calls: &[Recorded]) {
     });
 }
 
-/// The same with ids that differ from run to run, and long texts, told by what they are.
+/// Replaces variable ids and long texts.
 fn shortened(value: &Value, ids: &Regex) -> Value {
     match value {
         Value::String(text) => {
