@@ -7,7 +7,7 @@ use axum::http::StatusCode;
 use rejoin_extension::{Extension, Extensions, Migration, migration};
 use rejoin_guestbook::Guestbook;
 use rejoin_tests::app::{AppOptions, TestApp};
-use rejoin_tests::client::{Client, of_kind};
+use rejoin_tests::client::{Client, json_of, of_kind};
 use rejoin_tests::model_server::Reply;
 use rejoin_tests::support;
 use serde_json::json;
@@ -36,10 +36,11 @@ async fn a_tool_a_job_a_route_and_a_table_come_with_an_extension() {
         Reply::text("Signed."),
     ]);
     let frames = app.client().ask(Some(agent), "sign the guestbook").await;
-    assert!(
-        frames.iter().any(|frame| frame.data["token"] == "Signed."),
-        "{frames:?}"
-    );
+    let events = json_of(&frames);
+    let said = of_kind(&events, "token")
+        .into_iter()
+        .filter_map(|event| event["token"].as_str());
+    assert_eq!(said.collect::<String>(), "Signed.");
     let path = "/api/extensions/guestbook/entries";
     let listed = support::wait_for("the job to count the words", async || {
         let (status, listed) = app.client().get(path).await;
