@@ -160,9 +160,11 @@ create table kb.google_links (
 create index google_links_due on kb.google_links (due_at) where state = 'linked';
 -- Two calendars of a user that are linked with the same one would copy each other's events twice.
 create unique index google_links_once on kb.google_links (project_id, owner_user_id, google_id);
-grant select (calendar_id, project_id, owner_user_id, state, choices, google_id, google_name, read_only, due_at, began_at, ended_at, synced_at, problem, notes, turn, listing)
+grant select (calendar_id, project_id, owner_user_id, state, choices, google_id, google_name, read_only, due_at, began_at, ended_at, synced_at,
+              problem, notes, turn, listing)
     on kb.google_links to rejoin_app;
-grant update (state, google_id, google_name, read_only, due_at, turn, sync_token, page_token, problem, notes, failures) on kb.google_links to rejoin_app;
+grant update (state, google_id, google_name, read_only, due_at, turn, sync_token, page_token, problem, notes, failures)
+    on kb.google_links to rejoin_app;
 grant delete on kb.google_links to rejoin_app;
 grant select, insert, update on kb.google_links to rejoin_worker;
 alter table kb.google_links enable row level security;
