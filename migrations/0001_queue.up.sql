@@ -163,7 +163,7 @@ begin
 end
 $$;
 
--- The settings are the same on each function below. A plan is made once a connection, perhaps while the table is almost empty, and serves
+-- Why the functions below have settings (`set …`): a plan is made once a connection, perhaps while the table is almost empty, and serves
 -- as long as the connection lives; so what is in queue.jobs is looked up by index at all times. (Rows come and go quickly: the number of the
 -- table's pages says nothing about its rows, and arrays say nothing about theirs.)
 

@@ -2,7 +2,7 @@
 //! Whoever changes something that is audited appends here, within the same transaction, as the last thing in it.
 //!
 //! Invariants: an act and its entry are committed together or not at all; the numbers have no gap; no entry holds the value of a
-//! secret, a prompt's or a message's text. The database hashes what it stores (`migrations/0016_audit.up.sql`); [`verify`] hashes it
+//! secret, a prompt's or a message's text. The database hashes what it stores (`migrations/0004_audit.up.sql`); [`verify`] hashes it
 //! again here, and so trusts neither.
 
 use std::fmt;

@@ -1,5 +1,5 @@
 //! The second wall: transactions in which the database itself shows only what the caller may see. The API begins every transaction on
-//! behalf of a user here; policies and roles are in `migrations/0013_walls.up.sql`, and
+//! behalf of a user here; roles are in `migrations/0003_identity.up.sql`, policies beside their tables in `migrations/`, and
 //! docs/decisions/0014-row-level-security.md says why they are as they are.
 //!
 //! Invariant: who is asking is set for one transaction, never for a connection; a transaction that does not say sees nothing.

@@ -75,6 +75,7 @@ mod odd_text;
 mod oidc;
 mod oidc_confusion;
 mod oidc_provider;
+mod older_schema;
 mod openapi;
 mod operation_events;
 mod operations;

@@ -14,10 +14,7 @@ use serde_json::{Value, json};
 use sqlx::{AssertSqlSafe, Connection, PgConnection, Row};
 use uuid::Uuid;
 
-use crate::support;
-
-/// The last migration before conversations could be bound to agents.
-const BEFORE_AGENT_CONVERSATIONS: i64 = 5;
+use crate::{older_schema, row_security, support};
 
 /// The versions that there are, the oldest first.
 fn versions() -> Vec<i64> {
@@ -50,7 +47,7 @@ async fn tables(connection: &mut PgConnection) -> Vec<String> {
 }
 
 /// Everything about the schema that a client could see: columns, constraints, indexes, functions.
-async fn shape(connection: &mut PgConnection) -> Vec<String> {
+pub async fn shape(connection: &mut PgConnection) -> Vec<String> {
     sqlx::query_scalar(
         "select format('column %s.%s.%s %s %s %s', table_schema, table_name, column_name, data_type, is_nullable, column_default)
          from information_schema.columns where table_schema in ('kb', 'queue', 'stream', 'audit')
@@ -344,6 +341,45 @@ async fn an_owner_who_may_make_no_roles_migrates_and_serves_once_an_administrato
 }
 
 #[tokio::test]
+async fn a_database_from_before_the_first_release_is_refused_with_what_to_do() {
+    let url = support::empty_database().await;
+    migrate::up(&url).await.expect("up");
+    let mut connection = PgConnection::connect(&url).await.expect("a connection");
+    // As such a version left it: our numbers have other names and texts there, and there are many more.
+    sqlx::raw_sql(
+        "update _sqlx_migrations set checksum = 'other';
+         update _sqlx_migrations set description = 'other ' || version where version > 1;
+         insert into _sqlx_migrations values (67, 'file objects', now(), true, 'other', 1)",
+    )
+    .execute(&mut connection)
+    .await
+    .expect("another list");
+    let applied = "select array_agg(m::text order by version) from _sqlx_migrations m";
+    let before: Vec<String> = sqlx::query_scalar(applied)
+        .fetch_one(&mut connection)
+        .await
+        .expect("the list");
+    let first_shape = shape(&mut connection).await;
+
+    for refused in [migrate::up(&url).await, migrate::down(&url, 1).await] {
+        let error = refused.expect_err("it is refused");
+        assert_eq!(format!("{error:#}"), migrate::UNRELEASED);
+    }
+    assert_eq!(states(&url).await, vec![State::BeforeRelease; versions().len() + 1]);
+    let advice = ["before the first release", "docs/operations/recovery.md"];
+    row_security::all_refuse(&url, &advice).await;
+    row_security::refuses(&url, &["migrate", "up"], &advice).await;
+    row_security::refuses(&url, &["worker", "--migrate"], &advice).await;
+
+    let after: Vec<String> = sqlx::query_scalar(applied)
+        .fetch_one(&mut connection)
+        .await
+        .expect("the list");
+    assert_eq!(after, before, "nothing was applied or reverted");
+    assert_eq!(shape(&mut connection).await, first_shape, "nothing was changed");
+}
+
+#[tokio::test]
 async fn c53_c55_each_migration_can_be_taken_back_and_applied_again_by_itself() {
     let url = support::empty_database().await;
     let mut connection = PgConnection::connect(&url).await.expect("a connection");
@@ -359,7 +395,7 @@ async fn c53_c55_each_migration_can_be_taken_back_and_applied_again_by_itself() 
     }
 }
 
-/// A conversation as the schema had them before 0006, with two messages in its log.
+/// A conversation as an older release stored it, with two messages in its log.
 async fn old_conversation(connection: &mut PgConnection, project: Uuid, user: Uuid) -> Uuid {
     let conversation = Uuid::now_v7();
     sqlx::query(
@@ -401,11 +437,7 @@ async fn b25_b26_old_conversations_get_a_nullable_agent_and_stay_plain() {
     let template = support::database().await;
     let url = template.url.clone();
     // Back to where conversations knew no agents, and from there with an old row.
-    let newer = versions()
-        .iter()
-        .filter(|version| **version > BEFORE_AGENT_CONVERSATIONS)
-        .count();
-    migrate::down(&url, newer).await.expect("down");
+    let older = older_schema::back(&url).await;
     let mut connection = PgConnection::connect(&url).await.expect("a connection");
     let columns = "select count(*) from information_schema.columns
                    where table_schema = 'kb' and table_name = 'chat_conversations' and column_name = 'agent_definition_id'";
@@ -415,7 +447,7 @@ async fn b25_b26_old_conversations_get_a_nullable_agent_and_stay_plain() {
         .expect("a count");
     assert_eq!(before, 0);
     let conversation = old_conversation(&mut connection, template.project_id, template.user_id).await;
-    migrate::up(&url).await.expect("up");
+    older_schema::upgraded(&url, older).await;
 
     let column = sqlx::query(
         "select data_type, is_nullable, column_default from information_schema.columns
