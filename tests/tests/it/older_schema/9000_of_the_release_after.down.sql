@@ -20,7 +20,6 @@ alter table kb.agent_runs
     drop column task_id,
     drop column forked_from_run_id,
     drop column forked_from_step,
-    drop column routing,
     drop column context,
     drop column part,
     drop column output_schema;

@@ -19,12 +19,10 @@ alter table kb.agent_runs
     add column task_id            uuid,
     add column forked_from_run_id uuid,
     add column forked_from_step   int,
-    add column routing            jsonb,
     add column context            jsonb,
     add column part               jsonb,
     add column output_schema      jsonb;
 create index agent_runs_spawned on kb.agent_runs (spawn_call_id, spawn_position) where spawn_call_id is not null;
-create index agent_runs_routed on kb.agent_runs (project_id, created_at) where routing is not null;
 alter table kb.agent_definitions
     drop constraint agent_definitions_flow_type_check,
     add constraint agent_definitions_flow_type_check
