@@ -2,7 +2,7 @@
 //!
 //! `rejoin dev` and the tests call [`up`] and [`down`] directly. Invariant: one migrator at a time (an advisory lock
 //! of the database), and no migration that was applied is ever applied in another wording (checksums). A database whose
-//! migrations are from before the first release is refused ([`refuse_unreleased`]).
+//! migrations are from before the first release is refused ([`UNRELEASED`]).
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};

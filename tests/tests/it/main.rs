@@ -131,6 +131,7 @@ mod tool_mapping;
 mod tools;
 mod trees;
 mod triage;
+mod unreleased_database;
 mod vertex_credentials;
 mod visibility;
 mod walls;
