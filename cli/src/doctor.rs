@@ -238,7 +238,14 @@ async fn ask_database(connection: &mut PgConnection, url: &str) -> Result<Vec<Fi
     let lines = migrate::status(url).await?;
     let count = |state: State| lines.iter().filter(|line| line.state == state).count();
     let (pending, changed, newer) = (count(State::Pending), count(State::Changed), count(State::Newer));
-    findings.push(if changed > 0 {
+    findings.push(if count(State::BeforeRelease) > 0 {
+        lacking(
+            Check::Database,
+            true,
+            "this database was made by a version from before the first release",
+            "use a new database; to keep the data, copy it as docs/operations/recovery.md says",
+        )
+    } else if changed > 0 {
         let found = format!("{changed} applied migrations differ from those of this binary");
         lacking(
             Check::Database,

@@ -110,7 +110,7 @@ pub fn begin(args: &FleetArgs) -> Result<Ending> {
 /// Waits until the database responds and meets the requirements of this role. `false`: told to stop meanwhile.
 ///
 /// # Errors
-/// Migrations are missing, or row-level security would not be enforced.
+/// Migrations are missing, the database is from before the first release, or row-level security would not be enforced.
 pub async fn schema_is_ready(
     database: &DatabaseArgs,
     role: Role,
@@ -125,6 +125,9 @@ pub async fn schema_is_ready(
                 migrate::up(url).await?;
             }
             let lines = migrate::status(url).await?;
+            if lines.iter().any(|line| line.state == State::BeforeRelease) {
+                return Err(Exit::Failed.because(migrate::UNRELEASED).into());
+            }
             if lines.iter().all(|line| line.state != State::Pending) {
                 Db::inspect(database, "rejoin-start", role).await.map_err(refused)?;
             }

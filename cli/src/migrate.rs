@@ -1,7 +1,8 @@
 //! `rejoin migrate`: migrates the schema up or down, and shows its state. The migrations are built into the binary.
 //!
 //! `rejoin dev` and the tests call [`up`] and [`down`] directly. Invariant: one migrator at a time (an advisory lock of
-//! the database), and an applied migration never changes (checksums).
+//! the database), and an applied migration never changes (checksums). A database from before the first release is refused
+//! ([`UNRELEASED`]).
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -74,6 +75,8 @@ pub enum State {
     Changed,
     /// Applied by a newer binary.
     Newer,
+    /// Applied by a version from before the first release, whose migrations were others.
+    BeforeRelease,
 }
 
 impl State {
@@ -83,9 +86,17 @@ impl State {
             State::Pending => "pending",
             State::Changed => "CHANGED since it was applied",
             State::Newer => "newer than this binary",
+            State::BeforeRelease => "from before the first release",
         }
     }
 }
+
+/// Why a database is refused that was made by a version from before the first release, and what to do about it.
+pub const UNRELEASED: &str = "this database was made by a version from before the first release; this version cannot \
+    use or migrate it, and has changed nothing. Use a new database: create an empty one, set DATABASE_URL to its \
+    address and run `rejoin migrate up` (for `rejoin dev`: another --data-dir). To keep the data, copy it into the new \
+    database as docs/operations/recovery.md says, or export the graph with the version that made it (`rejoin graph \
+    export`) and import it here";
 
 /// # Errors
 /// No database was given, it can't be reached, or a migration fails.
@@ -174,6 +185,7 @@ fn show(lines: &[Line], out: Out) -> Result<Exit> {
 /// The database can't be reached, a migration fails (without effect), or an applied one has changed.
 pub async fn up(url: &str) -> Result<Vec<i64>> {
     let mut connection = connect(url).await?;
+    refuse_unreleased(&mut connection).await?;
     let before = applied(&mut connection).await?;
     MIGRATOR
         .run(&mut connection)
@@ -194,6 +206,7 @@ pub async fn up(url: &str) -> Result<Vec<i64>> {
 /// The database can't be reached, a migration can't be reverted, or it is unknown to this binary.
 pub async fn down(url: &str, steps: usize) -> Result<Vec<i64>> {
     let mut connection = connect(url).await?;
+    refuse_unreleased(&mut connection).await?;
     let mut newest_first = applied(&mut connection).await?;
     newest_first.reverse();
     let target = newest_first.get(steps).copied().unwrap_or(0);
@@ -231,6 +244,7 @@ pub async fn status(url: &str) -> Result<Vec<Line>> {
         })
         .collect();
     if has_table(&mut connection).await? {
+        let unreleased = is_unreleased(&mut connection).await?;
         let rows =
             sqlx::query("select version, description, checksum, installed_on from _sqlx_migrations order by version")
                 .fetch_all(&mut connection)
@@ -248,6 +262,8 @@ pub async fn status(url: &str) -> Result<Vec<Line>> {
                     line.applied_at = applied_at;
                     line.state = if *ours.checksum == *checksum {
                         State::Applied
+                    } else if unreleased {
+                        State::BeforeRelease
                     } else {
                         State::Changed
                     };
@@ -257,7 +273,7 @@ pub async fn status(url: &str) -> Result<Vec<Line>> {
                     lines.push(Line {
                         version,
                         name: name.replace(' ', "_"),
-                        state: State::Newer,
+                        state: if unreleased { State::BeforeRelease } else { State::Newer },
                         applied_at,
                     });
                 }
@@ -278,6 +294,34 @@ async fn applied(connection: &mut PgConnection) -> Result<Vec<i64>> {
         .await
         .context("reading the applied migrations failed")?;
     Ok(applied.into_iter().map(|migration| migration.version).collect())
+}
+
+/// Refuses a database that was made by a version from before the first release.
+///
+/// # Errors
+/// It is one ([`UNRELEASED`]), or it can't be reached.
+async fn refuse_unreleased(connection: &mut PgConnection) -> Result<()> {
+    if is_unreleased(connection).await? {
+        return Err(Exit::Failed.because(UNRELEASED).into());
+    }
+    Ok(())
+}
+
+/// Whether a version from before the first release made this database: a migration with one of our numbers was applied
+/// under another name. Released migrations keep their names.
+async fn is_unreleased(connection: &mut PgConnection) -> Result<bool> {
+    if !has_table(connection).await? {
+        return Ok(false);
+    }
+    let applied: Vec<(i64, String)> = sqlx::query_as("select version, description from _sqlx_migrations")
+        .fetch_all(connection)
+        .await
+        .context("reading the applied migrations failed")?;
+    Ok(MIGRATOR.iter().any(|ours| {
+        applied
+            .iter()
+            .any(|(version, name)| *version == ours.version && *name != ours.description)
+    }))
 }
 
 /// A database that was never migrated has no table, and checking must not create it.

@@ -1,5 +1,5 @@
 //! Transactions scoped by row-level security: the database returns only rows the caller may see. The API begins every
-//! user's transaction here; policies and roles are in `migrations/0013_walls.up.sql`, and
+//! user's transaction here; roles are in `migrations/0003_identity.up.sql`, policies beside their tables, and
 //! docs/decisions/0014-row-level-security.md gives the reasons.
 //!
 //! Invariant: the scope is set for one transaction, never for a connection; a transaction without a scope sees no rows.

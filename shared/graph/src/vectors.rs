@@ -25,7 +25,7 @@ const MIN_RESCORED: i64 = 200;
 const MIN_RESCORED_FILTERED: i64 = 1_000;
 /// The same for labels with in-process vectors: searching for more costs little.
 const MIN_KEPT_LABELLED: i64 = 5_000;
-/// Dimensions of vectors with an index, as in `migrations/0020_embeddings.up.sql`.
+/// Dimensions of vectors with an index, as in `migrations/0007_graph.up.sql`.
 const INDEXED_DIMENSIONS: [i32; 4] = [384, 768, 1024, 1536];
 /// Number of candidates in an index scan, and the maximum it may visit to find enough that pass the filters.
 const EF_SEARCH: i64 = 100;

@@ -3,7 +3,7 @@
 //!
 //! Invariants: a change and its entry are committed together or not at all; numbers have no gap; no entry holds the
 //! value of a secret, or the text of a prompt or message. The database hashes what it stores
-//! (`migrations/0016_audit.up.sql`); [`verify`] recomputes the hashes here, so that it trusts neither side.
+//! (`migrations/0004_audit.up.sql`); [`verify`] recomputes the hashes here, so that it trusts neither side.
 
 use std::fmt;
 use std::str::FromStr;

@@ -7,4 +7,6 @@ mod extensions;
 mod fuzz;
 mod migration_rules;
 mod migrations;
+mod older_schema;
 mod overview;
+mod unreleased_database;

@@ -10,6 +10,6 @@ mod odd_text;
 mod policies;
 mod rates;
 mod rebinding;
-mod row_security;
+pub mod row_security;
 mod secrets;
 mod unscoped;

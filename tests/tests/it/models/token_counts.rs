@@ -80,7 +80,7 @@ const FILES: [(&str, &str); 6] = [
         "TypeScript",
         include_str!("../../../../web/packages/client/src/transcript.ts"),
     ),
-    ("SQL", include_str!("../../../../migrations/0005_agents.up.sql")),
+    ("SQL", include_str!("../../../../migrations/0006_runs.up.sql")),
     (
         "Markdown",
         include_str!("../../../../docs/decisions/0034-budgets-count-steps.md"),

@@ -14,13 +14,11 @@ use serde_json::{Value, json};
 use sqlx::{AssertSqlSafe, Connection, PgConnection, Row};
 use uuid::Uuid;
 
+use super::older_schema;
 use crate::support;
 
-/// The last migration before conversations could be bound to agents.
-const BEFORE_AGENT_CONVERSATIONS: i64 = 5;
-
 /// Returns the versions, oldest first.
-fn versions() -> Vec<i64> {
+pub fn versions() -> Vec<i64> {
     MIGRATOR
         .iter()
         .filter(|migration| migration.migration_type.is_up_migration())
@@ -28,7 +26,7 @@ fn versions() -> Vec<i64> {
         .collect()
 }
 
-async fn states(url: &str) -> Vec<State> {
+pub async fn states(url: &str) -> Vec<State> {
     migrate::status(url)
         .await
         .expect("the status")
@@ -50,7 +48,7 @@ async fn tables(connection: &mut PgConnection) -> Vec<String> {
 }
 
 /// Returns everything about the schema that a client could see: columns, constraints, indexes, functions.
-async fn shape(connection: &mut PgConnection) -> Vec<String> {
+pub async fn shape(connection: &mut PgConnection) -> Vec<String> {
     sqlx::query_scalar(
         "select format('column %s.%s.%s %s %s %s', table_schema, table_name, column_name, data_type, is_nullable, column_default)
          from information_schema.columns where table_schema in ('kb', 'queue', 'stream', 'audit')
@@ -404,11 +402,7 @@ async fn old_conversations_get_a_nullable_agent_and_stay_plain() {
     let template = support::database().await;
     let url = template.url.clone();
     // Back to the schema without agents in conversations, and up again with an old row.
-    let newer = versions()
-        .iter()
-        .filter(|version| **version > BEFORE_AGENT_CONVERSATIONS)
-        .count();
-    migrate::down(&url, newer).await.expect("down");
+    let older = older_schema::back(&url).await;
     let mut connection = PgConnection::connect(&url).await.expect("a connection");
     let columns = "select count(*) from information_schema.columns
                    where table_schema = 'kb' and table_name = 'chat_conversations' and column_name = 'agent_definition_id'";
@@ -418,7 +412,7 @@ async fn old_conversations_get_a_nullable_agent_and_stay_plain() {
         .expect("a count");
     assert_eq!(before, 0);
     let conversation = old_conversation(&mut connection, template.project_id, template.user_id).await;
-    migrate::up(&url).await.expect("up");
+    older_schema::upgraded(&url, older).await;
 
     let column = sqlx::query(
         "select data_type, is_nullable, column_default from information_schema.columns

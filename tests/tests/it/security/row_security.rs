@@ -119,20 +119,25 @@ const WORKER: [&str; 1] = ["worker"];
 const DOCTOR: [&str; 3] = ["doctor", "--only", "database"];
 
 /// Both kinds of process end, and doctor fails, all with this text.
-async fn all_refuse(url: &str, words: &[&str]) {
+pub async fn all_refuse(url: &str, words: &[&str]) {
     for command in [&API[..], &WORKER, &DOCTOR] {
-        let output = refusal(url, command)
-            .await
-            .unwrap_or_else(|| panic!("rejoin {command:?} works on"));
-        let said = [output.stdout, output.stderr].concat();
-        let said = String::from_utf8(said).unwrap();
-        assert!(!output.status.success(), "{command:?}: {said}");
-        for word in words {
-            assert!(
-                said.contains(word),
-                "rejoin {command:?} says nothing of {word:?}: {said}"
-            );
-        }
+        refuses(url, command, words).await;
+    }
+}
+
+/// A command fails, with these words.
+pub async fn refuses(url: &str, command: &[&str], words: &[&str]) {
+    let output = refusal(url, command)
+        .await
+        .unwrap_or_else(|| panic!("rejoin {command:?} works on"));
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8(said).unwrap();
+    assert!(!output.status.success(), "{command:?}: {said}");
+    for word in words {
+        assert!(
+            said.contains(word),
+            "rejoin {command:?} says nothing of {word:?}: {said}"
+        );
     }
 }
 
