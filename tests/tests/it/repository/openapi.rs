@@ -82,7 +82,7 @@ fn required(operation: &Value) -> String {
 }
 
 #[test]
-fn code_document_and_manual_say_the_same_of_who_may_call_each_operation() {
+fn code_document_and_manual_agree_on_who_may_call_operations() {
     let document = document();
     let mut documented: HashSet<(String, String)> = operations(&document)
         .into_iter()

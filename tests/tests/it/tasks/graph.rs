@@ -96,7 +96,7 @@ async fn the_pack_for_coordination_has_its_types_and_relationships() {
 
 /// Requirements: C46.
 #[tokio::test]
-async fn objects_name_the_version_of_the_pack_that_their_project_has_installed() {
+async fn objects_name_the_pack_version_installed_in_their_project() {
     let app = TestApp::start().await;
     app.agent("worker", &[]).await;
     app.model.always("# A", Reply::text("done"));
