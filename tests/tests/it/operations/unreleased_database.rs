@@ -9,7 +9,7 @@ use super::migrations::{shape, states, versions};
 use crate::security::row_security;
 
 #[tokio::test]
-async fn a_database_from_before_the_first_release_is_refused_with_what_to_do() {
+async fn a_database_from_before_the_first_release_is_refused() {
     let url = support::empty_database().await;
     migrate::up(&url).await.expect("up");
     let mut connection = PgConnection::connect(&url).await.expect("a connection");
