@@ -52,9 +52,9 @@ pub async fn post(database: &Database, count: usize) -> Result<Vec<(Uuid, Uuid)>
 pub async fn begin(database: &Database, count: usize) -> Result<Vec<(Uuid, Uuid)>> {
     let runs = post(database, count).await?;
     let mut claimed = 0;
-    let mut turn = rejoin_queue::Turn::default();
+    let mut cursor = rejoin_queue::ClaimCursor::default();
     while claimed < count {
-        let jobs = rejoin_queue::claim(&database.db.hot, "default", Uuid::now_v7(), LEASE, CLAIM, &mut turn).await?;
+        let jobs = rejoin_queue::claim(&database.db.hot, "default", Uuid::now_v7(), LEASE, CLAIM, &mut cursor).await?;
         ensure!(!jobs.is_empty(), "only {claimed} of {count} jobs could be claimed");
         claimed += jobs.len();
     }

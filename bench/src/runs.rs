@@ -48,7 +48,7 @@ pub async fn start_in(database: &Database, logs: &[Uuid]) -> Result<Vec<Arc<RunS
             worker,
             LEASE,
             n - claimed.len(),
-            &mut rejoin_queue::Turn::default(),
+            &mut rejoin_queue::ClaimCursor::default(),
         )
         .await?;
         ensure!(!batch.is_empty(), "there are jobs, but a claim found none");

@@ -17,7 +17,7 @@ use rejoin_db::outage::{Causes, Outage};
 use rejoin_event_log::wakeup::{self, Wake};
 use rejoin_extension::Signals;
 use rejoin_faults::Break;
-use rejoin_queue::{ClaimedJob, Outcome, Settlement, Turn, lease};
+use rejoin_queue::{ClaimCursor, ClaimedJob, Outcome, Settlement, lease};
 use rejoin_runs::runs;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
@@ -114,14 +114,14 @@ pub async fn run(services: Services, handlers: Handlers, drain: CancellationToke
     let mut wakes = services.bus.subscribe();
     let mut poll = interval(stagger(poll_interval(), services.worker.id));
     poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut turns: Vec<Turn> = services.config.queues.iter().map(|_| Turn::default()).collect();
+    let mut cursors: Vec<ClaimCursor> = services.config.queues.iter().map(|_| ClaimCursor::default()).collect();
     // Consecutive wake-ups that yielded nothing.
     let mut misses = 0_u32;
     let mut is_woken = false;
     loop {
         let mut found = Found::default();
-        for (queue, turn) in services.config.queues.iter().zip(&mut turns) {
-            match claimer.claim_all(queue, turn).await {
+        for (queue, cursor) in services.config.queues.iter().zip(&mut cursors) {
+            match claimer.claim_all(queue, cursor).await {
                 Ok(claimed) => found.add(claimed),
                 Err(error) => {
                     outage.failed(Causes(&error));
@@ -151,7 +151,7 @@ pub async fn run(services: Services, handlers: Handlers, drain: CancellationToke
         // The deadline for filling freed slots, or for a full scan.
         let mut refill_at = match claimer.free_slots() {
             0 => None,
-            _ => turns.iter().filter_map(Turn::look_again_at).min(),
+            _ => cursors.iter().filter_map(ClaimCursor::next_scan_at).min(),
         };
         loop {
             tokio::select! {
@@ -261,7 +261,7 @@ impl Claimer {
     }
 
     /// Claims until slots or jobs run out.
-    async fn claim_all(&self, queue: &str, turn: &mut Turn) -> Result<Found, HotError> {
+    async fn claim_all(&self, queue: &str, cursor: &mut ClaimCursor) -> Result<Found, HotError> {
         let mut backed_up = false;
         let mut found = Found::default();
         loop {
@@ -271,15 +271,15 @@ impl Claimer {
                 found.more = true;
                 return Ok(found);
             }
-            let claim = async |turn: &mut Turn| {
+            let claim = async |cursor: &mut ClaimCursor| {
                 let (db, worker) = (&self.services.db.hot, self.services.worker.id);
-                rejoin_queue::claim(db, queue, worker, self.services.config.lease(), limit, turn).await
+                rejoin_queue::claim(db, queue, worker, self.services.config.lease(), limit, cursor).await
             };
             // While the queue has a backlog, two claims at a time: one executes while the other waits for the disk.
             let claimed = if backed_up && free >= 2 * limit {
-                let mut beside = turn.clone();
-                let (one, other) = tokio::join!(claim(turn), claim(&mut beside));
-                turn.join(beside);
+                let mut beside = cursor.clone();
+                let (one, other) = tokio::join!(claim(cursor), claim(&mut beside));
+                cursor.merge(beside);
                 match (one, other) {
                     (Ok(mut one), Ok(other)) => {
                         one.extend(other);
@@ -290,7 +290,7 @@ impl Claimer {
                     (Err(error), Err(_)) => Err(error),
                 }
             } else {
-                claim(turn).await.map(|claimed| (claimed, limit))
+                claim(cursor).await.map(|claimed| (claimed, limit))
             };
             let (claimed, asked) = claimed?;
             let full = claimed.len() == asked;

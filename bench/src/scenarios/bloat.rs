@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use async_trait::async_trait;
-use rejoin_queue::{NewJob, Outcome, Settlement, Turn};
+use rejoin_queue::{ClaimCursor, NewJob, Outcome, Settlement};
 use uuid::Uuid;
 
 use super::append::{Load, Pourer};
@@ -152,7 +152,7 @@ async fn work(database: Database, n: u64) -> Result<()> {
     let batch: Vec<NewJob> = (0..BATCH)
         .map(|_| NewJob::new("nothing", serde_json::json!({})))
         .collect();
-    let mut turn = Turn::default();
+    let mut cursor = ClaimCursor::default();
     let mut done = 0;
     while done < n {
         rejoin_queue::enqueue_many(&mut *database.db.sql.acquire().await?, &batch).await?;
@@ -162,7 +162,7 @@ async fn work(database: Database, n: u64) -> Result<()> {
             worker,
             LEASE,
             BATCH,
-            &mut turn,
+            &mut cursor,
         )
         .await?;
         let settlements: Vec<Settlement> = claimed

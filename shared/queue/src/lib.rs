@@ -2,7 +2,7 @@
 //!
 //! - `enqueue`   within any open transaction (the SQL function `queue.enqueue` serves other programs)
 //! - `claim`     batches of due jobs, round-robin between projects; increments the attempt and takes a lease
-//! - `turn`      the claim cursor: round-robin position and low watermarks of each lane
+//! - `claim_cursor` the claim cursor: round-robin position and low watermarks of each lane
 //! - `lease`     one heartbeat statement per worker; the fleet's rows
 //! - `settle`    the outcomes: complete, retry, snooze, fail, cancel, release
 //! - `sweep`     expired leases, orphaned keys, retention
@@ -12,17 +12,17 @@
 //! the table. A job with a concurrency key is `held` while another live job of that key is before it.
 
 pub mod claim;
+pub mod claim_cursor;
 pub mod enqueue;
 pub mod lease;
 pub mod settle;
 pub mod stats;
 pub mod sweep;
-pub mod turn;
 
 pub use claim::{ClaimedJob, claim};
+pub use claim_cursor::ClaimCursor;
 pub use enqueue::{NewJob, enqueue, enqueue_many};
 pub use settle::{Outcome, Settled, Settlement, settle};
-pub use turn::Turn;
 
 /// The queue of agent runs.
 pub const DEFAULT_QUEUE: &str = "default";

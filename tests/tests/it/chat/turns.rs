@@ -599,7 +599,7 @@ async fn without_a_callback_the_executor_emits_nothing() {
         Uuid::now_v7(),
         Duration::from_secs(15),
         1,
-        &mut rejoin_queue::Turn::default(),
+        &mut rejoin_queue::ClaimCursor::default(),
     )
     .await
     .unwrap();

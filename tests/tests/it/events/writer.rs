@@ -41,7 +41,7 @@ async fn claim(db: &TestDatabase, limit: usize) -> Vec<rejoin_queue::ClaimedJob>
         Uuid::now_v7(),
         Duration::from_secs(15),
         limit,
-        &mut rejoin_queue::Turn::default(),
+        &mut rejoin_queue::ClaimCursor::default(),
     )
     .await
     .unwrap()

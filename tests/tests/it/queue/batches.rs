@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rejoin_queue::{NewJob, Outcome, Settlement, Turn, settle, sweep};
+use rejoin_queue::{ClaimCursor, NewJob, Outcome, Settlement, settle, sweep};
 use serde_json::json;
 use uuid::Uuid;
 
@@ -19,9 +19,9 @@ async fn a_claim_goes_on_from_the_last_one_and_looks_back_in_time() {
         .await
         .unwrap();
     // Dead rows make full scans expensive: there is one per second.
-    let mut turn = Turn::with_walks_of(Duration::from_millis(50));
+    let mut cursor = ClaimCursor::with_scans_of(Duration::from_millis(50));
     let mut next = async || {
-        rejoin_queue::claim(&db.db.hot, "default", Uuid::now_v7(), LEASE, 20, &mut turn)
+        rejoin_queue::claim(&db.db.hot, "default", Uuid::now_v7(), LEASE, 20, &mut cursor)
             .await
             .unwrap()
     };
@@ -67,9 +67,9 @@ async fn a_claim_goes_on_from_the_last_one_and_looks_back_in_time() {
 async fn a_lane_that_ran_dry_takes_no_turn() {
     let db = support::database().await;
     // Expensive enough that watermarks outlast the test.
-    let mut turn = Turn::with_walks_of(Duration::from_secs(60));
+    let mut cursor = ClaimCursor::with_scans_of(Duration::from_secs(60));
     let mut next = async |limit: usize| {
-        let claimed = rejoin_queue::claim(&db.db.hot, "default", Uuid::now_v7(), LEASE, limit, &mut turn)
+        let claimed = rejoin_queue::claim(&db.db.hot, "default", Uuid::now_v7(), LEASE, limit, &mut cursor)
             .await
             .unwrap();
         claimed.into_iter().map(|job| job.kind).collect::<Vec<String>>()
@@ -106,12 +106,12 @@ async fn a_full_claim_goes_on_and_a_partial_one_begins_anew() {
     }
     for (limit, expected, goes_on) in [(1, 1, true), (1, 1, true), (2, 1, false), (2, 0, false)] {
         // A single slow full scan does not count as expensive.
-        let mut turn = Turn::default();
-        let claimed = rejoin_queue::claim(&db.db.hot, "default", Uuid::now_v7(), LEASE, limit, &mut turn)
+        let mut cursor = ClaimCursor::default();
+        let claimed = rejoin_queue::claim(&db.db.hot, "default", Uuid::now_v7(), LEASE, limit, &mut cursor)
             .await
             .unwrap();
         assert_eq!(
-            (claimed.len(), turn.look_again_at().is_some()),
+            (claimed.len(), cursor.next_scan_at().is_some()),
             (expected, goes_on),
             "{limit} were asked for"
         );

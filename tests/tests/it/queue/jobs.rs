@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rejoin_queue::{ClaimedJob, NewJob, Outcome, Settlement, Turn, lease, settle, stats, sweep};
+use rejoin_queue::{ClaimCursor, ClaimedJob, NewJob, Outcome, Settlement, lease, settle, stats, sweep};
 use serde_json::json;
 use uuid::Uuid;
 
@@ -31,7 +31,7 @@ pub(crate) async fn claim_after(db: &TestDatabase, limit: usize, after: Uuid) ->
         Uuid::now_v7(),
         LEASE,
         limit,
-        &mut Turn::after(after),
+        &mut ClaimCursor::after(after),
     )
     .await
     .unwrap();
@@ -419,7 +419,7 @@ async fn a_heartbeat_keeps_jobs_and_shows_the_worker_in_the_fleet() {
         queues: vec!["default".into()],
         slots: 7,
     };
-    let mine = rejoin_queue::claim(&db.db.hot, "default", worker.id, LEASE, 1, &mut Turn::default())
+    let mine = rejoin_queue::claim(&db.db.hot, "default", worker.id, LEASE, 1, &mut ClaimCursor::default())
         .await
         .unwrap()
         .remove(0);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
-use rejoin_queue::{ClaimedJob, NewJob, Outcome, Settlement, Turn, settle, sweep};
+use rejoin_queue::{ClaimCursor, ClaimedJob, NewJob, Outcome, Settlement, settle, sweep};
 use rejoin_tests::support::{self, TestDatabase};
 use serde_json::json;
 use tokio::runtime::Handle;
@@ -252,7 +252,7 @@ async fn play(db: &TestDatabase, history: &[Step]) -> Result<(), String> {
                     Uuid::now_v7(),
                     LEASE,
                     *limit,
-                    &mut Turn::default(),
+                    &mut ClaimCursor::default(),
                 )
                 .await
                 .unwrap();

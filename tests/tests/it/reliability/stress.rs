@@ -178,7 +178,7 @@ async fn a_locked_out_flush_retries_and_writes_each_event_once() {
         Uuid::now_v7(),
         lease,
         1,
-        &mut rejoin_queue::Turn::default(),
+        &mut rejoin_queue::ClaimCursor::default(),
     )
     .await;
     assert_eq!(claimed.unwrap().len(), 1);
