@@ -1,6 +1,6 @@
 //! Handlers of job kinds besides runs, registered by this or another program.
 //!
-//! The claimer calls a handler for each claimed job of its kind, under the same lease, fence, cancellation and drain as
+//! The poller calls a handler for each claimed job of its kind, under the same lease, fence, cancellation and drain as
 //! runs.
 
 use std::collections::HashMap;

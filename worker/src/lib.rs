@@ -4,7 +4,7 @@
 //! - `config`       settings, each an option and an environment variable
 //! - `services`     shared dependencies: database, bus, event writer, models, tools
 //! - `absence`      tracks database outages
-//! - `claimer`      claims due jobs into bounded slots; heartbeat, cancellation, drain
+//! - `poller`       claims due jobs into bounded slots; heartbeat, cancellation, drain
 //! - `executor`     one claimed run from its start to `done`; recovery; the outcome of the job
 //! - `jobs`         handlers of other kinds of jobs, those of extensions among them
 //! - `run`          the step loop: model call, tool calls, limits
@@ -18,7 +18,6 @@
 //! The path of a token: `run/answer.rs` reads it from the model, `publish.rs` passes it to the event writer.
 
 pub mod absence;
-pub mod claimer;
 pub mod compression;
 pub mod config;
 pub mod coordination;
@@ -28,6 +27,7 @@ pub mod maintenance;
 pub mod mcp;
 pub mod models;
 pub mod net;
+pub mod poller;
 pub mod pools;
 pub mod publish;
 pub mod run;
@@ -83,7 +83,7 @@ pub async fn work_with(services: Services, drain: CancellationToken) {
 /// The same with additional job handlers.
 pub async fn work_on(services: Services, handlers: Handlers, drain: CancellationToken) {
     let sweeping = tokio::spawn(maintenance::run(services.clone(), drain.clone()));
-    claimer::run(services.clone(), handlers, drain).await;
+    poller::run(services.clone(), handlers, drain).await;
     sweeping.abort();
     services.pools.connections().close().await;
 }

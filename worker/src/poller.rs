@@ -32,11 +32,11 @@ use crate::services::Services;
 
 /// Batching delay of freed slots: they are filled together, as soon as half a batch is free, or this long after the
 /// first.
-const REFILL: Duration = Duration::from_millis(3);
+const REFILL_DELAY: Duration = Duration::from_millis(3);
 /// Backoff after a wake-up that yielded no job; doubles each time, so that slower workers claim in batches.
-const LATECOMER: Duration = Duration::from_micros(500);
+const IDLE_BACKOFF_MIN: Duration = Duration::from_micros(500);
 /// Maximum backoff.
-const LATEST: Duration = Duration::from_millis(8);
+const IDLE_BACKOFF_MAX: Duration = Duration::from_millis(8);
 /// Delay after a failed claim; doubles each time, up to [`CLAIM_RETRY_MAX`].
 const CLAIM_RETRY: Duration = Duration::from_millis(100);
 const CLAIM_RETRY_MAX: Duration = Duration::from_millis(800);
@@ -51,7 +51,7 @@ const SETTLE_QUEUE: usize = 4;
 /// Number of concurrent settling statements: one executes while the other waits for the disk.
 const SETTLERS: usize = 2;
 /// Batching delay of a settlement while more jobs are running.
-const GATHER: Duration = Duration::from_millis(1);
+const SETTLE_GATHER_DELAY: Duration = Duration::from_millis(1);
 /// Retry interval of settlements while the database is unreachable.
 const SETTLE_RETRY: Duration = Duration::from_millis(250);
 /// Timeout of the last settlements after the drain.
@@ -75,7 +75,7 @@ impl Jobs {
 }
 
 /// State shared by a worker's claims.
-struct Claimer {
+struct JobPoller {
     services: Services,
     handlers: Handlers,
     jobs: Jobs,
@@ -92,15 +92,15 @@ pub async fn run(services: Services, handlers: Handlers, drain: CancellationToke
     let jobs = Jobs::default();
     let (settlements, inbox) = mpsc::channel(usize::from(services.config.claim_batch) * SETTLE_QUEUE);
     let inbox = Arc::new(tokio::sync::Mutex::new(inbox));
-    let settling: Vec<_> = (0..SETTLERS)
+    let settlers: Vec<_> = (0..SETTLERS)
         .map(|_| tokio::spawn(settle(services.clone(), jobs.clone(), inbox.clone())))
         .collect();
     let stop = CancellationToken::new();
     let beating = tokio::spawn(beat(services.clone(), jobs.clone(), drain.clone(), stop.clone()));
     let mut outage = Outage::of("claiming");
     let mut claim_retry = CLAIM_RETRY;
-    let watching = tokio::spawn(watch_cancellations(services.clone(), jobs.clone(), stop.clone()));
-    let claimer = Claimer {
+    let cancellation_task = tokio::spawn(watch_cancellations(services.clone(), jobs.clone(), stop.clone()));
+    let poller = JobPoller {
         services,
         handlers,
         jobs,
@@ -109,28 +109,28 @@ pub async fn run(services: Services, handlers: Handlers, drain: CancellationToke
         settlements,
         drain,
     };
-    let (services, drain) = (&claimer.services, &claimer.drain);
+    let (services, drain) = (&poller.services, &poller.drain);
 
     let mut wakes = services.bus.subscribe();
     let mut poll = interval(stagger(poll_interval(), services.worker.id));
     poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut cursors: Vec<ClaimCursor> = services.config.queues.iter().map(|_| ClaimCursor::default()).collect();
     // Consecutive wake-ups that yielded nothing.
-    let mut misses = 0_u32;
+    let mut empty_wakeups = 0_u32;
     let mut is_woken = false;
     loop {
-        let mut found = Found::default();
+        let mut round = ClaimRound::default();
         for (queue, cursor) in services.config.queues.iter().zip(&mut cursors) {
-            match claimer.claim_all(queue, cursor).await {
-                Ok(claimed) => found.add(claimed),
+            match poller.claim_all(queue, cursor).await {
+                Ok(claimed) => round.add(claimed),
                 Err(error) => {
                     outage.failed(Causes(&error));
-                    found.failed = true;
+                    round.failed = true;
                     break;
                 }
             }
         }
-        if found.failed {
+        if round.failed {
             // Any further claim would fail again: freed slots and due full scans are ignored.
             tokio::select! {
                 () = drain.cancelled() => break,
@@ -141,15 +141,15 @@ pub async fn run(services: Services, handlers: Handlers, drain: CancellationToke
         }
         outage.over();
         claim_retry = CLAIM_RETRY;
-        misses = match (found.claimed, is_woken) {
+        empty_wakeups = match (round.claimed, is_woken) {
             // Not for lack of a free slot.
-            (0, true) if !found.more => misses + 1,
-            (0, _) => misses,
+            (0, true) if !round.more => empty_wakeups + 1,
+            (0, _) => empty_wakeups,
             (1.., _) => 0,
         };
         is_woken = false;
         // The deadline for filling freed slots, or for a full scan.
-        let mut refill_at = match claimer.free_slots() {
+        let mut refill_at = match poller.free_slots() {
             0 => None,
             _ => cursors.iter().filter_map(ClaimCursor::next_scan_at).min(),
         };
@@ -158,19 +158,19 @@ pub async fn run(services: Services, handlers: Handlers, drain: CancellationToke
                 () = drain.cancelled() => break,
                 _ = poll.tick() => break,
                 // If claims got all jobs, a wake-up announces further ones.
-                () = claimer.freed.notified(), if found.more => {
-                    if claimer.free_slots() * 2 >= claimer.batch() {
+                () = poller.freed.notified(), if round.more => {
+                    if poller.free_slots() * 2 >= poller.batch() {
                         break;
                     }
-                    let latest = Instant::now() + REFILL;
+                    let latest = Instant::now() + REFILL_DELAY;
                     refill_at = Some(refill_at.map_or(latest, |at| at.min(latest)));
                 }
                 () = sleep_until(refill_at.unwrap_or_else(Instant::now)), if refill_at.is_some() => break,
                 wake = wakeup::next(&mut wakes) => {
                     if wake.all || services.config.queues.iter().any(|queue| wake.queues.contains(queue)) {
                         is_woken = true;
-                        let Some(late) = late(misses) else { break };
-                        let latest = Instant::now() + late;
+                        let Some(backoff) = idle_backoff(empty_wakeups) else { break };
+                        let latest = Instant::now() + backoff;
                         refill_at = Some(refill_at.map_or(latest, |at| at.min(latest)));
                     }
                 }
@@ -182,15 +182,15 @@ pub async fn run(services: Services, handlers: Handlers, drain: CancellationToke
     }
 
     info!(
-        running = claimer.jobs.with(|jobs| jobs.len()),
+        running = poller.jobs.with(|jobs| jobs.len()),
         "draining: handing over running jobs"
     );
-    let Claimer {
+    let JobPoller {
         services,
         tasks,
         settlements,
         ..
-    } = claimer;
+    } = poller;
     tasks.close();
     let limit = Duration::from_secs(services.config.drain_s);
     if tokio::time::timeout(limit, tasks.wait()).await.is_err() {
@@ -200,10 +200,10 @@ pub async fn run(services: Services, handlers: Handlers, drain: CancellationToke
         );
     }
     drop(settlements);
-    let _ = tokio::time::timeout(SETTLE_LIMIT, futures::future::join_all(settling)).await;
+    let _ = tokio::time::timeout(SETTLE_LIMIT, futures::future::join_all(settlers)).await;
     stop.cancel();
     let _ = beating.await;
-    let _ = watching.await;
+    let _ = cancellation_task.await;
     services.bus.publish(Wake {
         queues: services.config.queues.iter().cloned().collect(),
         ..Wake::default()
@@ -222,15 +222,15 @@ fn stagger(base: Duration, id: Uuid) -> Duration {
 }
 
 /// Returns the backoff of a woken worker. None: no backoff.
-fn late(misses: u32) -> Option<Duration> {
+fn idle_backoff(empty_wakeups: u32) -> Option<Duration> {
     // A single one may be chance.
-    let doublings = misses.checked_sub(2)?;
-    Some(LATECOMER.saturating_mul(2_u32.saturating_pow(doublings)).min(LATEST))
+    let factor = 2_u32.saturating_pow(empty_wakeups.checked_sub(2)?);
+    Some(IDLE_BACKOFF_MIN.saturating_mul(factor).min(IDLE_BACKOFF_MAX))
 }
 
 /// The result of a round of claims.
 #[derive(Default)]
-struct Found {
+struct ClaimRound {
     claimed: usize,
     /// Whether there may be more jobs.
     more: bool,
@@ -238,14 +238,14 @@ struct Found {
     failed: bool,
 }
 
-impl Found {
+impl ClaimRound {
     fn add(&mut self, other: Self) {
         self.claimed += other.claimed;
         self.more |= other.more;
     }
 }
 
-impl Claimer {
+impl JobPoller {
     /// Returns the number of free slots.
     fn free_slots(&self) -> usize {
         self.services
@@ -261,15 +261,15 @@ impl Claimer {
     }
 
     /// Claims until slots or jobs run out.
-    async fn claim_all(&self, queue: &str, cursor: &mut ClaimCursor) -> Result<Found, HotError> {
+    async fn claim_all(&self, queue: &str, cursor: &mut ClaimCursor) -> Result<ClaimRound, HotError> {
         let mut backed_up = false;
-        let mut found = Found::default();
+        let mut round = ClaimRound::default();
         loop {
             let free = self.free_slots();
             let limit = free.min(self.batch());
             if limit == 0 || self.drain.is_cancelled() {
-                found.more = true;
-                return Ok(found);
+                round.more = true;
+                return Ok(round);
             }
             let claim = async |cursor: &mut ClaimCursor| {
                 let (db, worker) = (&self.services.db.hot, self.services.worker.id);
@@ -295,15 +295,15 @@ impl Claimer {
             let (claimed, asked) = claimed?;
             let full = claimed.len() == asked;
             backed_up = full;
-            found.claimed += claimed.len();
-            found.more = full;
+            round.claimed += claimed.len();
+            round.more = full;
             metrics::counter!("rejoin_jobs_claimed_total", "queue" => queue.to_owned()).increment(claimed.len() as u64);
             for job in claimed {
                 self.start(job);
             }
             // If few slots are left, more are filled together later.
             if !full || self.free_slots() * 2 < self.batch() {
-                return Ok(found);
+                return Ok(round);
             }
         }
     }
@@ -329,7 +329,7 @@ impl Claimer {
             let executing = AssertUnwindSafe(executor::execute(services, handlers, job, signals)).catch_unwind();
             let outcome = executing.await.unwrap_or_else(|panic| {
                 Some(Outcome::Retry {
-                    error: format!("the job panicked: {}", words_of(panic.as_ref())),
+                    error: format!("the job panicked: {}", panic_message(panic.as_ref())),
                     after: None,
                 })
             });
@@ -353,7 +353,7 @@ impl Claimer {
 }
 
 /// Returns a panic's message.
-fn words_of(panic: &(dyn std::any::Any + Send)) -> &str {
+fn panic_message(panic: &(dyn std::any::Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied())
         .unwrap_or("no words")
@@ -373,7 +373,7 @@ async fn settle(services: Services, jobs: Jobs, inbox: Arc<tokio::sync::Mutex<mp
             }
             // Many are about to end: they are settled together.
             if batch.len() < limit / 2 && jobs.with(|jobs| jobs.len()) > batch.len() {
-                tokio::time::sleep(GATHER).await;
+                tokio::time::sleep(SETTLE_GATHER_DELAY).await;
                 while batch.len() < limit
                     && let Ok(more) = inbox.try_recv()
                 {
