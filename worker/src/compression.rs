@@ -75,8 +75,8 @@ impl Handler for Compressing {
         };
         tokio::select! {
             biased;
-            () = signals.drain.cancelled() => Outcome::HandOver,
-            () = signals.lost.cancelled() => Outcome::HandOver,
+            () = signals.drain.cancelled() => Outcome::Release,
+            () = signals.lost.cancelled() => Outcome::Release,
             () = signals.cancel.cancelled() => Outcome::Complete,
             done = compress(services, job.project_id, conversation_id) => match done {
                 Ok(()) => Outcome::Complete,

@@ -425,12 +425,12 @@ async fn finish(
             error,
             usage,
         } => (status, text, error, usage),
-        End::HandOver if rejoin_faults::is(Break::DrainDrops) => return Ok(None),
-        End::HandOver => return Ok(Some(Outcome::HandOver)),
+        End::Release if rejoin_faults::is(Break::DrainDrops) => return Ok(None),
+        End::Release => return Ok(Some(Outcome::Release)),
         End::LeaseLost => return Err(Trouble::LeaseLost),
         // Its job waits, held by no worker.
         End::Parked => return Ok(None),
-        End::Transferred => return Ok(Some(Outcome::HandOver)),
+        End::Transferred => return Ok(Some(Outcome::Release)),
         End::Database { attempted, error } => return Err(Trouble::of(attempted, &error)),
     };
     let citations = match fresh {
@@ -457,7 +457,7 @@ async fn finish(
     };
     if services.execute(&command).await? == Finished::HasMail {
         // A steering message arrived at the last moment: the run continues with it.
-        return Ok(Some(Outcome::HandOver));
+        return Ok(Some(Outcome::Release));
     }
     let status = match status {
         DoneStatus::Completed => "completed",

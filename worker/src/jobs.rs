@@ -19,7 +19,7 @@ pub trait Handler: Send + Sync {
     fn kind(&self) -> &'static str;
 
     /// Executes one job. A job may be repeated after a crash, so its effects must be idempotent, or fenced by the job's
-    /// attempt. On `signals.drain` it should soon return [`Outcome::HandOver`]; on `signals.lost` it must write nothing
+    /// attempt. On `signals.drain` it should soon return [`Outcome::Release`]; on `signals.lost` it must write nothing
     /// more.
     async fn handle(&self, services: &Services, job: &ClaimedJob, signals: &Signals) -> Outcome;
 }

@@ -114,7 +114,7 @@ pub enum End {
         usage: Option<Value>,
     },
     /// The worker drains; another one continues.
-    HandOver,
+    Release,
     LeaseLost,
     /// It waits for others, and resumes when the wait ends.
     Parked,
@@ -284,7 +284,7 @@ impl Execution {
                 Ok(()) => end,
                 Err(LeaseLost) => End::LeaseLost,
             },
-            End::HandOver | End::LeaseLost | End::Parked | End::Transferred | End::Database { .. } => end,
+            End::Release | End::LeaseLost | End::Parked | End::Transferred | End::Database { .. } => end,
         }
     }
 
@@ -456,7 +456,7 @@ impl Execution {
         match interrupt {
             Interrupt::Cancelled => self.finished(DoneStatus::Cancelled, None),
             Interrupt::LeaseLost => End::LeaseLost,
-            Interrupt::Drain => End::HandOver,
+            Interrupt::Drain => End::Release,
             Interrupt::Timeout => self.paused(StopReason::Time),
         }
     }

@@ -66,8 +66,8 @@ impl JobHandler for SyncJobs {
         // The next job continues where this one stopped.
         let done = tokio::select! {
             biased;
-            () = signals.drain.cancelled() => return Outcome::HandOver,
-            () = signals.lost.cancelled() => return Outcome::HandOver,
+            () = signals.drain.cancelled() => return Outcome::Release,
+            () = signals.lost.cancelled() => return Outcome::Release,
             () = signals.cancel.cancelled() => return Outcome::Complete,
             done = sync::run(&self.0, &host.db, calendar_id) => done,
         };

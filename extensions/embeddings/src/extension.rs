@@ -179,7 +179,7 @@ impl Work<'_> {
                 return Err(End::Job(Outcome::Cancel));
             }
             if self.signals.drain.is_cancelled() {
-                return Err(End::Job(Outcome::HandOver));
+                return Err(End::Job(Outcome::Release));
             }
             let began = Instant::now();
             let made = self.vectors(batch).await?;
@@ -243,7 +243,7 @@ impl Work<'_> {
     async fn asked(&self, texts: &[String]) -> Result<Result<Vec<Vec<f32>>, EmbedError>, End> {
         tokio::select! {
             answer = self.embedder.embed(texts) => Ok(answer),
-            () = self.signals.drain.cancelled() => Err(End::Job(Outcome::HandOver)),
+            () = self.signals.drain.cancelled() => Err(End::Job(Outcome::Release)),
             () = self.signals.lost.cancelled() => Err(End::Job(Outcome::Cancel)),
         }
     }

@@ -260,7 +260,7 @@ async fn conclude(
 async fn complete(db: &mut PgConnection, dag: &Dag, task: &Task, summary: &str) -> Result<Wake, sqlx::Error> {
     tasks::end(db, task.id, "completed", Some(summary), None).await?;
     follow(db, dag, task.id).await?;
-    tasks::let_go(db, dag.project_id, task.id).await?;
+    tasks::unblock_dependents(db, dag.project_id, task.id).await?;
     Ok(Wake::default())
 }
 
@@ -268,7 +268,7 @@ async fn complete(db: &mut PgConnection, dag: &Dag, task: &Task, summary: &str) 
 async fn skip(db: &mut PgConnection, dag: &Dag, task: &Task, why: &str) -> Result<Wake, sqlx::Error> {
     tasks::end(db, task.id, "skipped", None, Some(why)).await?;
     follow(db, dag, task.id).await?;
-    tasks::let_go(db, dag.project_id, task.id).await?;
+    tasks::unblock_dependents(db, dag.project_id, task.id).await?;
     Ok(Wake::default())
 }
 

@@ -29,7 +29,7 @@ pub enum Outcome {
         after: Duration,
     },
     /// Released by a stopping worker: available again immediately, without counting as a failure.
-    HandOver,
+    Release,
     /// Dead: kept for `rejoin queue retry`.
     Fail {
         error: String,
@@ -118,7 +118,7 @@ pub async fn settle(pool: &Pool, batch: &[Settlement], keep_completed: bool) -> 
                 Some(error.as_str()),
             ),
             Outcome::Snooze { after } => (after.as_secs_f64(), 1, None),
-            Outcome::HandOver => (0.0, 1, None),
+            Outcome::Release => (0.0, 1, None),
         };
         again.ids.push(s.job_id);
         again.attempts.push(s.attempt);

@@ -347,7 +347,7 @@ pub async fn reopen(db: &mut PgConnection, task: Uuid) -> Result<(), sqlx::Error
 }
 
 /// Decrements the pending predecessors of this task's successors.
-pub async fn let_go(db: &mut PgConnection, project_id: Uuid, task: Uuid) -> Result<(), sqlx::Error> {
+pub async fn unblock_dependents(db: &mut PgConnection, project_id: Uuid, task: Uuid) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "update kb.tasks set waits_for = waits_for - 1
          where waits_for > 0 and dag_id = (select dag_id from kb.tasks where id = $2) and id in (

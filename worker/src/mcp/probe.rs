@@ -45,7 +45,7 @@ impl Handler for Probe {
                 }
                 Outcome::Complete
             }
-            () = signals.drain.cancelled() => Outcome::HandOver,
+            () = signals.drain.cancelled() => Outcome::Release,
         }
     }
 }

@@ -169,7 +169,7 @@ async fn with_surroundings(services: &Services, run: &Run, prompt: String) -> Re
 }
 
 /// Returns the system prompt of an agent that takes over the run: the same as if the run had begun with it.
-pub async fn prompt_of_taker(services: &Services, run: &Run, taker: &AgentDefinition) -> Result<String, sqlx::Error> {
+pub async fn handoff_prompt(services: &Services, run: &Run, taker: &AgentDefinition) -> Result<String, sqlx::Error> {
     let prompt = whole_prompt(services, run, taker).await?;
     Ok(with_surroundings(services, run, prompt).await?.text)
 }

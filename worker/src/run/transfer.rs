@@ -56,7 +56,7 @@ impl Execution {
         }
         match goes {
             None => Ok(()),
-            Some((call, target, reason)) => self.hand_over_to(&call, &target, reason.as_deref()).await,
+            Some((call, target, reason)) => self.hand_off_to(&call, &target, reason.as_deref()).await,
         }
     }
 
@@ -90,7 +90,7 @@ impl Execution {
     }
 
     /// Ok: the run stays. Err: this agent's part has ended.
-    async fn hand_over_to(&mut self, call: &ToolCallRow, target: &Target, reason: Option<&str>) -> Result<(), End> {
+    async fn hand_off_to(&mut self, call: &ToolCallRow, target: &Target, reason: Option<&str>) -> Result<(), End> {
         let to = &target.definition;
         let model = match self.request.services.models.of_definition(to.model.as_ref()) {
             Ok(model) => model.name,
@@ -99,7 +99,7 @@ impl Execution {
                 return self.record_end(call, &Ended::refused(why)).await;
             }
         };
-        let prompt = history::prompt_of_taker(&self.request.services, &self.request.run, to).await;
+        let prompt = history::handoff_prompt(&self.request.services, &self.request.run, to).await;
         let prompt = prompt.map_err(|error| End::database("reading the next agent's prompt", error))?;
         let output = transfer_run::output(self.agent_name(), &to.name);
         let message = result_message(call, &output);

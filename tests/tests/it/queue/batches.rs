@@ -231,7 +231,7 @@ async fn consecutive_losses_without_progress_delay_a_job() {
     add(&db, of_run).await;
     for _ in 0..4 {
         let claimed = claim(&db, 1).await.remove(0);
-        assert!(end(&db, &claimed, Outcome::HandOver).await);
+        assert!(end(&db, &claimed, Outcome::Release).await);
     }
     assert!(lose(&db).await <= 0.0 && lose(&db).await <= 0.0);
     assert!(lose(&db).await > 0.5, "the third in a row");

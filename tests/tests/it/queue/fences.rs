@@ -163,7 +163,7 @@ async fn whatever_a_lost_attempt_makes_of_its_job_changes_nothing() {
         Outcome::Snooze {
             after: Duration::from_secs(60),
         },
-        Outcome::HandOver,
+        Outcome::Release,
     ];
     let row = async || -> String {
         sqlx::query_scalar("select to_jsonb(j)::text from queue.jobs j where id = $1")
@@ -184,7 +184,7 @@ async fn whatever_a_lost_attempt_makes_of_its_job_changes_nothing() {
         assert!(!end(&db, &zombie, outcome.clone()).await, "taken over: {outcome:?}");
         assert_eq!(row().await, taken_over, "{outcome:?}");
     }
-    assert!(end(&db, &heir, Outcome::HandOver).await);
+    assert!(end(&db, &heir, Outcome::Release).await);
 }
 
 #[tokio::test]
@@ -427,7 +427,7 @@ async fn settling_says_whether_there_is_work_now_that_there_was_not() {
     assert!(!makes_work(&jobs[1], Outcome::Complete).await, "nothing waited for it");
     assert!(makes_work(&jobs[0], Outcome::Complete).await, "the next one is let go");
     let next = claim(&db, 10).await.remove(0);
-    assert!(makes_work(&next, Outcome::HandOver).await, "it is available again");
+    assert!(makes_work(&next, Outcome::Release).await, "it is available again");
 }
 
 #[tokio::test]
@@ -456,19 +456,19 @@ async fn a_key_whose_head_is_there_lets_no_other_job_go() {
         };
         add(&db, keyed).await;
     }
-    let let_go = async || -> Vec<i64> {
+    let released = async || -> Vec<i64> {
         sqlx::query_scalar("select queue.release(array['k'])")
             .fetch_all(&db.pool)
             .await
             .expect("it is asked")
     };
-    assert_eq!(let_go().await, [0_i64; 0], "the head waits");
+    assert_eq!(released().await, [0_i64; 0], "the head waits");
     let head = claim(&db, 2).await;
     assert_eq!(kinds(&head), ["head"]);
-    assert_eq!(let_go().await, [0_i64; 0], "the head runs");
+    assert_eq!(released().await, [0_i64; 0], "the head runs");
     assert!(claim(&db, 1).await.is_empty());
-    assert!(end(&db, &head[0], Outcome::HandOver).await);
-    assert_eq!(let_go().await, [0_i64; 0], "the head waits once more");
+    assert!(end(&db, &head[0], Outcome::Release).await);
+    assert_eq!(released().await, [0_i64; 0], "the head waits once more");
     assert_eq!(kinds(&claim(&db, 2).await), ["head"]);
 }
 

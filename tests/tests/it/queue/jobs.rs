@@ -345,7 +345,7 @@ async fn retries_back_off_and_end_as_a_dead_job_to_bring_back() {
 }
 
 #[tokio::test]
-async fn snoozes_and_hand_overs_cost_no_attempt() {
+async fn snoozes_and_releases_cost_no_attempt() {
     let db = support::database().await;
     add(
         &db,
@@ -360,13 +360,13 @@ async fn snoozes_and_hand_overs_cost_no_attempt() {
         Outcome::Snooze {
             after: Duration::from_secs(60),
         },
-        Outcome::HandOver,
+        Outcome::Release,
     ] {
         let claimed = claim(&db, 1).await;
         assert!(claimed[0].attempt > attempt, "the fencing number goes up all the same");
         attempt = claimed[0].attempt;
         assert!(end(&db, &claimed[0], outcome.clone()).await);
-        if outcome != Outcome::HandOver {
+        if outcome != Outcome::Release {
             assert!(claim(&db, 1).await.is_empty(), "snoozing");
             time_passes(&db).await;
         }

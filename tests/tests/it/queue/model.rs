@@ -49,7 +49,7 @@ enum Step {
 enum End {
     Complete,
     Retry,
-    HandOver,
+    Release,
     Cancel,
 }
 
@@ -57,7 +57,7 @@ fn step() -> impl Strategy<Value = Step> {
     let end = prop_oneof![
         Just(End::Complete),
         Just(End::Retry),
-        Just(End::HandOver),
+        Just(End::Release),
         Just(End::Cancel)
     ];
     let claim = 0_usize..8;
@@ -151,7 +151,7 @@ impl Model {
                 job.state = State::Available;
                 job.place = place;
             }
-            End::HandOver => {
+            End::Release => {
                 job.state = State::Available;
                 job.place = place;
                 job.max_attempts += 1;
@@ -275,7 +275,7 @@ async fn play(db: &TestDatabase, history: &[Step]) -> Result<(), String> {
                             error: "again".to_owned(),
                             after: Some(Duration::ZERO),
                         },
-                        End::HandOver => Outcome::HandOver,
+                        End::Release => Outcome::Release,
                         End::Cancel => Outcome::Cancel,
                     },
                 };
