@@ -14,7 +14,7 @@ use rejoin_event_log::stream::Seen;
 use rejoin_event_log::wakeup::Wake;
 use rejoin_event_log::{compaction, retention};
 use rejoin_files::objects::{self, SweepError};
-use rejoin_queue::sweep::{self, DeadJob, Watch};
+use rejoin_queue::sweep::{self, AvailabilityWatch, DeadJob};
 use rejoin_queue::{Outcome, Settlement};
 use rejoin_runs::contexts::location;
 use rejoin_runs::{consoles, questions, runs};
@@ -78,7 +78,7 @@ async fn sweep_leases(services: &Services) {
     let mut tick = interval(SWEEP_EVERY);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut outage = Outage::of("sweeping leases");
-    let mut watch = Watch::new(services.config.heartbeat());
+    let mut watch = AvailabilityWatch::new(services.config.heartbeat());
     loop {
         tick.tick().await;
         note(&mut outage, sweep_once(services, &mut watch).await);
@@ -178,15 +178,15 @@ async fn watch_horizon(services: &Services) {
     }
 }
 
-async fn sweep_once(services: &Services, watch: &mut Watch) -> Result<(), String> {
+async fn sweep_once(services: &Services, watch: &mut AvailabilityWatch) -> Result<(), String> {
     let db = &services.db.sql;
     let failed = |error: sqlx::Error| Causes(&error).to_string();
-    let stranded = sweep::stranded(db).await.map_err(failed)?;
-    if stranded > 0 {
+    let orphaned_keys = sweep::orphaned_keys(db).await.map_err(failed)?;
+    if orphaned_keys > 0 {
         services.bus.publish(Wake::queue(rejoin_queue::DEFAULT_QUEUE));
     }
     // While live workers may not have renewed their leases yet, an expired one means nothing.
-    let Some(until) = watch.look(db).await.map_err(failed)? else {
+    let Some(until) = watch.sweep_deadline(db).await.map_err(failed)? else {
         return Ok(());
     };
     let expired = sweep::expired(db, until).await.map_err(failed)?;
@@ -196,8 +196,8 @@ async fn sweep_once(services: &Services, watch: &mut Watch) -> Result<(), String
         services.bus.publish(Wake::queue(rejoin_queue::DEFAULT_QUEUE));
     }
     for job in sweep::dead(db, until).await.map_err(failed)? {
-        bury(services, &job).await?;
-        watch.answered();
+        fail_dead_job(services, &job).await?;
+        watch.record_answer();
     }
     Ok(())
 }
@@ -258,7 +258,7 @@ async fn fire_schedules(services: &Services) -> Result<(), sqlx::Error> {
 }
 
 /// Fails a job whose last attempt was lost, with its run: readers get their `error` and `done`.
-async fn bury(services: &Services, job: &DeadJob) -> Result<(), String> {
+async fn fail_dead_job(services: &Services, job: &DeadJob) -> Result<(), String> {
     let message = format!(
         "the run was aborted after {} attempts: its workers died or hung each time",
         job.attempt

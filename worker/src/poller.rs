@@ -42,10 +42,10 @@ const CLAIM_RETRY: Duration = Duration::from_millis(100);
 const CLAIM_RETRY_MAX: Duration = Duration::from_millis(800);
 /// Retry delay of a failed heartbeat, as a fraction of the interval; its timeout is half the interval. So a worker
 /// always renews its leases within one interval after the database is back. Sweeps wait that long.
-const BEAT_RETRY_PART: u32 = 10;
-const BEAT_LIMIT_PART: u32 = 2;
+const HEARTBEAT_RETRY_DIVISOR: u32 = 10;
+const HEARTBEAT_LIMIT_DIVISOR: u32 = 2;
 /// Minimum timeout of a heartbeat, so that a busy database is not taken for an unreachable one.
-const BEAT_LIMIT_MIN: Duration = Duration::from_secs(1);
+const HEARTBEAT_LIMIT_MIN: Duration = Duration::from_secs(1);
 /// Number of settlement batches that may wait before jobs wait for them.
 const SETTLE_QUEUE: usize = 4;
 /// Number of concurrent settling statements: one executes while the other waits for the disk.
@@ -96,7 +96,7 @@ pub async fn run(services: Services, handlers: Handlers, drain: CancellationToke
         .map(|_| tokio::spawn(settle(services.clone(), jobs.clone(), inbox.clone())))
         .collect();
     let stop = CancellationToken::new();
-    let beating = tokio::spawn(beat(services.clone(), jobs.clone(), drain.clone(), stop.clone()));
+    let heartbeat_task = tokio::spawn(heartbeat(services.clone(), jobs.clone(), drain.clone(), stop.clone()));
     let mut outage = Outage::of("claiming");
     let mut claim_retry = CLAIM_RETRY;
     let cancellation_task = tokio::spawn(watch_cancellations(services.clone(), jobs.clone(), stop.clone()));
@@ -202,7 +202,7 @@ pub async fn run(services: Services, handlers: Handlers, drain: CancellationToke
     drop(settlements);
     let _ = tokio::time::timeout(SETTLE_LIMIT, futures::future::join_all(settlers)).await;
     stop.cancel();
-    let _ = beating.await;
+    let _ = heartbeat_task.await;
     let _ = cancellation_task.await;
     services.bus.publish(Wake {
         queues: services.config.queues.iter().cloned().collect(),
@@ -400,28 +400,29 @@ async fn settle(services: Services, jobs: Jobs, inbox: Arc<tokio::sync::Mutex<mp
 }
 
 /// Renews all leases with one statement per interval. Jobs whose lease was lost are stopped.
-async fn beat(services: Services, jobs: Jobs, drain: CancellationToken, stop: CancellationToken) {
+async fn heartbeat(services: Services, jobs: Jobs, drain: CancellationToken, stop: CancellationToken) {
     let lease = services.config.lease();
-    let limit = (services.config.heartbeat() / BEAT_LIMIT_PART).max(BEAT_LIMIT_MIN);
-    let mut beat = interval(services.config.heartbeat());
-    beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let limit = (services.config.heartbeat() / HEARTBEAT_LIMIT_DIVISOR).max(HEARTBEAT_LIMIT_MIN);
+    let retry_delay = services.config.heartbeat() / HEARTBEAT_RETRY_DIVISOR;
+    let mut ticks = interval(services.config.heartbeat());
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut outage = Outage::of("the heartbeat");
     let mut absence = services.absence.observe();
     loop {
         tokio::select! {
-            _ = beat.tick() => {}
-            () = tokio::time::sleep(services.config.heartbeat() / BEAT_RETRY_PART), if absence.is_away() => {}
+            _ = ticks.tick() => {}
+            () = tokio::time::sleep(retry_delay), if absence.is_away() => {}
             () = stop.cancelled() => return,
         }
         let holding: Vec<(i64, i32)> = jobs.with(|jobs| jobs.iter().map(|(id, held)| (*id, held.attempt)).collect());
-        let beaten = lease::heartbeat(
+        let renewal = lease::heartbeat(
             &services.db.hot,
             &services.worker,
             &holding,
             lease,
             drain.is_cancelled(),
         );
-        match tokio::time::timeout(limit, beaten).await {
+        match tokio::time::timeout(limit, renewal).await {
             Ok(Ok(ours)) => {
                 outage.over();
                 absence.back();

@@ -33,7 +33,7 @@ pub async fn heartbeat(
     draining: bool,
 ) -> Result<Vec<i64>, HotError> {
     let client = pool.get().await?;
-    let beat = client
+    let renew = client
         .prepare_cached(
             "update queue.jobs j set lease_until = now() + make_interval(secs => $3)
              from unnest($1::bigint[], $2::int[]) t(id, attempt)
@@ -41,7 +41,7 @@ pub async fn heartbeat(
              returning j.id",
         )
         .await?;
-    let present = client
+    let register = client
         .prepare_cached(
             "insert into queue.workers (id, hostname, pid, version, queues, slots, draining)
              values ($1, $2, $3, $4, $5, $6, $7)
@@ -49,7 +49,7 @@ pub async fn heartbeat(
         )
         .await?;
     let (ids, attempts): (Vec<i64>, Vec<i32>) = jobs.iter().copied().unzip();
-    let presence: [&(dyn ToSql + Sync); 7] = [
+    let registration: [&(dyn ToSql + Sync); 7] = [
         &worker.id,
         &worker.hostname,
         &worker.pid,
@@ -63,10 +63,10 @@ pub async fn heartbeat(
             if ids.is_empty() {
                 Ok(Vec::new())
             } else {
-                client.query(&beat, &[&ids, &attempts, &lease.as_secs_f64()]).await
+                client.query(&renew, &[&ids, &attempts, &lease.as_secs_f64()]).await
             }
         },
-        client.execute(&present, &presence)
+        client.execute(&register, &registration)
     )?;
     Ok(rows.into_iter().map(|row| row.get(0)).collect())
 }

@@ -54,7 +54,7 @@ pub fn backoff_s(attempt: i32) -> f64 {
 
 /// Columns of the ended jobs, in order of id.
 #[derive(Default)]
-struct Ended<'a> {
+struct EndedColumns<'a> {
     ids: Vec<i64>,
     attempts: Vec<i32>,
     errors: Vec<Option<&'a str>>,
@@ -62,12 +62,12 @@ struct Ended<'a> {
 
 /// Columns of the jobs that become available again.
 #[derive(Default)]
-struct Again<'a> {
+struct RetriedColumns<'a> {
     ids: Vec<i64>,
     attempts: Vec<i32>,
     delays_s: Vec<f64>,
     /// Extra attempts granted because this one does not count.
-    free: Vec<i32>,
+    uncounted: Vec<i32>,
     errors: Vec<Option<&'a str>>,
 }
 
@@ -83,8 +83,8 @@ pub struct Settled {
 /// Settles a batch. Settlements of lost leases have no effect.
 pub async fn settle(pool: &Pool, batch: &[Settlement], keep_completed: bool) -> Result<Settled, HotError> {
     // By final state; sorted, as `queue.finish` expects it.
-    let mut ended: BTreeMap<&'static str, Ended> = BTreeMap::new();
-    let mut again = Again::default();
+    let mut ended: BTreeMap<&'static str, EndedColumns> = BTreeMap::new();
+    let mut retried = RetriedColumns::default();
     let mut sorted: Vec<&Settlement> = batch.iter().collect();
     sorted.sort_unstable_by_key(|settlement| settlement.job_id);
     for s in sorted {
@@ -95,7 +95,7 @@ pub async fn settle(pool: &Pool, batch: &[Settlement], keep_completed: bool) -> 
             ended.errors.push(error);
         };
         // Extra attempts granted because this one does not count.
-        let (delay_s, free, error) = match &s.outcome {
+        let (delay_s, uncounted, error) = match &s.outcome {
             Outcome::Complete => {
                 end("completed", None);
                 continue;
@@ -120,11 +120,11 @@ pub async fn settle(pool: &Pool, batch: &[Settlement], keep_completed: bool) -> 
             Outcome::Snooze { after } => (after.as_secs_f64(), 1, None),
             Outcome::Release => (0.0, 1, None),
         };
-        again.ids.push(s.job_id);
-        again.attempts.push(s.attempt);
-        again.delays_s.push(delay_s);
-        again.free.push(free);
-        again.errors.push(error);
+        retried.ids.push(s.job_id);
+        retried.attempts.push(s.attempt);
+        retried.delays_s.push(delay_s);
+        retried.uncounted.push(uncounted);
+        retried.errors.push(error);
     }
     let client = pool.get().await?;
     let mut settled = Settled::default();
@@ -142,12 +142,18 @@ pub async fn settle(pool: &Pool, batch: &[Settlement], keep_completed: bool) -> 
         settled.ids.extend(rows.iter().map(|row| row.get::<_, i64>(0)));
         settled.makes_work |= rows.first().is_some_and(|row| row.get::<_, i32>(1) > 0);
     }
-    if !again.ids.is_empty() {
-        let statement = client.prepare_cached(AGAIN).await?;
+    if !retried.ids.is_empty() {
+        let statement = client.prepare_cached(MAKE_AVAILABLE).await?;
         let rows = client
             .query(
                 &statement,
-                &[&again.ids, &again.attempts, &again.delays_s, &again.free, &again.errors],
+                &[
+                    &retried.ids,
+                    &retried.attempts,
+                    &retried.delays_s,
+                    &retried.uncounted,
+                    &retried.errors,
+                ],
             )
             .await?;
         settled.ids.extend(rows.iter().map(|row| row.get::<_, i64>(0)));
@@ -157,7 +163,7 @@ pub async fn settle(pool: &Pool, batch: &[Settlement], keep_completed: bool) -> 
 }
 
 /// Makes jobs that are still held available again.
-const AGAIN: &str = "
+const MAKE_AVAILABLE: &str = "
 update queue.jobs j
 set state = 'available', lease_until = null, worker_id = null,
     run_at = now() + make_interval(secs => t.delay_s),

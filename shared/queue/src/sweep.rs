@@ -31,14 +31,14 @@ pub struct DeadJob {
 /// responded to this process for a whole heartbeat interval, by when each live worker has renewed. A process knows
 /// nothing about the time before its start.
 #[derive(Debug)]
-pub struct Watch {
+pub struct AvailabilityWatch {
     heartbeat: Duration,
     /// The start of uninterrupted availability. None: the last response was an error.
     since: Option<Instant>,
     answered_at: Instant,
 }
 
-impl Watch {
+impl AvailabilityWatch {
     pub fn new(heartbeat: Duration) -> Self {
         let now = Instant::now();
         Self {
@@ -50,7 +50,7 @@ impl Watch {
 
     /// Queries the database, and returns until when, by its clock, a sweep may act. None: not yet. A statement delayed
     /// by a stalled server acts on outdated data; by the server's clock it arrives too late, and does nothing.
-    pub async fn look(&mut self, db: &PgPool) -> Result<Option<DateTime<Utc>>, sqlx::Error> {
+    pub async fn sweep_deadline(&mut self, db: &PgPool) -> Result<Option<DateTime<Utc>>, sqlx::Error> {
         let now = sqlx::query_scalar!(r#"select clock_timestamp() as "now!""#)
             .fetch_one(db)
             .await;
@@ -61,14 +61,14 @@ impl Watch {
                 return Err(error);
             }
         };
-        self.answered();
-        let sees = self.since.is_some_and(|since| since.elapsed() >= self.heartbeat);
-        Ok(sees.then(|| now + self.heartbeat))
+        self.record_answer();
+        let is_settled = self.since.is_some_and(|since| since.elapsed() >= self.heartbeat);
+        Ok(is_settled.then(|| now + self.heartbeat))
     }
 
     /// Records a response of the database. A gap longer than a heartbeat interval counts as an outage; leases outlast
     /// shorter ones.
-    pub fn answered(&mut self) {
+    pub fn record_answer(&mut self) {
         let now = Instant::now();
         let paused = now - self.answered_at > self.heartbeat + PAUSE;
         self.since = self.since.filter(|_| !paused).or(Some(now));
@@ -124,7 +124,7 @@ pub async fn dead(db: &PgPool, until: DateTime<Utc>) -> Result<Vec<DeadJob>, sql
 }
 
 /// Releases held jobs whose key has no head (an enqueue by foreign code, a manual delete). Returns their number.
-pub async fn stranded(db: &PgPool) -> Result<usize, sqlx::Error> {
+pub async fn orphaned_keys(db: &PgPool) -> Result<usize, sqlx::Error> {
     let released = sqlx::query_scalar!(
         "select queue.release(array(
              select distinct h.concurrency_key from queue.jobs h
