@@ -455,7 +455,7 @@ async fn finish(
         usage: &usage,
         output: output.as_ref(),
     };
-    if services.execute(&command).await? == Finished::HasMail {
+    if services.execute(&command).await? == Finished::HasPending {
         // A steering message arrived at the last moment: the run continues with it.
         return Ok(Some(Outcome::Release));
     }

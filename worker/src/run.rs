@@ -47,8 +47,8 @@ use rejoin_extension::Signals;
 use rejoin_faults::Break;
 use rejoin_models::choice::ReasoningEffort;
 use rejoin_runs::agents::settings::Planning;
-use rejoin_runs::inbox;
 use rejoin_runs::runs::{Run, TreeUse};
+use rejoin_runs::steering;
 use rejoin_runs::tool_calls::ToolCallRow;
 use rejoin_tools::registry::Patterns;
 use rejoin_types::events::DoneStatus;
@@ -240,7 +240,7 @@ impl Execution {
                 _ if !self.open_calls.is_empty() => self.answer_calls().await,
                 Some(Message::Assistant { .. }) => match self.stopping {
                     Some(reason) => Next::End(self.paused(reason)),
-                    None if self.has_mail().await => self.next_step().await,
+                    None if self.has_pending().await => self.next_step().await,
                     None => match self.fit() {
                         Fit::Fits => Next::End(self.finished(DoneStatus::Completed, None)),
                         Fit::Fails(error) => Next::End(self.unfit(error)),
@@ -299,14 +299,14 @@ impl Execution {
             Err(end) => return Next::End(end),
         }
         let mut injected = Vec::new();
-        let mail = match self.mail().await {
-            Ok(mail) => mail,
+        let pending = match self.pending_messages().await {
+            Ok(pending) => pending,
             Err(error) => return Next::End(End::database("reading the run's pending messages", error)),
         };
-        for mail in &mail {
+        for sent in &pending {
             let message = Message::User {
-                text: mail.content.clone(),
-                attachments: mail.files().into_iter().map(Into::into).collect(),
+                text: sent.content.clone(),
+                attachments: sent.files().into_iter().map(Into::into).collect(),
             };
             injected.push(("user", json!(message)));
             self.messages.push(message);
@@ -378,28 +378,28 @@ impl Execution {
             };
             return Next::End(self.finished(DoneStatus::Failed, Some(error)));
         }
-        let mail: Vec<i64> = mail.iter().map(|mail| mail.id).collect();
+        let taken: Vec<i64> = pending.iter().map(|sent| sent.id).collect();
         let said = Message::Assistant {
             text: answer.text,
             tool_calls: calls,
             reasoning: answer.reasoning,
         };
-        if let Err(end) = self.record(said, used, &injected, &mail).await {
+        if let Err(end) = self.record(said, used, &injected, &taken).await {
             return Next::End(end);
         }
         Next::Step
     }
 
     /// Returns steering messages. Waits for an unreachable database, so that the run can continue.
-    async fn mail(&self) -> Result<Vec<inbox::Mail>, sqlx::Error> {
+    async fn pending_messages(&self) -> Result<Vec<steering::PendingMessage>, sqlx::Error> {
         let (db, run) = (&self.request.services.db.sql, self.request.run.id);
         for _ in 1..READ_TRIES {
-            match inbox::of_run(db, run).await {
+            match steering::pending(db, run).await {
                 Err(error) if rejoin_db::is_transient(&error) => tokio::time::sleep(READ_RETRY).await,
                 done => return done,
             }
         }
-        inbox::of_run(db, run).await
+        steering::pending(db, run).await
     }
 
     fn out_of_calls(&self) -> bool {
@@ -407,9 +407,9 @@ impl Execution {
     }
 
     /// Returns whether there are steering messages. An unreachable database is asked again at the run's end.
-    async fn has_mail(&self) -> bool {
-        let mail = inbox::of_run(&self.request.services.db.sql, self.request.run.id).await;
-        mail.is_ok_and(|mail| !mail.is_empty())
+    async fn has_pending(&self) -> bool {
+        let pending = steering::pending(&self.request.services.db.sql, self.request.run.id).await;
+        pending.is_ok_and(|pending| !pending.is_empty())
     }
 
     /// Counts and publishes a reached limit.

@@ -234,7 +234,7 @@ impl Wakes for rejoin_commands::Finished {
     fn wake(&self) -> wakeup::Wake {
         match self {
             rejoin_commands::Finished::Ended(wake) => wake.clone(),
-            rejoin_commands::Finished::HasMail => wakeup::Wake::default(),
+            rejoin_commands::Finished::HasPending => wakeup::Wake::default(),
         }
     }
 }

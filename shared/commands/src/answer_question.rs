@@ -9,9 +9,9 @@ use super::steer_run::With;
 use super::{Command, CommandError, dispatch, steer_run};
 use rejoin_event_log::log;
 use rejoin_event_log::wakeup::Wake;
-use rejoin_runs::inbox;
 use rejoin_runs::questions::{self, Question};
 use rejoin_runs::runs::Run;
+use rejoin_runs::steering;
 use rejoin_runs::waits;
 use rejoin_types::events::Kind;
 
@@ -153,7 +153,7 @@ pub(super) async fn reply(
     let (message_id, seq) = steer_run::tell(db, &turn, message, with, &ids).await?;
     if !with.files.is_empty() {
         // The answer itself is text only: the asking run finds its files as a user message.
-        inbox::put(db, *asking, FILES_OF_ANSWER, with.files, Some(by)).await?;
+        steering::add(db, *asking, FILES_OF_ANSWER, with.files, Some(by)).await?;
     }
     let mut wake = Wake::log(conversation_id);
     for (id, run_id, answer) in &answers {

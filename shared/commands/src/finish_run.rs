@@ -15,7 +15,7 @@ use rejoin_queue::settle;
 use rejoin_runs::contexts::Context;
 use rejoin_runs::messages::{self, NewMessage, Role};
 use rejoin_runs::runs::Run;
-use rejoin_runs::{compressions, contexts, conversations, inbox};
+use rejoin_runs::{compressions, contexts, conversations, steering};
 use rejoin_types::events::{DoneStatus, Kind, MessageBody};
 use rejoin_types::ids;
 
@@ -51,7 +51,7 @@ pub struct FinishRun<'a> {
 pub enum Finished {
     Ended(Wake),
     /// Not ended: a steering message arrived after the answer, and must be handled first.
-    HasMail,
+    HasPending,
 }
 
 impl Command for FinishRun<'_> {
@@ -86,8 +86,8 @@ impl FinishRun<'_> {
         if self.status == DoneStatus::Completed {
             // Steering takes this lock, too.
             log::lock(db, run.log_id).await?;
-            if inbox::has_mail(db, run.id).await? {
-                return Ok(Some(Finished::HasMail));
+            if steering::has_pending(db, run.id).await? {
+                return Ok(Some(Finished::HasPending));
             }
         }
         let message = match run.conversation_id {

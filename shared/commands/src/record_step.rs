@@ -11,7 +11,7 @@ use rejoin_event_log::stream::Seen;
 use rejoin_event_log::wakeup::Wake;
 use rejoin_queue::settle;
 use rejoin_runs::runs::{self, Run, TreeUse};
-use rejoin_runs::{inbox, run_messages, tool_calls};
+use rejoin_runs::{run_messages, steering, tool_calls};
 use rejoin_types::events::Kind;
 use rejoin_types::ids;
 
@@ -47,7 +47,7 @@ pub struct RecordStep<'a> {
     pub tokens: u64,
     pub cost_usd: f64,
     /// Steering messages among the injected ones.
-    pub mail: &'a [i64],
+    pub steering_messages: &'a [i64],
     /// Whether usage is published: not without a stream callback.
     pub publish: bool,
 }
@@ -125,7 +125,7 @@ impl RecordStep<'_> {
             }
             false => run.safe_seq.unwrap_or(run.first_seq),
         };
-        inbox::taken(db, self.mail).await?;
+        steering::remove(db, self.steering_messages).await?;
         let tree = runs::record_step(
             db,
             run,

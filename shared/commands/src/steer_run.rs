@@ -10,7 +10,7 @@ use rejoin_event_log::log;
 use rejoin_event_log::wakeup::Wake;
 use rejoin_runs::messages::{self, NewMessage, Role};
 use rejoin_runs::runs::Run;
-use rejoin_runs::{conversations, inbox};
+use rejoin_runs::{conversations, steering};
 use rejoin_types::events::{Kind, MessageBody};
 use rejoin_types::file_ref::FileRef;
 use rejoin_types::ids;
@@ -68,7 +68,7 @@ impl Command for SteerRun<'_> {
             return Err(SteerError::Ended { state: run.state });
         }
         let (message_id, seq) = tell(db, &run, self.message, With::default(), &[]).await?;
-        inbox::put(db, run.id, self.message, &[], self.user_id).await?;
+        steering::add(db, run.id, self.message, &[], self.user_id).await?;
         Ok(Steered {
             message_id,
             seq,

@@ -4,7 +4,7 @@
 //! - `conversations` `messages` `feedback`   chats, and what is said in them
 //! - `agents` `prompts`   agent definitions; instructions for all agents
 //! - `runs` `run_messages` `tool_calls`   a run, its transcript, its calls
-//! - `waits` `questions` `inbox`   what a run waits for, asks, and is told meanwhile
+//! - `waits` `questions` `steering`   what a run waits for, asks, and is told meanwhile
 //! - `reception`   which agent takes a new conversation: `rejoin-routing`, with the clues that the database has
 //! - `contexts` `attachments` `compressions`   what a conversation is about, what is attached, what was summarized
 //! - `consoles`    texts that users and agents write together, with their versions, and the tools over them
@@ -19,7 +19,6 @@ pub mod consoles;
 pub mod contexts;
 pub mod conversations;
 pub mod feedback;
-pub mod inbox;
 pub mod messages;
 pub mod prices;
 pub mod prompts;
@@ -27,5 +26,6 @@ pub mod questions;
 pub mod reception;
 pub mod run_messages;
 pub mod runs;
+pub mod steering;
 pub mod tool_calls;
 pub mod waits;

@@ -22,7 +22,7 @@ impl Execution {
         message: Message,
         used: Usage,
         injected: &[(&'static str, Value)],
-        mail: &[i64],
+        steering_messages: &[i64],
     ) -> Result<(), End> {
         let calls = match &message {
             Message::Assistant { tool_calls, .. } => tool_calls.clone(),
@@ -69,7 +69,7 @@ impl Execution {
             usage_json: &usage_json,
             tokens: used.input_tokens + used.output_tokens,
             cost_usd: self.cost_usd(&used).unwrap_or_default(),
-            mail,
+            steering_messages,
             publish: self.request.callback.is_some(),
         };
         let recorded = self.request.services.execute(&command).await;

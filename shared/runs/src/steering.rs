@@ -10,14 +10,14 @@ use rejoin_types::file_ref::FileRef;
 
 /// A steering message of a run.
 #[derive(Debug, Clone)]
-pub struct Mail {
+pub struct PendingMessage {
     pub id: i64,
     pub content: String,
-    /// Its files, as read by [`Mail::files`].
+    /// Its files, as read by [`PendingMessage::files`].
     pub attachments: Option<Value>,
 }
 
-impl Mail {
+impl PendingMessage {
     pub fn files(&self) -> Vec<FileRef> {
         let files = self.attachments.as_ref().map(Vec::<FileRef>::deserialize);
         files.and_then(Result::ok).unwrap_or_default()
@@ -25,7 +25,7 @@ impl Mail {
 }
 
 /// Adds a message. The caller holds the log's lock, and has checked that the run has not ended.
-pub async fn put(
+pub async fn add(
     db: &mut PgConnection,
     run_id: Uuid,
     content: &str,
@@ -44,7 +44,7 @@ pub async fn put(
     Ok(())
 }
 
-pub async fn has_mail(db: &mut PgConnection, run_id: Uuid) -> Result<bool, sqlx::Error> {
+pub async fn has_pending(db: &mut PgConnection, run_id: Uuid) -> Result<bool, sqlx::Error> {
     sqlx::query_scalar!(
         r#"select exists (select from kb.run_inbox where run_id = $1) as "has!""#,
         run_id
@@ -54,9 +54,9 @@ pub async fn has_mail(db: &mut PgConnection, run_id: Uuid) -> Result<bool, sqlx:
 }
 
 /// Returns the pending messages, oldest first.
-pub async fn of_run(db: impl PgExecutor<'_>, run_id: Uuid) -> Result<Vec<Mail>, sqlx::Error> {
+pub async fn pending(db: impl PgExecutor<'_>, run_id: Uuid) -> Result<Vec<PendingMessage>, sqlx::Error> {
     sqlx::query_as!(
-        Mail,
+        PendingMessage,
         "select id, content, attachments from kb.run_inbox where run_id = $1 order by id",
         run_id
     )
@@ -65,7 +65,7 @@ pub async fn of_run(db: impl PgExecutor<'_>, run_id: Uuid) -> Result<Vec<Mail>, 
 }
 
 /// Removes the messages taken by a step.
-pub async fn taken(db: &mut PgConnection, ids: &[i64]) -> Result<(), sqlx::Error> {
+pub async fn remove(db: &mut PgConnection, ids: &[i64]) -> Result<(), sqlx::Error> {
     if !ids.is_empty() {
         sqlx::query!("delete from kb.run_inbox where id = any($1)", ids)
             .execute(db)
