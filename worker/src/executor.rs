@@ -429,7 +429,7 @@ async fn finish(
         End::Release => return Ok(Some(Outcome::Release)),
         End::LeaseLost => return Err(Trouble::LeaseLost),
         // Its job waits, held by no worker.
-        End::Parked => return Ok(None),
+        End::Suspended => return Ok(None),
         End::Transferred => return Ok(Some(Outcome::Release)),
         End::Database { attempted, error } => return Err(Trouble::of(attempted, &error)),
     };

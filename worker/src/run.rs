@@ -117,7 +117,7 @@ pub enum End {
     Release,
     LeaseLost,
     /// It waits for others, and resumes when the wait ends.
-    Parked,
+    Suspended,
     /// Another agent continues it immediately.
     Transferred,
     /// The database failed; another attempt may succeed.
@@ -284,7 +284,7 @@ impl Execution {
                 Ok(()) => end,
                 Err(LeaseLost) => End::LeaseLost,
             },
-            End::Release | End::LeaseLost | End::Parked | End::Transferred | End::Database { .. } => end,
+            End::Release | End::LeaseLost | End::Suspended | End::Transferred | End::Database { .. } => end,
         }
     }
 

@@ -242,7 +242,7 @@ impl Wakes for rejoin_commands::Finished {
 impl Wakes for rejoin_commands::Suspended {
     fn wake(&self) -> wakeup::Wake {
         match self {
-            rejoin_commands::Suspended::Parked(wake) | rejoin_commands::Suspended::Answered(wake) => wake.clone(),
+            rejoin_commands::Suspended::Waiting(wake) | rejoin_commands::Suspended::Answered(wake) => wake.clone(),
             rejoin_commands::Suspended::Cancelled => wakeup::Wake::default(),
         }
     }

@@ -10,9 +10,9 @@ use super::{Command, CommandError, dispatch, steer_run};
 use rejoin_event_log::log;
 use rejoin_event_log::wakeup::Wake;
 use rejoin_runs::questions::{self, Question};
+use rejoin_runs::run_dependencies;
 use rejoin_runs::runs::Run;
 use rejoin_runs::steering;
-use rejoin_runs::waits;
 use rejoin_types::events::Kind;
 
 /// The text that precedes files attached to an answer.
@@ -192,7 +192,7 @@ pub(super) async fn close(
     sqlx::query!("update kb.agent_runs set safe_seq = $2 where id = $1", run.id, seq)
         .execute(&mut *db)
         .await?;
-    let mut wake = waits::wake_if_over(db, run.id).await?;
+    let mut wake = run_dependencies::wake_if_met(db, run.id).await?;
     wake.merge(Wake::log(run.log_id));
     Ok(wake)
 }

@@ -10,7 +10,7 @@ use rejoin_event_log::log;
 use rejoin_event_log::wakeup::Wake;
 use rejoin_queue::settle;
 use rejoin_runs::runs::{Run, RunState};
-use rejoin_runs::{questions, waits};
+use rejoin_runs::{questions, run_dependencies};
 use rejoin_types::events::DoneStatus;
 
 #[derive(Debug)]
@@ -67,7 +67,7 @@ async fn stop(db: &mut PgConnection, run: &Run) -> Result<Wake, sqlx::Error> {
         for question in questions::pending_of_run(&mut *db, run.id).await? {
             wake.merge(answer_question::close(db, run, question, "cancelled", None, None).await?);
         }
-        wake.merge(waits::wake_if_over(db, run.id).await?);
+        wake.merge(run_dependencies::wake_if_met(db, run.id).await?);
         return Ok(wake);
     }
     let job = sqlx::query!(

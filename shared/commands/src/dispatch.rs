@@ -30,8 +30,8 @@ use rejoin_graph::{Actor, ActorKind};
 use rejoin_queue::NewJob;
 use rejoin_runs::agents::AgentDefinition;
 use rejoin_runs::questions::{self, AnswerOption, NewQuestion};
+use rejoin_runs::run_dependencies;
 use rejoin_runs::runs::{self, NewRun, Run, RunState, Spawned};
-use rejoin_runs::waits;
 use rejoin_scheduling::plans::STEP_TIMEOUT_S;
 use rejoin_scheduling::tasks::select::{self, Choice};
 use rejoin_scheduling::tasks::{self, Dag, Role, Task, mirror, sessions};
@@ -333,7 +333,7 @@ pub(super) async fn wake_waiting(db: &mut PgConnection, dag: &Dag) -> Result<Wak
         return Ok(Wake::default());
     };
     log::lock(db, waiting.log_id).await?;
-    waits::wake_if_over(db, waiting.id).await
+    run_dependencies::wake_if_met(db, waiting.id).await
 }
 
 /// Starts a run for a task, with its own log.

@@ -10,8 +10,8 @@ use super::dispatch;
 use super::run_end::RunEnd;
 use rejoin_event_log::wakeup::Wake;
 use rejoin_faults::Break;
+use rejoin_runs::run_dependencies;
 use rejoin_runs::runs::{Run, RunState};
-use rejoin_runs::waits;
 use rejoin_types::events::{Event, Kind};
 
 impl RunEnd<'_> {
@@ -69,7 +69,7 @@ impl RunEnd<'_> {
         }
         match run.parent_run_id {
             Some(_) if rejoin_faults::is(Break::ParentSleeps) => Ok(Wake::default()),
-            Some(parent) => waits::wake_if_over(db, parent).await,
+            Some(parent) => run_dependencies::wake_if_met(db, parent).await,
             None => Ok(Wake::default()),
         }
     }

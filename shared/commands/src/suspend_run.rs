@@ -21,7 +21,7 @@ use rejoin_queue::{NewJob, settle};
 use rejoin_runs::questions::{self, NewQuestion};
 use rejoin_runs::runs::resuming::may_be_resumed;
 use rejoin_runs::runs::{self, NewRun, Run, Spawned};
-use rejoin_runs::{tool_calls, waits};
+use rejoin_runs::{run_dependencies, tool_calls};
 use rejoin_scheduling::tasks::spec::{DagSpec, Ordered};
 use rejoin_types::events::{Event, Kind, ToolStatus};
 use rejoin_types::ids;
@@ -126,7 +126,7 @@ pub struct SuspendRun<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Suspended {
     /// The run waits, and no worker holds its job.
-    Parked(Wake),
+    Waiting(Wake),
     /// Nothing that takes time was begun: all calls can be answered now.
     Answered(Wake),
     /// The run was cancelled: nothing was begun.
@@ -146,7 +146,7 @@ impl Command for SuspendRun<'_> {
         match output {
             Suspended::Cancelled => Ok(false),
             // The attempt has lost the job, or the call is already recorded as begun.
-            Suspended::Parked(_) => Ok(settle::fence(db, self.run.id, self.attempt).await?.is_none()),
+            Suspended::Waiting(_) => Ok(settle::fence(db, self.run.id, self.attempt).await?.is_none()),
             Suspended::Answered(_) => {
                 let ids: Vec<Uuid> = self.calls.iter().map(|call| call.id).collect();
                 sqlx::query_scalar!(
@@ -218,16 +218,18 @@ impl SuspendRun<'_> {
         if !questions.is_empty() {
             events.push(run.event(Kind::ClarifyingQuestions { questions }));
         }
-        let waits = waits::of_run(db, run.id).await?;
-        if !waits.is_over() {
-            let state = match waits.agents + waits.dags {
+        let dependencies = run_dependencies::of_run(db, run.id).await?;
+        if !dependencies.are_met() {
+            let state = match dependencies.agents + dependencies.dags {
                 0 => "waiting_on_user",
                 _ => "waiting_on_agents",
             };
             events.push(run.event(Kind::AgentState {
                 state: state.to_owned(),
                 context_type: None,
-                details: Some(json!({ "agents": waits.agents, "questions": waits.questions, "dags": waits.dags })),
+                details: Some(json!({
+                    "agents": dependencies.agents, "questions": dependencies.questions, "dags": dependencies.dags,
+                })),
             }));
         }
         if self.publish && !events.is_empty() {
@@ -237,11 +239,11 @@ impl SuspendRun<'_> {
                 .await?;
             wake.merge(Wake::log(run.log_id));
         }
-        if waits.is_over() {
+        if dependencies.are_met() {
             return Ok(Some(Suspended::Answered(wake)));
         }
-        waits::park(db, run.id, self.attempt).await?;
-        Ok(Some(Suspended::Parked(wake)))
+        run_dependencies::suspend(db, run.id, self.attempt).await?;
+        Ok(Some(Suspended::Waiting(wake)))
     }
 
     async fn ask(

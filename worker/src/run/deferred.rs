@@ -6,9 +6,9 @@ use rejoin_commands::{DagError, Deferred, DeferredWhat, SuspendRun, Suspended, c
 use rejoin_db::walls::Asking;
 use rejoin_runs::consoles::tools::SWITCH_CONSOLE;
 use rejoin_runs::questions::{self, Question};
+use rejoin_runs::run_dependencies;
 use rejoin_runs::runs;
 use rejoin_runs::tool_calls::{CallStatus, ToolCallRow};
-use rejoin_runs::waits;
 use rejoin_scheduling::plans;
 use rejoin_scheduling::tasks;
 use rejoin_tools::{SharedTool, arguments};
@@ -120,7 +120,7 @@ impl Execution {
                 }
             }
             match suspended {
-                Suspended::Parked(_) => return Err(End::Parked),
+                Suspended::Waiting(_) => return Err(End::Suspended),
                 Suspended::Cancelled => {
                     let calls: Vec<ToolCallRow> = awaited.into_iter().map(|(call, _)| call).collect();
                     return Err(self.stop_deferred(&calls, Interrupt::Cancelled).await);
@@ -258,10 +258,10 @@ impl Execution {
         let db = &self.request.services.db.sql;
         let failed = |error| End::database("reading the sub-agents", error);
         let mut connection = db.acquire().await.map_err(failed)?;
-        let waits = waits::of_run(&mut connection, self.request.run.id)
+        let dependencies = run_dependencies::of_run(&mut connection, self.request.run.id)
             .await
             .map_err(failed)?;
-        if waits.agents > 0 {
+        if dependencies.agents > 0 {
             return Ok(Answer::Awaited(DeferredWhat::Begun));
         }
         let children = runs::spawned_by(&mut *connection, call.id).await.map_err(failed)?;

@@ -1,7 +1,7 @@
 //! Suspended runs, which wait for sub-agents, tasks or a user, and their resumption.
 //!
 //! The job of a suspended run stays, due at `infinity`: no worker holds it, it keeps its conversation, and its fencing
-//! number continues. Everything that may end a wait calls [`wake_if_over`] in its own transaction.
+//! number continues. Everything that may end a wait calls [`wake_if_met`] in its own transaction.
 //!
 //! Invariant (I12): everything here holds the lock of the log that a tree of runs shares. Of two children that end at
 //! the same moment, the later one finds the earlier one ended: the parent is resumed exactly once.
@@ -13,7 +13,7 @@ use rejoin_event_log::wakeup::Wake;
 
 /// What a run waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Waits {
+pub struct RunDependencies {
     /// Number of active sub-agents.
     pub agents: i64,
     /// Number of unanswered questions.
@@ -22,15 +22,15 @@ pub struct Waits {
     pub dags: i64,
 }
 
-impl Waits {
-    pub fn is_over(self) -> bool {
+impl RunDependencies {
+    pub fn are_met(self) -> bool {
         self == Self::default()
     }
 }
 
-pub async fn of_run(db: &mut PgConnection, run_id: Uuid) -> Result<Waits, sqlx::Error> {
+pub async fn of_run(db: &mut PgConnection, run_id: Uuid) -> Result<RunDependencies, sqlx::Error> {
     sqlx::query_as!(
-        Waits,
+        RunDependencies,
         r#"select (select count(*) from kb.agent_runs
                    where parent_run_id = $1 and state in ('queued', 'running', 'waiting')) as "agents!",
                   (select count(*) from kb.questions where run_id = $1 and status = 'pending') as "questions!",
@@ -43,7 +43,7 @@ pub async fn of_run(db: &mut PgConnection, run_id: Uuid) -> Result<Waits, sqlx::
 
 /// Suspends a run; the caller has fenced `attempt`. The job has all its attempts again when it is resumed: waiting is
 /// no failure.
-pub async fn park(db: &mut PgConnection, run_id: Uuid, attempt: i32) -> Result<(), sqlx::Error> {
+pub async fn suspend(db: &mut PgConnection, run_id: Uuid, attempt: i32) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "update kb.agent_runs set state = 'waiting', waiting_since = now() where id = $1",
         run_id
@@ -65,7 +65,7 @@ pub async fn park(db: &mut PgConnection, run_id: Uuid, attempt: i32) -> Result<(
 }
 
 /// Resumes a run that waits for nothing more; any other stays unchanged.
-pub async fn wake_if_over(db: &mut PgConnection, run_id: Uuid) -> Result<Wake, sqlx::Error> {
+pub async fn wake_if_met(db: &mut PgConnection, run_id: Uuid) -> Result<Wake, sqlx::Error> {
     let woken = sqlx::query!(
         "update kb.agent_runs r
          set state = 'queued', waiting_since = null,
