@@ -1,14 +1,14 @@
 //! Coordination tools: find agents, start them, ask a user. They are part of every project's pool, and granted by
 //! whitelists like all others; below the root of a run tree only if a whitelist names them ([`keeps`]).
 //!
-//! - `discussions` records discussions in the graph; for flows only
+//! - `deliberation` records discussions in the graph; for flows only
 //! - `handoffs`    handing a run over to another agent
 //! - `plans`       creating plans
 //!
 //! `spawn_agents`, `create_tasks` and `ask_user` are handled by the step loop (`run/deferred.rs`): their run is
 //! suspended.
 
-pub mod discussions;
+pub mod deliberation;
 pub mod handoffs;
 pub mod plans;
 

@@ -13,7 +13,7 @@ use rejoin_tools::SharedTool;
 use serde_json::{Value, json};
 
 use super::{Chunk, Finish, Message, ModelError, ModelRequest, ModelStream, Provider, ToolCall, Usage};
-use crate::coordination::{self, SPAWN_AGENTS, discussions};
+use crate::coordination::{self, SPAWN_AGENTS, deliberation};
 
 /// The `flow_type` that calls a language model.
 const SINGLE: &str = "single";
@@ -71,7 +71,7 @@ impl FlowModel {
             Order::Discussion => vec![
                 coordination::spawn_agents(),
                 coordination::ask_user(),
-                discussions::note_discussion(),
+                deliberation::note_discussion(),
             ],
         }
     }

@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::spec::{DagSpec, Ordered};
 use super::{Dag, Task};
-use crate::emergent::{self, BLOCKS, TASK};
+use crate::coordination_schema::{self, BLOCKS, TASK};
 use rejoin_graph::objects::{self, ObjectChange};
 use rejoin_graph::{Actor, Error, unembedded};
 
@@ -21,7 +21,7 @@ pub async fn create(
     ids: &[Uuid],
     actor: Actor,
 ) -> Result<(), Error> {
-    emergent::install(db, dag.project_id).await?;
+    coordination_schema::install(db, dag.project_id).await?;
     let mut keys = Vec::with_capacity(ids.len());
     let mut properties = Vec::with_capacity(ids.len());
     let mut hashes = Vec::with_capacity(ids.len());
@@ -75,7 +75,7 @@ pub(super) async fn write(
     hashes: &[Vec<u8>],
     actor: Actor,
 ) -> Result<(), sqlx::Error> {
-    let schema_version = emergent::schema_version(&mut *db, project_id).await?;
+    let schema_version = coordination_schema::schema_version(&mut *db, project_id).await?;
     sqlx::query!(
         "insert into kb.graph_objects
              (id, project_id, canonical_id, version, type, key, status, labels, properties, content_hash, schema_version, actor_type, actor_id)

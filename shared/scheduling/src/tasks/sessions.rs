@@ -9,7 +9,7 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::{Task, mirror};
-use crate::emergent::{HAS_MESSAGE, HAS_SESSION, SESSION, SESSION_MESSAGE};
+use crate::coordination_schema::{HAS_MESSAGE, HAS_SESSION, SESSION, SESSION_MESSAGE};
 use rejoin_graph::objects::{self, ObjectChange};
 use rejoin_graph::{Actor, Error};
 use rejoin_runs::run_messages::RunMessage;

@@ -2,11 +2,11 @@
 //! the answer; otherwise a user decides. The discussion is recorded in the knowledge graph as it proceeds.
 
 use rejoin_runs::agents::settings::{DISCUSSION_ROUNDS, DISCUSSION_THRESHOLD, Flow};
-use rejoin_scheduling::discussions::{Entry, EntryKind, Note, Status};
+use rejoin_scheduling::deliberation::{Entry, EntryKind, Note, Status};
 use serde_json::{Value, json};
 
 use super::{Found, Move, Outcome, refused};
-use crate::coordination::discussions::NOTE_DISCUSSION;
+use crate::coordination::deliberation::NOTE_DISCUSSION;
 use crate::coordination::{ASK_USER, QUESTION_MAX_CHARS, SPAWN_AGENTS};
 use crate::models::{Message, ModelError, ModelRequest, ToolCall};
 

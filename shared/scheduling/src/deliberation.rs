@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use sqlx::{Acquire, PgConnection};
 use uuid::Uuid;
 
-use crate::emergent::{self, DISCUSSION, DISCUSSION_ENTRY, HAS_ENTRY, SPAWNED_DISCUSSION};
+use crate::coordination_schema::{self, DISCUSSION, DISCUSSION_ENTRY, HAS_ENTRY, SPAWNED_DISCUSSION};
 use rejoin_graph::objects::{self, NewObject, ObjectChange};
 use rejoin_graph::relationships::{self, NewRelationship};
 use rejoin_graph::{Actor, ActorKind, Error};
@@ -92,7 +92,7 @@ pub async fn write(db: &mut PgConnection, project_id: Uuid, run_id: Uuid, note: 
     };
     let id = id_of(run_id);
     let mut tx = db.begin().await.map_err(Error::database("begin a discussion's note"))?;
-    emergent::install(&mut tx, project_id).await?;
+    coordination_schema::install(&mut tx, project_id).await?;
     let discussion = new(
         DISCUSSION,
         Status::Active.as_str(),

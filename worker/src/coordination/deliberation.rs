@@ -4,7 +4,7 @@
 use std::sync::{Arc, LazyLock};
 
 use async_trait::async_trait;
-use rejoin_scheduling::discussions::{self, Note};
+use rejoin_scheduling::deliberation::{self, Note};
 use rejoin_tools::{SharedTool, Tool, ToolContext, ToolError, ToolSpec};
 use serde_json::{Value, json};
 
@@ -50,7 +50,7 @@ impl Tool for NoteDiscussion {
             source,
         };
         let mut db = context.db.acquire().await.map_err(|error| internal(error.into()))?;
-        match discussions::write(&mut db, context.project_id, run_id, &note).await {
+        match deliberation::write(&mut db, context.project_id, run_id, &note).await {
             Ok(id) => Ok(json!({ "discussion_id": id })),
             Err(error @ rejoin_graph::Error::Database { .. }) => Err(internal(error.into())),
             Err(error) => Err(ToolError::RespondToModel(error.to_string())),
