@@ -21,7 +21,7 @@ use serde_json::json;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::carry_out;
+use super::execute_plan;
 use super::run_end::RunEnd;
 use choosing::{Known, agents_for, agents_of, ask_model, select_input, selected, standing};
 use rejoin_event_log::log;
@@ -291,7 +291,7 @@ async fn fail(
 ) -> Result<Wake, sqlx::Error> {
     tasks::end(db, task.id, "failed", summary, Some(why)).await?;
     follow(db, dag, task.id).await?;
-    let stops = dag.on_failure == "stop" || carry_out::stops(db, dag, task).await?;
+    let stops = dag.on_failure == "stop" || execute_plan::stops_plan(db, dag, task).await?;
     let skipped = match stops {
         true => tasks::pending(db, dag.id).await?,
         false => tasks::behind(db, dag.project_id, task.id).await?,
@@ -321,7 +321,7 @@ async fn end_if_over(db: &mut PgConnection, dag: &Dag) -> Result<Wake, sqlx::Err
         (_, false) => "completed",
     };
     tasks::set_state(db, dag.id, state).await?;
-    carry_out::over(db, dag, state).await?;
+    execute_plan::finish(db, dag, state).await?;
     wake_waiting(db, dag).await
 }
 
@@ -363,11 +363,11 @@ async fn start(
     };
     let id = ids::new();
     // A plan's step belongs to the planning run and its log; every other task has its own log.
-    let place = carry_out::place(db, dag, task).await?;
-    if place.is_none() {
+    let placement = execute_plan::placement_of(db, dag, task).await?;
+    if placement.is_none() {
         log::create(db, id).await?;
     }
-    let planner = place.as_ref().map(|place| &place.planner);
+    let planner = placement.as_ref().map(|placement| &placement.planner);
     let output_schema = answer_schema(role, agent, agents);
     let run = NewRun {
         id,
@@ -392,8 +392,8 @@ async fn start(
         output_schema: output_schema.as_ref(),
     };
     runs::insert(db, run).await?;
-    if let Some(place) = &place {
-        carry_out::set_part(db, id, &place.part).await?;
+    if let Some(placement) = &placement {
+        execute_plan::set_part(db, id, &placement.part).await?;
     }
     let job = NewJob {
         project_id: dag.project_id,
@@ -415,7 +415,7 @@ pub(super) async fn follow(db: &mut PgConnection, dag: &Dag, task: Uuid) -> Resu
     match tasks::get(&mut *db, task).await? {
         Some(task) => {
             mirror::follow(db, &task, SYSTEM).await?;
-            carry_out::follow(db, dag, &task).await
+            execute_plan::publish_step(db, dag, &task).await
         }
         None => Ok(()),
     }

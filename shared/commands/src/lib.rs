@@ -16,10 +16,10 @@
 //! - `resume_run`     resumes a paused run                            (API)
 //! - `fork_run`         creates a run from another run's records        (API)
 //! - `task_dag`       creates, pauses and cancels a DAG of tasks         (API, worker)
-//! - `carry_out`      creates, reviews and executes a plan
+//! - `execute_plan`   creates, reviews and executes a plan
 //! - `dispatch`       schedules the next tasks when a task's run ends
 //! - `fire_schedule`  starts what a due schedule names          (worker)
-//! - `ends`           the steps shared by all ends of a run
+//! - `finalize_run`   the steps shared by all ends of a run
 //! - `finish_run`     the answer, the run's end, `done`, the job      (worker)
 //!
 //! Lock order, to avoid deadlocks: the job (KEY SHARE, as a fence), the log, the run, then the rest. A command without
@@ -35,10 +35,10 @@ use rejoin_faults::Break;
 
 pub mod answer_question;
 pub mod cancel_run;
-mod carry_out;
 pub mod delete_conversation;
 mod dispatch;
-mod ends;
+mod execute_plan;
+mod finalize_run;
 pub mod finish_run;
 pub mod fire_schedule;
 pub mod fork_run;
@@ -57,8 +57,8 @@ pub mod trigger_run;
 
 pub use answer_question::{AnswerError, CloseQuestion, Closing};
 pub use cancel_run::CancelRun;
-pub use carry_out::Review;
 pub use delete_conversation::DeleteConversation;
+pub use execute_plan::Review;
 pub use finish_run::{FinishRun, Finished, RunError};
 pub use fire_schedule::{FireSchedule, Fired};
 pub use fork_run::{ForkError, ForkRun};

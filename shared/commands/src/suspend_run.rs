@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::{Command, CreateDag, DagError, FencedError, Review, carry_out};
+use super::{Command, CreateDag, DagError, FencedError, Review, execute_plan};
 use rejoin_event_log::log;
 use rejoin_event_log::wakeup::Wake;
 use rejoin_queue::{NewJob, settle};
@@ -204,7 +204,7 @@ impl SuspendRun<'_> {
                 DeferredWhat::Plan(ahead) => wake.merge(self.plan(db, call, ahead, &mut events).await?),
                 DeferredWhat::Review(review) => {
                     self.tell_now(db, &mut events).await?;
-                    wake.merge(carry_out::reviewed(db, run, review).await?);
+                    wake.merge(execute_plan::reviewed(db, run, review).await?);
                 }
                 DeferredWhat::Ask(question) => {
                     tool_calls::mark_running(db, call.id).await?;

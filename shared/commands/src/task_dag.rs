@@ -4,7 +4,7 @@ use serde_json::json;
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
-use super::{CancelRun, Command, CommandError, carry_out, dispatch, execute_for};
+use super::{CancelRun, Command, CommandError, dispatch, execute_for, execute_plan};
 use rejoin_db::walls::{self, Asking};
 use rejoin_event_log::log;
 use rejoin_event_log::wakeup::Wake;
@@ -235,7 +235,7 @@ impl Command for ChangeDag {
                 tasks::end(db, id, "skipped", None, Some("the DAG was cancelled")).await?;
                 dispatch::follow(db, &dag, id).await?;
             }
-            carry_out::over(db, &dag, next).await?;
+            execute_plan::finish(db, &dag, next).await?;
             return Ok(dispatch::wake_waiting(db, &dag).await?);
         }
         Ok(dispatch::dispatch(db, &dag).await?)

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::{Command, Idempotency, PostError, carry_out};
+use super::{Command, Idempotency, PostError, execute_plan};
 use rejoin_event_log::log;
 use rejoin_event_log::wakeup::Wake;
 use rejoin_identity::projects::Exhausted;
@@ -67,7 +67,7 @@ impl Command for TriggerRun<'_> {
         };
         runs::insert(db, run).await?;
         if let Some(part) = &self.part {
-            carry_out::set_part(db, id, part).await?;
+            execute_plan::set_part(db, id, part).await?;
         }
         let job = NewJob {
             project_id: self.definition.project_id,

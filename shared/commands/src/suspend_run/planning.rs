@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use sqlx::PgConnection;
 
 use super::{Deferred, DeferredWhat, SpawnItem, SuspendRun, started};
-use crate::{Review, carry_out};
+use crate::{Review, execute_plan};
 use rejoin_event_log::log;
 use rejoin_event_log::wakeup::Wake;
 use rejoin_runs::questions::NewQuestion;
@@ -59,16 +59,16 @@ impl SuspendRun<'_> {
         };
         match &ahead.reviewer {
             Reviewer::Nobody => {
-                let plan = carry_out::create(db, run, call.id, &ahead.new, status).await?;
-                carry_out::begin(db, run, &plan).await
+                let plan = execute_plan::create(db, run, call.id, &ahead.new, status).await?;
+                execute_plan::begin(db, run, &plan).await
             }
             Reviewer::Rules(review) => {
-                carry_out::create(db, run, call.id, &ahead.new, status).await?;
-                carry_out::reviewed(db, run, review).await
+                execute_plan::create(db, run, call.id, &ahead.new, status).await?;
+                execute_plan::reviewed(db, run, review).await
             }
             Reviewer::Person(question) => {
-                let plan = carry_out::create(db, run, call.id, &ahead.new, status).await?;
-                carry_out::ready_for_review(db, run, &plan).await?;
+                let plan = execute_plan::create(db, run, call.id, &ahead.new, status).await?;
+                execute_plan::ready_for_review(db, run, &plan).await?;
                 self.ask(db, call, question, events).await?;
                 Ok(Wake::default())
             }
@@ -81,8 +81,8 @@ impl SuspendRun<'_> {
                     .partition(|event| matches!(event.kind, Kind::McpTool { .. }));
                 *events = call_started;
                 self.tell_now(db, events).await?;
-                let plan = carry_out::create(db, run, call.id, &ahead.new, status).await?;
-                carry_out::ready_for_review(db, run, &plan).await?;
+                let plan = execute_plan::create(db, run, call.id, &ahead.new, status).await?;
+                execute_plan::ready_for_review(db, run, &plan).await?;
                 *events = rest;
                 Ok(wake)
             }

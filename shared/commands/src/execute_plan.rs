@@ -31,7 +31,7 @@ pub struct Review {
 }
 
 /// Publishes an event of the run immediately.
-async fn tell(db: &mut PgConnection, run: &Run, step_number: Option<i32>, kind: Kind) -> Result<(), sqlx::Error> {
+async fn publish(db: &mut PgConnection, run: &Run, step_number: Option<i32>, kind: Kind) -> Result<(), sqlx::Error> {
     let event = Event {
         step_number,
         ..run.event(kind)
@@ -52,7 +52,7 @@ pub(super) async fn create(
     status: &str,
 ) -> Result<Plan, sqlx::Error> {
     let plan = plans::insert(db, run, call_id, new, status).await?;
-    tell(db, run, None, Kind::PlanCreated { plan: plan.to_json() }).await?;
+    publish(db, run, None, Kind::PlanCreated { plan: plan.to_json() }).await?;
     Ok(plan)
 }
 
@@ -76,7 +76,7 @@ pub(super) async fn ready_for_review(db: &mut PgConnection, run: &Run, plan: &Pl
         summary: Some(summary),
         recommendations: (!recommendations.is_empty()).then_some(recommendations),
     };
-    tell(db, run, None, kind).await
+    publish(db, run, None, kind).await
 }
 
 /// Begins the execution of the plan.
@@ -86,7 +86,7 @@ pub(super) async fn begin(db: &mut PgConnection, run: &Run, plan: &Plan) -> Resu
     let spec = steps::dag(&plan.objective, &steps, &named("executor"), &named("planner"));
     let ordered = match spec.check() {
         Ok(ordered) => ordered,
-        Err(why) => return refuse(db, plan, &why).await,
+        Err(why) => return fail(db, plan, &why).await,
     };
     let dag_id = ids::new();
     plans::begin(db, plan.id, dag_id).await?;
@@ -95,7 +95,7 @@ pub(super) async fn begin(db: &mut PgConnection, run: &Run, plan: &Plan) -> Resu
         context_type: run.about().map(|context| context.context_type.as_str().to_owned()),
         details: Some(json!({"planId": plan.id, "steps": steps.len()})),
     };
-    tell(db, run, None, state).await?;
+    publish(db, run, None, state).await?;
     let create = CreateDag {
         id: dag_id,
         project_id: run.project_id,
@@ -108,12 +108,12 @@ pub(super) async fn begin(db: &mut PgConnection, run: &Run, plan: &Plan) -> Resu
     match create.apply(db).await {
         Ok(wake) => Ok(wake),
         Err(DagError::Database(error)) => Err(error),
-        Err(error) => refuse(db, plan, &error.to_string()).await,
+        Err(error) => fail(db, plan, &error.to_string()).await,
     }
 }
 
 /// Fails a plan that can't be executed: the answer to its call gives the reason.
-async fn refuse(db: &mut PgConnection, plan: &Plan, why: &str) -> Result<Wake, sqlx::Error> {
+async fn fail(db: &mut PgConnection, plan: &Plan, why: &str) -> Result<Wake, sqlx::Error> {
     plans::note(db, plan.id, &json!({ "notes": why })).await?;
     plans::end(db, plan.id, "failed", &plan.steps()).await?;
     Ok(Wake::default())
@@ -140,7 +140,7 @@ pub(super) async fn reviewed(db: &mut PgConnection, run: &Run, review: &Review) 
         notes: review.notes.clone(),
         reviewer: Some(review.reviewer.clone()),
     };
-    tell(db, run, None, kind).await?;
+    publish(db, run, None, kind).await?;
     match review.verdict {
         "approved" => begin(db, run, &plan).await,
         _ => {
@@ -151,12 +151,12 @@ pub(super) async fn reviewed(db: &mut PgConnection, run: &Run, review: &Review) 
 }
 
 /// The plan to which a DAG's tasks belong.
-struct Told {
+struct PlanInProgress {
     plan: Plan,
     planner: Run,
 }
 
-async fn of_dag(db: &mut PgConnection, dag: &Dag) -> Result<Option<Told>, sqlx::Error> {
+async fn of_dag(db: &mut PgConnection, dag: &Dag) -> Result<Option<PlanInProgress>, sqlx::Error> {
     let (Some(plan_id), Some(run_id)) = (dag.plan_id, dag.waiting_run_id) else {
         return Ok(None);
     };
@@ -165,37 +165,41 @@ async fn of_dag(db: &mut PgConnection, dag: &Dag) -> Result<Option<Told>, sqlx::
     Ok(plan
         .zip(planner)
         .filter(|(_, planner)| !planner.state().has_ended())
-        .map(|(plan, planner)| Told { plan, planner }))
+        .map(|(plan, planner)| PlanInProgress { plan, planner }))
 }
 
 /// The place of a step's run: below the run that planned.
-pub(super) struct Place {
+pub(super) struct StepPlacement {
     pub planner: Run,
     pub part: Part,
 }
 
 /// None: the task is not a plan's step, or nothing waits for it.
-pub(super) async fn place(db: &mut PgConnection, dag: &Dag, task: &Task) -> Result<Option<Place>, sqlx::Error> {
-    let Some(told) = of_dag(db, dag).await? else {
+pub(super) async fn placement_of(
+    db: &mut PgConnection,
+    dag: &Dag,
+    task: &Task,
+) -> Result<Option<StepPlacement>, sqlx::Error> {
+    let Some(in_progress) = of_dag(db, dag).await? else {
         return Ok(None);
     };
-    let tools = &told.plan.metadata["tools"][&task.r#ref];
-    Ok(Some(Place {
+    let tools = &in_progress.plan.metadata["tools"][&task.r#ref];
+    Ok(Some(StepPlacement {
         part: Part::PlanStep {
-            plan_id: told.plan.id,
+            plan_id: in_progress.plan.id,
             step_number: task.r#ref.parse().unwrap_or_default(),
             tools: serde_json::from_value(tools.clone()).unwrap_or_default(),
         },
-        planner: told.planner,
+        planner: in_progress.planner,
     }))
 }
 
 /// Publishes the new state of a task that is a plan's step.
-pub(super) async fn follow(db: &mut PgConnection, dag: &Dag, task: &Task) -> Result<(), sqlx::Error> {
+pub(super) async fn publish_step(db: &mut PgConnection, dag: &Dag, task: &Task) -> Result<(), sqlx::Error> {
     if dag.plan_id.is_none() || task.state == "pending" {
         return Ok(());
     }
-    let Some(Told { plan, planner }) = of_dag(db, dag).await? else {
+    let Some(PlanInProgress { plan, planner }) = of_dag(db, dag).await? else {
         return Ok(());
     };
     let steps = plans::with_tasks(plan.steps(), std::slice::from_ref(task));
@@ -211,13 +215,13 @@ pub(super) async fn follow(db: &mut PgConnection, dag: &Dag, task: &Task) -> Res
     let executor = task.run_id.filter(|_| step.executor_required);
     if task.state == "in_progress" {
         shown["attempt"] = (task.retry_count + 1).into();
-        tell(db, &planner, number, Kind::StepStart { step: shown }).await?;
+        publish(db, &planner, number, Kind::StepStart { step: shown }).await?;
         if let Some(executor_id) = executor {
             let about = json!({
                 "planId": plan.id, "stepNumber": step.step_number, "description": step.description,
                 "tools": plan.metadata["tools"][&task.r#ref], "agent": task.assigned_agent,
             });
-            tell(
+            publish(
                 db,
                 &planner,
                 number,
@@ -249,13 +253,13 @@ pub(super) async fn follow(db: &mut PgConnection, dag: &Dag, task: &Task) -> Res
     if let (Some(executor_id), true) = (executor, step.status != StepStatus::Skipped) {
         let result =
             json!({"success": step.status == StepStatus::Completed, "summary": step.result, "error": step.error});
-        tell(db, &planner, number, Kind::ExecutorResult { executor_id, result }).await?;
+        publish(db, &planner, number, Kind::ExecutorResult { executor_id, result }).await?;
     }
-    tell(db, &planner, number, Kind::StepComplete { step: shown }).await
+    publish(db, &planner, number, Kind::StepComplete { step: shown }).await
 }
 
 /// Returns whether a step that failed for good stops the plan: other steps depend on it, or it gathers information.
-pub(super) async fn stops(db: &mut PgConnection, dag: &Dag, task: &Task) -> Result<bool, sqlx::Error> {
+pub(super) async fn stops_plan(db: &mut PgConnection, dag: &Dag, task: &Task) -> Result<bool, sqlx::Error> {
     let Some(plan_id) = dag.plan_id else { return Ok(false) };
     let plan = plans::get(&mut *db, dag.project_id, plan_id).await?;
     let steps = plan.map(|plan| plan.steps()).unwrap_or_default();
@@ -267,7 +271,7 @@ pub(super) async fn stops(db: &mut PgConnection, dag: &Dag, task: &Task) -> Resu
 }
 
 /// Ends the plan with its DAG.
-pub(super) async fn over(db: &mut PgConnection, dag: &Dag, state: &str) -> Result<(), sqlx::Error> {
+pub(super) async fn finish(db: &mut PgConnection, dag: &Dag, state: &str) -> Result<(), sqlx::Error> {
     let Some(plan_id) = dag.plan_id else { return Ok(()) };
     let Some(plan) = plans::get(&mut *db, dag.project_id, plan_id).await? else {
         return Ok(());
