@@ -94,7 +94,7 @@ async fn sweep(services: &Services) {
     loop {
         tick.tick().await;
         note(&mut questions, expire_questions(services).await);
-        note(&mut tasks, dispatch_tasks(services).await);
+        note(&mut tasks, schedule_tasks(services).await);
         note(
             &mut schedules,
             fire_schedules(services)
@@ -223,12 +223,12 @@ async fn expire_questions(services: &Services) -> Result<(), String> {
 }
 
 /// Starts tasks that waited for others of their project: the end of a task dispatches its own DAG only.
-async fn dispatch_tasks(services: &Services) -> Result<(), String> {
+async fn schedule_tasks(services: &Services) -> Result<(), String> {
     let ready = tasks::with_ready_tasks(&services.db.sql, DAGS)
         .await
         .map_err(|error| error.to_string())?;
     for id in ready {
-        let change = DagChange::Dispatch;
+        let change = DagChange::StartReady;
         match services.execute(&ChangeDag { id, change }).await {
             Ok(_) | Err(DagError::NotFound | DagError::Stands(_)) => {}
             Err(error) => return Err(error.to_string()),

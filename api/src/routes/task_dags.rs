@@ -397,7 +397,7 @@ fn may_change(caller: &Caller, dag: &Dag, change: &DagChange) -> Result<Asking, 
     };
     let stops = match change {
         DagChange::Pause | DagChange::Cancel => true,
-        DagChange::Resume | DagChange::Retry(_) | DagChange::Dispatch => false,
+        DagChange::Resume | DagChange::Retry(_) | DagChange::StartReady => false,
     };
     if !(stops && caller.may(Scope::Admin)) {
         let detail = match stops {

@@ -6,7 +6,7 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::steer_run::With;
-use super::{Command, CommandError, dispatch, steer_run};
+use super::{Command, CommandError, schedule_tasks, steer_run};
 use rejoin_event_log::log;
 use rejoin_event_log::wakeup::Wake;
 use rejoin_runs::questions::{self, Question};
@@ -90,7 +90,7 @@ impl Command for CloseQuestion<'_> {
             // Its run has ended: no events may follow `done`.
             questions::close(db, self.id, run.root_run_id, status, answer.as_ref(), by).await?;
             let decision = answer.as_ref().and_then(Value::as_str);
-            return Ok(dispatch::decided(db, &run, decision).await?);
+            return Ok(schedule_tasks::person_decided(db, &run, decision).await?);
         }
         Ok(close(db, &run, self.id, status, answer.as_ref(), by).await?)
     }

@@ -6,8 +6,8 @@
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::dispatch;
 use super::run_end::RunEnd;
+use super::schedule_tasks;
 use rejoin_event_log::wakeup::Wake;
 use rejoin_faults::Break;
 use rejoin_runs::run_dependencies;
@@ -65,7 +65,7 @@ impl RunEnd<'_> {
         .execute(&mut *db)
         .await?;
         if run.task_id.is_some() {
-            return dispatch::settled(db, run, self).await;
+            return schedule_tasks::run_ended(db, run, self).await;
         }
         match run.parent_run_id {
             Some(_) if rejoin_faults::is(Break::ParentSleeps) => Ok(Wake::default()),

@@ -17,7 +17,7 @@
 //! - `fork_run`         creates a run from another run's records        (API)
 //! - `task_dag`       creates, pauses and cancels a DAG of tasks         (API, worker)
 //! - `execute_plan`   creates, reviews and executes a plan
-//! - `dispatch`       schedules the next tasks when a task's run ends
+//! - `schedule_tasks` schedules the next tasks when a task's run ends
 //! - `fire_schedule`  starts what a due schedule names          (worker)
 //! - `finalize_run`   the steps shared by all ends of a run
 //! - `finish_run`     the answer, the run's end, `done`, the job      (worker)
@@ -36,7 +36,6 @@ use rejoin_faults::Break;
 pub mod answer_question;
 pub mod cancel_run;
 pub mod delete_conversation;
-mod dispatch;
 mod execute_plan;
 mod finalize_run;
 pub mod finish_run;
@@ -48,6 +47,7 @@ pub mod record_step;
 pub mod record_tool;
 pub mod resume_run;
 mod run_end;
+mod schedule_tasks;
 pub mod start_run;
 pub mod steer_run;
 pub mod suspend_run;

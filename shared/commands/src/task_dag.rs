@@ -4,7 +4,7 @@ use serde_json::json;
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
-use super::{CancelRun, Command, CommandError, dispatch, execute_for, execute_plan};
+use super::{CancelRun, Command, CommandError, execute_for, execute_plan, schedule_tasks};
 use rejoin_db::walls::{self, Asking};
 use rejoin_event_log::log;
 use rejoin_event_log::wakeup::Wake;
@@ -121,7 +121,7 @@ impl Command for CreateDag<'_> {
         mirror::create(db, &dag, spec, self.ordered, &task_ids, actor).await?;
         mirror::bulk_is_over(db, self.project_id).await?;
         self.insert_tasks(db, &task_ids).await?;
-        Ok(dispatch::dispatch(db, &dag).await?)
+        Ok(schedule_tasks::start_ready(db, &dag).await?)
     }
 
     async fn happened(&self, db: &mut PgConnection, _: &Wake) -> Result<bool, sqlx::Error> {
@@ -197,7 +197,7 @@ pub enum DagChange {
     /// continues.
     Retry(String),
     /// Starts all ready tasks: used by the sweep.
-    Dispatch,
+    StartReady,
 }
 
 #[derive(Debug)]
@@ -218,9 +218,9 @@ impl Command for ChangeDag {
         let next = match (&self.change, dag.state.as_str()) {
             (DagChange::Retry(name), "active" | "paused" | "failed") => {
                 reopen(db, &mut dag, name).await?;
-                return Ok(dispatch::dispatch(db, &dag).await?);
+                return Ok(schedule_tasks::start_ready(db, &dag).await?);
             }
-            (DagChange::Dispatch, _) => return Ok(dispatch::dispatch(db, &dag).await?),
+            (DagChange::StartReady, _) => return Ok(schedule_tasks::start_ready(db, &dag).await?),
             (DagChange::Pause, "active") => "paused",
             (DagChange::Resume, "paused") => "active",
             (DagChange::Cancel, "active" | "paused") => "cancelled",
@@ -233,12 +233,12 @@ impl Command for ChangeDag {
         if self.change == DagChange::Cancel {
             for id in tasks::pending(db, dag.id).await? {
                 tasks::end(db, id, "skipped", None, Some("the DAG was cancelled")).await?;
-                dispatch::follow(db, &dag, id).await?;
+                schedule_tasks::publish_task(db, &dag, id).await?;
             }
             execute_plan::finish(db, &dag, next).await?;
-            return Ok(dispatch::wake_waiting(db, &dag).await?);
+            return Ok(schedule_tasks::wake_waiting(db, &dag).await?);
         }
-        Ok(dispatch::dispatch(db, &dag).await?)
+        Ok(schedule_tasks::start_ready(db, &dag).await?)
     }
 
     async fn happened(&self, _: &mut PgConnection, _: &Wake) -> Result<bool, sqlx::Error> {
@@ -268,13 +268,13 @@ async fn reopen(db: &mut PgConnection, dag: &mut Dag, name: &str) -> Result<(), 
         dag.finished_at = None;
         tasks::set_state(db, dag.id, "active").await?;
     }
-    let because = dispatch::because_failed(name);
+    let because = schedule_tasks::because_failed(name);
     let skipped = all
         .iter()
         .filter(|task| task.state == "skipped" && task.failure_context.as_deref() == Some(&because));
     for task in skipped.chain([task]) {
         tasks::reopen(db, task.id).await?;
-        dispatch::follow(db, dag, task.id).await?;
+        schedule_tasks::publish_task(db, dag, task.id).await?;
     }
     // Successors of another failed task stay skipped.
     for other in all
@@ -282,9 +282,9 @@ async fn reopen(db: &mut PgConnection, dag: &mut Dag, name: &str) -> Result<(), 
         .filter(|other| other.state == "failed" && other.id != task.id)
     {
         for id in tasks::behind(db, dag.project_id, other.id).await? {
-            let because = dispatch::because_failed(&other.r#ref);
+            let because = schedule_tasks::because_failed(&other.r#ref);
             tasks::end(db, id, "skipped", None, Some(&because)).await?;
-            dispatch::follow(db, dag, id).await?;
+            schedule_tasks::publish_task(db, dag, id).await?;
         }
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! The answers of deciding agents: their JSON Schemas and parsing. Called by the dispatcher.
+//! The answers of deciding agents: their JSON Schemas and parsing. Called by the scheduler.
 
 use serde_json::{Value, json};
 

@@ -1,18 +1,18 @@
-//! The dispatcher of task DAGs. It keeps no state in memory: it runs in the transaction in which a task's run ends,
+//! The scheduler of task DAGs. It keeps no state in memory: it runs in the transaction in which a task's run ends,
 //! settles the task, starts the tasks that became ready, and ends the DAG with its last task. A sweep calls the same
-//! [`dispatch`] for delayed work.
+//! [`start_ready`] for delayed work.
 //!
 //! Everything runs under the lock of the DAG's row. When two tasks finish at the same moment, the later one finds the
 //! other finished and starts their common successors once (invariant I12). Deciding agents (agent selection,
 //! verification, failure handling) are runs of the task like the one that does its work.
 //!
-//! - `choosing` asks an agent or a model to select a task's agent
+//! - `agent_selection` asks an agent or a model to select a task's agent
 //! - `verdicts` the answers expected from deciding agents
 //!
 //! Lock order: a run's log (for a plan's step, the log of the run that waits for the DAG), the DAG's row, the log of
 //! the run that waits for the DAG.
 
-mod choosing;
+mod agent_selection;
 mod verdicts;
 
 use std::fmt::Write as _;
@@ -23,7 +23,7 @@ use uuid::Uuid;
 
 use super::execute_plan;
 use super::run_end::RunEnd;
-use choosing::{Known, agents_for, agents_of, ask_model, select_input, selected, standing};
+use agent_selection::{AgentCache, agents_for, agents_of, ask_model, select_input, selection_ended, standing};
 use rejoin_event_log::log;
 use rejoin_event_log::wakeup::Wake;
 use rejoin_graph::{Actor, ActorKind};
@@ -55,9 +55,9 @@ const SYSTEM: Actor = Actor {
 };
 
 /// Starts all tasks that are ready. The caller holds the DAG's lock.
-pub(super) async fn dispatch(db: &mut PgConnection, dag: &Dag) -> Result<Wake, sqlx::Error> {
+pub(super) async fn start_ready(db: &mut PgConnection, dag: &Dag) -> Result<Wake, sqlx::Error> {
     let mut wake = Wake::default();
-    let mut known = Known::of(db, dag).await?;
+    let mut cache = AgentCache::of(db, dag).await?;
     let may_start = dag.state == "active";
     loop {
         let free = match may_start {
@@ -72,7 +72,7 @@ pub(super) async fn dispatch(db: &mut PgConnection, dag: &Dag) -> Result<Wake, s
             break;
         }
         for task in ready {
-            let agents = agents_for(db, dag, &task, &mut known).await?;
+            let agents = agents_for(db, dag, &task, &mut cache).await?;
             wake.merge(match select::choose(dag, &task, &agents) {
                 Choice::Agent { name, because } => {
                     let input = work_input(db, &task).await?;
@@ -86,7 +86,7 @@ pub(super) async fn dispatch(db: &mut PgConnection, dag: &Dag) -> Result<Wake, s
                     among,
                     else_agent,
                     because,
-                } => match known.selector_model(db, dag).await? {
+                } => match cache.selector_model(db, dag).await? {
                     Some(model) => {
                         let among: Vec<&AgentDefinition> =
                             agents.iter().filter(|agent| among.contains(&agent.name)).collect();
@@ -102,7 +102,7 @@ pub(super) async fn dispatch(db: &mut PgConnection, dag: &Dag) -> Result<Wake, s
         }
     }
     if may_start {
-        end_what_is_stuck(db, dag).await?;
+        fail_stuck_tasks(db, dag).await?;
     }
     wake.merge(end_if_over(db, dag).await?);
     Ok(wake)
@@ -110,19 +110,19 @@ pub(super) async fn dispatch(db: &mut PgConnection, dag: &Dag) -> Result<Wake, s
 
 /// Ends tasks that can never start: nothing is running and nothing is ready. A DAG has no cycle when it is created; but
 /// its `blocks` relationships are in the graph, where they can be deleted. Without this such a DAG would never end.
-async fn end_what_is_stuck(db: &mut PgConnection, dag: &Dag) -> Result<(), sqlx::Error> {
+async fn fail_stuck_tasks(db: &mut PgConnection, dag: &Dag) -> Result<(), sqlx::Error> {
     for id in tasks::stuck(db, dag).await? {
         let why = "it waits for a task that cannot unblock it: the relationships `blocks` of this DAG were changed, \
             or contain a cycle. Create a new DAG for the remaining tasks.";
         tasks::end(db, id, "failed", None, Some(why)).await?;
-        follow(db, dag, id).await?;
+        publish_task(db, dag, id).await?;
         tracing::warn!(dag = %dag.id, task = %id, "a task can never start; it was failed");
     }
     Ok(())
 }
 
 /// Settles a task whose run has ended.
-pub(super) async fn settled(db: &mut PgConnection, run: &Run, end: &RunEnd<'_>) -> Result<Wake, sqlx::Error> {
+pub(super) async fn run_ended(db: &mut PgConnection, run: &Run, end: &RunEnd<'_>) -> Result<Wake, sqlx::Error> {
     let Some(task) = (match run.task_id {
         Some(id) => tasks::get(&mut *db, id).await?,
         None => None,
@@ -140,10 +140,10 @@ pub(super) async fn settled(db: &mut PgConnection, run: &Run, end: &RunEnd<'_>) 
         return Ok(Wake::default());
     };
     let mut wake = match task.role.as_deref().and_then(Role::parse) {
-        Some(Role::Select) => selected(db, &dag, &task, run, end).await?,
+        Some(Role::Select) => selection_ended(db, &dag, &task, run, end).await?,
         Some(Role::Work) => {
             sessions::end(db, run, RunState::from(end.status), SYSTEM).await?;
-            worked(db, &dag, &task, end).await?
+            work_ended(db, &dag, &task, end).await?
         }
         Some(role @ (Role::Judge | Role::Triage)) => {
             let verdict = verdict_of(role, &task, end);
@@ -151,12 +151,16 @@ pub(super) async fn settled(db: &mut PgConnection, run: &Run, end: &RunEnd<'_>) 
         }
         None => Wake::default(),
     };
-    wake.merge(dispatch(db, &dag).await?);
+    wake.merge(start_ready(db, &dag).await?);
     Ok(wake)
 }
 
 /// Applies a user's decision about a task that an agent could not decide.
-pub(super) async fn decided(db: &mut PgConnection, run: &Run, decision: Option<&str>) -> Result<Wake, sqlx::Error> {
+pub(super) async fn person_decided(
+    db: &mut PgConnection,
+    run: &Run,
+    decision: Option<&str>,
+) -> Result<Wake, sqlx::Error> {
     let Some(task) = (match run.task_id {
         Some(id) => tasks::get(&mut *db, id).await?,
         None => None,
@@ -174,11 +178,11 @@ pub(super) async fn decided(db: &mut PgConnection, run: &Run, decision: Option<&
         None => Verdict::Fail("the question was not answered in time".to_owned()),
     };
     let mut wake = conclude(db, &dag, &task, verdict, run).await?;
-    wake.merge(dispatch(db, &dag).await?);
+    wake.merge(start_ready(db, &dag).await?);
     Ok(wake)
 }
 
-async fn worked(db: &mut PgConnection, dag: &Dag, task: &Task, end: &RunEnd<'_>) -> Result<Wake, sqlx::Error> {
+async fn work_ended(db: &mut PgConnection, dag: &Dag, task: &Task, end: &RunEnd<'_>) -> Result<Wake, sqlx::Error> {
     if end.status == DoneStatus::Completed {
         let Some(judge) = &dag.judge_agent else {
             return complete(db, dag, task, end.text).await;
@@ -259,7 +263,7 @@ async fn conclude(
 
 async fn complete(db: &mut PgConnection, dag: &Dag, task: &Task, summary: &str) -> Result<Wake, sqlx::Error> {
     tasks::end(db, task.id, "completed", Some(summary), None).await?;
-    follow(db, dag, task.id).await?;
+    publish_task(db, dag, task.id).await?;
     tasks::unblock_dependents(db, dag.project_id, task.id).await?;
     Ok(Wake::default())
 }
@@ -267,7 +271,7 @@ async fn complete(db: &mut PgConnection, dag: &Dag, task: &Task, summary: &str) 
 /// Skips a task; its successors continue without it.
 async fn skip(db: &mut PgConnection, dag: &Dag, task: &Task, why: &str) -> Result<Wake, sqlx::Error> {
     tasks::end(db, task.id, "skipped", None, Some(why)).await?;
-    follow(db, dag, task.id).await?;
+    publish_task(db, dag, task.id).await?;
     tasks::unblock_dependents(db, dag.project_id, task.id).await?;
     Ok(Wake::default())
 }
@@ -277,7 +281,7 @@ async fn retry_or_fail(db: &mut PgConnection, dag: &Dag, task: &Task, failure: &
         return fail(db, dag, task, failure, task.summary.as_deref()).await;
     }
     tasks::again(db, task.id, Some(failure), true).await?;
-    follow(db, dag, task.id).await?;
+    publish_task(db, dag, task.id).await?;
     Ok(Wake::default())
 }
 
@@ -290,7 +294,7 @@ async fn fail(
     summary: Option<&str>,
 ) -> Result<Wake, sqlx::Error> {
     tasks::end(db, task.id, "failed", summary, Some(why)).await?;
-    follow(db, dag, task.id).await?;
+    publish_task(db, dag, task.id).await?;
     let stops = dag.on_failure == "stop" || execute_plan::stops_plan(db, dag, task).await?;
     let skipped = match stops {
         true => tasks::pending(db, dag.id).await?,
@@ -299,7 +303,7 @@ async fn fail(
     let because = because_failed(&task.r#ref);
     for id in skipped {
         tasks::end(db, id, "skipped", None, Some(&because)).await?;
-        follow(db, dag, id).await?;
+        publish_task(db, dag, id).await?;
     }
     Ok(Wake::default())
 }
@@ -405,13 +409,13 @@ async fn start(
     rejoin_queue::enqueue(db, &job).await?;
     tasks::assign(db, task.id, id, role, agent, because).await?;
     if role == Role::Work {
-        follow(db, dag, task.id).await?;
+        publish_task(db, dag, task.id).await?;
         sessions::begin(db, task, id, agent, SYSTEM).await?;
     }
     Ok(Wake::queue(rejoin_queue::DEFAULT_QUEUE))
 }
 
-pub(super) async fn follow(db: &mut PgConnection, dag: &Dag, task: Uuid) -> Result<(), sqlx::Error> {
+pub(super) async fn publish_task(db: &mut PgConnection, dag: &Dag, task: Uuid) -> Result<(), sqlx::Error> {
     match tasks::get(&mut *db, task).await? {
         Some(task) => {
             mirror::follow(db, &task, SYSTEM).await?;

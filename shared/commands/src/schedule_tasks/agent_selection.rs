@@ -1,5 +1,5 @@
 //! Selects a task's agent where rules don't suffice: asks an agent of the DAG or a model of the project, and applies
-//! its answer. Called by the dispatcher, under the lock of the DAG.
+//! its answer. Called by the scheduler, under the lock of the DAG.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -26,7 +26,7 @@ use rejoin_types::ids;
 const SELECT_TIMEOUT_S: i32 = 60;
 
 /// A cache of what was read in this transaction.
-pub(super) struct Known {
+pub(super) struct AgentCache {
     /// Internal agents are unavailable to work of users who may not configure agents.
     with_internal: bool,
     all: Option<Arc<[AgentDefinition]>>,
@@ -35,7 +35,7 @@ pub(super) struct Known {
     selector_model: Option<Option<String>>,
 }
 
-impl Known {
+impl AgentCache {
     /// The model that breaks ties between agents.
     pub(super) async fn selector_model(
         &mut self,
@@ -75,7 +75,7 @@ pub(super) async fn standing(db: &mut PgConnection, dag: &Dag) -> Result<Standin
 
 /// The project's agents that a DAG can use.
 pub(super) async fn agents_of(db: &mut PgConnection, dag: &Dag) -> Result<Arc<[AgentDefinition]>, sqlx::Error> {
-    Known::of(db, dag).await?.read_all(db, dag).await
+    AgentCache::of(db, dag).await?.read_all(db, dag).await
 }
 
 /// The candidate agents of a task.
@@ -83,27 +83,27 @@ pub(super) async fn agents_for(
     db: &mut PgConnection,
     dag: &Dag,
     task: &Task,
-    known: &mut Known,
+    cache: &mut AgentCache,
 ) -> Result<Arc<[AgentDefinition]>, sqlx::Error> {
     if let Some(name) = &task.wanted_agent {
-        if let Some(found) = known.named.get(name) {
+        if let Some(found) = cache.named.get(name) {
             return Ok(found.clone());
         }
         let found = agents::find_by_name(&mut *db, dag.project_id, name).await?;
-        let found: Arc<[AgentDefinition]> = found.into_iter().filter(|agent| known.holds(agent)).collect();
-        known.named.insert(name.clone(), found.clone());
+        let found: Arc<[AgentDefinition]> = found.into_iter().filter(|agent| cache.holds(agent)).collect();
+        cache.named.insert(name.clone(), found.clone());
         return Ok(found);
     }
-    if let Some(all) = &known.all {
+    if let Some(all) = &cache.all {
         return Ok(all.clone());
     }
-    let all = known.read_all(db, dag).await?;
-    known.all = Some(all.clone());
+    let all = cache.read_all(db, dag).await?;
+    cache.all = Some(all.clone());
     Ok(all)
 }
 
 /// Applies the result of an agent or model that selected an agent.
-pub(super) async fn selected(
+pub(super) async fn selection_ended(
     db: &mut PgConnection,
     dag: &Dag,
     task: &Task,
@@ -117,7 +117,7 @@ pub(super) async fn selected(
     };
     let Some(selector) = dag.selector_agent.as_deref() else {
         let model = run.model.as_deref().unwrap_or("a model");
-        return model_selected(db, dag, task, &agents, (model, name), end).await;
+        return model_selection_ended(db, dag, task, &agents, (model, name), end).await;
     };
     match name.filter(|name| name != selector) {
         Some(name) => {
@@ -133,7 +133,7 @@ pub(super) async fn selected(
 }
 
 /// Applies a model's selection. An unusable answer is ignored; the task proceeds.
-async fn model_selected(
+async fn model_selection_ended(
     db: &mut PgConnection,
     dag: &Dag,
     task: &Task,
