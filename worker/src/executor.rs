@@ -6,11 +6,11 @@
 //!
 //! - `agent`   the run's agent and model
 //! - `budget`  warns if a budget can't be counted
-//! - `trouble` errors that end an attempt
+//! - `attempt_error` errors that end an attempt
 
 mod agent;
+mod attempt_error;
 mod budget;
-mod trouble;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,7 +48,7 @@ use crate::run::selection::Selection;
 use crate::run::{End, ExecuteRequest, Execution, Limits};
 use crate::services::Services;
 use agent::Agent;
-use trouble::Trouble;
+use attempt_error::AttemptError;
 
 /// Delay before a run continues after a database failure.
 const DATABASE_PAUSE: Duration = Duration::from_millis(500);
@@ -66,31 +66,31 @@ pub async fn execute(services: Services, handlers: Handlers, job: ClaimedJob, si
     let span = info_span!("run", run = %run_id, attempt = job.attempt);
     // Boxed: a run's future is large, and other jobs must not be moved at its size.
     Box::pin(async {
-        let trouble = match run_job(&services, &job, &signals).await {
+        let failure = match run_job(&services, &job, &signals).await {
             Ok(outcome) => return outcome,
-            Err(trouble) => trouble,
+            Err(failure) => failure,
         };
-        match trouble {
-            Trouble::LeaseLost => {
+        match failure {
+            AttemptError::LeaseLost => {
                 warn!("the lease was lost; another attempt owns the run, or it has ended");
                 None
             }
-            Trouble::DatabaseAway(error) => {
+            AttemptError::DatabaseAway(error) => {
                 warn!(error, "the database is unavailable; the run continues when it is back");
                 Some(Outcome::Snooze { after: DATABASE_PAUSE })
             }
-            Trouble::Refused(error) => match give_up(&services, &job, &error).await {
+            AttemptError::Refused(error) => match give_up(&services, &job, &error).await {
                 Ok(()) => None,
-                Err(trouble) => {
-                    warn!(error, because = %trouble, "finalizing the run failed; the job will be retried");
+                Err(failure) => {
+                    warn!(error, because = %failure, "finalizing the run failed; the job will be retried");
                     Some(Outcome::Retry { error, after: None })
                 }
             },
-            Trouble::Infrastructure(error) if job.attempt < job.max_attempts => {
+            AttemptError::Infrastructure(error) if job.attempt < job.max_attempts => {
                 warn!(error, "the attempt failed; the job will be retried");
                 Some(Outcome::Retry { error, after: None })
             }
-            Trouble::Infrastructure(error) => {
+            AttemptError::Infrastructure(error) => {
                 // The sweep ends the run once the lease has expired: `done` needs the database, which has failed.
                 warn!(error, "the last attempt failed");
                 None
@@ -102,12 +102,12 @@ pub async fn execute(services: Services, handlers: Handlers, job: ClaimedJob, si
 }
 
 /// Ends a run whose records the database rejects, with a minimal record.
-async fn give_up(services: &Services, job: &ClaimedJob, error: &str) -> Result<(), Trouble> {
+async fn give_up(services: &Services, job: &ClaimedJob, error: &str) -> Result<(), AttemptError> {
     let Some(run) = (match job.run_id {
         Some(id) => runs::get(&services.db.sql, id).await?,
         None => None,
     }) else {
-        return Err(Trouble::LeaseLost);
+        return Err(AttemptError::LeaseLost);
     };
     let error = RunError {
         code: "refused_by_database".to_owned(),
@@ -130,7 +130,7 @@ async fn give_up(services: &Services, job: &ClaimedJob, error: &str) -> Result<(
     Ok(())
 }
 
-async fn run_job(services: &Services, job: &ClaimedJob, signals: &Signals) -> Result<Option<Outcome>, Trouble> {
+async fn run_job(services: &Services, job: &ClaimedJob, signals: &Signals) -> Result<Option<Outcome>, AttemptError> {
     let Some(run) = (match job.run_id {
         Some(id) => runs::get(&services.db.sql, id).await?,
         None => None,
@@ -224,7 +224,9 @@ async fn run_job(services: &Services, job: &ClaimedJob, signals: &Signals) -> Re
         }
         match work(services, job, (signals, &seen), &run, &agent, opening).await? {
             End::Transferred => {
-                run = runs::get(&services.db.sql, run.id).await?.ok_or(Trouble::LeaseLost)?;
+                run = runs::get(&services.db.sql, run.id)
+                    .await?
+                    .ok_or(AttemptError::LeaseLost)?;
                 agent = Agent::of(services, &run).await?;
                 opening = None;
             }
@@ -242,7 +244,7 @@ async fn work(
     run: &Run,
     agent: &Agent,
     fresh: Option<&Opening>,
-) -> Result<End, Trouble> {
+) -> Result<End, AttemptError> {
     let definition = agent.definition.as_ref();
     if definition.is_none() && (run.agent_definition_id.is_some() || run.agent_name.is_some()) {
         let message = "the agent definition of this run has been deleted".to_owned();
@@ -270,7 +272,7 @@ async fn go(
     definition: Option<&AgentDefinition>,
     models: Candidates,
     fresh: Option<&Opening>,
-) -> Result<End, Trouble> {
+) -> Result<End, AttemptError> {
     let stream = Arc::new(RunStream {
         log_id: run.log_id,
         root_run_id: run.root_run_id,
@@ -417,7 +419,7 @@ async fn finish(
     end: End,
     fresh: Option<Opening>,
     seen: &Seen,
-) -> Result<Option<Outcome>, Trouble> {
+) -> Result<Option<Outcome>, AttemptError> {
     let (status, text, error, usage) = match end {
         End::Finished {
             status,
@@ -427,11 +429,11 @@ async fn finish(
         } => (status, text, error, usage),
         End::Release if rejoin_faults::is(Break::DrainDrops) => return Ok(None),
         End::Release => return Ok(Some(Outcome::Release)),
-        End::LeaseLost => return Err(Trouble::LeaseLost),
+        End::LeaseLost => return Err(AttemptError::LeaseLost),
         // Its job waits, held by no worker.
         End::Suspended => return Ok(None),
         End::Transferred => return Ok(Some(Outcome::Release)),
-        End::Database { attempted, error } => return Err(Trouble::of(attempted, &error)),
+        End::Database { attempted, error } => return Err(AttemptError::of(attempted, &error)),
     };
     let citations = match fresh {
         Some(opening) => opening.citations,

@@ -6,7 +6,7 @@ use crate::run::errors;
 
 /// The reason why a run can't continue in this attempt.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Trouble {
+pub(super) enum AttemptError {
     /// Stop, and write nothing.
     #[error("the lease was lost")]
     LeaseLost,
@@ -21,39 +21,39 @@ pub(super) enum Trouble {
     Refused(String),
 }
 
-impl Trouble {
+impl AttemptError {
     pub(super) fn of(attempted: &str, error: &sqlx::Error) -> Self {
         let text = format!("{attempted}: {error}");
         if rejoin_db::is_transient(error) {
-            Trouble::DatabaseAway(text)
+            AttemptError::DatabaseAway(text)
         } else if rejoin_db::is_final(error) {
-            Trouble::Refused(errors::refusal(attempted, error))
+            AttemptError::Refused(errors::refusal(attempted, error))
         } else {
-            Trouble::Infrastructure(text)
+            AttemptError::Infrastructure(text)
         }
     }
 }
 
-impl From<sqlx::Error> for Trouble {
+impl From<sqlx::Error> for AttemptError {
     fn from(error: sqlx::Error) -> Self {
-        Trouble::of("the database", &error)
+        AttemptError::of("the database", &error)
     }
 }
 
-impl From<FencedError> for Trouble {
+impl From<FencedError> for AttemptError {
     fn from(error: FencedError) -> Self {
         match error {
-            FencedError::LeaseLost => Trouble::LeaseLost,
-            FencedError::Database { attempted, source } => Trouble::of(attempted, &source),
+            FencedError::LeaseLost => AttemptError::LeaseLost,
+            FencedError::Database { attempted, source } => AttemptError::of(attempted, &source),
         }
     }
 }
 
-impl From<crate::run::LoadError> for Trouble {
+impl From<crate::run::LoadError> for AttemptError {
     fn from(error: crate::run::LoadError) -> Self {
         match error {
-            crate::run::LoadError::Database(error) => Trouble::of("reading the run's records", &error),
-            crate::run::LoadError::Message(_) => Trouble::Infrastructure(error.to_string()),
+            crate::run::LoadError::Database(error) => AttemptError::of("reading the run's records", &error),
+            crate::run::LoadError::Message(_) => AttemptError::Infrastructure(error.to_string()),
         }
     }
 }
