@@ -54,7 +54,7 @@ use attempt_error::AttemptError;
 const DATABASE_PAUSE: Duration = Duration::from_millis(500);
 
 /// Executes a claimed job. None: already settled, or no longer held.
-pub async fn execute(services: Services, handlers: Handlers, job: ClaimedJob, signals: Signals) -> Option<Outcome> {
+pub async fn execute_job(services: Services, handlers: Handlers, job: ClaimedJob, signals: Signals) -> Option<Outcome> {
     let Some(run_id) = job.run_id.filter(|_| job.kind == KIND_RUN) else {
         return Some(match handlers.get(&job.kind) {
             Some(handler) => handler.handle(&services, &job, &signals).await,
@@ -66,7 +66,7 @@ pub async fn execute(services: Services, handlers: Handlers, job: ClaimedJob, si
     let span = info_span!("run", run = %run_id, attempt = job.attempt);
     // Boxed: a run's future is large, and other jobs must not be moved at its size.
     Box::pin(async {
-        let failure = match run_job(&services, &job, &signals).await {
+        let failure = match attempt_run(&services, &job, &signals).await {
             Ok(outcome) => return outcome,
             Err(failure) => failure,
         };
@@ -79,7 +79,7 @@ pub async fn execute(services: Services, handlers: Handlers, job: ClaimedJob, si
                 warn!(error, "the database is unavailable; the run continues when it is back");
                 Some(Outcome::Snooze { after: DATABASE_PAUSE })
             }
-            AttemptError::Refused(error) => match give_up(&services, &job, &error).await {
+            AttemptError::Refused(error) => match fail_refused_run(&services, &job, &error).await {
                 Ok(()) => None,
                 Err(failure) => {
                     warn!(error, because = %failure, "finalizing the run failed; the job will be retried");
@@ -102,7 +102,7 @@ pub async fn execute(services: Services, handlers: Handlers, job: ClaimedJob, si
 }
 
 /// Ends a run whose records the database rejects, with a minimal record.
-async fn give_up(services: &Services, job: &ClaimedJob, error: &str) -> Result<(), AttemptError> {
+async fn fail_refused_run(services: &Services, job: &ClaimedJob, error: &str) -> Result<(), AttemptError> {
     let Some(run) = (match job.run_id {
         Some(id) => runs::get(&services.db.sql, id).await?,
         None => None,
@@ -130,7 +130,11 @@ async fn give_up(services: &Services, job: &ClaimedJob, error: &str) -> Result<(
     Ok(())
 }
 
-async fn run_job(services: &Services, job: &ClaimedJob, signals: &Signals) -> Result<Option<Outcome>, AttemptError> {
+async fn attempt_run(
+    services: &Services,
+    job: &ClaimedJob,
+    signals: &Signals,
+) -> Result<Option<Outcome>, AttemptError> {
     let Some(run) = (match job.run_id {
         Some(id) => runs::get(&services.db.sql, id).await?,
         None => None,
@@ -222,7 +226,7 @@ async fn run_job(services: &Services, job: &ClaimedJob, signals: &Signals) -> Re
                 retryable: false,
             });
         }
-        match work(services, job, (signals, &seen), &run, &agent, opening).await? {
+        match run_agent(services, job, (signals, &seen), &run, &agent, opening).await? {
             End::Transferred => {
                 run = runs::get(&services.db.sql, run.id)
                     .await?
@@ -233,11 +237,11 @@ async fn run_job(services: &Services, job: &ClaimedJob, signals: &Signals) -> Re
             end => break end,
         }
     };
-    finish(services, job, &run, end, fresh, &seen).await
+    end_turn(services, job, &run, end, fresh, &seen).await
 }
 
 /// Runs the part of one agent.
-async fn work(
+async fn run_agent(
     services: &Services,
     job: &ClaimedJob,
     attempt: (&Signals, &Seen),
@@ -258,13 +262,13 @@ async fn work(
         Err(error) => Ok(End::failed(errors::of_model(error))),
         Ok(model) => {
             let models = agent.candidates(services, run, model).await?;
-            go(services, job, attempt, run, definition, models, fresh).await
+            step_loop(services, job, attempt, run, definition, models, fresh).await
         }
     }
 }
 
 /// Runs the step loop, with its events going to the log.
-async fn go(
+async fn step_loop(
     services: &Services,
     job: &ClaimedJob,
     (signals, seen): (&Signals, &Seen),
@@ -412,7 +416,7 @@ async fn tree_limits(
 }
 
 /// Ends the turn.
-async fn finish(
+async fn end_turn(
     services: &Services,
     job: &ClaimedJob,
     run: &Run,

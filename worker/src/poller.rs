@@ -326,7 +326,7 @@ impl JobPoller {
         self.tasks.spawn(async move {
             let (id, attempt, max_attempts, is_run) = (job.id, job.attempt, job.max_attempts, job.run_id.is_some());
             // A panic ends only this job's attempt.
-            let executing = AssertUnwindSafe(executor::execute(services, handlers, job, signals)).catch_unwind();
+            let executing = AssertUnwindSafe(executor::execute_job(services, handlers, job, signals)).catch_unwind();
             let outcome = executing.await.unwrap_or_else(|panic| {
                 Some(Outcome::Retry {
                     error: format!("the job panicked: {}", panic_message(panic.as_ref())),

@@ -40,9 +40,9 @@ impl Agent {
             }),
             // A run that selects a task's agent has no definition, and names its model itself.
             None if definition.is_none() && run.task_id.is_some() => services.models.resolve(run.model.as_deref()),
-            None => services.models.of_definition(wanted(definition.as_ref())),
+            None => services.models.of_definition(model_choice(definition.as_ref())),
         };
-        let fallbacks = wanted(definition.as_ref())
+        let fallbacks = model_choice(definition.as_ref())
             .into_iter()
             .flat_map(|model| &model.fallback_models)
             .filter_map(|name| match services.models.resolve(Some(name)) {
@@ -88,7 +88,7 @@ impl Agent {
     pub(super) fn model_name(&self) -> String {
         match &self.model {
             Ok(model) => model.name.clone(),
-            Err(_) => wanted(self.definition.as_ref())
+            Err(_) => model_choice(self.definition.as_ref())
                 .map_or("unknown", |model| &model.name)
                 .to_owned(),
         }
@@ -101,6 +101,6 @@ impl Agent {
 }
 
 /// Returns the model named by a definition.
-fn wanted(definition: Option<&AgentDefinition>) -> Option<&ModelChoice> {
+fn model_choice(definition: Option<&AgentDefinition>) -> Option<&ModelChoice> {
     definition.and_then(|definition| definition.model.as_ref())
 }
