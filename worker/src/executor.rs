@@ -42,7 +42,7 @@ use crate::models::fallback::Candidates;
 use crate::models::flow::FlowModel;
 use crate::publish;
 use crate::run::errors;
-use crate::run::history::{self, Opening};
+use crate::run::history::{self, InitialMessages};
 use crate::run::limits::{SUB_AGENT_MAX_STEPS, TreeLimits};
 use crate::run::selection::Selection;
 use crate::run::{End, ExecuteRequest, Execution, Limits};
@@ -146,14 +146,16 @@ async fn attempt_run(
         return Ok(Some(Outcome::Complete));
     }
     let mut agent = Agent::of(services, &run).await?;
-    let mut opening = match run.safe_seq {
+    let mut initial = match run.safe_seq {
         // Stored by an earlier attempt or turn, or by a fork.
-        Some(_) => Opening::default(),
-        None if run.turn_step > 0 || run.total_steps > 0 || run.forked_from_run_id.is_some() => Opening::default(),
-        None => history::open(services, &run, agent.definition.as_ref()).await?,
+        Some(_) => InitialMessages::default(),
+        None if run.turn_step > 0 || run.total_steps > 0 || run.forked_from_run_id.is_some() => {
+            InitialMessages::default()
+        }
+        None => history::initial_messages(services, &run, agent.definition.as_ref()).await?,
     };
     let model = agent.model_name();
-    if let Some(turn) = &mut opening.context {
+    if let Some(turn) = &mut initial.context {
         turn.usage = contexts::with_window(turn.usage.take(), Some(&model));
     }
     let replaced = agent.replaced();
@@ -176,11 +178,11 @@ async fn attempt_run(
             model_retired_on: replaced
                 .and_then(|replaced| replaced.retired_on)
                 .map(|day| day.to_string()),
-            citations: opening.citations.clone(),
+            citations: initial.citations.clone(),
             attempt: job.attempt,
         },
-        opening: opening.messages,
-        context: opening.context.as_ref(),
+        initial_messages: initial.messages,
+        context: initial.context.as_ref(),
         part: agent.plans().then_some(Part::Planner),
         notices,
         tells_routing: services.config.debug_agent_context,
@@ -192,10 +194,10 @@ async fn attempt_run(
     let Begun { started, mut run, .. } = services.execute(&start).await?;
     let fresh = match started {
         // A new turn of a resumed run continues from its records.
-        Started::Fresh if start.opening.is_empty() => None,
-        Started::Fresh => Some(Opening {
-            messages: start.opening,
-            citations: opening.citations,
+        Started::Fresh if start.initial_messages.is_empty() => None,
+        Started::Fresh => Some(InitialMessages {
+            messages: start.initial_messages,
+            citations: initial.citations,
             context: None,
         }),
         Started::Resumed => {
@@ -210,7 +212,7 @@ async fn attempt_run(
         signals.cancel.cancel();
     }
     let seen = Seen::through(run.safe_seq.unwrap_or_default());
-    let mut opening = fresh.as_ref();
+    let mut initial = fresh.as_ref();
     let withdrawn = match run.cancel_requested_at {
         // It ends as cancelled.
         Some(_) => None,
@@ -226,13 +228,13 @@ async fn attempt_run(
                 retryable: false,
             });
         }
-        match run_agent(services, job, (signals, &seen), &run, &agent, opening).await? {
+        match run_agent(services, job, (signals, &seen), &run, &agent, initial).await? {
             End::Transferred => {
                 run = runs::get(&services.db.sql, run.id)
                     .await?
                     .ok_or(AttemptError::LeaseLost)?;
                 agent = Agent::of(services, &run).await?;
-                opening = None;
+                initial = None;
             }
             end => break end,
         }
@@ -247,7 +249,7 @@ async fn run_agent(
     attempt: (&Signals, &Seen),
     run: &Run,
     agent: &Agent,
-    fresh: Option<&Opening>,
+    fresh: Option<&InitialMessages>,
 ) -> Result<End, AttemptError> {
     let definition = agent.definition.as_ref();
     if definition.is_none() && (run.agent_definition_id.is_some() || run.agent_name.is_some()) {
@@ -275,7 +277,7 @@ async fn step_loop(
     run: &Run,
     definition: Option<&AgentDefinition>,
     models: Candidates,
-    fresh: Option<&Opening>,
+    fresh: Option<&InitialMessages>,
 ) -> Result<End, AttemptError> {
     let stream = Arc::new(RunStream {
         log_id: run.log_id,
@@ -380,7 +382,7 @@ async fn step_loop(
         stream,
     };
     let execution = match fresh {
-        Some(opening) => Execution::begin(request, opening)?,
+        Some(initial) => Execution::begin(request, initial)?,
         None => Execution::load(request).await?,
     };
     Ok(execution.run().await)
@@ -421,7 +423,7 @@ async fn end_turn(
     job: &ClaimedJob,
     run: &Run,
     end: End,
-    fresh: Option<Opening>,
+    fresh: Option<InitialMessages>,
     seen: &Seen,
 ) -> Result<Option<Outcome>, AttemptError> {
     let (status, text, error, usage) = match end {
@@ -440,7 +442,7 @@ async fn end_turn(
         End::Database { attempted, error } => return Err(AttemptError::of(attempted, &error)),
     };
     let citations = match fresh {
-        Some(opening) => opening.citations,
+        Some(initial) => initial.citations,
         None => history::citations(&services.db.sql, run).await?,
     };
     let usage = usage.unwrap_or_else(|| run.usage.clone());

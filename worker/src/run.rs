@@ -14,7 +14,7 @@
 //! - `record`   stores a step; development telemetry
 //! - `ranking`  similarity of tools to a message
 //! - `selection` which tools are shown to the agent
-//! - `surroundings` the conversation's context prompt
+//! - `context_prompt` the conversation's context prompt
 //! - `history`  the initial messages; rebuilding for a new attempt
 //!
 //! All state of the loop is stored: [`Execution::load`] rebuilds it from `kb.agent_run_messages` and
@@ -24,6 +24,7 @@ mod act;
 pub mod answer;
 pub mod calls;
 mod clarify;
+mod context_prompt;
 mod deferred;
 pub(crate) mod errors;
 mod files;
@@ -34,7 +35,6 @@ mod planning;
 pub mod ranking;
 mod record;
 pub mod selection;
-mod surroundings;
 mod transfer;
 
 use std::sync::Arc;
@@ -63,7 +63,7 @@ use rejoin_tools::SharedTool;
 
 use answer::AnswerError;
 pub use history::LoadError;
-use history::{Opening, Stored};
+use history::{InitialMessages, Stored};
 pub use limits::Limits;
 use limits::{Repeats, StopReason};
 use output::Fit;
@@ -204,8 +204,8 @@ impl Execution {
     }
 
     /// Begins a run of which only the initial messages are recorded.
-    pub fn begin(request: ExecuteRequest, opening: &Opening) -> Result<Self, LoadError> {
-        let stored = history::begin(&request.run, opening)?;
+    pub fn begin(request: ExecuteRequest, initial: &InitialMessages) -> Result<Self, LoadError> {
+        let stored = history::begin(&request.run, initial)?;
         Ok(Self::of(request, stored))
     }
 

@@ -17,7 +17,7 @@ use rejoin_runs::runs::{Run, RunState};
 use rejoin_types::events::Kind;
 
 /// An initial message of the run, in order: (role, content).
-pub type Opening = (&'static str, Value);
+pub type InitialMessage = (&'static str, Value);
 
 #[derive(Debug)]
 pub struct StartRun<'a> {
@@ -29,7 +29,7 @@ pub struct StartRun<'a> {
     /// The `meta` event, if no earlier attempt has sent it.
     pub meta: Kind,
     /// System prompt, history, and the message to answer.
-    pub opening: Vec<Opening>,
+    pub initial_messages: Vec<InitialMessage>,
     /// The context of the turn, if its conversation has one.
     pub context: Option<&'a TurnContext>,
     /// The run's part in a plan, if not set before.
@@ -96,7 +96,7 @@ impl StartRun<'_> {
         .await?;
         let (started, event) = match before.safe_seq {
             None => {
-                run_messages::append_all(db, run.id, &self.opening, 0).await?;
+                run_messages::append_all(db, run.id, &self.initial_messages, 0).await?;
                 (Started::Fresh, self.meta.clone())
             }
             Some(_) if before.state == RunState::Queued.as_str() => (Started::Woken, thinking(None)),

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use super::act::{Doing, Ended};
 use super::limits::{REPEATS_STOPPED, Verdict};
-use super::{End, Execution, Interrupt, Next, surroundings};
+use super::{End, Execution, Interrupt, Next, context_prompt};
 use crate::models::{Message, ToolCall};
 use crate::publish::StreamEvent;
 use rejoin_tools::{SharedTool, ToolContext, arguments};
@@ -431,7 +431,7 @@ impl Execution {
         });
         self.note("tool_execution", outcome).await?;
         if let Some(context) = &context {
-            surroundings::led_to(&mut self.request.run, context);
+            context_prompt::set_context(&mut self.request.run, context);
         }
         if begins_now {
             self.tell_start(call).await?;

@@ -22,9 +22,9 @@ use tracing::warn;
 use uuid::Uuid;
 
 use super::answer::STEP_SEPARATOR;
+use super::context_prompt;
 use super::limits::{Repeats, StopReason, Verdict};
 use super::output::REPAIR;
-use super::surroundings;
 use crate::models::{Attached, Message, ToolCall, Usage};
 use crate::services::Services;
 
@@ -42,7 +42,7 @@ const CONTEXT_ENTITY_CHARS: usize = 600;
 
 /// The initial messages of a run, with the search results for a plain conversation.
 #[derive(Debug, Clone, Default)]
-pub struct Opening {
+pub struct InitialMessages {
     pub messages: Vec<(&'static str, Value)>,
     pub citations: Vec<Value>,
     /// The context of the turn.
@@ -60,11 +60,11 @@ pub enum LoadError {
 
 /// Returns the system prompt, the summary of older messages, the later messages, and the message to answer, once.
 /// Without a summary: the newest messages.
-pub async fn open(
+pub async fn initial_messages(
     services: &Services,
     run: &Run,
     definition: Option<&AgentDefinition>,
-) -> Result<Opening, sqlx::Error> {
+) -> Result<InitialMessages, sqlx::Error> {
     let (prompt, citations) = match definition {
         Some(definition) => (whole_prompt(services, run, definition).await?, Vec::new()),
         None if run.task_id.is_some() => (SELECT_PROMPT.to_owned(), Vec::new()),
@@ -74,8 +74,8 @@ pub async fn open(
         text,
         about,
         compressed,
-    } = with_surroundings(services, run, prompt).await?;
-    let mut opening = Opening {
+    } = with_context(services, run, prompt).await?;
+    let mut initial = InitialMessages {
         messages: vec![(
             "system",
             run_messages::system_prompt(&text, definition.map(|definition| definition.id)),
@@ -90,8 +90,8 @@ pub async fn open(
             earlier = earlier.max(compressions::TAKEN_IN);
         }
         let after = compressed.as_ref().map_or(0, |compressed| compressed.through_seq);
-        let said = messages::history(&services.db.sql, conversation_id, message_id, earlier).await?;
-        for message in said.into_iter().filter(|message| message.seq > after) {
+        let earlier_messages = messages::history(&services.db.sql, conversation_id, message_id, earlier).await?;
+        for message in earlier_messages.into_iter().filter(|message| message.seq > after) {
             let (role, content) = match message.role.as_str() {
                 "assistant" => (
                     "assistant",
@@ -107,7 +107,7 @@ pub async fn open(
                     ("user", Message::User { text, attachments })
                 }
             };
-            opening.messages.push((role, json!(content)));
+            initial.messages.push((role, json!(content)));
         }
     }
     let metadata = match run.message_id {
@@ -119,14 +119,18 @@ pub async fn open(
         text: attachments::with_items(&run.input, &metadata["attachedContext"]),
         attachments: of_message(&metadata),
     };
-    opening.messages.push(("user", json!(asked)));
-    opening.context = about.and_then(|about| about.turn).map(|mut turn| {
-        let estimated = opening.messages.iter().map(|(_, content)| said(content)).sum();
+    initial.messages.push(("user", json!(asked)));
+    initial.context = about.and_then(|about| about.turn).map(|mut turn| {
+        let estimated = initial
+            .messages
+            .iter()
+            .map(|(_, content)| estimated_tokens(content))
+            .sum();
         let compressed = compressed.as_ref().map(Compression::to_json);
         turn.usage = contexts::usage(estimated, compressed.as_ref());
         turn
     });
-    Ok(opening)
+    Ok(initial)
 }
 
 /// Returns the files of a chat message.
@@ -140,13 +144,13 @@ fn of_message(metadata: &Value) -> Vec<Attached> {
 /// A system prompt with the turn's context and the conversation's summary.
 struct System {
     text: String,
-    about: Option<surroundings::Surroundings>,
+    about: Option<context_prompt::ContextPrompt>,
     compressed: Option<Compression>,
 }
 
-async fn with_surroundings(services: &Services, run: &Run, prompt: String) -> Result<System, sqlx::Error> {
+async fn with_context(services: &Services, run: &Run, prompt: String) -> Result<System, sqlx::Error> {
     let mut text = prompt;
-    let about = surroundings::of(services, run).await?;
+    let about = context_prompt::of(services, run).await?;
     if let Some(about) = &about {
         text.push_str(&about.prompt);
     }
@@ -171,11 +175,11 @@ async fn with_surroundings(services: &Services, run: &Run, prompt: String) -> Re
 /// Returns the system prompt of an agent that takes over the run: the same as if the run had begun with it.
 pub async fn handoff_prompt(services: &Services, run: &Run, taker: &AgentDefinition) -> Result<String, sqlx::Error> {
     let prompt = whole_prompt(services, run, taker).await?;
-    Ok(with_surroundings(services, run, prompt).await?.text)
+    Ok(with_context(services, run, prompt).await?.text)
 }
 
 /// Estimates the tokens of a stored message.
-fn said(content: &Value) -> u64 {
+fn estimated_tokens(content: &Value) -> u64 {
     content["text"].as_str().map_or(0, tokens::estimate)
 }
 
@@ -207,7 +211,7 @@ async fn whole_prompt(services: &Services, run: &Run, definition: &AgentDefiniti
     if !granted.is_match(READ_CONSOLE) {
         return Ok(prompt);
     }
-    let here = attached::surroundings(&services.db.sql, run.id).await?;
+    let here = attached::console_context(&services.db.sql, run.id).await?;
     let working_on = here.pinned.or(here.active);
     let mut ids: Vec<Uuid> = working_on.into_iter().chain(here.attached).chain(here.active).collect();
     let mut seen = std::collections::HashSet::new();
@@ -375,8 +379,8 @@ impl Stored {
 }
 
 /// Returns what [`rebuild`] finds if only the initial messages are stored.
-pub fn begin(run: &Run, opening: &Opening) -> Result<Stored, LoadError> {
-    let messages = opening.messages.iter();
+pub fn begin(run: &Run, initial: &InitialMessages) -> Result<Stored, LoadError> {
+    let messages = initial.messages.iter();
     Stored::of(
         run,
         messages.map(|(role, content)| ((*role).to_owned(), content.clone(), 0)),

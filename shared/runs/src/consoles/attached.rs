@@ -103,14 +103,14 @@ pub async fn pinned(
 /// The consoles of a run: its tree's conversation, the pinned console, the active one when the user wrote, and all
 /// attached to the message.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Surroundings {
+pub struct ConsoleContext {
     pub conversation_id: Option<Uuid>,
     pub pinned: Option<Uuid>,
     pub active: Option<Uuid>,
     pub attached: Vec<Uuid>,
 }
 
-pub async fn surroundings(db: impl PgExecutor<'_>, run_id: Uuid) -> Result<Surroundings, sqlx::Error> {
+pub async fn console_context(db: impl PgExecutor<'_>, run_id: Uuid) -> Result<ConsoleContext, sqlx::Error> {
     let row = sqlx::query!(
         r#"select root.conversation_id, c.pinned_console_id as "pinned_console_id?", m.metadata -> 'attachedContext' as context
            from kb.agent_runs r join kb.agent_runs root on root.id = r.root_run_id
@@ -122,12 +122,12 @@ pub async fn surroundings(db: impl PgExecutor<'_>, run_id: Uuid) -> Result<Surro
     .fetch_optional(db)
     .await?;
     let Some(row) = row else {
-        return Ok(Surroundings::default());
+        return Ok(ConsoleContext::default());
     };
     let context = row.context.unwrap_or_default();
     let id = |value: &Value| value.as_str().and_then(|text| Uuid::parse_str(text).ok());
     let attached = context["consoles"].as_array();
-    Ok(Surroundings {
+    Ok(ConsoleContext {
         conversation_id: row.conversation_id,
         pinned: row.pinned_console_id,
         active: id(&context["consoleId"]),

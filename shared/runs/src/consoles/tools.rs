@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use crate::consoles::attached::{self, Surroundings};
+use crate::consoles::attached::{self, ConsoleContext};
 use crate::consoles::edit::{Edit, Place};
 use crate::consoles::{self, Change, Console, Filter, NewConsole, Writer, Written, connection};
 use rejoin_integrations::data_sources::{self, DataSource};
@@ -221,7 +221,7 @@ impl Tool for ConsoleTool {
 /// The consoles available to one call.
 struct Desk {
     owner: Owner,
-    surroundings: Surroundings,
+    console_context: ConsoleContext,
     by: Writer,
 }
 
@@ -243,11 +243,11 @@ impl Desk {
                 project_id: context.project_id,
                 user_id,
             },
-            surroundings: match context.run_id {
-                Some(run) => attached::surroundings(&context.db, run)
+            console_context: match context.run_id {
+                Some(run) => attached::console_context(&context.db, run)
                     .await
                     .map_err(internal("reading the conversation's consoles"))?,
-                None => Surroundings::default(),
+                None => ConsoleContext::default(),
             },
             by: Writer::Agent {
                 run_id: context.run_id,
@@ -262,9 +262,9 @@ impl Desk {
             Some(id) => Uuid::parse_str(id.trim())
                 .map_err(|_| told(format!("{id} is not a console id; list_open_consoles returns the ids"))),
             None => self
-                .surroundings
+                .console_context
                 .pinned
-                .or(self.surroundings.active)
+                .or(self.console_context.active)
                 .ok_or_else(|| told("no console is attached to this conversation; open one with create_console")),
         }
     }
@@ -272,7 +272,7 @@ impl Desk {
     /// The same, for changes.
     async fn own(&self, db: &mut PgConnection, arguments: &Arguments) -> Result<Console, ToolError> {
         let console = self.get(db, self.target(arguments)?).await?;
-        let here = &self.surroundings;
+        let here = &self.console_context;
         // A run without a conversation may change consoles that are in none.
         let is_own = here.pinned.or(here.active) == Some(console.id) || here.conversation_id == console.conversation_id;
         let (id, title) = (console.id, &console.title);
@@ -320,7 +320,7 @@ impl Desk {
     }
 
     async fn list(&self, db: &mut PgConnection) -> Result<Value, ToolError> {
-        let here = &self.surroundings;
+        let here = &self.console_context;
         let filter = Filter {
             conversation_id: here.conversation_id,
             words: None,
@@ -376,14 +376,14 @@ impl Desk {
             database: text("database"),
             metadata: None,
             is_temporary: true,
-            conversation_id: self.surroundings.conversation_id,
+            conversation_id: self.console_context.conversation_id,
         };
         new.check().map_err(told)?;
         let id = ids::new();
         consoles::insert(db, self.owner, id, &new, self.by)
             .await
             .map_err(&failed)?;
-        if let (Some(conversation), None) = (self.surroundings.conversation_id, self.surroundings.pinned) {
+        if let (Some(conversation), None) = (self.console_context.conversation_id, self.console_context.pinned) {
             attached::pin(db, self.owner, conversation, Some(id))
                 .await
                 .map_err(&failed)?;
@@ -451,7 +451,7 @@ impl Desk {
 
     async fn switch(&self, db: &mut PgConnection, arguments: &Arguments) -> Result<Value, ToolError> {
         let console = self.get(db, self.target(arguments)?).await?;
-        let Some(conversation) = self.surroundings.conversation_id else {
+        let Some(conversation) = self.console_context.conversation_id else {
             return Err(told("consoles can be switched only in a conversation"));
         };
         let pinned = attached::pin(db, self.owner, conversation, Some(console.id)).await;

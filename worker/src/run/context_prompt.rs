@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::services::Services;
 
-pub struct Surroundings {
+pub struct ContextPrompt {
     /// The addition to the agent's prompt.
     pub prompt: String,
     /// For a conversation's turn; sub-agents and tasks have none.
@@ -16,7 +16,7 @@ pub struct Surroundings {
 }
 
 /// None: the run has no context.
-pub async fn of(services: &Services, run: &Run) -> Result<Option<Surroundings>, sqlx::Error> {
+pub async fn of(services: &Services, run: &Run) -> Result<Option<ContextPrompt>, sqlx::Error> {
     let db = &services.db.sql;
     let (context, last_turn, is_turn) = match (run.conversation_id, run.message_id) {
         (Some(conversation), Some(message)) if !run.is_sub_agent() => {
@@ -38,7 +38,7 @@ pub async fn of(services: &Services, run: &Run) -> Result<Option<Surroundings>, 
         );
     }
     if let Some(last_turn) = &last_turn {
-        prompt.push_str(&before_this(last_turn));
+        prompt.push_str(&previous_turn(last_turn));
     }
     let turn = is_turn.then(|| TurnContext {
         context,
@@ -46,10 +46,10 @@ pub async fn of(services: &Services, run: &Run) -> Result<Option<Surroundings>, 
         // Of all initial messages, known later.
         usage: Value::Null,
     });
-    Ok(Some(Surroundings { prompt, turn }))
+    Ok(Some(ContextPrompt { prompt, turn }))
 }
 
-fn before_this(last_turn: &Value) -> String {
+fn previous_turn(last_turn: &Value) -> String {
     let used: Vec<&str> = last_turn["data_accessed"]
         .as_array()
         .map(|tools| tools.iter().filter_map(Value::as_str).collect())
@@ -72,6 +72,6 @@ fn before_this(last_turn: &Value) -> String {
 }
 
 /// Applies a context change by a tool to the run.
-pub fn led_to(run: &mut Run, context: &Context) {
+pub fn set_context(run: &mut Run, context: &Context) {
     run.context = Some(context.to_json());
 }
