@@ -232,7 +232,7 @@ fn command(
         // An existing conversation keeps its agent.
         (Some(_), Some(_)) | (None, _) => None,
     };
-    contexts::Told::of(request.context_type.as_deref(), request.project_focus.as_ref())
+    contexts::ContextPatch::of(request.context_type.as_deref(), request.project_focus.as_ref())
         .map_err(|fault| Problem::bad_request("invalid_context", fault))?;
     check_output_schema(request.output_schema.as_ref())?;
     Ok(PostMessage {

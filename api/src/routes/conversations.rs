@@ -383,15 +383,15 @@ async fn update(
     Body(patch): Body<ConversationPatch>,
 ) -> Result<Json<ConversationBody>, Problem> {
     check(patch.title.as_deref(), patch.metadata.as_ref())?;
-    let told = contexts::Told::of(patch.context_type.as_deref(), patch.project_focus.as_ref())
+    let context_patch = contexts::ContextPatch::of(patch.context_type.as_deref(), patch.project_focus.as_ref())
         .map_err(|fault| Problem::bad_request("invalid_context", fault))?;
     let (title, metadata) = (patch.title.as_deref(), patch.metadata.as_ref());
     let mut tx = caller.walled(&state).await?;
     let updated = conversations::update(&mut *tx, caller.owner(), id, title, metadata).await?;
     let updated = updated.ok_or_else(visible::conversation_not_found)?;
-    let has_turned = contexts::turn(&mut tx, id, told).await?;
+    let has_changed = contexts::patch_conversation(&mut tx, id, context_patch).await?;
     tx.commit().await?;
-    if has_turned {
+    if has_changed {
         state.bus.publish(Wake::log(id));
         // Prefetches the model's context while the user still types. The change takes effect even if that fails.
         if let Err(problem) = warm::warm(&state, &caller, id).await {

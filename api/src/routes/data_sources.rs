@@ -132,7 +132,7 @@ async fn create(
     Body(request): Body<DataSourceRequest>,
 ) -> Result<(StatusCode, [(HeaderName, String); 1], Json<DataSourceBody>), Problem> {
     caller.in_project(project_id)?;
-    let content = request.over(None)?;
+    let content = request.apply_to(None)?;
     let secret = request.secret.flatten();
     let id = data_sources::new_id();
     let sealed = sealed(&state, project_id, id, secret.as_deref())?;
@@ -202,7 +202,7 @@ async fn change(
     Body(request): Body<DataSourceRequest>,
 ) -> Result<Json<DataSourceBody>, Problem> {
     let before = find(&state, &caller, project_id, id).await?;
-    let content = request.over(Some(&before.content))?;
+    let content = request.apply_to(Some(&before.content))?;
     let moves = content.settings != before.content.settings;
     if moves && before.has_secret && request.secret.is_none() {
         let detail = "the connection settings changed, so pass `secret` again, or null if there is none";

@@ -91,7 +91,7 @@ async fn create(
         (None, Some(_)) => Transport::Http,
         (None, None) => Transport::Stdio,
     };
-    let settings = request.over(Settings::new(name, named))?;
+    let settings = request.apply_to(Settings::new(name, named))?;
     check(&state, &settings, args.as_deref())?;
     let mut db = walls::begin(&state.db.sql, Asking::For(caller.owner())).await?;
     if mcp::count(&mut *db, project_id).await? >= mcp::MAX_SERVERS {
@@ -160,7 +160,7 @@ async fn update(
         return Err(Problem::bad_request("invalid_mcp_server", detail));
     }
     let args = request.args.take();
-    let settings = request.over(server.settings.clone())?;
+    let settings = request.apply_to(server.settings.clone())?;
     check(&state, &settings, args.as_deref())?;
     let server = mcp::update(&mut db, &server, &settings).await?.ok_or_else(not_found)?;
     let offered = offers::of_server(&mut *db, id).await?;

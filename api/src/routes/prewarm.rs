@@ -4,7 +4,7 @@
 use axum::Json;
 use axum::extract::State;
 use rejoin_event_log::wakeup::Wake;
-use rejoin_runs::contexts::{self, Told, location};
+use rejoin_runs::contexts::{self, ContextPatch, location};
 use rejoin_runs::conversations;
 use rejoin_types::ids;
 use serde::{Deserialize, Serialize};
@@ -63,7 +63,7 @@ async fn prewarm(
     caller: Caller<Write>,
     Body(request): Body<PrewarmRequest>,
 ) -> Result<Json<Prewarmed>, Problem> {
-    let told = Told::of(request.context_type.as_deref(), request.project_focus.as_ref())
+    let context_patch = ContextPatch::of(request.context_type.as_deref(), request.project_focus.as_ref())
         .map_err(|fault| Problem::bad_request("invalid_context", fault))?;
     let session = match request.session_id {
         Some(id) => visible::conversation(&state, &caller, id).await?,
@@ -93,9 +93,9 @@ async fn prewarm(
         }
     };
     let mut db = caller.walled(&state).await?;
-    let has_turned = contexts::turn(&mut db, session.id, told).await?;
+    let has_changed = contexts::patch_conversation(&mut db, session.id, context_patch).await?;
     db.commit().await?;
-    if has_turned {
+    if has_changed {
         state.bus.publish(Wake::log(session.id));
     }
     let warmed = warm::warm(&state, &caller, session.id).await?;

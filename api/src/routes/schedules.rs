@@ -141,7 +141,7 @@ impl ScheduleRequest {
     }
 
     /// Applies the patch to the existing content.
-    fn over(self, before: Option<&ScheduleContent>) -> Result<ScheduleContent, Problem> {
+    fn apply_to(self, before: Option<&ScheduleContent>) -> Result<ScheduleContent, Problem> {
         let when = match (self.cron, self.at) {
             (Some(_), Some(_)) => return Err(invalid("pass either cron or at, not both")),
             (Some(cron), None) => When::Cron(cron),
@@ -243,7 +243,7 @@ async fn create(
     Body(request): Body<ScheduleRequest>,
 ) -> Result<(StatusCode, Json<ScheduleBody>), Problem> {
     caller.in_project(project_id)?;
-    let content = request.over(None)?;
+    let content = request.apply_to(None)?;
     let mut db = walls::begin(&state.db.sql, Asking::For(caller.owner())).await?;
     check(&mut db, &caller, &content, true).await?;
     if schedules::count(&mut *db, project_id).await? >= schedules::MAX_SCHEDULES {
@@ -324,7 +324,7 @@ async fn change(
         false => before.created_by,
     };
     let before = ScheduleContent::from(&before);
-    let content = request.over(Some(&before))?;
+    let content = request.apply_to(Some(&before))?;
     check(&mut db, &caller, &content, names_work).await?;
     let schedule = match schedules::update(&mut db, id, &content, created_by).await {
         Ok(schedule) => schedule,

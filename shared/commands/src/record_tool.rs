@@ -216,7 +216,7 @@ impl ToolEnded<'_> {
         if let Some(context) = self.context {
             contexts::lead_run(db, run.id, run.root_run_id, context).await?;
             if let Some(conversation_id) = run.conversation_id {
-                let before = contexts::turn_to(db, conversation_id, context).await?;
+                let before = contexts::set_context(db, conversation_id, context).await?;
                 if before.and_then(|before| before.focus) != context.focus {
                     let focus = context.focus.as_ref().map(|focus| json!(focus));
                     told.append(db, Kind::FocusChanged { focus }).await?;

@@ -182,7 +182,7 @@ async fn idle_s(db: &mut PgConnection, run: &Run, started: Started) -> Result<f6
 /// Stores the turn's context with the conversation, and returns the events to publish.
 async fn about(db: &mut PgConnection, conversation_id: Uuid, turn: &TurnContext) -> Result<Vec<Kind>, sqlx::Error> {
     let context = &turn.context;
-    let before = contexts::turn_to(db, conversation_id, context).await?;
+    let before = contexts::set_context(db, conversation_id, context).await?;
     let mut told = vec![Kind::ContextUsage {
         usage: turn.usage.clone(),
     }];

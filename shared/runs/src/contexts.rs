@@ -125,12 +125,12 @@ impl Context {
 
 /// The context patch of a message.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Told {
+pub struct ContextPatch {
     pub context_type: Option<ContextType>,
     pub focus: Option<Focus>,
 }
 
-impl Told {
+impl ContextPatch {
     /// Parses `contextType` and `projectFocus` of a request. Err: what is wrong with them.
     pub fn of(context_type: Option<&str>, focus: Option<&Value>) -> Result<Self, String> {
         let context_type = context_type.map(ContextType::named).transpose()?;
@@ -152,12 +152,12 @@ impl Told {
 
     /// Reads what was stored with a message, validated on receipt.
     pub fn stored(attached: Option<&Value>) -> Self {
-        let told = |name: &str| attached.and_then(|attached| attached.get(name));
-        Self::of(told("contextType").and_then(Value::as_str), told("projectFocus")).unwrap_or_default()
+        let field = |name: &str| attached.and_then(|attached| attached.get(name));
+        Self::of(field("contextType").and_then(Value::as_str), field("projectFocus")).unwrap_or_default()
     }
 
     /// Applies the patch. None: there was no context, and there is none now.
-    pub fn over(self, before: Option<Context>) -> Option<Context> {
+    pub fn apply_to(self, before: Option<Context>) -> Option<Context> {
         let (was, had) = match before {
             None if self == Self::default() => return None,
             None => (ContextType::Global, None),
@@ -285,14 +285,18 @@ pub async fn set_of_project(
 
 /// The context known before a turn of a conversation.
 #[derive(Debug, Clone, Default)]
-pub struct Before {
+pub struct TurnStart {
     pub context: Option<Context>,
     pub last_turn: Option<Value>,
-    pub told: Told,
+    pub patch: ContextPatch,
 }
 
 /// Returns it for a conversation, and the message that begins the turn.
-pub async fn before(db: impl PgExecutor<'_>, conversation_id: Uuid, message_id: Uuid) -> Result<Before, sqlx::Error> {
+pub async fn before(
+    db: impl PgExecutor<'_>,
+    conversation_id: Uuid,
+    message_id: Uuid,
+) -> Result<TurnStart, sqlx::Error> {
     let row = sqlx::query!(
         r#"select c.context, c.last_turn, m.metadata -> 'attachedContext' as attached
            from kb.chat_conversations c left join kb.chat_messages m on m.id = $2 where c.id = $1"#,
@@ -301,10 +305,10 @@ pub async fn before(db: impl PgExecutor<'_>, conversation_id: Uuid, message_id: 
     )
     .fetch_optional(db)
     .await?;
-    Ok(row.map_or_else(Before::default, |row| Before {
+    Ok(row.map_or_else(TurnStart::default, |row| TurnStart {
         context: Context::stored(row.context.as_ref()),
         last_turn: row.last_turn,
-        told: Told::stored(row.attached.as_ref()),
+        patch: ContextPatch::stored(row.attached.as_ref()),
     }))
 }
 
@@ -325,7 +329,7 @@ pub async fn of_conversation(
 }
 
 /// Sets a conversation's context, and returns the previous one. The caller holds the log's lock.
-pub async fn turn_to(
+pub async fn set_context(
     db: &mut PgConnection,
     conversation_id: Uuid,
     context: &Context,
@@ -344,17 +348,21 @@ pub async fn turn_to(
 
 /// Changes a conversation's context on a user's request, without a message, and publishes it (`focus_changed`). Returns
 /// whether readers must be woken.
-pub async fn turn(db: &mut PgConnection, conversation_id: Uuid, told: Told) -> Result<bool, sqlx::Error> {
-    if told == Told::default() {
+pub async fn patch_conversation(
+    db: &mut PgConnection,
+    conversation_id: Uuid,
+    patch: ContextPatch,
+) -> Result<bool, sqlx::Error> {
+    if patch == ContextPatch::default() {
         return Ok(false);
     }
     log::lock(db, conversation_id).await?;
     let (before, _) = of_conversation(&mut *db, conversation_id).await?;
     let had = before.as_ref().and_then(|before| before.focus.clone());
-    let Some(context) = told.over(before) else {
+    let Some(context) = patch.apply_to(before) else {
         return Ok(false);
     };
-    turn_to(db, conversation_id, &context).await?;
+    set_context(db, conversation_id, &context).await?;
     if context.focus == had {
         return Ok(false);
     }
@@ -467,8 +475,8 @@ mod tests {
         }
     }
 
-    fn told(context_type: Option<&str>, focus: Option<Focus>) -> Told {
-        Told {
+    fn patch(context_type: Option<&str>, focus: Option<Focus>) -> ContextPatch {
+        ContextPatch {
             context_type: context_type.map(|text| ContextType::named(text).unwrap()),
             focus,
         }
@@ -503,17 +511,20 @@ mod tests {
     /// Requirements: E36, E62.
     #[test]
     fn what_a_message_says_wins_and_what_it_leaves_out_is_as_it_was() {
-        assert_eq!(Told::default().over(None), None);
-        let in_project = told(Some("project"), Some(focus("a"))).over(None).unwrap();
-        assert_eq!(Told::default().over(Some(in_project.clone())), Some(in_project.clone()));
-        let audit = told(Some("project_audit"), None)
-            .over(Some(in_project.clone()))
+        assert_eq!(ContextPatch::default().apply_to(None), None);
+        let in_project = patch(Some("project"), Some(focus("a"))).apply_to(None).unwrap();
+        assert_eq!(
+            ContextPatch::default().apply_to(Some(in_project.clone())),
+            Some(in_project.clone())
+        );
+        let audit = patch(Some("project_audit"), None)
+            .apply_to(Some(in_project.clone()))
             .unwrap();
         assert_eq!(audit.focus, Some(focus("a")), "another type, the same project");
-        let elsewhere = told(None, Some(focus("bb"))).over(Some(audit)).unwrap();
+        let elsewhere = patch(None, Some(focus("bb"))).apply_to(Some(audit)).unwrap();
         assert_eq!(elsewhere.context_type, ContextType::ProjectAudit);
         assert_eq!(elsewhere.focus, Some(focus("bb")));
-        let out = told(Some("general"), None).over(Some(elsewhere)).unwrap();
+        let out = patch(Some("general"), None).apply_to(Some(elsewhere)).unwrap();
         assert_eq!(
             out,
             Context {
@@ -522,7 +533,7 @@ mod tests {
             }
         );
         assert_eq!(
-            told(None, Some(focus("a"))).over(Some(out)).unwrap().context_type,
+            patch(None, Some(focus("a"))).apply_to(Some(out)).unwrap().context_type,
             ContextType::Project
         );
     }
@@ -531,7 +542,7 @@ mod tests {
     #[test]
     fn a_focus_is_read_in_both_spellings_and_nothing_else() {
         let id = Uuid::from_u128(7);
-        let read = |value: Value| Told::of(None, Some(&value)).map(|told| told.focus.unwrap());
+        let read = |value: Value| ContextPatch::of(None, Some(&value)).map(|patch| patch.focus.unwrap());
         let spelt =
             read(json!({"projectId": id, "projectName": "P", "focusType": "task", "focusEntityId": id})).unwrap();
         assert_eq!(

@@ -21,7 +21,7 @@ pub async fn of(services: &Services, run: &Run) -> Result<Option<ContextPrompt>,
     let (context, last_turn, is_turn) = match (run.conversation_id, run.message_id) {
         (Some(conversation), Some(message)) if !run.is_sub_agent() => {
             let before = contexts::before(db, conversation, message).await?;
-            (before.told.over(before.context), before.last_turn, true)
+            (before.patch.apply_to(before.context), before.last_turn, true)
         }
         (_, _) => (run.about(), None, false),
     };

@@ -136,7 +136,7 @@ pub struct DataSourceRequest {
 
 impl DataSourceRequest {
     /// Applies the patch to the existing content; validates the result.
-    pub(super) fn over(&self, before: Option<&Content>) -> Result<Content, Problem> {
+    pub(super) fn apply_to(&self, before: Option<&Content>) -> Result<Content, Problem> {
         let invalid = |fault: String| Problem::bad_request("invalid_data_source", fault);
         if let (Some(kind), Some(before)) = (self.kind, before)
             && kind != before.kind

@@ -226,7 +226,7 @@ pub(super) fn transport(named: &str) -> Result<Transport, Problem> {
 
 impl ServerRequest {
     /// Applies the patch to the existing settings.
-    pub(super) fn over(self, mut settings: Settings) -> Result<Settings, Problem> {
+    pub(super) fn apply_to(self, mut settings: Settings) -> Result<Settings, Problem> {
         if let Some(named) = &self.transport {
             settings.transport = transport(named)?;
         }
