@@ -68,7 +68,7 @@ struct Stopping {
 }
 
 /// A stream that this connection will take over.
-type Wanted = Arc<Mutex<Option<Handover>>>;
+type PendingHandover = Arc<Mutex<Option<Handover>>>;
 
 async fn connection(
     http: http1::Builder,
@@ -78,7 +78,7 @@ async fn connection(
     open: TaskTracker,
 ) {
     let marks = stream.marks();
-    let wanted = Wanted::default();
+    let wanted = PendingHandover::default();
     let routes = Routes {
         router,
         wanted: wanted.clone(),
@@ -119,7 +119,7 @@ async fn connection(
     }
 }
 
-fn take(wanted: &Wanted) -> Option<Reader> {
+fn take(wanted: &PendingHandover) -> Option<Reader> {
     let mut wanted = wanted.lock().unwrap_or_else(PoisonError::into_inner);
     let reader = wanted.as_ref()?.take()?;
     *wanted = None;
@@ -129,7 +129,7 @@ fn take(wanted: &Wanted) -> Option<Reader> {
 /// The application as a service of the server library.
 struct Routes {
     router: Router,
-    wanted: Wanted,
+    wanted: PendingHandover,
     marks: Arc<Marks>,
 }
 
@@ -157,7 +157,7 @@ impl Service<Request<Incoming>> for Routes {
 /// The response to a request. A stream is announced for takeover.
 struct Answer {
     route: RouteFuture<Infallible>,
-    wanted: Option<Wanted>,
+    wanted: Option<PendingHandover>,
     marks: Arc<Marks>,
 }
 

@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::load::now_us;
 use crate::part;
-use squad::{Said, Squad, Tally};
+use squad::{Squad, SquadMessage, Tally};
 
 /// Minimum number of readers per thread before another one is added.
 const READERS_A_THREAD: usize = 500;
@@ -149,7 +149,7 @@ pub fn run() -> Result<()> {
         std::thread::spawn(move || {
             if let Err(error) = squad.run(&orders_inbox, &answers) {
                 // The scenario may have ended.
-                let _ = answers.send(Said::Failed(error));
+                let _ = answers.send(SquadMessage::Failed(error));
             }
         });
         squads.push(orders);
@@ -187,12 +187,12 @@ pub fn run() -> Result<()> {
 }
 
 /// Collects the results of all squads.
-fn gather(inbox: &Receiver<Said>, threads: usize) -> Result<Tally> {
+fn gather(inbox: &Receiver<SquadMessage>, threads: usize) -> Result<Tally> {
     let mut all = Tally::default();
     for _ in 0..threads {
         match inbox.recv()? {
-            Said::Tally(tally) => all.add(*tally),
-            Said::Failed(error) => return Err(error),
+            SquadMessage::Tally(tally) => all.add(*tally),
+            SquadMessage::Failed(error) => return Err(error),
         }
     }
     Ok(all)

@@ -9,7 +9,7 @@ use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::evidence::{Expected, Post, Told, now_us};
+use crate::evidence::{Expected, Post, Response, now_us};
 use crate::plan::Plan;
 use crate::world::World;
 
@@ -93,7 +93,7 @@ impl Client {
     }
 
     /// Returns an API's response to a post; None if it must be retried.
-    pub async fn try_post(&self, path: &str, body: &Value, key: &str) -> Option<Told> {
+    pub async fn try_post(&self, path: &str, body: &Value, key: &str) -> Option<Response> {
         let request = self
             .request(Method::POST, path)
             .header("idempotency-key", key)
@@ -102,7 +102,7 @@ impl Client {
         let passes = status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS;
         // A refusal may name a run, too: another one.
         let of = |field: &str| id(&answer[field]).filter(|_| status.is_success());
-        (!passes).then(|| Told {
+        (!passes).then(|| Response {
             status: status.as_u16(),
             code: answer["code"].as_str().map(str::to_owned),
             run_id: of("runId"),

@@ -31,9 +31,9 @@ pub struct Post {
     pub plan: String,
     pub expected: Expected,
     /// None: never acknowledged.
-    pub told: Option<Told>,
+    pub told: Option<Response>,
     /// Different responses to the same key: there must be none.
-    pub contradictions: Vec<Told>,
+    pub contradictions: Vec<Response>,
     pub tries: u32,
     /// When the cancellation of its run was confirmed.
     pub cancelled_at_us: Option<i64>,
@@ -51,7 +51,7 @@ pub enum Expected {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Told {
+pub struct Response {
     pub status: u16,
     pub code: Option<String>,
     pub run_id: Option<Uuid>,

@@ -63,12 +63,12 @@ pub trait Fault: Send + Sync {
     }
 
     /// Injects the fault, and ends it. Err: it could not be injected.
-    async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Told>;
+    async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Injection>;
 }
 
 /// Details of an injected fault.
 #[derive(Debug, Default)]
-pub struct Told {
+pub struct Injection {
     pub detail: String,
     /// The worker that died, was suspended or stopped.
     pub worker: Option<Uuid>,
@@ -76,7 +76,7 @@ pub struct Told {
     pub at_us: Option<i64>,
 }
 
-impl Told {
+impl Injection {
     pub fn of(detail: impl Into<String>) -> Self {
         Self {
             detail: detail.into(),

@@ -9,7 +9,7 @@
 
 mod tests;
 
-pub use tests::{Found, in_javascript, in_rust};
+pub use tests::{TestFunction, in_javascript, in_rust};
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -72,7 +72,7 @@ fn items(cell: &str) -> Vec<String> {
 }
 
 /// The tests of a file, in the language that its name says.
-pub fn tests_of(path: &Path, source: &str) -> Result<Vec<Found>, String> {
+pub fn tests_of(path: &Path, source: &str) -> Result<Vec<TestFunction>, String> {
     match path.extension().and_then(|extension| extension.to_str()) {
         Some("rs") => in_rust(source).map_err(|error| format!("{}: {error}", path.display())),
         _ => Ok(in_javascript(source)),
@@ -108,7 +108,7 @@ pub fn list_faults(path: &Path, source: &str, ids: &BTreeSet<String>) -> Vec<Str
 /// Looks up the names in rows; reads each file once.
 pub struct Repository {
     root: PathBuf,
-    files: HashMap<PathBuf, Vec<Found>>,
+    files: HashMap<PathBuf, Vec<TestFunction>>,
 }
 
 impl Repository {
@@ -177,9 +177,9 @@ impl Repository {
             return Err(format!("there is no such test: {named}"));
         };
         match test {
-            Found { runs: false, .. } => Err(format!("the test is not run: {named}")),
-            Found { asserts: false, .. } => Err(format!("the test asserts nothing: {named}")),
-            Found { .. } => Ok(()),
+            TestFunction { runs: false, .. } => Err(format!("the test is not run: {named}")),
+            TestFunction { asserts: false, .. } => Err(format!("the test asserts nothing: {named}")),
+            TestFunction { .. } => Ok(()),
         }
     }
 }

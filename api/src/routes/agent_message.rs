@@ -21,7 +21,7 @@ use crate::extract::Body;
 use crate::idempotency;
 use crate::problem::{BodyRefused, Problem, Refused};
 use crate::sse::dialects::Dialect;
-use crate::sse::start::{self, Start, StreamParams, Wanted};
+use crate::sse::start::{self, Start, StreamParams, StreamSource};
 use crate::state::AppState;
 
 /// Maximum number of messages in a request.
@@ -112,13 +112,13 @@ async fn propose(
     let mut response = match permit {
         None => (StatusCode::ACCEPTED, Json(Triggered { run_id, cursor: 0 })).into_response(),
         Some(permit) => {
-            let wanted = Wanted::Run(run_id);
+            let source = StreamSource::Run(run_id);
             let params = StreamParams::default();
             start::open(
                 &state,
                 permit,
                 caller.owner(),
-                wanted,
+                source,
                 Start::Beginning,
                 &params,
                 Dialect::Native,

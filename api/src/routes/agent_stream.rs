@@ -29,7 +29,7 @@ use crate::caller::{Caller, Read, Write};
 use crate::extract::{Body, PageParams, Params, page};
 use crate::problem::{BodyRefused, Problem, Refused};
 use crate::sse::dialects::Dialect;
-use crate::sse::start::{self, StreamParams, Wanted};
+use crate::sse::start::{self, StreamParams, StreamSource};
 use crate::state::AppState;
 
 /// Maximum number of earlier messages in a request.
@@ -277,12 +277,12 @@ async fn sessions(
             ..StreamParams::default()
         };
         let start = params.start(&headers)?;
-        let wanted = Wanted::Conversation(id);
+        let source = StreamSource::Conversation(id);
         return start::open(
             &state,
             permit,
             caller.owner(),
-            wanted,
+            source,
             start,
             &params,
             Dialect::AgentStream,

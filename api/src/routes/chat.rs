@@ -24,7 +24,7 @@ use crate::extract::{Body, Params};
 use crate::idempotency;
 use crate::problem::{BodyRefused, Problem, Refused};
 use crate::sse::dialects::Dialect;
-use crate::sse::start::{self, Start, StreamParams, Wanted};
+use crate::sse::start::{self, Start, StreamParams, StreamSource};
 use crate::state::AppState;
 
 /// Length of an invalid id that is quoted, in characters.
@@ -159,12 +159,12 @@ pub async fn take(
         None => (StatusCode::ACCEPTED, Json(accepted(&posted))).into_response(),
         Some(permit) if posted.fresh => start::open_turn(state, permit, &posted, dialect),
         Some(permit) => {
-            let wanted = Wanted::Run(posted.run_id);
+            let source = StreamSource::Run(posted.run_id);
             start::open(
                 state,
                 permit,
                 caller.owner(),
-                wanted,
+                source,
                 Start::Beginning,
                 &StreamParams::default(),
                 dialect,
@@ -367,7 +367,7 @@ fn attached_context(request: &ChatRequest, items: &[Attachment]) -> Option<Value
 /// A console as sent by a client; unknown fields are ignored.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct ToldConsole {
+struct ConsoleEntry {
     id: Uuid,
     #[serde(default)]
     title: Option<String>,
@@ -386,8 +386,8 @@ struct ToldConsole {
     metadata: Option<Value>,
 }
 
-impl ToldConsole {
-    fn told(&self, name: &str) -> Option<String> {
+impl ConsoleEntry {
+    fn metadata_text(&self, name: &str) -> Option<String> {
         self.metadata.as_ref()?[name].as_str().map(str::to_owned)
     }
 }
@@ -399,29 +399,29 @@ pub fn attached_consoles(told: Option<&Value>) -> Result<Vec<Attached>, Problem>
     if entries.len() > ATTACHED_MAX {
         return Err(invalid(format!("at most {ATTACHED_MAX} consoles can be attached")));
     }
-    let known = entries.iter().filter_map(|entry| ToldConsole::deserialize(entry).ok());
+    let known = entries.iter().filter_map(|entry| ConsoleEntry::deserialize(entry).ok());
     known
-        .map(|told| {
-            let kind = told.kind.clone().or_else(|| told.told("databaseType"));
-            let source = told.told("databaseId").and_then(|id| id.parse().ok());
-            let database = told.database.clone().or_else(|| told.told("databaseName"));
-            let content = told.content.unwrap_or_default();
+        .map(|entry| {
+            let kind = entry.kind.clone().or_else(|| entry.metadata_text("databaseType"));
+            let source = entry.metadata_text("databaseId").and_then(|id| id.parse().ok());
+            let database = entry.database.clone().or_else(|| entry.metadata_text("databaseName"));
+            let content = entry.content.unwrap_or_default();
             let new = NewConsole {
-                title: told
+                title: entry
                     .title
                     .filter(|title| !title.trim().is_empty())
                     .unwrap_or_else(|| UNTITLED.to_owned()),
                 content: content.clone(),
                 kind,
-                data_source_id: told.database_id.or(source),
+                data_source_id: entry.database_id.or(source),
                 database,
-                metadata: told.metadata.filter(Value::is_object),
+                metadata: entry.metadata.filter(Value::is_object),
                 ..NewConsole::default()
             };
             new.check().map_err(invalid)?;
             Ok(Attached {
-                id: told.id,
-                text: told.version.map(|version| (content, version)),
+                id: entry.id,
+                text: entry.version.map(|version| (content, version)),
                 new,
             })
         })

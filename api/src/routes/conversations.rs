@@ -34,7 +34,7 @@ use crate::authorization::{Routes, routes};
 use crate::caller::{Caller, Read, Write};
 use crate::extract::{Body, PageParams, Params, Segments, cursor, page};
 use crate::problem::{BodyRefused, Problem, Refused};
-use crate::sse::start::{StreamParams, Wanted};
+use crate::sse::start::{StreamParams, StreamSource};
 use crate::state::AppState;
 
 /// Maximum length of a title, in characters.
@@ -466,5 +466,7 @@ async fn events(
     Segments(id): Segments<Uuid>,
     Params(params): Params<StreamParams>,
 ) -> Result<Response, Problem> {
-    follower.follow(&state, id, Wanted::Conversation(id), &params).await
+    follower
+        .follow(&state, id, StreamSource::Conversation(id), &params)
+        .await
 }

@@ -19,7 +19,7 @@ pub fn routes() -> Routes {
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub struct Wanted {
+pub struct ModelFilter {
     /// The provider: the part of a name before the colon
     pub provider: Option<String>,
     /// A part of the name
@@ -166,14 +166,14 @@ fn abilities(can: &str) -> Result<Vec<Ability>, Problem> {
 ///
 /// Prices, limits and capabilities come from a catalogue that is part of this version. Models that are not in it can be
 /// used as well.
-#[utoipa::path(get, path = "/api/models", tag = "models", params(Wanted),
+#[utoipa::path(get, path = "/api/models", tag = "models", params(ModelFilter),
     responses((status = 200, description = "The matching models", body = ModelList), Refused))]
-async fn list(_: Caller<Read>, Params(wanted): Params<Wanted>) -> Result<Json<ModelList>, Problem> {
+async fn list(_: Caller<Read>, Params(filter): Params<ModelFilter>) -> Result<Json<ModelList>, Problem> {
     let search = Search {
-        provider: wanted.provider,
-        text: wanted.q,
-        can: abilities(wanted.can.as_deref().unwrap_or_default())?,
-        retired: wanted.retired,
+        provider: filter.provider,
+        text: filter.q,
+        can: abilities(filter.can.as_deref().unwrap_or_default())?,
+        retired: filter.retired,
     };
     let with_key = providers_with_key(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()));
     let catalogue = rejoin_models::catalogue();

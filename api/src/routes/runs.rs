@@ -22,7 +22,7 @@ use crate::authorization::{Routes, routes};
 use crate::caller::{Caller, Read, Write};
 use crate::extract::{Params, Segments};
 use crate::problem::{Problem, Refused};
-use crate::sse::start::{StreamParams, Wanted};
+use crate::sse::start::{StreamParams, StreamSource};
 use crate::state::AppState;
 
 pub fn routes() -> Routes {
@@ -288,5 +288,5 @@ async fn events(
     Segments(id): Segments<Uuid>,
     Params(params): Params<StreamParams>,
 ) -> Result<Response, Problem> {
-    follower.follow(&state, id, Wanted::Run(id), &params).await
+    follower.follow(&state, id, StreamSource::Run(id), &params).await
 }

@@ -20,7 +20,7 @@ use crate::caller::{Caller, Read, Scoped};
 use crate::extract::Body;
 use crate::problem::{BodyRefused, Problem, Refused};
 use crate::sse::dialects::Dialect;
-use crate::sse::start::{self, StreamParams, Wanted};
+use crate::sse::start::{self, StreamParams, StreamSource};
 use crate::state::AppState;
 
 pub fn routes() -> Routes {
@@ -88,7 +88,7 @@ impl Follower {
         mut self,
         state: &AppState,
         target: Uuid,
-        wanted: Wanted,
+        source: StreamSource,
         params: &StreamParams,
     ) -> Result<Response, Problem> {
         let caller = match &params.ticket {
@@ -97,7 +97,7 @@ impl Follower {
         };
         let start = params.start(&self.0.headers)?;
         let permit = start::admit(state, &caller)?;
-        start::open(state, permit, caller.owner(), wanted, start, params, Dialect::Native).await
+        start::open(state, permit, caller.owner(), source, start, params, Dialect::Native).await
     }
 }
 

@@ -111,7 +111,7 @@ fn cursor(text: &str) -> Option<i64> {
 
 /// The requested events.
 #[derive(Debug, Clone, Copy)]
-pub enum Wanted {
+pub enum StreamSource {
     Conversation(Uuid),
     Run(Uuid),
 }
@@ -179,16 +179,16 @@ impl Target {
 }
 
 /// Returns the log, if visible to the owner, with its ends.
-async fn find(state: &AppState, owner: Owner, wanted: Wanted) -> Result<(Target, LogEnds), Problem> {
+async fn find(state: &AppState, owner: Owner, source: StreamSource) -> Result<(Target, LogEnds), Problem> {
     let hot = &state.db.hot;
     let looked = async {
-        Ok::<_, Problem>(match wanted {
-            Wanted::Conversation(id) => {
+        Ok::<_, Problem>(match source {
+            StreamSource::Conversation(id) => {
                 let ends = conversations::log_ends(hot, owner, id).await?;
                 let missing = || Problem::not_found("conversation_not_found", "The conversation");
                 (Target::Conversation(id), ends.ok_or_else(missing)?)
             }
-            Wanted::Run(id) => {
+            StreamSource::Run(id) => {
                 let span = runs::span(hot, owner, id).await?;
                 let (span, ends) = span.ok_or_else(|| Problem::not_found("run_not_found", "The run"))?;
                 (Target::Run(span), ends)
@@ -205,13 +205,13 @@ pub async fn open(
     state: &AppState,
     permit: Permit,
     owner: Owner,
-    wanted: Wanted,
+    source: StreamSource,
     start: Start,
     params: &StreamParams,
     dialect: Dialect,
 ) -> Result<Response, Problem> {
     let on_gap = params.on_gap()?;
-    let (target, ends) = find(state, owner, wanted).await?;
+    let (target, ends) = find(state, owner, source).await?;
     let log_id = target.log_id();
     let cursor = match start {
         Start::Beginning => target.first_seq(),
@@ -292,7 +292,7 @@ async fn from_snapshot(
     // After the snapshot: a run that had ended by then has no further events.
     let target = match target {
         Target::Conversation(_) => target,
-        Target::Run(run) => find(state, owner, Wanted::Run(run.run_id)).await?.0,
+        Target::Run(run) => find(state, owner, StreamSource::Run(run.run_id)).await?.0,
     };
     let through = snapshot.through;
     let mut first = BytesMut::from(frame::RETRY);

@@ -26,7 +26,7 @@ const BUSY: usize = 32;
 const REST: Duration = Duration::from_millis(1);
 
 /// A squad's message to the fleet.
-pub(super) enum Said {
+pub(super) enum SquadMessage {
     Tally(Box<Tally>),
     Failed(anyhow::Error),
 }
@@ -85,7 +85,7 @@ impl Squad {
         })
     }
 
-    pub(super) fn run(mut self, orders: &Receiver<Window>, answers: &SyncSender<Said>) -> Result<()> {
+    pub(super) fn run(mut self, orders: &Receiver<Window>, answers: &SyncSender<SquadMessage>) -> Result<()> {
         let mut events = Events::with_capacity(1_024);
         let mut buffer = vec![0_u8; READ_BYTES];
         loop {
@@ -116,7 +116,7 @@ impl Squad {
             }
             if self.is_done() {
                 self.phase = Phase::Idle;
-                answers.send(Said::Tally(Box::new(self.tally.clone())))?;
+                answers.send(SquadMessage::Tally(Box::new(self.tally.clone())))?;
             }
             if seen >= BUSY {
                 rest();

@@ -29,7 +29,7 @@ use self::databases::{Place, Template};
 use self::driver::Driver;
 use self::figures::{Values, rows};
 use self::peers::{OURS, Spec};
-use self::phases::{Found, PHASES, Phase, Sizes};
+use self::phases::{Measured, PHASES, Phase, Sizes};
 use crate::limits;
 use crate::results::{Claim, Table};
 use crate::scenario::{Context, Recorder, Scenario, Size};
@@ -120,7 +120,7 @@ impl Scenario for Queue {
                 }
                 let began = Instant::now();
                 match phases::measure(phase, place, sizes).await {
-                    Ok(Found { values: found, notes }) => {
+                    Ok(Measured { values: found, notes }) => {
                         let took_s = began.elapsed().as_secs_f64();
                         println!("   {:<9} {name:<16} {took_s:>4.1} s: {}", phase.name(), told(&found));
                         found.into_iter().for_each(|(row, value)| values.add(name, row, value));

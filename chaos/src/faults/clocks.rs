@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use rand::rngs::StdRng;
 use tokio::time::sleep;
 
-use super::{Fault, Told, hold, ms, pick, pick_member};
+use super::{Fault, Injection, hold, ms, pick, pick_member};
 use crate::evidence::now_us;
 use crate::world::World;
 
@@ -26,7 +26,7 @@ impl Fault for HourOff {
         1
     }
 
-    async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Told> {
+    async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Injection> {
         let library = library().context("faketime is not installed")?;
         let member = pick_member(dice, &world.workers());
         let off = *pick(dice, &["+1h", "-1h"]);
@@ -38,7 +38,7 @@ impl Fault for HourOff {
         member.drain(&mut held.process).await?;
         ensure!(held.process.is_none(), "it has left");
         member.start(&mut held.process)?;
-        Ok(Told {
+        Ok(Injection {
             detail: format!("{} by {off}", member.name),
             worker: held.worker,
             at_us: Some(at_us),

@@ -4,7 +4,7 @@ use anyhow::Result;
 use async_trait::async_trait;
 use rand::rngs::StdRng;
 
-use super::{Fault, Told};
+use super::{Fault, Injection};
 use crate::world::World;
 
 /// F9: all readers disconnect and reconnect with their cursors.
@@ -20,8 +20,8 @@ impl Fault for Storm {
         "F9"
     }
 
-    async fn inject(&self, world: &World, _dice: &mut StdRng) -> Result<Told> {
+    async fn inject(&self, world: &World, _dice: &mut StdRng) -> Result<Injection> {
         world.storm.send_modify(|storms| *storms += 1);
-        Ok(Told::of(format!("{} readers", world.storm.receiver_count())))
+        Ok(Injection::of(format!("{} readers", world.storm.receiver_count())))
     }
 }

@@ -9,7 +9,7 @@ use rand::rngs::StdRng;
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 use tokio::time::{Instant, sleep};
 
-use super::{Fault, Told, ms, pick};
+use super::{Fault, Injection, ms, pick};
 use crate::fleet::socket_of;
 use crate::world::World;
 
@@ -26,13 +26,16 @@ impl Fault for Crash {
         "F5"
     }
 
-    async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Told> {
+    async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Injection> {
         let servers = world.servers.lock().await;
         servers.primary.stop_immediate().await?;
         let away = ms(dice, 0..2_000);
         sleep(away).await;
         servers.primary.restart().await?;
-        Ok(Told::of(format!("away for {} ms and its recovery", away.as_millis())))
+        Ok(Injection::of(format!(
+            "away for {} ms and its recovery",
+            away.as_millis()
+        )))
     }
 }
 
@@ -53,11 +56,11 @@ impl Fault for Restart {
         1
     }
 
-    async fn inject(&self, world: &World, _dice: &mut StdRng) -> Result<Told> {
+    async fn inject(&self, world: &World, _dice: &mut StdRng) -> Result<Injection> {
         let servers = world.servers.lock().await;
         let began = Instant::now();
         servers.primary.restart().await?;
-        Ok(Told::of(format!("took {} ms", began.elapsed().as_millis())))
+        Ok(Injection::of(format!("took {} ms", began.elapsed().as_millis())))
     }
 }
 
@@ -74,7 +77,7 @@ impl Fault for EndedSessions {
         "F6"
     }
 
-    async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Told> {
+    async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Injection> {
         let share: f64 = dice.random_range(0.2..1.0);
         let ended: i64 = sqlx::query_scalar(
             "select count(*) filter (where pg_terminate_backend(pid)) from pg_stat_activity
@@ -83,7 +86,7 @@ impl Fault for EndedSessions {
         .bind(share)
         .fetch_one(&world.db)
         .await?;
-        Ok(Told::of(format!("{ended} sessions")))
+        Ok(Injection::of(format!("{ended} sessions")))
     }
 }
 
@@ -108,7 +111,7 @@ impl Fault for Locks {
         "F15"
     }
 
-    async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Told> {
+    async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Injection> {
         let (table, lasts) = (*pick(dice, &TABLES), ms(dice, 300..3_000));
         // A separate connection, which ends with this in any case.
         let mut connection = world.connect().await?;
@@ -119,7 +122,7 @@ impl Fault for Locks {
         .await?;
         sleep(lasts).await;
         sqlx::query("commit").execute(&mut connection).await?;
-        Ok(Told::of(format!("{table} for {} ms", lasts.as_millis())))
+        Ok(Injection::of(format!("{table} for {} ms", lasts.as_millis())))
     }
 }
 
@@ -142,7 +145,7 @@ impl Fault for OldSnapshot {
         1
     }
 
-    async fn inject(&self, world: &World, _dice: &mut StdRng) -> Result<Told> {
+    async fn inject(&self, world: &World, _dice: &mut StdRng) -> Result<Injection> {
         let mut connection = world.connect().await?;
         let mut transaction = connection.begin_with("begin isolation level repeatable read").await?;
         sqlx::query("select count(*) from queue.jobs")
@@ -151,7 +154,7 @@ impl Fault for OldSnapshot {
         sleep(STAYS).await;
         // It may have ended with the server.
         let _ = transaction.rollback().await;
-        Ok(Told::of(format!("for {} s", STAYS.as_secs())))
+        Ok(Injection::of(format!("for {} s", STAYS.as_secs())))
     }
 }
 
@@ -171,7 +174,7 @@ impl Fault for FailOver {
         "F20"
     }
 
-    async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Told> {
+    async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Injection> {
         let mut servers = world.servers.lock().await;
         let standby = servers.standby.take().context("there is no standby")?;
         let began = Instant::now();
@@ -187,6 +190,9 @@ impl Fault for FailOver {
             proxy.lead_to(socket_of(&standby));
         }
         servers.primary = standby;
-        Ok(Told::of(format!("nobody led for {} ms", began.elapsed().as_millis())))
+        Ok(Injection::of(format!(
+            "nobody led for {} ms",
+            began.elapsed().as_millis()
+        )))
     }
 }

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use rand::rngs::StdRng;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::{Fault, Told, hold, ms, pick_member};
+use super::{Fault, Injection, hold, ms, pick_member};
 use crate::evidence::now_us;
 use crate::fleet::Member;
 use crate::tools::Effect;
@@ -20,13 +20,13 @@ const CHANCE_LIMIT: Duration = Duration::from_secs(5);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// Kills the member's process, and starts another after `away`.
-async fn kill(world: &World, member: &Member, away: Duration) -> Result<Told> {
+async fn kill(world: &World, member: &Member, away: Duration) -> Result<Injection> {
     let mut held = hold(world, member).await?;
     let at_us = now_us();
     member.kill(&mut held.process).await?;
     sleep(away).await;
     member.start(&mut held.process)?;
-    Ok(Told {
+    Ok(Injection {
         detail: format!("{} ({})", member.name, held.pid),
         worker: held.worker,
         at_us: Some(at_us),
@@ -50,7 +50,7 @@ impl Fault for Worker {
         4
     }
 
-    async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Told> {
+    async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Injection> {
         let member = pick_member(dice, &world.workers());
         kill(world, member, ms(dice, 0..2_000)).await
     }
@@ -103,7 +103,7 @@ impl Fault for WorkerInCall {
         "F2"
     }
 
-    async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Told> {
+    async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Injection> {
         let effect = next_effect(world).await?;
         let member = member_of(world, effect.pid).await?;
         kill(world, member, ms(dice, 0..1_000)).await
@@ -123,7 +123,7 @@ impl Fault for WorkerAfterCall {
         "F3"
     }
 
-    async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Told> {
+    async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Injection> {
         let effect = next_effect(world).await?;
         let member = member_of(world, effect.pid).await?;
         let answers_us = effect.at_us + i64::try_from(effect.hold_ms).unwrap_or_default() * 1_000;
@@ -134,7 +134,7 @@ impl Fault for WorkerAfterCall {
 }
 
 /// Kills a member whose transaction was just committed, before it receives the response.
-async fn kill_at_commit(world: &World, member: &Member, dice: &mut StdRng) -> Result<Told> {
+async fn kill_at_commit(world: &World, member: &Member, dice: &mut StdRng) -> Result<Injection> {
     let held = member.proxy.hold_commit();
     if timeout(CHANCE_LIMIT, held).await.is_err() {
         member.proxy.disarm();
@@ -156,7 +156,7 @@ impl Fault for WorkerAtCommit {
         "F3"
     }
 
-    async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Told> {
+    async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Injection> {
         let member = pick_member(dice, &world.workers());
         kill_at_commit(world, member, dice).await
     }
@@ -175,7 +175,7 @@ impl Fault for ApiAtCommit {
         "F4"
     }
 
-    async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Told> {
+    async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Injection> {
         let member = pick_member(dice, &world.api_members());
         kill_at_commit(world, member, dice).await
     }
@@ -194,7 +194,7 @@ impl Fault for Api {
         "F4"
     }
 
-    async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Told> {
+    async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Injection> {
         let member = pick_member(dice, &world.api_members());
         kill(world, member, ms(dice, 0..1_000)).await
     }

@@ -4,7 +4,7 @@ use anyhow::Result;
 use async_trait::async_trait;
 use rand::rngs::StdRng;
 
-use super::{Fault, Told, hold, pick_member};
+use super::{Fault, Injection, hold, pick_member};
 use crate::evidence::now_us;
 use crate::fleet::Member;
 use crate::world::World;
@@ -12,12 +12,12 @@ use crate::world::World;
 /// The name of drained workers in the evidence.
 pub const DRAIN_WORKER: &str = "drain-worker";
 
-async fn replace(world: &World, member: &Member) -> Result<Told> {
+async fn replace(world: &World, member: &Member) -> Result<Injection> {
     let mut held = hold(world, member).await?;
     let at_us = now_us();
     let took = member.drain(&mut held.process).await?;
     member.start(&mut held.process)?;
-    Ok(Told {
+    Ok(Injection {
         detail: format!("{} ({}) left after {} ms", member.name, held.pid, took.as_millis()),
         worker: held.worker,
         at_us: Some(at_us),
@@ -41,7 +41,7 @@ impl Fault for Worker {
         4
     }
 
-    async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Told> {
+    async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Injection> {
         let member = pick_member(dice, &world.workers());
         replace(world, member).await
     }
@@ -60,7 +60,7 @@ impl Fault for Api {
         "F18"
     }
 
-    async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Told> {
+    async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Injection> {
         let member = pick_member(dice, &world.api_members());
         replace(world, member).await
     }

@@ -8,7 +8,7 @@ use rand::rngs::StdRng;
 use sqlx::AssertSqlSafe;
 use tokio::time::sleep;
 
-use super::{Fault, Told, pick};
+use super::{Fault, Injection, pick};
 use crate::world::World;
 
 /// Lock timeout of a change, which is retried: waiting for a lock blocks others.
@@ -30,7 +30,7 @@ impl Fault for Migration {
         "F19"
     }
 
-    async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Told> {
+    async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Injection> {
         // One at a time, on a stable server.
         let _servers = world.servers.lock().await;
         let table = *pick(dice, &TABLES);
@@ -60,6 +60,6 @@ impl Fault for Migration {
                 sleep(RETRY).await;
             }
         }
-        Ok(Told::of(format!("{table}, {tries} tries more than one each")))
+        Ok(Injection::of(format!("{table}, {tries} tries more than one each")))
     }
 }

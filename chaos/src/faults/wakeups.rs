@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use rand::rngs::StdRng;
 use tokio::time::sleep;
 
-use super::{Fault, Told, ms};
+use super::{Fault, Injection, ms};
 use crate::world::World;
 
 /// The name of periods without wake-ups in the evidence.
@@ -24,7 +24,7 @@ impl Fault for Lost {
         "F11"
     }
 
-    async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Told> {
+    async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Injection> {
         let lasts = ms(dice, 4_000..9_000);
         for member in &world.members {
             member.proxy.change(|weather| weather.deaf = true);
@@ -33,6 +33,6 @@ impl Fault for Lost {
         for member in &world.members {
             member.proxy.change(|weather| weather.deaf = false);
         }
-        Ok(Told::of(format!("for {} ms", lasts.as_millis())))
+        Ok(Injection::of(format!("for {} ms", lasts.as_millis())))
     }
 }

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::{Actor, Load, conversation, run};
 use crate::client::Message;
-use crate::evidence::{Target, Told};
+use crate::evidence::{Response, Target};
 
 pub struct Insistent;
 
@@ -29,7 +29,7 @@ impl Load for Insistent {
             client.post(Message::new(self.name(), &plan)),
             join_all((1..TIMES).map(|_| client.try_post(PATH, &body, &key)))
         );
-        let told: Vec<Told> = others.into_iter().flatten().collect();
+        let told: Vec<Response> = others.into_iter().flatten().collect();
         post.contradictions = told
             .into_iter()
             .filter(|told| Some(told) != post.told.as_ref())

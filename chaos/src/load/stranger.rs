@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::{Actor, Load, conversation, run};
 use crate::client::{Client, Message};
-use crate::evidence::Told;
+use crate::evidence::Response;
 
 pub struct Stranger;
 
@@ -37,10 +37,10 @@ impl Load for Stranger {
 }
 
 /// Returns what a stranger learned and should not have.
-async fn pry(stranger: &Client, conversation: Uuid, run: Uuid) -> Vec<Told> {
+async fn pry(stranger: &Client, conversation: Uuid, run: Uuid) -> Vec<Response> {
     let mut told = Vec::new();
     let mut tells = |status: u16, code: String| {
-        told.push(Told {
+        told.push(Response {
             status,
             code: Some(code),
             run_id: Some(run),

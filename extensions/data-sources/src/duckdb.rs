@@ -62,7 +62,7 @@ pub struct Duckdb {
 }
 
 /// The program's output: lines of a result, or text.
-enum Wanted {
+enum OutputKind {
     Rows,
     Text,
 }
@@ -78,13 +78,13 @@ impl Duckdb {
     }
 
     /// Runs a query within the limits. The program rejects multiple or writing statements.
-    async fn ask(&self, query: &str, wanted: Wanted, bounds: Bounds) -> Result<Rows, SourceError> {
-        let asking = self.process(query, wanted, bounds);
+    async fn ask(&self, query: &str, output: OutputKind, bounds: Bounds) -> Result<Rows, SourceError> {
+        let asking = self.process(query, output, bounds);
         let late = || SourceError::TimedOut(u64::try_from(bounds.timeout.as_millis()).unwrap_or(u64::MAX));
         timeout(bounds.timeout, asking).await.unwrap_or_else(|_| Err(late()))
     }
 
-    async fn process(&self, query: &str, wanted: Wanted, bounds: Bounds) -> Result<Rows, SourceError> {
+    async fn process(&self, query: &str, output: OutputKind, bounds: Bounds) -> Result<Rows, SourceError> {
         let program = self.program.path.as_deref().ok_or_else(|| {
             SourceError::Unconfigured(
                 "DuckDB sources need the DuckDB program; the operator must install it and set REJOIN_DUCKDB for the \
@@ -122,9 +122,9 @@ impl Duckdb {
         };
         // On a separate line: the query may end with a comment.
         let query = query.trim().trim_end_matches(';');
-        let script = match wanted {
-            Wanted::Rows => format!("describe {query}\n;\n.print {MARK}\n{query}\n;\n"),
-            Wanted::Text => format!(".print {MARK}\n{query}\n;\n"),
+        let script = match output {
+            OutputKind::Rows => format!("describe {query}\n;\n.print {MARK}\n{query}\n;\n"),
+            OutputKind::Text => format!(".print {MARK}\n{query}\n;\n"),
         };
         let feed = async move {
             // A program that has ended explains why itself.
@@ -138,9 +138,9 @@ impl Duckdb {
         let answer = async {
             let mut lines = BufReader::new(stdout);
             let columns = columns(&mut lines).await?;
-            match wanted {
-                Wanted::Rows => rows(&mut lines, columns, bounds).await,
-                Wanted::Text => text(&mut lines, bounds).await,
+            match output {
+                OutputKind::Rows => rows(&mut lines, columns, bounds).await,
+                OutputKind::Text => text(&mut lines, bounds).await,
             }
         };
         let fed = async {
@@ -335,7 +335,7 @@ fn word(row: &[Value], at: usize) -> String {
 #[async_trait]
 impl Source for Duckdb {
     async fn test(&self) -> Result<Tested, SourceError> {
-        let rows = self.ask("select version()", Wanted::Rows, self.look).await?;
+        let rows = self.ask("select version()", OutputKind::Rows, self.look).await?;
         let version = rows.rows.first().map(|row| word(row, 0)).unwrap_or_default();
         Ok(Tested {
             server: format!("DuckDB {version}"),
@@ -353,7 +353,7 @@ impl Source for Duckdb {
                     case table_type when 'VIEW' then 'view' else 'table' end
              from information_schema.tables where table_catalog = current_database() order by 1 limit {LISTED_MAX}"
         );
-        let rows = self.ask(&query, Wanted::Rows, self.look).await?;
+        let rows = self.ask(&query, OutputKind::Rows, self.look).await?;
         let table = |row: &Vec<Value>| Table {
             name: word(row, 0),
             kind: word(row, 1),
@@ -374,7 +374,7 @@ impl Source for Duckdb {
              order by c.column_index limit {}",
             COLUMNS_MAX + 1
         );
-        let rows = self.ask(&query, Wanted::Rows, self.look).await?;
+        let rows = self.ask(&query, OutputKind::Rows, self.look).await?;
         let column = |row: Vec<Value>| {
             let [name, kind, nullable, key, comment] = <[Value; 5]>::try_from(row).unwrap_or_default();
             json!({ "name": name, "type": kind, "nullable": nullable, "primaryKey": key, "comment": comment, "references": null })
@@ -390,12 +390,12 @@ impl Source for Duckdb {
         if question.access == Access::Writes {
             return Err(SourceError::Refused("a DuckDB source is read-only".to_owned()));
         }
-        self.ask(question.query, Wanted::Rows, question.bounds).await
+        self.ask(question.query, OutputKind::Rows, question.bounds).await
     }
 
     async fn explain(&self, question: &Question<'_>) -> Result<Value, SourceError> {
         let query = format!("explain {}", question.query);
-        let rows = self.ask(&query, Wanted::Text, question.bounds).await?;
+        let rows = self.ask(&query, OutputKind::Text, question.bounds).await?;
         let lines: Vec<String> = rows.rows.iter().map(|row| word(row, 0)).collect();
         Ok(json!({ "plan": lines.join("\n") }))
     }

@@ -56,7 +56,7 @@ pub struct Hit {
 
 /// A provider's results.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct Found {
+pub struct SearchResults {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answer: Option<String>,
     pub results: Vec<Hit>,
@@ -91,7 +91,7 @@ pub enum SearchError {
 #[async_trait]
 pub trait SearchProvider: Send + Sync {
     /// Searches, through the guarded HTTP client.
-    async fn search(&self, fetcher: &Fetcher, ask: &Ask) -> Result<Found, SearchError>;
+    async fn search(&self, fetcher: &Fetcher, ask: &Ask) -> Result<SearchResults, SearchError>;
 }
 
 /// Returns a provider at its address. None: it has none.
@@ -116,7 +116,7 @@ impl Web {
         project_id: Uuid,
         settings: &WebSettings,
         ask: &Ask,
-    ) -> Result<Found, SearchError> {
+    ) -> Result<SearchResults, SearchError> {
         let kind = settings.provider.ok_or(SearchError::Off)?;
         let key = match &settings.key_secret {
             None => None,
@@ -132,7 +132,7 @@ impl Web {
     }
 }
 
-fn bounded(found: Found, settings: &WebSettings, ask: &Ask) -> Found {
+fn bounded(found: SearchResults, settings: &WebSettings, ask: &Ask) -> SearchResults {
     let cut = |text: &str, chars: usize| text.trim().chars().take(chars).collect::<String>();
     let mut left = ALL_MAX_CHARS;
     let mut results: Vec<Hit> = Vec::new();
@@ -158,7 +158,7 @@ fn bounded(found: Found, settings: &WebSettings, ask: &Ask) -> Found {
         });
     }
     let answer = found.answer.filter(|_| ask.include_answer);
-    Found {
+    SearchResults {
         answer: answer
             .map(|answer| cut(&answer, ANSWER_MAX_CHARS))
             .filter(|answer| !answer.is_empty()),
@@ -213,7 +213,7 @@ mod tests {
     #[test]
     fn what_a_provider_sends_is_bounded_and_kept_to_what_is_let() {
         let long = "c".repeat(100_000);
-        let found = Found {
+        let found = SearchResults {
             answer: Some("unasked".to_owned()),
             results: vec![
                 hit("javascript:alert(1)", ""),

@@ -16,7 +16,7 @@ use url::Url;
 
 use crate::search::{Ask, SearchError};
 use crate::text::{Format, Mode};
-use crate::visit::{self, MAX_CHARS, VisitError, Wanted};
+use crate::visit::{self, MAX_CHARS, PageRequest, VisitError};
 use crate::web::Web;
 
 /// A warning returned with all external content.
@@ -137,7 +137,7 @@ impl Tool for WebTool {
             .await
             .map_err(|error| internal("reading the project's web settings", error))?;
         // Disabled since the agent was given the tool.
-        let settings = settings.ok_or_else(|| told("this project no longer allows agents to use the web"))?;
+        let settings = settings.ok_or_else(|| tool_error("this project no longer allows agents to use the web"))?;
         match self.verb {
             Verb::Search => self.search(context, &settings, &arguments).await,
             Verb::Visit => self.visit(context, &settings, &arguments).await,
@@ -176,7 +176,7 @@ impl WebTool {
     ) -> Result<Value, ToolError> {
         let query = arguments.required_text("query")?;
         if query.chars().count() > QUERY_MAX_CHARS {
-            return Err(told(format!(
+            return Err(tool_error(format!(
                 "a query can have at most {QUERY_MAX_CHARS} characters; shorten it"
             )));
         }
@@ -192,7 +192,7 @@ impl WebTool {
         let searched = self.web.search(&context.db, context.project_id, settings, &ask);
         let found = searched.await.map_err(|error| match error {
             SearchError::Secret(error) => internal("decrypting the search provider's key", error),
-            error => told(error.to_string()),
+            error => tool_error(error.to_string()),
         })?;
         let mut result = json!(found);
         result["query"] = ask.query.into();
@@ -208,22 +208,22 @@ impl WebTool {
         arguments: &Arguments,
     ) -> Result<Value, ToolError> {
         if !settings.visit {
-            return Err(told("this project no longer allows agents to visit pages"));
+            return Err(tool_error("this project no longer allows agents to visit pages"));
         }
         if arguments.flag("persist") {
-            return Err(told(
+            return Err(tool_error(
                 "pages cannot be persisted: pass null for `persist`, and save what you need with the graph tools",
             ));
         }
         let asked = arguments.required_text("url")?;
         let url = Url::parse(asked).map_err(|error| {
-            told(format!(
+            tool_error(format!(
                 "that is not a valid URL ({error}); pass a full URL such as https://example.com/page"
             ))
         })?;
         let most = arguments.integer("max_chars", CHARS, (MIN_CHARS, MAX_CHARS as i64));
         let most = usize::try_from(most).unwrap_or(MAX_CHARS);
-        let wanted = Wanted {
+        let page_request = PageRequest {
             mode: if arguments.text("mode") == Some("raw") {
                 Mode::Raw
             } else {
@@ -241,12 +241,12 @@ impl WebTool {
             context.project_id,
             settings,
             &url,
-            wanted,
+            page_request,
         )
         .await
         .map_err(|error| match error {
             VisitError::Database(error) => internal("caching pages", error),
-            error => told(error.to_string()),
+            error => tool_error(error.to_string()),
         })?;
         let page = visited.page;
         let content: String = page.content.chars().take(most).collect();
@@ -267,17 +267,17 @@ impl WebTool {
 fn domains(arguments: &Arguments, name: &str) -> Result<Vec<String>, ToolError> {
     let domains = arguments.texts(name);
     if domains.len() > MAX_DOMAINS {
-        return Err(told(format!("{name} can have at most {MAX_DOMAINS} domains")));
+        return Err(tool_error(format!("{name} can have at most {MAX_DOMAINS} domains")));
     }
     match domains.iter().find(|domain| !is_domain(domain)) {
-        Some(wrong) => Err(told(format!(
+        Some(wrong) => Err(tool_error(format!(
             "{name}: {wrong:?} is not a domain; use e.g. example.com, without https:// and path"
         ))),
         None => Ok(domains),
     }
 }
 
-fn told(words: impl Into<String>) -> ToolError {
+fn tool_error(words: impl Into<String>) -> ToolError {
     ToolError::RespondToModel(words.into())
 }
 

@@ -45,7 +45,7 @@ pub struct Visited {
 
 /// The request for a page.
 #[derive(Debug, Clone, Copy)]
-pub struct Wanted {
+pub struct PageRequest {
     pub mode: Mode,
     pub format: Format,
     /// Fetches it even if a fresh copy is cached.
@@ -59,17 +59,20 @@ pub async fn visit(
     project_id: Uuid,
     settings: &WebSettings,
     url: &Url,
-    wanted: Wanted,
+    page_request: PageRequest,
 ) -> Result<Visited, VisitError> {
     let mut url = url.clone();
     // Never sent, so the same page.
     url.set_fragment(None);
-    let told = json!([url.as_str(), format!("{:?} {:?}", wanted.mode, wanted.format)]);
+    let told = json!([
+        url.as_str(),
+        format!("{:?} {:?}", page_request.mode, page_request.format)
+    ]);
     let hash = digest::of_json(&[&told]);
     let kept = pages::get(db, project_id, &hash).await?;
     // The lists may have changed since.
     let still = |kept: &Kept| is_let(settings, url.as_str()) && is_let(settings, &kept.page.final_url);
-    let kept = kept.filter(|kept| !wanted.force && still(kept));
+    let kept = kept.filter(|kept| !page_request.force && still(kept));
     let kept = match kept {
         Some(kept) if kept.is_fresh => return Ok(again(kept)),
         other => other,
@@ -86,7 +89,7 @@ pub async fn visit(
     if !answer.status.is_success() {
         return Err(VisitError::Status(answer.status.as_u16()));
     }
-    let page = read(answer, wanted).await?;
+    let page = read(answer, page_request).await?;
     let fetched_at = pages::keep(db, project_id, &hash, &page).await?;
     Ok(Visited {
         page,
@@ -119,7 +122,7 @@ fn headers(kept: Option<&Kept>) -> HeaderMap {
     headers
 }
 
-async fn read(answer: Answer, wanted: Wanted) -> Result<Page, VisitError> {
+async fn read(answer: Answer, page_request: PageRequest) -> Result<Page, VisitError> {
     let content_type = answer.content_type();
     let is_html = text::is_html(&content_type).ok_or_else(|| VisitError::ContentType(content_type.clone()))?;
     let validator = |name| Some(answer.header(name).to_owned()).filter(|value| !value.is_empty());
@@ -131,7 +134,7 @@ async fn read(answer: Answer, wanted: Wanted) -> Result<Page, VisitError> {
     let reading = tokio::task::spawn_blocking(move || {
         let text = text::decoded(&body, &whole_type);
         match is_html {
-            true => text::of_html(&text, &url, wanted.mode, wanted.format),
+            true => text::of_html(&text, &url, page_request.mode, page_request.format),
             false => Ok(text::Readable {
                 title: None,
                 content: text,

@@ -3,7 +3,7 @@
 //!
 //! - `definition`  the definition of a tool
 //! - `scope`       restricts calls to the focus
-//! - `told`        entities, links and trees in tool results
+//! - `views`       entities, links and trees in tool results
 //! - `lists`       list_onto_…, search_onto_…, search_ontology, list_task_documents
 //! - `details`     get_onto_…_details, graphs, trees, paths, links, get_field_info, the overview
 //! - `write`       create_onto_…, update_onto_…, delete_onto_…
@@ -17,7 +17,7 @@ mod definition;
 mod details;
 mod lists;
 mod scope;
-mod told;
+mod views;
 mod write;
 
 use std::sync::Arc;

@@ -87,13 +87,13 @@ impl ToolStarted<'_> {
             duration_ms: None,
         };
         if self.publish {
-            let mut told = Told::of(run, self.seen);
-            told.append(db, started).await?;
+            let mut appender = EventAppender::of(run, self.seen);
+            appender.append(db, started).await?;
             if let Some(operation) = self.operation {
                 let operation = operation.clone();
-                told.append(db, Kind::Operation { operation }).await?;
+                appender.append(db, Kind::Operation { operation }).await?;
             }
-            if !told.follows {
+            if !appender.follows {
                 return Ok(None);
             }
         }
@@ -178,7 +178,7 @@ impl ToolEnded<'_> {
         if !self.publish {
             return Ok(Some(Wake::default()));
         }
-        let mut told = Told::of(run, self.seen);
+        let mut appender = EventAppender::of(run, self.seen);
         if let Some(input) = self.announce {
             let started = Kind::McpTool {
                 call_id: self.call_id.to_owned(),
@@ -189,7 +189,7 @@ impl ToolEnded<'_> {
                 error: None,
                 duration_ms: None,
             };
-            told.append(db, started).await?;
+            appender.append(db, started).await?;
         }
         let status = match self.status {
             CallStatus::Completed => ToolStatus::Completed,
@@ -206,12 +206,12 @@ impl ToolEnded<'_> {
             error: self.error.map(str::to_owned),
             duration_ms: Some(self.duration_ms),
         };
-        told.append(db, ended).await?;
+        appender.append(db, ended).await?;
         if let Some(operation) = self.operation.clone() {
-            told.append(db, Kind::Operation { operation }).await?;
+            appender.append(db, Kind::Operation { operation }).await?;
         }
         for event in &self.events {
-            told.append(db, event.clone()).await?;
+            appender.append(db, event.clone()).await?;
         }
         if let Some(context) = self.context {
             contexts::lead_run(db, run.id, run.root_run_id, context).await?;
@@ -219,22 +219,22 @@ impl ToolEnded<'_> {
                 let before = contexts::set_context(db, conversation_id, context).await?;
                 if before.and_then(|before| before.focus) != context.focus {
                     let focus = context.focus.as_ref().map(|focus| json!(focus));
-                    told.append(db, Kind::FocusChanged { focus }).await?;
+                    appender.append(db, Kind::FocusChanged { focus }).await?;
                 }
             }
         }
-        Ok(told.follows.then(|| Wake::log(run.log_id)))
+        Ok(appender.follows.then(|| Wake::log(run.log_id)))
     }
 }
 
 /// The events that a command publishes, in order, and whether they follow what its attempt has seen.
-struct Told<'a> {
+struct EventAppender<'a> {
     run: &'a Run,
     seen: &'a Seen,
     follows: bool,
 }
 
-impl<'a> Told<'a> {
+impl<'a> EventAppender<'a> {
     fn of(run: &'a Run, seen: &'a Seen) -> Self {
         let follows = true;
         Self { run, seen, follows }

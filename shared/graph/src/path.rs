@@ -22,7 +22,7 @@ pub const MAX_VISITED: usize = 50_000;
 const MAX_EDGES: usize = 50_000;
 
 #[derive(Debug, Clone, Default)]
-pub struct Wanted {
+pub struct PathQuery {
     /// 1 to [`MAX_LENGTH`]; clamped.
     pub max_length: u32,
     /// Empty: all.
@@ -35,13 +35,13 @@ pub struct Wanted {
 
 /// The result of a path search.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Found {
+pub enum PathSearch {
     /// From the first object to the last, with the relationship of each step.
-    Way { nodes: Vec<Object>, edges: Vec<Edge> },
+    Path { nodes: Vec<Object>, edges: Vec<Edge> },
     /// There is no path of this length.
-    Nothing,
+    NoPath,
     /// No path was found before a limit was reached.
-    GaveUp,
+    LimitReached,
 }
 
 /// One side of the search: the reached objects, and the relationship that led to each.
@@ -82,26 +82,32 @@ fn other_end(edge: &Edge, of: Uuid) -> Uuid {
 }
 
 /// Both ends must be live objects of the project.
-pub async fn shortest(pool: &PgPool, project_id: Uuid, from: Uuid, to: Uuid, wanted: &Wanted) -> Result<Found, Error> {
+pub async fn shortest(
+    pool: &PgPool,
+    project_id: Uuid,
+    from: Uuid,
+    to: Uuid,
+    query: &PathQuery,
+) -> Result<PathSearch, Error> {
     for id in [from, to] {
         objects::get(pool, project_id, id).await?;
     }
-    let against = match wanted.direction {
+    let against = match query.direction {
         Direction::Outgoing => Direction::Incoming,
         Direction::Incoming => Direction::Outgoing,
         Direction::Both => Direction::Both,
     };
-    let mut sides = [Side::new(from, wanted.direction), Side::new(to, against)];
+    let mut sides = [Side::new(from, query.direction), Side::new(to, against)];
     let mut met = (from == to).then_some(from);
-    let mut gave_up = false;
-    for _ in 0..wanted.max_length.clamp(1, MAX_LENGTH) {
+    let mut limit_reached = false;
+    for _ in 0..query.max_length.clamp(1, MAX_LENGTH) {
         if met.is_some() {
             break;
         }
         let nearer = usize::from(sides[1].edge_of_known.len() < sides[0].edge_of_known.len());
-        let (mut found, cut) = level(pool, project_id, &sides[nearer], &wanted.relationship_types).await?;
-        gave_up |= cut;
-        if let Some(bounds) = &wanted.bounds {
+        let (mut found, cut) = level(pool, project_id, &sides[nearer], &query.relationship_types).await?;
+        limit_reached |= cut;
+        if let Some(bounds) = &query.bounds {
             let ends: Vec<Uuid> = found.iter().map(|(near, edge)| other_end(edge, *near)).collect();
             let outside = bounds.outside(pool, project_id, &ends).await?;
             found.retain(|(near, edge)| !outside.contains(&other_end(edge, *near)));
@@ -126,7 +132,7 @@ pub async fn shortest(pool: &PgPool, project_id: Uuid, from: Uuid, to: Uuid, wan
         side.edge_of_known = next;
         let visited = sides[0].reached.len() + sides[1].reached.len();
         if met.is_none() && visited > MAX_VISITED {
-            gave_up = true;
+            limit_reached = true;
             break;
         }
         if sides.iter().any(|side| side.edge_of_known.is_empty()) {
@@ -134,7 +140,11 @@ pub async fn shortest(pool: &PgPool, project_id: Uuid, from: Uuid, to: Uuid, wan
         }
     }
     let Some(met) = met else {
-        return Ok(if gave_up { Found::GaveUp } else { Found::Nothing });
+        return Ok(if limit_reached {
+            PathSearch::LimitReached
+        } else {
+            PathSearch::NoPath
+        });
     };
     let (mut ids, mut edges) = sides[0].back(met);
     ids.reverse();
@@ -145,7 +155,7 @@ pub async fn shortest(pool: &PgPool, project_id: Uuid, from: Uuid, to: Uuid, wan
     let mut objects = traverse::by_ids(pool, project_id, &ids).await?;
     let nodes: Option<Vec<Object>> = ids.iter().map(|id| objects.remove(id)).collect();
     // One of them may have been deleted during the search.
-    Ok(nodes.map_or(Found::Nothing, |nodes| Found::Way { nodes, edges }))
+    Ok(nodes.map_or(PathSearch::NoPath, |nodes| PathSearch::Path { nodes, edges }))
 }
 
 /// Expands the side's frontier by one step: returns the edges with their origins, and whether the limit cut some off.

@@ -58,7 +58,7 @@ pub async fn authenticate(
     let expiry = Expiry::of(identity.expires_at, found.now).ok_or(AuthError::TokenExpired)?;
     if found.lacks(identity, new_users) {
         let mut tx = walls::begin(db, Asking::Gate).await?;
-        admit(&mut tx, identity, new_users).await?;
+        provision(&mut tx, identity, new_users).await?;
         tx.commit().await?;
         found = find(db, identity).await?;
     }
@@ -72,7 +72,7 @@ pub async fn authenticate(
     Ok(Caller::new(Credential::Token(expiry), user_id, membership, scopes))
 }
 
-struct Found {
+struct KnownUser {
     /// The database's time.
     now: DateTime<Utc>,
     /// None: not linked yet.
@@ -83,7 +83,7 @@ struct Found {
     existing: Vec<Uuid>,
 }
 
-impl Found {
+impl KnownUser {
     fn is_member(&self, project_id: Uuid) -> bool {
         self.memberships
             .iter()
@@ -102,7 +102,7 @@ impl Found {
     }
 }
 
-async fn find(db: &PgPool, identity: &Identity) -> Result<Found, sqlx::Error> {
+async fn find(db: &PgPool, identity: &Identity) -> Result<KnownUser, sqlx::Error> {
     let mut db = walls::begin(db, Asking::Gate).await?;
     let named = identity.projects.as_deref().unwrap_or_default();
     let found = sqlx::query!(
@@ -120,7 +120,7 @@ async fn find(db: &PgPool, identity: &Identity) -> Result<Found, sqlx::Error> {
         Some(user_id) => projects::memberships(&mut db, user_id).await?,
         None => Vec::new(),
     };
-    Ok(Found {
+    Ok(KnownUser {
         now: found.now,
         user_id: found.user_id,
         memberships,
@@ -129,7 +129,7 @@ async fn find(db: &PgPool, identity: &Identity) -> Result<Found, sqlx::Error> {
 }
 
 /// Links an identity, as far as allowed. Concurrent requests with the same one wait, and find it.
-async fn admit(db: &mut PgConnection, identity: &Identity, new_users: NewUsers) -> Result<(), AuthError> {
+async fn provision(db: &mut PgConnection, identity: &Identity, new_users: NewUsers) -> Result<(), AuthError> {
     let (user_id, news) = match find_user(db, identity).await? {
         Some(id) => (id, None),
         None => link(db, identity, new_users).await?,

@@ -58,7 +58,7 @@ impl Attachment {
     }
 
     /// Returns a text of the metadata.
-    pub fn told(&self, name: &str) -> Option<&str> {
+    pub fn metadata_text(&self, name: &str) -> Option<&str> {
         self.metadata.as_ref()?[name].as_str()
     }
 
@@ -76,7 +76,7 @@ impl Attachment {
         match self.kind {
             Kind::Database => {
                 let kind = self
-                    .told("databaseType")
+                    .metadata_text("databaseType")
                     .map(|kind| format!(", {kind}"))
                     .unwrap_or_default();
                 let content = if self.content.is_empty() {

@@ -128,7 +128,7 @@ pub type Position = (DateTime<Utc>, Uuid);
 
 /// A page of a search.
 #[derive(Debug)]
-pub struct Found {
+pub struct SearchPage {
     /// At most the requested number, most recently used first.
     pub conversations: Vec<Conversation>,
     /// The start of the next page. None: all of the owner's conversations were searched.
@@ -146,7 +146,7 @@ pub async fn search(
     text: &str,
     after: Option<Position>,
     limit: i64,
-) -> Result<Found, sqlx::Error> {
+) -> Result<SearchPage, sqlx::Error> {
     let (at, id) = after.unzip();
     let conversations = sqlx::query_as!(
         Conversation,
@@ -179,7 +179,7 @@ pub async fn search(
     .await?;
     if i64::try_from(conversations.len()).is_ok_and(|found| found == limit) {
         let next = conversations.last().map(|last| (last.updated_at, last.id));
-        return Ok(Found { conversations, next });
+        return Ok(SearchPage { conversations, next });
     }
     // Fewer than requested: all examined ones precede this.
     let last = sqlx::query!(
@@ -196,7 +196,7 @@ pub async fn search(
     )
     .fetch_optional(db)
     .await?;
-    Ok(Found {
+    Ok(SearchPage {
         conversations,
         next: last.map(|last| (last.updated_at, last.id)),
     })

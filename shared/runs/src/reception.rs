@@ -214,7 +214,7 @@ pub async fn choose(
     let databases = databases.map(|item| {
         let of_source = sources.iter().find(|source| source.id.to_string() == item.id);
         let kind = item
-            .told("databaseType")
+            .metadata_text("databaseType")
             .or(of_source.map(|source| source.kind.as_str()));
         Console {
             database: kind.and_then(Database::named),

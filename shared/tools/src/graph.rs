@@ -79,7 +79,7 @@ impl Tool for GraphTool {
 }
 
 /// Converts a graph error to a tool error.
-fn told(error: rejoin_graph::Error) -> ToolError {
+fn tool_error(error: rejoin_graph::Error) -> ToolError {
     match error {
         rejoin_graph::Error::Database { attempted, .. } => ToolError::Internal {
             attempted: attempted.to_owned(),
@@ -96,7 +96,7 @@ fn told(error: rejoin_graph::Error) -> ToolError {
 async fn entity(context: &ToolContext, parameter: &str, reference: &str) -> Result<Object, ToolError> {
     let found = objects::resolve(&context.db, context.project_id, reference)
         .await
-        .map_err(told)?;
+        .map_err(tool_error)?;
     let found = match found {
         Resolved::One(object) => focus::inside(context, vec![*object]).await?,
         Resolved::Several(objects) => focus::inside(context, objects).await?,
@@ -127,7 +127,7 @@ async fn entity(context: &ToolContext, parameter: &str, reference: &str) -> Resu
                 Err(_) => {
                     rejoin_graph::search::search(&context.db, context.project_id, reference, &scope, SUGGESTIONS)
                         .await
-                        .map_err(told)?
+                        .map_err(tool_error)?
                         .hits
                 }
             };
@@ -182,7 +182,9 @@ async fn unknown_types(context: &ToolContext, asked: &[String]) -> Result<Option
     if asked.is_empty() {
         return Ok(None);
     }
-    let types = schema::types(&context.db, context.project_id).await.map_err(told)?;
+    let types = schema::types(&context.db, context.project_id)
+        .await
+        .map_err(tool_error)?;
     let known: Vec<&str> = types.iter().map(|counted| counted.name.as_str()).collect();
     Ok(unknown("type", asked, &known))
 }
@@ -194,7 +196,7 @@ async fn unknown_relationship_types(context: &ToolContext, asked: &[String]) -> 
     }
     let types = schema::relationship_types(&context.db, context.project_id)
         .await
-        .map_err(told)?;
+        .map_err(tool_error)?;
     let mut known: Vec<&str> = types.iter().map(|counted| counted.relationship_type.as_str()).collect();
     known.sort_unstable();
     known.dedup();

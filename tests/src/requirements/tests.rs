@@ -15,7 +15,7 @@ const REQUIREMENTS: &str = "Requirements:";
 
 /// A test of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct TestFunction {
     pub name: String,
     /// The ids that the comment above it lists.
     pub requirements: Vec<String>,
@@ -37,7 +37,7 @@ struct Function {
 
 /// Returns the tests of a Rust file, including those inside macros such as `proptest!`. Comments and strings don't
 /// count.
-pub fn in_rust(source: &str) -> Result<Vec<Found>, String> {
+pub fn in_rust(source: &str) -> Result<Vec<TestFunction>, String> {
     let tokens = TokenStream::from_str(source).map_err(|error| error.to_string())?;
     let mut functions = Vec::new();
     collect(tokens, &mut functions);
@@ -48,7 +48,7 @@ pub fn in_rust(source: &str) -> Result<Vec<Found>, String> {
         .collect();
     let tests = functions.iter().filter(|function| function.is_test);
     Ok(tests
-        .map(|test| Found {
+        .map(|test| TestFunction {
             name: test.name.clone(),
             requirements: test.requirements.clone(),
             runs: !test.is_ignored,
@@ -169,7 +169,7 @@ fn look(body: TokenStream, function: &mut Function) {
 
 /// Returns the tests of a formatted JavaScript or TypeScript file: a body ends at the first brace with its test's
 /// indentation.
-pub fn in_javascript(source: &str) -> Vec<Found> {
+pub fn in_javascript(source: &str) -> Vec<TestFunction> {
     let lines: Vec<&str> = source.lines().collect();
     let helpers: HashMap<&str, bool> = (0..lines.len())
         .filter_map(|at| Some((helper(lines[at])?, asserts(&block(&lines, at)))))
@@ -183,7 +183,7 @@ pub fn in_javascript(source: &str) -> Vec<Found> {
         let above = at
             .checked_sub(1)
             .and_then(|above| lines[above].trim().strip_prefix("//"));
-        Some(Found {
+        Some(TestFunction {
             name: title,
             requirements: above.and_then(listed).unwrap_or_default(),
             runs,

@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents, Tool};
 use serde_json::{Value, json};
 
-use rejoin_integrations::mcp::offers::Found;
+use rejoin_integrations::mcp::offers::DiscoveredTool;
 use rejoin_types::file_ref::FileRef;
 
 /// Maximum number of files stored from one answer.
@@ -174,7 +174,7 @@ fn described(block: &ContentBlock) -> Value {
 }
 
 /// Returns the pinned part of a tool.
-pub fn found(tool: Tool) -> Found {
+pub fn discovered(tool: Tool) -> DiscoveredTool {
     let mut definition = json!({
         "description": tool.description,
         "inputSchema": tool.input_schema,
@@ -182,7 +182,7 @@ pub fn found(tool: Tool) -> Found {
     if let Some(annotations) = tool.annotations {
         definition["annotations"] = json!(annotations);
     }
-    Found {
+    DiscoveredTool {
         name: tool.name.into_owned(),
         definition,
     }

@@ -47,19 +47,19 @@ impl Authorized {
             Err(error) => error,
         };
         let Some(challenge) = unauthorized(&error) else {
-            return Err(self.told(error));
+            return Err(self.redacted(error));
         };
         let another = self.tokens.another(token.as_deref(), challenge.as_deref()).await;
         request(Some(another.map_err(carried)?))
             .await
             .map_err(|error| match unauthorized(&error) {
                 Some(challenge) => carried(self.tokens.useless(challenge.as_deref())),
-                None => self.told(error),
+                None => self.redacted(error),
             })
     }
 
     /// Redacts an error: rmcp logs some.
-    fn told(&self, error: Error) -> Error {
+    fn redacted(&self, error: Error) -> Error {
         match error {
             StreamableHttpError::InsufficientScope(error) => {
                 carried(self.tokens.too_narrow(error.required_scope.as_deref()))
@@ -138,7 +138,7 @@ impl StreamableHttpClient for Authorized {
         // When closing a connection: not worth fetching a token.
         let token = self.tokens.last().await;
         let deleted = self.http.delete_session(uri, session_id, token, custom_headers).await;
-        deleted.map_err(|error| self.told(error))
+        deleted.map_err(|error| self.redacted(error))
     }
 
     async fn get_stream(

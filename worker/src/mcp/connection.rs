@@ -40,7 +40,7 @@ const INHERITED: [&str; 6] = ["PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ"];
 #[derive(Debug)]
 pub enum CallError {
     /// The server's answer, for the model.
-    Told(String),
+    RespondToModel(String),
     /// The server's answer was invalid or missing.
     Failed(String),
 }
@@ -215,18 +215,18 @@ impl Connection {
             }
             Ok(Ok(CallToolResponse::Complete(result))) => result,
             Ok(Ok(CallToolResponse::InputRequired(_))) => {
-                return Err(CallError::Told(format!(
+                return Err(CallError::RespondToModel(format!(
                     "the tool requests user input (elicitation), which is not supported for {server}"
                 )));
             }
             Ok(Ok(_)) => {
-                return Err(CallError::Told(
+                return Err(CallError::RespondToModel(
                     "the tool responds asynchronously, which is not supported".to_owned(),
                 ));
             }
             // The server itself reports an invalid call.
             Ok(Err(ServiceError::McpError(error))) => {
-                return Err(CallError::Told(answer::cut(
+                return Err(CallError::RespondToModel(answer::cut(
                     self.redactor.text(error.message.into_owned()),
                 )));
             }
@@ -246,12 +246,12 @@ impl Connection {
             Some(keep) => answer::keep(&result, keep).await,
             None => Vec::new(),
         };
-        let value =
-            answer::of(result, &kept).map_err(|words| CallError::Told(answer::cut(self.redactor.text(words))))?;
+        let value = answer::of(result, &kept)
+            .map_err(|words| CallError::RespondToModel(answer::cut(self.redactor.text(words))))?;
         let bytes = value.to_string().len();
         match bytes <= self.max_result_bytes {
             true => Ok(self.redactor.value(value)),
-            false => Err(CallError::Told(format!(
+            false => Err(CallError::RespondToModel(format!(
                 "the result has {bytes} bytes; the maximum is {}. Request less",
                 self.max_result_bytes
             ))),

@@ -130,7 +130,7 @@ impl Connections {
         };
         let kind = match &outcome {
             Ok(_) => "completed",
-            Err(CallError::Told(_)) => "refused",
+            Err(CallError::RespondToModel(_)) => "refused",
             Err(CallError::Failed(_)) => "failed",
         };
         metrics::counter!("rejoin_mcp_calls_total", "server" => name.clone(), "outcome" => kind).increment(1);
@@ -139,7 +139,7 @@ impl Connections {
                 admitted.succeeded();
                 Ok(value)
             }
-            Err(CallError::Told(words)) => {
+            Err(CallError::RespondToModel(words)) => {
                 admitted.succeeded();
                 Err(words)
             }

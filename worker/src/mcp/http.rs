@@ -62,7 +62,7 @@ fn headers(filled: Vec<(String, String)>) -> Result<HashMap<HeaderName, HeaderVa
 }
 
 fn words(error: &ClientInitializeError, is_authorized: bool) -> String {
-    refusal(error.auth_challenge(), is_authorized).unwrap_or_else(|| told(error))
+    refusal(error.auth_challenge(), is_authorized).unwrap_or_else(|| error_chain(error))
 }
 
 /// Returns the error for a server that requires authentication. With tokens, the challenge is in our words
@@ -78,7 +78,7 @@ pub(super) fn refusal(challenge: Option<&str>, is_authorized: bool) -> Option<St
 }
 
 /// Formats an error with its causes: the root cause comes last.
-pub(super) fn told(error: &dyn Error) -> String {
+pub(super) fn error_chain(error: &dyn Error) -> String {
     let mut told = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use rejoin_integrations::mcp::offers::{
-    DEFINITION_MAX_BYTES, Found, LeftOut, Listed, MAX_LEFT_OUT, MAX_TOOLS, NAME_MAX_CHARS,
+    DEFINITION_MAX_BYTES, DiscoveredTool, LeftOut, Listed, MAX_LEFT_OUT, MAX_TOOLS, NAME_MAX_CHARS,
 };
 use rejoin_types::text;
 use rmcp::model::{ClientRequest, ListToolsRequest, PaginatedRequestParams, ServerResult, Tool};
@@ -114,7 +114,7 @@ impl<'a> List<'a> {
             }
             match tool {
                 Ok(tool) => {
-                    let found = answer::found(tool);
+                    let found = answer::discovered(tool);
                     let name = found.name.clone();
                     match self.judge(found).await {
                         Ok(found) => self.listed.found.push(found),
@@ -130,8 +130,8 @@ impl<'a> List<'a> {
         }
     }
 
-    async fn judge(&mut self, found: Found) -> Result<Found, String> {
-        let Found { name, definition } = found;
+    async fn judge(&mut self, found: DiscoveredTool) -> Result<DiscoveredTool, String> {
+        let DiscoveredTool { name, definition } = found;
         if name.is_empty() {
             return Err("it has no name".to_owned());
         }
@@ -160,7 +160,7 @@ impl<'a> List<'a> {
         if !self.called.insert(called.clone()) {
             return Err(format!("an earlier tool is also named {called}"));
         }
-        Ok(Found { name, definition })
+        Ok(DiscoveredTool { name, definition })
     }
 
     fn leave_out(&mut self, tool: Option<&str>, reason: &str) {

@@ -88,7 +88,7 @@ impl FlowModel {
         }
     }
 
-    fn next(&self, request: &ModelRequest) -> Result<Move, ModelError> {
+    fn next(&self, request: &ModelRequest) -> Result<NextAction, ModelError> {
         if self.flow.agents.is_empty() {
             return Err(refused(
                 "flow_empty",
@@ -106,12 +106,14 @@ impl FlowModel {
         let mut found = Vec::new();
         for message in &request.messages {
             if let Message::ToolResult { content, is_error, .. } = message {
-                found.push(Found::read(content, *is_error)?);
+                found.push(CallResults::read(content, *is_error)?);
             }
         }
         if request.tools.is_empty() {
             // Told to stop.
-            return Ok(Move::Answer(found.last().map(Found::text).unwrap_or_default()));
+            return Ok(NextAction::Answer(
+                found.last().map(CallResults::text).unwrap_or_default(),
+            ));
         }
         if let Some(failed) = found
             .iter()
@@ -134,7 +136,9 @@ impl FlowModel {
                 .as_ref()
                 .is_some_and(|word| found.last().is_some_and(|last| last.text().contains(word)));
         if found.len() >= self.turns() || is_over {
-            return Ok(Move::Answer(found.last().map(Found::text).unwrap_or_default()));
+            return Ok(NextAction::Answer(
+                found.last().map(CallResults::text).unwrap_or_default(),
+            ));
         }
         let agents: Vec<Value> = match self.order {
             Order::Parallel | Order::Discussion => self
@@ -155,7 +159,7 @@ impl FlowModel {
                 vec![json!({"agent_name": agent, "task": task})]
             }
         };
-        Ok(Move::Calls(vec![ToolCall {
+        Ok(NextAction::Calls(vec![ToolCall {
             id: format!("flow_{}", found.len() + 1),
             name: SPAWN_AGENTS.to_owned(),
             arguments: json!({ "agents": agents }),
@@ -163,17 +167,17 @@ impl FlowModel {
     }
 }
 
-enum Move {
+enum NextAction {
     Calls(Vec<ToolCall>),
     Answer(String),
 }
 
 /// The result of one call.
-struct Found {
-    results: Vec<Outcome>,
+struct CallResults {
+    results: Vec<AgentResult>,
 }
 
-struct Outcome {
+struct AgentResult {
     agent: String,
     status: String,
     is_completed: bool,
@@ -181,7 +185,7 @@ struct Outcome {
     error: String,
 }
 
-impl Found {
+impl CallResults {
     fn read(content: &str, is_error: bool) -> Result<Self, ModelError> {
         if is_error {
             return Err(refused("sub_agent_failed", content.to_owned()));
@@ -191,7 +195,7 @@ impl Found {
         let results = content["results"].as_array().into_iter().flatten();
         Ok(Self {
             results: results
-                .map(|result| Outcome {
+                .map(|result| AgentResult {
                     agent: text(&result["agent_name"]),
                     is_completed: result["status"] == "completed",
                     status: text(&result["status"]),
@@ -228,8 +232,8 @@ fn refused(code: &'static str, message: String) -> ModelError {
 impl Provider for FlowModel {
     async fn stream(&self, request: ModelRequest) -> Result<ModelStream, ModelError> {
         let (chunks, finish) = match self.next(&request)? {
-            Move::Answer(text) => (vec![Chunk::Text(text)], Finish::Stop),
-            Move::Calls(calls) => (calls.into_iter().map(Chunk::ToolCall).collect(), Finish::ToolCalls),
+            NextAction::Answer(text) => (vec![Chunk::Text(text)], Finish::Stop),
+            NextAction::Calls(calls) => (calls.into_iter().map(Chunk::ToolCall).collect(), Finish::ToolCalls),
         };
         let end = Chunk::End {
             usage: Usage::default(),
@@ -253,7 +257,7 @@ mod tests {
     }
 
     /// Returns a flow's next action after these summaries, one per call.
-    fn after(model: &FlowModel, summaries: &[&str]) -> Result<Move, ModelError> {
+    fn after(model: &FlowModel, summaries: &[&str]) -> Result<NextAction, ModelError> {
         let mut messages = vec![Message::user("go")];
         for summary in summaries {
             let result =
@@ -273,22 +277,22 @@ mod tests {
         })
     }
 
-    fn spawned(next: Result<Move, ModelError>) -> Vec<String> {
+    fn spawned(next: Result<NextAction, ModelError>) -> Vec<String> {
         match next {
-            Ok(Move::Calls(calls)) => calls[0].arguments["agents"]
+            Ok(NextAction::Calls(calls)) => calls[0].arguments["agents"]
                 .as_array()
                 .unwrap()
                 .iter()
                 .map(|agent| agent["agent_name"].as_str().unwrap().to_owned())
                 .collect(),
-            Ok(Move::Answer(_)) | Err(_) => vec![],
+            Ok(NextAction::Answer(_)) | Err(_) => vec![],
         }
     }
 
-    fn answer(next: Result<Move, ModelError>) -> Option<String> {
+    fn answer(next: Result<NextAction, ModelError>) -> Option<String> {
         match next {
-            Ok(Move::Answer(text)) => Some(text),
-            Ok(Move::Calls(_)) | Err(_) => None,
+            Ok(NextAction::Answer(text)) => Some(text),
+            Ok(NextAction::Calls(_)) | Err(_) => None,
         }
     }
 

@@ -73,13 +73,16 @@ pub(super) async fn content(
     insert(&mut headers, CONTENT_DISPOSITION, disposition(&file.name));
     let size = u64::try_from(file.size_bytes).unwrap_or_default();
     let is_same = text(IF_RANGE).is_none_or(|known| known == tag);
-    let (status, from, to) = match text(RANGE).filter(|_| is_same).map(|range| wanted(range, size)) {
-        None | Some(Wanted::All) => (StatusCode::OK, 0, size),
-        Some(Wanted::Part { from, to }) => {
+    let (status, from, to) = match text(RANGE)
+        .filter(|_| is_same)
+        .map(|range| requested_range(range, size))
+    {
+        None | Some(RequestedRange::All) => (StatusCode::OK, 0, size),
+        Some(RequestedRange::Part { from, to }) => {
             insert(&mut headers, CONTENT_RANGE, format!("bytes {from}-{}/{size}", to - 1));
             (StatusCode::PARTIAL_CONTENT, from, to)
         }
-        Some(Wanted::Nothing) => {
+        Some(RequestedRange::Nothing) => {
             let detail = format!("the requested range is outside of the file, which has {size} bytes");
             return Err(Problem::new(
                 StatusCode::RANGE_NOT_SATISFIABLE,
@@ -181,7 +184,7 @@ fn disposition(name: &str) -> String {
 
 /// The request of a `Range` header.
 #[derive(Debug, PartialEq, Eq)]
-enum Wanted {
+enum RequestedRange {
     /// The whole file: several ranges, or an unsupported header.
     All,
     /// Up to `to`, exclusive.
@@ -192,24 +195,24 @@ enum Wanted {
     Nothing,
 }
 
-fn wanted(range: &str, size: u64) -> Wanted {
+fn requested_range(range: &str, size: u64) -> RequestedRange {
     let Some((first, last)) = range
         .strip_prefix("bytes=")
         .filter(|ranges| !ranges.contains(','))
         .and_then(|range| range.trim().split_once('-'))
     else {
-        return Wanted::All;
+        return RequestedRange::All;
     };
     let (from, to) = match (first.parse::<u64>(), last.parse::<u64>()) {
         (Ok(first), Ok(last)) if first <= last => (first, last.saturating_add(1).min(size)),
         (Ok(first), Err(_)) if last.is_empty() => (first, size),
         (Err(_), Ok(last)) if first.is_empty() => (size.saturating_sub(last), size),
-        _ => return Wanted::All,
+        _ => return RequestedRange::All,
     };
     if from >= to {
-        Wanted::Nothing
+        RequestedRange::Nothing
     } else {
-        Wanted::Part { from, to }
+        RequestedRange::Part { from, to }
     }
 }
 
@@ -219,20 +222,20 @@ mod tests {
 
     #[test]
     fn one_range_is_understood() {
-        let part = |from, to| Wanted::Part { from, to };
+        let part = |from, to| RequestedRange::Part { from, to };
         for (range, expected) in [
             ("bytes=0-0", part(0, 1)),
             ("bytes=5-", part(5, 10)),
             ("bytes=-3", part(7, 10)),
             ("bytes=-30", part(0, 10)),
             ("bytes=8-99", part(8, 10)),
-            ("bytes=10-", Wanted::Nothing),
-            ("bytes=-0", Wanted::Nothing),
-            ("bytes=0-1,3-4", Wanted::All),
-            ("bytes=4-1", Wanted::All),
-            ("lines=1-2", Wanted::All),
+            ("bytes=10-", RequestedRange::Nothing),
+            ("bytes=-0", RequestedRange::Nothing),
+            ("bytes=0-1,3-4", RequestedRange::All),
+            ("bytes=4-1", RequestedRange::All),
+            ("lines=1-2", RequestedRange::All),
         ] {
-            assert_eq!(wanted(range, 10), expected, "{range}");
+            assert_eq!(requested_range(range, 10), expected, "{range}");
         }
     }
 

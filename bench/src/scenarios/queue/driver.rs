@@ -59,7 +59,7 @@ pub struct Heard {
 
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
-enum Said {
+enum DriverLine {
     Started { start: u64 },
     Count { c: u64, t: u64 },
     Final { r#final: u64, lat: Vec<u64> },
@@ -69,9 +69,9 @@ impl Heard {
     /// Other lines come from libraries.
     fn take(&mut self, line: &str) {
         match serde_json::from_str(line) {
-            Ok(Said::Started { start }) => self.started_us = Some(start),
-            Ok(Said::Count { c, t }) => (self.handled, self.at_us) = (c, t),
-            Ok(Said::Final { r#final, lat }) => {
+            Ok(DriverLine::Started { start }) => self.started_us = Some(start),
+            Ok(DriverLine::Count { c, t }) => (self.handled, self.at_us) = (c, t),
+            Ok(DriverLine::Final { r#final, lat }) => {
                 self.handled = r#final;
                 self.latencies_us = Some(lat);
             }

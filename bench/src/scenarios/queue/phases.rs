@@ -84,12 +84,12 @@ impl Phase {
 
 /// The results of a phase: values by row, and notes.
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct Measured {
     pub values: Vec<(&'static str, f64)>,
     pub notes: Vec<String>,
 }
 
-impl Found {
+impl Measured {
     fn value(&mut self, row: &'static str, value: f64) {
         self.values.push((row, value));
     }
@@ -104,9 +104,9 @@ impl Found {
     }
 }
 
-pub async fn measure(phase: Phase, place: &Place<'_>, sizes: Sizes) -> Result<Found> {
+pub async fn measure(phase: Phase, place: &Place<'_>, sizes: Sizes) -> Result<Measured> {
     place.fresh(phase.template()).await?;
-    let mut found = Found::default();
+    let mut found = Measured::default();
     match phase {
         Phase::Bulk => {
             let done = bulk(place, sizes, &mut found).await?;
@@ -141,7 +141,7 @@ fn jobs(place: &Place<'_>, sizes: Sizes) -> u64 {
     place.driver.spec.n.min(sizes.jobs)
 }
 
-async fn bulk(place: &Place<'_>, sizes: Sizes, found: &mut Found) -> Result<Done> {
+async fn bulk(place: &Place<'_>, sizes: Sizes, found: &mut Measured) -> Result<Done> {
     let mut observer = place.observer().await?;
     let before = observer.wal_bytes().await?;
     let done = place.driver.bulk(jobs(place, sizes)).await?;
@@ -152,13 +152,13 @@ async fn bulk(place: &Place<'_>, sizes: Sizes, found: &mut Found) -> Result<Done
     Ok(done)
 }
 
-async fn work(place: &Place<'_>, sizes: Sizes, found: &mut Found) -> Result<()> {
+async fn work(place: &Place<'_>, sizes: Sizes, found: &mut Measured) -> Result<()> {
     let mut enqueued = Done { n: 0, seconds: 0.0 };
     for (workers, row) in WORKERS {
         if workers > 1 {
             place.fresh(Template::Empty).await?;
         }
-        let mut wal = Found::default();
+        let mut wal = Measured::default();
         let done = bulk(place, sizes, &mut wal).await?;
         enqueued.n += done.n;
         enqueued.seconds += done.seconds;
@@ -231,7 +231,7 @@ async fn drain(place: &Place<'_>, observer: &mut Observer, n: u64, workers: usiz
     })
 }
 
-async fn latency(place: &Place<'_>, sizes: Sizes, found: &mut Found) -> Result<()> {
+async fn latency(place: &Place<'_>, sizes: Sizes, found: &mut Measured) -> Result<()> {
     place.settle().await?;
     let mut worker = place.driver.worker(Phase::Latency.name(), &[("LAT", "1")])?;
     worker.started().await?;

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use url::Url;
 
-use super::{Ask, Found, Hit, SearchError, SearchProvider, read, with_sites};
+use super::{Ask, Hit, SearchError, SearchProvider, SearchResults, read, with_sites};
 use rejoin_egress::fetch::{FetchError, Fetcher};
 
 pub struct Searxng {
@@ -17,7 +17,7 @@ pub struct Searxng {
 }
 
 #[derive(Deserialize)]
-struct Said {
+struct ApiResponse {
     results: Vec<Page>,
     /// Strings; in newer versions objects that contain one.
     #[serde(default)]
@@ -35,7 +35,7 @@ struct Page {
 
 #[async_trait]
 impl SearchProvider for Searxng {
-    async fn search(&self, fetcher: &Fetcher, ask: &Ask) -> Result<Found, SearchError> {
+    async fn search(&self, fetcher: &Fetcher, ask: &Ask) -> Result<SearchResults, SearchError> {
         let broken = |error: url::ParseError| FetchError::Broken(error.to_string());
         let mut url = self.base.join("search").map_err(broken)?;
         url.query_pairs_mut()
@@ -49,10 +49,10 @@ impl SearchProvider for Searxng {
                 None => client.get(asked),
             })
             .await?;
-        let said: Said = read(&answer)?;
-        let first = said.answers.first();
+        let response: ApiResponse = read(&answer)?;
+        let first = response.answers.first();
         let answer = first.and_then(|answer| answer.as_str().or(answer["answer"].as_str()));
-        Ok(Found {
+        Ok(SearchResults {
             answer: answer.map(str::to_owned),
             results: said
                 .results

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::definition::{Definition, Fields, PROJECT_ID};
-use super::{failed, lists, scope, told};
+use super::{failed, lists, scope, views};
 use crate::documents::{self, Move};
 use crate::links::{self, NewLink};
 use crate::projects::{self, Instantiation, Rearrange};
@@ -217,7 +217,7 @@ async fn create_project(context: &ToolContext, arguments: &Arguments) -> Result<
         .collect();
     Ok(json!({
         "id": made.project.object.id,
-        "project": told::full(&made.project),
+        "project": views::full(&made.project),
         "ids": ids,
         "clarifications": arguments.texts("clarifications"),
         "context_shift": {
@@ -249,7 +249,7 @@ async fn link(context: &ToolContext, arguments: &Arguments) -> Result<Value, Too
         .await
         .map_err(failed)?;
     scope::commit(tx).await?;
-    Ok(json!({"edge": told::link(&made)}))
+    Ok(json!({"edge": views::link(&made)}))
 }
 
 /// Returns the id of a link that the call may remove. None: an earlier attempt of this call has removed it.
@@ -360,7 +360,7 @@ async fn reorganize(context: &ToolContext, arguments: &Arguments) -> Result<Valu
         .filter(|link| link.link_type == pack::PARENT_OF)
         .count();
     Ok(json!({
-        "project": told::brief(&graph.project), "changes": asked, "entities": graph.entities.len(),
+        "project": views::brief(&graph.project), "changes": asked, "entities": graph.entities.len(),
         "edges": graph.links.len(), "documents_below_others": parents,
     }))
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::definition::{Definition, Fields, PROJECT_ID, id_parameter};
-use super::{failed, scope, told};
+use super::{failed, scope, views};
 use crate::deletion;
 use crate::documents::{self, Move};
 use crate::entities::{self, NewEntity, Strategy, Update};
@@ -350,7 +350,7 @@ fn nth_of(change: &Change, nth: usize) -> Change {
 const LINK_IDS: usize = 1_000;
 
 fn answered(kind: Kind, entity: &Entity) -> Value {
-    json!({"id": entity.object.id, kind.as_str(): told::full(entity)})
+    json!({"id": entity.object.id, kind.as_str(): views::full(entity)})
 }
 
 async fn alter(

@@ -87,16 +87,16 @@ impl Store for Table {
         let ends = client.prepare_cached(ENDS).await?;
         let insert = client.prepare_cached(INSERT).await?;
 
-        let wanted = Wanted::of(batch);
-        let fence_arguments: [&(dyn ToSql + Sync); 3] = [&wanted.logs, &wanted.runs, &wanted.attempts];
-        let ends_arguments: [&(dyn ToSql + Sync); 1] = [&wanted.logs];
+        let columns = FenceColumns::of(batch);
+        let fence_arguments: [&(dyn ToSql + Sync); 3] = [&columns.logs, &columns.runs, &columns.attempts];
+        let ends_arguments: [&(dyn ToSql + Sync); 1] = [&columns.logs];
         // One round trip for all three.
         let (_, fenced, ends) = tokio::try_join!(
             client.batch_execute("begin"),
             client.query(&fence, &fence_arguments),
             client.query(&ends, &ends_arguments)
         )?;
-        let mut taken = Taken::of(&fenced, &ends, wanted.runs.len());
+        let mut fence_result = FenceResult::of(&fenced, &ends, columns.runs.len());
 
         let mut rows = NewRows::default();
         let mut lost: Vec<Arc<RunStream>> = Vec::new();
@@ -104,9 +104,9 @@ impl Store for Table {
         let mut seen: Vec<(Arc<RunStream>, i64)> = Vec::new();
         let mut first_stream = 0;
         for of_log in &batch.logs {
-            let ours = &mut taken.ours[first_stream..first_stream + of_log.streams.len()];
+            let ours = &mut fence_result.ours[first_stream..first_stream + of_log.streams.len()];
             first_stream += of_log.streams.len();
-            let Some(end) = taken.ends.get(&of_log.log_id) else {
+            let Some(end) = fence_result.ends.get(&of_log.log_id) else {
                 lost.extend(of_log.streams.iter().cloned());
                 continue;
             };
@@ -134,7 +134,12 @@ impl Store for Table {
             let writing = of_log.streams.iter().zip(ours.iter()).filter(|(_, ours)| **ours);
             seen.extend(writing.map(|(stream, _)| (stream.clone(), last)));
         }
-        self.committing = match (taken.xid, rows.seqs.first(), rows.logs.first(), rows.data.first()) {
+        self.committing = match (
+            fence_result.xid,
+            rows.seqs.first(),
+            rows.logs.first(),
+            rows.data.first(),
+        ) {
             (Some(xid), Some(seq), Some(log_id), Some(data)) => Some(Committing {
                 xid,
                 log_id: *log_id,
@@ -195,50 +200,50 @@ fn advance(ends: &[(Arc<RunStream>, i64)]) {
 
 /// Columns of the runs whose events a batch contains.
 #[derive(Default)]
-struct Wanted {
+struct FenceColumns {
     logs: Vec<Uuid>,
     runs: Vec<Uuid>,
     attempts: Vec<i32>,
 }
 
-impl Wanted {
+impl FenceColumns {
     fn of(batch: &Batch) -> Self {
-        let mut wanted = Self::default();
+        let mut columns = Self::default();
         for of_log in &batch.logs {
             for stream in &of_log.streams {
-                wanted.logs.push(of_log.log_id);
-                wanted.runs.push(stream.run_id);
-                wanted.attempts.push(stream.attempt);
+                columns.logs.push(of_log.log_id);
+                columns.runs.push(stream.run_id);
+                columns.attempts.push(stream.attempt);
             }
         }
-        wanted
+        columns
     }
 }
 
 /// The result of the fence.
 #[derive(Default)]
-struct Taken {
+struct FenceResult {
     xid: Option<String>,
-    /// By the rows of [`Wanted`]: whether the run's lease holds, and its log is locked.
+    /// By the rows of [`FenceColumns`]: whether the run's lease holds, and its log is locked.
     ours: Vec<bool>,
     /// The last number of each log.
     ends: HashMap<Uuid, i64>,
 }
 
-impl Taken {
-    fn of(fenced: &[Row], ends: &[Row], wanted: usize) -> Self {
-        let mut taken = Self {
+impl FenceResult {
+    fn of(fenced: &[Row], ends: &[Row], runs: usize) -> Self {
+        let mut fence_result = Self {
             xid: fenced.first().map(|row| row.get(1)),
-            ours: vec![rejoin_faults::is(Break::NoFence); wanted],
+            ours: vec![rejoin_faults::is(Break::NoFence); runs],
             ends: ends.iter().map(|row| (row.get(0), row.get(1))).collect(),
         };
         for row in fenced {
             let nth = usize::try_from(row.get::<_, i64>(0) - 1).unwrap_or(usize::MAX);
-            if let Some(ours) = taken.ours.get_mut(nth) {
+            if let Some(ours) = fence_result.ours.get_mut(nth) {
                 *ours = true;
             }
         }
-        taken
+        fence_result
     }
 }
 

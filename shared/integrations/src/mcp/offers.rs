@@ -67,7 +67,7 @@ impl Offered {
 
 /// The result of listing a server's tools.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Found {
+pub struct DiscoveredTool {
     pub name: String,
     pub definition: Value,
 }
@@ -83,7 +83,7 @@ pub struct LeftOut {
 /// A server's list of tools.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Listed {
-    pub found: Vec<Found>,
+    pub found: Vec<DiscoveredTool>,
     /// The first [`MAX_LEFT_OUT`] of them.
     pub left_out: Vec<LeftOut>,
 }

@@ -165,7 +165,7 @@ fn internal(attempted: &'static str) -> impl Fn(sqlx::Error) -> ToolError {
     }
 }
 
-fn told(message: impl Into<String>) -> ToolError {
+fn tool_error(message: impl Into<String>) -> ToolError {
     ToolError::RespondToModel(message.into())
 }
 
@@ -236,7 +236,7 @@ pub async fn meant(context: &ToolContext, arguments: &Arguments) -> Result<Conso
 impl Desk {
     async fn of(context: &ToolContext) -> Result<Self, ToolError> {
         let Some(user_id) = context.user_id else {
-            return Err(told("this run has no user, so it has no consoles"));
+            return Err(tool_error("this run has no user, so it has no consoles"));
         };
         Ok(Self {
             owner: Owner {
@@ -260,12 +260,12 @@ impl Desk {
     fn target(&self, arguments: &Arguments) -> Result<Uuid, ToolError> {
         match arguments.text("consoleId").filter(|id| !id.trim().is_empty()) {
             Some(id) => Uuid::parse_str(id.trim())
-                .map_err(|_| told(format!("{id} is not a console id; list_open_consoles returns the ids"))),
+                .map_err(|_| tool_error(format!("{id} is not a console id; list_open_consoles returns the ids"))),
             None => self
                 .console_context
                 .pinned
                 .or(self.console_context.active)
-                .ok_or_else(|| told("no console is attached to this conversation; open one with create_console")),
+                .ok_or_else(|| tool_error("no console is attached to this conversation; open one with create_console")),
         }
     }
 
@@ -278,11 +278,11 @@ impl Desk {
         let (id, title) = (console.id, &console.title);
         match (is_own, here.conversation_id) {
             (true, _) => Ok(console),
-            (false, Some(_)) => Err(told(format!(
+            (false, Some(_)) => Err(tool_error(format!(
                 "the console {id} ({title}) does not belong to this conversation; call switch_console to ask the user \
                 for it"
             ))),
-            (false, None) => Err(told(format!(
+            (false, None) => Err(tool_error(format!(
                 "the console {id} ({title}) belongs to a conversation, but this run belongs to none; create another \
                 console with create_console"
             ))),
@@ -294,7 +294,7 @@ impl Desk {
             .await
             .map_err(internal("reading the console"))?;
         found.ok_or_else(|| {
-            told(format!(
+            tool_error(format!(
                 "the console {id} no longer exists; list_open_consoles returns the existing ones"
             ))
         })
@@ -312,7 +312,7 @@ impl Desk {
         let found = data_sources::find(&mut *db, self.owner.project_id, wanted).await;
         let found = found.map_err(internal("reading the data source"))?;
         let missing = || {
-            told(format!(
+            tool_error(format!(
                 "there is no data source {wanted}; list_data_sources returns the available ones"
             ))
         };
@@ -378,7 +378,7 @@ impl Desk {
             is_temporary: true,
             conversation_id: self.console_context.conversation_id,
         };
-        new.check().map_err(told)?;
+        new.check().map_err(tool_error)?;
         let id = ids::new();
         consoles::insert(db, self.owner, id, &new, self.by)
             .await
@@ -393,7 +393,7 @@ impl Desk {
 
     async fn modify(&self, db: &mut PgConnection, arguments: &Arguments) -> Result<Value, ToolError> {
         let failed = internal("modifying the console");
-        let edit = edit(arguments).map_err(told)?;
+        let edit = edit(arguments).map_err(tool_error)?;
         let id = match consoles::acted(db, self.by).await.map_err(&failed)? {
             Some((id, _)) => id,
             None => self.own(db, arguments).await?.id,
@@ -409,13 +409,13 @@ impl Desk {
                 "consoleId": console.id, "title": console.title, "version": console.version, "merged": merged,
                 "modification": edit.to_json(),
             })),
-            Written::Conflict(now) => Err(told(format!(
+            Written::Conflict(now) => Err(tool_error(format!(
                 "conflict: the user has edited the same lines; the console is now at version {}. Read it again, and \
                 keep what the user wrote",
                 now.version
             ))),
-            Written::Refused(fault) => Err(told(fault)),
-            Written::NotFound => Err(told(format!("the console {id} no longer exists"))),
+            Written::Refused(fault) => Err(tool_error(fault)),
+            Written::NotFound => Err(tool_error(format!("the console {id} no longer exists"))),
         }
     }
 
@@ -433,7 +433,7 @@ impl Desk {
         let changed = consoles::change(db, self.owner, console.id, &change).await;
         let changed = changed.map_err(internal("modifying the console"))?;
         changed.map_or_else(
-            || Err(told("the console no longer exists")),
+            || Err(tool_error("the console no longer exists")),
             |console| Ok(short(&console)),
         )
     }
@@ -452,7 +452,7 @@ impl Desk {
     async fn switch(&self, db: &mut PgConnection, arguments: &Arguments) -> Result<Value, ToolError> {
         let console = self.get(db, self.target(arguments)?).await?;
         let Some(conversation) = self.console_context.conversation_id else {
-            return Err(told("consoles can be switched only in a conversation"));
+            return Err(tool_error("consoles can be switched only in a conversation"));
         };
         let pinned = attached::pin(db, self.owner, conversation, Some(console.id)).await;
         pinned.map_err(internal("switching the console"))?;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::definition::{Definition, ENTITY_ID, Effect};
-use super::{brief_entity, entity, focus, full, told, unknown_relationship_types, unknown_types};
+use super::{brief_entity, entity, focus, full, tool_error, unknown_relationship_types, unknown_types};
 use crate::arguments::Kind::{OptionalChoice, OptionalInteger, OptionalText, Text};
 use crate::arguments::{Arguments, Parameter};
 use crate::{ToolContext, ToolError};
@@ -107,14 +107,16 @@ const MAX_PAGES: usize = 20;
 const MAX_OFFSET: i64 = 1_000_000;
 
 async fn list_entity_types(context: &ToolContext) -> Result<Value, ToolError> {
-    let mut types = schema::types(&context.db, context.project_id).await.map_err(told)?;
+    let mut types = schema::types(&context.db, context.project_id)
+        .await
+        .map_err(tool_error)?;
     let mut relationships = schema::relationship_types(&context.db, context.project_id)
         .await
-        .map_err(told)?;
+        .map_err(tool_error)?;
     if let Some(bounds) = focus::bounds(context) {
         let inside = schema::bound_types(&context.db, context.project_id, &bounds)
             .await
-            .map_err(told)?;
+            .map_err(tool_error)?;
         let bound = |name: &str| bounds.types.contains(&name);
         types.retain(|counted| !bound(&counted.name) || inside.contains_key(&counted.name));
         for counted in &mut types {
@@ -137,7 +139,9 @@ async fn list_entity_types(context: &ToolContext) -> Result<Value, ToolError> {
 }
 
 async fn schema_version(context: &ToolContext) -> Result<Value, ToolError> {
-    let version = schema::version(&context.db, context.project_id).await.map_err(told)?;
+    let version = schema::version(&context.db, context.project_id)
+        .await
+        .map_err(tool_error)?;
     Ok(json!({
         "version": version.version,
         "timestamp": version.timestamp,
@@ -151,7 +155,7 @@ async fn list_tags(context: &ToolContext) -> Result<Value, ToolError> {
         None => schema::labels(&context.db, context.project_id).await,
         Some(bounds) => schema::labels_within(&context.db, context.project_id, &bounds).await,
     };
-    let tags = tags.map_err(told)?;
+    let tags = tags.map_err(tool_error)?;
     let listed: Vec<Value> = tags
         .iter()
         .map(|tag| json!({"name": tag.label, "count": tag.count}))
@@ -167,13 +171,13 @@ async fn get_entity_history(context: &ToolContext, arguments: &Arguments) -> Res
         Err(_) => entity(context, "entity_id", reference).await?.id,
     };
     if focus::hides(context, id).await? {
-        return Err(told(rejoin_graph::Error::not_found("object", id)));
+        return Err(tool_error(rejoin_graph::Error::not_found("object", id)));
     }
     let limit = arguments.integer("limit", 10, (1, 50));
     // One more than requested tells whether there are more.
     let mut versions = objects::history(&context.db, context.project_id, id, limit + 1)
         .await
-        .map_err(told)?;
+        .map_err(tool_error)?;
     let has_more = versions.len() as i64 > limit;
     versions.truncate(limit as usize);
     let listed: Vec<Value> = versions
@@ -218,7 +222,7 @@ async fn query_entities(context: &ToolContext, arguments: &Arguments) -> Result<
         offset,
     )
     .await
-    .map_err(told)?;
+    .map_err(tool_error)?;
     let entities: Vec<Value> = found.iter().map(full).collect();
     let has_more = offset + (entities.len() as i64) < total;
     let mut result = json!({
@@ -247,7 +251,7 @@ async fn relationships_inside(
     for _ in 0..MAX_PAGES {
         let mut next = relationships::list(&context.db, context.project_id, filter, after, page)
             .await
-            .map_err(told)?;
+            .map_err(tool_error)?;
         let is_last = (next.len() as i64) < page;
         after = next.last().map(|last| last.relationship.id);
         let ends: Vec<Uuid> = next.iter().flat_map(|one| [one.source.id, one.target.id]).collect();

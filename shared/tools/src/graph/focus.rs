@@ -7,7 +7,7 @@ use std::collections::HashSet;
 
 use uuid::Uuid;
 
-use super::told;
+use super::tool_error;
 use crate::{ToolContext, ToolError};
 use rejoin_graph::bounds::Bounds;
 use rejoin_graph::objects::Object;
@@ -21,7 +21,10 @@ pub(super) fn bounds(context: &ToolContext) -> Option<Bounds> {
 pub(super) async fn outside(context: &ToolContext, ids: &[Uuid]) -> Result<HashSet<Uuid>, ToolError> {
     match bounds(context) {
         None => Ok(HashSet::new()),
-        Some(bounds) => bounds.outside(&context.db, context.project_id, ids).await.map_err(told),
+        Some(bounds) => bounds
+            .outside(&context.db, context.project_id, ids)
+            .await
+            .map_err(tool_error),
     }
 }
 

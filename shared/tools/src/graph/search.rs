@@ -11,7 +11,7 @@ use rejoin_graph::search;
 use serde_json::{Value, json};
 
 use super::definition::{Definition, ENTITY_ID, Effect};
-use super::{entity, focus, full, told, unknown_types};
+use super::{entity, focus, full, tool_error, unknown_types};
 use crate::arguments::Kind::{OptionalInteger, OptionalText, OptionalTexts, Text};
 use crate::arguments::{Arguments, Parameter};
 use crate::{ToolContext, ToolError};
@@ -125,14 +125,14 @@ async fn scored(
     let (db, project_id) = (&context.db, context.project_id);
     let (vector, note) = match meaning::query_vector(context.model.as_ref(), db, project_id, query)
         .await
-        .map_err(told)?
+        .map_err(tool_error)?
     {
         Ok(vector) => (Some(vector), None),
         Err(reason) => (None, Some(reason)),
     };
     let found = hybrid::find(db, project_id, query, vector.as_ref(), mode, &scope, limit)
         .await
-        .map_err(told)?;
+        .map_err(tool_error)?;
     let hits: Vec<Value> = found
         .hits
         .iter()
@@ -165,7 +165,7 @@ async fn search_entities(context: &ToolContext, arguments: &Arguments) -> Result
     let limit = arguments.integer("limit", 10, (1, 50));
     let found = search::search(&context.db, context.project_id, query, &scope, limit)
         .await
-        .map_err(told)?;
+        .map_err(tool_error)?;
     let entities: Vec<Value> = found.hits.iter().map(|hit| full(&hit.object)).collect();
     let mut result = json!({"entities": entities, "count": entities.len()});
     if found.hits.is_empty()
@@ -187,7 +187,7 @@ async fn find_similar(context: &ToolContext, arguments: &Arguments) -> Result<Va
     let model = context.model.name();
     let (hits, by_meaning) = search::similar(&context.db, context.project_id, object.id, model, &scope, limit)
         .await
-        .map_err(told)?;
+        .map_err(tool_error)?;
     let shown: Vec<Value> = hits
         .iter()
         .map(|hit| {

@@ -10,7 +10,7 @@ use sqlx::pool::PoolConnection;
 use uuid::Uuid;
 
 use super::definition::{Definition, ENTITY, ENTITY_ID, Effect};
-use super::{entity, focus, full, told};
+use super::{entity, focus, full, tool_error};
 use crate::arguments::Kind::{
     Objects, OptionalBoolean, OptionalNumber, OptionalObject, OptionalText, OptionalTexts, Text,
 };
@@ -201,7 +201,7 @@ async fn make_entity(context: &ToolContext, arguments: &Arguments, nth: usize) -
     let mut db = connection(context).await?;
     objects::create_once(&mut db, context.project_id, id, &new, context.actor())
         .await
-        .map_err(told)
+        .map_err(tool_error)
 }
 
 async fn update_entity(context: &ToolContext, arguments: &Arguments) -> Result<Value, ToolError> {
@@ -216,7 +216,7 @@ async fn update_entity(context: &ToolContext, arguments: &Arguments) -> Result<V
     let mut db = connection(context).await?;
     let updated = objects::update(&mut db, context.project_id, object.id, &change, context.actor())
         .await
-        .map_err(told)?;
+        .map_err(tool_error)?;
     Ok(json!({"entity": told_entity(&updated), "changed": updated.version != object.version}))
 }
 
@@ -233,7 +233,7 @@ async fn delete_entity(context: &ToolContext, arguments: &Arguments) -> Result<V
     let object = entity(context, "entity_id", reference).await?;
     let deleted = objects::delete(&mut db, context.project_id, object.id, context.actor())
         .await
-        .map_err(told)?;
+        .map_err(tool_error)?;
     Ok(json!({"deleted": true, "entity": told_entity(&deleted)}))
 }
 
@@ -242,7 +242,7 @@ async fn deleted_by(context: &ToolContext, id: Uuid) -> Result<Option<Object>, T
     let newest = match objects::history(&context.db, context.project_id, id, 1).await {
         Ok(versions) => versions.into_iter().next(),
         Err(rejoin_graph::Error::NotFound { .. }) => None,
-        Err(error) => return Err(told(error)),
+        Err(error) => return Err(tool_error(error)),
     };
     Ok(newest.filter(|object| object.deleted_at.is_some() && object.actor_id == context.actor().id))
 }
@@ -250,12 +250,12 @@ async fn deleted_by(context: &ToolContext, id: Uuid) -> Result<Option<Object>, T
 async fn restore_entity(context: &ToolContext, arguments: &Arguments) -> Result<Value, ToolError> {
     let id = id(arguments, "entity_id")?;
     if focus::hides(context, id).await? {
-        return Err(told(rejoin_graph::Error::not_found("object", id)));
+        return Err(tool_error(rejoin_graph::Error::not_found("object", id)));
     }
     let mut db = connection(context).await?;
     let restored = objects::restore(&mut db, context.project_id, id, context.actor())
         .await
-        .map_err(told)?;
+        .map_err(tool_error)?;
     Ok(json!({"entity": told_entity(&restored)}))
 }
 
@@ -291,7 +291,7 @@ async fn make_relationship(
     let mut db = connection(context).await?;
     relationships::create_once(&mut db, context.project_id, id, &new, context.actor())
         .await
-        .map_err(told)
+        .map_err(tool_error)
 }
 
 /// Returns the relationship that a call refers to, if its ends are visible.
@@ -300,10 +300,10 @@ async fn known_relationship(context: &ToolContext, arguments: &Arguments) -> Res
     if context.focus.is_some() {
         let newest = relationships::history(&context.db, context.project_id, id, 1)
             .await
-            .map_err(told)?;
+            .map_err(tool_error)?;
         let ends: Vec<Uuid> = newest.iter().flat_map(|one| [one.source_id, one.target_id]).collect();
         if !focus::outside(context, &ends).await?.is_empty() {
-            return Err(told(rejoin_graph::Error::not_found("relationship", id)));
+            return Err(tool_error(rejoin_graph::Error::not_found("relationship", id)));
         }
     }
     Ok(id)
@@ -319,7 +319,7 @@ async fn update_relationship(context: &ToolContext, arguments: &Arguments) -> Re
     let mut db = connection(context).await?;
     let updated = relationships::update(&mut db, context.project_id, id, &change, context.actor())
         .await
-        .map_err(told)?;
+        .map_err(tool_error)?;
     Ok(json!({"relationship": told_relationship(&updated)}))
 }
 
@@ -328,7 +328,7 @@ async fn delete_relationship(context: &ToolContext, arguments: &Arguments) -> Re
     let mut db = connection(context).await?;
     match relationships::delete(&mut db, context.project_id, id, context.actor()).await {
         Ok(deleted) => Ok(json!({"deleted": true, "relationship": told_relationship(&deleted)})),
-        Err(error) => Err(told(error)),
+        Err(error) => Err(tool_error(error)),
     }
 }
 

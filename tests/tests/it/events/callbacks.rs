@@ -15,24 +15,24 @@ use crate::agents::spawning::spawn;
 use crate::plans::execution::{plan_of, step};
 
 /// The observed events, in order: (run, event).
-type Told = Arc<Mutex<Vec<(Uuid, StreamEvent)>>>;
+type Observed = Arc<Mutex<Vec<(Uuid, StreamEvent)>>>;
 
-async fn observed() -> (TestApp, Told) {
-    let told = Told::default();
-    let seen = told.clone();
+async fn observed() -> (TestApp, Observed) {
+    let observed_events = Observed::default();
+    let seen = observed_events.clone();
     let observer: Observer = Arc::new(move |run, event| seen.lock().unwrap().push((run, event.clone())));
     let app = TestApp::with(AppOptions {
         observer: Some(observer),
         ..AppOptions::default()
     })
     .await;
-    (app, told)
+    (app, observed_events)
 }
 
 /// Returns the calls that began and ended: (tool, "start" or "end" or "error"), of all runs.
-fn calls(told: &Told) -> Vec<(String, &'static str)> {
-    let told = told.lock().unwrap();
-    let calls = told.iter().filter_map(|(_, event)| match event {
+fn calls(observed_events: &Observed) -> Vec<(String, &'static str)> {
+    let observed_events = observed_events.lock().unwrap();
+    let calls = observed_events.iter().filter_map(|(_, event)| match event {
         StreamEvent::ToolCallStart { tool, .. } => Some((tool.clone(), "start")),
         StreamEvent::ToolCallEnd { tool, error: None, .. } => Some((tool.clone(), "end")),
         StreamEvent::ToolCallEnd { tool, .. } => Some((tool.clone(), "error")),
@@ -42,9 +42,9 @@ fn calls(told: &Told) -> Vec<(String, &'static str)> {
 }
 
 /// Asserts that each begun call ended once, after its start.
-fn each_start_has_one_end(told: &Told) {
+fn each_start_has_one_end(observed_events: &Observed) {
     let mut open: Vec<(Uuid, String)> = Vec::new();
-    for (run, event) in told.lock().unwrap().iter() {
+    for (run, event) in observed_events.lock().unwrap().iter() {
         match event {
             StreamEvent::ToolCallStart { call_id, .. } => {
                 let call = (*run, call_id.clone());
@@ -69,7 +69,7 @@ fn pairs<const N: usize>(expected: [(&str, &'static str); N]) -> Vec<(String, &'
 /// Requirements: A10, A11, B06, B07, B08.
 #[tokio::test]
 async fn the_callback_gets_increments_and_calls_with_outcomes() {
-    let (app, told) = observed().await;
+    let (app, observed_events) = observed().await;
     let agent = app.agent("asker", &["schema_version", "get_entity_edges"]).await;
     let nowhere = json!({"entity_id": Uuid::now_v7()});
     app.model.script([
@@ -79,11 +79,11 @@ async fn the_callback_gets_increments_and_calls_with_outcomes() {
     ]);
     let frames = app.client().ask(Some(agent), "what is there?").await;
     let run: Uuid = frames[1].json()["runId"].as_str().unwrap().parse().unwrap();
-    let told = told.lock().unwrap().clone();
-    assert!(told.iter().all(|(of, _)| *of == run));
+    let observed_events = observed_events.lock().unwrap().clone();
+    assert!(observed_events.iter().all(|(of, _)| *of == run));
     let mut said = Vec::new();
     let mut seen = Vec::new();
-    for (_, event) in told {
+    for (_, event) in observed_events {
         match event {
             StreamEvent::TextDelta { text } => said.push(text),
             event => seen.push(event),
@@ -138,7 +138,7 @@ async fn the_callback_gets_increments_and_calls_with_outcomes() {
 /// Requirements: B07, B08.
 #[tokio::test]
 async fn calls_that_never_act_begin_and_end_too() {
-    let (app, told) = observed().await;
+    let (app, observed_events) = observed().await;
     let agent = app.agent("clumsy", &["get_entity_edges"]).await;
     app.model.script([
         Reply::tools([
@@ -149,7 +149,7 @@ async fn calls_that_never_act_begin_and_end_too() {
     ]);
     app.client().ask(Some(agent), "try").await;
     assert_eq!(
-        calls(&told),
+        calls(&observed_events),
         pairs([
             ("no_such_tool", "start"),
             ("no_such_tool", "error"),
@@ -157,13 +157,13 @@ async fn calls_that_never_act_begin_and_end_too() {
             ("get_entity_edges", "error")
         ])
     );
-    each_start_has_one_end(&told);
+    each_start_has_one_end(&observed_events);
 }
 
 /// Requirements: B07, B08.
 #[tokio::test]
 async fn deferred_calls_begin_when_the_run_waits_and_end_once() {
-    let (app, told) = observed().await;
+    let (app, observed_events) = observed().await;
     let boss = app
         .agent_with("boss", &["spawn_agents", "create_tasks"], |content| {
             content.max_steps = None;
@@ -185,7 +185,7 @@ async fn deferred_calls_begin_when_the_run_waits_and_end_once() {
     let events = json_of(&app.client().ask(Some(boss), "delegate").await);
     assert_eq!(events.last().unwrap()["status"], "completed");
     assert_eq!(
-        calls(&told),
+        calls(&observed_events),
         pairs([
             ("spawn_agents", "start"),
             ("spawn_agents", "end"),
@@ -195,13 +195,13 @@ async fn deferred_calls_begin_when_the_run_waits_and_end_once() {
             ("create_tasks", "end")
         ])
     );
-    each_start_has_one_end(&told);
+    each_start_has_one_end(&observed_events);
 }
 
 /// Requirements: B07, B08.
 #[tokio::test]
 async fn calls_that_a_person_answers_or_confirms_begin_and_end_once() {
-    let (app, told) = observed().await;
+    let (app, observed_events) = observed().await;
     let agent = app
         .agent_with("careful", &["ask_user", "schema_version", "list_tags"], |content| {
             content.config = json!({"confirm": ["schema_version", "list_tags"]});
@@ -237,7 +237,7 @@ async fn calls_that_a_person_answers_or_confirms_begin_and_end_once() {
     answer("list_tags", "refuse").await;
     let run = posted["runId"].as_str().unwrap();
     client.stream(&format!("/api/runs/{run}/events")).await.rest().await;
-    let mut seen = calls(&told);
+    let mut seen = calls(&observed_events);
     // The two that were confirmed end in either order.
     seen[2..].sort();
     assert_eq!(
@@ -251,13 +251,13 @@ async fn calls_that_a_person_answers_or_confirms_begin_and_end_once() {
             ("schema_version", "start")
         ])
     );
-    each_start_has_one_end(&told);
+    each_start_has_one_end(&observed_events);
 }
 
 /// Requirements: B07, B08.
 #[tokio::test]
 async fn handoffs_and_plans_begin_and_end_once() {
-    let (app, told) = observed().await;
+    let (app, observed_events) = observed().await;
     let first = app
         .agent_with("first", &[], |content| {
             content.config = json!({"handoffs": ["second"]});
@@ -272,7 +272,7 @@ async fn handoffs_and_plans_begin_and_end_once() {
         Reply::text("I am second."),
     ]);
     app.client().ask(Some(first), "hello").await;
-    let mut seen = calls(&told);
+    let mut seen = calls(&observed_events);
     seen.sort();
     assert_eq!(
         seen,
@@ -283,8 +283,8 @@ async fn handoffs_and_plans_begin_and_end_once() {
             ("transfer_to_second", "start")
         ])
     );
-    each_start_has_one_end(&told);
-    told.lock().unwrap().clear();
+    each_start_has_one_end(&observed_events);
+    observed_events.lock().unwrap().clear();
 
     let planner = app
         .agent_with("planner", &["agent_create_plan"], |content| content.max_steps = None)
@@ -301,20 +301,20 @@ async fn handoffs_and_plans_begin_and_end_once() {
     let events = json_of(&client.ask(Some(planner), "plan it").await);
     assert_eq!(events.last().unwrap()["status"], "completed", "{events:?}");
     assert_eq!(
-        calls(&told),
+        calls(&observed_events),
         pairs([("agent_create_plan", "start"), ("agent_create_plan", "end")])
     );
-    each_start_has_one_end(&told);
+    each_start_has_one_end(&observed_events);
 }
 
 /// Requirements: B09.
 #[tokio::test]
 async fn an_execution_that_fails_is_told_to_the_callback_as_an_error() {
-    let (app, told) = observed().await;
+    let (app, observed_events) = observed().await;
     let agent = app.agent("unlucky", &[]).await;
     app.model.script([Reply::status(401)]);
     let events = json_of(&app.client().ask(Some(agent), "hello").await);
-    let last = told.lock().unwrap().last().cloned();
+    let last = observed_events.lock().unwrap().last().cloned();
     let Some((_, StreamEvent::Error { error })) = last else {
         panic!("{last:?}")
     };

@@ -22,7 +22,7 @@ const PLACE: &str = "/v1/projects/p1/locations/europe-west4";
 
 /// The requests to the fake, and its responses.
 #[derive(Default)]
-struct Told {
+struct Recorded {
     /// `Authorization` of each model request.
     asked_with: Vec<String>,
     /// `x-goog-user-project` of each.
@@ -35,11 +35,11 @@ struct Told {
     refuses: bool,
 }
 
-type Shared = Arc<Mutex<Told>>;
+type Shared = Arc<Mutex<Recorded>>;
 
 struct Google {
     url: String,
-    told: Shared,
+    recorded: Shared,
     server: JoinHandle<()>,
 }
 
@@ -51,8 +51,8 @@ impl Drop for Google {
 
 impl Google {
     async fn start() -> Self {
-        let told = Shared::default();
-        told.lock().expect("no panic").lifetime_s = 3_600;
+        let recorded = Shared::default();
+        recorded.lock().expect("no panic").lifetime_s = 3_600;
         let router = Router::new()
             .route("/token", post(token))
             .route(
@@ -60,15 +60,15 @@ impl Google {
                 get(metadata),
             )
             .route(&format!("{PLACE}/publishers/google/models/{{call}}"), post(answer))
-            .with_state(told.clone());
+            .with_state(recorded.clone());
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("its address"));
         let server = tokio::spawn(async move { axum::serve(listener, router).await.expect("it serves") });
-        Self { url, told, server }
+        Self { url, recorded, server }
     }
 
-    fn told<T>(&self, read: impl FnOnce(&mut Told) -> T) -> T {
-        read(&mut self.told.lock().expect("no panic"))
+    fn recorded<T>(&self, read: impl FnOnce(&mut Recorded) -> T) -> T {
+        read(&mut self.recorded.lock().expect("no panic"))
     }
 
     /// Returns the variables of a worker with credentials in this file.
@@ -85,22 +85,22 @@ impl Google {
     }
 }
 
-fn new_token(told: &mut Told) -> Response {
-    if told.refuses {
+fn new_token(recorded: &mut Recorded) -> Response {
+    if recorded.refuses {
         let body = json!({"error": "invalid_grant", "error_description": "Token has been expired or revoked."});
         return (StatusCode::BAD_REQUEST, axum::Json(body)).into_response();
     }
-    told.tokens += 1;
+    recorded.tokens += 1;
     axum::Json(json!({
-        "access_token": format!("token-{}", told.tokens),
-        "expires_in": told.lifetime_s,
+        "access_token": format!("token-{}", recorded.tokens),
+        "expires_in": recorded.lifetime_s,
         "token_type": "Bearer",
     }))
     .into_response()
 }
 
-async fn token(State(told): State<Shared>, body: String) -> Response {
-    let mut told = told.lock().expect("no panic");
+async fn token(State(recorded): State<Shared>, body: String) -> Response {
+    let mut recorded = recorded.lock().expect("no panic");
     let form: Value = match body.starts_with('{') {
         true => serde_json::from_str(&body).expect("JSON"),
         false => url::form_urlencoded::parse(body.as_bytes())
@@ -108,23 +108,23 @@ async fn token(State(told): State<Shared>, body: String) -> Response {
             .collect::<serde_json::Map<_, _>>()
             .into(),
     };
-    told.forms.push(form);
-    new_token(&mut told)
+    recorded.forms.push(form);
+    new_token(&mut recorded)
 }
 
-async fn metadata(State(told): State<Shared>, headers: HeaderMap) -> Response {
+async fn metadata(State(recorded): State<Shared>, headers: HeaderMap) -> Response {
     if headers.get("metadata-flavor").is_none_or(|flavor| flavor != "Google") {
         return StatusCode::FORBIDDEN.into_response();
     }
-    new_token(&mut told.lock().expect("no panic"))
+    new_token(&mut recorded.lock().expect("no panic"))
 }
 
-async fn answer(State(told): State<Shared>, Path(call): Path<String>, headers: HeaderMap) -> Response {
+async fn answer(State(recorded): State<Shared>, Path(call): Path<String>, headers: HeaderMap) -> Response {
     assert_eq!(call, "gemini-3.8-flash:streamGenerateContent");
     let text = |name: &str| Some(headers.get(name)?.to_str().ok()?.to_owned());
-    let mut told = told.lock().expect("no panic");
-    told.asked_with.push(text("authorization").unwrap_or_default());
-    told.billed_to.push(text("x-goog-user-project"));
+    let mut recorded = recorded.lock().expect("no panic");
+    recorded.asked_with.push(text("authorization").unwrap_or_default());
+    recorded.billed_to.push(text("x-goog-user-project"));
     let chunk = json!({
         "candidates": [{"content": {"role": "model", "parts": [{"text": "Hello from Vertex."}]}, "finishReason": "STOP"}],
         "usageMetadata": {"promptTokenCount": 5, "candidatesTokenCount": 4, "totalTokenCount": 9},
@@ -216,7 +216,7 @@ async fn a_service_account_signs_its_own_tokens() {
     );
     let _worker = Process::worker_with(&fleet.app, &fleet.google.variables(Some(&file)));
     assert_eq!(fleet.ask().await.expect("an answer"), "Hello from Vertex.");
-    let asked_with = fleet.google.told(|told| told.asked_with.clone());
+    let asked_with = fleet.google.recorded(|recorded| recorded.asked_with.clone());
     let token = asked_with[0].strip_prefix("Bearer ").expect("a token");
     let (header, claims) = key.opened(token).expect("signed with the account's key");
     assert_eq!((&header["alg"], &header["kid"]), (&json!("RS256"), &json!("key-1")));
@@ -235,7 +235,7 @@ async fn a_service_account_signs_its_own_tokens() {
     assert!(issued <= now && now < ends && ends - issued <= 3_700, "{claims}");
     assert!(SigningKey::rsa("other").opened(token).is_none());
     assert!(
-        fleet.google.told(|told| told.forms.is_empty()),
+        fleet.google.recorded(|recorded| recorded.forms.is_empty()),
         "no server of tokens is needed"
     );
 }
@@ -245,29 +245,32 @@ async fn a_users_token_is_refreshed_before_it_runs_out() {
     let fleet = Fleet::start().await;
     let file = fleet.file(&user(&fleet.google));
     // google-cloud-auth requests the next one four minutes before expiry.
-    fleet.google.told(|told| told.lifetime_s = 241);
+    fleet.google.recorded(|recorded| recorded.lifetime_s = 241);
     let _worker = Process::worker_with(&fleet.app, &fleet.google.variables(Some(&file)));
     assert_eq!(fleet.ask().await.expect("an answer"), "Hello from Vertex.");
-    assert_eq!(fleet.google.told(|told| told.asked_with.clone()), ["Bearer token-1"]);
     assert_eq!(
-        fleet.google.told(|told| told.billed_to.clone()),
+        fleet.google.recorded(|recorded| recorded.asked_with.clone()),
+        ["Bearer token-1"]
+    );
+    assert_eq!(
+        fleet.google.recorded(|recorded| recorded.billed_to.clone()),
         [Some("billed".to_owned())]
     );
-    let form = fleet.google.told(|told| {
-        told.lifetime_s = 3_600;
-        told.forms[0].clone()
+    let form = fleet.google.recorded(|recorded| {
+        recorded.lifetime_s = 3_600;
+        recorded.forms[0].clone()
     });
     assert_eq!(
         (&form["grant_type"], &form["refresh_token"], &form["client_id"]),
         (&json!("refresh_token"), &json!("refresh-1"), &json!("client"))
     );
     wait_for("the next token", async || {
-        fleet.google.told(|told| told.tokens >= 2).then_some(())
+        fleet.google.recorded(|recorded| recorded.tokens >= 2).then_some(())
     })
     .await;
     wait_for("an answer with the next token", async || {
         fleet.ask().await.expect("an answer");
-        let last = fleet.google.told(|told| told.asked_with.last().cloned());
+        let last = fleet.google.recorded(|recorded| recorded.asked_with.last().cloned());
         (last.as_deref() != Some("Bearer token-1")).then_some(())
     })
     .await;
@@ -277,7 +280,7 @@ async fn a_users_token_is_refreshed_before_it_runs_out() {
 async fn refused_credentials_are_told_and_work_once_repaired() {
     let fleet = Fleet::start().await;
     let file = fleet.file(&user(&fleet.google));
-    fleet.google.told(|told| told.refuses = true);
+    fleet.google.recorded(|recorded| recorded.refuses = true);
     let _worker = Process::worker_with(&fleet.app, &fleet.google.variables(Some(&file)));
     let error = fleet.ask().await.expect_err("no token");
     assert_eq!(error["code"], "model_key_rejected", "{error}");
@@ -288,7 +291,7 @@ async fn refused_credentials_are_told_and_work_once_repaired() {
     for secret in ["client-secret", "refresh-1"] {
         assert!(!words.contains(secret), "{words}");
     }
-    fleet.google.told(|told| told.refuses = false);
+    fleet.google.recorded(|recorded| recorded.refuses = false);
     assert_eq!(fleet.ask().await.expect("an answer"), "Hello from Vertex.");
 
     // A file of unknown kind, and none at all.
@@ -308,13 +311,16 @@ async fn a_machine_of_googles_gives_tokens_and_a_key_goes_first() {
     let fleet = Fleet::start().await;
     let worker = Process::worker_with(&fleet.app, &fleet.google.variables(None));
     assert_eq!(fleet.ask().await.expect("an answer"), "Hello from Vertex.");
-    assert_eq!(fleet.google.told(|told| told.asked_with.clone()), ["Bearer token-1"]);
+    assert_eq!(
+        fleet.google.recorded(|recorded| recorded.asked_with.clone()),
+        ["Bearer token-1"]
+    );
     worker.kill();
     let mut variables = fleet.google.variables(None);
     variables.push(("VERTEX_API_KEY", "a-token-of-ones-own".to_owned()));
     let _worker = Process::worker_with(&fleet.app, &variables);
     assert_eq!(fleet.ask().await.expect("an answer"), "Hello from Vertex.");
-    let last = fleet.google.told(|told| told.asked_with.last().cloned());
+    let last = fleet.google.recorded(|recorded| recorded.asked_with.last().cloned());
     assert_eq!(last.as_deref(), Some("Bearer a-token-of-ones-own"));
-    assert_eq!(fleet.google.told(|told| told.tokens), 1);
+    assert_eq!(fleet.google.recorded(|recorded| recorded.tokens), 1);
 }

@@ -203,7 +203,7 @@ async fn fill_mcp(app: &TestApp) {
         .await
         .expect("a server")
         .expect("a fresh name");
-    let found = mcp::offers::Found {
+    let found = mcp::offers::DiscoveredTool {
         name: "search".to_owned(),
         definition: json!({"description": "Searches."}),
     };

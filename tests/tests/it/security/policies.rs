@@ -232,10 +232,10 @@ async fn insert(db: &mut PgConnection, table: &'static str, values: &[(&'static 
 }
 
 /// Values of a row, and its audience.
-type Wanted = (Vec<(&'static str, Value)>, Vec<Audience>);
+type ExpectedRow = (Vec<(&'static str, Value)>, Vec<Audience>);
 
 /// Returns the rows to create in a table.
-fn wanted(rule: Rule, projects: [Uuid; 2], users: [Uuid; 2], rows: &[Row]) -> Vec<Wanted> {
+fn expected_rows(rule: Rule, projects: [Uuid; 2], users: [Uuid; 2], rows: &[Row]) -> Vec<ExpectedRow> {
     let owned = |column: &'static str, nobody: bool| {
         let owners = users.map(Some).into_iter().chain(nobody.then_some(None));
         let audiences = owners.flat_map(move |user| projects.map(|project| Audience { project, user }));
@@ -272,12 +272,12 @@ fn wanted(rule: Rule, projects: [Uuid; 2], users: [Uuid; 2], rows: &[Row]) -> Ve
         As(parents) => parents
             .iter()
             .fold(vec![(vec![], vec![])], |made, (column, table, key)| {
-                let with_each = |(values, audiences): &Wanted| {
+                let with_each = |(values, audiences): &ExpectedRow| {
                     let with = |parent: &Row| {
                         let values = [values.as_slice(), &[(*column, parent.value(key))]].concat();
                         (values, [audiences.as_slice(), &parent.audiences].concat())
                     };
-                    rows_of(rows, table).map(with).collect::<Vec<Wanted>>()
+                    rows_of(rows, table).map(with).collect::<Vec<ExpectedRow>>()
                 };
                 made.iter().flat_map(with_each).collect()
             }),
@@ -337,7 +337,7 @@ impl Filled {
         let users = [db.user_id, Uuid::now_v7()];
         let mut rows: Vec<Row> = Vec::new();
         for (table, rule) in TABLES {
-            for (values, audiences) in wanted(rule, projects, users, &rows) {
+            for (values, audiences) in expected_rows(rule, projects, users, &rows) {
                 let key = insert(&mut connection, table, &values).await;
                 rows.push(Row { table, key, audiences });
             }
@@ -408,7 +408,7 @@ async fn no_row_is_given_to_or_made_for_another_project_or_user() {
         for (column, value) in filled.gifts(rule, caller).await {
             refused(&filled.pool, caller, &format!("update {table} set {column} = {value}")).await;
         }
-        for (values, audiences) in wanted(rule, filled.projects, filled.users, &filled.rows) {
+        for (values, audiences) in expected_rows(rule, filled.projects, filled.users, &filled.rows) {
             if audiences.iter().all(|audience| audience.has(caller)) {
                 continue;
             }

@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use url::Url;
 
 use super::{Refusal, shown};
-use crate::mcp::http::told;
+use crate::mcp::http::error_chain;
 use crate::mcp::redact::Redactor;
 use rejoin_egress::net::Hosts;
 
@@ -124,7 +124,7 @@ impl Asking {
                 Refusal::passing(format!(
                     "the request to {what} {} failed: {}",
                     shown(url),
-                    told(&error.without_url())
+                    error_chain(&error.without_url())
                 ))
             })?;
         Ok(Answer {

@@ -5,7 +5,7 @@ use rejoin_runs::agents::settings::{DISCUSSION_ROUNDS, DISCUSSION_THRESHOLD, Flo
 use rejoin_scheduling::deliberation::{Entry, EntryKind, Note, Status};
 use serde_json::{Value, json};
 
-use super::{Found, Move, Outcome, refused};
+use super::{AgentResult, CallResults, NextAction, refused};
 use crate::coordination::deliberation::NOTE_DISCUSSION;
 use crate::coordination::{ASK_USER, QUESTION_MAX_CHARS, SPAWN_AGENTS};
 use crate::models::{Message, ModelError, ModelRequest, ToolCall};
@@ -17,7 +17,7 @@ const SHOWN_CHARS: usize = 1_000;
 struct Discussion<'a> {
     flow: &'a Flow,
     topic: &'a str,
-    phases: Vec<Found>,
+    phases: Vec<CallResults>,
     /// The number of recorded notes.
     notes: usize,
     /// The deciding user's answer; an inner None: no answer.
@@ -25,7 +25,7 @@ struct Discussion<'a> {
 }
 
 /// Returns the next action.
-pub(super) fn next(flow: &Flow, topic: &str, request: &ModelRequest) -> Result<Move, ModelError> {
+pub(super) fn next(flow: &Flow, topic: &str, request: &ModelRequest) -> Result<NextAction, ModelError> {
     if flow.agents.len() < 2 {
         let message = "a discussion needs at least two agents; set config.flow.agents".to_owned();
         return Err(refused("flow_empty", message));
@@ -48,7 +48,7 @@ pub(super) fn next(flow: &Flow, topic: &str, request: &ModelRequest) -> Result<M
             continue;
         };
         match tool.as_str() {
-            SPAWN_AGENTS => discussion.phases.push(Found::read(content, *is_error)?),
+            SPAWN_AGENTS => discussion.phases.push(CallResults::read(content, *is_error)?),
             // The graph may have rejected it (the project's own rules): the discussion continues.
             NOTE_DISCUSSION => discussion.notes += 1,
             ASK_USER => discussion.decided = Some(chosen(content)),
@@ -61,7 +61,7 @@ pub(super) fn next(flow: &Flow, topic: &str, request: &ModelRequest) -> Result<M
     }
     if request.tools.is_empty() {
         // Told to stop.
-        return Ok(Move::Answer(format!(
+        return Ok(NextAction::Answer(format!(
             "The discussion did not finish.\n\n{}",
             discussion.listed()
         )));
@@ -70,7 +70,7 @@ pub(super) fn next(flow: &Flow, topic: &str, request: &ModelRequest) -> Result<M
 }
 
 impl Discussion<'_> {
-    fn next(&self) -> Move {
+    fn next(&self) -> NextAction {
         let rounds = usize::try_from(self.flow.rounds.unwrap_or(DISCUSSION_ROUNDS)).unwrap_or(usize::MAX);
         let phase = self.phases.len();
         if phase == 0 {
@@ -98,24 +98,24 @@ impl Discussion<'_> {
         let settled = self.settled(&votes);
         let is_noted = self.notes > phase;
         match (settled, self.decided) {
-            (Some(winner), _) if is_noted => Move::Answer(format!(
+            (Some(winner), _) if is_noted => NextAction::Answer(format!(
                 "{}\n\n(Proposed by {}; {} of {} votes.)",
                 proposals[winner].summary,
                 proposals[winner].agent,
                 votes[winner],
                 self.flow.agents.len()
             )),
-            (Some(winner), _) => Move::Calls(vec![self.note(Status::Resolved, Some(winner))]),
-            (None, None) => Move::Calls(vec![self.note(Status::Escalated, None), self.question(&votes)]),
+            (Some(winner), _) => NextAction::Calls(vec![self.note(Status::Resolved, Some(winner))]),
+            (None, None) => NextAction::Calls(vec![self.note(Status::Escalated, None), self.question(&votes)]),
             (None, Some(decided)) if self.notes == phase + 1 => {
                 let status = decided.map_or(Status::Abandoned, |_| Status::Resolved);
-                Move::Calls(vec![self.note(status, decided)])
+                NextAction::Calls(vec![self.note(status, decided)])
             }
-            (None, Some(Some(winner))) if winner < proposals.len() => Move::Answer(format!(
+            (None, Some(Some(winner))) if winner < proposals.len() => NextAction::Answer(format!(
                 "{}\n\n(Proposed by {}; the agents did not agree, and a person decided.)",
                 proposals[winner].summary, proposals[winner].agent
             )),
-            (None, Some(_)) => Move::Answer(format!(
+            (None, Some(_)) => NextAction::Answer(format!(
                 "The agents did not agree, and no person decided.\n\n{}",
                 self.listed()
             )),
@@ -123,7 +123,7 @@ impl Discussion<'_> {
     }
 
     /// Returns the proposals.
-    fn proposals(&self) -> Vec<&Outcome> {
+    fn proposals(&self) -> Vec<&AgentResult> {
         let made = self.phases.first().into_iter().flat_map(|phase| &phase.results);
         made.filter(|result| result.is_completed).collect()
     }
@@ -177,14 +177,14 @@ impl Discussion<'_> {
     }
 
     /// Starts the next phase with all agents at once, after recording the last one.
-    fn ask_all(&self, task: String) -> Move {
+    fn ask_all(&self, task: String) -> NextAction {
         let agents: Vec<Value> = self
             .flow
             .agents
             .iter()
             .map(|agent| json!({"agent_name": agent, "task": task}))
             .collect();
-        Move::Calls(vec![
+        NextAction::Calls(vec![
             self.note(Status::Active, None),
             ToolCall {
                 id: format!("flow_{}", self.phases.len() + 1),
@@ -199,7 +199,7 @@ impl Discussion<'_> {
         let last = self.phases.len();
         // The first note precedes the first phase.
         let fresh = if self.notes > last { 0 } else { 1 };
-        let entries_of = |(nth, phase): (usize, &Found)| -> Vec<Entry> {
+        let entries_of = |(nth, phase): (usize, &CallResults)| -> Vec<Entry> {
             let kind = match nth {
                 0 => EntryKind::Proposal,
                 _ if nth + 1 == last && status != Status::Active => EntryKind::Vote,
@@ -307,7 +307,7 @@ mod tests {
         result(NOTE_DISCUSSION, json!({}))
     }
 
-    fn after(messages: Vec<Message>) -> Move {
+    fn after(messages: Vec<Message>) -> NextAction {
         let flow = Flow {
             agents: ["a", "b", "c"].map(str::to_owned).to_vec(),
             threshold: Some(0.6),
@@ -321,10 +321,10 @@ mod tests {
         next(&flow, "Which?", &request).unwrap()
     }
 
-    fn calls(next: Move) -> Vec<ToolCall> {
+    fn calls(next: NextAction) -> Vec<ToolCall> {
         match next {
-            Move::Calls(calls) => calls,
-            Move::Answer(text) => panic!("an answer: {text}"),
+            NextAction::Calls(calls) => calls,
+            NextAction::Answer(text) => panic!("an answer: {text}"),
         }
     }
 
@@ -376,8 +376,8 @@ mod tests {
         assert_eq!(note.len(), 1);
         messages.push(noted());
         match after(messages) {
-            Move::Answer(text) => assert!(text.starts_with("blue") && text.contains("2 of 3"), "{text}"),
-            Move::Calls(_) => panic!("it is over"),
+            NextAction::Answer(text) => assert!(text.starts_with("blue") && text.contains("2 of 3"), "{text}"),
+            NextAction::Calls(_) => panic!("it is over"),
         }
     }
 
@@ -398,7 +398,7 @@ mod tests {
         );
         assert_eq!(note[0].arguments["noted"], 7);
         messages.push(noted());
-        assert!(matches!(after(messages), Move::Answer(text) if text.contains("a person decided")));
+        assert!(matches!(after(messages), NextAction::Answer(text) if text.contains("a person decided")));
     }
 
     #[test]
@@ -414,6 +414,6 @@ mod tests {
         messages.extend([noted(), unanswered]);
         assert_eq!(calls(after(messages.clone()))[0].arguments["status"], "abandoned");
         messages.push(noted());
-        assert!(matches!(after(messages), Move::Answer(text) if text.contains("no person decided")));
+        assert!(matches!(after(messages), NextAction::Answer(text) if text.contains("no person decided")));
     }
 }

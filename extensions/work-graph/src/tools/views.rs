@@ -8,11 +8,11 @@ use crate::{Entity, Kind};
 
 /// As in lists: name, state, due date; without its texts.
 pub(super) fn brief(entity: &Entity) -> Value {
-    let mut told = json!({
+    let mut view = json!({
         "id": entity.object.id, "type": entity.kind.as_str(), "name": entity.object.name, "state_key": entity.state(),
     });
     if entity.kind != Kind::Project {
-        told["project_id"] = json!(entity.project);
+        view["project_id"] = json!(entity.project);
     }
     for name in [
         "type_key",
@@ -24,24 +24,24 @@ pub(super) fn brief(entity: &Entity) -> Value {
         "probability",
     ] {
         if let Some(value) = entity.object.properties.get(name) {
-            told[name] = value.clone();
+            view[name] = value.clone();
         }
     }
-    told
+    view
 }
 
 /// With all its properties.
 pub(super) fn full(entity: &Entity) -> Value {
-    let mut told = brief(entity);
+    let mut view = brief(entity);
     for field in entity.kind.fields() {
         if let Some(value) = entity.object.properties.get(field.name) {
-            told[field.name] = value.clone();
+            view[field.name] = value.clone();
         }
     }
-    told["version"] = json!(entity.object.version);
-    told["created_at"] = json!(entity.object.created_at);
-    told["updated_at"] = json!(entity.object.updated_at);
-    told
+    view["version"] = json!(entity.object.version);
+    view["created_at"] = json!(entity.object.created_at);
+    view["updated_at"] = json!(entity.object.updated_at);
+    view
 }
 
 pub(super) fn link(link: &Link) -> Value {
