@@ -20,11 +20,11 @@ impl FromRequestParts<AppState> for Origin {
             return Ok(Self(url.trim_end_matches('/').to_owned()));
         }
         let is_proxied = parts.extensions.get::<FromTrustedProxy>().is_some();
-        Ok(Self(told(&parts.headers, is_proxied)))
+        Ok(Self(from_headers(&parts.headers, is_proxied)))
     }
 }
 
-fn told(headers: &HeaderMap, is_proxied: bool) -> String {
+fn from_headers(headers: &HeaderMap, is_proxied: bool) -> String {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let forwarded = |name: &str| text(name).filter(|_| is_proxied);
     let first = |value: &str| value.split(',').next().unwrap_or_default().trim().to_owned();
@@ -44,10 +44,10 @@ mod tests {
     fn links_use_the_callers_address_or_a_trusted_proxys_word() {
         let mut headers = HeaderMap::new();
         headers.insert(HOST, "127.0.0.1:7420".parse().unwrap());
-        assert_eq!(told(&headers, true), "http://127.0.0.1:7420");
+        assert_eq!(from_headers(&headers, true), "http://127.0.0.1:7420");
         headers.insert("x-forwarded-proto", "https, http".parse().unwrap());
         headers.insert("x-forwarded-host", "chat.example".parse().unwrap());
-        assert_eq!(told(&headers, true), "https://chat.example");
-        assert_eq!(told(&headers, false), "http://127.0.0.1:7420");
+        assert_eq!(from_headers(&headers, true), "https://chat.example");
+        assert_eq!(from_headers(&headers, false), "http://127.0.0.1:7420");
     }
 }

@@ -78,17 +78,17 @@ fn answer(path: &str, file: EmbeddedFile, asked: &HeaderMap) -> Response {
     if let Ok(tag) = HeaderValue::try_from(&tag) {
         headers.insert(ETAG, tag);
     }
-    let told = |name: HeaderName| {
+    let header = |name: HeaderName| {
         asked
             .get(name)
             .and_then(|value| value.to_str().ok())
             .unwrap_or_default()
     };
-    if told(IF_NONE_MATCH).split(',').any(|known| known.trim() == tag) {
+    if header(IF_NONE_MATCH).split(',').any(|known| known.trim() == tag) {
         return guarded((StatusCode::NOT_MODIFIED, headers));
     }
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind_of(path)));
-    let takes_packed = told(ACCEPT_ENCODING).split(',').any(|coding| coding.trim() == "br");
+    let takes_packed = header(ACCEPT_ENCODING).split(',').any(|coding| coding.trim() == "br");
     let packed = takes_packed.then(|| App::get(&format!("{path}.br"))).flatten();
     let content = match packed {
         Some(packed) => {

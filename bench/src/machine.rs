@@ -38,8 +38,8 @@ impl Machine {
                 .unwrap_or_default()
                 .trim()
                 .to_owned(),
-            postgres: said(Command::new(binaries.program("postgres")).arg("--version")),
-            rust: said(Command::new("rustc").arg("--version")),
+            postgres: output_of(Command::new(binaries.program("postgres")).arg("--version")),
+            rust: output_of(Command::new("rustc").arg("--version")),
         })
     }
 
@@ -53,8 +53,8 @@ impl Machine {
 
 /// Returns the current commit, marked if the tree is modified.
 pub fn commit() -> String {
-    let commit = said(Command::new("git").args(["rev-parse", "--short=10", "HEAD"]));
-    let dirty = !said(Command::new("git").args(["status", "--porcelain", "--untracked-files=no"])).is_empty();
+    let commit = output_of(Command::new("git").args(["rev-parse", "--short=10", "HEAD"]));
+    let dirty = !output_of(Command::new("git").args(["status", "--porcelain", "--untracked-files=no"])).is_empty();
     if dirty { format!("{commit}+") } else { commit }
 }
 
@@ -65,7 +65,7 @@ pub fn today() -> String {
         .to_string()
 }
 
-fn said(command: &mut Command) -> String {
+fn output_of(command: &mut Command) -> String {
     let output = command.output();
     output
         .map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned())

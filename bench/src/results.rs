@@ -177,7 +177,7 @@ impl Table {
     }
 
     /// Formats the median of a cell.
-    pub fn told(&self, row: &str, column: &str) -> String {
+    pub fn cell_text(&self, row: &str, column: &str) -> String {
         median(self.values(row, column)).map_or_else(|| "–".to_owned(), crate::print::figure)
     }
 

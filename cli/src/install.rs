@@ -90,7 +90,7 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
     let manifest: Value = serde_json::from_slice(&text).with_context(|| format!("{} is not JSON", path.display()))?;
     let request = json!({"manifest": manifest, "dryRun": args.dry_run, "adopt": args.adopt});
     let done = client.post(&products, &request).await?;
-    out.either(&done, || told(&done))?;
+    out.either(&done, || diff_lines(&done))?;
     let conflicts = items(&done["changes"])
         .iter()
         .any(|change| change["action"] == "conflict");
@@ -107,7 +107,7 @@ pub async fn uninstall(global: &Global, args: UninstallArgs, out: Out) -> Result
         args.name, args.dry_run
     );
     let done = client.change(Method::DELETE, &path, &json!({})).await?;
-    out.either(&done, || told(&done))?;
+    out.either(&done, || diff_lines(&done))?;
     Ok(Exit::Done)
 }
 
@@ -120,7 +120,7 @@ fn words<'a>(value: &'a Value, field: &str) -> &'a str {
 }
 
 /// Formats the changes as a diff.
-fn told(done: &Value) -> String {
+fn diff_lines(done: &Value) -> String {
     let mut lines: Vec<String> = items(&done["changes"])
         .iter()
         .map(|change| {

@@ -149,7 +149,7 @@ async fn create(
         .ok_or_else(|| name_taken(&content.name))?;
     data_sources::tested(&mut *db, project_id, id, failure(&tested).as_deref()).await?;
     let source = data_sources::get(&mut *db, project_id, id).await?.unwrap_or(source);
-    let (target, detail) = (format!("data_source:{id}"), told(&content));
+    let (target, detail) = (format!("data_source:{id}"), audit_detail(&content));
     record(&mut db, &caller, Action::DataSourceCreated, target, detail).await?;
     db.commit().await?;
     state.bus.publish(Wake::tools(project_id));
@@ -158,7 +158,7 @@ async fn create(
 }
 
 /// Returns the details of a source for the audit log.
-fn told(content: &Content) -> serde_json::Value {
+fn audit_detail(content: &Content) -> serde_json::Value {
     json!({ "name": content.name, "kind": content.kind, "readOnly": content.read_only })
 }
 
@@ -236,7 +236,7 @@ async fn change(
         data_sources::tested(&mut *db, project_id, id, failure(tested).as_deref()).await?;
         source = data_sources::get(&mut *db, project_id, id).await?.unwrap_or(source);
     }
-    let (target, detail) = (format!("data_source:{id}"), told(&content));
+    let (target, detail) = (format!("data_source:{id}"), audit_detail(&content));
     record(&mut db, &caller, Action::DataSourceChanged, target, detail).await?;
     db.commit().await?;
     state.bus.publish(Wake::tools(project_id));
@@ -401,7 +401,7 @@ async fn query(
             &caller,
             Action::DataSourceWritten,
             target,
-            told(&source.content),
+            audit_detail(&source.content),
         )
         .await?;
         db.commit().await?;

@@ -191,8 +191,8 @@ impl Scenario for Fanout {
                 "One thread that writes prepared bytes to 5,000 bare sockets, without HTTP, log or database, has a \
                  p99 of {} ms in the same run, with {} µs of CPU per write: the last reader of an event waits for \
                  4,999 writes, on cores shared with the readers. Rejoin's own part is the time beyond that.",
-                found.table("fanout").told(&CLAIMED.row(), "limit-p99"),
-                found.table("fanout").told(&CLAIMED.row(), "limit-cpu"),
+                found.table("fanout").cell_text(&CLAIMED.row(), "limit-p99"),
+                found.table("fanout").cell_text(&CLAIMED.row(), "limit-cpu"),
             )),
         ]
     }

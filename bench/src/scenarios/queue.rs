@@ -122,7 +122,7 @@ impl Scenario for Queue {
                 match phases::measure(phase, place, sizes).await {
                     Ok(Measured { values: found, notes }) => {
                         let took_s = began.elapsed().as_secs_f64();
-                        println!("   {:<9} {name:<16} {took_s:>4.1} s: {}", phase.name(), told(&found));
+                        println!("   {:<9} {name:<16} {took_s:>4.1} s: {}", phase.name(), listed(&found));
                         found.into_iter().for_each(|(row, value)| values.add(name, row, value));
                         notes.into_iter().for_each(|note| out.note(format!("{name}: {note}")));
                     }
@@ -196,7 +196,7 @@ fn failed(out: &mut Recorder, queue: &str, phase: &str, error: &anyhow::Error) {
     out.note(format!("{queue}, {phase}: failed: {error:#}"));
 }
 
-fn told(values: &[(&str, f64)]) -> String {
+fn listed(values: &[(&str, f64)]) -> String {
     let told = values
         .iter()
         .map(|(row, value)| format!("{row} {}", crate::print::figure(*value)));

@@ -124,8 +124,8 @@ impl Scenario for Resume {
                 "{} readers cost the API {} s of CPU and PostgreSQL {} transactions, on cores shared with the \
                  readers' own connecting and reading; this accounts for the time.",
                 crate::print::count(case.readers),
-                found.table("resume").told(&case.row(), "cpu"),
-                found.table("resume").told(&case.row(), "transactions"),
+                found.table("resume").cell_text(&case.row(), "cpu"),
+                found.table("resume").cell_text(&case.row(), "transactions"),
             )
         };
         let claim = |what: &str, unit: &str, bound: f64, values: Vec<f64>| Claim {

@@ -162,9 +162,9 @@ impl Scenario for Stream {
                 "nchan, which keeps messages in memory and waits for nothing, has {} ms in the same run, and {} ms at \
                  p50: this is the scheduling delay on these cores, which load, readers, server and database share. \
                  Rejoin adds up to 5 ms of batching and a commit, which alone takes {} ms at p99.",
-                latency.told(CLAIMED, "nchan-p99"),
-                latency.told(CLAIMED, "nchan-p50"),
-                found.table("commit").told(ALONE, "p99"),
+                latency.cell_text(CLAIMED, "nchan-p99"),
+                latency.cell_text(CLAIMED, "nchan-p50"),
+                found.table("commit").cell_text(ALONE, "p99"),
             )),
             claim("p99 as a share of Redis + Node's", "", 1.0, to_redis).unless(format!(
                 "Redis delivers an event to readers before it is on disk (appendfsync everysec: a crash loses up to a \
@@ -172,8 +172,8 @@ impl Scenario for Stream {
                  for a commit: on this idle server, one takes {} ms at p50 and {} ms at p99. In addition, the writer \
                  batches the events of all runs of its process for up to 5 ms (group commit), so that one commit \
                  serves 100 runs.",
-                found.table("commit").told(ALONE, "p50"),
-                found.table("commit").told(ALONE, "p99"),
+                found.table("commit").cell_text(ALONE, "p50"),
+                found.table("commit").cell_text(ALONE, "p99"),
             )),
         ]
     }

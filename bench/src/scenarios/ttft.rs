@@ -141,7 +141,7 @@ impl Scenario for Ttft {
         for kind in [PLAIN, AGENT] {
             let alone = format!("{kind}, 1 at a time");
             let together = format!("{kind}, {BURST} at once");
-            let cpu = ["api_cpu", "worker_cpu", "postgres_cpu"].map(|column| table.told(&together, column));
+            let cpu = ["api_cpu", "worker_cpu", "postgres_cpu"].map(|column| table.cell_text(&together, column));
             for (row, column, bound) in [(&alone, "p50", 15.0), (&alone, "p99", 50.0), (&together, "p99", 150.0)] {
                 let why = if row == &together {
                     format!(
@@ -158,7 +158,7 @@ impl Scenario for Ttft {
                     format!(
                         "It waits for its sequential commits, which take {} ms on an otherwise idle server, and for \
                          the wake-ups of the processes between them.",
-                        table.told(row, "commits")
+                        table.cell_text(row, "commits")
                     )
                 };
                 claims.push(Claim {

@@ -69,7 +69,7 @@ impl Mongodb {
     }
 
     async fn connect(&self) -> Result<Client, SourceError> {
-        let unreachable = |error: mongodb::error::Error| SourceError::Unreachable(said(&error));
+        let unreachable = |error: mongodb::error::Error| SourceError::Unreachable(error_message(&error));
         let host = self.settings.host.clone().unwrap_or_default();
         let tls = self.settings.uses_tls();
         let mut options = if self.settings.srv == Some(true) {
@@ -235,7 +235,7 @@ fn millis(bounds: &Bounds) -> i64 {
     i64::try_from(bounds.timeout.as_millis()).unwrap_or(i64::MAX).max(1)
 }
 
-fn said(error: &mongodb::error::Error) -> String {
+fn error_message(error: &mongodb::error::Error) -> String {
     use mongodb::error::ErrorKind;
     match error.kind.as_ref() {
         ErrorKind::Command(command) => command.message.clone(),
@@ -252,8 +252,8 @@ fn failure(error: &mongodb::error::Error, bounds: &Bounds) -> SourceError {
             SourceError::TimedOut(u64::try_from(bounds.timeout.as_millis()).unwrap_or(u64::MAX))
         }
         ErrorKind::Command(command) => SourceError::Failed(command.message.clone()),
-        ErrorKind::Write(_) | ErrorKind::InvalidArgument { .. } => SourceError::Failed(said(error)),
-        _ => SourceError::Unreachable(said(error)),
+        ErrorKind::Write(_) | ErrorKind::InvalidArgument { .. } => SourceError::Failed(error_message(error)),
+        _ => SourceError::Unreachable(error_message(error)),
     }
 }
 

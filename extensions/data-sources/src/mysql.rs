@@ -93,7 +93,7 @@ impl Mysql {
         timeout(reach::CONNECT_TIMEOUT, connecting)
             .await
             .map_err(|_| SourceError::Unreachable("the server does not respond".to_owned()))?
-            .map_err(|error: mysql_async::Error| SourceError::Unreachable(said(&error)))
+            .map_err(|error: mysql_async::Error| SourceError::Unreachable(error_message(&error)))
     }
 
     async fn ask(
@@ -211,17 +211,17 @@ fn failure(error: &mysql_async::Error, bounds: &Bounds) -> SourceError {
         }
         mysql_async::Error::Server(server) => SourceError::Failed(server.message.clone()),
         mysql_async::Error::Io(_) => {
-            let text = said(error);
+            let text = error_message(error);
             match text.contains("acket") && text.contains("large") {
                 true => SourceError::too_large(MAX_PACKET_BYTES),
                 false => SourceError::Unreachable(text),
             }
         }
-        _ => SourceError::Unreachable(said(error)),
+        _ => SourceError::Unreachable(error_message(error)),
     }
 }
 
-fn said(error: &mysql_async::Error) -> String {
+fn error_message(error: &mysql_async::Error) -> String {
     match error {
         mysql_async::Error::Server(server) => server.message.clone(),
         _ => error.to_string(),

@@ -267,7 +267,7 @@ impl Postgresql {
     }
 
     /// EXPLAIN and SHOW: their results are text.
-    async fn told(&self, client: &Client, sql: &str, bounds: Bounds) -> Result<Rows, SourceError> {
+    async fn text_rows(&self, client: &Client, sql: &str, bounds: Bounds) -> Result<Rows, SourceError> {
         let failed = |error: tokio_postgres::Error| self.failure(&error, &bounds);
         let described = client.prepare(sql).await.map_err(failed)?;
         let columns = described
@@ -476,7 +476,7 @@ impl Source for Postgresql {
             match question.access {
                 Access::Writes if !told => self.write(client, question).await,
                 Access::Reads if !told => self.fetch(client, question).await,
-                Access::Reads | Access::Writes => self.told(client, question.query, question.bounds).await,
+                Access::Reads | Access::Writes => self.text_rows(client, question.query, question.bounds).await,
             }
         })
         .await
@@ -487,7 +487,7 @@ impl Source for Postgresql {
         let rows = self
             .within(question.database, Access::Reads, question.bounds, async |client| {
                 self.look_up(client, question).await?;
-                self.told(client, &explained, question.bounds).await
+                self.text_rows(client, &explained, question.bounds).await
             })
             .await?;
         Ok(rows.rows.into_iter().flatten().next().unwrap_or(Value::Null))

@@ -214,7 +214,7 @@ pub enum TypeFault {
 }
 
 /// Normalizes a declared media type: without parameters, by its usual name. None: the sender does not know it.
-fn said(declared: Option<&str>) -> Option<String> {
+fn normalized(declared: Option<&str>) -> Option<String> {
     let essence = declared?.split(';').next()?.trim().to_ascii_lowercase();
     let is_name = |char: char| char.is_ascii_alphanumeric() || matches!(char, '/' | '+' | '-' | '.' | '_');
     if !(1..=TYPE_MAX_CHARS).contains(&essence.len())
@@ -233,7 +233,7 @@ fn said(declared: Option<&str>) -> Option<String> {
 /// # Errors
 /// The type is not accepted or differs from the declared one, or the image is too large.
 pub fn of_beginning(head: &[u8], declared: Option<&str>) -> Result<Option<&'static str>, TypeFault> {
-    let said = said(declared);
+    let said = normalized(declared);
     match signature(head) {
         Signature::None => Ok(None),
         Signature::Foreign(words) => Err(TypeFault::NotTaken(format!(
@@ -269,7 +269,7 @@ pub fn of_text(declared: Option<&str>, name: &str) -> Result<String, TypeFault> 
         });
         known.unwrap_or(PLAIN).to_owned()
     };
-    let Some(said) = said(declared) else {
+    let Some(said) = normalized(declared) else {
         return Ok(by_name());
     };
     if is_text(&said) {
@@ -291,7 +291,7 @@ pub fn of_text(declared: Option<&str>, name: &str) -> Result<String, TypeFault> 
 
 /// Err: the file is neither text nor of a known type.
 pub fn not_text(declared: Option<&str>) -> TypeFault {
-    match said(declared) {
+    match normalized(declared) {
         Some(said) if class_of(&said).is_some() => TypeFault::Disagrees(format!(
             "the file was sent as {said}, but its content is not; the file may be damaged"
         )),

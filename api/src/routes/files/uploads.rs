@@ -24,7 +24,7 @@ use tracing::warn;
 use utoipa::IntoParams;
 use uuid::Uuid;
 
-use super::super::graph::transfer::{UploadTrouble, upload};
+use super::super::graph::transfer::{UploadError, upload};
 use super::{FileBody, PATH, not_found};
 use crate::caller::{Caller, Write};
 use crate::extract::Params;
@@ -154,17 +154,17 @@ impl Sent {
         match &mut self.content {
             Content::Body(body) => {
                 let chunk = body.next().await.transpose();
-                chunk.map_err(|error| trouble(UploadTrouble::of(&error), limit))
+                chunk.map_err(|error| upload_error(UploadError::of(&error), limit))
             }
             Content::Field(field) => field.chunk().await.map_err(|error| form_problem(&error, limit)),
         }
     }
 }
 
-fn trouble(trouble: UploadTrouble, limit: u64) -> Problem {
-    match trouble {
-        UploadTrouble::TooLarge { .. } => too_large(limit),
-        UploadTrouble::Stalled | UploadTrouble::Broken => trouble.into(),
+fn upload_error(upload_error: UploadError, limit: u64) -> Problem {
+    match upload_error {
+        UploadError::TooLarge { .. } => too_large(limit),
+        UploadError::Stalled | UploadError::Broken => upload_error.into(),
     }
 }
 
@@ -172,7 +172,7 @@ fn form_problem(error: &multer::Error, limit: u64) -> Problem {
     if let multer::Error::StreamReadFailed(inner) = error
         && let Some(inner) = inner.downcast_ref::<io::Error>()
     {
-        return trouble(UploadTrouble::of(inner), limit);
+        return upload_error(UploadError::of(inner), limit);
     }
     Problem::bad_request("invalid_form", "the form is not multipart/form-data, or is incomplete")
 }

@@ -147,7 +147,7 @@ fn bad_lines(bad: Vec<import::BadLine>) -> Vec<BadLineBody> {
 
 /// The reason why an upload ended early.
 #[derive(Debug, Clone, Copy, thiserror::Error)]
-pub enum UploadTrouble {
+pub enum UploadError {
     #[error("the body is larger than {max_bytes} bytes")]
     TooLarge { max_bytes: u64 },
     #[error("the body arrived too slowly: no data for {} s, or below the minimum rate; send it again", UPLOAD_STALL.as_secs())]
@@ -156,21 +156,21 @@ pub enum UploadTrouble {
     Broken,
 }
 
-impl UploadTrouble {
+impl UploadError {
     /// Returns the reason reported by [`upload`].
     pub fn of(error: &io::Error) -> Self {
-        let trouble = error.get_ref().and_then(|inner| inner.downcast_ref::<Self>());
-        trouble.copied().unwrap_or(Self::Broken)
+        let upload_error = error.get_ref().and_then(|inner| inner.downcast_ref::<Self>());
+        upload_error.copied().unwrap_or(Self::Broken)
     }
 }
 
-impl From<UploadTrouble> for Problem {
-    fn from(trouble: UploadTrouble) -> Self {
-        let detail = trouble.to_string();
-        match trouble {
-            UploadTrouble::TooLarge { .. } => Self::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", detail),
-            UploadTrouble::Stalled => Self::new(StatusCode::REQUEST_TIMEOUT, "upload_stalled", detail),
-            UploadTrouble::Broken => Self::bad_request("body_unreadable", detail),
+impl From<UploadError> for Problem {
+    fn from(upload_error: UploadError) -> Self {
+        let detail = upload_error.to_string();
+        match upload_error {
+            UploadError::TooLarge { .. } => Self::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", detail),
+            UploadError::Stalled => Self::new(StatusCode::REQUEST_TIMEOUT, "upload_stalled", detail),
+            UploadError::Broken => Self::bad_request("body_unreadable", detail),
         }
     }
 }
@@ -179,7 +179,7 @@ impl From<ImportError> for Problem {
     fn from(error: ImportError) -> Self {
         match error {
             ImportError::Graph(error) => error.into(),
-            ImportError::Read(error) => UploadTrouble::of(&error).into(),
+            ImportError::Read(error) => UploadError::of(&error).into(),
         }
     }
 }
@@ -196,13 +196,13 @@ pub fn upload(
         let begun = Instant::now();
         let next = timeout(UPLOAD_STALL.min(due.saturating_sub(waited)), body.next()).await;
         let waited = waited + begun.elapsed();
-        let Some(chunk) = next.map_err(|_| io::Error::other(UploadTrouble::Stalled))? else {
+        let Some(chunk) = next.map_err(|_| io::Error::other(UploadError::Stalled))? else {
             return Ok(None);
         };
-        let chunk = chunk.map_err(|_| io::Error::other(UploadTrouble::Broken))?;
+        let chunk = chunk.map_err(|_| io::Error::other(UploadError::Broken))?;
         let read = read + chunk.len() as u64;
         if read > max_bytes {
-            return Err(io::Error::other(UploadTrouble::TooLarge { max_bytes }));
+            return Err(io::Error::other(UploadError::TooLarge { max_bytes }));
         }
         Ok(Some((chunk, (body, read, waited))))
     })
@@ -218,7 +218,7 @@ fn check_upload(headers: &HeaderMap, max_bytes: u64) -> Result<(), Problem> {
     }
     let length = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok());
     match length.and_then(|text| text.parse::<u64>().ok()) {
-        Some(length) if length > max_bytes => Err(UploadTrouble::TooLarge { max_bytes }.into()),
+        Some(length) if length > max_bytes => Err(UploadError::TooLarge { max_bytes }.into()),
         Some(_) | None => Ok(()),
     }
 }

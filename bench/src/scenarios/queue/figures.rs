@@ -185,8 +185,8 @@ fn drains_why(found: &Recorder) -> String {
          no fencing by attempt, no leases, no round-robin between projects, no keys. In Rejoin, a claim creates a \
          new version of the job's row with its attempt in the key, and a finished job is copied to \
          queue.finished_jobs: {} bytes of write-ahead log per job from claim to end, compared with pgmq's {}.",
-        wal.told(rows::WAL_OUT, OURS),
-        wal.told(rows::WAL_OUT, "pgmq"),
+        wal.cell_text(rows::WAL_OUT, OURS),
+        wal.cell_text(rows::WAL_OUT, "pgmq"),
     )
 }
 

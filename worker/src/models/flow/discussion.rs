@@ -82,7 +82,7 @@ impl Discussion<'_> {
                 "{}\n\n{}\n\nDiscuss the proposals: which one is the best, and what is wrong with the others? You may \
                 change your mind.",
                 self.topic,
-                self.said()
+                self.transcript()
             ));
         }
         if phase == rounds + 1 {
@@ -90,7 +90,7 @@ impl Discussion<'_> {
                 "{}\n\n{}\n\nVote for one proposal. The first line of your answer must be its number only; you can \
                 add your reason after it.",
                 self.topic,
-                self.said()
+                self.transcript()
             ));
         }
         let proposals = self.proposals();
@@ -166,7 +166,7 @@ impl Discussion<'_> {
     }
 
     /// Lists the proposals and arguments so far.
-    fn said(&self) -> String {
+    fn transcript(&self) -> String {
         let mut said = self.listed();
         for argument in self.phases.iter().skip(1).flat_map(|phase| &phase.results) {
             if argument.is_completed {
