@@ -148,7 +148,7 @@ async fn list(
     .await?;
     let mut rows = Vec::with_capacity(found.len());
     for plan in found {
-        let steps = plans::standing(&mut *db, &plan).await?;
+        let steps = plans::current_steps(&mut *db, &plan).await?;
         rows.push((plan, json!(steps)));
     }
     let (items, next_cursor) = page(
@@ -174,7 +174,7 @@ async fn get(
     let plan = plans::get_visible(&mut *db, caller.owner(), id)
         .await?
         .ok_or_else(not_found)?;
-    let steps = json!(plans::standing(&mut *db, &plan).await?);
+    let steps = json!(plans::current_steps(&mut *db, &plan).await?);
     let versions = plans::versions(&mut *db, id).await?;
     Ok(Json(PlanDetail {
         plan: PlanBody::of(plan, steps),

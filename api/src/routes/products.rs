@@ -6,7 +6,7 @@ use rejoin_db::walls::{self, Asking};
 use rejoin_event_log::wakeup::Wake;
 use rejoin_identity::audit::Action;
 use rejoin_integrations::mcp::Transport;
-use rejoin_products::{Change, Manifest, Plan, Product, ProductError};
+use rejoin_products::{Change, InstallationDiff, Manifest, Product, ProductError};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
@@ -68,12 +68,12 @@ pub struct Done {
 }
 
 impl Done {
-    fn of(plan: Plan, dry_run: bool) -> Self {
+    fn of(diff: InstallationDiff, dry_run: bool) -> Self {
         Self {
-            name: plan.name,
-            version: plan.version,
-            previous_version: plan.previous_version,
-            changes: plan.changes,
+            name: diff.name,
+            version: diff.version,
+            previous_version: diff.previous_version,
+            changes: diff.changes,
             dry_run,
         }
     }
@@ -145,12 +145,12 @@ async fn install(
     if !conflicts.is_empty() {
         return Err(Problem::conflict("product_conflict", conflicts.join("; ")));
     }
-    let detail = json!({ "version": plan.version, "previousVersion": plan.previous_version });
+    let detail = json!({ "version": diff.version, "previousVersion": diff.previous_version });
     record(
         &mut db,
         &caller,
         Action::ProductInstalled,
-        format!("product:{}", plan.name),
+        format!("product:{}", diff.name),
         detail,
     )
     .await?;
@@ -177,7 +177,7 @@ async fn uninstall(
     if params.dry_run.unwrap_or_default() {
         return Ok(Json(Done::of(plan, true)));
     }
-    let detail = json!({ "previousVersion": plan.previous_version });
+    let detail = json!({ "previousVersion": diff.previous_version });
     record(
         &mut db,
         &caller,

@@ -13,7 +13,7 @@ use rejoin_commands::{ChangeDag, CreateDag, DagChange, DagError};
 use rejoin_db::walls::Asking;
 use rejoin_runs::agents;
 use rejoin_scheduling::tasks::spec::DagSpec;
-use rejoin_scheduling::tasks::{self, Dag, Task};
+use rejoin_scheduling::tasks::{self, Dag, DagTask};
 use rejoin_types::access::Scope;
 use rejoin_types::ids;
 use rejoin_types::owner::Owner;
@@ -177,7 +177,7 @@ async fn detailed(state: &AppState, caller: &Caller, project_id: Uuid, id: Uuid)
     })
 }
 
-fn task_body(task: &Task, after: Vec<String>) -> TaskBody {
+fn task_body(task: &DagTask, after: Vec<String>) -> TaskBody {
     TaskBody {
         id: task.r#ref.clone(),
         object_id: task.id,

@@ -56,7 +56,7 @@ pub struct Change {
 /// The effects of installing or uninstalling.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Plan {
+pub struct InstallationDiff {
     pub name: String,
     /// None: it is uninstalled.
     pub version: Option<String>,
@@ -64,7 +64,7 @@ pub struct Plan {
     pub changes: Vec<Change>,
 }
 
-impl Plan {
+impl InstallationDiff {
     pub fn conflicts(&self) -> impl Iterator<Item = &Change> {
         self.changes.iter().filter(|change| change.action == Action::Conflict)
     }
@@ -159,7 +159,7 @@ pub async fn install(
     project_id: Uuid,
     manifest: &Manifest,
     adopts: bool,
-) -> Result<Plan, ProductError> {
+) -> Result<InstallationDiff, ProductError> {
     let mut work = Work::begin(db, project_id, &manifest.name, adopts).await?;
     let previous_version = work.before.as_ref().map(|before| words(before, "version").to_owned());
     for pack in &manifest.packs {
@@ -189,7 +189,7 @@ pub async fn install(
     )
     .execute(&mut *work.db)
     .await?;
-    Ok(Plan {
+    Ok(InstallationDiff {
         name: manifest.name.clone(),
         version: Some(manifest.version.clone()),
         previous_version,
@@ -199,7 +199,7 @@ pub async fn install(
 
 /// Removes a product from the project, in the caller's transaction. Objects and runs stay, and so does what they depend
 /// on.
-pub async fn uninstall(db: &mut PgConnection, project_id: Uuid, name: &str) -> Result<Plan, ProductError> {
+pub async fn uninstall(db: &mut PgConnection, project_id: Uuid, name: &str) -> Result<InstallationDiff, ProductError> {
     let mut work = Work::begin(db, project_id, name, false).await?;
     let before = work
         .before
@@ -215,7 +215,7 @@ pub async fn uninstall(db: &mut PgConnection, project_id: Uuid, name: &str) -> R
     )
     .execute(&mut *work.db)
     .await?;
-    Ok(Plan {
+    Ok(InstallationDiff {
         name: name.to_owned(),
         version: None,
         previous_version: Some(words(&before, "version").to_owned()),

@@ -13,7 +13,7 @@ use rejoin_runs::runs::part::Part;
 use rejoin_runs::runs::{self, Run};
 use rejoin_scheduling::plans::steps::{self, RESEARCH, Step, StepStatus, StepTools};
 use rejoin_scheduling::plans::{self, NewPlan, Plan};
-use rejoin_scheduling::tasks::{self, Dag, Task};
+use rejoin_scheduling::tasks::{self, Dag, DagTask};
 use rejoin_types::events::{Event, Kind};
 use rejoin_types::ids;
 
@@ -114,7 +114,7 @@ pub(super) async fn begin(db: &mut PgConnection, run: &Run, plan: &Plan) -> Resu
 
 /// Fails a plan that can't be executed: the answer to its call gives the reason.
 async fn fail(db: &mut PgConnection, plan: &Plan, why: &str) -> Result<Wake, sqlx::Error> {
-    plans::note(db, plan.id, &json!({ "notes": why })).await?;
+    plans::record_metadata(db, plan.id, &json!({ "notes": why })).await?;
     plans::end(db, plan.id, "failed", &plan.steps()).await?;
     Ok(Wake::default())
 }
@@ -133,7 +133,7 @@ pub(super) async fn reviewed(db: &mut PgConnection, run: &Run, review: &Review) 
         plan = edited;
     }
     let noted = json!({"verdict": review.verdict, "notes": review.notes, "reviewer": review.reviewer});
-    plans::note(db, plan.id, &noted).await?;
+    plans::record_metadata(db, plan.id, &noted).await?;
     let kind = Kind::PlanReview {
         plan: plan.to_json(),
         verdict: review.verdict.to_owned(),
@@ -178,7 +178,7 @@ pub(super) struct StepPlacement {
 pub(super) async fn placement_of(
     db: &mut PgConnection,
     dag: &Dag,
-    task: &Task,
+    task: &DagTask,
 ) -> Result<Option<StepPlacement>, sqlx::Error> {
     let Some(in_progress) = of_dag(db, dag).await? else {
         return Ok(None);
@@ -195,7 +195,7 @@ pub(super) async fn placement_of(
 }
 
 /// Publishes the new state of a task that is a plan's step.
-pub(super) async fn publish_step(db: &mut PgConnection, dag: &Dag, task: &Task) -> Result<(), sqlx::Error> {
+pub(super) async fn publish_step(db: &mut PgConnection, dag: &Dag, task: &DagTask) -> Result<(), sqlx::Error> {
     if dag.plan_id.is_none() || task.state == "pending" {
         return Ok(());
     }
@@ -259,7 +259,7 @@ pub(super) async fn publish_step(db: &mut PgConnection, dag: &Dag, task: &Task) 
 }
 
 /// Returns whether a step that failed for good stops the plan: other steps depend on it, or it gathers information.
-pub(super) async fn stops_plan(db: &mut PgConnection, dag: &Dag, task: &Task) -> Result<bool, sqlx::Error> {
+pub(super) async fn stops_plan(db: &mut PgConnection, dag: &Dag, task: &DagTask) -> Result<bool, sqlx::Error> {
     let Some(plan_id) = dag.plan_id else { return Ok(false) };
     let plan = plans::get(&mut *db, dag.project_id, plan_id).await?;
     let steps = plan.map(|plan| plan.steps()).unwrap_or_default();

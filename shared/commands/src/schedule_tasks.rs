@@ -34,7 +34,7 @@ use rejoin_runs::run_dependencies;
 use rejoin_runs::runs::{self, NewRun, Run, RunState, Spawned};
 use rejoin_scheduling::plans::STEP_TIMEOUT_S;
 use rejoin_scheduling::tasks::select::{self, Choice};
-use rejoin_scheduling::tasks::{self, Dag, Role, Task, mirror, sessions};
+use rejoin_scheduling::tasks::{self, Dag, DagTask, TaskRole, mirror, sessions};
 use rejoin_types::events::DoneStatus;
 use rejoin_types::ids;
 use verdicts::{Verdict, answer_schema, verdict_of};
@@ -76,11 +76,11 @@ pub(super) async fn start_ready(db: &mut PgConnection, dag: &Dag) -> Result<Wake
             wake.merge(match select::choose(dag, &task, &agents) {
                 Choice::Agent { name, because } => {
                     let input = work_input(db, &task).await?;
-                    start(db, dag, &task, &agents, &name, &because, Role::Work, &input).await?
+                    start(db, dag, &task, &agents, &name, &because, TaskRole::Work, &input).await?
                 }
                 Choice::Ask { selector } => {
                     let input = select_input(&task, agents.iter().filter(|agent| agent.name != selector));
-                    start(db, dag, &task, &agents, &selector, "", Role::Select, &input).await?
+                    start(db, dag, &task, &agents, &selector, "", TaskRole::Select, &input).await?
                 }
                 Choice::Tie {
                     among,
@@ -94,7 +94,7 @@ pub(super) async fn start_ready(db: &mut PgConnection, dag: &Dag) -> Result<Wake
                     }
                     None => {
                         let input = work_input(db, &task).await?;
-                        start(db, dag, &task, &agents, &else_agent, &because, Role::Work, &input).await?
+                        start(db, dag, &task, &agents, &else_agent, &because, TaskRole::Work, &input).await?
                     }
                 },
                 Choice::Nobody(why) => fail(db, dag, &task, &why, None).await?,
@@ -139,13 +139,13 @@ pub(super) async fn run_ended(db: &mut PgConnection, run: &Run, end: &RunEnd<'_>
     else {
         return Ok(Wake::default());
     };
-    let mut wake = match task.role.as_deref().and_then(Role::parse) {
-        Some(Role::Select) => selection_ended(db, &dag, &task, run, end).await?,
-        Some(Role::Work) => {
+    let mut wake = match task.role.as_deref().and_then(TaskRole::parse) {
+        Some(TaskRole::Select) => selection_ended(db, &dag, &task, run, end).await?,
+        Some(TaskRole::Work) => {
             sessions::end(db, run, RunState::from(end.status), SYSTEM).await?;
             work_ended(db, &dag, &task, end).await?
         }
-        Some(role @ (Role::Judge | Role::Triage)) => {
+        Some(role @ (TaskRole::Judge | TaskRole::Triage)) => {
             let verdict = verdict_of(role, &task, end);
             conclude(db, &dag, &task, verdict, run).await?
         }
@@ -182,20 +182,20 @@ pub(super) async fn person_decided(
     Ok(wake)
 }
 
-async fn work_ended(db: &mut PgConnection, dag: &Dag, task: &Task, end: &RunEnd<'_>) -> Result<Wake, sqlx::Error> {
+async fn work_ended(db: &mut PgConnection, dag: &Dag, task: &DagTask, end: &RunEnd<'_>) -> Result<Wake, sqlx::Error> {
     if end.status == DoneStatus::Completed {
         let Some(judge) = &dag.judge_agent else {
             return complete(db, dag, task, end.text).await;
         };
         let agents = agents_of(db, dag).await?;
-        tasks::note(db, task.id, Some(end.text), None).await?;
+        tasks::record_outcome(db, task.id, Some(end.text), None).await?;
         let input = format!(
             "Judge whether this output fulfils its task.\n\n# Task: {}\n{}\n\n# Output\n{}",
             task.title,
             task.description,
             shortened(end.text, OUTPUT_MAX_CHARS)
         );
-        return start(db, dag, task, &agents, judge, "", Role::Judge, &input).await;
+        return start(db, dag, task, &agents, judge, "", TaskRole::Judge, &input).await;
     }
     let mut failure = match (end.status, end.error) {
         (DoneStatus::Cancelled, _) => return fail(db, dag, task, "its run was cancelled", None).await,
@@ -209,7 +209,7 @@ async fn work_ended(db: &mut PgConnection, dag: &Dag, task: &Task, end: &RunEnd<
         None => retry_or_fail(db, dag, task, &failure).await,
         Some(triage) => {
             let agents = agents_of(db, dag).await?;
-            tasks::note(db, task.id, None, Some(&failure)).await?;
+            tasks::record_outcome(db, task.id, None, Some(&failure)).await?;
             let input = format!(
                 "A task failed. Decide how to proceed.\n\n# Task: {}\n{}\n\n# Failure\n{failure}\n\nAttempts so far: \
                 {} of {}.",
@@ -218,7 +218,7 @@ async fn work_ended(db: &mut PgConnection, dag: &Dag, task: &Task, end: &RunEnd<
                 task.retry_count + 1,
                 task.max_retries + 1
             );
-            start(db, dag, task, &agents, triage, "", Role::Triage, &input).await
+            start(db, dag, task, &agents, triage, "", TaskRole::Triage, &input).await
         }
     }
 }
@@ -226,7 +226,7 @@ async fn work_ended(db: &mut PgConnection, dag: &Dag, task: &Task, end: &RunEnd<
 async fn conclude(
     db: &mut PgConnection,
     dag: &Dag,
-    task: &Task,
+    task: &DagTask,
     verdict: Verdict,
     run: &Run,
 ) -> Result<Wake, sqlx::Error> {
@@ -261,7 +261,7 @@ async fn conclude(
     }
 }
 
-async fn complete(db: &mut PgConnection, dag: &Dag, task: &Task, summary: &str) -> Result<Wake, sqlx::Error> {
+async fn complete(db: &mut PgConnection, dag: &Dag, task: &DagTask, summary: &str) -> Result<Wake, sqlx::Error> {
     tasks::end(db, task.id, "completed", Some(summary), None).await?;
     publish_task(db, dag, task.id).await?;
     tasks::unblock_dependents(db, dag.project_id, task.id).await?;
@@ -269,18 +269,18 @@ async fn complete(db: &mut PgConnection, dag: &Dag, task: &Task, summary: &str) 
 }
 
 /// Skips a task; its successors continue without it.
-async fn skip(db: &mut PgConnection, dag: &Dag, task: &Task, why: &str) -> Result<Wake, sqlx::Error> {
+async fn skip(db: &mut PgConnection, dag: &Dag, task: &DagTask, why: &str) -> Result<Wake, sqlx::Error> {
     tasks::end(db, task.id, "skipped", None, Some(why)).await?;
     publish_task(db, dag, task.id).await?;
     tasks::unblock_dependents(db, dag.project_id, task.id).await?;
     Ok(Wake::default())
 }
 
-async fn retry_or_fail(db: &mut PgConnection, dag: &Dag, task: &Task, failure: &str) -> Result<Wake, sqlx::Error> {
+async fn retry_or_fail(db: &mut PgConnection, dag: &Dag, task: &DagTask, failure: &str) -> Result<Wake, sqlx::Error> {
     if task.retry_count >= task.max_retries || dag.state == "cancelled" {
         return fail(db, dag, task, failure, task.summary.as_deref()).await;
     }
-    tasks::again(db, task.id, Some(failure), true).await?;
+    tasks::retry(db, task.id, Some(failure), true).await?;
     publish_task(db, dag, task.id).await?;
     Ok(Wake::default())
 }
@@ -289,7 +289,7 @@ async fn retry_or_fail(db: &mut PgConnection, dag: &Dag, task: &Task, failure: &
 async fn fail(
     db: &mut PgConnection,
     dag: &Dag,
-    task: &Task,
+    task: &DagTask,
     why: &str,
     summary: Option<&str>,
 ) -> Result<Wake, sqlx::Error> {
@@ -298,7 +298,7 @@ async fn fail(
     let stops = dag.on_failure == "stop" || execute_plan::stops_plan(db, dag, task).await?;
     let skipped = match stops {
         true => tasks::pending(db, dag.id).await?,
-        false => tasks::behind(db, dag.project_id, task.id).await?,
+        false => tasks::pending_descendants(db, dag.project_id, task.id).await?,
     };
     let because = because_failed(&task.r#ref);
     for id in skipped {
@@ -315,7 +315,7 @@ pub(super) fn because_failed(name: &str) -> String {
 
 /// Ends a DAG with its last task, and resumes the run that waited for it.
 async fn end_if_over(db: &mut PgConnection, dag: &Dag) -> Result<Wake, sqlx::Error> {
-    let (is_open, has_failed) = tasks::standing(db, dag.id).await?;
+    let (is_open, has_failed) = tasks::progress(db, dag.id).await?;
     if is_open || dag.finished_at.is_some() {
         return Ok(Wake::default());
     }
@@ -345,11 +345,11 @@ pub(super) async fn wake_waiting(db: &mut PgConnection, dag: &Dag) -> Result<Wak
 async fn start(
     db: &mut PgConnection,
     dag: &Dag,
-    task: &Task,
+    task: &DagTask,
     agents: &[AgentDefinition],
     agent: &str,
     because: &str,
-    role: Role,
+    role: TaskRole,
     input: &str,
 ) -> Result<Wake, sqlx::Error> {
     if let Some(withdrawn) = standing(db, dag).await?.withdrawn() {
@@ -408,7 +408,7 @@ async fn start(
     };
     rejoin_queue::enqueue(db, &job).await?;
     tasks::assign(db, task.id, id, role, agent, because).await?;
-    if role == Role::Work {
+    if role == TaskRole::Work {
         publish_task(db, dag, task.id).await?;
         sessions::begin(db, task, id, agent, SYSTEM).await?;
     }
@@ -426,7 +426,7 @@ pub(super) async fn publish_task(db: &mut PgConnection, dag: &Dag, task: Uuid) -
 }
 
 /// The input of a task's agent.
-async fn work_input(db: &mut PgConnection, task: &Task) -> Result<String, sqlx::Error> {
+async fn work_input(db: &mut PgConnection, task: &DagTask) -> Result<String, sqlx::Error> {
     let mut input = format!("# {}\n{}\n", task.title, task.description);
     let before = tasks::inputs(db, task.project_id, task.id).await?;
     if !before.is_empty() {

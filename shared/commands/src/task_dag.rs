@@ -281,7 +281,7 @@ async fn reopen(db: &mut PgConnection, dag: &mut Dag, name: &str) -> Result<(), 
         .iter()
         .filter(|other| other.state == "failed" && other.id != task.id)
     {
-        for id in tasks::behind(db, dag.project_id, other.id).await? {
+        for id in tasks::pending_descendants(db, dag.project_id, other.id).await? {
             let because = schedule_tasks::because_failed(&other.r#ref);
             tasks::end(db, id, "skipped", None, Some(&because)).await?;
             schedule_tasks::publish_task(db, dag, id).await?;

@@ -226,7 +226,7 @@ fn fold(run_id: Uuid, events: impl Iterator<Item = (i64, Event, String)>) -> Tur
     };
     for (_, event, data) in kept {
         let is_own = event.run_id == Some(run_id);
-        plan::tell(&mut turn.plan, &event.kind);
+        plan::apply(&mut turn.plan, &event.kind);
         match event.kind {
             Kind::SubAgent { status, task, .. } => {
                 if let Some(run_id) = event.run_id {
@@ -248,7 +248,7 @@ fn fold(run_id: Uuid, events: impl Iterator<Item = (i64, Event, String)>) -> Tur
                     });
                 }
             }
-            Kind::Operation { operation } => plan::operated(&mut turn.operations, operation),
+            Kind::Operation { operation } => plan::upsert_operation(&mut turn.operations, operation),
             Kind::ContextUsage { usage } if is_own => turn.context_usage = Some(usage),
             Kind::Question { .. } => turn.questions.extend(serde_json::from_str::<Value>(&data)),
             Kind::QuestionAnswered { question_id, .. } => {

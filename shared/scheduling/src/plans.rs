@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use sqlx::{PgConnection, PgExecutor};
 use uuid::Uuid;
 
-use crate::tasks::{self, Task};
+use crate::tasks::{self, DagTask};
 use rejoin_runs::runs::Run;
 use rejoin_types::owner::Owner;
 use steps::{Step, StepStatus, StepTools};
@@ -110,7 +110,7 @@ impl Plan {
 }
 
 /// Returns steps with their progress: a step with a task shows its state and result.
-pub fn with_tasks(mut steps: Vec<Step>, tasks: &[Task]) -> Vec<Step> {
+pub fn with_tasks(mut steps: Vec<Step>, tasks: &[DagTask]) -> Vec<Step> {
     for step in &mut steps {
         let number = step.step_number.to_string();
         if let Some(task) = tasks.iter().find(|task| task.r#ref == number) {
@@ -313,7 +313,7 @@ pub async fn begin(db: &mut PgConnection, id: Uuid, dag_id: Uuid) -> Result<(), 
 }
 
 /// Adds to a plan's metadata.
-pub async fn note(db: &mut PgConnection, id: Uuid, what: &Value) -> Result<(), sqlx::Error> {
+pub async fn record_metadata(db: &mut PgConnection, id: Uuid, what: &Value) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "update kb.agent_plans set metadata = metadata || $2, updated_at = now() where id = $1",
         id,
@@ -339,7 +339,7 @@ pub async fn end(db: &mut PgConnection, id: Uuid, status: &str, steps: &[Step]) 
 }
 
 /// Ends a draft whose run was cancelled.
-pub async fn give_up(db: impl PgExecutor<'_>, call_id: Uuid) -> Result<(), sqlx::Error> {
+pub async fn abandon(db: impl PgExecutor<'_>, call_id: Uuid) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "update kb.agent_plans
          set status = 'failed', metadata = metadata || '{\"notes\": \"the run was cancelled\"}', updated_at = now(), finished_at = now()
@@ -352,7 +352,7 @@ pub async fn give_up(db: impl PgExecutor<'_>, call_id: Uuid) -> Result<(), sqlx:
 }
 
 /// Returns a plan's steps with their current state.
-pub async fn standing(db: impl PgExecutor<'_>, plan: &Plan) -> Result<Vec<Step>, sqlx::Error> {
+pub async fn current_steps(db: impl PgExecutor<'_>, plan: &Plan) -> Result<Vec<Step>, sqlx::Error> {
     let steps = plan.steps();
     match (plan.finished_at, plan.dag_id) {
         (None, Some(dag_id)) => Ok(with_tasks(steps, &tasks::of_dag(db, dag_id).await?)),

@@ -43,7 +43,7 @@ pub struct Dag {
 
 /// A task as stored.
 #[derive(Debug, Clone)]
-pub struct Task {
+pub struct DagTask {
     pub id: Uuid,
     pub dag_id: Uuid,
     pub project_id: Uuid,
@@ -69,7 +69,7 @@ pub struct Task {
 
 /// A run's role for a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
+pub enum TaskRole {
     /// Selects its agent.
     Select,
     Work,
@@ -79,18 +79,18 @@ pub enum Role {
     Triage,
 }
 
-impl Role {
+impl TaskRole {
     pub fn as_str(self) -> &'static str {
         match self {
-            Role::Select => "select",
-            Role::Work => "work",
-            Role::Judge => "judge",
-            Role::Triage => "triage",
+            TaskRole::Select => "select",
+            TaskRole::Work => "work",
+            TaskRole::Judge => "judge",
+            TaskRole::Triage => "triage",
         }
     }
 
     pub fn parse(text: &str) -> Option<Self> {
-        [Role::Select, Role::Work, Role::Judge, Role::Triage]
+        [TaskRole::Select, TaskRole::Work, TaskRole::Judge, TaskRole::Triage]
             .into_iter()
             .find(|role| role.as_str() == text)
     }
@@ -162,15 +162,15 @@ pub async fn counts(db: impl PgExecutor<'_>, dag_id: Uuid) -> Result<Vec<(String
 }
 
 /// Returns a task, without a lock.
-pub async fn get(db: impl PgExecutor<'_>, id: Uuid) -> Result<Option<Task>, sqlx::Error> {
-    sqlx::query_as!(Task, "select * from kb.tasks where id = $1", id)
+pub async fn get(db: impl PgExecutor<'_>, id: Uuid) -> Result<Option<DagTask>, sqlx::Error> {
+    sqlx::query_as!(DagTask, "select * from kb.tasks where id = $1", id)
         .fetch_optional(db)
         .await
 }
 
 /// Returns all tasks of a DAG, in order of creation.
-pub async fn of_dag(db: impl PgExecutor<'_>, dag_id: Uuid) -> Result<Vec<Task>, sqlx::Error> {
-    sqlx::query_as!(Task, "select * from kb.tasks where dag_id = $1 order by id", dag_id)
+pub async fn of_dag(db: impl PgExecutor<'_>, dag_id: Uuid) -> Result<Vec<DagTask>, sqlx::Error> {
+    sqlx::query_as!(DagTask, "select * from kb.tasks where dag_id = $1 order by id", dag_id)
         .fetch_all(db)
         .await
 }
@@ -204,9 +204,9 @@ pub async fn free_slots(db: &mut PgConnection, dag: &Dag) -> Result<i64, sqlx::E
 }
 
 /// Returns ready tasks, most urgent first.
-pub async fn ready(db: &mut PgConnection, dag_id: Uuid, limit: i64) -> Result<Vec<Task>, sqlx::Error> {
+pub async fn ready(db: &mut PgConnection, dag_id: Uuid, limit: i64) -> Result<Vec<DagTask>, sqlx::Error> {
     sqlx::query_as!(
-        Task,
+        DagTask,
         "select * from kb.tasks where dag_id = $1 and state = 'pending' and waits_for = 0 order by priority, id limit $2",
         dag_id,
         limit
@@ -253,11 +253,11 @@ pub async fn assign(
     db: &mut PgConnection,
     task: Uuid,
     run_id: Uuid,
-    role: Role,
+    role: TaskRole,
     agent: &str,
     because: &str,
 ) -> Result<(), sqlx::Error> {
-    let works = role == Role::Work;
+    let works = role == TaskRole::Work;
     sqlx::query!(
         "update kb.tasks
          set state = 'in_progress', run_id = $2, role = $3, started_at = coalesce(started_at, clock_timestamp()),
@@ -277,7 +277,7 @@ pub async fn assign(
 }
 
 /// Records what is known of a task while an agent decides about it.
-pub async fn note(
+pub async fn record_outcome(
     db: &mut PgConnection,
     task: Uuid,
     summary: Option<&str>,
@@ -316,7 +316,7 @@ pub async fn end(
 }
 
 /// Restarts the task: because it failed (`failure`), or to select another agent.
-pub async fn again(db: &mut PgConnection, task: Uuid, failure: Option<&str>, counts: bool) -> Result<(), sqlx::Error> {
+pub async fn retry(db: &mut PgConnection, task: Uuid, failure: Option<&str>, counts: bool) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "update kb.tasks
          set state = 'pending', run_id = null, role = null, retry_count = retry_count + case when $3 then 1 else 0 end,
@@ -362,7 +362,11 @@ pub async fn unblock_dependents(db: &mut PgConnection, project_id: Uuid, task: U
 }
 
 /// Returns all transitive successors of this task that have not begun.
-pub async fn behind(db: &mut PgConnection, project_id: Uuid, task: Uuid) -> Result<Vec<Uuid>, sqlx::Error> {
+pub async fn pending_descendants(
+    db: &mut PgConnection,
+    project_id: Uuid,
+    task: Uuid,
+) -> Result<Vec<Uuid>, sqlx::Error> {
     sqlx::query_scalar!(
         r#"with recursive behind(id) as (
                select target_id from kb.graph_relationships
@@ -438,7 +442,7 @@ pub async fn set_state(db: &mut PgConnection, dag_id: Uuid, state: &str) -> Resu
 }
 
 /// Returns whether a DAG has unfinished tasks, and whether one failed.
-pub async fn standing(db: &mut PgConnection, dag_id: Uuid) -> Result<(bool, bool), sqlx::Error> {
+pub async fn progress(db: &mut PgConnection, dag_id: Uuid) -> Result<(bool, bool), sqlx::Error> {
     let row = sqlx::query!(
         r#"select exists (select from kb.tasks where dag_id = $1 and state in ('pending', 'in_progress')) as "open!",
                   exists (select from kb.tasks where dag_id = $1 and state = 'failed') as "failed!""#,

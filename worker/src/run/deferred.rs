@@ -171,7 +171,7 @@ impl Execution {
         }
         let services = &self.request.services;
         let failed = |error| End::database("cancelling the tasks", error);
-        plans::give_up(&services.db.sql, call.id).await.map_err(failed)?;
+        plans::abandon(&services.db.sql, call.id).await.map_err(failed)?;
         let Some(dag) = tasks::of_call(&services.db.sql, call.id).await.map_err(failed)? else {
             return Ok(());
         };

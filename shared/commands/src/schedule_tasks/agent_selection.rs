@@ -18,7 +18,7 @@ use rejoin_runs::agents::{self, AgentDefinition};
 use rejoin_runs::reception;
 use rejoin_runs::runs::{self, NewRun, Run};
 use rejoin_scheduling::tasks::select::{self, Choice};
-use rejoin_scheduling::tasks::{self, Dag, Role, Task};
+use rejoin_scheduling::tasks::{self, Dag, DagTask, TaskRole};
 use rejoin_types::events::DoneStatus;
 use rejoin_types::ids;
 
@@ -82,7 +82,7 @@ pub(super) async fn agents_of(db: &mut PgConnection, dag: &Dag) -> Result<Arc<[A
 pub(super) async fn agents_for(
     db: &mut PgConnection,
     dag: &Dag,
-    task: &Task,
+    task: &DagTask,
     cache: &mut AgentCache,
 ) -> Result<Arc<[AgentDefinition]>, sqlx::Error> {
     if let Some(name) = &task.wanted_agent {
@@ -106,7 +106,7 @@ pub(super) async fn agents_for(
 pub(super) async fn selection_ended(
     db: &mut PgConnection,
     dag: &Dag,
-    task: &Task,
+    task: &DagTask,
     run: &Run,
     end: &RunEnd<'_>,
 ) -> Result<Wake, sqlx::Error> {
@@ -123,7 +123,7 @@ pub(super) async fn selection_ended(
         Some(name) => {
             let input = work_input(db, task).await?;
             let because = format!("selected by {selector}");
-            start(db, dag, task, &agents, &name, &because, Role::Work, &input).await
+            start(db, dag, task, &agents, &name, &because, TaskRole::Work, &input).await
         }
         None => {
             let why = format!("the selector {selector} named no agent: {}", shortened(end.text, 500));
@@ -136,7 +136,7 @@ pub(super) async fn selection_ended(
 async fn model_selection_ended(
     db: &mut PgConnection,
     dag: &Dag,
-    task: &Task,
+    task: &DagTask,
     agents: &[AgentDefinition],
     (model, name): (&str, Option<String>),
     end: &RunEnd<'_>,
@@ -160,14 +160,14 @@ async fn model_selection_ended(
         (_, Choice::Nobody(why)) => return fail(db, dag, task, &why, None).await,
     };
     let input = work_input(db, task).await?;
-    start(db, dag, task, agents, &name, &because, Role::Work, &input).await
+    start(db, dag, task, agents, &name, &because, TaskRole::Work, &input).await
 }
 
 /// Asks a model to select a task's agent: a run without an agent and without tools.
 pub(super) async fn ask_model(
     db: &mut PgConnection,
     dag: &Dag,
-    task: &Task,
+    task: &DagTask,
     model: &str,
     among: &[&AgentDefinition],
 ) -> Result<Wake, sqlx::Error> {
@@ -201,12 +201,12 @@ pub(super) async fn ask_model(
         ..NewJob::new(rejoin_queue::KIND_RUN, json!({}))
     };
     rejoin_queue::enqueue(db, &job).await?;
-    tasks::assign(db, task.id, id, Role::Select, model, "").await?;
+    tasks::assign(db, task.id, id, TaskRole::Select, model, "").await?;
     Ok(Wake::queue(rejoin_queue::DEFAULT_QUEUE))
 }
 
 /// The input of the selecting agent or model.
-pub(super) fn select_input<'a>(task: &Task, agents: impl Iterator<Item = &'a AgentDefinition>) -> String {
+pub(super) fn select_input<'a>(task: &DagTask, agents: impl Iterator<Item = &'a AgentDefinition>) -> String {
     let mut input = format!(
         "Select the agent that shall do this task.\n\n# Task: {}\n{}\n\n# Agents\n",
         task.title, task.description

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::run_end::RunEnd;
 use rejoin_runs::agents::AgentDefinition;
 use rejoin_scheduling::tasks::select;
-use rejoin_scheduling::tasks::{Role, Task};
+use rejoin_scheduling::tasks::{DagTask, TaskRole};
 use rejoin_tools::outputs;
 
 /// The decision about a task after an attempt.
@@ -21,7 +21,7 @@ pub(super) enum Verdict {
 }
 
 /// The schema of the answer expected in this role; none if the role defines its own.
-pub(super) fn answer_schema(role: Role, agent: &str, agents: &[AgentDefinition]) -> Option<Value> {
+pub(super) fn answer_schema(role: TaskRole, agent: &str, agents: &[AgentDefinition]) -> Option<Value> {
     let verdict = |choices: &[&str], description: &str, feedback: &str| {
         outputs::object(
             &["verdict"],
@@ -32,18 +32,18 @@ pub(super) fn answer_schema(role: Role, agent: &str, agents: &[AgentDefinition])
         )
     };
     match role {
-        Role::Work => None,
-        Role::Select => {
+        TaskRole::Work => None,
+        TaskRole::Select => {
             let others = agents.iter().filter(|known| known.name != agent);
             Some(select::answer_schema(others.map(|known| known.name.as_str())))
         }
-        Role::Judge => Some(verdict(
+        TaskRole::Judge => Some(verdict(
             &["accept", "retry", "escalate"],
             "accept: the output fulfils the task; retry: the task is repeated with the feedback; escalate: a person \
             decides",
             "What to improve, or what the person must know; empty if the output is accepted",
         )),
-        Role::Triage => Some(verdict(
+        TaskRole::Triage => Some(verdict(
             &["retry", "skip", "fail", "escalate"],
             "retry: the task is repeated; skip: dependent tasks continue without it; fail: the task fails; escalate: \
             a person decides",
@@ -53,17 +53,17 @@ pub(super) fn answer_schema(role: Role, agent: &str, agents: &[AgentDefinition])
 }
 
 /// Parses the verdict of a deciding agent. An unreadable one falls back to the rule.
-pub(super) fn verdict_of(role: Role, task: &Task, end: &RunEnd<'_>) -> Verdict {
+pub(super) fn verdict_of(role: TaskRole, task: &DagTask, end: &RunEnd<'_>) -> Verdict {
     let said: Value = serde_json::from_str(end.text).unwrap_or_default();
     let feedback = said["feedback"].as_str().unwrap_or_default().to_owned();
     let failure = || task.failure_context.clone().unwrap_or_default();
     match (role, said["verdict"].as_str()) {
         (_, Some("escalate")) => Verdict::Escalate(feedback),
-        (Role::Judge, Some("accept")) => Verdict::Accept,
-        (Role::Triage, Some("skip")) => Verdict::Skip,
-        (Role::Triage, Some("fail")) => Verdict::Fail(failure()),
+        (TaskRole::Judge, Some("accept")) => Verdict::Accept,
+        (TaskRole::Triage, Some("skip")) => Verdict::Skip,
+        (TaskRole::Triage, Some("fail")) => Verdict::Fail(failure()),
         (_, Some("retry")) if !feedback.is_empty() => Verdict::Retry(feedback),
-        (Role::Judge, _) => Verdict::Escalate("the judge gave no valid verdict".to_owned()),
+        (TaskRole::Judge, _) => Verdict::Escalate("the judge gave no valid verdict".to_owned()),
         (_, _) => Verdict::Retry(failure()),
     }
 }

@@ -9,7 +9,7 @@ use rejoin_types::events::{Kind, Operation, ToolStatus};
 const OPERATIONS_MAX: usize = 100;
 
 /// Applies an event to the newest plan of a turn.
-pub fn tell(plan: &mut Option<Value>, kind: &Kind) {
+pub fn apply(plan: &mut Option<Value>, kind: &Kind) {
     match kind {
         Kind::PlanCreated { plan: made } => *plan = Some(made.clone()),
         Kind::PlanReadyForReview {
@@ -97,7 +97,7 @@ fn set(into: &mut Value, fields: &Value) {
 }
 
 /// Applies an operation's event: it begins or ends.
-pub fn operated(operations: &mut Vec<Operation>, told: Operation) {
+pub fn upsert_operation(operations: &mut Vec<Operation>, told: Operation) {
     let begun = operations.iter_mut().find(|one| {
         told.status != "start"
             && one.status == "start"
@@ -157,7 +157,7 @@ mod tests {
                 step: json!({"planId": "q", "stepNumber": 2, "status": "completed"}),
             },
         ] {
-            tell(&mut plan, &kind);
+            apply(&mut plan, &kind);
         }
         assert_eq!(
             plan.unwrap(),
@@ -182,7 +182,7 @@ mod tests {
         };
         let mut operations = Vec::new();
         for (name, status) in [("a", "start"), ("b", "start"), ("a", "success"), ("a", "start")] {
-            operated(&mut operations, operation(name, status));
+            upsert_operation(&mut operations, operation(name, status));
         }
         let told: Vec<(&str, &str)> = operations
             .iter()
@@ -190,7 +190,7 @@ mod tests {
             .collect();
         assert_eq!(told, [("a", "success"), ("b", "start"), ("a", "start")]);
         for n in 0..=OPERATIONS_MAX {
-            operated(&mut operations, operation(&n.to_string(), "start"));
+            upsert_operation(&mut operations, operation(&n.to_string(), "start"));
         }
         assert_eq!(operations.len(), OPERATIONS_MAX);
         assert_eq!(operations.last().unwrap().entity_name, OPERATIONS_MAX.to_string());

@@ -16,7 +16,7 @@ pub const TOOLS_MAX: usize = 60;
 /// Maximum length of a step's type, in characters.
 const TYPE_MAX_CHARS: usize = 60;
 /// Maximum number of concurrent steps.
-pub const SIDE_BY_SIDE: i32 = 3;
+pub const MAX_PARALLEL_STEPS: i32 = 3;
 /// Number of retries of a step.
 pub const RETRIES: i32 = 1;
 /// The type of steps whose failure stops the whole plan.
@@ -206,7 +206,7 @@ pub fn dag(name: &str, steps: &[Step], executor: &str, planner: &str) -> DagSpec
     DagSpec {
         name: title(name),
         tasks: tasks.collect(),
-        max_concurrency: Some(SIDE_BY_SIDE),
+        max_concurrency: Some(MAX_PARALLEL_STEPS),
         // Whether a step's failure stops the plan is decided when it fails.
         on_failure: OnFailure::Skip,
         rules: Vec::new(),

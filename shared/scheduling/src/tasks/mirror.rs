@@ -6,7 +6,7 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::spec::{DagSpec, Ordered};
-use super::{Dag, Task};
+use super::{Dag, DagTask};
 use crate::coordination_schema::{self, BLOCKS, TASK};
 use rejoin_graph::objects::{self, ObjectChange};
 use rejoin_graph::{Actor, Error, unembedded};
@@ -149,7 +149,7 @@ pub async fn bulk_is_over(db: &mut PgConnection, project_id: Uuid) -> Result<(),
 
 /// Updates the task's object from its row: a new version. A deleted object, or one that would violate the project's own
 /// rules for its type, stays unchanged: the row is authoritative.
-pub async fn follow(db: &mut PgConnection, task: &Task, actor: Actor) -> Result<(), sqlx::Error> {
+pub async fn follow(db: &mut PgConnection, task: &DagTask, actor: Actor) -> Result<(), sqlx::Error> {
     let seconds = task
         .started_at
         .zip(task.finished_at)

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::spec::SelectRule;
-use super::{Dag, Task};
+use super::{Dag, DagTask};
 use rejoin_runs::agents::AgentDefinition;
 use rejoin_tools::outputs;
 
@@ -37,7 +37,7 @@ pub enum Choice {
 }
 
 /// Selects among the project's agents.
-pub fn choose(dag: &Dag, task: &Task, agents: &[AgentDefinition]) -> Choice {
+pub fn choose(dag: &Dag, task: &DagTask, agents: &[AgentDefinition]) -> Choice {
     let known = |name: &str| agents.iter().any(|agent| agent.name == name);
     if let Some(wanted) = &task.wanted_agent {
         return match known(wanted) {
@@ -127,7 +127,7 @@ fn chosen(name: &str, because: &str) -> Choice {
     }
 }
 
-fn fits(rule: &SelectRule, task: &Task) -> bool {
+fn fits(rule: &SelectRule, task: &DagTask) -> bool {
     match (&rule.pattern, rule.field.as_deref(), &rule.value) {
         (Some(pattern), _, _) => Regex::new(pattern)
             .is_ok_and(|pattern| pattern.is_match(&task.title) || pattern.is_match(&task.description)),
@@ -208,8 +208,8 @@ mod tests {
         }
     }
 
-    fn task(title: &str, wanted: Option<&str>) -> Task {
-        Task {
+    fn task(title: &str, wanted: Option<&str>) -> DagTask {
+        DagTask {
             id: Uuid::nil(),
             dag_id: Uuid::nil(),
             project_id: Uuid::nil(),
@@ -257,7 +257,7 @@ mod tests {
         assert_eq!(name(choose(&none, &task("x", Some("poet")), &agents)), "poet");
         assert!(name(choose(&none, &task("x", Some("ghost")), &agents)).starts_with("nobody"));
         assert_eq!(name(choose(&with, &task("A Rhyme", None), &agents)), "poet");
-        let urgent = Task {
+        let urgent = DagTask {
             priority: 1,
             ..task("x", None)
         };

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::{Task, mirror};
+use super::{DagTask, mirror};
 use crate::coordination_schema::{HAS_MESSAGE, HAS_SESSION, SESSION, SESSION_MESSAGE};
 use rejoin_graph::objects::{self, ObjectChange};
 use rejoin_graph::{Actor, Error};
@@ -23,7 +23,7 @@ const MESSAGE_MAX_CHARS: usize = 4_000;
 /// Creates the session of a run that begins a task.
 pub async fn begin(
     db: &mut PgConnection,
-    task: &Task,
+    task: &DagTask,
     run_id: Uuid,
     agent: &str,
     actor: Actor,
