@@ -369,7 +369,7 @@ async fn step_loop(
             Duration::from_secs(services.config.run_grace_s),
             Duration::from_secs_f64(clocks.age_s.max(0.0)),
             tree,
-            services.absence.clone(),
+            services.downtime.clone(),
         ),
         signals: signals.clone(),
         may_repeat_calls: is_flow,

@@ -3,7 +3,7 @@
 //! # Layout
 //! - `config`       settings, each an option and an environment variable
 //! - `services`     shared dependencies: database, bus, event writer, models, tools
-//! - `absence`      tracks database outages
+//! - `downtime`     tracks database outages
 //! - `poller`       claims due jobs into bounded slots; heartbeat, cancellation, drain
 //! - `executor`     one claimed run from its start to `done`; recovery; the outcome of the job
 //! - `jobs`         handlers of other kinds of jobs, those of extensions among them
@@ -17,10 +17,10 @@
 //!
 //! The path of a token: `run/answer.rs` reads it from the model, `publish.rs` passes it to the event writer.
 
-pub mod absence;
 pub mod compression;
 pub mod config;
 pub mod coordination;
+pub mod downtime;
 pub mod executor;
 pub mod jobs;
 pub mod maintenance;

@@ -407,11 +407,11 @@ async fn heartbeat(services: Services, jobs: Jobs, drain: CancellationToken, sto
     let mut ticks = interval(services.config.heartbeat());
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut outage = Outage::of("the heartbeat");
-    let mut absence = services.absence.observe();
+    let mut downtime = services.downtime.observe();
     loop {
         tokio::select! {
             _ = ticks.tick() => {}
-            () = tokio::time::sleep(retry_delay), if absence.is_away() => {}
+            () = tokio::time::sleep(retry_delay), if downtime.is_down() => {}
             () = stop.cancelled() => return,
         }
         let holding: Vec<(i64, i32)> = jobs.with(|jobs| jobs.iter().map(|(id, held)| (*id, held.attempt)).collect());
@@ -425,7 +425,7 @@ async fn heartbeat(services: Services, jobs: Jobs, drain: CancellationToken, sto
         match tokio::time::timeout(limit, renewal).await {
             Ok(Ok(ours)) => {
                 outage.over();
-                absence.back();
+                downtime.record_answer();
                 jobs.with(|jobs| {
                     for (id, attempt) in &holding {
                         if let Some(held) = jobs.get(id)
@@ -440,11 +440,11 @@ async fn heartbeat(services: Services, jobs: Jobs, drain: CancellationToken, sto
             }
             Ok(Err(error)) => {
                 outage.failed(Causes(&error));
-                absence.away();
+                downtime.record_failure();
             }
             Err(_) => {
                 outage.failed("no response from the database in time");
-                absence.away();
+                downtime.record_failure();
             }
         }
     }

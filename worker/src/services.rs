@@ -23,8 +23,8 @@ use rejoin_web_search::web::Web;
 use tokio_util::sync::CancellationToken;
 
 use crate::WorkerError;
-use crate::absence::Absence;
 use crate::config::WorkerConfig;
+use crate::downtime::Downtime;
 use crate::mcp::McpError;
 use crate::models::name::ModelSettings;
 use crate::models::registry::Models;
@@ -56,7 +56,7 @@ pub struct Services {
     pub observer: Option<Observer>,
     pub worker: Arc<WorkerInfo>,
     /// The clock of database outages.
-    pub absence: Absence,
+    pub downtime: Downtime,
 }
 
 impl Services {
@@ -120,7 +120,7 @@ impl Services {
             tool_vectors: Arc::default(),
             observer: None,
             worker: Arc::new(worker),
-            absence: Absence::default(),
+            downtime: Downtime::default(),
             config: Arc::new(config),
             db,
             bus,

@@ -8,7 +8,7 @@ use rejoin_runs::runs::resuming::MAX_TOTAL_STEPS;
 use serde_json::Value;
 use tokio::time::{Instant, sleep_until};
 
-use crate::absence::Absence;
+use crate::downtime::Downtime;
 
 /// Default maximum number of a sub-agent's steps (requirement C18).
 pub const SUB_AGENT_MAX_STEPS: i32 = 50;
@@ -50,9 +50,9 @@ impl Default for TreeLimits {
 /// Step and time limits of one run, and of its tree. Deadlines are extended by database outages.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    absence: Absence,
+    downtime: Downtime,
     /// The outages before.
-    absent: Duration,
+    downtime_before: Duration,
     max_steps: Option<i32>,
     soft_end: Instant,
     hard_end: Instant,
@@ -138,14 +138,14 @@ impl Limits {
         grace: Duration,
         age: Duration,
         tree: TreeLimits,
-        absence: Absence,
+        downtime: Downtime,
     ) -> Self {
         let soft_end = Instant::now() + timeout.saturating_sub(age);
         let late = age.saturating_sub(timeout);
         let tree_end = Instant::now() + tree.left;
         Self {
-            absent: absence.total(),
-            absence,
+            downtime_before: downtime.total(),
+            downtime,
             max_steps,
             soft_end,
             hard_end: (soft_end + grace.saturating_sub(late)).min(tree_end + grace),
@@ -180,7 +180,7 @@ impl Limits {
 
     /// Returns the extension of deadlines by database outages.
     fn later_by(&self) -> Duration {
-        self.absence.total().saturating_sub(self.absent)
+        self.downtime.total().saturating_sub(self.downtime_before)
     }
 
     /// Waits for the hard deadline.
@@ -346,7 +346,7 @@ mod tests {
             Duration::from_secs(5),
             Duration::ZERO,
             tree(),
-            Absence::default(),
+            Downtime::default(),
         );
         let none = TreeUse::default();
         assert_eq!(limits.reached(1, 1, none), None);
@@ -361,12 +361,12 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn time_in_which_the_database_was_away_does_not_count() {
         let (timeout, grace) = (Duration::from_secs(10), Duration::from_secs(5));
-        let absence = Absence::default();
-        let mut observer = absence.observe();
-        let limits = Limits::new(None, timeout, grace, Duration::ZERO, TreeLimits::default(), absence);
-        observer.away();
+        let downtime = Downtime::default();
+        let mut observer = downtime.observe();
+        let limits = Limits::new(None, timeout, grace, Duration::ZERO, TreeLimits::default(), downtime);
+        observer.record_failure();
         tokio::time::advance(Duration::from_secs(60)).await;
-        observer.back();
+        observer.record_answer();
         assert_eq!(limits.reached(0, 0, TreeUse::default()), None);
         let began = Instant::now();
         limits.hard_end_reached().await;
@@ -376,7 +376,7 @@ mod tests {
     #[tokio::test]
     async fn a_tree_has_a_budget() {
         let (timeout, none) = (Duration::from_secs(10), Duration::ZERO);
-        let limits = Limits::new(None, timeout, none, none, tree(), Absence::default());
+        let limits = Limits::new(None, timeout, none, none, tree(), Downtime::default());
         let used = |tokens, cost_usd| TreeUse { tokens, cost_usd };
         assert_eq!(limits.reached(0, 0, used(99, 0.9)), None);
         assert_eq!(limits.reached(0, 0, used(100, 0.9)), Some(StopReason::TreeTokens));

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 /// A clock of database outages, shared by the whole process.
 #[derive(Debug, Clone, Default)]
-pub struct Absence(Arc<Mutex<State>>);
+pub struct Downtime(Arc<Mutex<State>>);
 
 #[derive(Debug, Default)]
 struct State {
@@ -18,7 +18,7 @@ struct State {
     since: Option<Instant>,
 }
 
-impl Absence {
+impl Downtime {
     fn state(&self) -> MutexGuard<'_, State> {
         // A panicking holder never leaves it half changed.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
@@ -31,37 +31,37 @@ impl Absence {
     }
 
     /// Returns an observer, for code that queries the database regularly.
-    pub fn observe(&self) -> Observer {
-        Observer {
-            absence: self.clone(),
+    pub fn observe(&self) -> DowntimeObserver {
+        DowntimeObserver {
+            downtime: self.clone(),
             answered_at: Instant::now(),
         }
     }
 }
 
 /// Queries the database regularly, and reports whether it responded.
-pub struct Observer {
-    absence: Absence,
+pub struct DowntimeObserver {
+    downtime: Downtime,
     answered_at: Instant,
 }
 
-impl Observer {
+impl DowntimeObserver {
     /// Records a failure: the outage lasts since the last response.
-    pub fn away(&mut self) {
-        self.absence.state().since.get_or_insert(self.answered_at);
+    pub fn record_failure(&mut self) {
+        self.downtime.state().since.get_or_insert(self.answered_at);
     }
 
     /// Records a response.
-    pub fn back(&mut self) {
+    pub fn record_answer(&mut self) {
         self.answered_at = Instant::now();
-        let mut state = self.absence.state();
+        let mut state = self.downtime.state();
         if let Some(since) = state.since.take() {
             state.total += since.elapsed();
         }
     }
 
-    pub fn is_away(&self) -> bool {
-        self.absence.state().since.is_some()
+    pub fn is_down(&self) -> bool {
+        self.downtime.state().since.is_some()
     }
 }
 
@@ -71,17 +71,17 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn it_counts_from_the_last_answer_to_the_next() {
-        let absence = Absence::default();
-        let mut observer = absence.observe();
+        let downtime = Downtime::default();
+        let mut observer = downtime.observe();
         for _ in 0..2 {
             tokio::time::advance(Duration::from_secs(3)).await;
-            observer.away();
+            observer.record_failure();
         }
-        assert_eq!(absence.total(), Duration::from_secs(6));
+        assert_eq!(downtime.total(), Duration::from_secs(6));
         tokio::time::advance(Duration::from_secs(1)).await;
-        observer.back();
-        assert!(!observer.is_away());
+        observer.record_answer();
+        assert!(!observer.is_down());
         tokio::time::advance(Duration::from_secs(9)).await;
-        assert_eq!(absence.total(), Duration::from_secs(7));
+        assert_eq!(downtime.total(), Duration::from_secs(7));
     }
 }
