@@ -43,7 +43,7 @@ use tracing::info;
 pub use config::WorkerConfig;
 pub use services::Services;
 
-use compression::Compressing;
+use compression::CompressionHandler;
 use jobs::{ExtensionJobs, Handler, Handlers};
 use mcp::probe::Probe;
 
@@ -90,7 +90,7 @@ pub async fn work_on(services: Services, handlers: Handlers, drain: Cancellation
 
 /// The handlers of all kinds of jobs besides runs: the worker's own and those of extensions.
 fn handlers(services: &Services) -> Handlers {
-    let own: [Arc<dyn Handler>; 2] = [Arc::new(Probe), Arc::new(Compressing)];
+    let own: [Arc<dyn Handler>; 2] = [Arc::new(Probe), Arc::new(CompressionHandler)];
     let of_extensions = services.extensions.jobs().into_iter();
     Handlers::new(
         own.into_iter()

@@ -49,11 +49,11 @@ impl Authorized {
         let Some(challenge) = unauthorized(&error) else {
             return Err(self.redacted(error));
         };
-        let another = self.tokens.another(token.as_deref(), challenge.as_deref()).await;
+        let another = self.tokens.refreshed(token.as_deref(), challenge.as_deref()).await;
         request(Some(another.map_err(carried)?))
             .await
             .map_err(|error| match unauthorized(&error) {
-                Some(challenge) => carried(self.tokens.useless(challenge.as_deref())),
+                Some(challenge) => carried(self.tokens.rejected(challenge.as_deref())),
                 None => self.redacted(error),
             })
     }
@@ -62,13 +62,13 @@ impl Authorized {
     fn redacted(&self, error: Error) -> Error {
         match error {
             StreamableHttpError::InsufficientScope(error) => {
-                carried(self.tokens.too_narrow(error.required_scope.as_deref()))
+                carried(self.tokens.insufficient_scope(error.required_scope.as_deref()))
             }
             StreamableHttpError::UnexpectedServerResponse(said) => {
-                StreamableHttpError::UnexpectedServerResponse(self.tokens.hide(said.into_owned()).into())
+                StreamableHttpError::UnexpectedServerResponse(self.tokens.redact(said.into_owned()).into())
             }
             StreamableHttpError::UnexpectedContentType(said) => {
-                StreamableHttpError::UnexpectedContentType(said.map(|said| self.tokens.hide(said)))
+                StreamableHttpError::UnexpectedContentType(said.map(|said| self.tokens.redact(said)))
             }
             other => other,
         }

@@ -107,7 +107,7 @@ impl Connection {
         let (close, over) = (connection.close.clone(), connection.over.clone());
         let name = server.settings.name.clone();
         deps.processes.tasks.spawn(async move {
-            own(running, &close).await;
+            supervise(running, &close).await;
             drop(guarded);
             info!(server = name, "the connection to an MCP server was closed");
             over.cancel();
@@ -269,7 +269,7 @@ impl Drop for Using<'_> {
 }
 
 /// Owns a connection until it ends or is to be closed.
-async fn own(running: RunningService<RoleClient, NotificationHandler>, close: &CancellationToken) {
+async fn supervise(running: RunningService<RoleClient, NotificationHandler>, close: &CancellationToken) {
     let mut stop = Some(running.cancellation_token());
     let mut waiting = std::pin::pin!(running.waiting());
     tokio::select! {

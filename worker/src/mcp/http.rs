@@ -44,7 +44,7 @@ pub(super) async fn reach(
     let running = notifications
         .serve(StreamableHttpClientTransport::with_client(client, config))
         .await;
-    running.map_err(|error| match tokens.is_hopeless() {
+    running.map_err(|error| match tokens.is_permanently_refused() {
         true => OpenError::Hopeless(words(&error, true)),
         false => OpenError::Again(words(&error, true)),
     })

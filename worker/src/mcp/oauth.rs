@@ -2,7 +2,7 @@
 //! `authorized`, which puts them into requests.
 //!
 //! - `discovery`  discovers the authorization server
-//! - `asking`     requests to URLs named by others
+//! - `client`     requests to URLs named by others
 //!
 //! rmcp has an OAuth client, too: it is made for a user at a browser, and renews rejected tokens only by refresh
 //! tokens, which this grant lacks.
@@ -10,7 +10,7 @@
 //! Invariants: all addresses are checked; the redactor knows a token before anyone can use it; one task fetches, the
 //! others wait.
 
-mod asking;
+mod client;
 mod discovery;
 
 use std::sync::Arc;
@@ -28,16 +28,16 @@ use tracing::debug;
 use url::{Url, form_urlencoded};
 
 use super::redact::Redactor;
-use asking::Asking;
+use client::OAuthClient;
 use discovery::Endpoint;
 use rejoin_egress::net::Hosts;
 
 /// Safety margin before a token's expiry, for the time that a request takes.
-const MARGIN: Duration = Duration::from_secs(30);
+const EXPIRY_MARGIN: Duration = Duration::from_secs(30);
 /// Maximum size of a token, in bytes: a longer one fits into no header.
 const TOKEN_MAX_BYTES: usize = 16 * 1024;
 /// Maximum lifetime of a token, after which it is fetched again; avoids overflows.
-const LONGEST: Duration = Duration::from_secs(30 * 24 * 3_600);
+const MAX_LIFETIME: Duration = Duration::from_secs(30 * 24 * 3_600);
 
 /// The OAuth settings of a server, with resolved secrets.
 pub struct Grant {
@@ -75,14 +75,14 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    fn hopeless(words: impl Into<String>) -> Self {
+    fn permanent(words: impl Into<String>) -> Self {
         Self {
             words: words.into(),
             is_final: true,
         }
     }
 
-    fn passing(words: impl Into<String>) -> Self {
+    fn transient(words: impl Into<String>) -> Self {
         Self {
             words: words.into(),
             is_final: false,
@@ -92,7 +92,7 @@ impl Refusal {
 
 /// The state of a connection's tokens.
 #[derive(Default)]
-struct Held {
+struct TokenState {
     /// The discovered endpoint, if the settings name none.
     endpoint: Option<Endpoint>,
     token: Option<Token>,
@@ -112,23 +112,23 @@ impl Token {
 
 /// The tokens of one connection.
 pub struct Tokens {
-    asking: Asking,
+    client: OAuthClient,
     grant: Grant,
     /// The server's URL.
     server: Url,
-    held: Mutex<Held>,
+    held: Mutex<TokenState>,
     /// Whether the last rejection is permanent.
-    is_hopeless: AtomicBool,
+    is_permanently_refused: AtomicBool,
 }
 
 impl Tokens {
     pub fn new(http: reqwest::Client, hosts: Hosts, redactor: Redactor, grant: Grant, server: Url) -> Arc<Self> {
         Arc::new(Self {
-            asking: Asking { http, hosts, redactor },
+            client: OAuthClient { http, hosts, redactor },
             grant,
             server,
             held: Mutex::default(),
-            is_hopeless: AtomicBool::new(false),
+            is_permanently_refused: AtomicBool::new(false),
         })
     }
 
@@ -152,7 +152,7 @@ impl Tokens {
     ///
     /// # Errors
     /// Why there is none.
-    pub async fn another(&self, refused: Option<&str>, challenge: Option<&str>) -> Result<String, Refusal> {
+    pub async fn refreshed(&self, refused: Option<&str>, challenge: Option<&str>) -> Result<String, Refusal> {
         let mut held = self.held.lock().await;
         // Another request may have been rejected, too, and has fetched it.
         if let Some(token) = &held.token
@@ -170,87 +170,87 @@ impl Tokens {
     }
 
     /// Returns whether the last rejection is permanent.
-    pub fn is_hopeless(&self) -> bool {
-        self.is_hopeless.load(Ordering::Relaxed)
+    pub fn is_permanently_refused(&self) -> bool {
+        self.is_permanently_refused.load(Ordering::Relaxed)
     }
 
     /// Returns the error for a request rejected with a new token, too.
-    pub fn useless(&self, challenge: Option<&str>) -> Refusal {
+    pub fn rejected(&self, challenge: Option<&str>) -> Refusal {
         let parameter = |name: &str| challenge.and_then(|challenge| discovery::parameter(challenge, name));
         let (error, description) = (parameter("error"), parameter("error_description"));
-        self.noted(Refusal::hopeless(format!(
+        self.noted(Refusal::permanent(format!(
             "{} responded with 401 Unauthorized to a new token{}",
             shown(&self.server),
-            self.asking.because(error.as_deref(), description.as_deref())
+            self.client.because(error.as_deref(), description.as_deref())
         )))
     }
 
     /// Returns the error for a request rejected for insufficient scope.
-    pub fn too_narrow(&self, scope: Option<&str>) -> Refusal {
+    pub fn insufficient_scope(&self, scope: Option<&str>) -> Refusal {
         let needed = match scope {
             Some(scope) => format!("it requires the scope {scope}; add it to oauth.scopes"),
             None => "add the required scopes to oauth.scopes".to_owned(),
         };
-        self.noted(Refusal::hopeless(format!(
+        self.noted(Refusal::permanent(format!(
             "{} responded with 403 Forbidden to the token; {needed}",
             shown(&self.server)
         )))
     }
 
     /// Redacts secrets in the server's text.
-    pub fn hide(&self, text: String) -> String {
-        self.asking.redactor.text(text)
+    pub fn redact(&self, text: String) -> String {
+        self.client.redactor.text(text)
     }
 
-    async fn replace(&self, held: &mut Held, challenge: Option<&str>) -> Result<String, Refusal> {
+    async fn replace(&self, held: &mut TokenState, challenge: Option<&str>) -> Result<String, Refusal> {
         let fetched = self.fetch(held, challenge).await;
         match fetched {
             Ok(token) => {
-                self.is_hopeless.store(false, Ordering::Relaxed);
+                self.is_permanently_refused.store(false, Ordering::Relaxed);
                 let value = token.value.clone();
                 held.token = Some(token);
                 Ok(value)
             }
             Err(refusal) => {
                 // The endpoint may have moved: it is discovered again.
-                *held = Held::default();
+                *held = TokenState::default();
                 Err(self.noted(refusal))
             }
         }
     }
 
     fn noted(&self, refusal: Refusal) -> Refusal {
-        self.is_hopeless.store(refusal.is_final, Ordering::Relaxed);
+        self.is_permanently_refused.store(refusal.is_final, Ordering::Relaxed);
         Refusal {
-            words: self.asking.redactor.text(refusal.words),
+            words: self.client.redactor.text(refusal.words),
             ..refusal
         }
     }
 
-    async fn fetch(&self, held: &mut Held, challenge: Option<&str>) -> Result<Token, Refusal> {
+    async fn fetch(&self, held: &mut TokenState, challenge: Option<&str>) -> Result<Token, Refusal> {
         let endpoint = match (held.endpoint.take(), &self.grant.token_url) {
             (Some(endpoint), _) => endpoint.challenged(challenge),
             (None, Some(url)) => Endpoint::named(url, &self.server)?.challenged(challenge),
-            (None, None) => discovery::find(&self.asking, &self.server, challenge).await?,
+            (None, None) => discovery::find(&self.client, &self.server, challenge).await?,
         };
         let endpoint = held.endpoint.insert(endpoint);
         let url = &endpoint.url;
-        self.asking
-            .may_be_told_secrets(url)
-            .map_err(|words| Refusal::hopeless(format!("the token endpoint {}: {words}", shown(url))))?;
+        self.client
+            .may_receive_secrets(url)
+            .map_err(|words| Refusal::permanent(format!("the token endpoint {}: {words}", shown(url))))?;
         let request = self.request(endpoint)?;
-        let answer = self.asking.send(request, url, "the token endpoint").await?;
+        let answer = self.client.send(request, url, "the token endpoint").await?;
         if !answer.status.is_success() {
-            return Err(self.asking.refusal(&answer, "the token endpoint", url));
+            return Err(self.client.refusal(&answer, "the token endpoint", url));
         }
         let token = granted(&answer.json, url)?;
-        self.asking.redactor.also(token.value.clone());
+        self.client.redactor.also(token.value.clone());
         debug!(endpoint = shown(url), "fetched a token for an MCP server");
         Ok(token)
     }
 
     fn request(&self, endpoint: &Endpoint) -> Result<RequestBuilder, Refusal> {
-        let request = self.asking.http.post(endpoint.url.clone());
+        let request = self.client.http.post(endpoint.url.clone());
         let mut request = request
             .header(ACCEPT, "application/json")
             .header(CONTENT_TYPE, "application/x-www-form-urlencoded");
@@ -269,7 +269,7 @@ impl Tokens {
             form.append_pair("client_secret", &self.grant.client_secret);
         } else {
             let mut basic = HeaderValue::try_from(format!("Basic {}", self.grant.basic()))
-                .map_err(|_| Refusal::hopeless("the client's id or secret cannot be sent in a header"))?;
+                .map_err(|_| Refusal::permanent("the client's id or secret cannot be sent in a header"))?;
             basic.set_sensitive(true);
             request = request.header(AUTHORIZATION, basic);
         }
@@ -279,7 +279,7 @@ impl Tokens {
 
 /// Parses the token in an endpoint's response. Errors quote nothing of the response: it may be a token.
 fn granted(answer: &Value, url: &Url) -> Result<Token, Refusal> {
-    let wrong = |what: &str| Refusal::hopeless(format!("the token endpoint {} {what}", shown(url)));
+    let wrong = |what: &str| Refusal::permanent(format!("the token endpoint {} {what}", shown(url)));
     let value = answer["access_token"].as_str().unwrap_or_default();
     if value.is_empty() {
         return Err(wrong("returned no access_token"));
@@ -301,11 +301,11 @@ fn granted(answer: &Value, url: &Url) -> Result<Token, Refusal> {
     };
     let life = seconds
         .and_then(|seconds| Duration::try_from_secs_f64(seconds.max(0.0)).ok())
-        .map(|life| life.min(LONGEST));
+        .map(|life| life.min(MAX_LIFETIME));
     Ok(Token {
         value: value.to_owned(),
         // At least half of a short lifetime is used.
-        until: life.map(|life| Instant::now() + life.saturating_sub(MARGIN.min(life / 2))),
+        until: life.map(|life| Instant::now() + life.saturating_sub(EXPIRY_MARGIN.min(life / 2))),
     })
 }
 

@@ -7,7 +7,7 @@
 use serde_json::Value;
 use url::Url;
 
-use super::asking::Asking;
+use super::client::OAuthClient;
 use super::{Refusal, shown};
 
 /// Maximum number of listed scopes; a longer list is ignored.
@@ -28,7 +28,7 @@ pub(super) struct Endpoint {
 impl Endpoint {
     /// Returns the endpoint named by the settings.
     pub(super) fn named(url: &str, server: &Url) -> Result<Self, Refusal> {
-        let url = Url::parse(url).map_err(|error| Refusal::hopeless(format!("oauth.tokenUrl: {error}")))?;
+        let url = Url::parse(url).map_err(|error| Refusal::permanent(format!("oauth.tokenUrl: {error}")))?;
         Ok(Self {
             url,
             scope: None,
@@ -48,16 +48,16 @@ impl Endpoint {
 }
 
 /// Discovers the endpoint.
-pub(super) async fn find(asking: &Asking, server: &Url, challenge: Option<&str>) -> Result<Endpoint, Refusal> {
-    let resource = resource_metadata(asking, server, challenge).await?;
+pub(super) async fn find(client: &OAuthClient, server: &Url, challenge: Option<&str>) -> Result<Endpoint, Refusal> {
+    let resource = resource_metadata(client, server, challenge).await?;
     let named = resource["authorization_servers"][0].as_str();
     // Servers of the protocol's version of March 2025 publish no resource metadata, and are their own authorization
     // servers.
     let issuer = named.map_or_else(|| server.origin().ascii_serialization(), str::to_owned);
-    let metadata = issuer_metadata(asking, server, &issuer).await?;
+    let metadata = issuer_metadata(client, server, &issuer).await?;
     let endpoint = metadata["token_endpoint"].as_str().unwrap_or_default();
     let url = Url::parse(endpoint)
-        .map_err(|error| Refusal::hopeless(format!("the token endpoint given by {issuer}: {error}")))?;
+        .map_err(|error| Refusal::permanent(format!("the token endpoint given by {issuer}: {error}")))?;
     let methods = &metadata["token_endpoint_auth_methods_supported"];
     let takes = |method: &str| listed(methods).any(|one| one == method);
     // Basic authentication is the default of RFC 8414.
@@ -65,7 +65,7 @@ pub(super) async fn find(asking: &Asking, server: &Url, challenge: Option<&str>)
         true => false,
         false if takes("client_secret_post") => true,
         false => {
-            return Err(Refusal::hopeless(format!(
+            return Err(Refusal::permanent(format!(
                 "the token endpoint {} does not accept client secrets, only: {}",
                 shown(&url),
                 listed(methods).collect::<Vec<_>>().join(", ")
@@ -87,44 +87,44 @@ pub(super) async fn find(asking: &Asking, server: &Url, challenge: Option<&str>)
 }
 
 /// Returns the server's resource metadata; null: none.
-async fn resource_metadata(asking: &Asking, server: &Url, challenge: Option<&str>) -> Result<Value, Refusal> {
+async fn resource_metadata(client: &OAuthClient, server: &Url, challenge: Option<&str>) -> Result<Value, Refusal> {
     const WHAT: &str = "the protected resource metadata";
     let named = challenge.and_then(|challenge| parameter(challenge, "resource_metadata"));
     let (places, must_be_there) = match named {
         Some(url) => {
             let url =
-                Url::parse(&url).map_err(|error| Refusal::hopeless(format!("{WHAT} given by the server: {error}")))?;
+                Url::parse(&url).map_err(|error| Refusal::permanent(format!("{WHAT} given by the server: {error}")))?;
             (vec![url], true)
         }
         None => (well_known(server, "oauth-protected-resource"), false),
     };
     for url in places {
-        let answer = asking.get(&url, WHAT).await?;
+        let answer = client.get(&url, WHAT).await?;
         if answer.status.is_success() && answer.json.is_object() {
             let about = &answer.json["resource"];
             return match about.as_str().is_none_or(|about| is_about(about, server)) {
                 true => Ok(answer.json),
-                false => Err(Refusal::hopeless(format!(
+                false => Err(Refusal::permanent(format!(
                     "{WHAT} {} is for another server: {about}",
                     shown(&url)
                 ))),
             };
         }
         if must_be_there || answer.status.is_server_error() {
-            return Err(asking.refusal(&answer, WHAT, &url));
+            return Err(client.refusal(&answer, WHAT, &url));
         }
     }
     Ok(Value::Null)
 }
 
 /// Returns the issuer's metadata.
-async fn issuer_metadata(asking: &Asking, server: &Url, issuer: &str) -> Result<Value, Refusal> {
+async fn issuer_metadata(client: &OAuthClient, server: &Url, issuer: &str) -> Result<Value, Refusal> {
     const WHAT: &str = "the authorization server's metadata";
     let base = Url::parse(issuer)
-        .map_err(|error| Refusal::hopeless(format!("the authorization server {issuer:?}: {error}")))?;
-    asking
-        .may_be_told_secrets(&base)
-        .map_err(|words| Refusal::hopeless(format!("the authorization server {}: {words}", shown(&base))))?;
+        .map_err(|error| Refusal::permanent(format!("the authorization server {issuer:?}: {error}")))?;
+    client
+        .may_receive_secrets(&base)
+        .map_err(|words| Refusal::permanent(format!("the authorization server {}: {words}", shown(&base))))?;
     let mut places = well_known(&base, "oauth-authorization-server");
     let mut openid = well_known(&base, "openid-configuration");
     if base.path() != "/" {
@@ -142,23 +142,23 @@ async fn issuer_metadata(asking: &Asking, server: &Url, issuer: &str) -> Result<
     places.append(&mut openid);
     let mut tried = Vec::new();
     for url in places {
-        let answer = asking.get(&url, WHAT).await?;
+        let answer = client.get(&url, WHAT).await?;
         if answer.status.is_success() && answer.json["token_endpoint"].is_string() {
             let says = answer.json["issuer"].as_str().unwrap_or_default();
             return match says.trim_end_matches('/') == issuer.trim_end_matches('/') {
                 true => Ok(answer.json),
-                false => Err(Refusal::hopeless(format!(
+                false => Err(Refusal::permanent(format!(
                     "{WHAT} {} is for another issuer than {issuer}: {says:?}",
                     shown(&url)
                 ))),
             };
         }
         if answer.status.is_server_error() {
-            return Err(asking.refusal(&answer, WHAT, &url));
+            return Err(client.refusal(&answer, WHAT, &url));
         }
         tried.push(format!("{} responded with {}", shown(&url), answer.status));
     }
-    Err(Refusal::hopeless(format!(
+    Err(Refusal::permanent(format!(
         "no token endpoint found for {}: {}; set it in oauth.tokenUrl",
         shown(server),
         tried.join(", ")

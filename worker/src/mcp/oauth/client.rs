@@ -22,7 +22,7 @@ const ANSWER_MAX_BYTES: usize = 256 * 1024;
 const WORDS_MAX_CHARS: usize = 300;
 
 /// The HTTP client for authorization servers. It must check names against the host policy, and follow no redirects.
-pub(super) struct Asking {
+pub(super) struct OAuthClient {
     pub(super) http: reqwest::Client,
     pub(super) hosts: Hosts,
     pub(super) redactor: Redactor,
@@ -35,9 +35,9 @@ pub(super) struct Answer {
     pub(super) json: Value,
 }
 
-impl Asking {
+impl OAuthClient {
     /// Err: why this URL must not receive secrets.
-    pub(super) fn may_be_told_secrets(&self, url: &Url) -> Result<(), String> {
+    pub(super) fn may_receive_secrets(&self, url: &Url) -> Result<(), String> {
         self.judge(url)?;
         match url.scheme() == "https" || self.hosts.name(url) {
             true => Ok(()),
@@ -55,7 +55,7 @@ impl Asking {
     /// Fetches a published document.
     pub(super) async fn get(&self, url: &Url, what: &str) -> Result<Answer, Refusal> {
         self.judge(url)
-            .map_err(|words| Refusal::hopeless(format!("{what} {}: {words}", shown(url))))?;
+            .map_err(|words| Refusal::permanent(format!("{what} {}: {words}", shown(url))))?;
         let request = self.http.get(url.clone()).header(ACCEPT, "application/json");
         self.send(request, url, what).await
     }
@@ -114,14 +114,14 @@ impl Asking {
         let (status, body) = timeout(ANSWER_LIMIT, asked)
             .await
             .map_err(|_| {
-                Refusal::passing(format!(
+                Refusal::transient(format!(
                     "{what} {} did not respond within {} s",
                     shown(url),
                     ANSWER_LIMIT.as_secs()
                 ))
             })?
             .map_err(|error| {
-                Refusal::passing(format!(
+                Refusal::transient(format!(
                     "the request to {what} {} failed: {}",
                     shown(url),
                     error_chain(&error.without_url())
