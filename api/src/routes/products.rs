@@ -134,11 +134,11 @@ async fn install(
         })?;
     }
     let mut db = walls::begin(&state.db.sql, Asking::For(caller.owner())).await?;
-    let plan = rejoin_products::install(&mut db, project_id, &manifest, request.adopt).await?;
+    let diff = rejoin_products::install(&mut db, project_id, &manifest, request.adopt).await?;
     if request.dry_run {
-        return Ok(Json(Done::of(plan, true)));
+        return Ok(Json(Done::of(diff, true)));
     }
-    let conflicts: Vec<String> = plan
+    let conflicts: Vec<String> = diff
         .conflicts()
         .map(|change| format!("{} {}: {}", change.kind, change.name, change.detail.join(", ")))
         .collect();
@@ -156,7 +156,7 @@ async fn install(
     .await?;
     db.commit().await?;
     state.bus.publish(Wake::tools(project_id));
-    Ok(Json(Done::of(plan, false)))
+    Ok(Json(Done::of(diff, false)))
 }
 
 /// Uninstall a product
@@ -173,9 +173,9 @@ async fn uninstall(
 ) -> Result<Json<Done>, Problem> {
     caller.in_project(project_id)?;
     let mut db = walls::begin(&state.db.sql, Asking::For(caller.owner())).await?;
-    let plan = rejoin_products::uninstall(&mut db, project_id, &name).await?;
+    let diff = rejoin_products::uninstall(&mut db, project_id, &name).await?;
     if params.dry_run.unwrap_or_default() {
-        return Ok(Json(Done::of(plan, true)));
+        return Ok(Json(Done::of(diff, true)));
     }
     let detail = json!({ "previousVersion": diff.previous_version });
     record(
@@ -188,5 +188,5 @@ async fn uninstall(
     .await?;
     db.commit().await?;
     state.bus.publish(Wake::tools(project_id));
-    Ok(Json(Done::of(plan, false)))
+    Ok(Json(Done::of(diff, false)))
 }

@@ -54,7 +54,7 @@ impl SearchProvider for Searxng {
         let answer = first.and_then(|answer| answer.as_str().or(answer["answer"].as_str()));
         Ok(SearchResults {
             answer: answer.map(str::to_owned),
-            results: said
+            results: response
                 .results
                 .into_iter()
                 .map(|result| Hit {

@@ -58,7 +58,7 @@ impl SearchProvider for Tavily {
         let response: ApiResponse = read(&answer)?;
         Ok(SearchResults {
             answer: response.answer,
-            results: said
+            results: response
                 .results
                 .into_iter()
                 .map(|result| Hit {
