@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use rejoin_db::Db;
-use rejoin_db::walls::{self, Asking};
+use rejoin_db::rls;
 use rejoin_event_log::wakeup::{self, SharedBus};
 use rejoin_identity::auth::{self, Credential, Kind};
 use rejoin_identity::projects::Role;
@@ -141,8 +141,8 @@ impl Caller {
     }
 
     /// Begins a transaction in which the database returns the caller's rows only.
-    pub async fn walled(&self, db: &impl AsRef<Db>) -> Result<Transaction<'static, Postgres>, Problem> {
-        Ok(walls::begin(&db.as_ref().sql, self.asking()).await?)
+    pub async fn begin(&self, db: &impl AsRef<Db>) -> Result<Transaction<'static, Postgres>, Problem> {
+        Ok(rls::begin(&db.as_ref().sql, self.rls_scope()).await?)
     }
 
     /// Returns the identity for rate limits.
@@ -160,8 +160,8 @@ impl Caller {
     }
 
     /// Returns the row-level-security scope.
-    pub fn asking(&self) -> Asking {
-        Asking::For(self.owner())
+    pub fn rls_scope(&self) -> rls::Scope {
+        rls::Scope::User(self.owner())
     }
 
     /// Counts one audited change; the audit log can only grow.

@@ -28,7 +28,7 @@ use axum::extract::{RawQuery, Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
-use rejoin_db::walls;
+use rejoin_db::rls;
 use rejoin_runs::agents;
 use rejoin_runs::builtin;
 use rejoin_tools::registry::{Patterns, Registry};
@@ -171,7 +171,7 @@ impl Asked {
             None => vec!["*".to_owned()],
             Some(name) => {
                 let failed = |error: sqlx::Error| refused(error.into());
-                let mut db = walls::begin(&self.state.db.sql, self.caller.asking())
+                let mut db = rls::begin(&self.state.db.sql, self.caller.rls_scope())
                     .await
                     .map_err(failed)?;
                 let definition = agents::find_by_name(&mut *db, self.caller.project_id, name)
@@ -192,7 +192,7 @@ impl Asked {
     /// Returns the tools of the caller's project: the built-in ones, and those over its work graph if it has one.
     async fn registry(&self) -> Result<Registry, ErrorData> {
         let failed = |error: sqlx::Error| refused(error.into());
-        let mut db = walls::begin(&self.state.db.sql, self.caller.asking())
+        let mut db = rls::begin(&self.state.db.sql, self.caller.rls_scope())
             .await
             .map_err(failed)?;
         let extensions = &self.state.extensions;

@@ -17,7 +17,7 @@ mod i10_memory;
 mod i11_visible;
 mod i12_joins;
 mod i13_cancelled;
-mod i14_walls;
+mod i14_isolation;
 
 use std::fmt;
 use std::path::Path;
@@ -65,7 +65,7 @@ const CHECKS: [(&str, &str, Check); 14] = [
     ),
     ("I12", "a task runs once, a parent joins once", i12_joins::check),
     ("I13", "no tool starts after a cancellation", i13_cancelled::check),
-    ("I14", "no data crosses a project or an owner", i14_walls::check),
+    ("I14", "no data crosses a project or an owner", i14_isolation::check),
 ];
 
 /// A violated invariant.

@@ -1,6 +1,6 @@
 //! Prompts of the project's installed products, for MCP clients. Called by the server in `mcp`.
 
-use rejoin_db::walls;
+use rejoin_db::rls;
 use rmcp::ErrorData;
 use rmcp::model::{GetPromptResult, JsonObject, Prompt, PromptArgument, PromptMessage, Role};
 use serde_json::Value;
@@ -11,7 +11,7 @@ use crate::problem::Problem;
 /// Returns the prompts of manifests; of two with the same name the one of the first product by name.
 async fn all(asked: &Asked) -> Result<Vec<Value>, ErrorData> {
     let failed = |error: sqlx::Error| refused(Problem::from(error));
-    let mut db = walls::begin(&asked.state.db.sql, asked.caller.asking())
+    let mut db = rls::begin(&asked.state.db.sql, asked.caller.rls_scope())
         .await
         .map_err(failed)?;
     let products = rejoin_products::list(&mut *db, asked.caller.project_id)

@@ -1,7 +1,7 @@
 //! MCP sessions in the database, each bound to its caller: a restarted API, or another one behind the same load
 //! balancer, can continue them. Called by the server in `mcp`.
 
-use rejoin_db::walls::{self, Asking};
+use rejoin_db::rls;
 use rejoin_types::owner::Owner;
 use rmcp::transport::streamable_http_server::session::store::{SessionState, SessionStore, SessionStoreError};
 use serde_json::Value;
@@ -27,7 +27,7 @@ impl Sessions {
     }
 
     async fn find(&self, session: &str) -> Result<Option<Value>, sqlx::Error> {
-        let mut db = walls::begin(&self.db, Asking::For(self.owner)).await?;
+        let mut db = rls::begin(&self.db, rls::Scope::User(self.owner)).await?;
         let found = sqlx::query!(
             r#"select state, used_at < now() - interval '1 hour' as "is_stale!" from kb.mcp_sessions
                where id = $1 and project_id = $2 and user_id = $3"#,
@@ -58,7 +58,7 @@ impl SessionStore for Sessions {
     }
 
     async fn store(&self, session: &str, state: &SessionState) -> Result<(), SessionStoreError> {
-        let mut db = walls::begin(&self.db, Asking::For(self.owner)).await?;
+        let mut db = rls::begin(&self.db, rls::Scope::User(self.owner)).await?;
         sqlx::query!(
             "insert into kb.mcp_sessions (id, project_id, user_id, state) values ($1, $2, $3, $4)",
             session,
@@ -82,7 +82,7 @@ impl SessionStore for Sessions {
     }
 
     async fn delete(&self, session: &str) -> Result<(), SessionStoreError> {
-        let mut db = walls::begin(&self.db, Asking::For(self.owner)).await?;
+        let mut db = rls::begin(&self.db, rls::Scope::User(self.owner)).await?;
         sqlx::query!(
             "delete from kb.mcp_sessions where id = $1 and project_id = $2 and user_id = $3",
             session,

@@ -87,7 +87,7 @@ async fn card(
     Origin(origin): Origin,
     Params(which): Params<Which>,
 ) -> Result<Json<AgentCard>, Problem> {
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     let external = match &which.agent {
         None => agents::list_visible(&mut *db, caller.project_id, &[agents::EXTERNAL], None, MAX_SKILLS).await?,
         Some(name) => agents::find_by_name(&mut *db, caller.project_id, name)

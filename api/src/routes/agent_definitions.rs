@@ -252,7 +252,7 @@ async fn list(
     let limit = paging.limit(&state)?;
     let after: Option<String> = paging.after()?;
     let rows = agents::list_visible(
-        &mut *caller.walled(&state).await?,
+        &mut *caller.begin(&state).await?,
         project_id,
         visibilities,
         after.as_deref(),
@@ -278,7 +278,7 @@ async fn create(
     let mut content = DefinitionContent::blank();
     request.apply(&mut content);
     check(&content)?;
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     let made = agents::insert(&mut db, project_id, &content)
         .await?
         .ok_or_else(|| name_taken(&content.name))?;
@@ -299,7 +299,7 @@ async fn get(
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<Json<DefinitionBody>, Problem> {
     caller.in_project(project_id)?;
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     let found = agents::get(&mut db, project_id, id).await?.ok_or_else(not_found)?;
     Ok(Json(found.into()))
 }
@@ -317,7 +317,7 @@ async fn update(
     Body(request): Body<DefinitionRequest>,
 ) -> Result<Json<DefinitionBody>, Problem> {
     caller.in_project(project_id)?;
-    let mut tx = caller.walled(&state).await?;
+    let mut tx = caller.begin(&state).await?;
     let before = DefinitionContent::from(agents::get(&mut tx, project_id, id).await?.ok_or_else(not_found)?);
     let mut content = before.clone();
     request.apply(&mut content);
@@ -347,7 +347,7 @@ async fn delete(
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<StatusCode, Problem> {
     caller.in_project(project_id)?;
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     let found = agents::get(&mut db, project_id, id).await?.ok_or_else(not_found)?;
     match agents::delete(&mut *db, project_id, id).await {
         Ok(true) => {
@@ -390,7 +390,7 @@ async fn install_defaults(
         existing: vec![],
         items: vec![],
     };
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     for content in definitions {
         let item = match agents::insert(&mut db, project_id, &content).await? {
             Some(made) => {

@@ -107,7 +107,7 @@ async fn propose(
         exhausted: state.quotas.exhausted(&state.db.sql, &caller).await?,
         part: Some(Part::Suggestion),
     };
-    let (run_id, wake) = rejoin_commands::execute_for(&state.db.sql, caller.asking(), &command).await?;
+    let (run_id, wake) = rejoin_commands::execute_for(&state.db.sql, caller.rls_scope(), &command).await?;
     state.bus.publish(wake);
     let mut response = match permit {
         None => (StatusCode::ACCEPTED, Json(Triggered { run_id, cursor: 0 })).into_response(),

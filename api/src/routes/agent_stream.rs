@@ -224,7 +224,7 @@ async fn post_message(
 
 /// Returns the focus on an entity of the work graph: its project, and the entity itself unless it is a project.
 async fn focus_on(state: &AppState, caller: &Caller, id: Uuid, named: Option<&str>) -> Result<Value, Problem> {
-    let mut db = caller.walled(state).await?;
+    let mut db = caller.begin(state).await?;
     let found = match entities::get_any(&mut db, caller.project_id, id).await {
         Ok(entity) => Some(entity),
         Err(rejoin_graph::Error::NotFound { .. }) => None,
@@ -264,7 +264,7 @@ async fn sessions(
 ) -> Result<Response, Problem> {
     let Some(id) = session.session_id else {
         let limit = params.limit(&state)?;
-        let mut db = caller.walled(&state).await?;
+        let mut db = caller.begin(&state).await?;
         let rows = conversations::list(&mut *db, caller.owner(), params.after()?, limit + 1).await?;
         let (rows, next_cursor) = page(rows, limit, |row| (row.updated_at, row.id), |row| row);
         let sessions = named(&mut db, rows).await?;
@@ -290,7 +290,7 @@ async fn sessions(
         .await;
     }
     let conversation = visible::conversation(&state, &caller, id).await?;
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     let newest = messages::newest(&mut *db, id, MESSAGES).await?;
     let console = attached::pinned(&mut db, caller.owner(), id).await?;
     Ok(Json(SessionDetail {

@@ -68,7 +68,7 @@ async fn list(
     caller.in_project(project_id)?;
     let limit = params.limit(&state)?;
     let after: Option<String> = params.after()?;
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     let rows = agents::list_visible(&mut *db, project_id, &CHOOSABLE, after.as_deref(), limit + 1).await?;
     let (items, next_cursor) = page(rows, limit, |row| row.name.clone(), AgentItem::from);
     Ok(Json(AgentPage { items, next_cursor }))

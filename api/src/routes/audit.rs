@@ -112,7 +112,7 @@ async fn list(
     caller.in_project(project_id)?;
     let limit = params.limit(&state)?;
     let before: Option<i64> = params.after()?;
-    let rows = audit::page(&mut *caller.walled(&state).await?, project_id, before, limit + 1).await?;
+    let rows = audit::page(&mut *caller.begin(&state).await?, project_id, before, limit + 1).await?;
     let (items, next_cursor) = page(rows, limit, |row| row.id, AuditEntryBody::from);
     Ok(Json(AuditPage { items, next_cursor }))
 }

@@ -93,7 +93,7 @@ async fn list(
     caller: Caller<Read>,
     Segments(id): Segments<Uuid>,
 ) -> Result<Json<EntityList>, Problem> {
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     seen(&mut db, &caller, id).await?;
     let items = links::entities_of(&mut *db, caller.owner(), id).await?;
     let items = items.into_iter().map(EntityBody::from).collect();
@@ -111,7 +111,7 @@ async fn link(
     caller: Caller<Write>,
     Segments((id, entity)): Segments<(Uuid, Uuid)>,
 ) -> Result<StatusCode, Problem> {
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     seen(&mut db, &caller, id).await?;
     match entities::get_any(&mut db, caller.project_id, entity).await {
         Ok(_) => {}
@@ -135,7 +135,7 @@ async fn unlink(
     caller: Caller<Write>,
     Segments((id, entity)): Segments<(Uuid, Uuid)>,
 ) -> Result<StatusCode, Problem> {
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     seen(&mut db, &caller, id).await?;
     links::unlink(&mut *db, caller.owner(), id, entity).await?;
     db.commit().await?;

@@ -187,7 +187,7 @@ async fn create(
     Segments(calendar_id): Segments<Uuid>,
     Body(request): Body<EventRequest>,
 ) -> Result<(StatusCode, [(HeaderName, String); 1], Json<EventBody>), Problem> {
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     let found = occurrences::asked(&mut db, caller.owner(), Some(calendar_id)).await?;
     let calendar = found
         .first()
@@ -212,7 +212,7 @@ async fn get(
     caller: Caller<Read>,
     Segments(id): Segments<Uuid>,
 ) -> Result<Told, Problem> {
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     Ok(told(expected(&mut db, &caller, id, &HeaderMap::new()).await?))
 }
 
@@ -234,7 +234,7 @@ async fn change(
     Body(request): Body<EventRequest>,
 ) -> Result<Told, Problem> {
     let (extent, said) = (params.extent()?, Said::from(request));
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     let event = expected(&mut db, &caller, id, &headers).await?;
     let changed = changes::update(&mut db, caller.owner(), event.id, extent, ids::new(), |content| {
         said.over(content)
@@ -259,7 +259,7 @@ async fn delete(
     headers: HeaderMap,
 ) -> Result<StatusCode, Problem> {
     let extent = params.extent()?;
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     let event = expected(&mut db, &caller, id, &headers).await?;
     changes::delete(&mut db, caller.owner(), event.id, extent)
         .await

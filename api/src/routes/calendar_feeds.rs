@@ -7,7 +7,7 @@ use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use rejoin_calendar::feeds;
-use rejoin_db::walls::{self, Asking};
+use rejoin_db::rls;
 use rejoin_identity::audit::Action;
 use rejoin_types::digest;
 use serde::Serialize;
@@ -51,7 +51,7 @@ async fn create_feed(
     Origin(origin): Origin,
     Segments(id): Segments<Uuid>,
 ) -> Result<(StatusCode, Json<FeedBody>), Problem> {
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     let secret = feeds::create(&mut *db, caller.owner(), id).await?;
     let secret = secret.ok_or_else(|| Problem::not_found("calendar_not_found", "The calendar"))?;
     let target = format!("calendar:{id}");
@@ -70,7 +70,7 @@ async fn remove_feed(
     caller: Caller<Write>,
     Segments(id): Segments<Uuid>,
 ) -> Result<StatusCode, Problem> {
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     if !feeds::remove(&mut *db, caller.owner(), id).await? {
         return Err(Problem::not_found("calendar_feed_not_found", "The calendar's feed"));
     }
@@ -108,7 +108,7 @@ async fn show_feed(
     });
     told.tell(pace);
     counted?;
-    let mut db = walls::begin(&state.db.sql, Asking::For(feed.owner)).await?;
+    let mut db = rls::begin(&state.db.sql, rls::Scope::User(feed.owner)).await?;
     let calendar = found(&mut db, feed.owner, feed.calendar_id).await?;
     let text = written(&mut db, &calendar).await?;
     let tag = format!("\"{}\"", digest::hex(&digest::of_json(&[&json!(text)])[..16]));

@@ -118,7 +118,7 @@ async fn export(
     caller: Caller<Read>,
     Segments(id): Segments<Uuid>,
 ) -> Result<([(HeaderName, &'static str); 2], String), Problem> {
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     let calendar = found(&mut db, caller.owner(), id).await?;
     let text = written(&mut db, &calendar).await?;
     let headers = [
@@ -164,13 +164,13 @@ async fn import(
     })?;
     let wrong = |detail: String| Problem::bad_request("invalid_icalendar", detail);
     let text = String::from_utf8(body.into()).map_err(|_| wrong("the file is not UTF-8".to_owned()))?;
-    let calendar = found(&mut *caller.walled(&state).await?, caller.owner(), id).await?;
+    let calendar = found(&mut *caller.begin(&state).await?, caller.owner(), id).await?;
     // Expanding rules takes time: not on a thread that serves other callers.
     let (read, calendar) = tokio::task::spawn_blocking(move || (ical::read(&text, &calendar), calendar))
         .await
         .map_err(|_| Problem::internal())?;
     let read = read.map_err(wrong)?;
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     let done = imports::import(&mut db, caller.owner(), &calendar, read).await;
     let done = done.map_err(|error| match error {
         AskError::Wrong(detail) => wrong(detail),

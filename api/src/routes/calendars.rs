@@ -139,7 +139,7 @@ fn not_found() -> Problem {
 #[utoipa::path(get, path = "/api/calendars", tag = "calendars",
     responses((status = 200, description = "All calendars", body = Calendars), Refused))]
 async fn list(State(state): State<AppState>, caller: Caller<Read>) -> Result<Json<Calendars>, Problem> {
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     let calendars = events::calendars(&mut *db, caller.owner()).await?;
     let feeds = feeds::list(&mut *db, caller.owner()).await?;
     let mut google: HashMap<Uuid, String> = links::states(&mut *db, caller.owner()).await?.into_iter().collect();
@@ -186,7 +186,7 @@ async fn create(
         time_zone: request.time_zone,
         work_project: None,
     };
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     if !events::add_calendar(&mut db, caller.owner(), &calendar).await? {
         let detail = format!("a user can have at most {MAX_CALENDARS} calendars per project");
         return Err(Problem::conflict("too_many_calendars", detail));
@@ -211,7 +211,7 @@ async fn delete(
     caller: Caller<Write>,
     Segments(id): Segments<Uuid>,
 ) -> Result<StatusCode, Problem> {
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     if links::get(&mut *db, caller.owner(), id).await?.is_some() {
         let detail = "the calendar is linked to a Google calendar; unlink it first";
         return Err(Problem::conflict("calendar_linked", detail));
@@ -233,7 +233,7 @@ async fn happening(
     Segments(id): Segments<Uuid>,
     Params(params): Params<TimeParams>,
 ) -> Result<Json<Occurrences>, Problem> {
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     let calendars = occurrences::asked(&mut db, caller.owner(), Some(id)).await?;
     if calendars.is_empty() {
         return Err(not_found());

@@ -7,7 +7,7 @@ use axum::http::header::{ACCEPT, LOCATION};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use rejoin_commands::{OnBusy, PostError, PostMessage, Posted};
-use rejoin_db::walls::Asking;
+use rejoin_db::rls;
 use rejoin_runs::attachments::{self, Attachment};
 use rejoin_runs::consoles::NewConsole;
 use rejoin_runs::consoles::attached::{ATTACHED_MAX, Attached};
@@ -154,7 +154,7 @@ pub async fn take(
     } else {
         Some(start::admit(state, caller)?)
     };
-    let posted = post(state, caller.asking(), &command).await?;
+    let posted = post(state, caller.rls_scope(), &command).await?;
     let mut response = match permit {
         None => (StatusCode::ACCEPTED, Json(accepted(&posted))).into_response(),
         Some(permit) if posted.fresh => start::open_turn(state, permit, &posted, dialect),
@@ -429,8 +429,8 @@ pub fn attached_consoles(told: Option<&Value>) -> Result<Vec<Attached>, Problem>
 }
 
 /// Stores the message, its run and its job; then wakes the workers.
-pub async fn post(state: &AppState, asking: Asking, command: &PostMessage) -> Result<Posted, Problem> {
-    let posted = match rejoin_commands::execute_for(&state.db.sql, asking, command).await {
+pub async fn post(state: &AppState, scope: rls::Scope, command: &PostMessage) -> Result<Posted, Problem> {
+    let posted = match rejoin_commands::execute_for(&state.db.sql, scope, command).await {
         Ok(posted) => posted,
         Err(PostError::DefinitionNotFound) => {
             return Err(definition_not_found(

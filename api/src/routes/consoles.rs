@@ -237,7 +237,7 @@ fn check_metadata(metadata: Option<&Value>) -> Result<(), Problem> {
 /// Err: the project has no such data source.
 async fn check_source(state: &AppState, caller: &Caller, id: Option<Uuid>) -> Result<(), Problem> {
     let Some(id) = id else { return Ok(()) };
-    let mut db = caller.walled(state).await?;
+    let mut db = caller.begin(state).await?;
     match data_sources::get(&mut *db, caller.project_id, id).await? {
         Some(_) => Ok(()),
         None => Err(invalid(format!("the project has no data source {id}"))),
@@ -258,7 +258,7 @@ async fn list(
         conversation_id: filter.conversation_id,
         words: filter.q.as_deref(),
     };
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     let rows = consoles::list(&mut *db, caller.owner(), filter, params.after()?, limit + 1).await?;
     let (items, next_cursor) = page(rows, limit, |row| (row.updated_at, row.id), ConsoleBody::from);
     Ok(Json(ConsolePage { items, next_cursor }))
@@ -291,7 +291,7 @@ async fn create(
     new.check().map_err(invalid)?;
     check_source(&state, &caller, new.data_source_id).await?;
     let id = request.id.unwrap_or_else(ids::new);
-    let mut tx = caller.walled(&state).await?;
+    let mut tx = caller.begin(&state).await?;
     if !consoles::insert(&mut tx, caller.owner(), id, &new, Writer::User).await? {
         return Err(Problem::conflict(
             "console_id_taken",
@@ -315,7 +315,7 @@ async fn get(
     caller: Caller<Read>,
     Segments(id): Segments<Uuid>,
 ) -> Result<Json<ConsoleBody>, Problem> {
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     let mut found = consoles::get(&mut *db, caller.owner(), id)
         .await?
         .ok_or_else(not_found)?;
@@ -356,7 +356,7 @@ async fn update(
         metadata: patch.metadata,
         is_temporary: patch.is_temporary,
     };
-    let mut tx = caller.walled(&state).await?;
+    let mut tx = caller.begin(&state).await?;
     let mut merged = false;
     if let Some((content, version)) = text {
         let written = consoles::write(&mut tx, caller.owner(), id, Some(version), Writer::User, |_| {
@@ -391,7 +391,7 @@ async fn delete(
     caller: Caller<Write>,
     Segments(id): Segments<Uuid>,
 ) -> Result<StatusCode, Problem> {
-    let mut tx = caller.walled(&state).await?;
+    let mut tx = caller.begin(&state).await?;
     if !consoles::delete(&mut tx, caller.owner(), id).await? {
         return Err(not_found());
     }
@@ -410,7 +410,7 @@ async fn list_versions(
     Params(params): Params<PageParams>,
 ) -> Result<Json<VersionPage>, Problem> {
     let limit = params.limit(&state)?;
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     consoles::get(&mut *db, caller.owner(), id)
         .await?
         .ok_or_else(not_found)?;
@@ -430,7 +430,7 @@ async fn pin(
     Body(request): Body<PinRequest>,
 ) -> Result<StatusCode, Problem> {
     visible::conversation(&state, &caller, id).await?;
-    let mut tx = caller.walled(&state).await?;
+    let mut tx = caller.begin(&state).await?;
     if !attached::pin(&mut tx, caller.owner(), id, request.console_id).await? {
         return Err(not_found());
     }

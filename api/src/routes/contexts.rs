@@ -70,7 +70,7 @@ async fn list(
     Segments(project_id): Segments<Uuid>,
 ) -> Result<Json<ContextList>, Problem> {
     caller.in_project(project_id)?;
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     let mut items = Vec::new();
     for one in ContextType::ALL {
         items.push(read(&mut db, project_id, one).await?);
@@ -99,7 +99,7 @@ async fn put(
         );
         return Err(Problem::bad_request("invalid_context", detail));
     }
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     contexts::set_of_project(
         &mut *db,
         project_id,

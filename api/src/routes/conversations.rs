@@ -284,7 +284,7 @@ async fn list(
             let detail = format!("q must have 1 to {SEARCH_MAX_CHARS} characters and no NUL");
             return Err(Problem::bad_request("invalid_query", detail));
         }
-        let mut db = caller.walled(&state).await?;
+        let mut db = caller.begin(&state).await?;
         let found = conversations::search(&mut db, caller.owner(), text.trim(), params.after()?, limit).await?;
         return Ok(Json(ConversationPage {
             items: found.conversations.into_iter().map(ConversationBody::from).collect(),
@@ -292,7 +292,7 @@ async fn list(
         }));
     }
     let rows = conversations::list(
-        &mut *caller.walled(&state).await?,
+        &mut *caller.begin(&state).await?,
         caller.owner(),
         params.after()?,
         limit + 1,
@@ -318,7 +318,7 @@ async fn create(
     Problem,
 > {
     check(request.title.as_deref(), request.metadata.as_ref())?;
-    let mut tx = caller.walled(&state).await?;
+    let mut tx = caller.begin(&state).await?;
     let agent_definition_id = match &request.agent_definition_id {
         None => None,
         Some(text) => {
@@ -360,7 +360,7 @@ async fn get(
     Segments(id): Segments<Uuid>,
 ) -> Result<Json<ConversationDetail>, Problem> {
     let conversation = visible::conversation(&state, &caller, id).await?.into();
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     let console = attached::pinned(&mut db, caller.owner(), id).await?;
     let (context, last_turn_context) = contexts::of_conversation(&mut *db, id).await?;
     Ok(Json(ConversationDetail {
@@ -386,7 +386,7 @@ async fn update(
     let context_patch = contexts::ContextPatch::of(patch.context_type.as_deref(), patch.project_focus.as_ref())
         .map_err(|fault| Problem::bad_request("invalid_context", fault))?;
     let (title, metadata) = (patch.title.as_deref(), patch.metadata.as_ref());
-    let mut tx = caller.walled(&state).await?;
+    let mut tx = caller.begin(&state).await?;
     let updated = conversations::update(&mut *tx, caller.owner(), id, title, metadata).await?;
     let updated = updated.ok_or_else(visible::conversation_not_found)?;
     let has_changed = contexts::patch_conversation(&mut tx, id, context_patch).await?;
@@ -416,7 +416,7 @@ async fn delete(
         by: Actor::caller(&caller),
         id,
     };
-    if !rejoin_commands::execute_for(&state.db.sql, caller.asking(), &command).await? {
+    if !rejoin_commands::execute_for(&state.db.sql, caller.rls_scope(), &command).await? {
         return Err(visible::conversation_not_found());
     }
     state.bus.publish(Wake::log(id));
@@ -441,7 +441,7 @@ async fn list_messages(
     let limit = params.limit(&state)?;
     let after = params.after()?.unwrap_or(0);
     visible::conversation(&state, &caller, id).await?;
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     let rows = messages::list(&mut *db, id, after, limit + 1).await?;
     let (rows, next_cursor) = page(rows, limit, |row| row.seq, |row| row);
     let items = match include {

@@ -64,7 +64,7 @@ async fn get(
     Segments(project_id): Segments<Uuid>,
 ) -> Result<Json<CustomPrompt>, Problem> {
     caller.in_project(project_id)?;
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     Ok(Json(
         prompts::get(&mut *db, project_id, Some(caller.user_id)).await?.into(),
     ))
@@ -87,7 +87,7 @@ async fn put(
             return Err(Problem::bad_request("invalid_prompt", detail));
         }
     }
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     if let Some(prompt) = &request.custom_prompt {
         if !caller.may(Scope::Admin) {
             let detail = "the project's prompt can be set only with the scope admin; you can set userPrompt";

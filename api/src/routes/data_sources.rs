@@ -66,7 +66,7 @@ fn name_taken(name: &str) -> Problem {
 
 async fn find(state: &AppState, caller: &Caller, project_id: Uuid, id: Uuid) -> Result<DataSource, Problem> {
     caller.in_project(project_id)?;
-    let mut db = caller.walled(state).await?;
+    let mut db = caller.begin(state).await?;
     data_sources::get(&mut *db, project_id, id).await?.ok_or_else(not_found)
 }
 
@@ -108,7 +108,7 @@ async fn list(
     Segments(project_id): Segments<Uuid>,
 ) -> Result<Json<DataSources>, Problem> {
     caller.in_project(project_id)?;
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     let sources = data_sources::list(&mut *db, project_id).await?;
     let items = sources.into_iter().map(DataSourceBody::from).collect();
     Ok(Json(DataSources { items }))
@@ -138,7 +138,7 @@ async fn create(
     let sealed = sealed(&state, project_id, id, secret.as_deref())?;
     let tested = tried(&state, project_id, &content, secret).await;
     must_answer(&tested, params.force)?;
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     if data_sources::count(&mut *db, project_id).await? >= data_sources::MAX_SOURCES {
         let detail = format!("a project can have at most {} data sources", data_sources::MAX_SOURCES);
         return Err(Problem::conflict("too_many_data_sources", detail));
@@ -224,7 +224,7 @@ async fn change(
     if let Some(tested) = &tested {
         must_answer(tested, params.force)?;
     }
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     let source = data_sources::update(&mut db, project_id, id, &content, &secret).await?;
     let Some(mut source) = source else {
         return match data_sources::get(&mut *db, project_id, id).await? {
@@ -253,7 +253,7 @@ async fn delete(
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<StatusCode, Problem> {
     caller.in_project(project_id)?;
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     if !data_sources::delete(&mut db, project_id, id).await? {
         return Err(not_found());
     }
@@ -274,11 +274,11 @@ async fn test(
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<Json<TestedBody>, Problem> {
     let source = find(&state, &caller, project_id, id).await?;
-    let tested = match state.sources.open(&state.db.sql, caller.asking(), &source).await {
+    let tested = match state.sources.open(&state.db.sql, caller.rls_scope(), &source).await {
         Ok(opened) => opened.test().await,
         Err(error) => Err(error),
     };
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     data_sources::tested(&mut *db, project_id, id, failure(&tested).as_deref()).await?;
     db.commit().await?;
     Ok(Json(TestedBody::of(&tested)))
@@ -298,7 +298,7 @@ async fn databases(
     let source = find(&state, &caller, project_id, id).await?;
     let opened = state
         .sources
-        .open(&state.db.sql, caller.asking(), &source)
+        .open(&state.db.sql, caller.rls_scope(), &source)
         .await
         .map_err(problem)?;
     let items = opened.databases().await.map_err(problem)?;
@@ -320,7 +320,7 @@ async fn tables(
     let source = find(&state, &caller, project_id, id).await?;
     let opened = state
         .sources
-        .open(&state.db.sql, caller.asking(), &source)
+        .open(&state.db.sql, caller.rls_scope(), &source)
         .await
         .map_err(problem)?;
     let items = opened.tables(params.database.as_deref()).await.map_err(problem)?;
@@ -348,7 +348,7 @@ async fn schema(
     let database = params.database.as_deref().filter(|database| !database.is_empty());
     let looking = state.sources.schema(
         &state.db.sql,
-        caller.asking(),
+        caller.rls_scope(),
         &source,
         database,
         &params.table,
@@ -390,11 +390,11 @@ async fn query(
     }
     let answer = state
         .sources
-        .query(&state.db.sql, caller.asking(), &source, ask)
+        .query(&state.db.sql, caller.rls_scope(), &source, ask)
         .await
         .map_err(problem)?;
     if request.write {
-        let mut db = caller.walled(&state).await?;
+        let mut db = caller.begin(&state).await?;
         let target = format!("data_source:{id}");
         record_counted(
             &mut db,
@@ -427,7 +427,7 @@ async fn explain(
     let source = find(&state, &caller, project_id, id).await?;
     let opened = state
         .sources
-        .open(&state.db.sql, caller.asking(), &source)
+        .open(&state.db.sql, caller.rls_scope(), &source)
         .await
         .map_err(problem)?;
     let ask = Ask {

@@ -73,7 +73,7 @@ async fn answered(
     handler: Arc<dyn RouteHandler>,
     request: RouteRequest,
 ) -> Result<Json<Value>, Problem> {
-    let mut tx = caller.walled(state).await?;
+    let mut tx = caller.begin(state).await?;
     let answer = handler.handle(&mut tx, request).await.map_err(|error| match error {
         RouteError::BadRequest(why) => Problem::bad_request("invalid_request", why),
         RouteError::NotFound(why) => Problem::new(StatusCode::NOT_FOUND, "not_found", why),

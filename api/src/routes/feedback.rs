@@ -41,7 +41,7 @@ async fn put(
         let detail = format!("comment must have at most {COMMENT_MAX_CHARS} characters and no NUL");
         return Err(Problem::bad_request("invalid_comment", detail));
     }
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     if !feedback::set(&mut *db, caller.owner(), id, request.helped, comment).await? {
         return Err(Problem::not_found("message_not_found", "The answer"));
     }

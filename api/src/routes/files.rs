@@ -109,7 +109,7 @@ async fn list(
     Params(params): Params<PageParams>,
 ) -> Result<Json<FilePage>, Problem> {
     let limit = params.limit(&state)?;
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     let rows = rejoin_files::list(&mut *db, caller.owner(), params.after()?, limit + 1).await?;
     let (items, next_cursor) = page(rows, limit, |row| (row.created_at, row.id), FileBody::from);
     Ok(Json(FilePage { items, next_cursor }))
@@ -127,7 +127,7 @@ async fn get(
 }
 
 async fn visible(state: &AppState, caller: &Caller, id: Uuid) -> Result<File, Problem> {
-    let mut db = caller.walled(state).await?;
+    let mut db = caller.begin(state).await?;
     rejoin_files::get(&mut *db, caller.project_id, id)
         .await?
         .ok_or_else(not_found)
@@ -141,7 +141,7 @@ async fn delete(
     caller: Caller<Write>,
     Segments(id): Segments<Uuid>,
 ) -> Result<StatusCode, Problem> {
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     let deleted = rejoin_files::delete(&mut db, caller.owner(), id).await?;
     db.commit().await?;
     if deleted {

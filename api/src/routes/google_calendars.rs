@@ -169,7 +169,7 @@ fn no_link() -> Problem {
 }
 
 async fn link(state: &AppState, caller: &Caller, id: Uuid) -> Result<Link, Problem> {
-    let mut db = caller.walled(state).await?;
+    let mut db = caller.begin(state).await?;
     links::get(&mut *db, caller.owner(), id).await?.ok_or_else(no_link)
 }
 
@@ -191,7 +191,7 @@ async fn begin_google(
             REJOIN_GOOGLE_CLIENT_SECRET";
         return Err(Problem::conflict("google_not_configured", detail));
     }
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     let known = links::get(&mut *db, caller.owner(), id).await?;
     if known.is_some_and(|link| link.state == "linked") {
         return Err(Problem::conflict(
@@ -227,7 +227,7 @@ async fn come_back_from_google(
     let owner = caller.owner();
     let code = answer.code.as_deref().filter(|code| !code.is_empty());
     let Some(code) = code else {
-        let mut db = caller.walled(&state).await?;
+        let mut db = caller.begin(&state).await?;
         if !consents::end(&mut *db, owner, &answer.state).await? {
             return Err(unknown());
         }
@@ -253,14 +253,14 @@ async fn come_back_from_google(
         let detail = format!("a code can have at most {CODE_MAX_BYTES} bytes");
         return Err(Problem::bad_request("invalid_code", detail));
     }
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     let calendar_id = consents::come_back(&mut *db, owner, &answer.state, code).await?;
     let calendar_id = calendar_id.ok_or_else(unknown)?;
     db.commit().await?;
     let job = json!({ "calendarId": calendar_id });
     let mut probe = Probe::start(&state, &caller, links::KIND, job, calendar_id).await?;
     loop {
-        let mut db = caller.walled(&state).await?;
+        let mut db = caller.begin(&state).await?;
         match consents::outcome(&mut *db, owner, &answer.state).await? {
             Outcome::Waiting => drop(db),
             Outcome::Failed(failure) => {
@@ -302,7 +302,7 @@ async fn choose_google(
     Segments(id): Segments<Uuid>,
     Body(chosen): Body<ChosenGoogleCalendar>,
 ) -> Result<Json<GoogleLinkBody>, Problem> {
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     let known = links::get(&mut *db, caller.owner(), id).await?.ok_or_else(no_link)?;
     if known.state == "revoked" {
         let detail = "Google access was revoked; grant it again first";
@@ -339,7 +339,7 @@ async fn sync_google(
     Segments(id): Segments<Uuid>,
 ) -> Result<(StatusCode, Json<GoogleLinkBody>), Problem> {
     let known = link(&state, &caller, id).await?;
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     if !links::ask(&mut *db, caller.owner(), id).await? {
         let detail = format!("the calendar is {}, so it cannot be synced", known.state);
         return Err(Problem::conflict("calendar_not_linked", detail));
@@ -358,7 +358,7 @@ async fn unlink_google(
     caller: Caller<Write>,
     Segments(id): Segments<Uuid>,
 ) -> Result<StatusCode, Problem> {
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     if !links::remove(&mut *db, caller.owner(), id).await? {
         return Err(no_link());
     }
@@ -371,7 +371,7 @@ async fn unlink_google(
 /// Starts a worker's job immediately; the sweep would do so a moment later.
 async fn start(state: &AppState, caller: &Caller, id: Uuid) -> Result<(), Problem> {
     let job = links::job(caller.project_id, id);
-    let mut db = caller.walled(state).await?;
+    let mut db = caller.begin(state).await?;
     rejoin_queue::enqueue(&mut db, &job).await?;
     db.commit().await?;
     state.bus.publish(Wake::queue(job.queue));

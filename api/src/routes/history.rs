@@ -273,7 +273,7 @@ async fn list_runs(
     };
     let limit = paging.limit(&state)?;
     let rows = runs::list(
-        &mut *caller.walled(&state).await?,
+        &mut *caller.begin(&state).await?,
         caller.owner(),
         &filter,
         paging.after()?,
@@ -310,7 +310,7 @@ async fn list_messages(
     let limit = params.limit(&state)?;
     let after = params.after()?.unwrap_or(0);
     let run = run_of(&state, &caller, project_id, run).await?;
-    let rows = run_messages::list(&mut *caller.walled(&state).await?, run.id, after, limit + 1).await?;
+    let rows = run_messages::list(&mut *caller.begin(&state).await?, run.id, after, limit + 1).await?;
     let (items, next_cursor) = page(rows, limit, |row| row.position, RunMessageBody::from);
     Ok(Json(RunMessagePage { items, next_cursor }))
 }
@@ -326,7 +326,7 @@ async fn get_message(
     Segments((project_id, run, id)): Segments<(Uuid, Uuid, Uuid)>,
 ) -> Result<Json<RunMessageDetail>, Problem> {
     let run = run_of(&state, &caller, project_id, run).await?;
-    let message = run_messages::get(&mut *caller.walled(&state).await?, run.id, id).await?;
+    let message = run_messages::get(&mut *caller.begin(&state).await?, run.id, id).await?;
     let message = message.ok_or_else(|| Problem::not_found("message_not_found", "The message"))?;
     Ok(Json(message.into()))
 }
@@ -345,7 +345,7 @@ async fn list_tool_calls(
     // Before the first: steps and positions are not negative.
     let after = params.after()?.unwrap_or((-1, -1));
     let run = run_of(&state, &caller, project_id, run).await?;
-    let rows = tool_calls::list(&mut *caller.walled(&state).await?, run.id, after, limit + 1).await?;
+    let rows = tool_calls::list(&mut *caller.begin(&state).await?, run.id, after, limit + 1).await?;
     let (items, next_cursor) = page(rows, limit, |row| (row.step_number, row.position), ToolCallBody::from);
     Ok(Json(ToolCallPage { items, next_cursor }))
 }
@@ -361,7 +361,7 @@ async fn get_tool_call(
     Segments((project_id, run, id)): Segments<(Uuid, Uuid, Uuid)>,
 ) -> Result<Json<ToolCallDetail>, Problem> {
     let run = run_of(&state, &caller, project_id, run).await?;
-    let row = tool_calls::get(&mut *caller.walled(&state).await?, run.id, id).await?;
+    let row = tool_calls::get(&mut *caller.begin(&state).await?, run.id, id).await?;
     let row = row.ok_or_else(|| Problem::not_found("tool_call_not_found", "The tool call"))?;
     Ok(Json(row.into()))
 }

@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::http::header::CACHE_CONTROL;
 use axum::http::{HeaderName, StatusCode};
 use chrono::{DateTime, Utc};
-use rejoin_db::walls::{self, Asking};
+use rejoin_db::rls;
 use rejoin_event_log::wakeup::Wake;
 use rejoin_identity::audit::Action;
 use rejoin_identity::keys::{self, KeyError, NewKey, ProjectKey};
@@ -140,7 +140,7 @@ impl From<KeyError> for Problem {
 
 /// Begins a transaction that may change keys of the caller's project.
 async fn begin(state: &AppState, caller: &Caller) -> Result<Transaction<'static, Postgres>, Problem> {
-    Ok(walls::begin(&state.db.sql, Asking::GateFor(caller.owner())).await?)
+    Ok(rls::begin(&state.db.sql, rls::Scope::UserLogin(caller.owner())).await?)
 }
 
 /// List the project's keys, newest first

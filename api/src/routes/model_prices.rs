@@ -105,7 +105,7 @@ async fn list(
     Segments(project_id): Segments<Uuid>,
 ) -> Result<Json<Prices>, Problem> {
     caller.in_project(project_id)?;
-    let own = prices::list(&mut *caller.walled(&state).await?, project_id).await?;
+    let own = prices::list(&mut *caller.begin(&state).await?, project_id).await?;
     let own = own.into_iter().map(PriceBody::of_project);
     let today = rejoin_models::today();
     let served = rejoin_models::catalogue()
@@ -141,7 +141,7 @@ async fn put(
     price
         .check()
         .map_err(|fault| Problem::bad_request("invalid_model_price", fault))?;
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     let there = prices::list(&mut *db, project_id).await?;
     if there.len() >= prices::MAX_PRICES && there.iter().all(|other| other.model != price.model) {
         let detail = format!("a project can have at most {} prices", prices::MAX_PRICES);
@@ -165,7 +165,7 @@ async fn delete(
     Params(which): Params<Which>,
 ) -> Result<StatusCode, Problem> {
     caller.in_project(project_id)?;
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     if !prices::remove(&mut *db, project_id, &which.model).await? {
         return Err(Problem::not_found("model_price_not_found", "The price"));
     }

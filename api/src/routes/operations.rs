@@ -227,7 +227,7 @@ async fn show(
     Segments(project_id): Segments<Uuid>,
 ) -> Result<Json<Operations>, Problem> {
     caller.in_project(project_id)?;
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     let asked = Instant::now();
     let at: DateTime<Utc> = sqlx::query_scalar("select now()").fetch_one(&mut *db).await?;
     let database_ms = asked.elapsed().as_secs_f64() * 1e3;
@@ -279,7 +279,7 @@ async fn retry(
     Segments((project_id, id)): Segments<(Uuid, i64)>,
 ) -> Result<Json<RetriedBody>, Problem> {
     caller.in_project(project_id)?;
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     let Some(job) = stats::retry_dead(&mut *db, id, Some(project_id)).await? else {
         let what = "A dead job of this project that can be retried (a run's job cannot be: the run has ended with it)";
         return Err(Problem::not_found("dead_job_not_found", what));

@@ -137,7 +137,7 @@ async fn list(
 ) -> Result<Json<PlanPage>, Problem> {
     caller.in_project(project_id)?;
     let limit = params.limit(&state)?;
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     let found = plans::list(
         &mut *db,
         caller.owner(),
@@ -170,7 +170,7 @@ async fn get(
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<Json<PlanDetail>, Problem> {
     caller.in_project(project_id)?;
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     let plan = plans::get_visible(&mut *db, caller.owner(), id)
         .await?
         .ok_or_else(not_found)?;
@@ -203,7 +203,7 @@ async fn edit(
     Body(request): Body<PlanEdit>,
 ) -> Result<Json<PlanBody>, Problem> {
     caller.in_project(project_id)?;
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     let plan = plans::get_visible(&mut *db, caller.owner(), id)
         .await?
         .ok_or_else(not_found)?;

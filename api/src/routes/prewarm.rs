@@ -68,7 +68,7 @@ async fn prewarm(
     let session = match request.session_id {
         Some(id) => visible::conversation(&state, &caller, id).await?,
         None => {
-            let mut db = caller.walled(&state).await?;
+            let mut db = caller.begin(&state).await?;
             if let Some(agent) = request.agent_definition_id {
                 let found = rejoin_runs::agents::get(&mut db, caller.project_id, agent).await?;
                 let missing =
@@ -92,7 +92,7 @@ async fn prewarm(
             made
         }
     };
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     let has_changed = contexts::patch_conversation(&mut db, session.id, context_patch).await?;
     db.commit().await?;
     if has_changed {

@@ -42,7 +42,7 @@ impl Probe {
             ..NewJob::new(kind, payload)
         };
         let wakes = state.bus.subscribe();
-        let mut db = caller.walled(state).await?;
+        let mut db = caller.begin(state).await?;
         enqueue::enqueue(&mut db, &job).await?;
         db.commit().await?;
         state.bus.publish(Wake::queue(job.queue));

@@ -74,7 +74,7 @@ async fn list(
 ) -> Result<Json<QueryPatternPage>, Problem> {
     caller.in_project(project_id)?;
     let limit = params.limit(&state)?;
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     let rows = query_patterns::list(&mut *db, caller.owner(), params.after()?, limit + 1).await?;
     let (items, next_cursor) = page(rows, limit, |row| (row.learned_at, row.id), QueryPatternBody::from);
     Ok(Json(QueryPatternPage { items, next_cursor }))
@@ -90,7 +90,7 @@ async fn forget(
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<StatusCode, Problem> {
     caller.in_project(project_id)?;
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     if !query_patterns::forget(&mut *db, caller.owner(), id).await? {
         return Err(Problem::not_found("query_pattern_not_found", "The query"));
     }

@@ -121,7 +121,7 @@ async fn list(
     };
     let limit = paging.limit(&state)?;
     let rows = questions::list_visible(
-        &mut *caller.walled(&state).await?,
+        &mut *caller.begin(&state).await?,
         caller.owner(),
         params.status.as_deref(),
         paging.after()?,
@@ -164,13 +164,13 @@ async fn answer(
             user_id: Some(caller.user_id),
         },
     };
-    let wake = rejoin_commands::execute_for(&state.db.sql, caller.asking(), &command).await?;
+    let wake = rejoin_commands::execute_for(&state.db.sql, caller.rls_scope(), &command).await?;
     state.bus.publish(wake);
     Ok((StatusCode::OK, Json(visible(&state, &caller, id).await?.into())))
 }
 
 async fn visible(state: &AppState, caller: &Caller, id: Uuid) -> Result<Question, Problem> {
-    questions::get_visible(&mut *caller.walled(state).await?, caller.owner(), id)
+    questions::get_visible(&mut *caller.begin(state).await?, caller.owner(), id)
         .await?
         .ok_or_else(not_found)
 }

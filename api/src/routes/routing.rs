@@ -256,7 +256,7 @@ async fn get(
     Segments(project_id): Segments<Uuid>,
 ) -> Result<Json<RoutingBody>, Problem> {
     caller.in_project(project_id)?;
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     let wanted = reception::get(&mut *db, project_id).await?;
     Ok(Json(wanted.unwrap_or_else(off).into()))
 }
@@ -291,7 +291,7 @@ async fn put(
             format!("selectorModel must have 1 to {SELECTOR_MODEL_MAX_CHARS} characters; send null to use no model");
         return Err(Problem::bad_request("invalid_routing", detail));
     }
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     let before = reception::get(&mut *db, project_id).await?;
     let control_agent = match request.control_agent {
         Some(named) => named,
@@ -346,7 +346,7 @@ async fn preview(
     caller.in_project(project_id)?;
     check_message(&request.message, state.config.max_message_chars)?;
     let consoles = attached_consoles(request.consoles.as_ref())?;
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     let wanted = reception::get(&mut *db, project_id).await?.unwrap_or_else(off);
     let received = reception::choose(&mut db, caller.owner(), &wanted, &request.message, &consoles, &[]).await?;
     Ok(Json(PreviewBody {
@@ -371,7 +371,7 @@ async fn stats(
 ) -> Result<Json<RoutingStats>, Problem> {
     caller.in_project(project_id)?;
     let days = params.days()?;
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     let went = reception::stats(&mut *db, project_id, days).await?;
     let arms = reception::arms(&mut *db, project_id, days).await?;
     Ok(Json(RoutingStats {
@@ -394,7 +394,7 @@ async fn misrouted(
 ) -> Result<Json<MisroutedPage>, Problem> {
     caller.in_project(project_id)?;
     let (days, limit) = (params.days()?, wanted.limit(&state)?);
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     let rows = reception::misrouted(&mut *db, caller.owner(), days, wanted.after()?, limit + 1).await?;
     let (items, next_cursor) = page(rows, limit, |row| (row.created_at, row.run_id), MisroutedBody::from);
     Ok(Json(MisroutedPage { items, next_cursor }))

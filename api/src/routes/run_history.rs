@@ -85,7 +85,7 @@ impl From<ForkError> for Problem {
 async fn tree_of(state: &AppState, caller: &Caller, project_id: Uuid, id: Uuid) -> Result<(Vec<Run>, bool), Problem> {
     caller.in_project(project_id)?;
     visible::run(state, caller, id).await?;
-    let mut rows = runs::tree(&mut *caller.walled(state).await?, id, MAX_RUNS as i64 + 1).await?;
+    let mut rows = runs::tree(&mut *caller.begin(state).await?, id, MAX_RUNS as i64 + 1).await?;
     let truncated = rows.len() > MAX_RUNS;
     rows.truncate(MAX_RUNS);
     let mut children: HashMap<Option<Uuid>, Vec<Run>> = HashMap::new();
@@ -139,7 +139,7 @@ async fn export(
         return Err(Problem::conflict("run_tree_too_large", detail));
     }
     // One transaction: an almost consistent snapshot.
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     let mut below: HashMap<Uuid, Vec<RunExport>> = HashMap::new();
     // Children follow their parents: in reverse order, each node's children are complete.
     for run in rows.into_iter().rev() {
@@ -190,7 +190,7 @@ async fn fork(
         user_id: Some(caller.user_id),
         exhausted: state.quotas.exhausted(&state.db.sql, &caller).await?,
     };
-    let (run_id, wake) = rejoin_commands::execute_for(&state.db.sql, caller.asking(), &command).await?;
+    let (run_id, wake) = rejoin_commands::execute_for(&state.db.sql, caller.rls_scope(), &command).await?;
     state.bus.publish(wake);
     Ok((
         StatusCode::ACCEPTED,

@@ -7,7 +7,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use chrono::{DateTime, Utc};
 use rejoin_commands::CancelRun;
-use rejoin_db::walls::{self, Asking};
+use rejoin_db::rls;
 use rejoin_runs::runs::{self, Listed, Run, RunHead};
 use rejoin_types::access::Scope;
 use rejoin_types::owner::Owner;
@@ -190,7 +190,7 @@ pub struct Cancelled {
 
 /// Returns all details of a run.
 pub async fn detail(state: &AppState, caller: &Caller, run: Run) -> Result<RunDetail, Problem> {
-    let children = runs::children(&mut *caller.walled(state).await?, run.id).await?;
+    let children = runs::children(&mut *caller.begin(state).await?, run.id).await?;
     Ok(describe(run, children))
 }
 
@@ -241,10 +241,10 @@ async fn cancel(
     caller: Caller<Write>,
     Segments(id): Segments<Uuid>,
 ) -> Result<(StatusCode, Json<Cancelled>), Problem> {
-    let asking = may_cancel(&state, &caller, id).await?;
-    let wake = rejoin_commands::execute_for(&state.db.sql, asking, &CancelRun { run_id: id }).await?;
+    let scope = may_cancel(&state, &caller, id).await?;
+    let wake = rejoin_commands::execute_for(&state.db.sql, scope, &CancelRun { run_id: id }).await?;
     state.bus.publish(wake);
-    let run = runs::get(&mut *walls::begin(&state.db.sql, asking).await?, id)
+    let run = runs::get(&mut *rls::begin(&state.db.sql, scope).await?, id)
         .await?
         .ok_or_else(visible::run_not_found)?;
     let cancelled = Cancelled {
@@ -256,17 +256,17 @@ async fn cancel(
 }
 
 /// Returns the scope for stopping a run: the caller's own; for another member's run, that member's.
-async fn may_cancel(state: &AppState, caller: &Caller, id: Uuid) -> Result<Asking, Problem> {
-    let mut db = caller.walled(state).await?;
+async fn may_cancel(state: &AppState, caller: &Caller, id: Uuid) -> Result<rls::Scope, Problem> {
+    let mut db = caller.begin(state).await?;
     if runs::get_visible(&mut *db, caller.owner(), id).await?.is_some() {
-        return Ok(caller.asking());
+        return Ok(caller.rls_scope());
     }
     let maker = match caller.may(Scope::Admin) {
         true => runs::maker_of(&mut db, caller.project_id, id).await?,
         false => None,
     };
     let user_id = maker.ok_or_else(visible::run_not_found)?;
-    Ok(Asking::For(Owner {
+    Ok(rls::Scope::User(Owner {
         user_id,
         ..caller.owner()
     }))

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use chrono::{DateTime, Utc};
-use rejoin_db::walls::{self, Asking};
+use rejoin_db::rls;
 use rejoin_identity::audit::Action;
 use rejoin_runs::agents::{self, AgentDefinition};
 use rejoin_scheduling::schedules::{self, Missed, Schedule, ScheduleContent, Target, UTC, When};
@@ -244,7 +244,7 @@ async fn create(
 ) -> Result<(StatusCode, Json<ScheduleBody>), Problem> {
     caller.in_project(project_id)?;
     let content = request.apply_to(None)?;
-    let mut db = walls::begin(&state.db.sql, Asking::For(caller.owner())).await?;
+    let mut db = rls::begin(&state.db.sql, rls::Scope::User(caller.owner())).await?;
     check(&mut db, &caller, &content, true).await?;
     if schedules::count(&mut *db, project_id).await? >= schedules::MAX_SCHEDULES {
         let detail = format!("a project can have at most {} schedules", schedules::MAX_SCHEDULES);
@@ -274,7 +274,7 @@ async fn list(
     let limit = params.limit(&state)?;
     let after: Option<String> = params.after()?;
     let rows = schedules::list(
-        &mut *caller.walled(&state).await?,
+        &mut *caller.begin(&state).await?,
         project_id,
         after.as_deref(),
         limit + 1,
@@ -294,7 +294,7 @@ async fn get(
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<Json<ScheduleBody>, Problem> {
     caller.in_project(project_id)?;
-    let schedule = schedules::get(&mut *caller.walled(&state).await?, project_id, id)
+    let schedule = schedules::get(&mut *caller.begin(&state).await?, project_id, id)
         .await?
         .ok_or_else(not_found)?;
     Ok(Json(schedule.into()))
@@ -316,7 +316,7 @@ async fn change(
     Body(request): Body<ScheduleRequest>,
 ) -> Result<Json<ScheduleBody>, Problem> {
     caller.in_project(project_id)?;
-    let mut db = walls::begin(&state.db.sql, Asking::For(caller.owner())).await?;
+    let mut db = rls::begin(&state.db.sql, rls::Scope::User(caller.owner())).await?;
     let before = schedules::lock(&mut db, project_id, id).await?.ok_or_else(not_found)?;
     let names_work = request.names_work();
     let created_by = match names_work {
@@ -357,7 +357,7 @@ async fn delete(
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<StatusCode, Problem> {
     caller.in_project(project_id)?;
-    let mut db = walls::begin(&state.db.sql, Asking::For(caller.owner())).await?;
+    let mut db = rls::begin(&state.db.sql, rls::Scope::User(caller.owner())).await?;
     if !schedules::delete(&mut *db, project_id, id).await? {
         return Err(not_found());
     }

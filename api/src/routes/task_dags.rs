@@ -10,7 +10,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use chrono::{DateTime, Utc};
 use rejoin_commands::{ChangeDag, CreateDag, DagChange, DagError};
-use rejoin_db::walls::Asking;
+use rejoin_db::rls;
 use rejoin_runs::agents;
 use rejoin_scheduling::tasks::spec::DagSpec;
 use rejoin_scheduling::tasks::{self, Dag, DagTask};
@@ -131,7 +131,7 @@ fn not_found() -> Problem {
 }
 
 async fn body(state: &AppState, caller: &Caller, dag: Dag) -> Result<DagBody, Problem> {
-    let counts = tasks::counts(&mut *caller.walled(state).await?, dag.id).await?;
+    let counts = tasks::counts(&mut *caller.begin(state).await?, dag.id).await?;
     Ok(DagBody {
         id: dag.id,
         name: dag.name,
@@ -148,7 +148,7 @@ async fn body(state: &AppState, caller: &Caller, dag: Dag) -> Result<DagBody, Pr
 
 async fn found(state: &AppState, caller: &Caller, project_id: Uuid, id: Uuid) -> Result<Dag, Problem> {
     caller.in_project(project_id)?;
-    tasks::get_dag(&mut *caller.walled(state).await?, project_id, id)
+    tasks::get_dag(&mut *caller.begin(state).await?, project_id, id)
         .await?
         .ok_or_else(not_found)
 }
@@ -156,7 +156,7 @@ async fn found(state: &AppState, caller: &Caller, project_id: Uuid, id: Uuid) ->
 async fn detailed(state: &AppState, caller: &Caller, project_id: Uuid, id: Uuid) -> Result<DagDetail, Problem> {
     let dag = found(state, caller, project_id, id).await?;
     let (rows, edges) = {
-        let mut db = caller.walled(state).await?;
+        let mut db = caller.begin(state).await?;
         let rows = tasks::of_dag(&mut *db, id).await?;
         (rows, tasks::edges(&mut *db, project_id, id).await?)
     };
@@ -216,7 +216,7 @@ async fn create(
     if let Some(exhausted) = state.quotas.exhausted(&state.db.sql, &caller).await? {
         return Err(rejoin_commands::PostError::Exhausted(exhausted).into());
     }
-    if let Some(name) = internal_agent(&mut *caller.walled(&state).await?, &caller, &spec).await? {
+    if let Some(name) = internal_agent(&mut *caller.begin(&state).await?, &caller, &spec).await? {
         let detail = format!("there is no agent {name}");
         return Err(Problem::bad_request("invalid_task_dag", detail));
     }
@@ -230,7 +230,7 @@ async fn create(
         made_by: None,
         plan: None,
     };
-    let wake = rejoin_commands::execute_for(&state.db.sql, caller.asking(), &command).await?;
+    let wake = rejoin_commands::execute_for(&state.db.sql, caller.rls_scope(), &command).await?;
     state.bus.publish(wake);
     let detail = detailed(&state, &caller, project_id, id).await?;
     Ok((StatusCode::CREATED, Json(detail)))
@@ -263,7 +263,7 @@ async fn list(
     caller.in_project(project_id)?;
     let limit = params.limit(&state)?;
     let rows = tasks::list_dags(
-        &mut *caller.walled(&state).await?,
+        &mut *caller.begin(&state).await?,
         project_id,
         params.after()?,
         limit + 1,
@@ -350,8 +350,8 @@ async fn cancel(
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<(StatusCode, Json<DagDetail>), Problem> {
     let dag = found(&state, &caller, project_id, id).await?;
-    let asking = may_change(&caller, &dag, &DagChange::Cancel)?;
-    let wake = rejoin_commands::cancel_dag(&state.db.sql, asking, id).await?;
+    let scope = may_change(&caller, &dag, &DagChange::Cancel)?;
+    let wake = rejoin_commands::cancel_dag(&state.db.sql, scope, id).await?;
     state.bus.publish(wake);
     Ok((
         StatusCode::ACCEPTED,
@@ -383,17 +383,17 @@ async fn change(
     change: DagChange,
 ) -> Result<Json<DagDetail>, Problem> {
     let dag = found(state, caller, project_id, id).await?;
-    let asking = may_change(caller, &dag, &change)?;
-    let wake = rejoin_commands::execute_for(&state.db.sql, asking, &ChangeDag { id, change }).await?;
+    let scope = may_change(caller, &dag, &change)?;
+    let wake = rejoin_commands::execute_for(&state.db.sql, scope, &ChangeDag { id, change }).await?;
     state.bus.publish(wake);
     Ok(Json(detailed(state, caller, project_id, id).await?))
 }
 
 /// Returns the scope for changing a DAG: its maker's, on whose behalf its tasks run. The maker may change it; with the
 /// scope `admin`, others may stop it.
-fn may_change(caller: &Caller, dag: &Dag, change: &DagChange) -> Result<Asking, Problem> {
+fn may_change(caller: &Caller, dag: &Dag, change: &DagChange) -> Result<rls::Scope, Problem> {
     let Some(maker) = dag.user_id.filter(|maker| *maker != caller.user_id) else {
-        return Ok(caller.asking());
+        return Ok(caller.rls_scope());
     };
     let stops = match change {
         DagChange::Pause | DagChange::Cancel => true,
@@ -406,7 +406,7 @@ fn may_change(caller: &Caller, dag: &Dag, change: &DagChange) -> Result<Asking, 
         };
         return Err(Problem::new(StatusCode::FORBIDDEN, "not_the_maker", detail));
     }
-    Ok(Asking::For(Owner {
+    Ok(rls::Scope::User(Owner {
         project_id: dag.project_id,
         user_id: maker,
     }))

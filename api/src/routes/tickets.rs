@@ -61,7 +61,7 @@ async fn create(
             ));
         }
     };
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     let (ticket, expires_at) = auth::create_ticket(&mut db, &caller, target).await?;
     db.commit().await?;
     Ok((StatusCode::CREATED, Json(Ticket { ticket, expires_at })))

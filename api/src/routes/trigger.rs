@@ -78,7 +78,7 @@ async fn trigger(
         part: None,
         output_schema: request.output_schema,
     };
-    let (run_id, wake) = rejoin_commands::execute_for(&state.db.sql, caller.asking(), &command).await?;
+    let (run_id, wake) = rejoin_commands::execute_for(&state.db.sql, caller.rls_scope(), &command).await?;
     state.bus.publish(wake);
     let location = format!("/api/runs/{run_id}/events");
     Ok((
@@ -101,7 +101,7 @@ fn input_text(input: Value) -> Result<String, Problem> {
 
 /// By id or, failing that, by name.
 pub async fn find(state: &AppState, caller: &Caller, project_id: Uuid, text: &str) -> Result<AgentDefinition, Problem> {
-    let mut db = caller.walled(state).await?;
+    let mut db = caller.begin(state).await?;
     if let Ok(id) = text.parse()
         && let Some(found) = agents::get(&mut db, project_id, id).await?
         && found.is_open()

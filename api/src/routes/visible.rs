@@ -18,7 +18,7 @@ pub fn run_not_found() -> Problem {
 
 /// Returns the caller's conversation with this id.
 pub async fn conversation(state: &AppState, caller: &Caller, id: Uuid) -> Result<Conversation, Problem> {
-    let mut db = caller.walled(state).await?;
+    let mut db = caller.begin(state).await?;
     conversations::get(&mut db, caller.owner(), id)
         .await?
         .ok_or_else(conversation_not_found)
@@ -26,7 +26,7 @@ pub async fn conversation(state: &AppState, caller: &Caller, id: Uuid) -> Result
 
 /// Returns the run with this id, if the caller may see it.
 pub async fn run(state: &AppState, caller: &Caller, id: Uuid) -> Result<Run, Problem> {
-    let mut db = caller.walled(state).await?;
+    let mut db = caller.begin(state).await?;
     runs::get_visible(&mut *db, caller.owner(), id)
         .await?
         .ok_or_else(run_not_found)

@@ -90,7 +90,7 @@ async fn get(
     Segments(project_id): Segments<Uuid>,
 ) -> Result<Json<WebBody>, Problem> {
     caller.in_project(project_id)?;
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     let settings = web_settings::get(&mut *db, project_id).await?;
     Ok(Json(settings.unwrap_or_default().into()))
 }
@@ -107,7 +107,7 @@ async fn put(
 ) -> Result<Json<WebBody>, Problem> {
     caller.in_project(project_id)?;
     let settings = request.settings()?;
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     web_settings::set(&mut *db, project_id, &settings).await?;
     let detail = json!({
         "provider": settings.provider,
@@ -138,7 +138,7 @@ async fn delete(
     Segments(project_id): Segments<Uuid>,
 ) -> Result<StatusCode, Problem> {
     caller.in_project(project_id)?;
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     if !web_settings::delete(&mut *db, project_id).await? {
         return Err(Problem::not_found(
             "web_settings_not_found",
@@ -189,7 +189,7 @@ async fn test(
     Segments(project_id): Segments<Uuid>,
 ) -> Result<Json<WebTestBody>, Problem> {
     caller.in_project(project_id)?;
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     let settings = web_settings::get(&mut *db, project_id).await?;
     let before = web_settings::last_try(&mut *db, project_id).await?;
     drop(db);
@@ -199,7 +199,7 @@ async fn test(
     })?;
     let mut probe = Probe::start(&state, &caller, KIND_PROBE, json!({}), project_id).await?;
     loop {
-        let mut db = caller.walled(&state).await?;
+        let mut db = caller.begin(&state).await?;
         let newest = web_settings::last_try(&mut *db, project_id).await?;
         drop(db);
         if let Some(tried) = newest.filter(|newest| before.as_ref() != Some(newest)) {

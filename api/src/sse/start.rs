@@ -9,7 +9,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use bytes::{Bytes, BytesMut};
 use rejoin_commands::Posted;
-use rejoin_db::walls::{self, Asking};
+use rejoin_db::rls;
 use rejoin_event_log::log::LogEnds;
 use rejoin_event_log::snapshot;
 use rejoin_runs::conversations;
@@ -284,7 +284,7 @@ async fn from_snapshot(
     opening: Opening,
 ) -> Result<Response, Problem> {
     let log_id = target.log_id();
-    let mut db = walls::begin(&state.db.sql, Asking::For(owner)).await?;
+    let mut db = rls::begin(&state.db.sql, rls::Scope::User(owner)).await?;
     let snapshot = snapshot::take(&mut *db, log_id, target.run_id())
         .await?
         .ok_or_else(no_log)?;

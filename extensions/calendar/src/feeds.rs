@@ -2,7 +2,7 @@
 //!
 //! Invariants: only the SHA-256 of the secret part is stored; a feed is empty once its owner has left the project.
 
-use rejoin_db::walls::{self, Asking};
+use rejoin_db::rls;
 use rejoin_identity::auth::{hash_secret, random_secret};
 use rejoin_types::owner::Owner;
 use sqlx::{PgExecutor, PgPool};
@@ -59,7 +59,7 @@ pub async fn list(db: impl PgExecutor<'_>, owner: Owner) -> Result<Vec<Uuid>, sq
 
 /// Returns the calendar of a secret, while its owner is in the project.
 pub async fn find(db: &PgPool, secret: &str) -> Result<Option<Feed>, sqlx::Error> {
-    let mut gate = walls::begin(db, Asking::Gate).await?;
+    let mut gate = rls::begin(db, rls::Scope::Login).await?;
     let row = sqlx::query!(
         "select f.calendar_id, f.project_id, f.owner_user_id from kb.calendar_feeds f
          where f.hash = $1

@@ -8,7 +8,7 @@ use std::sync::{Arc, LazyLock};
 
 use async_trait::async_trait;
 use chrono_tz::Tz;
-use rejoin_db::walls::{self, Asking};
+use rejoin_db::rls;
 use rejoin_tools::arguments::Kind::{OptionalBoolean, OptionalChoice, OptionalText, Text};
 use rejoin_tools::arguments::{self, Arguments, Parameter};
 use rejoin_tools::{SharedTool, Tool, ToolContext, ToolError, ToolSpec};
@@ -228,7 +228,7 @@ impl Tool for CalendarTool {
                 .ok_or_else(|| told("this run has no user, so there are no calendars to use"))?,
         };
         // With the user's scope: the API may see nothing else, and workers need no more.
-        let mut tx = walls::begin(&context.db, Asking::For(owner)).await.map_err(away)?;
+        let mut tx = rls::begin(&context.db, rls::Scope::User(owner)).await.map_err(away)?;
         let result = match self.verb {
             Verb::List => list(&mut tx, context, owner, &arguments).await?,
             Verb::Details => {
@@ -325,7 +325,7 @@ async fn title_of(context: &ToolContext, arguments: &Arguments) -> Option<String
         project_id: context.project_id,
         user_id: context.user_id?,
     };
-    let mut tx = walls::begin(&context.db, Asking::For(owner)).await.ok()?;
+    let mut tx = rls::begin(&context.db, rls::Scope::User(owner)).await.ok()?;
     let event = known(&mut tx, context, owner, id).await.ok()?;
     Some(event.content.title)
 }
@@ -340,7 +340,7 @@ async fn calendar_of(context: &ToolContext, arguments: &Arguments) -> Option<Str
         project_id: context.project_id,
         user_id: context.user_id?,
     };
-    let mut tx = walls::begin(&context.db, Asking::For(owner)).await.ok()?;
+    let mut tx = rls::begin(&context.db, rls::Scope::User(owner)).await.ok()?;
     let calendars = allowed(&mut tx, context, owner, Some(id)).await.ok()?;
     calendars.into_iter().next().map(|calendar| calendar.name)
 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use rejoin_db::walls::Asking;
+use rejoin_db::rls;
 use rejoin_integrations::data_sources;
 use rejoin_runs::consoles;
 use rejoin_runs::consoles::tools::meant;
@@ -80,7 +80,7 @@ impl Tool for RunConsole {
         };
         let answer = self
             .sources
-            .query(&context.db, Asking::Everybody, &source, ask)
+            .query(&context.db, rls::Scope::System, &source, ask)
             .await
             .map_err(to_model)?;
         consoles::ran(&context.db, console.id, &console.content)

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
-use rejoin_db::walls::{self, Asking};
+use rejoin_db::rls;
 use rejoin_egress::net::Hosts;
 use rejoin_integrations::data_sources::{self, Content, DataSource, Kind, schemas};
 use rejoin_secrets::{MasterKeys, Plaintext, SecretError};
@@ -113,7 +113,7 @@ impl Sources {
     ///
     /// # Errors
     /// Its secret can't be decrypted.
-    pub async fn open(&self, db: &PgPool, asking: Asking, source: &DataSource) -> Result<Arc<Opened>, SourceError> {
+    pub async fn open(&self, db: &PgPool, scope: rls::Scope, source: &DataSource) -> Result<Arc<Opened>, SourceError> {
         let key = (source.id, source.revision);
         if let Some(open) = self.open.get(&key).await {
             return Ok(open);
@@ -122,7 +122,7 @@ impl Sources {
             false => None,
             true => {
                 let keys = self.keys()?;
-                let mut db = walls::begin(db, asking).await.map_err(|error| database_away(&error))?;
+                let mut db = rls::begin(db, scope).await.map_err(|error| database_away(&error))?;
                 data_sources::open_secret(&mut *db, keys, source.project_id, source.id)
                     .await
                     .map_err(|error| match error {
@@ -140,14 +140,14 @@ impl Sources {
     pub async fn query(
         &self,
         db: &PgPool,
-        asking: Asking,
+        scope: rls::Scope,
         source: &DataSource,
         ask: Ask<'_>,
     ) -> Result<Answer, SourceError> {
-        let answer = self.open(db, asking, source).await?.query(ask).await?;
+        let answer = self.open(db, scope, source).await?.query(ask).await?;
         if answer.changes_schemas {
             let forgotten = async {
-                let mut db = walls::begin(db, asking).await?;
+                let mut db = rls::begin(db, scope).await?;
                 schemas::forget(&mut *db, source).await?;
                 db.commit().await
             };
@@ -165,7 +165,7 @@ impl Sources {
     pub async fn schema(
         &self,
         db: &PgPool,
-        asking: Asking,
+        scope: rls::Scope,
         source: &DataSource,
         database: Option<&str>,
         table: &str,
@@ -174,7 +174,7 @@ impl Sources {
         let away = |error: sqlx::Error| database_away(&error);
         let known_as = database.unwrap_or_default();
         if !refresh {
-            let mut db = walls::begin(db, asking).await.map_err(away)?;
+            let mut db = rls::begin(db, scope).await.map_err(away)?;
             let kept = schemas::get(&mut *db, source, known_as, table, self.means.schema_age_s).await;
             if let Some(kept) = kept.map_err(away)? {
                 return Ok(Schema {
@@ -184,9 +184,9 @@ impl Sources {
                 });
             }
         }
-        let schema = self.open(db, asking, source).await?.schema(database, table).await?;
+        let schema = self.open(db, scope, source).await?.schema(database, table).await?;
         let kept = async {
-            let mut db = walls::begin(db, asking).await?;
+            let mut db = rls::begin(db, scope).await?;
             let read_at = schemas::keep(&mut *db, source, known_as, table, &schema).await?;
             db.commit().await?;
             Ok(read_at)
@@ -428,12 +428,12 @@ impl Opened {
     async fn within<T>(
         &self,
         limit: Duration,
-        asking: impl Future<Output = Result<T, SourceError>>,
+        answer: impl Future<Output = Result<T, SourceError>>,
     ) -> Result<T, SourceError> {
         let limited = async {
             // The semaphore is never closed.
             let _place = self.places.acquire().await;
-            asking.await
+            answer.await
         };
         let late = || SourceError::TimedOut(u64::try_from(limit.as_millis()).unwrap_or(u64::MAX));
         timeout(limit + GRACE, limited).await.unwrap_or_else(|_| Err(late()))

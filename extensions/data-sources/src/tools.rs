@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use rejoin_db::walls::Asking;
+use rejoin_db::rls;
 use rejoin_integrations::data_sources::{self, DataSource, Kind};
 use rejoin_tools::arguments::Kind::{Objects, OptionalInteger, Text};
 use rejoin_tools::arguments::{self, Parameter};
@@ -264,7 +264,7 @@ impl Tool for SourceTool {
                 let (source, database) = self.find(context, &arguments).await?;
                 let opened = self
                     .sources
-                    .open(&context.db, Asking::Everybody, &source)
+                    .open(&context.db, rls::Scope::System, &source)
                     .await
                     .map_err(to_model)?;
                 let tables = opened.tables(database.as_deref()).await.map_err(to_model)?;
@@ -276,10 +276,10 @@ impl Tool for SourceTool {
                     .into_iter()
                     .find_map(|name| arguments[name].as_str())
                     .unwrap_or_default();
-                let asking = Asking::Everybody;
+                let scope = rls::Scope::System;
                 let schema = self
                     .sources
-                    .schema(&context.db, asking, &source, database.as_deref(), table, false);
+                    .schema(&context.db, scope, &source, database.as_deref(), table, false);
                 Ok(json!(schema.await.map_err(to_model)?))
             }
             Verb::Execute | Verb::Modify => self.execute(context, &arguments).await,
@@ -289,7 +289,7 @@ impl Tool for SourceTool {
                 let query = arguments["query"].as_str().unwrap_or_default();
                 let opened = self
                     .sources
-                    .open(&context.db, Asking::Everybody, &source)
+                    .open(&context.db, rls::Scope::System, &source)
                     .await
                     .map_err(to_model)?;
                 opened
@@ -319,7 +319,7 @@ impl SourceTool {
         };
         let looks = asked.iter().take(LISTED_SOURCES).map(|source| async move {
             let looked = async {
-                let opened = self.sources.open(&context.db, Asking::Everybody, source).await?;
+                let opened = self.sources.open(&context.db, rls::Scope::System, source).await?;
                 opened.databases().await
             };
             (source, looked.await)
@@ -350,7 +350,7 @@ impl SourceTool {
             max_bytes: Some(ANSWER_MAX_BYTES),
             ..Ask::reading(database.as_deref(), query)
         };
-        let answer = self.sources.query(&context.db, Asking::Everybody, &source, ask).await;
+        let answer = self.sources.query(&context.db, rls::Scope::System, &source, ask).await;
         let answer = json!(answer.map_err(to_model)?);
         if access == Access::Reads {
             learn(&self.sources, context, &source, database.as_deref(), query).await;
@@ -380,7 +380,7 @@ impl SourceTool {
             timeout: None,
         };
         let sql = arguments["sql"].as_str().unwrap_or_default();
-        let asked = self.sources.join(&context.db, Asking::Everybody, &parts, sql, shown);
+        let asked = self.sources.join(&context.db, rls::Scope::System, &parts, sql, shown);
         let told = |error: JoinError| ToolError::RespondToModel(error.to_string());
         Ok(json!(asked.await.map_err(told)?))
     }

@@ -30,7 +30,7 @@ use std::time::Duration;
 use sqlx::{PgConnection, PgPool};
 use tokio::time::Instant;
 
-use rejoin_db::walls::{self, Asking};
+use rejoin_db::rls;
 use rejoin_faults::Break;
 
 pub mod answer_question;
@@ -143,16 +143,16 @@ const PATIENT_RETRY_MAX: Duration = Duration::from_millis(500);
 
 /// Runs a command in its own transaction, without restriction to a user: for workers and operators.
 pub async fn execute<C: Command>(db: &PgPool, command: &C) -> Result<C::Output, C::Error> {
-    execute_for(db, Asking::Everybody, command).await
+    execute_for(db, rls::Scope::System, command).await
 }
 
 /// Runs a command in its own transaction, on behalf of a user. Transient failures are retried. A COMMIT with a lost
 /// response is looked up: it is neither repeated nor reported as failed if it took effect (F7).
-pub async fn execute_for<C: Command>(db: &PgPool, asking: Asking, command: &C) -> Result<C::Output, C::Error> {
+pub async fn execute_for<C: Command>(db: &PgPool, scope: rls::Scope, command: &C) -> Result<C::Output, C::Error> {
     let mut wait = RETRY;
     let mut tries = 1;
     loop {
-        let error = match try_execute(db, asking, command).await {
+        let error = match try_execute(db, scope, command).await {
             Ok(output) => return Ok(output),
             // It may have taken effect: repeating it could apply it twice.
             Err(Failed::Unknown(unknown)) => return Err(unknown.error.into()),
@@ -183,7 +183,7 @@ async fn try_patiently<C: Command>(db: &PgPool, command: &C) -> Result<C::Output
     loop {
         let error = match unknown.take() {
             // First look up its outcome.
-            Some(earlier) => match look_up(db, Asking::Everybody, command, earlier).await {
+            Some(earlier) => match look_up(db, rls::Scope::System, command, earlier).await {
                 Ok(LookedUp::Happened(output)) => return Ok(output),
                 Ok(LookedUp::NotDone(error)) => error.into(),
                 Err(still) if Instant::now() >= give_up => return Err(still.error.into()),
@@ -194,7 +194,7 @@ async fn try_patiently<C: Command>(db: &PgPool, command: &C) -> Result<C::Output
                     continue;
                 }
             },
-            None => match try_execute(db, Asking::Everybody, command).await {
+            None => match try_execute(db, rls::Scope::System, command).await {
                 Ok(output) => return Ok(output),
                 Err(Failed::NotDone(error)) => error,
                 Err(Failed::Unknown(earlier)) => {
@@ -235,14 +235,14 @@ enum LookedUp<O> {
 /// Looks up the outcome of an unanswered COMMIT. An error: it could not be determined.
 async fn look_up<C: Command>(
     db: &PgPool,
-    asking: Asking,
+    scope: rls::Scope,
     command: &C,
     unknown: Unknown<C::Output>,
 ) -> Result<LookedUp<C::Output>, Unknown<C::Output>> {
     let looked_up = async {
         rejoin_db::wait_until_decided(db, &unknown.xid).await?;
         // With the same scope: one that sees no rows would take it for not committed.
-        let mut looking = walls::begin(db, asking).await?;
+        let mut looking = rls::begin(db, scope).await?;
         command.happened(&mut looking, &unknown.output).await
     };
     match looked_up.await {
@@ -252,9 +252,9 @@ async fn look_up<C: Command>(
     }
 }
 
-async fn try_execute<C: Command>(db: &PgPool, asking: Asking, command: &C) -> Result<C::Output, Failed<C>> {
+async fn try_execute<C: Command>(db: &PgPool, scope: rls::Scope, command: &C) -> Result<C::Output, Failed<C>> {
     let not_done = |error: sqlx::Error| Failed::NotDone(error.into());
-    let mut tx = walls::begin(db, asking).await.map_err(not_done)?;
+    let mut tx = rls::begin(db, scope).await.map_err(not_done)?;
     let output = command.apply(&mut tx).await.map_err(Failed::NotDone)?;
     let xid = sqlx::query_scalar!(r#"select pg_current_xact_id()::text as "xid!""#)
         .fetch_one(&mut *tx)
@@ -271,7 +271,7 @@ async fn try_execute<C: Command>(db: &PgPool, asking: Asking, command: &C) -> Re
         Ok(()) => Ok(output),
         Err(error) if rejoin_db::is_transient(&error) => {
             let unknown = Unknown { xid, output, error };
-            match look_up(db, asking, command, unknown).await {
+            match look_up(db, scope, command, unknown).await {
                 Ok(LookedUp::Happened(output)) => Ok(output),
                 Ok(LookedUp::NotDone(error)) => Err(not_done(error)),
                 Err(unknown) => Err(Failed::Unknown(unknown)),

@@ -5,7 +5,7 @@ use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
 use super::{CancelRun, Command, CommandError, execute_for, execute_plan, schedule_tasks};
-use rejoin_db::walls::{self, Asking};
+use rejoin_db::rls;
 use rejoin_event_log::log;
 use rejoin_event_log::wakeup::Wake;
 use rejoin_graph::{Actor, ActorKind};
@@ -172,15 +172,15 @@ impl CreateDag<'_> {
 
 /// Cancels a DAG and the active runs of its tasks: one transaction each, since each run has its own log. A repeated
 /// call continues where it stopped.
-pub async fn cancel_dag(db: &PgPool, asking: Asking, id: Uuid) -> Result<Wake, DagError> {
+pub async fn cancel_dag(db: &PgPool, scope: rls::Scope, id: Uuid) -> Result<Wake, DagError> {
     let change = ChangeDag {
         id,
         change: DagChange::Cancel,
     };
-    let mut wake = execute_for(db, asking, &change).await?;
-    let runs = tasks::live_runs(&mut *walls::begin(db, asking).await?, id).await?;
+    let mut wake = execute_for(db, scope, &change).await?;
+    let runs = tasks::live_runs(&mut *rls::begin(db, scope).await?, id).await?;
     for run_id in runs {
-        wake.merge(execute_for(db, asking, &CancelRun { run_id }).await?);
+        wake.merge(execute_for(db, scope, &CancelRun { run_id }).await?);
     }
     Ok(wake)
 }

@@ -10,7 +10,7 @@
 //! - here           the pools, the outcome of a commit, transient errors
 //! - `config`       settings that every process shares; secret settings
 //! - `session`      what each new connection is checked for
-//! - `walls`        transactions scoped by row-level security
+//! - `rls`          transactions scoped by row-level security
 //! - `row_security` the policies that the database must have
 //! - `outage`       waiting out an outage of the database
 //! - `horizon`      what blocks VACUUM
@@ -19,10 +19,10 @@
 pub mod config;
 pub mod horizon;
 pub mod outage;
+pub mod rls;
 pub mod row_security;
 pub mod session;
 pub mod telemetry;
-pub mod walls;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,7 +53,7 @@ const LOOK_UPS: &str = "-c plan_cache_mode=force_generic_plan -c enable_seqscan=
 pub enum Role {
     /// The login role: migrations, operators' commands, tests.
     Login,
-    /// The API: policies restrict what its callers see (`walls`).
+    /// The API: policies restrict what its callers see (`rls`).
     App,
     /// Workers: all projects, but no keys.
     Worker,

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::rows::{StoredEvent, StoredRow};
 use rejoin_db::HotError;
-use rejoin_db::walls::{self, Asking, Lent};
+use rejoin_db::rls::{self, ConnGuard};
 use rejoin_types::events::Event;
 use rejoin_types::owner::Owner;
 
@@ -68,13 +68,13 @@ pub async fn lock(db: &mut PgConnection, log_id: Uuid) -> Result<Option<()>, sql
 
 /// Fetches one row of a reader's initial query, on the owner's behalf: the given columns, then `last_seq` and
 /// `oldest_seq` of `stream.log_ends`.
-pub async fn look(
+pub async fn query_one_with_ends(
     pool: &Pool,
     owner: Owner,
     sql: &str,
     arguments: &[&(dyn ToSql + Sync)],
 ) -> Result<Option<(LogEnds, Row)>, HotError> {
-    let row = walls::look(pool, Asking::For(owner), sql, arguments).await?;
+    let row = rls::query_one_scoped(pool, rls::Scope::User(owner), sql, arguments).await?;
     Ok(row.map(|row| {
         let ends = LogEnds {
             last_seq: row.get("last_seq"),
@@ -86,8 +86,8 @@ pub async fn look(
 
 /// Reads a page of one log after `after`.
 pub async fn read(pool: &Pool, log_id: Uuid, after: i64) -> Result<Vec<StoredEvent>, HotError> {
-    let lent = Lent::from(pool).await?;
-    let client = lent.client();
+    let guard = ConnGuard::from(pool).await?;
+    let client = guard.client();
     let statement = client
         .prepare_cached(
             "select first_seq, seq, run_id, type, data from (
@@ -102,7 +102,7 @@ pub async fn read(pool: &Pool, log_id: Uuid, after: i64) -> Result<Vec<StoredEve
         )
         .await?;
     let rows = client.query(&statement, &[&log_id, &after, &PAGE, &PAGE_BYTES]).await?;
-    lent.answered();
+    guard.release();
     let mut events = Vec::with_capacity(rows.len());
     for row in &rows {
         stored(row, 0).expand(after, &mut events);
@@ -113,8 +113,8 @@ pub async fn read(pool: &Pool, log_id: Uuid, after: i64) -> Result<Vec<StoredEve
 /// Reads new events of many logs at once: for each (log, after) the events of up to [`TAIL_PAGE`] rows, with the log's
 /// index in `logs`.
 pub async fn tail(pool: &Pool, logs: &[(Uuid, i64)]) -> Result<Vec<(usize, StoredEvent)>, HotError> {
-    let lent = Lent::from(pool).await?;
-    let client = lent.client();
+    let guard = ConnGuard::from(pool).await?;
+    let client = guard.client();
     let statement = client
         .prepare_cached(
             "select c.i, e.first_seq, e.seq, e.run_id, e.type, e.data
@@ -129,7 +129,7 @@ pub async fn tail(pool: &Pool, logs: &[(Uuid, i64)]) -> Result<Vec<(usize, Store
     let index: Vec<i32> = (0..i32::try_from(logs.len()).unwrap_or(i32::MAX)).collect();
     let (ids, after): (Vec<Uuid>, Vec<i64>) = logs.iter().copied().unzip();
     let rows = client.query(&statement, &[&index, &ids, &after, &TAIL_PAGE]).await?;
-    lent.answered();
+    guard.release();
     let mut events = Vec::with_capacity(rows.len());
     let mut of_row = Vec::new();
     for row in &rows {
@@ -143,13 +143,13 @@ pub async fn tail(pool: &Pool, logs: &[(Uuid, i64)]) -> Result<Vec<(usize, Store
 
 /// Returns the last number of each existing log of `logs`.
 pub async fn ends(pool: &Pool, logs: &[Uuid]) -> Result<Vec<(Uuid, i64)>, HotError> {
-    let lent = Lent::from(pool).await?;
-    let client = lent.client();
+    let guard = ConnGuard::from(pool).await?;
+    let client = guard.client();
     let statement = client
         .prepare_cached("select e.log_id, e.last_seq from unnest($1::uuid[]) w(log_id) join stream.log_ends e on e.log_id = w.log_id")
         .await?;
     let rows = client.query(&statement, &[&logs]).await?;
-    lent.answered();
+    guard.release();
     Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
 }
 

@@ -19,7 +19,7 @@ use uuid::Uuid;
 
 use crate::projects::{Membership, Quota, Role};
 use rejoin_db::HotError;
-use rejoin_db::walls::{self, Asking};
+use rejoin_db::rls;
 use rejoin_types::access::Scope;
 use rejoin_types::ids;
 
@@ -239,7 +239,7 @@ pub async fn authenticate(
     key: &str,
     wanted_project: Option<Uuid>,
 ) -> Result<Caller, AuthError> {
-    let mut db = walls::begin(db, Asking::Gate).await?;
+    let mut db = rls::begin(db, rls::Scope::Login).await?;
     let rows = sqlx::query!(
         r#"select k.id, k.user_id, k.scopes, m.project_id as "project_id?", m.role as "role?", p.runs_per_day, p.tokens_per_day,
                   k.kind = 'key' and (k.last_used_at is null or k.last_used_at < now() - interval '1 minute') as "tell_use!"
@@ -320,7 +320,7 @@ pub async fn still_standing(db: &PgPool, grounds: &[Ground]) -> Result<Vec<Groun
     let keys: Vec<Option<Uuid>> = grounds.iter().map(|ground| ground.key_id).collect();
     let users: Vec<Uuid> = grounds.iter().map(|ground| ground.user_id).collect();
     let projects: Vec<Uuid> = grounds.iter().map(|ground| ground.project_id).collect();
-    let mut db = walls::begin(db, Asking::Gate).await?;
+    let mut db = rls::begin(db, rls::Scope::Login).await?;
     sqlx::query_as!(
         Ground,
         r#"select g.key_id, g.user_id as "user_id!", g.project_id as "project_id!"
@@ -398,7 +398,7 @@ pub async fn redeem_ticket(pool: &Pool, ticket: &str, target_id: Uuid) -> Result
                                  where k.id = t.key_id and k.revoked_at is null
                                    and (k.expires_at is null or k.expires_at > now())))
                returning t.key_id, t.token_expires_at, t.user_id, t.project_id, now()";
-    let row = walls::look(pool, Asking::Gate, sql, &[&hash_secret(ticket), &target_id]).await?;
+    let row = rls::query_one_scoped(pool, rls::Scope::Login, sql, &[&hash_secret(ticket), &target_id]).await?;
     Ok(row.and_then(|row| {
         let credential = match (row.get(0), row.get(1)) {
             (Some(id), _) => Credential::Key(id),

@@ -14,7 +14,7 @@ use uuid::Uuid;
 use crate::audit::{self, Action, Actor, NewEntry};
 use crate::auth::{self, AuthError, Caller, Credential, Expiry};
 use crate::projects::{self, Membership, Role};
-use rejoin_db::walls::{self, Asking};
+use rejoin_db::rls;
 
 /// The claims of a verified token.
 #[derive(Debug, Clone)]
@@ -57,7 +57,7 @@ pub async fn authenticate(
     }
     let expiry = Expiry::of(identity.expires_at, found.now).ok_or(AuthError::TokenExpired)?;
     if found.lacks(identity, new_users) {
-        let mut tx = walls::begin(db, Asking::Gate).await?;
+        let mut tx = rls::begin(db, rls::Scope::Login).await?;
         provision(&mut tx, identity, new_users).await?;
         tx.commit().await?;
         found = find(db, identity).await?;
@@ -103,7 +103,7 @@ impl KnownUser {
 }
 
 async fn find(db: &PgPool, identity: &Identity) -> Result<KnownUser, sqlx::Error> {
-    let mut db = walls::begin(db, Asking::Gate).await?;
+    let mut db = rls::begin(db, rls::Scope::Login).await?;
     let named = identity.projects.as_deref().unwrap_or_default();
     let found = sqlx::query!(
         r#"select now() as "now!", i.user_id as "user_id?",

@@ -6,7 +6,7 @@ use serde::Serialize;
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
-use rejoin_db::walls::{self, Asking};
+use rejoin_db::rls;
 use rejoin_types::access::Scope;
 use rejoin_types::ids;
 
@@ -323,7 +323,7 @@ pub struct Used {
 }
 
 pub async fn used_today(db: &PgPool, project_id: Uuid) -> Result<Used, sqlx::Error> {
-    let mut db = walls::begin(db, Asking::Gate).await?;
+    let mut db = rls::begin(db, rls::Scope::Login).await?;
     sqlx::query_as!(
         Used,
         r#"select runs as "runs!", tokens as "tokens!", day_left_s as "day_left_s!" from kb.used_today($1)"#,

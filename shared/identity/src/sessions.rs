@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use crate::audit::{self, Action, Actor, NewEntry};
 use crate::auth::{self, Caller, Kind};
-use rejoin_db::walls::{self, Asking};
+use rejoin_db::rls;
 use rejoin_types::ids;
 
 /// Maximum number of sessions of one user; the oldest are ended.
@@ -26,7 +26,7 @@ pub struct Begun {
 /// Begins a session of `caller` that lasts `lifetime_s`, or as long as the caller's key or token.
 pub async fn begin(db: &PgPool, caller: &Caller, lifetime_s: i64) -> Result<Begun, sqlx::Error> {
     let (id, secret) = (ids::new(), auth::random_secret());
-    let mut tx = walls::begin(db, Asking::Gate).await?;
+    let mut tx = rls::begin(db, rls::Scope::Login).await?;
     forget_old(&mut tx, caller.user_id).await?;
     let row = sqlx::query!(
         r#"insert into kb.api_keys (id, user_id, project_id, name, prefix, hash, scopes, kind, parent_id, expires_at)
@@ -89,7 +89,7 @@ pub async fn end(db: &PgPool, caller: &Caller) -> Result<(), sqlx::Error> {
     let Some(id) = caller.credential.key_id() else {
         return Ok(());
     };
-    let mut tx = walls::begin(db, Asking::Gate).await?;
+    let mut tx = rls::begin(db, rls::Scope::Login).await?;
     let ended = sqlx::query!(
         "update kb.api_keys set revoked_at = now() where id = $1 and kind = 'session' and revoked_at is null",
         id

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use crate::auth::{self, Caller, Credential};
 use crate::projects::{Membership, Quota, Role};
-use rejoin_db::walls::{self, Asking};
+use rejoin_db::rls;
 use rejoin_types::owner::Owner;
 
 /// Lifetime of a code, in seconds.
@@ -30,7 +30,7 @@ pub async fn create(db: &PgPool, caller: &Caller, key_id: Uuid) -> Result<Code, 
         user_id: caller.user_id,
     };
     let code = auth::random_secret();
-    let mut tx = walls::begin(db, Asking::GateFor(owner)).await?;
+    let mut tx = rls::begin(db, rls::Scope::UserLogin(owner)).await?;
     sqlx::query!(
         "delete from kb.sign_in_codes
          where expires_at < now()
@@ -58,7 +58,7 @@ pub async fn create(db: &PgPool, caller: &Caller, key_id: Uuid) -> Result<Code, 
 /// Returns the caller that a code signs in, without using it up. None: it is unknown, used or expired, or its key is no
 /// longer valid.
 pub async fn whose(db: &PgPool, code: &str) -> Result<Option<Caller>, sqlx::Error> {
-    let mut tx = walls::begin(db, Asking::Gate).await?;
+    let mut tx = rls::begin(db, rls::Scope::Login).await?;
     let row = sqlx::query!(
         "select c.key_id, c.user_id, c.project_id, k.scopes, m.role, p.runs_per_day, p.tokens_per_day
          from kb.sign_in_codes c
@@ -85,7 +85,7 @@ pub async fn whose(db: &PgPool, code: &str) -> Result<Option<Caller>, sqlx::Erro
 
 /// Uses a code up. False: it was already used.
 pub async fn use_up(db: &PgPool, code: &str) -> Result<bool, sqlx::Error> {
-    let mut tx = walls::begin(db, Asking::Gate).await?;
+    let mut tx = rls::begin(db, rls::Scope::Login).await?;
     let done = sqlx::query!("delete from kb.sign_in_codes where hash = $1", auth::hash_secret(code))
         .execute(&mut *tx)
         .await?;
@@ -95,7 +95,7 @@ pub async fn use_up(db: &PgPool, code: &str) -> Result<bool, sqlx::Error> {
 
 /// Returns the handles of two users, for a confirmation that names both.
 pub async fn handles(db: &PgPool, first: Uuid, second: Uuid) -> Result<(String, String), sqlx::Error> {
-    let mut tx = walls::begin(db, Asking::Gate).await?;
+    let mut tx = rls::begin(db, rls::Scope::Login).await?;
     let rows = sqlx::query!(
         "select id, handle from kb.users where id = $1 or id = $2",
         first,

@@ -93,7 +93,7 @@ pub async fn log_ends(pool: &Pool, owner: Owner, id: Uuid) -> Result<Option<LogE
     let sql = "select l.last_seq, l.oldest_seq
                from kb.chat_conversations c join stream.log_ends l on l.log_id = c.id
                where c.id = $1 and c.project_id = $2 and c.owner_user_id = $3";
-    let found = log::look(pool, owner, sql, &[&id, &owner.project_id, &owner.user_id]).await?;
+    let found = log::query_one_with_ends(pool, owner, sql, &[&id, &owner.project_id, &owner.user_id]).await?;
     Ok(found.map(|(ends, _)| ends))
 }
 

@@ -326,7 +326,7 @@ pub async fn span(pool: &Pool, owner: Owner, id: Uuid) -> Result<Option<(Span, L
                where r.id = $1 and r.project_id = $2
                  and (r.conversation_id is null and coalesce(r.user_id = $3, true)
                       or exists (select from kb.chat_conversations c where c.id = r.conversation_id and c.owner_user_id = $3))";
-    let found = log::look(pool, owner, sql, &[&id, &owner.project_id, &owner.user_id]).await?;
+    let found = log::query_one_with_ends(pool, owner, sql, &[&id, &owner.project_id, &owner.user_id]).await?;
     Ok(found.map(|(ends, row)| {
         let span = Span {
             run_id: row.get(0),

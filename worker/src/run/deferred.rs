@@ -3,7 +3,7 @@
 //! attempt comes here again and finds the answers.
 
 use rejoin_commands::{DagError, Deferred, DeferredWhat, SuspendRun, Suspended, cancel_dag};
-use rejoin_db::walls::Asking;
+use rejoin_db::rls;
 use rejoin_runs::consoles::tools::SWITCH_CONSOLE;
 use rejoin_runs::questions::{self, Question};
 use rejoin_runs::run_dependencies;
@@ -175,7 +175,7 @@ impl Execution {
         let Some(dag) = tasks::of_call(&services.db.sql, call.id).await.map_err(failed)? else {
             return Ok(());
         };
-        match cancel_dag(&services.db.sql, Asking::Everybody, dag.id).await {
+        match cancel_dag(&services.db.sql, rls::Scope::System, dag.id).await {
             Ok(wake) => services.bus.publish(wake),
             Err(DagError::Database(error)) => return Err(failed(error)),
             // It has ended.

@@ -33,7 +33,7 @@ pub(super) async fn join(
     caller.in_project(project_id)?;
     let problem = |error: JoinError| problem_of(&error.error, error.to_string());
     let mut sources = Vec::new();
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     // One more than allowed, so that the join reports the limit.
     for query in request.queries.iter().take(QUERIES_MAX + 1) {
         let found = data_sources::find(&mut *db, project_id, &query.source).await?;
@@ -59,6 +59,6 @@ pub(super) async fn join(
     };
     let asked = state
         .sources
-        .join(&state.db.sql, caller.asking(), &parts, &request.sql, bounds);
+        .join(&state.db.sql, caller.rls_scope(), &parts, &request.sql, bounds);
     Ok(Json(asked.await.map_err(problem)?.into()))
 }

@@ -14,7 +14,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures::{StreamExt, stream};
-use rejoin_db::walls::{self, Asking};
+use rejoin_db::rls;
 use rejoin_files::types::{self, Class};
 use rejoin_files::{CHUNK_BYTES, File, ReadError};
 use rejoin_types::digest::hex;
@@ -93,7 +93,7 @@ pub(super) async fn content(
     };
     insert(&mut headers, CONTENT_LENGTH, (to - from).to_string());
     let reader = Reader {
-        asking: caller.asking(),
+        scope: caller.rls_scope(),
         state,
         file,
         to,
@@ -126,7 +126,7 @@ pub(super) async fn content(
 /// Reads a file up to `to`, in pieces.
 struct Reader {
     state: AppState,
-    asking: Asking,
+    scope: rls::Scope,
     file: File,
     to: u64,
 }
@@ -139,7 +139,7 @@ impl Reader {
         let piece = match self.file.in_object_store {
             true => self.state.files.read_object(&self.file, position).await?,
             false => {
-                let mut tx = walls::begin(&self.state.db.sql, self.asking).await?;
+                let mut tx = rls::begin(&self.state.db.sql, self.scope).await?;
                 rejoin_files::chunk(&mut *tx, self.file.id, position)
                     .await?
                     .map(Bytes::from)

@@ -12,7 +12,7 @@ use axum::http::{HeaderName, StatusCode};
 use bytes::{Bytes, BytesMut};
 use futures::StreamExt;
 use futures::stream::BoxStream;
-use rejoin_db::walls;
+use rejoin_db::rls;
 use rejoin_files::objects::Upload;
 use rejoin_files::types::{self, TextCheck, TypeFault};
 use rejoin_files::{BeginError, CHUNK_BYTES, File, NewFile, names};
@@ -249,7 +249,7 @@ impl Arriving<'_> {
 
     /// Stores in the database: a transaction for each piece, so that none is open while the next one is awaited.
     async fn put_rows(&self, media_type: &str, piece: &[u8], is_last: bool) -> Result<Option<File>, Problem> {
-        let mut db = self.caller.walled(self.state).await?;
+        let mut db = self.caller.begin(self.state).await?;
         if self.position == 0 {
             self.begin(&mut db, media_type).await?;
         }
@@ -267,7 +267,7 @@ impl Arriving<'_> {
     /// Stores in the object store. The row exists before the first byte, and is completed after the last one.
     async fn put_object(&mut self, media_type: &str, piece: Bytes, is_last: bool) -> Result<Option<File>, Problem> {
         if self.position == 0 {
-            let mut db = self.caller.walled(self.state).await?;
+            let mut db = self.caller.begin(self.state).await?;
             self.begin(&mut db, media_type).await?;
             db.commit().await?;
         }
@@ -277,7 +277,7 @@ impl Arriving<'_> {
         if !piece.is_empty()
             && let Some(upload_id) = upload.write(piece).await?
         {
-            let mut db = self.caller.walled(self.state).await?;
+            let mut db = self.caller.begin(self.state).await?;
             rejoin_files::note_upload(&mut *db, self.id, &upload_id).await?;
             db.commit().await?;
         }
@@ -285,7 +285,7 @@ impl Arriving<'_> {
             return Ok(None);
         }
         upload.finish().await?;
-        let mut db = self.caller.walled(self.state).await?;
+        let mut db = self.caller.begin(self.state).await?;
         let file = self.finish(&mut db, media_type).await?;
         db.commit().await?;
         Ok(file)
@@ -317,7 +317,7 @@ impl Arriving<'_> {
             return;
         }
         let discarded = async {
-            let mut db = walls::begin(&self.state.db.sql, self.caller.asking()).await?;
+            let mut db = rls::begin(&self.state.db.sql, self.caller.rls_scope()).await?;
             let is_gone = rejoin_files::discard(&mut db, self.id).await?;
             db.commit().await?;
             Ok::<_, sqlx::Error>(is_gone)

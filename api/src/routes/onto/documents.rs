@@ -70,7 +70,7 @@ async fn tree(
     caller: Caller<Read>,
     Segments(id): Segments<Uuid>,
 ) -> Result<Json<TreeBody>, Problem> {
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     let nodes = documents::tree(&mut db, caller.project_id, id).await?;
     Ok(Json(TreeBody {
         documents: nodes.into_iter().map(NodeBody::from).collect(),
@@ -95,7 +95,7 @@ async fn move_to(
         parent: request.parent_id,
         position: request.position.map(i64::from),
     };
-    let mut tx = caller.walled(&state).await?;
+    let mut tx = caller.begin(&state).await?;
     let moved = documents::move_to(&mut tx, caller.project_id, to, &change).await?;
     tx.commit().await?;
     Ok(Json(moved.into()))

@@ -62,7 +62,7 @@ async fn link(
     Body(request): Body<LinkRequest>,
 ) -> Result<Json<LinkBody>, Problem> {
     let change = change(&caller, &headers)?;
-    let mut tx = caller.walled(&state).await?;
+    let mut tx = caller.begin(&state).await?;
     let made = links::link(&mut tx, caller.project_id, &request.into(), &change).await?;
     tx.commit().await?;
     Ok(Json(made.into()))
@@ -79,7 +79,7 @@ async fn unlink(
     Body(request): Body<UnlinkRequest>,
 ) -> Result<StatusCode, Problem> {
     let change = change(&caller, &headers)?;
-    let mut tx = caller.walled(&state).await?;
+    let mut tx = caller.begin(&state).await?;
     links::unlink(&mut tx, caller.project_id, request.edge_id, &change).await?;
     tx.commit().await?;
     Ok(StatusCode::NO_CONTENT)

@@ -192,7 +192,7 @@ async fn create(
         kind,
         fields: request.fields,
     };
-    let mut tx = caller.walled(&state).await?;
+    let mut tx = caller.begin(&state).await?;
     let mut made = entities::create(&mut tx, caller.project_id, request.project_id, new, &change).await?;
     if let Some(parent) = request.parent_id {
         let to = Move {
@@ -235,7 +235,7 @@ async fn list(
         before: page_params.after()?,
         ..Filter::default()
     };
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     let rows = entities::find(&mut db, caller.project_id, &filter, limit + 1).await?;
     let (items, next_cursor) = page(rows, limit, |row: &Entity| row.object.id, EntityBody::from);
     Ok(Json(EntityPage { items, next_cursor }))
@@ -251,7 +251,7 @@ async fn get(
     Segments((kind, id)): Segments<(String, Uuid)>,
 ) -> Result<Versioned<EntityBody>, Problem> {
     let kind = kind_of(&kind)?;
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     let entity = entities::get(&mut db, caller.project_id, kind, id).await?;
     Ok(([(ETAG, etag(entity.object.version))], Json(entity.into())))
 }
@@ -284,7 +284,7 @@ async fn update(
         summary: patch.change_summary,
         expected_version: expected_version(&headers, patch.version)?,
     };
-    let mut tx = caller.walled(&state).await?;
+    let mut tx = caller.begin(&state).await?;
     let entity = entities::update(&mut tx, caller.project_id, kind, id, update, &change).await?;
     tx.commit().await?;
     Ok(([(ETAG, etag(entity.object.version))], Json(entity.into())))
@@ -307,7 +307,7 @@ async fn delete(
     let kind = kind_of(&kind)?;
     let change = change(&caller, &headers)?;
     let expected = expected_version(&headers, None)?;
-    let mut tx = caller.walled(&state).await?;
+    let mut tx = caller.begin(&state).await?;
     deletion::delete(&mut tx, caller.project_id, kind, id, expected, &change).await?;
     tx.commit().await?;
     Ok(StatusCode::NO_CONTENT)
@@ -323,7 +323,7 @@ async fn history(
     Segments((kind, id)): Segments<(String, Uuid)>,
 ) -> Result<Json<History>, Problem> {
     let kind = kind_of(&kind)?;
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     let versions = entities::history(&mut db, caller.project_id, kind, id, entities::MAX_PAGE).await?;
     Ok(Json(History {
         items: versions.into_iter().map(VersionBody::from).collect(),
@@ -340,7 +340,7 @@ async fn linked(
     Segments((kind, id)): Segments<(String, Uuid)>,
 ) -> Result<Json<LinkedList>, Problem> {
     let kind = kind_of(&kind)?;
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     entities::get(&mut db, caller.project_id, kind, id).await?;
     let pairs = links::linked(&mut db, caller.project_id, id, None).await?;
     let items = pairs.into_iter().map(|(link, entity)| LinkedBody {

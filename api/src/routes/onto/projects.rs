@@ -172,7 +172,7 @@ async fn instantiate(
             .collect(),
         context_document: request.context_document,
     };
-    let mut tx = caller.walled(&state).await?;
+    let mut tx = caller.begin(&state).await?;
     let made = projects::instantiate(&mut tx, caller.project_id, new, &change).await?;
     tx.commit().await?;
     let location = [(LOCATION, format!("/api/onto/projects/{}", made.project.object.id))];
@@ -201,7 +201,7 @@ async fn reorganize(
         .map(|link| Rearrange::Link(NewLink::from(link)));
     let moved = request.moves.into_iter().map(|to| Rearrange::Move(to.into()));
     let changes: Vec<Rearrange> = unlinks.chain(made).chain(moved).collect();
-    let mut tx = caller.walled(&state).await?;
+    let mut tx = caller.begin(&state).await?;
     projects::reorganize(&mut tx, caller.project_id, request.project_id, &changes, &change).await?;
     let now = links::graph(&mut tx, caller.project_id, request.project_id).await?;
     tx.commit().await?;
@@ -227,7 +227,7 @@ async fn graph(
     caller: Caller<Read>,
     Segments(id): Segments<Uuid>,
 ) -> Result<Json<GraphBody>, Problem> {
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     Ok(Json(links::graph(&mut db, caller.project_id, id).await?.into()))
 }
 
@@ -235,7 +235,7 @@ async fn graph(
 #[utoipa::path(get, path = "/api/onto/overview", tag = "onto projects",
     responses((status = 200, description = "The first items of each list", body = OverviewBody), Refused))]
 async fn overview(State(state): State<AppState>, caller: Caller<Read>) -> Result<Json<OverviewBody>, Problem> {
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     let overview = projects::overview(&mut db, caller.project_id, None).await?;
     let bodies = |entities: Vec<rejoin_work_graph::Entity>| entities.into_iter().map(EntityBody::from).collect();
     Ok(Json(OverviewBody {
@@ -250,7 +250,7 @@ async fn overview(State(state): State<AppState>, caller: Caller<Read>) -> Result
 #[utoipa::path(post, path = "/api/onto/install", tag = "onto projects",
     responses((status = 204, description = "The pack is installed"), Refused))]
 async fn install(State(state): State<AppState>, caller: Caller<Write>) -> Result<StatusCode, Problem> {
-    let mut tx = caller.walled(&state).await?;
+    let mut tx = caller.begin(&state).await?;
     pack::install(&mut tx, caller.project_id).await?;
     tx.commit().await?;
     Ok(StatusCode::NO_CONTENT)

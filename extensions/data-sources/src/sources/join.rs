@@ -10,7 +10,7 @@ use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use futures::future::{join_all, try_join_all};
-use rejoin_db::walls::Asking;
+use rejoin_db::rls;
 use rejoin_integrations::data_sources::{DataSource, Kind};
 use serde::Serialize;
 use serde_json::Value;
@@ -131,7 +131,7 @@ impl Sources {
     pub async fn join(
         &self,
         db: &PgPool,
-        asking: Asking,
+        scope: rls::Scope,
         parts: &[Part<'_>],
         sql: &str,
         wanted: JoinBounds,
@@ -142,7 +142,7 @@ impl Sources {
         let mut opened = Vec::with_capacity(parts.len());
         for (part, source) in parts
             .iter()
-            .zip(join_all(parts.iter().map(|part| self.open(db, asking, part.source))).await)
+            .zip(join_all(parts.iter().map(|part| self.open(db, scope, part.source))).await)
         {
             let source = source.map_err(|error| JoinError::of_query(part.name, error))?;
             source

@@ -1,7 +1,7 @@
 //! Runs outside conversations act on behalf of their maker, with the maker's calendars and consoles: what other members
 //! see of such a run, and can't do with it. Enforced by the queries and by row-level security.
 
-use rejoin_db::walls::{self, Asking};
+use rejoin_db::rls;
 use rejoin_db::{Db, Role as Process};
 use rejoin_identity::projects::{self, Role};
 use rejoin_runs::agents::DefinitionContent;
@@ -385,7 +385,7 @@ async fn row_level_security_hides_a_run_from_all_but_its_maker() {
             project_id: app.db.project_id,
             user_id,
         };
-        walls::begin(&pool, Asking::For(owner)).await.unwrap()
+        rls::begin(&pool, rls::Scope::User(owner)).await.unwrap()
     };
     for table in [
         "kb.agent_runs",
@@ -461,9 +461,9 @@ async fn row_level_security_hides_a_run_from_all_but_its_maker() {
         project_id: Uuid::now_v7(),
         user_id: app.db.user_id,
     };
-    for asking in [Asking::For(stranger), Asking::Everybody] {
-        let mut tx = walls::begin(&pool, asking).await.unwrap();
+    for scope in [rls::Scope::User(stranger), rls::Scope::System] {
+        let mut tx = rls::begin(&pool, scope).await.unwrap();
         let listed: i64 = sqlx::query_scalar(heads).fetch_one(&mut *tx).await.unwrap();
-        assert_eq!(listed, 0, "{asking:?}");
+        assert_eq!(listed, 0, "{scope:?}");
     }
 }

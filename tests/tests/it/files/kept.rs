@@ -1,6 +1,6 @@
 //! Storage of files: ownership, quotas, retention, and availability to runs.
 
-use rejoin_db::walls::{self, Asking};
+use rejoin_db::rls;
 use rejoin_db::{Db, Role};
 use rejoin_models::Ability;
 use rejoin_tests::app::{AppOptions, TestApp};
@@ -53,7 +53,7 @@ async fn nobody_reads_attaches_or_deletes_anothers_file() {
     other.user_id = stranger;
     for (owner, rows) in [(app.db.owner(), 1), (other, 0)] {
         for table in ["kb.files", "kb.file_chunks", "kb.message_files"] {
-            let mut tx = walls::begin(&pool, Asking::For(owner)).await.expect("a transaction");
+            let mut tx = rls::begin(&pool, rls::Scope::User(owner)).await.expect("a transaction");
             let seen: i64 = sqlx::query_scalar(sqlx::AssertSqlSafe(format!("select count(*) from {table}")))
                 .fetch_one(&mut *tx)
                 .await
@@ -61,7 +61,7 @@ async fn nobody_reads_attaches_or_deletes_anothers_file() {
             assert_eq!(seen, rows, "{table}");
         }
     }
-    let mut tx = walls::begin(&pool, Asking::For(other)).await.expect("a transaction");
+    let mut tx = rls::begin(&pool, rls::Scope::User(other)).await.expect("a transaction");
     let id: Uuid = id.parse().expect("an id");
     let changed = sqlx::query("update kb.files set owner_user_id = $2 where id = $1")
         .bind(id)
@@ -70,7 +70,7 @@ async fn nobody_reads_attaches_or_deletes_anothers_file() {
         .await
         .expect("it runs");
     assert_eq!(changed.rows_affected(), 0);
-    let mut tx = walls::begin(&pool, Asking::For(other)).await.expect("a transaction");
+    let mut tx = rls::begin(&pool, rls::Scope::User(other)).await.expect("a transaction");
     let put = sqlx::query("insert into kb.file_chunks (file_id, position, content) values ($1, 1, 'x')").bind(id);
     assert!(put.execute(&mut *tx).await.is_err(), "a piece of another's file");
 }

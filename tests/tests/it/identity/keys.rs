@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use rejoin_db::walls::{self, Asking};
+use rejoin_db::rls;
 use rejoin_identity::auth;
 use rejoin_identity::keys::MAX_KEYS;
 use rejoin_identity::projects::{self, Role};
@@ -357,12 +357,12 @@ async fn the_database_limits_the_api_to_keys_of_the_named_project() {
     drop(db);
     let (theirs, _) = given(&app, user, other, &[Scope::Read], None).await;
     let (mine, _) = given(&app, user, project, &[Scope::Read], None).await;
-    let here = Asking::GateFor(Owner {
+    let here = rls::Scope::UserLogin(Owner {
         project_id: project,
         user_id: user,
     });
-    let run = async |asking, sql: String| {
-        let mut tx = walls::begin(&app.db.pool, asking).await.unwrap();
+    let run = async |scope, sql: String| {
+        let mut tx = rls::begin(&app.db.pool, scope).await.unwrap();
         let done = sqlx::query(AssertSqlSafe(sql))
             .execute(&mut *tx)
             .await
@@ -380,12 +380,12 @@ async fn the_database_limits_the_api_to_keys_of_the_named_project() {
     let insert = |project: Uuid, user: Uuid| insert_of(user, user, project);
     let revoke = |id: Uuid| format!("update kb.api_keys set revoked_at = now() where id = '{id}'");
     assert_eq!(run(here, insert(project, user)).await.unwrap(), 1);
-    for (asking, sql) in [
+    for (scope, sql) in [
         (here, insert(other, user)),
         (here, insert(project, somebody)),
         (here, insert_of(somebody, user, project)),
         (here, insert_of(user, somebody, project)),
-        (Asking::Gate, insert(project, user)),
+        (rls::Scope::Login, insert(project, user)),
         // Nothing else of a key can change, and a revoked one stays revoked.
         (
             here,
@@ -396,17 +396,17 @@ async fn the_database_limits_the_api_to_keys_of_the_named_project() {
             format!("update kb.api_keys set revoked_at = null where id = '{mine}'"),
         ),
         (
-            Asking::Gate,
+            rls::Scope::Login,
             format!("update kb.api_keys set last_used_at = null where id = '{mine}'"),
         ),
     ] {
-        let error = run(asking, sql.clone()).await.expect_err(&sql);
+        let error = run(scope, sql.clone()).await.expect_err(&sql);
         let error = error.into_database_error().expect("an error of the database");
         assert_eq!(error.code().as_deref(), Some("42501"), "{sql}: {error}");
     }
     assert_eq!(run(here, revoke(mine)).await.unwrap(), 1);
     assert_eq!(run(here, revoke(theirs)).await.unwrap(), 0);
-    assert_eq!(run(Asking::Gate, revoke(mine)).await.unwrap(), 0);
+    assert_eq!(run(rls::Scope::Login, revoke(mine)).await.unwrap(), 0);
     let delete = format!("delete from kb.api_keys where id = '{mine}'");
     assert_eq!(run(here, delete).await.unwrap(), 0, "keys are never deleted");
 }

@@ -1,7 +1,7 @@
 //! Browser sign-in: one-time codes, and links that would sign a user into another account. (Rights of sessions:
 //! `members`.)
 
-use rejoin_db::walls::{self, Asking};
+use rejoin_db::rls;
 use rejoin_identity::projects;
 use rejoin_tests::app::{AppOptions, TestApp};
 use rejoin_tests::client::{Client, answer};
@@ -229,7 +229,7 @@ async fn the_database_lets_the_api_make_codes_for_its_caller_alone() {
     let (somebody, _) = db.another_user().await;
     let (project, user) = (db.project_id, db.user_id);
     let insert = async |project: Uuid, user: Uuid| {
-        let mut tx = walls::begin(&db.pool, Asking::GateFor(db.owner())).await.unwrap();
+        let mut tx = rls::begin(&db.pool, rls::Scope::UserLogin(db.owner())).await.unwrap();
         let insert = "insert into kb.sign_in_codes (hash, key_id, project_id, user_id, expires_at)
                       select sha256('code'), k.id, $1, $2, now() + interval '1 minute' from kb.api_keys k limit 1";
         let done = sqlx::query(insert).bind(project).bind(user).execute(&mut *tx).await;

@@ -3,7 +3,7 @@
 use std::process::{Command, Output};
 
 use rejoin_api::oidc::settings::NewUsersArg;
-use rejoin_db::walls::{self, Asking};
+use rejoin_db::rls;
 use rejoin_db::{Db, Role};
 use rejoin_identity::audit::{self, Action, Actor, Hash, NewEntry, Report};
 use rejoin_tests::app::{AppOptions, TestApp, binary};
@@ -172,7 +172,7 @@ async fn another_projects_admin_sees_none_of_it() {
     let pool = Db::connect_lazy(&app.db.args(), "rejoin-test-app", Role::App)
         .unwrap()
         .sql;
-    let mut tx = walls::begin(&pool, Asking::For(other.owner())).await.unwrap();
+    let mut tx = rls::begin(&pool, rls::Scope::User(other.owner())).await.unwrap();
     let targets: Vec<String> = sqlx::query_scalar("select target from audit.entries")
         .fetch_all(&mut *tx)
         .await

@@ -2,7 +2,7 @@
 
 use std::process::Output;
 
-use rejoin_db::walls::{self, Asking};
+use rejoin_db::rls;
 use rejoin_db::{Db, Role};
 use rejoin_identity::audit::{self, Broken, Fault};
 use rejoin_tests::support::{self, TestDatabase};
@@ -76,7 +76,7 @@ async fn entries_are_written_by_the_function_only_and_never_changed() {
         (None, me.as_str(), false),
         (Some(db.project_id), "operator", false),
     ] {
-        let mut tx = walls::begin(&pool, Asking::For(db.owner())).await.unwrap();
+        let mut tx = rls::begin(&pool, rls::Scope::User(db.owner())).await.unwrap();
         let done = sqlx::query(append).bind(project).bind(actor).execute(&mut *tx).await;
         if allowed {
             done.unwrap();

@@ -1,7 +1,7 @@
 //! Row-level security, table by table (invariant I14): each table has rows of two projects and two users, and the API's
 //! role sees exactly the caller's. A table missing here fails the test.
 
-use rejoin_db::walls::{self, Asking};
+use rejoin_db::rls;
 use rejoin_db::{Db, Role};
 use rejoin_types::owner::Owner;
 use sqlx::{AssertSqlSafe, PgConnection, PgPool};
@@ -290,7 +290,7 @@ fn rows_of<'a>(rows: &'a [Row], table: &'static str) -> impl Iterator<Item = &'a
 
 /// Returns the keys of the rows visible to a caller.
 async fn seen(pool: &PgPool, caller: Owner, table: &str) -> Vec<String> {
-    let mut tx = walls::begin(pool, Asking::For(caller)).await.expect("a transaction");
+    let mut tx = rls::begin(pool, rls::Scope::User(caller)).await.expect("a transaction");
     let statement = format!("select {} from {table}", key_of(table));
     sqlx::query_scalar(AssertSqlSafe(statement))
         .fetch_all(&mut *tx)
@@ -300,7 +300,7 @@ async fn seen(pool: &PgPool, caller: Owner, table: &str) -> Vec<String> {
 
 /// Asserts that row-level security, or the role's grants, refuse a caller's statement.
 async fn refused(pool: &PgPool, caller: Owner, statement: &str) {
-    let mut tx = walls::begin(pool, Asking::For(caller)).await.expect("a transaction");
+    let mut tx = rls::begin(pool, rls::Scope::User(caller)).await.expect("a transaction");
     let done = sqlx::query(AssertSqlSafe(statement.to_owned())).execute(&mut *tx).await;
     let error = done.expect_err(statement).into_database_error().expect("an answer");
     assert_eq!(error.code().as_deref(), Some("42501"), "{statement}: {error}");

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::process::{Command, Output, Stdio};
 use std::sync::{Arc, Mutex};
 
-use rejoin_db::walls::{self, Asking};
+use rejoin_db::rls;
 use rejoin_db::{Db, Role};
 use rejoin_identity::audit::{self, Actor};
 use rejoin_integrations::key_rotation;
@@ -390,7 +390,7 @@ async fn the_api_sets_secrets_that_only_workers_open() {
     set_secret(&db, &keys, "MINE", CANARY).await;
     set_secret(&other, &keys, "THEIRS", CANARY).await;
     let api = Db::connect_lazy(&db.args(), "rejoin-test-app", Role::App).unwrap().sql;
-    let begin = async || walls::begin(&api, Asking::For(db.owner())).await.unwrap();
+    let begin = async || rls::begin(&api, rls::Scope::User(db.owner())).await.unwrap();
     let names = async |project: Uuid| {
         let listed = rejoin_secrets::list(&mut *begin().await, project).await.unwrap();
         listed.into_iter().map(|secret| secret.name).collect::<Vec<_>>()

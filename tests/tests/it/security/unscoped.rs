@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use rejoin_api::ApiConfig;
-use rejoin_db::walls::{self, Asking};
+use rejoin_db::rls;
 use rejoin_db::{Db, Role};
 use rejoin_tests::app::TestApp;
 use rejoin_tests::client::Client;
@@ -166,7 +166,7 @@ async fn unscoped_statements_neither_read_nor_write_others_rows() {
     let (theirs, their_run) = talked(&app, &Client::new(app.url(), &other_key), agent).await;
     let pool = as_app(&app);
     let owner = app.db.owner();
-    let begin = async || walls::begin(&pool, Asking::For(owner)).await.expect("a transaction");
+    let begin = async || rls::begin(&pool, rls::Scope::User(owner)).await.expect("a transaction");
     for (statement, expected) in [
         ("select id from kb.chat_conversations", mine),
         ("select distinct conversation_id from kb.chat_messages", mine),
@@ -232,7 +232,7 @@ async fn a_transactions_caller_does_not_leak_into_the_next() {
     let count =
         async |connection: &mut PgConnection| sqlx::query_scalar::<_, i64>(runs).fetch_one(connection).await.unwrap();
     for committed in [true, false] {
-        let mut tx = walls::begin(&db.sql, Asking::For(app.db.owner())).await.unwrap();
+        let mut tx = rls::begin(&db.sql, rls::Scope::User(app.db.owner())).await.unwrap();
         assert_eq!(count(&mut tx).await, 1);
         if committed {
             tx.commit().await.unwrap();
@@ -243,22 +243,32 @@ async fn a_transactions_caller_does_not_leak_into_the_next() {
     }
     // The same for pipelined statements, and during authentication.
     let seen = |row: Option<tokio_postgres::Row>| row.expect("a row").get::<_, i64>(0);
-    let look = async |asking| seen(walls::look(&db.hot, asking, runs, &[]).await.unwrap());
-    assert_eq!(look(Asking::For(app.db.owner())).await, 1);
-    assert_eq!(look(Asking::Everybody).await, 0);
+    let look = async |scope| seen(rls::query_one_scoped(&db.hot, scope, runs, &[]).await.unwrap());
+    assert_eq!(look(rls::Scope::User(app.db.owner())).await, 1);
+    assert_eq!(look(rls::Scope::System).await, 0);
     let stranger = Owner {
         project_id: app.db.project_id,
         user_id: Uuid::now_v7(),
     };
-    assert_eq!(look(Asking::For(stranger)).await, 0);
+    assert_eq!(look(rls::Scope::User(stranger)).await, 0);
     let keys = "select count(*) from kb.api_keys";
-    assert!(seen(walls::look(&db.hot, Asking::Gate, keys, &[]).await.unwrap()) > 0);
     assert!(
-        walls::look(&db.hot, Asking::Gate, runs, &[]).await.is_err(),
+        seen(
+            rls::query_one_scoped(&db.hot, rls::Scope::Login, keys, &[])
+                .await
+                .unwrap()
+        ) > 0
+    );
+    assert!(
+        rls::query_one_scoped(&db.hot, rls::Scope::Login, runs, &[])
+            .await
+            .is_err(),
         "the gate sees no runs"
     );
     assert!(
-        walls::look(&db.hot, Asking::Everybody, keys, &[]).await.is_err(),
+        rls::query_one_scoped(&db.hot, rls::Scope::System, keys, &[])
+            .await
+            .is_err(),
         "the API sees no keys"
     );
 }
@@ -317,12 +327,16 @@ async fn an_abandoned_statement_does_not_hold_its_connection() {
     sqlx::query(lock).execute(&mut *in_the_way).await.unwrap();
     let looks = tokio::spawn({
         let pool = pool.clone();
-        async move { walls::look(&pool, Asking::Everybody, lock, &[]).await.map(drop) }
+        async move {
+            rls::query_one_scoped(&pool, rls::Scope::System, lock, &[])
+                .await
+                .map(drop)
+        }
     });
     a_lock_is_waited_for(&db.pool).await;
     looks.abort();
     assert!(looks.await.is_err(), "it was given up");
-    let next = walls::look(&pool, Asking::Everybody, "select 1", &[]);
+    let next = rls::query_one_scoped(&pool, rls::Scope::System, "select 1", &[]);
     // Less than the pool's timeout for an unresponsive connection.
     let row = tokio::time::timeout(Duration::from_secs(5), next).await;
     assert!(row.expect("it waits for nobody").unwrap().is_some());

@@ -3,7 +3,7 @@
 //! nothing started, with the reason.
 
 use rejoin_commands::{CloseQuestion, Closing};
-use rejoin_db::walls::{self, Asking};
+use rejoin_db::rls;
 use rejoin_db::{Db, Role as Process};
 use rejoin_identity::makers::{self, Standing};
 use rejoin_identity::projects::{self, Role};
@@ -306,7 +306,7 @@ async fn a_makers_role_is_per_project_and_the_api_sees_its_callers() {
     let app = Db::connect_lazy(&db.args(), "rejoin-test-app", Process::App)
         .unwrap()
         .sql;
-    let mut tx = walls::begin(&app, Asking::For(db.owner())).await.unwrap();
+    let mut tx = rls::begin(&app, rls::Scope::User(db.owner())).await.unwrap();
     assert_eq!(told(&mut tx).await, [owner, Standing::Left, Standing::Left]);
     let nobody = makers::standing(&mut *tx, db.project_id, None).await.unwrap();
     assert_eq!(nobody, Standing::Nobody);

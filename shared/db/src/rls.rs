@@ -14,46 +14,46 @@ use rejoin_types::owner::Owner;
 
 /// The row-level-security scope of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Asking {
+pub enum Scope {
     /// One user, in one project: the API's usual scope.
-    For(Owner),
+    User(Owner),
     /// Authentication: the caller is not known yet.
-    Gate,
+    Login,
     /// A user who manages access to the project: the rights of authentication, in that project only.
-    GateFor(Owner),
+    UserLogin(Owner),
     /// No restriction but the connection's own role: workers, and operators.
-    Everybody,
+    System,
 }
 
-impl Asking {
+impl Scope {
     /// Returns the statement that begins the transaction: one message to the server, like a plain BEGIN. (Ids can be
     /// inserted safely.)
-    fn opening(self) -> String {
+    fn begin_sql(self) -> String {
         match self {
-            Asking::For(owner) => format!(
+            Scope::User(owner) => format!(
                 "begin; set local rejoin.project = '{}'; set local rejoin.owner = '{}'",
                 owner.project_id, owner.user_id
             ),
-            Asking::GateFor(owner) => format!(
+            Scope::UserLogin(owner) => format!(
                 "begin; set local role rejoin_gate; set local rejoin.project = '{}'; set local rejoin.owner = '{}'",
                 owner.project_id, owner.user_id
             ),
-            Asking::Gate => "begin; set local role rejoin_gate".to_owned(),
-            Asking::Everybody => "begin".to_owned(),
+            Scope::Login => "begin; set local role rejoin_gate".to_owned(),
+            Scope::System => "begin".to_owned(),
         }
     }
 }
 
 /// Begins a transaction. A read-only one need not be committed.
-pub async fn begin(db: &PgPool, asking: Asking) -> Result<Transaction<'static, Postgres>, sqlx::Error> {
-    db.begin_with(AssertSqlSafe(asking.opening())).await
+pub async fn begin(db: &PgPool, scope: Scope) -> Result<Transaction<'static, Postgres>, sqlx::Error> {
+    db.begin_with(AssertSqlSafe(scope.begin_sql())).await
 }
 
 /// Guards a pooled connection: it is removed from the pool unless its query was answered, so that an abandoned one is
 /// not reused.
-pub struct Lent(Option<Object>);
+pub struct ConnGuard(Option<Object>);
 
-impl Lent {
+impl ConnGuard {
     pub async fn from(pool: &Pool) -> Result<Self, HotError> {
         Ok(Self(Some(pool.get().await?)))
     }
@@ -65,12 +65,12 @@ impl Lent {
     }
 
     /// Returns the connection to the pool.
-    pub fn answered(mut self) {
+    pub fn release(mut self) {
         self.0.take();
     }
 }
 
-impl Drop for Lent {
+impl Drop for ConnGuard {
     fn drop(&mut self) {
         if let Some(object) = self.0.take() {
             drop(Object::take(object));
@@ -80,22 +80,22 @@ impl Drop for Lent {
 
 /// Fetches one row in its own scoped transaction. Opening, statement and COMMIT are pipelined: it takes no longer than
 /// the statement alone.
-pub async fn look(
+pub async fn query_one_scoped(
     pool: &Pool,
-    asking: Asking,
+    scope: Scope,
     sql: &str,
     arguments: &[&(dyn ToSql + Sync)],
 ) -> Result<Option<Row>, HotError> {
-    let lent = Lent::from(pool).await?;
-    let client = lent.client();
+    let guard = ConnGuard::from(pool).await?;
+    let client = guard.client();
     let statement = client.prepare_cached(sql).await?;
-    let opening = asking.opening();
+    let begin_sql = scope.begin_sql();
     // In this order: each is sent when it is first polled. Before its opening, the statement would see no rows.
     let (_, row, _) = tokio::try_join!(
-        client.batch_execute(&opening),
+        client.batch_execute(&begin_sql),
         client.query_opt(&statement, arguments),
         client.batch_execute("commit")
     )?;
-    lent.answered();
+    guard.release();
     Ok(row)
 }
