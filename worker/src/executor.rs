@@ -18,7 +18,7 @@ use std::time::Duration;
 use rejoin_commands::{Begun, FinishRun, Finished, RunError, SpawnLimits, StartRun, Started};
 use rejoin_event_log::stream::{RunStream, Seen};
 use rejoin_extension::Signals;
-use rejoin_faults::Break;
+use rejoin_faults::Fault;
 use rejoin_identity::makers;
 use rejoin_queue::{ClaimedJob, KIND_RUN, Outcome};
 use rejoin_runs::agents::settings::{Settings, TreeSettings};
@@ -433,7 +433,7 @@ async fn end_turn(
             error,
             usage,
         } => (status, text, error, usage),
-        End::Release if rejoin_faults::is(Break::DrainDrops) => return Ok(None),
+        End::Release if rejoin_faults::enabled(Fault::DrainDrops) => return Ok(None),
         End::Release => return Ok(Some(Outcome::Release)),
         End::LeaseLost => return Err(AttemptError::LeaseLost),
         // Its job waits, held by no worker.

@@ -16,7 +16,7 @@ use rejoin_db::config::poll_interval;
 use rejoin_db::outage::{Causes, Outage};
 use rejoin_event_log::wakeup::{self, Wake};
 use rejoin_extension::Signals;
-use rejoin_faults::Break;
+use rejoin_faults::Fault;
 use rejoin_queue::{ClaimCursor, ClaimedJob, Outcome, Settlement, lease};
 use rejoin_runs::runs;
 use tokio::sync::{Notify, mpsc};
@@ -431,7 +431,7 @@ async fn heartbeat(services: Services, jobs: Jobs, drain: CancellationToken, sto
                         if let Some(held) = jobs.get(id)
                             && held.attempt == *attempt
                             && !ours.contains(id)
-                            && !rejoin_faults::is(Break::NoFence)
+                            && !rejoin_faults::enabled(Fault::NoFence)
                         {
                             held.signals.lost.cancel();
                         }
@@ -485,7 +485,7 @@ async fn watch_cancellations(services: Services, jobs: Jobs, stop: CancellationT
 }
 
 fn cancel(jobs: &Jobs, run_ids: impl Iterator<Item = Uuid>) {
-    if rejoin_faults::is(Break::CancelIgnored) {
+    if rejoin_faults::enabled(Fault::CancelIgnored) {
         return;
     }
     let run_ids: Vec<Uuid> = run_ids.collect();

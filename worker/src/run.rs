@@ -44,7 +44,7 @@ use rejoin_commands::{FencedError, RunError};
 use rejoin_event_log::stream::RunStream;
 use rejoin_event_log::writer::LeaseLost;
 use rejoin_extension::Signals;
-use rejoin_faults::Break;
+use rejoin_faults::Fault;
 use rejoin_models::choice::ReasoningEffort;
 use rejoin_runs::agents::settings::Planning;
 use rejoin_runs::runs::{Run, TreeUse};
@@ -279,7 +279,7 @@ impl Execution {
     /// The run's end follows all of its events: nothing of a turn follows its `done`.
     async fn after_its_events(&self, end: End) -> End {
         match end {
-            End::Finished { .. } if rejoin_faults::is(Break::SettleBeforeEvents) => end,
+            End::Finished { .. } if rejoin_faults::enabled(Fault::SettleBeforeEvents) => end,
             End::Finished { .. } => match self.request.services.writer.flush(&self.request.stream).await {
                 Ok(()) => end,
                 Err(LeaseLost) => End::LeaseLost,

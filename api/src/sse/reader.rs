@@ -16,7 +16,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::Stream;
 use rejoin_db::outage::Causes;
-use rejoin_faults::Break;
+use rejoin_faults::Fault;
 use tracing::debug;
 use uuid::Uuid;
 
@@ -171,7 +171,7 @@ impl Reader {
 
     /// Returns visible events after the cursor: possibly none. Pending: the waker is registered.
     fn poll_frames(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
-        if rejoin_faults::is(Break::ReadersKeep) {
+        if rejoin_faults::enabled(Fault::ReadersKeep) {
             std::mem::forget(vec![1_u8; 1024 * 1024]);
         }
         loop {
@@ -182,7 +182,7 @@ impl Reader {
                 };
                 self.page = None;
                 match page {
-                    Page::Frames(frames) if rejoin_faults::is(Break::ReaderSkips) && frames.len() > 1 => {
+                    Page::Frames(frames) if rejoin_faults::enabled(Fault::ReaderSkips) && frames.len() > 1 => {
                         return Poll::Ready(Some(self.take(&frames[1..])));
                     }
                     Page::Frames(frames) => return Poll::Ready(Some(self.take(&frames))),

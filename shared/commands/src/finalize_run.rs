@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::run_end::RunEnd;
 use super::schedule_tasks;
 use rejoin_event_log::wakeup::Wake;
-use rejoin_faults::Break;
+use rejoin_faults::Fault;
 use rejoin_runs::run_dependencies;
 use rejoin_runs::runs::{Run, RunState};
 use rejoin_types::events::{Event, Kind};
@@ -68,7 +68,7 @@ impl RunEnd<'_> {
             return schedule_tasks::run_ended(db, run, self).await;
         }
         match run.parent_run_id {
-            Some(_) if rejoin_faults::is(Break::ParentSleeps) => Ok(Wake::default()),
+            Some(_) if rejoin_faults::enabled(Fault::ParentSleeps) => Ok(Wake::default()),
             Some(parent) => run_dependencies::wake_if_met(db, parent).await,
             None => Ok(Wake::default()),
         }

@@ -10,7 +10,7 @@ use super::{Command, FencedError, wire_time};
 use rejoin_event_log::log;
 use rejoin_event_log::stream::Seen;
 use rejoin_event_log::wakeup::Wake;
-use rejoin_faults::Break;
+use rejoin_faults::Fault;
 use rejoin_queue::settle;
 use rejoin_runs::contexts::Context;
 use rejoin_runs::messages::{self, NewMessage, Role};
@@ -140,7 +140,7 @@ impl FinishRun<'_> {
             }
             events.push(run.event(Kind::LastTurnContext { context: last_turn }));
         }
-        if rejoin_faults::is(Break::DoneTwice) {
+        if rejoin_faults::enabled(Fault::DoneTwice) {
             events.push(end.last_event(run));
         }
         events.push(end.last_event(run));

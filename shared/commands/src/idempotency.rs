@@ -5,7 +5,7 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::PostError;
-use rejoin_faults::Break;
+use rejoin_faults::Fault;
 use rejoin_types::owner::Owner;
 
 /// The key, and the hash of the request.
@@ -72,7 +72,7 @@ impl Idempotency {
         owner: Owner,
         run_id: Uuid,
     ) -> Result<Option<Earlier>, PostError> {
-        if rejoin_faults::is(Break::IdempotencyIgnored) {
+        if rejoin_faults::enabled(Fault::IdempotencyIgnored) {
             return Ok(None);
         }
         let taken = sqlx::query!(

@@ -31,7 +31,7 @@ use sqlx::{PgConnection, PgPool};
 use tokio::time::Instant;
 
 use rejoin_db::rls;
-use rejoin_faults::Break;
+use rejoin_faults::Fault;
 
 pub mod answer_question;
 pub mod cancel_run;
@@ -260,7 +260,7 @@ async fn try_execute<C: Command>(db: &PgPool, scope: rls::Scope, command: &C) ->
         .fetch_one(&mut *tx)
         .await
         .map_err(not_done)?;
-    if rejoin_faults::is(Break::AnswerBeforeCommit) {
+    if rejoin_faults::enabled(Fault::AnswerBeforeCommit) {
         tokio::spawn(async move {
             tokio::time::sleep(RETRY).await;
             tx.commit().await

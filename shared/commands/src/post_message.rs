@@ -9,7 +9,7 @@ use super::steer_run::With;
 use super::{CancelRun, Command, Idempotency, answer_question, wire_time};
 use rejoin_event_log::log;
 use rejoin_event_log::wakeup::Wake;
-use rejoin_faults::Break;
+use rejoin_faults::Fault;
 use rejoin_files::AttachError;
 use rejoin_identity::projects::Exhausted;
 use rejoin_models::answering::Environment;
@@ -255,7 +255,7 @@ impl Command for PostMessage {
         let job = NewJob {
             project_id: self.owner.project_id,
             run_id: Some(run_id),
-            concurrency_key: (!rejoin_faults::is(Break::RunsSideBySide))
+            concurrency_key: (!rejoin_faults::enabled(Fault::RunsSideBySide))
                 .then(|| rejoin_queue::conversation_key(conversation_id)),
             max_attempts: rejoin_queue::RUN_MAX_ATTEMPTS,
             ..NewJob::new(rejoin_queue::KIND_RUN, json!({}))

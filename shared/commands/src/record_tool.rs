@@ -9,7 +9,7 @@ use super::{Command, FencedError};
 use rejoin_event_log::log;
 use rejoin_event_log::stream::Seen;
 use rejoin_event_log::wakeup::Wake;
-use rejoin_faults::Break;
+use rejoin_faults::Fault;
 use rejoin_queue::settle;
 use rejoin_runs::contexts::{self, Context};
 use rejoin_runs::run_messages;
@@ -73,7 +73,7 @@ impl ToolStarted<'_> {
         )
         .fetch_one(&mut *db)
         .await?;
-        if cancelled && !rejoin_faults::is(Break::CancelIgnored) {
+        if cancelled && !rejoin_faults::enabled(Fault::CancelIgnored) {
             return Ok(Some((false, Wake::default())));
         }
         tool_calls::mark_running(db, self.id).await?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use rejoin_faults::Break;
+use rejoin_faults::Fault;
 
 /// Where the database is, and how much of it a process may use.
 #[derive(Debug, Clone, Args)]
@@ -64,7 +64,7 @@ pub const POLL_INTERVAL: Duration = Duration::from_millis(800);
 /// Returns [`POLL_INTERVAL`], or the injected fault's.
 pub fn poll_interval() -> Duration {
     const NEVER: Duration = Duration::from_secs(3_600);
-    if rejoin_faults::is(Break::NoPoll) {
+    if rejoin_faults::enabled(Fault::NoPoll) {
         NEVER
     } else {
         POLL_INTERVAL

@@ -34,7 +34,7 @@ use super::stream::RunStream;
 use crate::wakeup::{SharedBus, Wake};
 use rejoin_db::Db;
 use rejoin_db::outage::Causes;
-use rejoin_faults::Break;
+use rejoin_faults::Fault;
 use rejoin_types::events::Event;
 use table::Table;
 
@@ -138,7 +138,7 @@ async fn run<S: Store>(flusher: Flusher<S>, options: WriterOptions, mut inbox: m
     let mut idle = Some(flusher);
     let mut flushing: Option<BoxFuture<'static, Flusher<S>>> = None;
     // Late enough to overtake what should have waited for it.
-    let flush_interval = match rejoin_faults::is(Break::SettleBeforeEvents) {
+    let flush_interval = match rejoin_faults::enabled(Fault::SettleBeforeEvents) {
         true => Duration::from_millis(500),
         false => options.flush_interval,
     };

@@ -1,9 +1,9 @@
 //! Fault injection: each switch violates one invariant, to prove that the chaos checker detects it. Builds without the
-//! feature `broken`, which is every build but that one, have no switches: [`is`] is a constant there.
+//! feature `broken`, which is every build but that one, have no switches: [`enabled`] is a constant there.
 
 /// A fault: the invariant that it violates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Break {
+pub enum Fault {
     /// Events are written without checking the lease (I4).
     NoFence,
     /// Polling is off (I11).
@@ -44,7 +44,7 @@ pub enum Break {
     ParentSleeps,
 }
 
-impl Break {
+impl Fault {
     pub const ALL: [Self; 19] = [
         Self::NoFence,
         Self::NoPoll,
@@ -97,21 +97,21 @@ impl Break {
 pub const VARIABLE: &str = "REJOIN_BREAK";
 
 /// Whether this build supports fault injection.
-pub const IS_POSSIBLE: bool = cfg!(feature = "broken");
+pub const COMPILED_IN: bool = cfg!(feature = "fault-injection");
 
 /// Returns whether this fault is enabled.
-#[cfg(feature = "broken")]
-pub fn is(one: Break) -> bool {
+#[cfg(feature = "fault-injection")]
+pub fn enabled(one: Fault) -> bool {
     use std::sync::LazyLock;
-    static CHOSEN: LazyLock<Option<Break>> = LazyLock::new(|| {
+    static SELECTED: LazyLock<Option<Fault>> = LazyLock::new(|| {
         let name = std::env::var(VARIABLE).ok()?;
-        Break::ALL.into_iter().find(|one| one.name() == name)
+        Fault::ALL.into_iter().find(|one| one.name() == name)
     });
-    *CHOSEN == Some(one)
+    *SELECTED == Some(one)
 }
 
 /// Returns whether this fault is enabled: never.
-#[cfg(not(feature = "broken"))]
-pub const fn is(_: Break) -> bool {
+#[cfg(not(feature = "fault-injection"))]
+pub const fn enabled(_: Fault) -> bool {
     false
 }

@@ -7,7 +7,7 @@ use sqlx::PgPool;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use rejoin_faults::Break;
+use rejoin_faults::Fault;
 
 /// Maximum number of rows per call.
 const BATCH: i64 = 500;
@@ -83,10 +83,10 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// first consecutive losses cause no delay (a crashed worker's runs continue immediately); from the third on it backs
 /// off, since the job itself may kill workers. Returns their number.
 pub async fn expired(db: &PgPool, until: DateTime<Utc>) -> Result<u64, sqlx::Error> {
-    if rejoin_faults::is(Break::NoSweep) {
+    if rejoin_faults::enabled(Fault::NoSweep) {
         return Ok(0);
     }
-    if rejoin_faults::is(Break::SweepWithoutBump) {
+    if rejoin_faults::enabled(Fault::SweepWithoutBump) {
         sqlx::query("update queue.jobs set attempt = attempt - 1 where state = 'running' and lease_until < now()")
             .execute(db)
             .await?;

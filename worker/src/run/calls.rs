@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use futures::StreamExt as _;
 use rejoin_commands::{RunError, ToolEnded, ToolStarted};
 use rejoin_event_log::wakeup::Wake;
-use rejoin_faults::Break;
+use rejoin_faults::Fault;
 use rejoin_runs::contexts::Shift;
 use rejoin_runs::runs::Run;
 use rejoin_runs::tool_calls::{CallStatus, ToolCallRow};
@@ -216,7 +216,7 @@ impl Execution {
                 let may_have_acted = call.status() == CallStatus::Running;
                 // Before its arguments are validated: the schema may have changed since it acted.
                 let repeats =
-                    tool.spec().read_only || tool.spec().idempotent || rejoin_faults::is(Break::RepeatUnknown);
+                    tool.spec().read_only || tool.spec().idempotent || rejoin_faults::enabled(Fault::RepeatUnknown);
                 if may_have_acted && !repeats {
                     Ended::unknown()
                 } else {
@@ -297,7 +297,7 @@ impl Execution {
             operation,
             publish: self.request.callback.is_some() && !again,
         };
-        let recorded = match rejoin_faults::is(Break::ActBeforeRecord) {
+        let recorded = match rejoin_faults::enabled(Fault::ActBeforeRecord) {
             true => Ok((true, Wake::default())),
             false => self.request.services.execute(&started).await,
         };

@@ -2,7 +2,7 @@
 
 use rejoin_commands::{AskedCall, RecordStep};
 use rejoin_event_log::writer::LeaseLost;
-use rejoin_faults::Break;
+use rejoin_faults::Fault;
 use rejoin_models::Tokens;
 use rejoin_models::tokens::estimate;
 use rejoin_tools::SharedTool;
@@ -30,7 +30,7 @@ impl Execution {
         };
         let ids: Vec<_> = calls.iter().map(|_| ids::new()).collect();
         // Streamed events are committed before the step: `reset` then discards nothing of it.
-        if !rejoin_faults::is(Break::SettleBeforeEvents)
+        if !rejoin_faults::enabled(Fault::SettleBeforeEvents)
             && let Err(LeaseLost) = self.request.services.writer.flush(&self.request.stream).await
         {
             return Err(End::LeaseLost);

@@ -17,7 +17,7 @@ use super::{RunStream, Store};
 use rejoin_db::Db;
 use rejoin_db::HotError;
 use rejoin_db::outage::Causes;
-use rejoin_faults::Break;
+use rejoin_faults::Fault;
 
 /// Interval between lookups of a commit's outcome.
 const RETRY: Duration = Duration::from_millis(200);
@@ -124,7 +124,12 @@ impl Store for Table {
                     .map(|(stream, _)| stream.clone()),
             );
             let kept = of_log.events.iter().filter(|(of, _)| ours[*of]);
-            let next = end + if rejoin_faults::is(Break::DroppedSeq) { 2 } else { 1 };
+            let next = end
+                + if rejoin_faults::enabled(Fault::DroppedSeq) {
+                    2
+                } else {
+                    1
+                };
             let mut last = *end;
             for (seq, (of, event)) in (next..).zip(kept) {
                 let root = of_log.streams[*of].root_run_id;
@@ -179,7 +184,7 @@ impl Store for Table {
             drop(Object::take(client));
         }
         let committing = self.committing.take()?;
-        if rejoin_faults::is(Break::CommitRepeated) || !self.has_happened(&committing).await {
+        if rejoin_faults::enabled(Fault::CommitRepeated) || !self.has_happened(&committing).await {
             return None;
         }
         debug!(
@@ -234,7 +239,7 @@ impl FenceResult {
     fn of(fenced: &[Row], ends: &[Row], runs: usize) -> Self {
         let mut fence_result = Self {
             xid: fenced.first().map(|row| row.get(1)),
-            ours: vec![rejoin_faults::is(Break::NoFence); runs],
+            ours: vec![rejoin_faults::enabled(Fault::NoFence); runs],
             ends: ends.iter().map(|row| (row.get(0), row.get(1))).collect(),
         };
         for row in fenced {
