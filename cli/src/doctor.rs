@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::ValueEnum;
-use rejoin_db::horizon;
+use rejoin_db::vacuum_blockers;
 use serde::Serialize;
 use sqlx::{Connection, PgConnection};
 
@@ -274,7 +274,7 @@ async fn ask_database(connection: &mut PgConnection, url: &str) -> Result<Vec<Fi
     }
 
     findings.extend(
-        horizon::oldest(connection)
+        vacuum_blockers::oldest(connection)
             .await?
             .and_then(|oldest| open_for_long(&oldest)),
     );
@@ -299,9 +299,9 @@ async fn ask_database(connection: &mut PgConnection, url: &str) -> Result<Vec<Fi
 }
 
 /// Reports a vacuum blocker, if it is old.
-fn open_for_long(holder: &horizon::Holder) -> Option<Finding> {
-    (holder.age_s > horizon::OLD.as_secs_f64()).then(|| {
-        let found = format!("a transaction is open for {:.0} s: {}", holder.age_s, holder.what);
+fn open_for_long(blocker: &vacuum_blockers::Blocker) -> Option<Finding> {
+    (blocker.age_s > vacuum_blockers::OLD.as_secs_f64()).then(|| {
+        let found = format!("a transaction is open for {:.0} s: {}", blocker.age_s, blocker.what);
         let todo = "dead rows cannot be removed until it ends, so tables grow; find out who opened it, then run \
             select pg_terminate_backend(…), or rollback prepared …";
         lacking(Check::Database, false, found, todo)
@@ -391,12 +391,12 @@ mod tests {
 
     #[test]
     fn a_transaction_that_is_open_for_long_is_told_with_whose_it_is() {
-        let holder = |age_s| horizon::Holder {
+        let blocker = |age_s| vacuum_blockers::Blocker {
             what: "pid 7 (psql)".to_owned(),
             age_s,
         };
-        assert!(open_for_long(&holder(299.0)).is_none());
-        let told = open_for_long(&holder(301.0)).unwrap();
+        assert!(open_for_long(&blocker(299.0)).is_none());
+        let told = open_for_long(&blocker(301.0)).unwrap();
         assert!(
             told.verdict == Verdict::Note && told.found.contains("301 s: pid 7"),
             "{told:?}"

@@ -7,7 +7,7 @@ use clap::Args;
 use rejoin_calendar::google::GoogleArgs;
 use rejoin_data_sources::SourceArgs;
 use rejoin_db::config::DatabaseArgs;
-use rejoin_db::horizon;
+use rejoin_db::vacuum_blockers;
 use rejoin_embeddings::EmbeddingsArgs;
 use rejoin_event_log::writer::WriterOptions;
 use rejoin_files::FilesArgs;
@@ -131,7 +131,7 @@ pub struct WorkerConfig {
     pub compact_events_after_s: u64,
 
     /// Age at which an open transaction is logged because it blocks vacuum, in seconds
-    #[arg(long, env = "REJOIN_OLD_TRANSACTION_S", default_value_t = horizon::OLD.as_secs())]
+    #[arg(long, env = "REJOIN_OLD_TRANSACTION_S", default_value_t = vacuum_blockers::OLD.as_secs())]
     pub old_transaction_s: u64,
 
     /// Send readers details of tool selection, tool runs and prompts (`telemetry`, `debug_context`), for development
@@ -204,7 +204,7 @@ impl WorkerConfig {
             keep_consoles_d: 30.0,
             keep_events_h: 0.0,
             compact_events_after_s: 3600,
-            old_transaction_s: horizon::OLD.as_secs(),
+            old_transaction_s: vacuum_blockers::OLD.as_secs(),
             debug_agent_context: false,
             mcp: McpArgs::default(),
             sources: SourceArgs::default(),

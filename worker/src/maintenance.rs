@@ -8,8 +8,8 @@ use futures::future::join_all;
 use rejoin_commands::{
     AnswerError, ChangeDag, CloseQuestion, Closing, DagChange, DagError, FencedError, FinishRun, FireSchedule, RunError,
 };
-use rejoin_db::horizon;
 use rejoin_db::outage::{Causes, Outage};
+use rejoin_db::vacuum_blockers;
 use rejoin_event_log::stream::Seen;
 use rejoin_event_log::wakeup::Wake;
 use rejoin_event_log::{compaction, retention};
@@ -149,7 +149,7 @@ async fn watch_horizon(services: &Services) {
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tick.tick().await;
-        let asked = async { horizon::oldest(&mut *services.db.sql.acquire().await?).await };
+        let asked = async { vacuum_blockers::oldest(&mut *services.db.sql.acquire().await?).await };
         let oldest = match asked.await {
             Ok(oldest) => oldest,
             Err(error) => {

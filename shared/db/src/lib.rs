@@ -13,16 +13,16 @@
 //! - `rls`          transactions scoped by row-level security
 //! - `row_security` the policies that the database must have
 //! - `outage`       waiting out an outage of the database
-//! - `horizon`      what blocks VACUUM
+//! - `vacuum_blockers` what blocks VACUUM
 //! - `telemetry`    logs of a process
 
 pub mod config;
-pub mod horizon;
 pub mod outage;
 pub mod rls;
 pub mod row_security;
 pub mod session;
 pub mod telemetry;
+pub mod vacuum_blockers;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use rejoin_cli::dev::postgres::{PostgresOptions, PrivatePostgres};
 use rejoin_commands::PostMessage;
 use rejoin_db::config::{BusKind, DatabaseArgs};
-use rejoin_db::horizon;
+use rejoin_db::vacuum_blockers;
 use rejoin_db::{Db, Role};
 use rejoin_event_log::EventWriter;
 use rejoin_event_log::stream::RunStream;
@@ -468,7 +468,7 @@ async fn a_transaction_that_stays_open_is_told() {
         .await
         .unwrap();
     let oldest = wait_for("it to be seen", async || {
-        horizon::oldest(&mut looker)
+        vacuum_blockers::oldest(&mut looker)
             .await
             .unwrap()
             .filter(|holder| holder.age_s > 1.0)

@@ -13,17 +13,17 @@ pub const OLD: Duration = Duration::from_secs(300);
 
 /// The oldest vacuum blocker.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Holder {
+pub struct Blocker {
     /// Its owner, in words for an operator.
     pub what: String,
     pub age_s: f64,
 }
 
 /// Returns the oldest transaction that blocks VACUUM in this database. None: there is none but ours.
-pub async fn oldest(db: &mut PgConnection) -> Result<Option<Holder>, sqlx::Error> {
+pub async fn oldest(db: &mut PgConnection) -> Result<Option<Blocker>, sqlx::Error> {
     // With the login role: the workers' role cannot see other sessions.
-    let mut looking = db.begin().await?;
-    sqlx::query("set local role none").execute(&mut *looking).await?;
+    let mut as_login = db.begin().await?;
+    sqlx::query("set local role none").execute(&mut *as_login).await?;
     let row = sqlx::query(
         "select what, extract(epoch from now() - since)::float8 as age_s from (
              select format('pid %s (%s, user %s, %s)', pid, coalesce(nullif(application_name, ''), 'no name'), usename, state) as what,
@@ -39,11 +39,11 @@ pub async fn oldest(db: &mut PgConnection) -> Result<Option<Holder>, sqlx::Error
          ) held
          order by since limit 1",
     )
-    .fetch_optional(&mut *looking)
+    .fetch_optional(&mut *as_login)
     .await?;
-    looking.commit().await?;
+    as_login.commit().await?;
     row.map(|row| {
-        Ok(Holder {
+        Ok(Blocker {
             what: row.try_get("what")?,
             age_s: row.try_get("age_s")?,
         })
