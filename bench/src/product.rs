@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context as _, Result};
 use rejoin_models::choice::ModelChoice;
+use rejoin_runs::agent_assignment::{self, Routing};
 use rejoin_runs::agents;
-use rejoin_runs::reception::{self, Routing};
 use uuid::Uuid;
 
 use crate::chat::Chat;
@@ -91,7 +91,7 @@ impl Fleet {
             selector_model: None,
             control_agent: None,
         };
-        reception::set(&self.database.db.sql, self.database.project_id, &routing).await?;
+        agent_assignment::set(&self.database.db.sql, self.database.project_id, &routing).await?;
         Ok(())
     }
 

@@ -4,8 +4,8 @@ use axum::Json;
 use axum::extract::State;
 use chrono::{DateTime, Utc};
 use rejoin_identity::audit::Action;
+use rejoin_runs::agent_assignment::{self, Arm, Misrouted, Routing, RoutingStats, TRIAGE};
 use rejoin_runs::agents;
-use rejoin_runs::reception::{self, Arm, Misrouted, Routing, TRIAGE, Went};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
@@ -150,18 +150,18 @@ pub struct WentBody {
     pub did_not_help: i64,
 }
 
-impl From<Went> for WentBody {
-    fn from(went: Went) -> Self {
+impl From<RoutingStats> for WentBody {
+    fn from(stats: RoutingStats) -> Self {
         Self {
-            agent: went.agent,
-            reason: went.reason,
-            confidence: went.confidence,
-            conversations: went.conversations,
-            handed_over: went.handed_over,
-            took_us_p50: went.took_us_p50,
-            start_ms_p50: went.start_ms_p50,
-            helped: went.helped,
-            did_not_help: went.did_not_help,
+            agent: stats.agent,
+            reason: stats.reason,
+            confidence: stats.confidence,
+            conversations: stats.conversations,
+            handed_over: stats.handed_over,
+            took_us_p50: stats.took_us_p50,
+            start_ms_p50: stats.start_ms_p50,
+            helped: stats.helped,
+            did_not_help: stats.did_not_help,
         }
     }
 }
@@ -257,7 +257,7 @@ async fn get(
 ) -> Result<Json<RoutingBody>, Problem> {
     caller.in_project(project_id)?;
     let mut db = caller.begin(&state).await?;
-    let wanted = reception::get(&mut *db, project_id).await?;
+    let wanted = agent_assignment::get(&mut *db, project_id).await?;
     Ok(Json(wanted.unwrap_or_else(off).into()))
 }
 
@@ -292,7 +292,7 @@ async fn put(
         return Err(Problem::bad_request("invalid_routing", detail));
     }
     let mut db = caller.begin(&state).await?;
-    let before = reception::get(&mut *db, project_id).await?;
+    let before = agent_assignment::get(&mut *db, project_id).await?;
     let control_agent = match request.control_agent {
         Some(named) => named,
         None => before.as_ref().and_then(|before| before.control_agent.clone()),
@@ -315,7 +315,7 @@ async fn put(
         selector_model,
         control_agent,
     };
-    reception::set(&mut *db, project_id, &wanted).await?;
+    agent_assignment::set(&mut *db, project_id, &wanted).await?;
     let body = RoutingBody::from(wanted);
     let detail = json!({
         "percent": body.percent, "preferredAgent": body.preferred_agent, "triageAgent": body.triage_agent,
@@ -347,15 +347,16 @@ async fn preview(
     check_message(&request.message, state.config.max_message_chars)?;
     let consoles = attached_consoles(request.consoles.as_ref())?;
     let mut db = caller.begin(&state).await?;
-    let wanted = reception::get(&mut *db, project_id).await?.unwrap_or_else(off);
-    let received = reception::choose(&mut db, caller.owner(), &wanted, &request.message, &consoles, &[]).await?;
+    let wanted = agent_assignment::get(&mut *db, project_id).await?.unwrap_or_else(off);
+    let assignment =
+        agent_assignment::choose(&mut db, caller.owner(), &wanted, &request.message, &consoles, &[]).await?;
     Ok(Json(PreviewBody {
-        agent: received.agent.map(|(_, name)| name),
-        confidence: received.choice.confidence().name().to_owned(),
-        score: received.choice.score.into(),
-        reason: received.choice.reason.name().to_owned(),
-        because: received.choice.because,
-        took_us: received.took_us,
+        agent: assignment.agent.map(|(_, name)| name),
+        confidence: assignment.choice.confidence().name().to_owned(),
+        score: assignment.choice.score.into(),
+        reason: assignment.choice.reason.name().to_owned(),
+        because: assignment.choice.because,
+        took_us: assignment.took_us,
     }))
 }
 
@@ -372,10 +373,10 @@ async fn stats(
     caller.in_project(project_id)?;
     let days = params.days()?;
     let mut db = caller.begin(&state).await?;
-    let went = reception::stats(&mut *db, project_id, days).await?;
-    let arms = reception::arms(&mut *db, project_id, days).await?;
+    let stats = agent_assignment::stats(&mut *db, project_id, days).await?;
+    let arms = agent_assignment::arms(&mut *db, project_id, days).await?;
     Ok(Json(RoutingStats {
-        items: went.into_iter().map(WentBody::from).collect(),
+        items: stats.into_iter().map(WentBody::from).collect(),
         arms: arms.into_iter().map(ArmBody::from).collect(),
     }))
 }
@@ -395,7 +396,7 @@ async fn misrouted(
     caller.in_project(project_id)?;
     let (days, limit) = (params.days()?, wanted.limit(&state)?);
     let mut db = caller.begin(&state).await?;
-    let rows = reception::misrouted(&mut *db, caller.owner(), days, wanted.after()?, limit + 1).await?;
+    let rows = agent_assignment::misrouted(&mut *db, caller.owner(), days, wanted.after()?, limit + 1).await?;
     let (items, next_cursor) = page(rows, limit, |row| (row.created_at, row.run_id), MisroutedBody::from);
     Ok(Json(MisroutedPage { items, next_cursor }))
 }

@@ -15,11 +15,11 @@ use rejoin_identity::projects::Exhausted;
 use rejoin_models::answering::Environment;
 use rejoin_models::reads::{Reads, Unreadable};
 use rejoin_queue::NewJob;
+use rejoin_runs::agent_assignment::{self, Assignment, RoutingOutcome};
 use rejoin_runs::agents::AgentDefinition;
 use rejoin_runs::consoles::attached::{self, Attached};
 use rejoin_runs::conversations;
 use rejoin_runs::messages::{self, NewMessage, Role};
-use rejoin_runs::reception::{self, Received, Reception};
 use rejoin_runs::runs::Run;
 use rejoin_runs::{agents, runs};
 use rejoin_types::events::{Event, Kind, MessageBody};
@@ -80,7 +80,7 @@ pub struct Posted {
     /// False: an earlier request with the same key created this run.
     pub fresh: bool,
     /// How the conversation's agent was assigned, if the request named none.
-    pub routed: Option<Received>,
+    pub routed: Option<Assignment>,
     /// Wake-ups to send after the commit.
     pub wake: Wake,
 }
@@ -140,7 +140,7 @@ impl Command for PostMessage {
 
         let attachments = rejoin_files::for_message(db, self.owner, &self.files, self.max_files_bytes).await?;
         let mut wake = Wake::default();
-        let mut received = Reception::Plain;
+        let mut outcome = RoutingOutcome::NotConfigured;
         let (conversation_id, definition_id) = match self.conversation_id {
             None => {
                 self.within_quota()?;
@@ -153,9 +153,10 @@ impl Command for PostMessage {
                 let id = ids::new();
                 if self.agent_definition_id.is_none() {
                     let context = self.attached_context.as_ref();
-                    received = reception::receive(db, self.owner, id, &self.message, &self.consoles, context).await?;
+                    outcome =
+                        agent_assignment::assign(db, self.owner, id, &self.message, &self.consoles, context).await?;
                 }
-                let agent = self.agent_definition_id.or(received.agent());
+                let agent = self.agent_definition_id.or(outcome.agent());
                 let title = conversations::title_of(&self.message);
                 conversations::create(db, id, self.owner, &title, agent, &json!({})).await?;
                 (id, agent)
@@ -251,7 +252,7 @@ impl Command for PostMessage {
             output_schema: self.output_schema.as_ref(),
         };
         runs::insert(db, run).await?;
-        reception::note(db, self.owner.project_id, run_id, &received).await?;
+        agent_assignment::record(db, self.owner.project_id, run_id, &outcome).await?;
         let job = NewJob {
             project_id: self.owner.project_id,
             run_id: Some(run_id),
@@ -273,7 +274,7 @@ impl Command for PostMessage {
             run_id,
             cursor: seq - 1,
             fresh: true,
-            routed: received.routed(),
+            routed: outcome.routed(),
             wake,
         })
     }

@@ -14,8 +14,8 @@ use rejoin_event_log::log;
 use rejoin_event_log::wakeup::Wake;
 use rejoin_identity::makers::{self, Standing};
 use rejoin_queue::NewJob;
+use rejoin_runs::agent_assignment;
 use rejoin_runs::agents::{self, AgentDefinition};
-use rejoin_runs::reception;
 use rejoin_runs::runs::{self, NewRun, Run};
 use rejoin_scheduling::tasks::select::{self, Choice};
 use rejoin_scheduling::tasks::{self, Dag, DagTask, TaskRole};
@@ -43,7 +43,7 @@ impl AgentCache {
         dag: &Dag,
     ) -> Result<Option<String>, sqlx::Error> {
         if self.selector_model.is_none() {
-            self.selector_model = Some(reception::selector_model(db, dag.project_id).await?);
+            self.selector_model = Some(agent_assignment::selector_model(db, dag.project_id).await?);
         }
         Ok(self.selector_model.clone().flatten())
     }

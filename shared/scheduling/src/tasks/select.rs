@@ -1,6 +1,6 @@
 //! Which agent a task gets: the one that it names, else the first rule that fits, else the one whose own words fit best. Where several fit
 //! alike, an agent is asked (`selector_agent`), if the DAG has one, else a model, if the project has one for that
-//! ([`reception`](rejoin_runs::reception)). Each choice has a reason, which is stored.
+//! ([`agent_assignment`](rejoin_runs::reception)). Each choice has a reason, which is stored.
 
 use std::collections::BTreeSet;
 

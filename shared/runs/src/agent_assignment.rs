@@ -82,7 +82,7 @@ pub async fn selector_model(db: impl PgExecutor<'_>, project_id: Uuid) -> Result
 
 /// The assignment of a conversation.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Received {
+pub struct Assignment {
     /// None: no agent; the project has no triage agent.
     pub agent: Option<(Uuid, String)>,
     pub choice: Choice,
@@ -90,7 +90,7 @@ pub struct Received {
     pub took_us: u64,
 }
 
-impl Received {
+impl Assignment {
     /// The representation stored with the run and sent as `telemetry`.
     pub fn to_json(&self) -> Value {
         json!({
@@ -106,53 +106,53 @@ impl Received {
 
 /// The handling of a new conversation that names no agent.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Reception {
+pub enum RoutingOutcome {
     /// The project has no routing settings.
-    Plain,
+    NotConfigured,
     /// Outside the percentage: in the control group, with this agent, if the project has one.
     Control(Option<Uuid>),
-    Routed(Received),
+    Routed(Assignment),
 }
 
-impl Reception {
+impl RoutingOutcome {
     /// Returns the assigned agent.
     pub fn agent(&self) -> Option<Uuid> {
         match self {
-            Self::Plain => None,
+            Self::NotConfigured => None,
             Self::Control(agent) => *agent,
-            Self::Routed(received) => received.agent.as_ref().map(|(id, _)| *id),
+            Self::Routed(assignment) => assignment.agent.as_ref().map(|(id, _)| *id),
         }
     }
 
     /// Returns the choice, if one was made.
-    pub fn routed(self) -> Option<Received> {
+    pub fn routed(self) -> Option<Assignment> {
         match self {
-            Self::Routed(received) => Some(received),
-            Self::Plain | Self::Control(_) => None,
+            Self::Routed(assignment) => Some(assignment),
+            Self::NotConfigured | Self::Control(_) => None,
         }
     }
 }
 
 /// Assigns an agent to a new conversation.
-pub async fn receive(
+pub async fn assign(
     db: &mut PgConnection,
     owner: Owner,
     conversation_id: Uuid,
     message: &str,
     consoles: &[Attached],
     attached_context: Option<&Value>,
-) -> Result<Reception, sqlx::Error> {
-    let Some(wanted) = get(&mut *db, owner.project_id).await? else {
-        return Ok(Reception::Plain);
+) -> Result<RoutingOutcome, sqlx::Error> {
+    let Some(settings) = get(&mut *db, owner.project_id).await? else {
+        return Ok(RoutingOutcome::NotConfigured);
     };
-    if rejoin_routing::rolled_in(conversation_id, u8::try_from(wanted.percent).unwrap_or(0)) {
+    if rejoin_routing::rolled_in(conversation_id, u8::try_from(settings.percent).unwrap_or(0)) {
         let items = attached_context.map(attachments::items).unwrap_or_default();
-        return choose(db, owner, &wanted, message, consoles, &items)
+        return choose(db, owner, &settings, message, consoles, &items)
             .await
-            .map(Reception::Routed);
+            .map(RoutingOutcome::Routed);
     }
     let agent =
-        match &wanted.control_agent {
+        match &settings.control_agent {
             Some(name) => sqlx::query_scalar!(
                 "select id from kb.agent_definitions where project_id = $1 and name = $2 and visibility <> 'internal'",
                 owner.project_id,
@@ -162,20 +162,20 @@ pub async fn receive(
             .await?,
             None => None,
         };
-    Ok(Reception::Control(agent))
+    Ok(RoutingOutcome::Control(agent))
 }
 
 /// Records with the first run how its conversation was assigned.
-pub async fn note(
+pub async fn record(
     db: &mut PgConnection,
     project_id: Uuid,
     run_id: Uuid,
-    reception: &Reception,
+    outcome: &RoutingOutcome,
 ) -> Result<(), sqlx::Error> {
-    match reception {
-        Reception::Plain => Ok(()),
-        Reception::Routed(received) => runs::set_routing(db, run_id, &received.to_json()).await,
-        Reception::Control(_) => {
+    match outcome {
+        RoutingOutcome::NotConfigured => Ok(()),
+        RoutingOutcome::Routed(assignment) => runs::set_routing(db, run_id, &assignment.to_json()).await,
+        RoutingOutcome::Control(_) => {
             sqlx::query!(
                 "insert into kb.routing_controls (run_id, project_id) values ($1, $2)",
                 run_id,
@@ -192,12 +192,12 @@ pub async fn note(
 pub async fn choose(
     db: &mut PgConnection,
     owner: Owner,
-    wanted: &Routing,
+    settings: &Routing,
     message: &str,
     consoles: &[Attached],
     items: &[Attachment],
-) -> Result<Received, sqlx::Error> {
-    let known = candidates(db, owner.project_id, wanted).await?;
+) -> Result<Assignment, sqlx::Error> {
+    let known = candidates(db, owner.project_id, settings).await?;
     let specialties: Vec<_> = known
         .iter()
         .map(|one| (one, Settings::of(&one.config).unwrap_or_default().specialty))
@@ -248,7 +248,7 @@ pub async fn choose(
             .iter()
             .filter_map(|source| Database::named(&source.kind))
             .collect::<Databases>(),
-        preferred: wanted.preferred_agent.as_deref().and_then(named).map(|one| one.id),
+        preferred: settings.preferred_agent.as_deref().and_then(named).map(|one| one.id),
         history: &history,
     };
     let began = Instant::now();
@@ -256,9 +256,9 @@ pub async fn choose(
     let took_us = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
     let agent = match choice.agent {
         Some(id) => known.iter().find(|one| one.id == id),
-        None => named(&wanted.triage_agent),
+        None => named(&settings.triage_agent),
     };
-    Ok(Received {
+    Ok(Assignment {
         agent: agent.map(|one| (one.id, one.name.clone())),
         choice,
         took_us,
@@ -273,15 +273,19 @@ struct Candidate {
 }
 
 /// Returns definitions with a specialty, and those named by the settings.
-async fn candidates(db: &mut PgConnection, project_id: Uuid, wanted: &Routing) -> Result<Vec<Candidate>, sqlx::Error> {
+async fn candidates(
+    db: &mut PgConnection,
+    project_id: Uuid,
+    settings: &Routing,
+) -> Result<Vec<Candidate>, sqlx::Error> {
     sqlx::query_as!(
         Candidate,
         "select id, name, config from kb.agent_definitions
          where project_id = $1 and visibility <> 'internal' and (config ? 'specialty' or name = $2 or name = $3)
          order by name limit $4",
         project_id,
-        wanted.triage_agent,
-        wanted.preferred_agent as _,
+        settings.triage_agent,
+        settings.preferred_agent as _,
         SPECIALISTS
     )
     .fetch_all(db)
@@ -323,7 +327,7 @@ async fn history(db: &mut PgConnection, owner: Owner) -> Result<Vec<(Uuid, u32)>
 
 /// Statistics of one agent chosen for one reason.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Went {
+pub struct RoutingStats {
     pub agent: Option<String>,
     pub reason: Option<String>,
     pub confidence: Option<String>,
@@ -338,9 +342,9 @@ pub struct Went {
 }
 
 /// Returns statistics over this many days. The transaction's scope applies.
-pub async fn stats(db: impl PgExecutor<'_>, project_id: Uuid, days: i32) -> Result<Vec<Went>, sqlx::Error> {
+pub async fn stats(db: impl PgExecutor<'_>, project_id: Uuid, days: i32) -> Result<Vec<RoutingStats>, sqlx::Error> {
     sqlx::query_as!(
-        Went,
+        RoutingStats,
         r#"select agent, reason, confidence, conversations as "conversations!", handed_over as "handed_over!", took_us_p50,
                   start_ms_p50, helped as "helped!", did_not_help as "did_not_help!"
            from kb.routing_stats($1, $2) order by 4 desc, 1, 2"#,
