@@ -19,7 +19,7 @@ use rejoin_commands::{Begun, FinishRun, Finished, RunError, SpawnLimits, StartRu
 use rejoin_event_log::stream::{RunStream, Seen};
 use rejoin_extension::Signals;
 use rejoin_faults::Fault;
-use rejoin_identity::makers;
+use rejoin_identity::initiators;
 use rejoin_queue::{ClaimedJob, KIND_RUN, Outcome};
 use rejoin_runs::agents::settings::{Settings, TreeSettings};
 use rejoin_runs::agents::{self, AgentDefinition};
@@ -213,18 +213,18 @@ async fn attempt_run(
     }
     let seen = Seen::through(run.safe_seq.unwrap_or_default());
     let mut initial = fresh.as_ref();
-    let withdrawn = match run.cancel_requested_at {
+    let revoked = match run.cancel_requested_at {
         // It ends as cancelled.
         Some(_) => None,
-        None => makers::standing(&services.db.sql, run.project_id, run.user_id)
+        None => initiators::membership(&services.db.sql, run.project_id, run.user_id)
             .await?
-            .withdrawn(),
+            .revoked(),
     };
     let end = loop {
-        if let Some(withdrawn) = withdrawn {
+        if let Some(revoked) = revoked {
             break End::failed(RunError {
-                code: withdrawn.code().to_owned(),
-                message: withdrawn.to_string(),
+                code: revoked.code().to_owned(),
+                message: revoked.to_string(),
                 retryable: false,
             });
         }

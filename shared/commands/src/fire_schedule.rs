@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::{Command, CreateDag, DagError, PostError, TriggerRun};
 use rejoin_event_log::wakeup::Wake;
-use rejoin_identity::makers::{self, Withdrawn};
+use rejoin_identity::initiators::{self, Revoked};
 use rejoin_runs::agents;
 use rejoin_scheduling::schedules::{self, Outcome, Schedule, ScheduleContent, Target};
 use rejoin_scheduling::tasks::spec::DagSpec;
@@ -39,7 +39,7 @@ enum Refused {
     /// A message for the schedule's maker.
     Words(String),
     /// The maker's rights are withdrawn: nothing more is started on their behalf.
-    Withdrawn(Withdrawn),
+    Revoked(Revoked),
     Database(sqlx::Error),
 }
 
@@ -81,9 +81,9 @@ impl Command for FireSchedule {
                         savepoint.rollback().await?;
                         let words = match refused {
                             Refused::Words(words) => words,
-                            Refused::Withdrawn(withdrawn) => {
+                            Refused::Revoked(revoked) => {
                                 next_at = None;
-                                format!("disabled: {withdrawn}")
+                                format!("disabled: {revoked}")
                             }
                             Refused::Database(error) => format!("the database rejected it: {error}"),
                         };
@@ -140,9 +140,9 @@ impl Started {
 }
 
 async fn start(db: &mut PgConnection, schedule: &Schedule, target: Target) -> Result<(Started, Wake), Refused> {
-    let maker = makers::standing(&mut *db, schedule.project_id, schedule.created_by).await?;
-    if let Some(withdrawn) = maker.withdrawn() {
-        return Err(Refused::Withdrawn(withdrawn));
+    let initiator = initiators::membership(&mut *db, schedule.project_id, schedule.created_by).await?;
+    if let Some(revoked) = initiator.revoked() {
+        return Err(Refused::Revoked(revoked));
     }
     if let Some(what) = schedules::exhausted(db, schedule.project_id).await? {
         return Err(Refused::Words(format!(
@@ -152,7 +152,7 @@ async fn start(db: &mut PgConnection, schedule: &Schedule, target: Target) -> Re
     match target {
         Target::Agent { name, input } => {
             let definition = agents::find_by_name(&mut *db, schedule.project_id, &name).await?;
-            let definition = definition.filter(|found| found.is_open() || maker.reaches_internal_agents());
+            let definition = definition.filter(|found| found.is_open() || initiator.reaches_internal_agents());
             let gone = || Refused::Words(format!("there is no agent {name}; create it, or change the schedule"));
             let definition = definition.ok_or_else(gone)?;
             let trigger = TriggerRun {

@@ -23,7 +23,7 @@ use uuid::Uuid;
 
 use super::execute_plan;
 use super::run_end::RunEnd;
-use agent_selection::{AgentCache, agents_for, agents_of, ask_model, select_input, selection_ended, standing};
+use agent_selection::{AgentCache, agents_for, agents_of, ask_model, membership, select_input, selection_ended};
 use rejoin_event_log::log;
 use rejoin_event_log::wakeup::Wake;
 use rejoin_graph::{Actor, ActorKind};
@@ -352,8 +352,8 @@ async fn start(
     role: TaskRole,
     input: &str,
 ) -> Result<Wake, sqlx::Error> {
-    if let Some(withdrawn) = standing(db, dag).await?.withdrawn() {
-        return fail(db, dag, task, &withdrawn.to_string(), task.summary.as_deref()).await;
+    if let Some(revoked) = membership(db, dag).await?.revoked() {
+        return fail(db, dag, task, &revoked.to_string(), task.summary.as_deref()).await;
     }
     let Some(definition) = agents.iter().find(|known| known.name == agent) else {
         return fail(

@@ -12,7 +12,7 @@ use super::{AGENTS, fail, shortened, start, work_input};
 use crate::run_end::RunEnd;
 use rejoin_event_log::log;
 use rejoin_event_log::wakeup::Wake;
-use rejoin_identity::makers::{self, Standing};
+use rejoin_identity::initiators::{self, Membership};
 use rejoin_queue::NewJob;
 use rejoin_runs::agent_assignment;
 use rejoin_runs::agents::{self, AgentDefinition};
@@ -50,7 +50,7 @@ impl AgentCache {
 
     pub(super) async fn of(db: &mut PgConnection, dag: &Dag) -> Result<Self, sqlx::Error> {
         // Agents see each other, whatever their visibility.
-        let with_internal = dag.waiting_call_id.is_some() || standing(db, dag).await?.reaches_internal_agents();
+        let with_internal = dag.waiting_call_id.is_some() || membership(db, dag).await?.reaches_internal_agents();
         Ok(Self {
             with_internal,
             all: None,
@@ -69,8 +69,8 @@ impl AgentCache {
     }
 }
 
-pub(super) async fn standing(db: &mut PgConnection, dag: &Dag) -> Result<Standing, sqlx::Error> {
-    makers::standing(db, dag.project_id, dag.user_id).await
+pub(super) async fn membership(db: &mut PgConnection, dag: &Dag) -> Result<Membership, sqlx::Error> {
+    initiators::membership(db, dag.project_id, dag.user_id).await
 }
 
 /// The project's agents that a DAG can use.

@@ -9,7 +9,7 @@ use rejoin_tests::support;
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 
-use super::run_makers;
+use super::run_initiators;
 
 /// Requirements: C26, C28.
 #[tokio::test]
@@ -117,7 +117,7 @@ async fn tasks_reach_an_internal_agent_and_nobody_forks_its_runs() {
 #[tokio::test]
 async fn members_reach_no_internal_agent_by_task_or_schedule() {
     let app = TestApp::start().await;
-    let (_, member) = run_makers::member(&app, Role::Member).await;
+    let (_, member) = run_initiators::member(&app, Role::Member).await;
     let owner = app.client();
     for (name, visibility) in [("hidden", "internal"), ("open", "project")] {
         let change = |content: &mut DefinitionContent| content.visibility = visibility.to_owned();
@@ -183,7 +183,7 @@ async fn members_reach_no_internal_agent_by_task_or_schedule() {
     }
     // An agent that became internal since, and a maker who may no longer configure agents: as if it were deleted.
     let path = format!("{schedules}/{}", schedule["id"].as_str().unwrap());
-    let (maker, other) = run_makers::member(&app, Role::Owner).await;
+    let (maker, other) = run_initiators::member(&app, Role::Owner).await;
     let (status, taken) = other.patch(&path, json!({"agent": "hidden"})).await;
     assert_eq!(status, StatusCode::OK, "{taken}");
     let mut db = app.db.pool.acquire().await.unwrap();

@@ -5,7 +5,7 @@
 use rejoin_commands::{CloseQuestion, Closing};
 use rejoin_db::rls;
 use rejoin_db::{Db, Role as Process};
-use rejoin_identity::makers::{self, Standing};
+use rejoin_identity::initiators::{self, Membership};
 use rejoin_identity::projects::{self, Role};
 use rejoin_tests::app::{AppOptions, TestApp};
 use rejoin_tests::client::Client;
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use crate::agents::run_makers::{member, trigger};
+use crate::agents::run_initiators::{member, trigger};
 use crate::support;
 
 const LEFT: &str = "is no longer a member of the project";
@@ -294,20 +294,20 @@ async fn a_makers_role_is_per_project_and_the_api_sees_its_callers() {
         let mut told = Vec::new();
         for project in [db.project_id, other, third] {
             told.push(
-                makers::standing(&mut *connection, project, Some(db.user_id))
+                initiators::membership(&mut *connection, project, Some(db.user_id))
                     .await
                     .unwrap(),
             );
         }
         told
     };
-    let (owner, viewer) = (Standing::Member(Role::Owner), Standing::Member(Role::Viewer));
-    assert_eq!(told(&mut connection).await, [owner, viewer, Standing::Left]);
+    let (owner, viewer) = (Membership::Member(Role::Owner), Membership::Member(Role::Viewer));
+    assert_eq!(told(&mut connection).await, [owner, viewer, Membership::Left]);
     let app = Db::connect_lazy(&db.args(), "rejoin-test-app", Process::App)
         .unwrap()
         .sql;
     let mut tx = rls::begin(&app, rls::Scope::User(db.owner())).await.unwrap();
-    assert_eq!(told(&mut tx).await, [owner, Standing::Left, Standing::Left]);
-    let nobody = makers::standing(&mut *tx, db.project_id, None).await.unwrap();
-    assert_eq!(nobody, Standing::Nobody);
+    assert_eq!(told(&mut tx).await, [owner, Membership::Left, Membership::Left]);
+    let nobody = initiators::membership(&mut *tx, db.project_id, None).await.unwrap();
+    assert_eq!(nobody, Membership::Nobody);
 }

@@ -11,7 +11,7 @@ use rejoin_types::access::Scope;
 
 /// A maker's current rights in a project.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
+pub enum Membership {
     /// No maker, as for a product's job, installed by a user who may configure agents.
     Nobody,
     Member(Role),
@@ -20,7 +20,7 @@ pub enum Standing {
 
 /// The reason why a maker's rights are withdrawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Withdrawn {
+pub enum Revoked {
     #[error("the user who started this is no longer a member of the project; ask a member to start it again")]
     Left,
     #[error(
@@ -31,46 +31,50 @@ pub enum Withdrawn {
     MayNotWrite(Role),
 }
 
-impl Withdrawn {
+impl Revoked {
     /// The stable code for clients.
     pub fn code(self) -> &'static str {
         match self {
-            Withdrawn::Left => "maker_left",
-            Withdrawn::MayNotWrite(_) => "maker_may_not_write",
+            Revoked::Left => "maker_left",
+            Revoked::MayNotWrite(_) => "maker_may_not_write",
         }
     }
 }
 
-impl Standing {
+impl Membership {
     /// Returns why nothing may be started on the maker's behalf. None: it may.
-    pub fn withdrawn(self) -> Option<Withdrawn> {
+    pub fn revoked(self) -> Option<Revoked> {
         match self {
-            Standing::Nobody => None,
-            Standing::Left => Some(Withdrawn::Left),
-            Standing::Member(role) if role.allows(&[Scope::Write]) => None,
-            Standing::Member(role) => Some(Withdrawn::MayNotWrite(role)),
+            Membership::Nobody => None,
+            Membership::Left => Some(Revoked::Left),
+            Membership::Member(role) if role.allows(&[Scope::Write]) => None,
+            Membership::Member(role) => Some(Revoked::MayNotWrite(role)),
         }
     }
 
     /// Returns whether the maker may use internal agents: users who may configure agents can.
     pub fn reaches_internal_agents(self) -> bool {
         match self {
-            Standing::Nobody => true,
-            Standing::Member(role) => role.allows(&[Scope::Admin]),
-            Standing::Left => false,
+            Membership::Nobody => true,
+            Membership::Member(role) => role.allows(&[Scope::Admin]),
+            Membership::Left => false,
         }
     }
 }
 
 /// Returns a maker's current rights. On behalf of an API caller, in the caller's project only.
-pub async fn standing(db: impl PgExecutor<'_>, project_id: Uuid, maker: Option<Uuid>) -> Result<Standing, sqlx::Error> {
-    let Some(user_id) = maker else {
-        return Ok(Standing::Nobody);
+pub async fn membership(
+    db: impl PgExecutor<'_>,
+    project_id: Uuid,
+    initiator: Option<Uuid>,
+) -> Result<Membership, sqlx::Error> {
+    let Some(user_id) = initiator else {
+        return Ok(Membership::Nobody);
     };
     let role = sqlx::query_scalar!("select kb.member_role($1, $2)", project_id, user_id)
         .fetch_one(db)
         .await?;
-    Ok(role.map_or(Standing::Left, |role| Standing::Member(Role::stored(&role))))
+    Ok(role.map_or(Membership::Left, |role| Membership::Member(Role::stored(&role))))
 }
 
 #[cfg(test)]
@@ -79,20 +83,20 @@ mod tests {
 
     #[test]
     fn writers_start_work_and_admins_reach_internal_agents() {
-        let told = |standing: Standing| (standing.withdrawn(), standing.reaches_internal_agents());
-        assert_eq!(told(Standing::Nobody), (None, true));
-        assert_eq!(told(Standing::Left), (Some(Withdrawn::Left), false));
-        assert_eq!(Withdrawn::Left.code(), "maker_left");
-        assert_eq!(Withdrawn::MayNotWrite(Role::Viewer).code(), "maker_may_not_write");
+        let told = |membership: Membership| (membership.revoked(), membership.reaches_internal_agents());
+        assert_eq!(told(Membership::Nobody), (None, true));
+        assert_eq!(told(Membership::Left), (Some(Revoked::Left), false));
+        assert_eq!(Revoked::Left.code(), "maker_left");
+        assert_eq!(Revoked::MayNotWrite(Role::Viewer).code(), "maker_may_not_write");
         for role in Role::ALL {
-            let refused = Some(Withdrawn::MayNotWrite(role));
+            let refused = Some(Revoked::MayNotWrite(role));
             let expected = match role {
                 Role::Owner => (None, true),
                 Role::Member | Role::Service => (None, false),
                 Role::Viewer => (refused, false),
                 Role::Operator => (refused, true),
             };
-            assert_eq!(told(Standing::Member(role)), expected, "{role:?}");
+            assert_eq!(told(Membership::Member(role)), expected, "{role:?}");
         }
     }
 }

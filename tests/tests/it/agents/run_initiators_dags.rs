@@ -7,7 +7,7 @@ use rejoin_tests::support::wait_for;
 use reqwest::StatusCode;
 use serde_json::json;
 
-use super::run_makers::{look_around, member, private_things, wait_for_state};
+use super::run_initiators::{look_around, member, private_things, wait_for_state};
 
 #[tokio::test]
 async fn all_members_read_a_dag_and_only_its_maker_changes_it() {
