@@ -142,7 +142,7 @@ impl Caller {
 
     /// Begins a transaction in which the database returns the caller's rows only.
     pub async fn begin(&self, db: &impl AsRef<Db>) -> Result<Transaction<'static, Postgres>, Problem> {
-        Ok(rls::begin(&db.as_ref().sql, self.rls_scope()).await?)
+        Ok(rls::begin(&db.as_ref().pool_sqlx, self.rls_scope()).await?)
     }
 
     /// Returns the identity for rate limits.

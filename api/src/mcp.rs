@@ -113,7 +113,7 @@ async fn serve(
     RawQuery(query): RawQuery,
     request: Request,
 ) -> Result<Response, Problem> {
-    let store = sessions::Sessions::new(state.db.sql.clone(), caller.owner());
+    let store = sessions::Sessions::new(state.db.pool_sqlx.clone(), caller.owner());
     if let Some(session) = session_of(request.headers())
         && !store.is_there(&session).await?
     {
@@ -171,7 +171,7 @@ impl Asked {
             None => vec!["*".to_owned()],
             Some(name) => {
                 let failed = |error: sqlx::Error| refused(error.into());
-                let mut db = rls::begin(&self.state.db.sql, self.caller.rls_scope())
+                let mut db = rls::begin(&self.state.db.pool_sqlx, self.caller.rls_scope())
                     .await
                     .map_err(failed)?;
                 let definition = agents::find_by_name(&mut *db, self.caller.project_id, name)
@@ -192,7 +192,7 @@ impl Asked {
     /// Returns the tools of the caller's project: the built-in ones, and those over its work graph if it has one.
     async fn registry(&self) -> Result<Registry, ErrorData> {
         let failed = |error: sqlx::Error| refused(error.into());
-        let mut db = rls::begin(&self.state.db.sql, self.caller.rls_scope())
+        let mut db = rls::begin(&self.state.db.pool_sqlx, self.caller.rls_scope())
             .await
             .map_err(failed)?;
         let extensions = &self.state.extensions;

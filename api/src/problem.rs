@@ -7,7 +7,7 @@ use axum::http::StatusCode;
 use axum::http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::response::{IntoResponse, Response};
 use rejoin_commands::PostError;
-use rejoin_db::HotError;
+use rejoin_db::PgError;
 use rejoin_files::AttachError;
 use rejoin_identity::auth::AuthError;
 use rejoin_identity::projects::{Exhausted, MemberError};
@@ -207,8 +207,8 @@ impl From<sqlx::Error> for Problem {
     }
 }
 
-impl From<HotError> for Problem {
-    fn from(error: HotError) -> Self {
+impl From<PgError> for Problem {
+    fn from(error: PgError) -> Self {
         if error.is_transient() {
             warn!(%error, "the database could not serve a request");
             return Self::database_away();

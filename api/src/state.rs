@@ -72,7 +72,7 @@ impl AppState {
         let metrics = recorder::install();
         Self {
             hub: Hub::start(db.clone(), bus.clone(), &config, draining.clone()),
-            transfers: Arc::new(Transfers::new(&db.sql)),
+            transfers: Arc::new(Transfers::new(&db.pool_sqlx)),
             embedder: Embedder::new(&config.embeddings, &Endpoints::from_env()),
             oidc: means.oidc.map(Arc::new),
             commands: means.commands,

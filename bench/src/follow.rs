@@ -108,7 +108,7 @@ async fn follow(
             let mut batch = batch.to_vec();
             // Until there is nothing more in a log whose page was full.
             while !batch.is_empty() {
-                let events = log::tail(&db.hot, &batch).await?;
+                let events = log::tail(&db.pool_pg, &batch).await?;
                 note(&events, &seen);
                 let mut more = Vec::new();
                 for of_log in events.chunk_by(|(a, _), (b, _)| a == b) {

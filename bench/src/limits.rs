@@ -13,7 +13,7 @@ use crate::server::Database;
 /// Rows per second of a plain (not binary) COPY into a table like `stream.events` (same columns, same primary key,
 /// `data_bytes` of data per row), one connection, durable. The limit of any append.
 pub async fn copy_rows_per_s(database: &Database, rows: usize, data_bytes: usize) -> Result<f64> {
-    let client = database.db.hot.get().await?;
+    let client = database.db.pool_pg.get().await?;
     client
         .batch_execute("drop table if exists copy_limit; create table copy_limit (like stream.events including all)")
         .await?;
@@ -40,7 +40,7 @@ pub async fn copy_rows_per_s(database: &Database, rows: usize, data_bytes: usize
 
 /// One-row inserts with a commit each, one connection, prepared.
 pub async fn commits_per_s(database: &Database, span: Duration) -> Result<f64> {
-    let client = database.db.hot.get().await?;
+    let client = database.db.pool_pg.get().await?;
     client
         .batch_execute("create table if not exists commit_limit (n bigint)")
         .await?;
@@ -71,7 +71,7 @@ pub async fn commit_chain_ms(database: &Database, commits: usize) -> Result<f64>
 
 /// Latencies of `n` chains of commits.
 async fn chains(database: &Database, n: usize, commits: usize) -> Result<Latencies> {
-    let client = database.db.hot.get().await?;
+    let client = database.db.pool_pg.get().await?;
     client
         .batch_execute("create table if not exists commit_limit (n bigint)")
         .await?;

@@ -40,7 +40,7 @@ pub async fn post(database: &Database, count: usize) -> Result<Vec<(Uuid, Uuid)>
             output_schema: None,
             exhausted: None,
         };
-        let posted = rejoin_commands::execute(&database.db.sql, &command)
+        let posted = rejoin_commands::execute(&database.db.pool_sqlx, &command)
             .await
             .context("posting")?;
         Ok::<_, anyhow::Error>((posted.conversation_id, posted.run_id))
@@ -54,7 +54,15 @@ pub async fn begin(database: &Database, count: usize) -> Result<Vec<(Uuid, Uuid)
     let mut claimed = 0;
     let mut cursor = rejoin_queue::ClaimCursor::default();
     while claimed < count {
-        let jobs = rejoin_queue::claim(&database.db.hot, "default", Uuid::now_v7(), LEASE, CLAIM, &mut cursor).await?;
+        let jobs = rejoin_queue::claim(
+            &database.db.pool_pg,
+            "default",
+            Uuid::now_v7(),
+            LEASE,
+            CLAIM,
+            &mut cursor,
+        )
+        .await?;
         ensure!(!jobs.is_empty(), "only {claimed} of {count} jobs could be claimed");
         claimed += jobs.len();
     }
@@ -71,7 +79,7 @@ pub async fn add_past(database: &Database, runs: &[(Uuid, Uuid)], events: usize)
         .bind(logs)
         .bind(runs)
         .bind(i32::try_from(events)?)
-        .execute(&database.db.sql)
+        .execute(&database.db.pool_sqlx)
         .await
         .context("appending a past")?;
     Ok(())

@@ -21,7 +21,7 @@ pub async fn start(database: &Database, n: usize) -> Result<Vec<Arc<RunStream>>>
     let logs: Vec<Uuid> = (0..n).map(|_| Uuid::now_v7()).collect();
     sqlx::query("insert into stream.logs (log_id) select unnest($1::uuid[])")
         .bind(&logs)
-        .execute(&database.db.sql)
+        .execute(&database.db.pool_sqlx)
         .await?;
     start_in(database, &logs).await
 }
@@ -29,7 +29,7 @@ pub async fn start(database: &Database, n: usize) -> Result<Vec<Arc<RunStream>>>
 /// A running run in each of these logs.
 pub async fn start_in(database: &Database, logs: &[Uuid]) -> Result<Vec<Arc<RunStream>>> {
     let n = logs.len();
-    let mut tx = database.db.sql.begin().await?;
+    let mut tx = database.db.pool_sqlx.begin().await?;
     let jobs: Vec<NewJob> = logs
         .iter()
         .map(|log| NewJob {
@@ -43,7 +43,7 @@ pub async fn start_in(database: &Database, logs: &[Uuid]) -> Result<Vec<Arc<RunS
     while claimed.len() < n {
         let worker = Uuid::now_v7();
         let batch = rejoin_queue::claim(
-            &database.db.hot,
+            &database.db.pool_pg,
             rejoin_queue::DEFAULT_QUEUE,
             worker,
             LEASE,

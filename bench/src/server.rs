@@ -75,7 +75,7 @@ impl Server {
         let url = self.postgres.admin_url(&name);
         let arguments = DatabaseArgs::new(&url);
         let db = Db::connect_lazy(&arguments, "rejoin-bench", Role::Login)?;
-        let mut connection = db.sql.acquire().await?;
+        let mut connection = db.pool_sqlx.acquire().await?;
         let project_id = projects::create(&mut connection, "bench").await?;
         let user_id = projects::ensure_user(&mut connection, "bench@example.org").await?;
         projects::add_member(&mut connection, project_id, user_id, projects::Role::Owner).await?;
@@ -99,8 +99,8 @@ impl Server {
 
     /// Drops a database with its content, so that it is not vacuumed during the next measurement.
     pub async fn drop(&self, database: Database) -> Result<()> {
-        database.db.sql.close().await;
-        database.db.hot.close();
+        database.db.pool_sqlx.close().await;
+        database.db.pool_pg.close();
         self.admin(&format!("drop database {} with (force)", database.name))
             .await
     }

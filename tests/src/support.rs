@@ -150,7 +150,7 @@ pub async fn on_server(server: &PrivatePostgres) -> TestDatabase {
 /// The migrated database at `url`, with a project, a user and a key.
 pub async fn populated(url: String) -> TestDatabase {
     let db = Db::connect_lazy(&DatabaseArgs::new(&url), "rejoin-test", Role::Login).expect("a readable URL");
-    let pool = db.sql.clone();
+    let pool = db.pool_sqlx.clone();
     let mut connection = pool.acquire().await.expect("a connection");
     let project_id = projects::create(&mut connection, "test").await.unwrap();
     let user_id = projects::ensure_user(&mut connection, "user@example.org")
@@ -176,7 +176,7 @@ pub async fn populated(url: String) -> TestDatabase {
 /// The same database for another app: with the same project and user, and a new key.
 pub async fn populated_again(database: &TestDatabase) -> TestDatabase {
     let db = Db::connect_lazy(&DatabaseArgs::new(&database.url), "rejoin-test", Role::Login).expect("a readable URL");
-    let pool = db.sql.clone();
+    let pool = db.pool_sqlx.clone();
     let mut connection = pool.acquire().await.expect("a connection");
     let (project_id, user_id) = (database.project_id, database.user_id);
     let (_, api_key) = auth::create_key(&mut connection, user_id, Some(project_id), "again", &Scope::ALL, None)

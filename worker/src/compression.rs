@@ -94,7 +94,7 @@ impl Handler for CompressionHandler {
 /// next turn asks again.
 pub async fn consider(services: &Services, project_id: Uuid, conversation_id: Uuid) {
     let considered = async {
-        let mut db = services.db.sql.acquire().await?;
+        let mut db = services.db.pool_sqlx.acquire().await?;
         compressions::consider(&mut db, project_id, conversation_id).await
     };
     match considered.await {
@@ -105,7 +105,7 @@ pub async fn consider(services: &Services, project_id: Uuid, conversation_id: Uu
 }
 
 async fn compress(services: &Services, project_id: Uuid, conversation_id: Uuid) -> Result<(), Failure> {
-    let db = &services.db.sql;
+    let db = &services.db.pool_sqlx;
     let before = compressions::newest(db, conversation_id).await?;
     let after_seq = before.as_ref().map_or(0, |before| before.through_seq);
     let due = compressions::due(db, conversation_id, after_seq).await?;

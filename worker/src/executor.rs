@@ -104,7 +104,7 @@ pub async fn execute_job(services: Services, handlers: Handlers, job: ClaimedJob
 /// Ends a run whose records the database rejects, with a minimal record.
 async fn fail_refused_run(services: &Services, job: &ClaimedJob, error: &str) -> Result<(), AttemptError> {
     let Some(run) = (match job.run_id {
-        Some(id) => runs::get(&services.db.sql, id).await?,
+        Some(id) => runs::get(&services.db.pool_sqlx, id).await?,
         None => None,
     }) else {
         return Err(AttemptError::LeaseLost);
@@ -136,7 +136,7 @@ async fn attempt_run(
     signals: &Signals,
 ) -> Result<Option<Outcome>, AttemptError> {
     let Some(run) = (match job.run_id {
-        Some(id) => runs::get(&services.db.sql, id).await?,
+        Some(id) => runs::get(&services.db.pool_sqlx, id).await?,
         None => None,
     }) else {
         return Ok(Some(Outcome::Complete));
@@ -216,7 +216,7 @@ async fn attempt_run(
     let revoked = match run.cancel_requested_at {
         // It ends as cancelled.
         Some(_) => None,
-        None => initiators::membership(&services.db.sql, run.project_id, run.user_id)
+        None => initiators::membership(&services.db.pool_sqlx, run.project_id, run.user_id)
             .await?
             .revoked(),
     };
@@ -230,7 +230,7 @@ async fn attempt_run(
         }
         match run_agent(services, job, (signals, &seen), &run, &agent, initial).await? {
             End::Transferred => {
-                run = runs::get(&services.db.sql, run.id)
+                run = runs::get(&services.db.pool_sqlx, run.id)
                     .await?
                     .ok_or(AttemptError::LeaseLost)?;
                 agent = Agent::of(services, &run).await?;
@@ -289,7 +289,7 @@ async fn step_loop(
     });
     let clocks = match fresh {
         Some(_) if !run.is_sub_agent() => Clocks::default(),
-        Some(_) | None => runs::clocks(&services.db.sql, run.id).await?,
+        Some(_) | None => runs::clocks(&services.db.pool_sqlx, run.id).await?,
     };
     let tree = tree_limits(services, run, definition, &clocks).await?;
     let settings = definition
@@ -309,12 +309,12 @@ async fn step_loop(
     let handoffs = match is_flow || matches!(run.part(), Some(Part::PlanStep { .. } | Part::Suggestion)) {
         // A flow's next step is defined by its definition; a plan's step keeps its agent.
         true => Vec::new(),
-        false => handoffs::targets(&services.db.sql, run.project_id, &settings.handoffs).await?,
+        false => handoffs::targets(&services.db.pool_sqlx, run.project_id, &settings.handoffs).await?,
     };
     // Runs with handoffs are bounded, across all agents.
     let changes_hands = !handoffs.is_empty()
         || fresh.is_none()
-            && !tool_calls::outputs_of(&services.db.sql, run.id, handoffs::PREFIX, run.turn_step)
+            && !tool_calls::outputs_of(&services.db.pool_sqlx, run.id, handoffs::PREFIX, run.turn_step)
                 .await?
                 .is_empty();
     let (tools, named) = match flow {
@@ -398,7 +398,7 @@ async fn tree_limits(
     let of_root = match (run.is_sub_agent(), definition) {
         (false, Some(definition)) => definition.config.clone(),
         (false, None) => Value::Null,
-        (true, _) => agents::config_of_run(&services.db.sql, run.root_run_id).await?,
+        (true, _) => agents::config_of_run(&services.db.pool_sqlx, run.root_run_id).await?,
     };
     let wanted = match of_root {
         Value::Null => TreeSettings::default(),
@@ -443,7 +443,7 @@ async fn end_turn(
     };
     let citations = match fresh {
         Some(initial) => initial.citations,
-        None => history::citations(&services.db.sql, run).await?,
+        None => history::citations(&services.db.pool_sqlx, run).await?,
     };
     let usage = usage.unwrap_or_else(|| run.usage.clone());
     // The text of a valid structured output is its JSON.

@@ -149,7 +149,7 @@ async fn watch_horizon(services: &Services) {
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tick.tick().await;
-        let asked = async { vacuum_blockers::oldest(&mut *services.db.sql.acquire().await?).await };
+        let asked = async { vacuum_blockers::oldest(&mut *services.db.pool_sqlx.acquire().await?).await };
         let oldest = match asked.await {
             Ok(oldest) => oldest,
             Err(error) => {
@@ -179,7 +179,7 @@ async fn watch_horizon(services: &Services) {
 }
 
 async fn sweep_once(services: &Services, watch: &mut AvailabilityWatch) -> Result<(), String> {
-    let db = &services.db.sql;
+    let db = &services.db.pool_sqlx;
     let failed = |error: sqlx::Error| Causes(&error).to_string();
     let orphaned_keys = sweep::orphaned_keys(db).await.map_err(failed)?;
     if orphaned_keys > 0 {
@@ -208,7 +208,7 @@ async fn expire_questions(services: &Services) -> Result<(), String> {
     if hours <= 0.0 {
         return Ok(());
     }
-    let overdue = questions::overdue(&services.db.sql, hours * 3600.0, QUESTIONS)
+    let overdue = questions::overdue(&services.db.pool_sqlx, hours * 3600.0, QUESTIONS)
         .await
         .map_err(|error| error.to_string())?;
     for id in overdue {
@@ -224,7 +224,7 @@ async fn expire_questions(services: &Services) -> Result<(), String> {
 
 /// Starts tasks that waited for others of their project: the end of a task dispatches its own DAG only.
 async fn schedule_tasks(services: &Services) -> Result<(), String> {
-    let ready = tasks::with_ready_tasks(&services.db.sql, DAGS)
+    let ready = tasks::with_ready_tasks(&services.db.pool_sqlx, DAGS)
         .await
         .map_err(|error| error.to_string())?;
     for id in ready {
@@ -239,7 +239,7 @@ async fn schedule_tasks(services: &Services) -> Result<(), String> {
 
 /// Fires due schedules. Concurrent workers fire different ones.
 async fn fire_schedules(services: &Services) -> Result<(), sqlx::Error> {
-    if !schedules::any_due(&services.db.sql).await? {
+    if !schedules::any_due(&services.db.pool_sqlx).await? {
         return Ok(());
     }
     for _ in 0..FIRINGS {
@@ -264,7 +264,7 @@ async fn fail_dead_job(services: &Services, job: &DeadJob) -> Result<(), String>
         job.attempt
     );
     let run = match job.run_id {
-        Some(id) => runs::get(&services.db.sql, id)
+        Some(id) => runs::get(&services.db.pool_sqlx, id)
             .await
             .map_err(|error| error.to_string())?,
         None => None,
@@ -276,7 +276,7 @@ async fn fail_dead_job(services: &Services, job: &DeadJob) -> Result<(), String>
             max_attempts: job.attempt,
             outcome: Outcome::Fail { error: message },
         };
-        return rejoin_queue::settle(&services.db.hot, &[settlement], true)
+        return rejoin_queue::settle(&services.db.pool_pg, &[settlement], true)
             .await
             .map(|_| ())
             .map_err(|error| Causes(&error).to_string());
@@ -305,7 +305,7 @@ async fn fail_dead_job(services: &Services, job: &DeadJob) -> Result<(), String>
 }
 
 async fn retain_once(services: &Services) -> Result<(), sqlx::Error> {
-    let db = &services.db.sql;
+    let db = &services.db.pool_sqlx;
     let hours = |h: u64| h as f64 * 3600.0;
     sweep::retention(
         db,
@@ -348,7 +348,7 @@ async fn retain_once(services: &Services) -> Result<(), sqlx::Error> {
 /// Removes the objects of deleted files. An unreachable object store does not delay other maintenance.
 async fn remove_objects(services: &Services) -> Result<(), sqlx::Error> {
     loop {
-        match objects::sweep(&services.db.sql, services.files.objects()).await {
+        match objects::sweep(&services.db.pool_sqlx, services.files.objects()).await {
             Ok(true) => {}
             Ok(false) => return Ok(()),
             Err(SweepError::Database(error)) => return Err(error),
@@ -368,7 +368,7 @@ async fn compact_all(services: &Services) -> Result<(), sqlx::Error> {
     let (mut runs, mut rows) = (0, 0);
     loop {
         let began = Instant::now();
-        let compacted = compaction::compact(&services.db.sql, after_s as f64).await?;
+        let compacted = compaction::compact(&services.db.pool_sqlx, after_s as f64).await?;
         runs += compacted.runs;
         rows += compacted.rows_before - compacted.rows_after;
         if compacted.runs == 0 {

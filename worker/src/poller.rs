@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::FutureExt;
-use rejoin_db::HotError;
+use rejoin_db::PgError;
 use rejoin_db::config::poll_interval;
 use rejoin_db::outage::{Causes, Outage};
 use rejoin_event_log::wakeup::{self, Wake};
@@ -208,7 +208,7 @@ pub async fn run(services: Services, handlers: Handlers, drain: CancellationToke
         queues: services.config.queues.iter().cloned().collect(),
         ..Wake::default()
     });
-    if let Err(error) = lease::leave(&services.db.hot, services.worker.id).await {
+    if let Err(error) = lease::leave(&services.db.pool_pg, services.worker.id).await {
         warn!(error = %Causes(&error), "removing the worker's row failed; it will expire");
     }
     // The bus's own task sends the wake-up of the release.
@@ -261,7 +261,7 @@ impl JobPoller {
     }
 
     /// Claims until slots or jobs run out.
-    async fn claim_all(&self, queue: &str, cursor: &mut ClaimCursor) -> Result<ClaimRound, HotError> {
+    async fn claim_all(&self, queue: &str, cursor: &mut ClaimCursor) -> Result<ClaimRound, PgError> {
         let mut backed_up = false;
         let mut round = ClaimRound::default();
         loop {
@@ -272,7 +272,7 @@ impl JobPoller {
                 return Ok(round);
             }
             let claim = async |cursor: &mut ClaimCursor| {
-                let (db, worker) = (&self.services.db.hot, self.services.worker.id);
+                let (db, worker) = (&self.services.db.pool_pg, self.services.worker.id);
                 rejoin_queue::claim(db, queue, worker, self.services.config.lease(), limit, cursor).await
             };
             // While the queue has a backlog, two claims at a time: one executes while the other waits for the disk.
@@ -382,7 +382,7 @@ async fn settle(services: Services, jobs: Jobs, inbox: Arc<tokio::sync::Mutex<mp
             }
         }
         let settled = loop {
-            match rejoin_queue::settle(&services.db.hot, &batch, keep_completed).await {
+            match rejoin_queue::settle(&services.db.pool_pg, &batch, keep_completed).await {
                 Ok(settled) => break settled,
                 Err(error) => outage.failed(Causes(&error)),
             }
@@ -416,7 +416,7 @@ async fn heartbeat(services: Services, jobs: Jobs, drain: CancellationToken, sto
         }
         let holding: Vec<(i64, i32)> = jobs.with(|jobs| jobs.iter().map(|(id, held)| (*id, held.attempt)).collect());
         let renewal = lease::heartbeat(
-            &services.db.hot,
+            &services.db.pool_pg,
             &services.worker,
             &holding,
             lease,
@@ -474,7 +474,7 @@ async fn watch_cancellations(services: Services, jobs: Jobs, stop: CancellationT
         if running.is_empty() {
             continue;
         }
-        match runs::cancel_requested(&services.db.sql, &running).await {
+        match runs::cancel_requested(&services.db.pool_sqlx, &running).await {
             Ok(cancelled) => {
                 outage.over();
                 cancel(&jobs, cancelled.into_iter());

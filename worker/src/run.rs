@@ -199,7 +199,7 @@ enum Next {
 impl Execution {
     /// Rebuilds the run from its records.
     pub async fn load(request: ExecuteRequest) -> Result<Self, LoadError> {
-        let stored = history::rebuild(&request.services.db.sql, &request.run).await?;
+        let stored = history::rebuild(&request.services.db.pool_sqlx, &request.run).await?;
         Ok(Self::of(request, stored))
     }
 
@@ -392,7 +392,7 @@ impl Execution {
 
     /// Returns steering messages. Waits for an unreachable database, so that the run can continue.
     async fn pending_messages(&self) -> Result<Vec<steering::PendingMessage>, sqlx::Error> {
-        let (db, run) = (&self.request.services.db.sql, self.request.run.id);
+        let (db, run) = (&self.request.services.db.pool_sqlx, self.request.run.id);
         for _ in 1..READ_TRIES {
             match steering::pending(db, run).await {
                 Err(error) if rejoin_db::is_transient(&error) => tokio::time::sleep(READ_RETRY).await,
@@ -408,7 +408,7 @@ impl Execution {
 
     /// Returns whether there are steering messages. An unreachable database is asked again at the run's end.
     async fn has_pending(&self) -> bool {
-        let pending = steering::pending(&self.request.services.db.sql, self.request.run.id).await;
+        let pending = steering::pending(&self.request.services.db.pool_sqlx, self.request.run.id).await;
         pending.is_ok_and(|pending| !pending.is_empty())
     }
 

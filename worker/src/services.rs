@@ -101,13 +101,13 @@ impl Services {
         let files = FileStore::of(&config.files)?;
         let connections = config
             .mcp
-            .connections(db.sql.clone(), bus.clone(), call, files.clone())?;
+            .connections(db.pool_sqlx.clone(), bus.clone(), call, files.clone())?;
         Ok(Self {
             pools: Pools::start(
                 tools,
                 connections,
                 extensions.clone(),
-                db.sql.clone(),
+                db.pool_sqlx.clone(),
                 Duration::from_secs(config.mcp.tools_kept_s),
                 &bus,
             ),
@@ -145,7 +145,7 @@ impl Services {
             tools,
             self.pools.connections().clone(),
             self.extensions.clone(),
-            self.db.sql.clone(),
+            self.db.pool_sqlx.clone(),
             Duration::from_secs(self.config.mcp.tools_kept_s),
             &self.bus,
         );
@@ -154,7 +154,7 @@ impl Services {
     /// What extensions are given.
     pub fn host(&self) -> Host {
         Host {
-            db: self.db.sql.clone(),
+            db: self.db.pool_sqlx.clone(),
             bus: self.bus.clone(),
         }
     }
@@ -198,7 +198,7 @@ impl Services {
         C: rejoin_commands::Command,
         C::Output: Wakes,
     {
-        let output = rejoin_commands::execute_patiently(&self.db.sql, command).await?;
+        let output = rejoin_commands::execute_patiently(&self.db.pool_sqlx, command).await?;
         let wake = output.wake();
         if !wake.is_empty() {
             self.bus.publish(wake);

@@ -70,7 +70,7 @@ fn spec() -> ToolSpec {
 pub async fn described(asked: &Asked) -> Result<Tool, ErrorData> {
     let spec = spec();
     let failed = |error: sqlx::Error| refused(Problem::from(error));
-    let mut db = rls::begin(&asked.state.db.sql, asked.caller.rls_scope())
+    let mut db = rls::begin(&asked.state.db.pool_sqlx, asked.caller.rls_scope())
         .await
         .map_err(failed)?;
     let agents = agents::list(&mut *db, asked.caller.project_id, None, NAMED_AGENTS)
@@ -141,7 +141,7 @@ async fn post(asked: &Asked, session: Option<String>, given: &Value, request: &R
     };
     let agent_definition_id = match (given["agent"].as_str(), conversation_id) {
         (Some(name), None) => {
-            let mut db = rls::begin(&state.db.sql, caller.rls_scope()).await?;
+            let mut db = rls::begin(&state.db.pool_sqlx, caller.rls_scope()).await?;
             let found = agents::find_by_name(&mut *db, caller.project_id, name).await?;
             let found = found.filter(agents::AgentDefinition::is_open);
             let found = found.ok_or_else(|| {
@@ -166,7 +166,7 @@ async fn post(asked: &Asked, session: Option<String>, given: &Value, request: &R
         models: Environment::default(),
         consoles: Vec::new(),
         output_schema: None,
-        exhausted: state.quotas.exhausted(&state.db.sql, caller).await?,
+        exhausted: state.quotas.exhausted(&state.db.pool_sqlx, caller).await?,
         message: message.to_owned(),
     };
     chat::post(state, caller.rls_scope(), &command).await
@@ -190,7 +190,7 @@ impl Follow<'_> {
         let log_id = self.posted.conversation_id;
         let mut error = None;
         loop {
-            let events = log::read(&state.db.hot, log_id, cursor).await;
+            let events = log::read(&state.db.pool_pg, log_id, cursor).await;
             let events = events.map_err(|error| {
                 warn!(%error, "reading a log failed");
                 ErrorData::internal_error(
@@ -286,12 +286,13 @@ pub async fn cancel(asked: &Asked, session: &str, request: &RequestId) {
     let (state, caller) = (&asked.state, &asked.caller);
     for _ in 0..CANCEL_LOOKS {
         let run = async {
-            let mut db = rls::begin(&state.db.sql, caller.rls_scope()).await?;
+            let mut db = rls::begin(&state.db.pool_sqlx, caller.rls_scope()).await?;
             rejoin_commands::run_of_key(&mut db, caller.owner(), &key(session, request)).await
         };
         match run.await {
             Ok(Some(run_id)) => {
-                match rejoin_commands::execute_for(&state.db.sql, caller.rls_scope(), &CancelRun { run_id }).await {
+                match rejoin_commands::execute_for(&state.db.pool_sqlx, caller.rls_scope(), &CancelRun { run_id }).await
+                {
                     Ok(wake) => state.bus.publish(wake),
                     Err(error) => warn!(%error, "cancelling a run for an MCP client failed"),
                 }

@@ -11,7 +11,7 @@ use crate::problem::Problem;
 /// Returns the prompts of manifests; of two with the same name the one of the first product by name.
 async fn all(asked: &Asked) -> Result<Vec<Value>, ErrorData> {
     let failed = |error: sqlx::Error| refused(Problem::from(error));
-    let mut db = rls::begin(&asked.state.db.sql, asked.caller.rls_scope())
+    let mut db = rls::begin(&asked.state.db.pool_sqlx, asked.caller.rls_scope())
         .await
         .map_err(failed)?;
     let products = rejoin_products::list(&mut *db, asked.caller.project_id)

@@ -78,7 +78,7 @@ pub async fn call(
         Err(fault) => return Ok(failed(fault)),
     };
     let context = ToolContext {
-        db: asked.state.db.sql.clone(),
+        db: asked.state.db.pool_sqlx.clone(),
         project_id: asked.caller.project_id,
         model: std::sync::Arc::new(asked.state.embedder.clone()),
         run_id: None,

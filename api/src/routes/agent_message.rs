@@ -104,10 +104,10 @@ async fn propose(
         input,
         idempotency,
         output_schema: None,
-        exhausted: state.quotas.exhausted(&state.db.sql, &caller).await?,
+        exhausted: state.quotas.exhausted(&state.db.pool_sqlx, &caller).await?,
         part: Some(Part::Suggestion),
     };
-    let (run_id, wake) = rejoin_commands::execute_for(&state.db.sql, caller.rls_scope(), &command).await?;
+    let (run_id, wake) = rejoin_commands::execute_for(&state.db.pool_sqlx, caller.rls_scope(), &command).await?;
     state.bus.publish(wake);
     let mut response = match permit {
         None => (StatusCode::ACCEPTED, Json(Triggered { run_id, cursor: 0 })).into_response(),

@@ -100,7 +100,7 @@ async fn show_feed(
 ) -> Result<Response, Problem> {
     let not_found = || Problem::not_found("calendar_feed_not_found", "The calendar's feed");
     let secret = file.strip_suffix(ENDING).unwrap_or(&file);
-    let feed = feeds::find(&state.db.sql, secret).await?.ok_or_else(not_found)?;
+    let feed = feeds::find(&state.db.pool_sqlx, secret).await?.ok_or_else(not_found)?;
     let (pace, counted) = state.rates.count(Counted {
         credential: feed.calendar_id,
         user: feed.owner.user_id,
@@ -108,7 +108,7 @@ async fn show_feed(
     });
     told.tell(pace);
     counted?;
-    let mut db = rls::begin(&state.db.sql, rls::Scope::User(feed.owner)).await?;
+    let mut db = rls::begin(&state.db.pool_sqlx, rls::Scope::User(feed.owner)).await?;
     let calendar = found(&mut db, feed.owner, feed.calendar_id).await?;
     let text = written(&mut db, &calendar).await?;
     let tag = format!("\"{}\"", digest::hex(&digest::of_json(&[&json!(text)])[..16]));

@@ -147,7 +147,7 @@ pub async fn take(
     dialect: Dialect,
 ) -> Result<Response, Problem> {
     let mut command = command(state, caller, headers, params, request)?;
-    command.exhausted = state.quotas.exhausted(&state.db.sql, caller).await?;
+    command.exhausted = state.quotas.exhausted(&state.db.pool_sqlx, caller).await?;
     // Before anything is stored, so that a caller without a free stream is refused.
     let permit = if wants_json(headers) {
         None
@@ -430,7 +430,7 @@ pub fn attached_consoles(told: Option<&Value>) -> Result<Vec<Attached>, Problem>
 
 /// Stores the message, its run and its job; then wakes the workers.
 pub async fn post(state: &AppState, scope: rls::Scope, command: &PostMessage) -> Result<Posted, Problem> {
-    let posted = match rejoin_commands::execute_for(&state.db.sql, scope, command).await {
+    let posted = match rejoin_commands::execute_for(&state.db.pool_sqlx, scope, command).await {
         Ok(posted) => posted,
         Err(PostError::DefinitionNotFound) => {
             return Err(definition_not_found(

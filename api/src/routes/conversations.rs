@@ -416,7 +416,7 @@ async fn delete(
         by: Actor::caller(&caller),
         id,
     };
-    if !rejoin_commands::execute_for(&state.db.sql, caller.rls_scope(), &command).await? {
+    if !rejoin_commands::execute_for(&state.db.pool_sqlx, caller.rls_scope(), &command).await? {
         return Err(visible::conversation_not_found());
     }
     state.bus.publish(Wake::log(id));

@@ -274,7 +274,11 @@ async fn test(
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<Json<TestedBody>, Problem> {
     let source = find(&state, &caller, project_id, id).await?;
-    let tested = match state.sources.open(&state.db.sql, caller.rls_scope(), &source).await {
+    let tested = match state
+        .sources
+        .open(&state.db.pool_sqlx, caller.rls_scope(), &source)
+        .await
+    {
         Ok(opened) => opened.test().await,
         Err(error) => Err(error),
     };
@@ -298,7 +302,7 @@ async fn databases(
     let source = find(&state, &caller, project_id, id).await?;
     let opened = state
         .sources
-        .open(&state.db.sql, caller.rls_scope(), &source)
+        .open(&state.db.pool_sqlx, caller.rls_scope(), &source)
         .await
         .map_err(problem)?;
     let items = opened.databases().await.map_err(problem)?;
@@ -320,7 +324,7 @@ async fn tables(
     let source = find(&state, &caller, project_id, id).await?;
     let opened = state
         .sources
-        .open(&state.db.sql, caller.rls_scope(), &source)
+        .open(&state.db.pool_sqlx, caller.rls_scope(), &source)
         .await
         .map_err(problem)?;
     let items = opened.tables(params.database.as_deref()).await.map_err(problem)?;
@@ -347,7 +351,7 @@ async fn schema(
     let source = find(&state, &caller, project_id, id).await?;
     let database = params.database.as_deref().filter(|database| !database.is_empty());
     let looking = state.sources.schema(
-        &state.db.sql,
+        &state.db.pool_sqlx,
         caller.rls_scope(),
         &source,
         database,
@@ -390,7 +394,7 @@ async fn query(
     }
     let answer = state
         .sources
-        .query(&state.db.sql, caller.rls_scope(), &source, ask)
+        .query(&state.db.pool_sqlx, caller.rls_scope(), &source, ask)
         .await
         .map_err(problem)?;
     if request.write {
@@ -427,7 +431,7 @@ async fn explain(
     let source = find(&state, &caller, project_id, id).await?;
     let opened = state
         .sources
-        .open(&state.db.sql, caller.rls_scope(), &source)
+        .open(&state.db.pool_sqlx, caller.rls_scope(), &source)
         .await
         .map_err(problem)?;
     let ask = Ask {

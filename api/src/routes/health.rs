@@ -77,7 +77,7 @@ async fn ready(State(state): State<AppState>, _: Public) -> (StatusCode, Json<He
     let missing =
         sqlx::query_scalar::<_, String>("select name from unnest($1::text[]) name where to_regclass(name) is null")
             .bind(&NEEDED_TABLES[..])
-            .fetch_all(&state.db.sql);
+            .fetch_all(&state.db.pool_sqlx);
     match timeout(QUERY_LIMIT, missing).await {
         Ok(Ok(missing)) if missing.is_empty() => {}
         Ok(Ok(missing)) => reasons.push(format!("schema: migrations are missing ({})", missing.join(", "))),

@@ -140,7 +140,7 @@ impl From<KeyError> for Problem {
 
 /// Begins a transaction that may change keys of the caller's project.
 async fn begin(state: &AppState, caller: &Caller) -> Result<Transaction<'static, Postgres>, Problem> {
-    Ok(rls::begin(&state.db.sql, rls::Scope::UserLogin(caller.owner())).await?)
+    Ok(rls::begin(&state.db.pool_sqlx, rls::Scope::UserLogin(caller.owner())).await?)
 }
 
 /// List the project's keys, newest first

@@ -62,7 +62,7 @@ async fn list(
     Segments(project_id): Segments<Uuid>,
 ) -> Result<Json<Servers>, Problem> {
     caller.in_project(project_id)?;
-    let mut db = rls::begin(&state.db.sql, rls::Scope::User(caller.owner())).await?;
+    let mut db = rls::begin(&state.db.pool_sqlx, rls::Scope::User(caller.owner())).await?;
     let servers = mcp::list(&mut *db, project_id).await?;
     let items = servers.into_iter().map(|server| ServerBody::of(server, None)).collect();
     Ok(Json(Servers { items }))
@@ -93,7 +93,7 @@ async fn create(
     };
     let settings = request.apply_to(Settings::new(name, named))?;
     check(&state, &settings, args.as_deref())?;
-    let mut db = rls::begin(&state.db.sql, rls::Scope::User(caller.owner())).await?;
+    let mut db = rls::begin(&state.db.pool_sqlx, rls::Scope::User(caller.owner())).await?;
     if mcp::count(&mut *db, project_id).await? >= mcp::MAX_SERVERS {
         let detail = format!("a project can have at most {} MCP servers", mcp::MAX_SERVERS);
         return Err(Problem::conflict("too_many_mcp_servers", detail));
@@ -133,7 +133,7 @@ async fn get(
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<Json<ServerBody>, Problem> {
     caller.in_project(project_id)?;
-    let mut db = rls::begin(&state.db.sql, rls::Scope::User(caller.owner())).await?;
+    let mut db = rls::begin(&state.db.pool_sqlx, rls::Scope::User(caller.owner())).await?;
     let server = mcp::get(&mut *db, project_id, id).await?.ok_or_else(not_found)?;
     let offered = offers::of_server(&mut *db, id).await?;
     Ok(Json(ServerBody::of(server, Some(offered))))
@@ -153,7 +153,7 @@ async fn update(
     Body(mut request): Body<ServerRequest>,
 ) -> Result<Json<ServerBody>, Problem> {
     caller.in_project(project_id)?;
-    let mut db = rls::begin(&state.db.sql, rls::Scope::User(caller.owner())).await?;
+    let mut db = rls::begin(&state.db.pool_sqlx, rls::Scope::User(caller.owner())).await?;
     let server = mcp::get(&mut *db, project_id, id).await?.ok_or_else(not_found)?;
     if request.name.as_ref().is_some_and(|name| *name != server.settings.name) {
         let detail = "a server cannot be renamed, because its name is part of its tools' names; add another server";
@@ -188,7 +188,7 @@ async fn delete(
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<StatusCode, Problem> {
     caller.in_project(project_id)?;
-    let mut db = rls::begin(&state.db.sql, rls::Scope::User(caller.owner())).await?;
+    let mut db = rls::begin(&state.db.pool_sqlx, rls::Scope::User(caller.owner())).await?;
     if !mcp::delete(&mut db, project_id, id).await? {
         return Err(not_found());
     }
@@ -218,7 +218,7 @@ async fn approve(
     Body(request): Body<ApproveRequest>,
 ) -> Result<Json<Approved>, Problem> {
     caller.in_project(project_id)?;
-    let mut db = rls::begin(&state.db.sql, rls::Scope::User(caller.owner())).await?;
+    let mut db = rls::begin(&state.db.pool_sqlx, rls::Scope::User(caller.owner())).await?;
     mcp::get(&mut *db, project_id, id).await?.ok_or_else(not_found)?;
     let mut approved = offers::approve(&mut db, id, request.tools.as_deref()).await?;
     approved.sort_unstable();

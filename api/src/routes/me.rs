@@ -40,7 +40,7 @@ pub struct Me {
 /// Get the caller and its project
 #[utoipa::path(get, path = "/api/me", tag = "callers", responses((status = 200, description = "The caller", body = Me), Refused))]
 async fn me(State(state): State<AppState>, caller: Caller<Read>) -> Result<Json<Me>, Problem> {
-    let (handle, _) = sign_in::handles(&state.db.sql, caller.user_id, caller.user_id).await?;
+    let (handle, _) = sign_in::handles(&state.db.pool_sqlx, caller.user_id, caller.user_id).await?;
     Ok(Json(Me {
         user_id: caller.user_id,
         handle,

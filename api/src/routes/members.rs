@@ -94,7 +94,7 @@ async fn list(
     Segments(project_id): Segments<Uuid>,
 ) -> Result<Json<Members>, Problem> {
     caller.in_project(project_id)?;
-    let mut db = rls::begin(&state.db.sql, rls::Scope::Login).await?;
+    let mut db = rls::begin(&state.db.pool_sqlx, rls::Scope::Login).await?;
     let members = projects::members(&mut db, project_id).await?;
     let items = members.into_iter().map(MemberItem::from).collect();
     Ok(Json(Members { items }))
@@ -115,7 +115,7 @@ async fn set(
     Body(request): Body<MemberRequest>,
 ) -> Result<StatusCode, Problem> {
     caller.owns(project_id)?;
-    let mut db = rls::begin(&state.db.sql, rls::Scope::Login).await?;
+    let mut db = rls::begin(&state.db.pool_sqlx, rls::Scope::Login).await?;
     let role = Role::from(request.role);
     projects::set_role(&mut db, project_id, user_id, role).await?;
     let (target, detail) = (format!("user:{user_id}"), json!({ "role": role.as_str() }));
@@ -138,7 +138,7 @@ async fn remove(
     Segments((project_id, user_id)): Segments<(Uuid, Uuid)>,
 ) -> Result<StatusCode, Problem> {
     caller.owns(project_id)?;
-    let mut db = rls::begin(&state.db.sql, rls::Scope::Login).await?;
+    let mut db = rls::begin(&state.db.pool_sqlx, rls::Scope::Login).await?;
     projects::remove_member(&mut db, project_id, user_id).await?;
     record(
         &mut db,

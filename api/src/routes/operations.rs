@@ -237,7 +237,7 @@ async fn show(
     let hour = paces.next().ok_or(sqlx::Error::RowNotFound)?;
     let workers = stats::workers(&mut *db).await?;
     drop(db);
-    let (sql, hot) = (&state.db.sql, state.db.hot.status());
+    let (pool_sqlx, pool_pg) = (&state.db.pool_sqlx, state.db.pool_pg.status());
     Ok(Json(Operations {
         at,
         queues: queues.into_iter().map(QueueBody::from).collect(),
@@ -253,14 +253,14 @@ async fn show(
             },
             database_ms,
             connections: ConnectionsBody {
-                open: sql.size() as usize,
-                idle: sql.num_idle(),
-                max: sql.options().get_max_connections() as usize,
+                open: pool_sqlx.size() as usize,
+                idle: pool_sqlx.num_idle(),
+                max: pool_sqlx.options().get_max_connections() as usize,
             },
             stream_connections: ConnectionsBody {
-                open: hot.size,
-                idle: hot.available,
-                max: hot.max_size,
+                open: pool_pg.size,
+                idle: pool_pg.available,
+                max: pool_pg.max_size,
             },
         },
     }))

@@ -100,7 +100,7 @@ async fn list(
     Segments(project_id): Segments<Uuid>,
 ) -> Result<Json<Products>, Problem> {
     caller.in_project(project_id)?;
-    let mut db = rls::begin(&state.db.sql, rls::Scope::User(caller.owner())).await?;
+    let mut db = rls::begin(&state.db.pool_sqlx, rls::Scope::User(caller.owner())).await?;
     let items = rejoin_products::list(&mut *db, project_id).await?;
     Ok(Json(Products { items }))
 }
@@ -133,7 +133,7 @@ async fn install(
             Problem::new(axum::http::StatusCode::FORBIDDEN, "command_not_allowed", detail)
         })?;
     }
-    let mut db = rls::begin(&state.db.sql, rls::Scope::User(caller.owner())).await?;
+    let mut db = rls::begin(&state.db.pool_sqlx, rls::Scope::User(caller.owner())).await?;
     let diff = rejoin_products::install(&mut db, project_id, &manifest, request.adopt).await?;
     if request.dry_run {
         return Ok(Json(Done::of(diff, true)));
@@ -172,7 +172,7 @@ async fn uninstall(
     Params(params): Params<UninstallParams>,
 ) -> Result<Json<Done>, Problem> {
     caller.in_project(project_id)?;
-    let mut db = rls::begin(&state.db.sql, rls::Scope::User(caller.owner())).await?;
+    let mut db = rls::begin(&state.db.pool_sqlx, rls::Scope::User(caller.owner())).await?;
     let diff = rejoin_products::uninstall(&mut db, project_id, &name).await?;
     if params.dry_run.unwrap_or_default() {
         return Ok(Json(Done::of(diff, true)));

@@ -164,7 +164,7 @@ async fn answer(
             user_id: Some(caller.user_id),
         },
     };
-    let wake = rejoin_commands::execute_for(&state.db.sql, caller.rls_scope(), &command).await?;
+    let wake = rejoin_commands::execute_for(&state.db.pool_sqlx, caller.rls_scope(), &command).await?;
     state.bus.publish(wake);
     Ok((StatusCode::OK, Json(visible(&state, &caller, id).await?.into())))
 }

@@ -188,9 +188,9 @@ async fn fork(
         step: i32::from(request.step),
         message: request.message.as_deref(),
         user_id: Some(caller.user_id),
-        exhausted: state.quotas.exhausted(&state.db.sql, &caller).await?,
+        exhausted: state.quotas.exhausted(&state.db.pool_sqlx, &caller).await?,
     };
-    let (run_id, wake) = rejoin_commands::execute_for(&state.db.sql, caller.rls_scope(), &command).await?;
+    let (run_id, wake) = rejoin_commands::execute_for(&state.db.pool_sqlx, caller.rls_scope(), &command).await?;
     state.bus.publish(wake);
     Ok((
         StatusCode::ACCEPTED,

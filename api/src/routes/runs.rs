@@ -242,9 +242,9 @@ async fn cancel(
     Segments(id): Segments<Uuid>,
 ) -> Result<(StatusCode, Json<Cancelled>), Problem> {
     let scope = may_cancel(&state, &caller, id).await?;
-    let wake = rejoin_commands::execute_for(&state.db.sql, scope, &CancelRun { run_id: id }).await?;
+    let wake = rejoin_commands::execute_for(&state.db.pool_sqlx, scope, &CancelRun { run_id: id }).await?;
     state.bus.publish(wake);
-    let run = runs::get(&mut *rls::begin(&state.db.sql, scope).await?, id)
+    let run = runs::get(&mut *rls::begin(&state.db.pool_sqlx, scope).await?, id)
         .await?
         .ok_or_else(visible::run_not_found)?;
     let cancelled = Cancelled {

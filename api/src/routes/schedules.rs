@@ -244,7 +244,7 @@ async fn create(
 ) -> Result<(StatusCode, Json<ScheduleBody>), Problem> {
     caller.in_project(project_id)?;
     let content = request.apply_to(None)?;
-    let mut db = rls::begin(&state.db.sql, rls::Scope::User(caller.owner())).await?;
+    let mut db = rls::begin(&state.db.pool_sqlx, rls::Scope::User(caller.owner())).await?;
     check(&mut db, &caller, &content, true).await?;
     if schedules::count(&mut *db, project_id).await? >= schedules::MAX_SCHEDULES {
         let detail = format!("a project can have at most {} schedules", schedules::MAX_SCHEDULES);
@@ -316,7 +316,7 @@ async fn change(
     Body(request): Body<ScheduleRequest>,
 ) -> Result<Json<ScheduleBody>, Problem> {
     caller.in_project(project_id)?;
-    let mut db = rls::begin(&state.db.sql, rls::Scope::User(caller.owner())).await?;
+    let mut db = rls::begin(&state.db.pool_sqlx, rls::Scope::User(caller.owner())).await?;
     let before = schedules::lock(&mut db, project_id, id).await?.ok_or_else(not_found)?;
     let names_work = request.names_work();
     let created_by = match names_work {
@@ -357,7 +357,7 @@ async fn delete(
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<StatusCode, Problem> {
     caller.in_project(project_id)?;
-    let mut db = rls::begin(&state.db.sql, rls::Scope::User(caller.owner())).await?;
+    let mut db = rls::begin(&state.db.pool_sqlx, rls::Scope::User(caller.owner())).await?;
     if !schedules::delete(&mut *db, project_id, id).await? {
         return Err(not_found());
     }

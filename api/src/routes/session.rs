@@ -110,15 +110,15 @@ async fn begin(
         return Err(is_another(&state, another, &caller).await?);
     }
     if let Some(code) = &asked.code
-        && !sign_in::use_up(&state.db.sql, code).await?
+        && !sign_in::use_up(&state.db.pool_sqlx, code).await?
     {
         return Err(no_code());
     }
     state.rates.count_audited(caller.user_id)?;
     let lifetime_s = i64::from(state.config.session_hours) * 60 * 60;
-    let begun = sessions::begin(&state.db.sql, &caller, lifetime_s).await?;
+    let begun = sessions::begin(&state.db.pool_sqlx, &caller, lifetime_s).await?;
     if let Some(another) = &another {
-        sessions::end(&state.db.sql, another).await?;
+        sessions::end(&state.db.pool_sqlx, another).await?;
         state.keys.forget(another);
     }
     let cookie = cookie::begun(&headers, &begun.secret, begun.lasts_s);
@@ -140,7 +140,7 @@ async fn by_code(state: &AppState, headers: &HeaderMap, code: &str) -> Result<Ca
         let detail = "a sign-in code can be used only by pages of this server; other programs must use an API key";
         return Err(Problem::new(StatusCode::FORBIDDEN, "cross_site", detail));
     }
-    let caller = sign_in::whose(&state.db.sql, code).await?.ok_or_else(no_code)?;
+    let caller = sign_in::whose(&state.db.pool_sqlx, code).await?.ok_or_else(no_code)?;
     Ok(caller.into())
 }
 
@@ -154,7 +154,7 @@ async fn signed_in(state: &AppState, headers: &HeaderMap) -> Result<Option<Calle
     let Some(secret) = cookie::shown(headers) else {
         return Ok(None);
     };
-    match auth::authenticate(&state.db.sql, Kind::Session, secret, None).await {
+    match auth::authenticate(&state.db.pool_sqlx, Kind::Session, secret, None).await {
         Ok(caller) => Ok(Some(caller.into())),
         Err(AuthError::Database(error)) => Err(error.into()),
         // An ended session has no user.
@@ -163,7 +163,7 @@ async fn signed_in(state: &AppState, headers: &HeaderMap) -> Result<Option<Calle
 }
 
 async fn is_another(state: &AppState, before: &Caller, caller: &Caller) -> Result<Problem, Problem> {
-    let (signed_in, instead) = sign_in::handles(&state.db.sql, before.user_id, caller.user_id).await?;
+    let (signed_in, instead) = sign_in::handles(&state.db.pool_sqlx, before.user_id, caller.user_id).await?;
     let detail = format!(
         "this browser is signed in as {signed_in}; to sign in as {instead}, sign out first, or send `replace`: true"
     );
@@ -179,7 +179,7 @@ async fn is_another(state: &AppState, before: &Caller, caller: &Caller) -> Resul
     responses((status = 204, description = "Signed out", headers(("Set-Cookie" = String))), Refused))]
 async fn end(State(state): State<AppState>, caller: Caller<Read>) -> Result<(StatusCode, SetCookie), Problem> {
     if caller.shown_in == Kind::Session {
-        sessions::end(&state.db.sql, &caller).await?;
+        sessions::end(&state.db.pool_sqlx, &caller).await?;
         state.keys.forget(&caller);
     }
     Ok((StatusCode::NO_CONTENT, [(SET_COOKIE, cookie::ended())]))

@@ -44,7 +44,7 @@ async fn create(
         let detail = "a sign-in code can be created only with an API key, not with a session or a token";
         return Err(Problem::new(StatusCode::FORBIDDEN, "key_needed", detail));
     };
-    let made = sign_in::create(&state.db.sql, &caller, key_id).await?;
+    let made = sign_in::create(&state.db.pool_sqlx, &caller, key_id).await?;
     let body = SignInCode {
         url: format!("{origin}/#code={}", made.code),
         code: made.code,

@@ -71,7 +71,7 @@ async fn resume(
     if let Some(message) = &request.message {
         check_message(message, state.config.max_message_chars)?;
     }
-    if let Some(exhausted) = state.quotas.exhausted(&state.db.sql, &caller).await? {
+    if let Some(exhausted) = state.quotas.exhausted(&state.db.pool_sqlx, &caller).await? {
         return Err(rejoin_commands::PostError::Exhausted(exhausted).into());
     }
     let command = ResumeRun {
@@ -79,7 +79,7 @@ async fn resume(
         message: request.message.as_deref(),
         user_id: Some(caller.user_id),
     };
-    let resumed = rejoin_commands::execute_for(&state.db.sql, caller.rls_scope(), &command).await?;
+    let resumed = rejoin_commands::execute_for(&state.db.pool_sqlx, caller.rls_scope(), &command).await?;
     state.bus.publish(resumed.wake);
     Ok((
         StatusCode::ACCEPTED,
@@ -112,7 +112,7 @@ async fn steer(
         message: &request.message,
         user_id: Some(caller.user_id),
     };
-    let steered = rejoin_commands::execute_for(&state.db.sql, caller.rls_scope(), &command).await?;
+    let steered = rejoin_commands::execute_for(&state.db.pool_sqlx, caller.rls_scope(), &command).await?;
     state.bus.publish(steered.wake);
     Ok((
         StatusCode::ACCEPTED,

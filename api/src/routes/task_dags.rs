@@ -213,7 +213,7 @@ async fn create(
     let ordered = spec
         .check()
         .map_err(|fault| Problem::bad_request("invalid_task_dag", fault))?;
-    if let Some(exhausted) = state.quotas.exhausted(&state.db.sql, &caller).await? {
+    if let Some(exhausted) = state.quotas.exhausted(&state.db.pool_sqlx, &caller).await? {
         return Err(rejoin_commands::PostError::Exhausted(exhausted).into());
     }
     if let Some(name) = internal_agent(&mut *caller.begin(&state).await?, &caller, &spec).await? {
@@ -230,7 +230,7 @@ async fn create(
         made_by: None,
         plan: None,
     };
-    let wake = rejoin_commands::execute_for(&state.db.sql, caller.rls_scope(), &command).await?;
+    let wake = rejoin_commands::execute_for(&state.db.pool_sqlx, caller.rls_scope(), &command).await?;
     state.bus.publish(wake);
     let detail = detailed(&state, &caller, project_id, id).await?;
     Ok((StatusCode::CREATED, Json(detail)))
@@ -351,7 +351,7 @@ async fn cancel(
 ) -> Result<(StatusCode, Json<DagDetail>), Problem> {
     let dag = found(&state, &caller, project_id, id).await?;
     let scope = may_change(&caller, &dag, &DagChange::Cancel)?;
-    let wake = rejoin_commands::cancel_dag(&state.db.sql, scope, id).await?;
+    let wake = rejoin_commands::cancel_dag(&state.db.pool_sqlx, scope, id).await?;
     state.bus.publish(wake);
     Ok((
         StatusCode::ACCEPTED,
@@ -384,7 +384,7 @@ async fn change(
 ) -> Result<Json<DagDetail>, Problem> {
     let dag = found(state, caller, project_id, id).await?;
     let scope = may_change(caller, &dag, &change)?;
-    let wake = rejoin_commands::execute_for(&state.db.sql, scope, &ChangeDag { id, change }).await?;
+    let wake = rejoin_commands::execute_for(&state.db.pool_sqlx, scope, &ChangeDag { id, change }).await?;
     state.bus.publish(wake);
     Ok(Json(detailed(state, caller, project_id, id).await?))
 }

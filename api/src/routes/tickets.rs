@@ -103,7 +103,7 @@ impl Follower {
 
 /// Redeems a ticket: returns the caller for whom it was created.
 async fn redeem(state: &AppState, ticket: &str, target: Uuid) -> Result<Caller, Problem> {
-    let caller = auth::redeem_ticket(&state.db.hot, ticket, target).await?;
+    let caller = auth::redeem_ticket(&state.db.pool_pg, ticket, target).await?;
     let refused = || {
         Problem::unauthorized(
             "ticket_invalid",

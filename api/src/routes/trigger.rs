@@ -74,11 +74,11 @@ async fn trigger(
         user_id: Some(caller.user_id),
         input,
         idempotency,
-        exhausted: state.quotas.exhausted(&state.db.sql, &caller).await?,
+        exhausted: state.quotas.exhausted(&state.db.pool_sqlx, &caller).await?,
         part: None,
         output_schema: request.output_schema,
     };
-    let (run_id, wake) = rejoin_commands::execute_for(&state.db.sql, caller.rls_scope(), &command).await?;
+    let (run_id, wake) = rejoin_commands::execute_for(&state.db.pool_sqlx, caller.rls_scope(), &command).await?;
     state.bus.publish(wake);
     let location = format!("/api/runs/{run_id}/events");
     Ok((

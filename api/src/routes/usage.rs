@@ -48,7 +48,7 @@ async fn show(
     Segments(project_id): Segments<Uuid>,
 ) -> Result<Json<Usage>, Problem> {
     caller.in_project(project_id)?;
-    let used = projects::used_today(&state.db.sql, project_id).await?;
+    let used = projects::used_today(&state.db.pool_sqlx, project_id).await?;
     Ok(Json(Usage {
         runs: Part {
             used: used.runs,

@@ -31,18 +31,18 @@ pub trait Source: Send + Sync {
 #[async_trait]
 impl Source for Db {
     async fn news(&self, cursors: &[Cursor]) -> Result<Vec<(usize, StoredEvent)>, Failed> {
-        Ok(log::tail(&self.hot, cursors).await?)
+        Ok(log::tail(&self.pool_pg, cursors).await?)
     }
 
     async fn page(&self, log_id: Uuid, after: i64) -> Result<Vec<StoredEvent>, Failed> {
-        Ok(log::read(&self.hot, log_id, after).await?)
+        Ok(log::read(&self.pool_pg, log_id, after).await?)
     }
 
     async fn standing(&self, grounds: &[Ground]) -> Result<Vec<Ground>, Failed> {
-        Ok(auth::still_standing(&self.sql, grounds).await?)
+        Ok(auth::still_standing(&self.pool_sqlx, grounds).await?)
     }
 
     async fn ends(&self, logs: &[Uuid]) -> Result<Vec<Cursor>, Failed> {
-        Ok(log::ends(&self.hot, logs).await?)
+        Ok(log::ends(&self.pool_pg, logs).await?)
     }
 }

@@ -180,16 +180,16 @@ impl Target {
 
 /// Returns the log, if visible to the owner, with its ends.
 async fn find(state: &AppState, owner: Owner, source: StreamSource) -> Result<(Target, LogEnds), Problem> {
-    let hot = &state.db.hot;
+    let pool = &state.db.pool_pg;
     let looked = async {
         Ok::<_, Problem>(match source {
             StreamSource::Conversation(id) => {
-                let ends = conversations::log_ends(hot, owner, id).await?;
+                let ends = conversations::log_ends(pool, owner, id).await?;
                 let missing = || Problem::not_found("conversation_not_found", "The conversation");
                 (Target::Conversation(id), ends.ok_or_else(missing)?)
             }
             StreamSource::Run(id) => {
-                let span = runs::span(hot, owner, id).await?;
+                let span = runs::span(pool, owner, id).await?;
                 let (span, ends) = span.ok_or_else(|| Problem::not_found("run_not_found", "The run"))?;
                 (Target::Run(span), ends)
             }
@@ -284,7 +284,7 @@ async fn from_snapshot(
     opening: Opening,
 ) -> Result<Response, Problem> {
     let log_id = target.log_id();
-    let mut db = rls::begin(&state.db.sql, rls::Scope::User(owner)).await?;
+    let mut db = rls::begin(&state.db.pool_sqlx, rls::Scope::User(owner)).await?;
     let snapshot = snapshot::take(&mut *db, log_id, target.run_id())
         .await?
         .ok_or_else(no_log)?;

@@ -100,7 +100,7 @@ fn report(jobs: u64, took: Duration) {
 
 async fn bulk(url: &str, jobs: usize) -> Result<()> {
     let db = Db::connect_lazy(&DatabaseArgs::new(url), "queue-driver", Role::Login)?;
-    let mut connection = db.sql.acquire().await?;
+    let mut connection = db.pool_sqlx.acquire().await?;
     let began = Instant::now();
     let mut left = jobs;
     while left > 0 {
@@ -128,7 +128,7 @@ impl Producer {
         };
         let db = Db::connect_lazy(&arguments, "queue-driver", Role::Login)?;
         let conversation = Uuid::now_v7();
-        let client = db.hot.get().await?;
+        let client = db.pool_pg.get().await?;
         client
             .batch_execute("create table if not exists bench_messages (id uuid primary key, conversation_id uuid not null, content text not null)")
             .await?;
@@ -136,14 +136,14 @@ impl Producer {
         // Connected before the clock starts.
         let mut open = Vec::new();
         for _ in 0..connections {
-            open.push(db.hot.get().await?);
+            open.push(db.pool_pg.get().await?);
         }
         Ok(Self { db, conversation })
     }
 
     /// Inserts a message and its job, in one transaction and one round trip.
     async fn one(&self) -> Result<()> {
-        let client = self.db.hot.get().await?;
+        let client = self.db.pool_pg.get().await?;
         let statement = client
             .prepare_cached(
                 "with message as (

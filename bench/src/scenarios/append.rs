@@ -347,7 +347,7 @@ fn server_cpu_us(context: &Context) -> Result<u64> {
 /// Appends to these runs in turns, each at [`PACE_PER_S`]; returns the latencies of visibility, and the rate.
 pub async fn append_at_pace(database: &Database, streams: &[Arc<RunStream>], span_s: f64) -> Result<(Latencies, f64)> {
     let ends: Vec<(uuid::Uuid, i64)> = sqlx::query_as("select log_id, last_seq from stream.log_ends")
-        .fetch_all(&database.db.sql)
+        .fetch_all(&database.db.pool_sqlx)
         .await?;
     let follower = Follower::start(&database.url, ends).await?;
     let writer = Writer::start(&database.url, true)?;

@@ -155,9 +155,9 @@ async fn work(database: Database, n: u64) -> Result<()> {
     let mut cursor = ClaimCursor::default();
     let mut done = 0;
     while done < n {
-        rejoin_queue::enqueue_many(&mut *database.db.sql.acquire().await?, &batch).await?;
+        rejoin_queue::enqueue_many(&mut *database.db.pool_sqlx.acquire().await?, &batch).await?;
         let claimed = rejoin_queue::claim(
-            &database.db.hot,
+            &database.db.pool_pg,
             rejoin_queue::DEFAULT_QUEUE,
             worker,
             LEASE,
@@ -174,7 +174,7 @@ async fn work(database: Database, n: u64) -> Result<()> {
                 outcome: Outcome::Complete,
             })
             .collect();
-        let settled = rejoin_queue::settle(&database.db.hot, &settlements, true).await?;
+        let settled = rejoin_queue::settle(&database.db.pool_pg, &settlements, true).await?;
         ensure!(settled.ids.len() == claimed.len(), "a job was claimed twice");
         done += claimed.len() as u64;
     }

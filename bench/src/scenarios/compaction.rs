@@ -130,7 +130,7 @@ async fn end_runs(database: &Database, runs: usize, tokens: usize) -> Result<Vec
     let posted = posted::post(database, runs).await?;
     posted::add_past(database, &posted, tokens).await?;
     let (logs, runs): (Vec<Uuid>, Vec<Uuid>) = posted.into_iter().unzip();
-    let mut tx = database.db.sql.begin().await?;
+    let mut tx = database.db.pool_sqlx.begin().await?;
     sqlx::query(
         "update kb.agent_runs r set state = 'completed', finished_at = now() - interval '1 s', done_seq = e.last_seq
          from stream.log_ends e where r.id = any($1) and e.log_id = r.log_id",
@@ -148,7 +148,7 @@ async fn end_runs(database: &Database, runs: usize, tokens: usize) -> Result<Vec
 
 /// Rewrites the table, and returns its size and read speed.
 async fn space(database: &Database, logs: &[Uuid], tokens: usize, row: &str, out: &mut Recorder) -> Result<()> {
-    let db = &database.db.sql;
+    let db = &database.db.pool_sqlx;
     sqlx::query("vacuum (full, analyze) stream.events").execute(db).await?;
     let (all, indexes, others): (i64, i64, i64) = sqlx::query_as(AssertSqlSafe(
         "select pg_total_relation_size('stream.events'), pg_indexes_size('stream.events'),
@@ -167,7 +167,7 @@ async fn space(database: &Database, logs: &[Uuid], tokens: usize, row: &str, out
     for log_id in logs {
         let mut cursor = 0;
         loop {
-            let page = log::read(&database.db.hot, *log_id, cursor).await?;
+            let page = log::read(&database.db.pool_pg, *log_id, cursor).await?;
             let Some(last) = page.last() else { break };
             cursor = last.seq;
             read += page.len();
@@ -190,7 +190,7 @@ fn upkeep(work: impl Future<Output = Result<i64>> + Send + 'static) -> JoinHandl
 async fn compact(database: Database) -> Result<i64> {
     let mut events = 0;
     loop {
-        let some = compaction::compact(&database.db.sql, 0.0).await?;
+        let some = compaction::compact(&database.db.pool_sqlx, 0.0).await?;
         if some.runs == 0 {
             return Ok(events);
         }
@@ -201,7 +201,7 @@ async fn compact(database: Database) -> Result<i64> {
 async fn remove(database: Database) -> Result<i64> {
     let mut events = 0;
     loop {
-        let some = retention::trim(&database.db.sql, 0.0).await?;
+        let some = retention::trim(&database.db.pool_sqlx, 0.0).await?;
         events += some.events;
         if !some.more {
             return Ok(events);

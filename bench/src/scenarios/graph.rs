@@ -169,7 +169,7 @@ async fn demonstration(context: &Context, out: &mut Recorder) -> Result<()> {
     let lines = context.sized(usize::MAX, 700);
     for column in ["rejoin", "again"] {
         let began = Instant::now();
-        let lines = import_packages(&demo.db.sql, demo.project_id, lines).await?;
+        let lines = import_packages(&demo.db.pool_sqlx, demo.project_id, lines).await?;
         out.record(IMPORT, DEMO, column, lines as f64 / began.elapsed().as_secs_f64());
     }
     let copy = vectors::copy_rows_per_s(&demo).await?;
@@ -204,7 +204,7 @@ async fn import_generated(database: &Database, objects: usize) -> Result<u64> {
         ..DatabaseArgs::new(&database.url)
     };
     let db = Db::connect_lazy(&arguments, "rejoin-bench-import", Role::Login)?;
-    let (pool, project_id) = (&db.sql, database.project_id);
+    let (pool, project_id) = (&db.pool_sqlx, database.project_id);
     let report = import::import(pool, project_id, source, OnError::Refuse, actor, |_| ()).await?;
     ensure!(report.imported, "bad lines: {:?}", report.bad.first());
     Ok(report.objects.created + report.relationships.created)
@@ -217,7 +217,9 @@ async fn read(context: &Context, out: &mut Recorder, database: &Database, table:
     // Autovacuum does this within minutes: counts can then be read from the indexes.
     for table in ["graph_objects", "graph_relationships", "graph_embeddings"] {
         let sql = format!("vacuum analyze kb.{table}");
-        sqlx::query(sqlx::AssertSqlSafe(sql)).execute(&database.db.sql).await?;
+        sqlx::query(sqlx::AssertSqlSafe(sql))
+            .execute(&database.db.pool_sqlx)
+            .await?;
     }
     context.server.settle().await?;
     let arguments = reads::Arguments::draw(database, context.sized(256, 12)).await?;

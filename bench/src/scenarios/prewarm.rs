@@ -124,7 +124,7 @@ async fn prewarm(client: &reqwest::Client, fleet: &Fleet, about: &Value) -> Resu
 
 /// Creates a project of the graph with this many entities.
 async fn project(fleet: &Fleet, things: usize) -> Result<Uuid> {
-    let db = &fleet.database.db.sql;
+    let db = &fleet.database.db.pool_sqlx;
     let id = Uuid::now_v7();
     let things = i32::try_from(things)?;
     sqlx::query(

@@ -166,7 +166,7 @@ impl Past {
         let database = context.server.database().await?;
         let runs = posted::post(&database, logs).await?;
         posted::add_past(&database, &runs, PAST).await?;
-        sqlx::query("vacuum analyze").execute(&database.db.sql).await?;
+        sqlx::query("vacuum analyze").execute(&database.db.pool_sqlx).await?;
         context.server.settle().await?;
         Ok(Self { database, runs })
     }
@@ -262,6 +262,6 @@ async fn counter(url: &str, name: &str) -> Result<f64> {
 async fn transactions(database: &Database) -> Result<f64> {
     let sql = "select (xact_commit + xact_rollback)::float8 from pg_stat_database where datname = current_database()";
     Ok(sqlx::query_scalar(AssertSqlSafe(sql))
-        .fetch_one(&database.db.sql)
+        .fetch_one(&database.db.pool_sqlx)
         .await?)
 }

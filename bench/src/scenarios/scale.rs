@@ -243,7 +243,7 @@ async fn fill(context: &Context, label: &'static str, rows: i64) -> Result<Fille
     let all: Vec<Uuid> = (0..rows / EVENTS_PER_LOG).map(|_| Uuid::now_v7()).collect();
     let per_statement = usize::try_from(FILL / EVENTS_PER_LOG)?;
     for some in all.chunks(per_statement) {
-        let mut tx = database.db.sql.begin().await?;
+        let mut tx = database.db.pool_sqlx.begin().await?;
         sqlx::query("insert into stream.logs (log_id) select unnest($1::uuid[])")
             .bind(some)
             .execute(&mut *tx)
@@ -260,7 +260,7 @@ async fn fill(context: &Context, label: &'static str, rows: i64) -> Result<Fille
         tx.commit().await?;
     }
     sqlx::query("vacuum analyze stream.events")
-        .execute(&database.db.sql)
+        .execute(&database.db.pool_sqlx)
         .await?;
     // Spread over all of them.
     let every = all.len().div_ceil(usize::try_from(LOGS)?).max(1);
@@ -285,16 +285,16 @@ async fn size(context: &Context, out: &mut Recorder, table: &Filled) -> Result<(
     let ends: HashMap<Uuid, i64> =
         sqlx::query_as("select log_id, last_seq from stream.log_ends where log_id = any($1)")
             .bind(&table.logs)
-            .fetch_all(&table.database.db.sql)
+            .fetch_all(&table.database.db.pool_sqlx)
             .await?
             .into_iter()
             .collect();
     let cursors: Vec<(Uuid, i64)> = ends.into_iter().map(|(log, last)| (log, last - BEHIND)).collect();
-    let hot = &table.database.db.hot;
+    let pool = &table.database.db.pool_pg;
     for is_warm in [false, true] {
         let (mut events, began) = (0, Instant::now());
         while began.elapsed() < span / 2 {
-            events += log::tail(hot, &cursors).await?.len();
+            events += log::tail(pool, &cursors).await?.len();
         }
         if is_warm {
             out.record(SIZE, table.label, "tail", events as f64 / began.elapsed().as_secs_f64());
@@ -305,7 +305,7 @@ async fn size(context: &Context, out: &mut Recorder, table: &Filled) -> Result<(
         if began.elapsed() > span / 2 {
             break;
         }
-        events += log::read(hot, *log_id, 0).await?.len();
+        events += log::read(pool, *log_id, 0).await?.len();
     }
     out.record(
         SIZE,

@@ -154,7 +154,7 @@ impl Scenario for Search {
             return Ok(());
         }
         let database = context.server.database().await?;
-        let (pool, project_id) = (&database.db.sql, database.project_id);
+        let (pool, project_id) = (&database.db.pool_sqlx, database.project_id);
         let lines = context.sized(usize::MAX, SMOKE.0);
         import_packages(pool, project_id, lines).await?;
         let embedder = local();

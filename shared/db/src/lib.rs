@@ -73,9 +73,9 @@ impl Role {
 #[derive(Clone)]
 pub struct Db {
     /// For nouns and commands.
-    pub sql: sqlx::PgPool,
+    pub pool_sqlx: sqlx::PgPool,
     /// For hot paths.
-    pub hot: Pool,
+    pub pool_pg: Pool,
     connector: Connector,
     session: Session,
 }
@@ -105,9 +105,9 @@ pub enum ConnectError {
     #[error("the database URL is invalid: {0}")]
     Url(String),
     #[error("connecting to the database failed")]
-    Sql(#[from] sqlx::Error),
+    Sqlx(#[from] sqlx::Error),
     #[error("connecting to the database failed")]
-    Hot(#[from] tokio_postgres::Error),
+    Pg(#[from] tokio_postgres::Error),
     #[error("creating the connection pool failed: {0}")]
     Pool(String),
 }
@@ -118,7 +118,7 @@ impl Db {
         let options = options(args, application, role).map_err(|error| ConnectError::Url(error.to_string()))?;
         let session = Session::new(args, role);
         let checked = session.clone();
-        let sql = PgPoolOptions::new()
+        let pool_sqlx = PgPoolOptions::new()
             .max_connections(args.db_connections)
             .acquire_timeout(ACQUIRE_TIMEOUT)
             .idle_timeout(Duration::from_secs(600))
@@ -129,10 +129,10 @@ impl Db {
             .after_release(|connection, _| Box::pin(end_what_was_given_up(connection)))
             .connect_lazy_with(options);
         let connector = Connector::new(args, application, role)?;
-        let hot = connector.pool(args.db_hot_connections, &session)?;
+        let pool_pg = connector.pool(args.db_hot_connections, &session)?;
         Ok(Self {
-            sql,
-            hot,
+            pool_sqlx,
+            pool_pg,
             connector,
             session,
         })
@@ -166,7 +166,7 @@ impl Db {
     pub async fn wait_until_up(&self) {
         let mut tries = 0_u32;
         loop {
-            match sqlx::query("select 1").execute(&self.sql).await {
+            match sqlx::query("select 1").execute(&self.pool_sqlx).await {
                 Ok(_) => return,
                 Err(error) => {
                     if tries.is_multiple_of(10) {
@@ -277,7 +277,7 @@ impl Connector {
             .post_create(Hook::async_fn(move |client, _| {
                 let session = session.clone();
                 Box::pin(async move {
-                    let checked = session.check_hot(client).await;
+                    let checked = session.check_pg(client).await;
                     checked.map_err(|error| HookError::message(Causes(&error).to_string()))
                 })
             }))
@@ -370,25 +370,25 @@ pub fn is_transient(error: &sqlx::Error) -> bool {
 
 /// A statement of the hot paths failed.
 #[derive(Debug, thiserror::Error)]
-pub enum HotError {
+pub enum PgError {
     #[error("no connection to the database")]
     Pool(#[from] deadpool_postgres::PoolError),
     #[error("a statement failed")]
     Statement(#[from] tokio_postgres::Error),
 }
 
-impl HotError {
+impl PgError {
     /// Whether the same statement may be tried again.
     pub fn is_transient(&self) -> bool {
         match self {
-            HotError::Pool(_) => true,
-            HotError::Statement(error) => is_transient_hot(error),
+            PgError::Pool(_) => true,
+            PgError::Statement(error) => is_transient_pg(error),
         }
     }
 }
 
 /// The same for tokio-postgres.
-pub fn is_transient_hot(error: &tokio_postgres::Error) -> bool {
+pub fn is_transient_pg(error: &tokio_postgres::Error) -> bool {
     match error.code() {
         Some(code) => is_transient_code(code.code()),
         None => true,

@@ -9,7 +9,7 @@ use sqlx::{AssertSqlSafe, PgPool, Postgres, Transaction};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
-use crate::HotError;
+use crate::PgError;
 use rejoin_types::owner::Owner;
 
 /// The row-level-security scope of a transaction.
@@ -54,7 +54,7 @@ pub async fn begin(db: &PgPool, scope: Scope) -> Result<Transaction<'static, Pos
 pub struct ConnGuard(Option<Object>);
 
 impl ConnGuard {
-    pub async fn from(pool: &Pool) -> Result<Self, HotError> {
+    pub async fn from(pool: &Pool) -> Result<Self, PgError> {
         Ok(Self(Some(pool.get().await?)))
     }
 
@@ -85,7 +85,7 @@ pub async fn query_one_scoped(
     scope: Scope,
     sql: &str,
     arguments: &[&(dyn ToSql + Sync)],
-) -> Result<Option<Row>, HotError> {
+) -> Result<Option<Row>, PgError> {
     let guard = ConnGuard::from(pool).await?;
     let client = guard.client();
     let statement = client.prepare_cached(sql).await?;

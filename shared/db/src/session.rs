@@ -74,7 +74,7 @@ impl Session {
     }
 
     /// Checks a connection of tokio-postgres. The error is readable by operators.
-    pub async fn check_hot(&self, client: &tokio_postgres::Client) -> Result<(), CheckError> {
+    pub async fn check_pg(&self, client: &tokio_postgres::Client) -> Result<(), CheckError> {
         let rows = client.simple_query(&self.question).await?;
         let row = rows.iter().find_map(|message| match message {
             SimpleQueryMessage::Row(row) => Some(row),

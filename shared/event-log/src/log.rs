@@ -8,7 +8,7 @@ use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 use super::rows::{StoredEvent, StoredRow};
-use rejoin_db::HotError;
+use rejoin_db::PgError;
 use rejoin_db::rls::{self, ConnGuard};
 use rejoin_types::events::Event;
 use rejoin_types::owner::Owner;
@@ -73,7 +73,7 @@ pub async fn query_one_with_ends(
     owner: Owner,
     sql: &str,
     arguments: &[&(dyn ToSql + Sync)],
-) -> Result<Option<(LogEnds, Row)>, HotError> {
+) -> Result<Option<(LogEnds, Row)>, PgError> {
     let row = rls::query_one_scoped(pool, rls::Scope::User(owner), sql, arguments).await?;
     Ok(row.map(|row| {
         let ends = LogEnds {
@@ -85,7 +85,7 @@ pub async fn query_one_with_ends(
 }
 
 /// Reads a page of one log after `after`.
-pub async fn read(pool: &Pool, log_id: Uuid, after: i64) -> Result<Vec<StoredEvent>, HotError> {
+pub async fn read(pool: &Pool, log_id: Uuid, after: i64) -> Result<Vec<StoredEvent>, PgError> {
     let guard = ConnGuard::from(pool).await?;
     let client = guard.client();
     let statement = client
@@ -112,7 +112,7 @@ pub async fn read(pool: &Pool, log_id: Uuid, after: i64) -> Result<Vec<StoredEve
 
 /// Reads new events of many logs at once: for each (log, after) the events of up to [`TAIL_PAGE`] rows, with the log's
 /// index in `logs`.
-pub async fn tail(pool: &Pool, logs: &[(Uuid, i64)]) -> Result<Vec<(usize, StoredEvent)>, HotError> {
+pub async fn tail(pool: &Pool, logs: &[(Uuid, i64)]) -> Result<Vec<(usize, StoredEvent)>, PgError> {
     let guard = ConnGuard::from(pool).await?;
     let client = guard.client();
     let statement = client
@@ -142,7 +142,7 @@ pub async fn tail(pool: &Pool, logs: &[(Uuid, i64)]) -> Result<Vec<(usize, Store
 }
 
 /// Returns the last number of each existing log of `logs`.
-pub async fn ends(pool: &Pool, logs: &[Uuid]) -> Result<Vec<(Uuid, i64)>, HotError> {
+pub async fn ends(pool: &Pool, logs: &[Uuid]) -> Result<Vec<(Uuid, i64)>, PgError> {
     let guard = ConnGuard::from(pool).await?;
     let client = guard.client();
     let statement = client

@@ -18,7 +18,7 @@ use sqlx::{PgConnection, PgExecutor, PgPool};
 use uuid::Uuid;
 
 use crate::projects::{Membership, Quota, Role};
-use rejoin_db::HotError;
+use rejoin_db::PgError;
 use rejoin_db::rls;
 use rejoin_types::access::Scope;
 use rejoin_types::ids;
@@ -389,7 +389,7 @@ pub async fn create_ticket(
 
 /// Redeems a ticket. None: unknown, used, expired, for another stream, or its key or token is no longer valid. One
 /// round trip: after a restart, all browsers present one.
-pub async fn redeem_ticket(pool: &Pool, ticket: &str, target_id: Uuid) -> Result<Option<Caller>, HotError> {
+pub async fn redeem_ticket(pool: &Pool, ticket: &str, target_id: Uuid) -> Result<Option<Caller>, PgError> {
     let sql = "delete from kb.stream_tickets t
                where t.hash = $1 and t.target_id = $2 and t.expires_at > now()
                  and exists (select from kb.project_members m where m.user_id = t.user_id and m.project_id = t.project_id)

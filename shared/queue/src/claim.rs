@@ -40,7 +40,7 @@ pub async fn claim(
     lease: Duration,
     limit: usize,
     cursor: &mut ClaimCursor,
-) -> Result<Vec<ClaimedJob>, rejoin_db::HotError> {
+) -> Result<Vec<ClaimedJob>, rejoin_db::PgError> {
     let client = pool.get().await?;
     let statement = client
         .prepare_cached(

@@ -6,7 +6,7 @@ use deadpool_postgres::Pool;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
-use rejoin_db::HotError;
+use rejoin_db::PgError;
 
 /// The duration of a lease: how long a worker may run a job without a heartbeat.
 pub const LEASE: Duration = Duration::from_secs(15);
@@ -31,7 +31,7 @@ pub async fn heartbeat(
     jobs: &[(i64, i32)],
     lease: Duration,
     draining: bool,
-) -> Result<Vec<i64>, HotError> {
+) -> Result<Vec<i64>, PgError> {
     let client = pool.get().await?;
     let renew = client
         .prepare_cached(
@@ -72,7 +72,7 @@ pub async fn heartbeat(
 }
 
 /// Removes the row of a stopping worker.
-pub async fn leave(pool: &Pool, worker_id: Uuid) -> Result<(), HotError> {
+pub async fn leave(pool: &Pool, worker_id: Uuid) -> Result<(), PgError> {
     let client = pool.get().await?;
     client
         .execute("delete from queue.workers where id = $1", &[&worker_id])

@@ -7,7 +7,7 @@ use deadpool_postgres::Pool;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use rejoin_db::HotError;
+use rejoin_db::PgError;
 
 /// The delay before the first retry, in seconds; doubled with each attempt.
 const RETRY_BASE_S: f64 = 1.0;
@@ -81,7 +81,7 @@ pub struct Settled {
 }
 
 /// Settles a batch. Settlements of lost leases have no effect.
-pub async fn settle(pool: &Pool, batch: &[Settlement], keep_completed: bool) -> Result<Settled, HotError> {
+pub async fn settle(pool: &Pool, batch: &[Settlement], keep_completed: bool) -> Result<Settled, PgError> {
     // By final state; sorted, as `queue.finish` expects it.
     let mut ended: BTreeMap<&'static str, EndedColumns> = BTreeMap::new();
     let mut retried = RetriedColumns::default();

@@ -6,7 +6,7 @@ use serde_json::Value;
 use sqlx::{PgConnection, PgExecutor};
 use uuid::Uuid;
 
-use rejoin_db::HotError;
+use rejoin_db::PgError;
 use rejoin_event_log::log::{self, LogEnds};
 use rejoin_types::owner::Owner;
 
@@ -89,7 +89,7 @@ pub async fn get(db: &mut PgConnection, owner: Owner, id: Uuid) -> Result<Option
 
 /// Returns the first and last event numbers of the owner's conversation. One query that also checks its existence:
 /// after a restart, all readers ask at once.
-pub async fn log_ends(pool: &Pool, owner: Owner, id: Uuid) -> Result<Option<LogEnds>, HotError> {
+pub async fn log_ends(pool: &Pool, owner: Owner, id: Uuid) -> Result<Option<LogEnds>, PgError> {
     let sql = "select l.last_seq, l.oldest_seq
                from kb.chat_conversations c join stream.log_ends l on l.log_id = c.id
                where c.id = $1 and c.project_id = $2 and c.owner_user_id = $3";

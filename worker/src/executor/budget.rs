@@ -28,7 +28,7 @@ pub(super) async fn notices(
     let config = match (run.is_sub_agent(), definition) {
         (false, Some(definition)) => definition.config.clone(),
         (false, None) => serde_json::Value::Null,
-        (true, _) => agents::config_of_run(&services.db.sql, run.root_run_id).await?,
+        (true, _) => agents::config_of_run(&services.db.pool_sqlx, run.root_run_id).await?,
     };
     let of_agent = Settings::of(&config).ok().and_then(|settings| settings.limits.cost_usd);
     let of_deployment = services.config.tree_cost_usd;
@@ -36,7 +36,10 @@ pub(super) async fn notices(
     let Some(budget_usd) = of_agent.into_iter().chain(chosen).reduce(f64::min) else {
         return Ok(Vec::new());
     };
-    if prices::find(&services.db.sql, run.project_id, model).await?.is_some() {
+    if prices::find(&services.db.pool_sqlx, run.project_id, model)
+        .await?
+        .is_some()
+    {
         return Ok(Vec::new());
     }
     Ok(vec![Kind::Limit {

@@ -345,7 +345,7 @@ impl Execution {
         let focus = self.request.run.about().and_then(|context| context.focus);
         Doing {
             context: ToolContext {
-                db: self.request.services.db.sql.clone(),
+                db: self.request.services.db.pool_sqlx.clone(),
                 project_id: self.request.run.project_id,
                 model: self.request.services.text_model(),
                 run_id: Some(self.request.run.id),

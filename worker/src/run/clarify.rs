@@ -61,7 +61,7 @@ impl Execution {
         let Some(conversation_id) = run.conversation_id else {
             return Ok(false);
         };
-        let db = &self.request.services.db.sql;
+        let db = &self.request.services.db.pool_sqlx;
         let rounds = tool_calls::rounds_of(db, conversation_id, CLARIFYING)
             .await
             .map_err(|error| End::database("counting rounds of questions", error))?;

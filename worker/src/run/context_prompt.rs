@@ -17,7 +17,7 @@ pub struct ContextPrompt {
 
 /// None: the run has no context.
 pub async fn of(services: &Services, run: &Run) -> Result<Option<ContextPrompt>, sqlx::Error> {
-    let db = &services.db.sql;
+    let db = &services.db.pool_sqlx;
     let (context, last_turn, is_turn) = match (run.conversation_id, run.message_id) {
         (Some(conversation), Some(message)) if !run.is_sub_agent() => {
             let before = contexts::before(db, conversation, message).await?;

@@ -171,11 +171,11 @@ impl Execution {
         }
         let services = &self.request.services;
         let failed = |error| End::database("cancelling the tasks", error);
-        plans::abandon(&services.db.sql, call.id).await.map_err(failed)?;
-        let Some(dag) = tasks::of_call(&services.db.sql, call.id).await.map_err(failed)? else {
+        plans::abandon(&services.db.pool_sqlx, call.id).await.map_err(failed)?;
+        let Some(dag) = tasks::of_call(&services.db.pool_sqlx, call.id).await.map_err(failed)? else {
             return Ok(());
         };
-        match cancel_dag(&services.db.sql, rls::Scope::System, dag.id).await {
+        match cancel_dag(&services.db.pool_sqlx, rls::Scope::System, dag.id).await {
             Ok(wake) => services.bus.publish(wake),
             Err(DagError::Database(error)) => return Err(failed(error)),
             // It has ended.
@@ -196,7 +196,7 @@ impl Execution {
         if has_begun && call.tool_name == PLAN_TOOL {
             return self.plan_under_way(call).await;
         }
-        let asked = questions::of_call(&self.request.services.db.sql, call.id)
+        let asked = questions::of_call(&self.request.services.db.pool_sqlx, call.id)
             .await
             .map_err(|error| End::database("reading a question", error))?;
         if let Some(question) = asked {
@@ -217,7 +217,7 @@ impl Execution {
         };
         if call.tool_name == SPAWN_AGENTS {
             let services = &self.request.services;
-            let items = coordination::spawn_items(&services.db.sql, self.request.run.project_id, admitted).await;
+            let items = coordination::spawn_items(&services.db.pool_sqlx, self.request.run.project_id, admitted).await;
             let items = items.map_err(|error| End::database("looking up agents", error))?;
             return Ok(match items {
                 Ok(items) => Answer::Awaited(DeferredWhat::Spawn(items)),
@@ -235,7 +235,7 @@ impl Execution {
         }
         if call.tool_name == ASK_USER {
             if let Some(most) = self.request.questions {
-                let asked = questions::asked_by(&self.request.services.db.sql, self.request.run.id).await;
+                let asked = questions::asked_by(&self.request.services.db.pool_sqlx, self.request.run.id).await;
                 if asked.map_err(|error| End::database("counting questions", error))? >= i64::from(most) {
                     let told = format!(
                         "you may ask at most {most} questions per turn, and have done so; continue \
@@ -255,7 +255,7 @@ impl Execution {
 
     /// Returns the results of a call's sub-agents.
     async fn spawned(&self, call: &ToolCallRow) -> Result<Answer, End> {
-        let db = &self.request.services.db.sql;
+        let db = &self.request.services.db.pool_sqlx;
         let failed = |error| End::database("reading the sub-agents", error);
         let mut connection = db.acquire().await.map_err(failed)?;
         let dependencies = run_dependencies::of_run(&mut connection, self.request.run.id)
@@ -305,7 +305,7 @@ impl Execution {
 
     /// Returns the results of a call's tasks.
     async fn tasks_done(&self, call: &ToolCallRow) -> Result<Answer, End> {
-        let db = &self.request.services.db.sql;
+        let db = &self.request.services.db.pool_sqlx;
         let failed = |error| End::database("reading the tasks", error);
         let Some(dag) = tasks::of_call(db, call.id).await.map_err(failed)? else {
             let stored = rejoin_runs::tool_calls::get(db, self.request.run.id, call.id)

@@ -189,7 +189,7 @@ impl Execution {
         if !output.is_some_and(names_a_file) {
             return Ok(Vec::new());
         }
-        let made = rejoin_files::of_call(&self.request.services.db.sql, call.id).await;
+        let made = rejoin_files::of_call(&self.request.services.db.pool_sqlx, call.id).await;
         let made = made.map_err(|error| End::database("reading the files of a tool", error))?;
         let is_seen = |media_type: &str| match types::class_of(media_type) {
             Some(Class::Image | Class::Pdf | Class::Audio) => true,
@@ -206,7 +206,7 @@ impl Execution {
 /// Reads a file piece by piece. Content from an object store is verified. Base64 is computed per piece, which keeps
 /// blocking short, and the raw bytes are not held.
 async fn read(services: &Services, project_id: Uuid, id: Uuid, is_text: bool) -> Result<Option<String>, ReadError> {
-    let db = &services.db.sql;
+    let db = &services.db.pool_sqlx;
     let Some(file) = rejoin_files::get(db, project_id, id).await? else {
         return Ok(None);
     };

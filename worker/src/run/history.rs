@@ -90,7 +90,7 @@ pub async fn initial_messages(
             earlier = earlier.max(compressions::TAKEN_IN);
         }
         let after = compressed.as_ref().map_or(0, |compressed| compressed.through_seq);
-        let earlier_messages = messages::history(&services.db.sql, conversation_id, message_id, earlier).await?;
+        let earlier_messages = messages::history(&services.db.pool_sqlx, conversation_id, message_id, earlier).await?;
         for message in earlier_messages.into_iter().filter(|message| message.seq > after) {
             let (role, content) = match message.role.as_str() {
                 "assistant" => (
@@ -111,7 +111,7 @@ pub async fn initial_messages(
         }
     }
     let metadata = match run.message_id {
-        Some(id) => messages::metadata(&services.db.sql, id).await?,
+        Some(id) => messages::metadata(&services.db.pool_sqlx, id).await?,
         None => None,
     };
     let metadata = metadata.unwrap_or_default();
@@ -155,7 +155,7 @@ async fn with_context(services: &Services, run: &Run, prompt: String) -> Result<
         text.push_str(&about.prompt);
     }
     let compressed = match (run.conversation_id, run.message_id) {
-        (Some(conversation_id), Some(_)) => compressions::newest(&services.db.sql, conversation_id).await?,
+        (Some(conversation_id), Some(_)) => compressions::newest(&services.db.pool_sqlx, conversation_id).await?,
         // Part of a turn: it has its task.
         (_, _) => None,
     };
@@ -188,7 +188,7 @@ fn estimated_tokens(content: &Value) -> u64 {
 async fn whole_prompt(services: &Services, run: &Run, definition: &AgentDefinition) -> Result<String, sqlx::Error> {
     let mut prompt = definition.system_prompt.clone();
     if run.conversation_id.is_some() {
-        let told = prompts::get(&services.db.sql, run.project_id, run.user_id).await?;
+        let told = prompts::get(&services.db.pool_sqlx, run.project_id, run.user_id).await?;
         for (whose, told) in [("the project", told.of_project), ("the user", told.of_user)] {
             if let Some(told) = told.filter(|told| !told.trim().is_empty()) {
                 prompt.push_str(&format!("\n\nInstructions of {whose} for every answer:\n{told}"));
@@ -205,20 +205,20 @@ async fn whole_prompt(services: &Services, run: &Run, definition: &AgentDefiniti
     let granted = Patterns::new(&definition.tools);
     let asks_databases = QUERY_TOOLS.iter().any(|tool| granted.is_match(tool));
     if asks_databases && run.conversation_id.is_some() && services.config.sources.source_patterns > 0 {
-        let similar = query_patterns::similar(&services.db.sql, owner, &run.input).await?;
+        let similar = query_patterns::similar(&services.db.pool_sqlx, owner, &run.input).await?;
         prompt.push_str(&query_patterns::to_prompt(&similar));
     }
     if !granted.is_match(READ_CONSOLE) {
         return Ok(prompt);
     }
-    let here = attached::console_context(&services.db.sql, run.id).await?;
+    let here = attached::console_context(&services.db.pool_sqlx, run.id).await?;
     let working_on = here.pinned.or(here.active);
     let mut ids: Vec<Uuid> = working_on.into_iter().chain(here.attached).chain(here.active).collect();
     let mut seen = std::collections::HashSet::new();
     ids.retain(|id| seen.insert(*id));
     let mut said = String::new();
     for id in ids {
-        let Some(console) = consoles::get(&services.db.sql, owner, id).await? else {
+        let Some(console) = consoles::get(&services.db.pool_sqlx, owner, id).await? else {
             continue;
         };
         let text: String = console.content.chars().take(CONSOLE_CHARS).collect();
@@ -249,7 +249,7 @@ async fn whole_prompt(services: &Services, run: &Run, definition: &AgentDefiniti
 async fn plain_prompt(services: &Services, run: &Run) -> (String, Vec<Value>) {
     let scope = Scope::default();
     let found = search::search(
-        &services.db.sql,
+        &services.db.pool_sqlx,
         run.project_id,
         &run.input,
         &scope,

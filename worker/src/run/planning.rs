@@ -19,7 +19,7 @@ const REVIEW_TIMEOUT_S: i32 = 120;
 impl Execution {
     /// Returns the state of a call that has begun.
     pub(super) async fn plan_under_way(&self, call: &ToolCallRow) -> Result<Answer, End> {
-        let db = &self.request.services.db.sql;
+        let db = &self.request.services.db.pool_sqlx;
         let failed = |error| End::database("reading the plan", error);
         let Some(plan) = plans::of_call(db, call.id).await.map_err(failed)? else {
             let why = "creating the plan failed".to_owned();
@@ -53,7 +53,7 @@ impl Execution {
         call: &ToolCallRow,
         plan: &Plan,
     ) -> Result<Option<rejoin_commands::Review>, sqlx::Error> {
-        let children = runs::spawned_by(&self.request.services.db.sql, call.id).await?;
+        let children = runs::spawned_by(&self.request.services.db.pool_sqlx, call.id).await?;
         // It was not started, or was deleted: nothing is executed unreviewed.
         let Some(child) = children.first() else {
             return Ok(Some(planning::verdict(plan.id, "nobody", "")));
@@ -96,7 +96,7 @@ impl Execution {
         let project_id = self.request.run.project_id;
         let mut new = new;
         if needs_one
-            && agents::find_by_name(&services.db.sql, project_id, &executor)
+            && agents::find_by_name(&services.db.pool_sqlx, project_id, &executor)
                 .await
                 .map_err(failed)?
                 .is_none()
@@ -110,7 +110,7 @@ impl Execution {
             ExecutionMode::AgentReview => match &self.request.planning.reviewer {
                 None => Reviewer::Rules(planning::by_rules(&new)),
                 Some(name) => {
-                    let found = agents::find_by_name(&services.db.sql, project_id, name).await;
+                    let found = agents::find_by_name(&services.db.pool_sqlx, project_id, name).await;
                     match found.map_err(failed)? {
                         Some(definition) => Reviewer::Agent(SpawnItem {
                             agent_name: name.clone(),
@@ -142,7 +142,7 @@ impl Execution {
             return Ok(Err(unknown()));
         };
         let run = &self.request.run;
-        let plan = plans::get(&self.request.services.db.sql, run.project_id, plan_id).await?;
+        let plan = plans::get(&self.request.services.db.pool_sqlx, run.project_id, plan_id).await?;
         let ours = plan.filter(|plan| {
             plan.finished_at.is_some() && plan.conversation_id == run.conversation_id && plan.user_id == run.user_id
         });

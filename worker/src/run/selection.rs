@@ -48,7 +48,7 @@ impl Selection {
         let Some(context) = about else {
             return Ok(Self::default());
         };
-        let wanted = contexts::settings(&services.db.sql, run.project_id, context.context_type).await?;
+        let wanted = contexts::settings(&services.db.pool_sqlx, run.project_id, context.context_type).await?;
         let fit = fitting(tools, &wanted.tools);
         let message: String = run.input.chars().take(MESSAGE_CHARS).collect();
         // If all of them are shown, their order is irrelevant.
@@ -58,7 +58,7 @@ impl Selection {
         };
         let mut selection = Self::of(tools, &fit, &message, nearness.as_deref());
         // Tools called in an earlier attempt or turn are shown.
-        for name in tool_calls::names(&services.db.sql, run.id).await? {
+        for name in tool_calls::names(&services.db.pool_sqlx, run.id).await? {
             selection.missed(&name);
         }
         Ok(selection)

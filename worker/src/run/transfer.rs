@@ -67,7 +67,7 @@ impl Execution {
         if run.agent_definition_id == Some(target.definition.id) {
             return Ok(Some(format!("you are {to}")));
         }
-        let db = &self.request.services.db.sql;
+        let db = &self.request.services.db.pool_sqlx;
         let earlier = tool_calls::outputs_of(db, run.id, PREFIX, run.turn_step).await;
         let earlier = earlier.map_err(|error| End::database("reading the run's handoffs", error))?;
         let again = transfer_run::output(self.agent_name(), &to);

@@ -59,6 +59,6 @@ pub(super) async fn join(
     };
     let asked = state
         .sources
-        .join(&state.db.sql, caller.rls_scope(), &parts, &request.sql, bounds);
+        .join(&state.db.pool_sqlx, caller.rls_scope(), &parts, &request.sql, bounds);
     Ok(Json(asked.await.map_err(problem)?.into()))
 }

@@ -139,7 +139,7 @@ impl Reader {
         let piece = match self.file.in_object_store {
             true => self.state.files.read_object(&self.file, position).await?,
             false => {
-                let mut tx = rls::begin(&self.state.db.sql, self.scope).await?;
+                let mut tx = rls::begin(&self.state.db.pool_sqlx, self.scope).await?;
                 rejoin_files::chunk(&mut *tx, self.file.id, position)
                     .await?
                     .map(Bytes::from)

@@ -317,7 +317,7 @@ impl Arriving<'_> {
             return;
         }
         let discarded = async {
-            let mut db = rls::begin(&self.state.db.sql, self.caller.rls_scope()).await?;
+            let mut db = rls::begin(&self.state.db.pool_sqlx, self.caller.rls_scope()).await?;
             let is_gone = rejoin_files::discard(&mut db, self.id).await?;
             db.commit().await?;
             Ok::<_, sqlx::Error>(is_gone)

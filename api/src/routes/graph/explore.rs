@@ -181,13 +181,13 @@ async fn search_objects(
     let (vector, note) = match params.mode {
         Mode::Lexical => (None, None),
         Mode::Semantic | Mode::Hybrid => {
-            match meaning::query_vector(&state.embedder, &state.db.sql, project_id, &params.query).await? {
+            match meaning::query_vector(&state.embedder, &state.db.pool_sqlx, project_id, &params.query).await? {
                 Ok(vector) => (Some(vector), None),
                 Err(reason) => (None, Some(reason)),
             }
         }
     };
-    let db = &state.db.sql;
+    let db = &state.db.pool_sqlx;
     let found = hybrid::find(
         db,
         project_id,
@@ -221,8 +221,8 @@ async fn types(
     Segments(project_id): Segments<Uuid>,
 ) -> Result<Json<TypesBody>, Problem> {
     caller.in_project(project_id)?;
-    let types = schema::types(&state.db.sql, project_id).await?;
-    let relationships = schema::relationship_types(&state.db.sql, project_id).await?;
+    let types = schema::types(&state.db.pool_sqlx, project_id).await?;
+    let relationships = schema::relationship_types(&state.db.pool_sqlx, project_id).await?;
     let total = types.iter().map(|of| of.count).sum();
     let types = types.into_iter().map(|of| TypeBody {
         name: of.name,
@@ -264,7 +264,7 @@ async fn walk(
         direction: request.direction,
         ..Walk::default()
     };
-    let walked = traverse::traverse(&state.db.sql, project_id, request.start_entity_id, &walk).await?;
+    let walked = traverse::traverse(&state.db.pool_sqlx, project_id, request.start_entity_id, &walk).await?;
     let nodes = walked.nodes.into_iter().map(|node| NodeBody {
         depth: node.depth,
         object: node.object.into(),

@@ -251,7 +251,14 @@ async fn list(
         labels: params.label.into_iter().collect(),
         status: params.status,
     };
-    let rows = objects::list(&state.db.sql, project_id, &filter, page_params.after()?, limit + 1).await?;
+    let rows = objects::list(
+        &state.db.pool_sqlx,
+        project_id,
+        &filter,
+        page_params.after()?,
+        limit + 1,
+    )
+    .await?;
     let (items, next_cursor) = page(rows, limit, |row| row.id, ObjectBody::from);
     Ok(Json(ObjectPage { items, next_cursor }))
 }
@@ -280,7 +287,7 @@ async fn create(
         properties,
         schema_version: request.schema_version,
     };
-    let mut db = state.db.sql.acquire().await?;
+    let mut db = state.db.pool_sqlx.acquire().await?;
     let made = objects::create(&mut db, project_id, &new, actor(&caller)).await?;
     let location = format!("/api/projects/{project_id}/graph/objects/{}", made.id);
     Ok((
@@ -300,7 +307,7 @@ async fn get(
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<Versioned<ObjectBody>, Problem> {
     caller.in_project(project_id)?;
-    let object = objects::get(&state.db.sql, project_id, id).await?;
+    let object = objects::get(&state.db.pool_sqlx, project_id, id).await?;
     Ok(([(ETAG, etag(object.version))], Json(object.into())))
 }
 
@@ -327,7 +334,7 @@ async fn update(
         expected_version: expected_version(&headers, patch.version)?,
         change_summary: patch.change_summary,
     };
-    let mut db = state.db.sql.acquire().await?;
+    let mut db = state.db.pool_sqlx.acquire().await?;
     let object = objects::update(&mut db, project_id, id, &change, actor(&caller)).await?;
     Ok(([(ETAG, etag(object.version))], Json(object.into())))
 }
@@ -342,7 +349,7 @@ async fn delete(
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<StatusCode, Problem> {
     caller.in_project(project_id)?;
-    let mut db = state.db.sql.acquire().await?;
+    let mut db = state.db.pool_sqlx.acquire().await?;
     objects::delete(&mut db, project_id, id, actor(&caller)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -358,7 +365,7 @@ async fn restore(
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<Versioned<ObjectBody>, Problem> {
     caller.in_project(project_id)?;
-    let mut db = state.db.sql.acquire().await?;
+    let mut db = state.db.pool_sqlx.acquire().await?;
     let object = objects::restore(&mut db, project_id, id, actor(&caller)).await?;
     Ok(([(ETAG, etag(object.version))], Json(object.into())))
 }
@@ -375,7 +382,7 @@ async fn history(
 ) -> Result<Json<History>, Problem> {
     caller.in_project(project_id)?;
     let limit = params.limit.map_or(objects::MAX_PAGE, i64::from);
-    let versions = objects::history(&state.db.sql, project_id, id, limit).await?;
+    let versions = objects::history(&state.db.pool_sqlx, project_id, id, limit).await?;
     Ok(Json(History {
         items: versions.into_iter().map(ObjectBody::from).collect(),
     }))
@@ -392,8 +399,8 @@ async fn edges(
     Params(params): Params<LimitParams>,
 ) -> Result<Json<EdgesBody>, Problem> {
     caller.in_project(project_id)?;
-    objects::get(&state.db.sql, project_id, id).await?;
+    objects::get(&state.db.pool_sqlx, project_id, id).await?;
     let limit = params.limit.map_or(EDGES, i64::from);
-    let edges = edges::edges(&state.db.sql, project_id, id, limit).await?;
+    let edges = edges::edges(&state.db.pool_sqlx, project_id, id, limit).await?;
     Ok(Json(edges.into()))
 }

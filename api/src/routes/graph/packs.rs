@@ -230,7 +230,7 @@ async fn list(
         return Err(Problem::bad_request("invalid_query", detail));
     }
     let deprecated = params.include_deprecated.unwrap_or_default();
-    let mut db = state.db.sql.acquire().await?;
+    let mut db = state.db.pool_sqlx.acquire().await?;
     let search = params.search.as_deref();
     let (found, total) = packs::list(&mut db, project_id, search, deprecated, limit, (page - 1) * limit).await?;
     let items = found.into_iter().map(PackItem::from).collect();
@@ -262,7 +262,7 @@ async fn create(
         ui: request.ui,
         prompts: request.prompts,
     };
-    let mut db = state.db.sql.acquire().await?;
+    let mut db = state.db.pool_sqlx.acquire().await?;
     let pack = packs::create(&mut db, project_id, &new).await?;
     let location = format!("/api/projects/{project_id}/graph/packs/{}", pack.id);
     Ok((StatusCode::CREATED, [(LOCATION, location)], Json(pack.into())))
@@ -278,7 +278,7 @@ async fn get(
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<Json<PackBody>, Problem> {
     caller.in_project(project_id)?;
-    Ok(Json(packs::get(&state.db.sql, project_id, id).await?.into()))
+    Ok(Json(packs::get(&state.db.pool_sqlx, project_id, id).await?.into()))
 }
 
 /// Delete one of the project's own packs that is not installed
@@ -293,7 +293,7 @@ async fn delete(
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<StatusCode, Problem> {
     caller.in_project(project_id)?;
-    let mut db = state.db.sql.acquire().await?;
+    let mut db = state.db.pool_sqlx.acquire().await?;
     packs::delete(&mut db, project_id, id).await?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -308,7 +308,7 @@ async fn installed(
     Segments(project_id): Segments<Uuid>,
 ) -> Result<Json<InstalledPacks>, Problem> {
     caller.in_project(project_id)?;
-    let all = packs::installed(&state.db.sql, project_id).await?;
+    let all = packs::installed(&state.db.pool_sqlx, project_id).await?;
     let items = all.into_iter().map(InstalledPack::from).collect();
     Ok(Json(InstalledPacks { items }))
 }
@@ -328,7 +328,7 @@ async fn install(
     Body(request): Body<InstallRequest>,
 ) -> Result<Json<InstalledPack>, Problem> {
     caller.in_project(project_id)?;
-    let mut db = state.db.sql.begin().await?;
+    let mut db = state.db.pool_sqlx.begin().await?;
     let enabled = request.enabled_types.as_deref();
     let mut assignment = packs::assign(&mut db, project_id, id, enabled, &request.disabled_types).await?;
     if request.active == Some(false) {
@@ -350,7 +350,7 @@ async fn uninstall(
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<StatusCode, Problem> {
     caller.in_project(project_id)?;
-    let mut db = state.db.sql.acquire().await?;
+    let mut db = state.db.pool_sqlx.acquire().await?;
     let all = packs::installed(&mut *db, project_id).await?;
     let assignment = all
         .into_iter()

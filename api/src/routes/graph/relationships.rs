@@ -180,7 +180,14 @@ async fn list(
         source_id: params.source_id,
         target_id: params.target_id,
     };
-    let rows = relationships::list(&state.db.sql, project_id, &filter, page_params.after()?, limit + 1).await?;
+    let rows = relationships::list(
+        &state.db.pool_sqlx,
+        project_id,
+        &filter,
+        page_params.after()?,
+        limit + 1,
+    )
+    .await?;
     let (items, next_cursor) = page(rows, limit, |row| row.relationship.id, ConnectedBody::from);
     Ok(Json(RelationshipPage { items, next_cursor }))
 }
@@ -206,7 +213,7 @@ async fn create(
         valid_from: request.valid_from,
         valid_to: request.valid_to,
     };
-    let mut db = state.db.sql.acquire().await?;
+    let mut db = state.db.pool_sqlx.acquire().await?;
     let made = match relationships::create(&mut db, project_id, &new, actor(&caller)).await {
         // A missing object named by the body is the request's fault; the path's resource exists.
         Err(error @ rejoin_graph::Error::NotFound { .. }) => {
@@ -232,7 +239,7 @@ async fn get(
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<Versioned<RelationshipBody>, Problem> {
     caller.in_project(project_id)?;
-    let relationship = relationships::get(&state.db.sql, project_id, id).await?;
+    let relationship = relationships::get(&state.db.pool_sqlx, project_id, id).await?;
     Ok(([(ETAG, etag(relationship.version))], Json(relationship.into())))
 }
 
@@ -259,7 +266,7 @@ async fn update(
         valid_to: patch.valid_to,
         expected_version: expected_version(&headers, patch.version)?,
     };
-    let mut db = state.db.sql.acquire().await?;
+    let mut db = state.db.pool_sqlx.acquire().await?;
     let relationship = relationships::update(&mut db, project_id, id, &change, actor(&caller)).await?;
     Ok(([(ETAG, etag(relationship.version))], Json(relationship.into())))
 }
@@ -274,7 +281,7 @@ async fn delete(
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<StatusCode, Problem> {
     caller.in_project(project_id)?;
-    let mut db = state.db.sql.acquire().await?;
+    let mut db = state.db.pool_sqlx.acquire().await?;
     relationships::delete(&mut db, project_id, id, actor(&caller)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -293,7 +300,7 @@ async fn restore(
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<Versioned<RelationshipBody>, Problem> {
     caller.in_project(project_id)?;
-    let mut db = state.db.sql.acquire().await?;
+    let mut db = state.db.pool_sqlx.acquire().await?;
     let relationship = relationships::restore(&mut db, project_id, id, actor(&caller)).await?;
     Ok(([(ETAG, etag(relationship.version))], Json(relationship.into())))
 }
@@ -308,7 +315,7 @@ async fn history(
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<Json<History>, Problem> {
     caller.in_project(project_id)?;
-    let versions = relationships::history(&state.db.sql, project_id, id, relationships::MAX_PAGE).await?;
+    let versions = relationships::history(&state.db.pool_sqlx, project_id, id, relationships::MAX_PAGE).await?;
     let items = versions.into_iter().map(RelationshipBody::from).collect();
     Ok(Json(History { items }))
 }

@@ -91,7 +91,7 @@ pub struct Arguments {
 
 impl Arguments {
     pub async fn draw(database: &Database, count: usize) -> Result<Self> {
-        let db = &database.db.sql;
+        let db = &database.db.pool_sqlx;
         // Uniform over the ids, which only reflect the order of creation.
         let ids: Vec<(Uuid, String, String)> = sqlx::query_as(
             "select canonical_id, name, coalesce(properties ->> 'text', properties ->> 'summary', name)
@@ -203,7 +203,7 @@ impl<'a> Caller<'a> {
             database,
             registry: builtin::tools(),
             context: ToolContext {
-                db: database.db.sql.clone(),
+                db: database.db.pool_sqlx.clone(),
                 project_id: database.project_id,
                 model: std::sync::Arc::new(NoModel),
                 run_id: None,

@@ -43,7 +43,7 @@ pub fn query(dice: &mut Dice) -> QueryVector {
 pub async fn fill(database: &Database) -> Result<()> {
     let (client, connection) = tokio_postgres::connect(&database.url, NoTls).await?;
     let driving = tokio::spawn(connection);
-    let brackets = if vectors::has_index(&database.db.sql).await? {
+    let brackets = if vectors::has_index(&database.db.pool_sqlx).await? {
         ('[', ']')
     } else {
         ('{', '}')
@@ -51,7 +51,7 @@ pub async fn fill(database: &Database) -> Result<()> {
     let rows: Vec<(Uuid, Vec<u8>)> = sqlx::query_as(
         "select canonical_id, content_hash from kb.graph_objects where superseded_at is null and deleted_at is null",
     )
-    .fetch_all(&database.db.sql)
+    .fetch_all(&database.db.pool_sqlx)
     .await?;
     let sink = client
         .copy_in("copy kb.graph_embeddings (project_id, canonical_id, model, dimensions, content_hash, signs, vector) from stdin")
@@ -123,7 +123,7 @@ pub async fn single_writes(database: &Database, count: usize, marks: bool) -> Re
         kind: ActorKind::User,
         id: None,
     };
-    let mut connection = database.db.sql.acquire().await?;
+    let mut connection = database.db.pool_sqlx.acquire().await?;
     let bulk = if marks { "off" } else { "on" };
     sqlx::query("select set_config('rejoin.bulk', $1, false)")
         .bind(bulk)

@@ -100,7 +100,7 @@ async fn send(db: Db, mut inbox: mpsc::Receiver<Wake>) {
 }
 
 async fn notify(db: &Db, payload: &str) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-    let client = db.hot.get().await?;
+    let client = db.pool_pg.get().await?;
     let statement = client.prepare_cached("select pg_notify($1, $2)").await?;
     client.execute(&statement, &[&CHANNEL, &payload]).await?;
     Ok(())

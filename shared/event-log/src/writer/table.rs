@@ -15,7 +15,7 @@ use super::super::batch::Batch;
 use super::super::rows::NewRows;
 use super::{RunStream, Store};
 use rejoin_db::Db;
-use rejoin_db::HotError;
+use rejoin_db::PgError;
 use rejoin_db::outage::Causes;
 use rejoin_faults::Fault;
 
@@ -54,14 +54,14 @@ impl Table {
     async fn has_happened(&self, committing: &Committing) -> bool {
         loop {
             let asked = async {
-                rejoin_db::wait_until_decided(&self.db.sql, &committing.xid).await?;
+                rejoin_db::wait_until_decided(&self.db.pool_sqlx, &committing.xid).await?;
                 sqlx::query_scalar!(
                     r#"select exists (select from stream.events where log_id = $1 and seq = $2 and data = $3) as "there!""#,
                     committing.log_id,
                     committing.seq,
                     committing.data
                 )
-                .fetch_one(&self.db.sql)
+                .fetch_one(&self.db.pool_sqlx)
                 .await
             };
             match asked.await {
@@ -74,13 +74,13 @@ impl Table {
 }
 
 impl Store for Table {
-    type Failed = HotError;
+    type Failed = PgError;
 
     /// Takes numbers under the fence, then inserts the events.
-    async fn write(&mut self, batch: &Batch) -> Result<Vec<Arc<RunStream>>, HotError> {
+    async fn write(&mut self, batch: &Batch) -> Result<Vec<Arc<RunStream>>, PgError> {
         self.committing = None;
         if self.client.is_none() {
-            self.client = Some(self.db.hot.get().await?);
+            self.client = Some(self.db.pool_pg.get().await?);
         }
         let client = self.client.as_ref().expect("just connected");
         let fence = client.prepare_cached(FENCE).await?;

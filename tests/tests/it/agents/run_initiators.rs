@@ -379,7 +379,7 @@ async fn row_level_security_hides_a_run_from_all_but_its_maker() {
     let (bob, _) = member(&app, Role::Member).await;
     let pool = Db::connect_lazy(&app.db.args(), "rejoin-test-app", Process::App)
         .unwrap()
-        .sql;
+        .pool_sqlx;
     let begin = async |user_id: Uuid| {
         let owner = Owner {
             project_id: app.db.project_id,

@@ -594,7 +594,7 @@ async fn without_a_callback_the_executor_emits_nothing() {
     )
     .unwrap();
     rejoin_queue::claim(
-        &app.db.db.hot,
+        &app.db.db.pool_pg,
         "default",
         Uuid::now_v7(),
         Duration::from_secs(15),

@@ -57,7 +57,7 @@ async fn after(app: &TestApp, log_id: Uuid, cursor: i64) -> Vec<StoredEvent> {
     let mut events: Vec<StoredEvent> = Vec::new();
     loop {
         let at = events.last().map_or(cursor, |last| last.seq);
-        let page = log::read(&app.db.db.hot, log_id, at).await.expect("a page");
+        let page = log::read(&app.db.db.pool_pg, log_id, at).await.expect("a page");
         if page.is_empty() {
             return events;
         }
@@ -136,7 +136,7 @@ async fn every_cursor_sees_the_same_events_throughout_compaction() {
     for cursor in 0..=last {
         let skipped = usize::try_from(cursor).expect("small");
         assert_eq!(after(&app, id, cursor).await, before[skipped..], "after {cursor}");
-        let tailed = log::tail(&app.db.db.hot, &[(id, cursor)])
+        let tailed = log::tail(&app.db.db.pool_pg, &[(id, cursor)])
             .await
             .expect("the tail's query");
         let tailed: Vec<StoredEvent> = tailed.into_iter().map(|(_, event)| event).collect();

@@ -36,7 +36,7 @@ async fn post(db: &TestDatabase) -> Posted {
 
 async fn claim(db: &TestDatabase, limit: usize) -> Vec<rejoin_queue::ClaimedJob> {
     rejoin_queue::claim(
-        &db.db.hot,
+        &db.db.pool_pg,
         "default",
         Uuid::now_v7(),
         Duration::from_secs(15),
@@ -97,7 +97,7 @@ async fn events_of_many_runs_are_gapless_and_in_their_order() {
     }))
     .await;
     for posted in &posts {
-        let events = log::read(&db.db.hot, posted.conversation_id, 0).await.unwrap();
+        let events = log::read(&db.db.pool_pg, posted.conversation_id, 0).await.unwrap();
         let seqs: Vec<i64> = events.iter().map(|event| event.seq).collect();
         assert_eq!(seqs, (1..=201).collect::<Vec<i64>>());
         let tokens: Vec<String> = events[1..]
@@ -139,7 +139,7 @@ async fn waiting_deltas_become_one_event_and_no_other_moves() {
     // A single event is not merged.
     writer.append(&stream, &token(&posted, ".")).await.unwrap();
     writer.flush(&stream).await.unwrap();
-    let events = log::read(&db.db.hot, posted.conversation_id, 1).await.unwrap();
+    let events = log::read(&db.db.pool_pg, posted.conversation_id, 1).await.unwrap();
     assert_eq!(
         events.iter().map(|event| event.seq).collect::<Vec<_>>(),
         (2..=7).collect::<Vec<i64>>()
@@ -182,7 +182,7 @@ async fn nothing_is_written_after_a_takeover_and_the_run_is_told() {
     let heir = stream(&posted, 2);
     writer.append(&heir, &token(&posted, "heir")).await.unwrap();
     writer.flush(&heir).await.unwrap();
-    let events = log::read(&db.db.hot, posted.conversation_id, 0).await.unwrap();
+    let events = log::read(&db.db.pool_pg, posted.conversation_id, 0).await.unwrap();
     let data: Vec<&str> = events[1..]
         .iter()
         .map(|event| std::str::from_utf8(&event.data).unwrap())
@@ -231,7 +231,7 @@ async fn two_runs_that_share_a_log_share_its_numbers() {
     }
     writer.flush(&parent).await.unwrap();
     writer.flush(&child).await.unwrap();
-    let seqs: Vec<i64> = log::read(&db.db.hot, posted.conversation_id, 0)
+    let seqs: Vec<i64> = log::read(&db.db.pool_pg, posted.conversation_id, 0)
         .await
         .unwrap()
         .iter()

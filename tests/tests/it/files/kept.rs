@@ -47,7 +47,7 @@ async fn nobody_reads_attaches_or_deletes_anothers_file() {
     // Statements without an owner see no more than that.
     let pool = Db::connect_lazy(&app.db.args(), "rejoin-test-app", Role::App)
         .expect("a URL")
-        .sql;
+        .pool_sqlx;
     let (stranger, _) = app.db.another_user().await;
     let mut other = app.db.owner();
     other.user_id = stranger;

@@ -82,7 +82,7 @@ async fn a_ticket_reads_one_stream_while_its_credential_is_good() {
     let db = support::database().await;
     let target = Uuid::now_v7();
     let redeem = async |ticket: &str, target| {
-        auth::redeem_ticket(&db.db.hot, ticket, target)
+        auth::redeem_ticket(&db.db.pool_pg, ticket, target)
             .await
             .expect("an answer")
     };

@@ -21,7 +21,7 @@ async fn a_claim_goes_on_from_the_last_one_and_looks_back_in_time() {
     // Dead rows make full scans expensive: there is one per second.
     let mut cursor = ClaimCursor::with_scans_of(Duration::from_millis(50));
     let mut next = async || {
-        rejoin_queue::claim(&db.db.hot, "default", Uuid::now_v7(), LEASE, 20, &mut cursor)
+        rejoin_queue::claim(&db.db.pool_pg, "default", Uuid::now_v7(), LEASE, 20, &mut cursor)
             .await
             .unwrap()
     };
@@ -69,7 +69,7 @@ async fn a_lane_that_ran_dry_takes_no_turn() {
     // Expensive enough that watermarks outlast the test.
     let mut cursor = ClaimCursor::with_scans_of(Duration::from_secs(60));
     let mut next = async |limit: usize| {
-        let claimed = rejoin_queue::claim(&db.db.hot, "default", Uuid::now_v7(), LEASE, limit, &mut cursor)
+        let claimed = rejoin_queue::claim(&db.db.pool_pg, "default", Uuid::now_v7(), LEASE, limit, &mut cursor)
             .await
             .unwrap();
         claimed.into_iter().map(|job| job.kind).collect::<Vec<String>>()
@@ -107,7 +107,7 @@ async fn a_full_claim_goes_on_and_a_partial_one_begins_anew() {
     for (limit, expected, goes_on) in [(1, 1, true), (1, 1, true), (2, 1, false), (2, 0, false)] {
         // A single slow full scan does not count as expensive.
         let mut cursor = ClaimCursor::default();
-        let claimed = rejoin_queue::claim(&db.db.hot, "default", Uuid::now_v7(), LEASE, limit, &mut cursor)
+        let claimed = rejoin_queue::claim(&db.db.pool_pg, "default", Uuid::now_v7(), LEASE, limit, &mut cursor)
             .await
             .unwrap();
         assert_eq!(
@@ -178,7 +178,7 @@ async fn a_batch_with_every_outcome_settles_each_job_its_own_way() {
     // Another worker has it by now.
     batch[4].attempt += 1;
     batch.reverse();
-    let mut settled = rejoin_queue::settle(&db.db.hot, &batch, true).await.unwrap().ids;
+    let mut settled = rejoin_queue::settle(&db.db.pool_pg, &batch, true).await.unwrap().ids;
     settled.sort_unstable();
     let ours: Vec<i64> = claimed[..4].iter().map(|job| job.id).collect();
     assert_eq!(settled, ours);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rejoin_commands::{PostMessage, Posted};
-use rejoin_db::HotError;
+use rejoin_db::PgError;
 use rejoin_db::config::BusKind;
 use rejoin_event_log::stream::RunStream;
 use rejoin_event_log::wakeup;
@@ -104,7 +104,9 @@ fn writer(db: &TestDatabase) -> Arc<EventWriter> {
 
 /// The tokens of the log.
 async fn tokens(db: &TestDatabase, posted: &Posted) -> Vec<String> {
-    let events = log::read(&db.db.hot, posted.conversation_id, 0).await.expect("the log");
+    let events = log::read(&db.db.pool_pg, posted.conversation_id, 0)
+        .await
+        .expect("the log");
     let tokens = events.iter().filter(|event| event.kind == "token");
     tokens
         .map(|event| {
@@ -202,7 +204,7 @@ async fn a_heartbeat_renews_no_job_that_was_put_back_or_taken_over() {
     let zombie = claim(&db, 1).await.remove(0);
     let held = [(zombie.id, zombie.attempt)];
     let beat = async || {
-        lease::heartbeat(&db.db.hot, &worker, &held, LEASE, false)
+        lease::heartbeat(&db.db.pool_pg, &worker, &held, LEASE, false)
             .await
             .expect("a heartbeat")
     };
@@ -419,7 +421,7 @@ async fn settling_says_whether_there_is_work_now_that_there_was_not() {
     let jobs = claim(&db, 10).await;
     assert_eq!(kinds(&jobs), ["head", "plain"]);
     let makes_work = async |job: &rejoin_queue::ClaimedJob, outcome| {
-        rejoin_queue::settle(&db.db.hot, &[ended(job, outcome)], true)
+        rejoin_queue::settle(&db.db.pool_pg, &[ended(job, outcome)], true)
             .await
             .expect("an answer")
             .makes_work
@@ -433,17 +435,17 @@ async fn settling_says_whether_there_is_work_now_that_there_was_not() {
 #[tokio::test]
 async fn only_a_failed_connection_makes_a_statement_repeat() {
     let db = support::database().await;
-    let client = db.db.hot.get().await.unwrap();
+    let client = db.db.pool_pg.get().await.unwrap();
     let told = async |sql| {
         let error = client.query_one(sql, &[]).await.expect_err(sql);
-        HotError::from(error).is_transient()
+        PgError::from(error).is_transient()
     };
     assert!(!told("select 1 / 0").await, "it fails each time");
     assert!(told("select pg_terminate_backend(pg_backend_pid())").await);
     assert!(told("select 1").await, "the connection is closed");
-    db.db.hot.close();
-    let none = db.db.hot.get().await.expect_err("the pool is closed");
-    assert!(HotError::from(none).is_transient());
+    db.db.pool_pg.close();
+    let none = db.db.pool_pg.get().await.expect_err("the pool is closed");
+    assert!(PgError::from(none).is_transient());
 }
 
 #[tokio::test]

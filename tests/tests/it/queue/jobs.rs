@@ -26,7 +26,7 @@ pub(crate) async fn claim(db: &TestDatabase, limit: usize) -> Vec<ClaimedJob> {
 
 pub(crate) async fn claim_after(db: &TestDatabase, limit: usize, after: Uuid) -> Vec<ClaimedJob> {
     let mut jobs = rejoin_queue::claim(
-        &db.db.hot,
+        &db.db.pool_pg,
         "default",
         Uuid::now_v7(),
         LEASE,
@@ -49,7 +49,7 @@ pub(crate) fn ended(job: &ClaimedJob, outcome: Outcome) -> Settlement {
 }
 
 pub(crate) async fn end(db: &TestDatabase, job: &ClaimedJob, outcome: Outcome) -> bool {
-    rejoin_queue::settle(&db.db.hot, &[ended(job, outcome)], true)
+    rejoin_queue::settle(&db.db.pool_pg, &[ended(job, outcome)], true)
         .await
         .unwrap()
         .ids
@@ -398,7 +398,7 @@ async fn a_worker_that_lost_its_lease_changes_nothing() {
     };
     let held = [(zombie.id, zombie.attempt)];
     assert!(
-        lease::heartbeat(&db.db.hot, &worker, &held, LEASE, false)
+        lease::heartbeat(&db.db.pool_pg, &worker, &held, LEASE, false)
             .await
             .unwrap()
             .is_empty()
@@ -419,12 +419,19 @@ async fn a_heartbeat_keeps_jobs_and_shows_the_worker_in_the_fleet() {
         queues: vec!["default".into()],
         slots: 7,
     };
-    let mine = rejoin_queue::claim(&db.db.hot, "default", worker.id, LEASE, 1, &mut ClaimCursor::default())
-        .await
-        .unwrap()
-        .remove(0);
+    let mine = rejoin_queue::claim(
+        &db.db.pool_pg,
+        "default",
+        worker.id,
+        LEASE,
+        1,
+        &mut ClaimCursor::default(),
+    )
+    .await
+    .unwrap()
+    .remove(0);
     time_passes(&db).await;
-    let ours = lease::heartbeat(&db.db.hot, &worker, &[(mine.id, mine.attempt)], LEASE, false)
+    let ours = lease::heartbeat(&db.db.pool_pg, &worker, &[(mine.id, mine.attempt)], LEASE, false)
         .await
         .unwrap();
     assert_eq!(ours, [mine.id]);
@@ -434,7 +441,7 @@ async fn a_heartbeat_keeps_jobs_and_shows_the_worker_in_the_fleet() {
         (fleet[0].pid, fleet[0].slots, fleet[0].busy, fleet[0].alive),
         (42, 7, 1, true)
     );
-    lease::leave(&db.db.hot, worker.id).await.unwrap();
+    lease::leave(&db.db.pool_pg, worker.id).await.unwrap();
     assert!(stats::workers(&db.pool).await.unwrap().is_empty());
 }
 

@@ -247,7 +247,7 @@ async fn play(db: &TestDatabase, history: &[Step]) -> Result<(), String> {
             }
             Step::Claim { limit } => {
                 let claimed = rejoin_queue::claim(
-                    &db.db.hot,
+                    &db.db.pool_pg,
                     "default",
                     Uuid::now_v7(),
                     LEASE,
@@ -279,7 +279,7 @@ async fn play(db: &TestDatabase, history: &[Step]) -> Result<(), String> {
                         End::Cancel => Outcome::Cancel,
                     },
                 };
-                let settled = rejoin_queue::settle(&db.db.hot, &[settlement], true).await.unwrap();
+                let settled = rejoin_queue::settle(&db.db.pool_pg, &[settlement], true).await.unwrap();
                 let wanted = model.settle(claim.id, claim.attempt, *outcome);
                 if settled.ids.contains(&claim.id) != wanted {
                     return disagree("settled", format!("{:?}", settled.ids), wanted.to_string());

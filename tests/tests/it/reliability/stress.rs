@@ -173,7 +173,7 @@ async fn a_locked_out_flush_retries_and_writes_each_event_once() {
     let posted = rejoin_commands::execute(&app.db.pool, &command).await.unwrap();
     let lease = Duration::from_secs(60);
     let claimed = rejoin_queue::claim(
-        &app.db.db.hot,
+        &app.db.db.pool_pg,
         "default",
         Uuid::now_v7(),
         lease,

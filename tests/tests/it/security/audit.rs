@@ -171,7 +171,7 @@ async fn another_projects_admin_sees_none_of_it() {
     // Nor does a statement that forgets the project.
     let pool = Db::connect_lazy(&app.db.args(), "rejoin-test-app", Role::App)
         .unwrap()
-        .sql;
+        .pool_sqlx;
     let mut tx = rls::begin(&pool, rls::Scope::User(other.owner())).await.unwrap();
     let targets: Vec<String> = sqlx::query_scalar("select target from audit.entries")
         .fetch_all(&mut *tx)

@@ -67,7 +67,9 @@ async fn entries_are_written_by_the_function_only_and_never_changed() {
     }
     assert_eq!(verify(&db, None).await, before);
     // A user's transaction can't record entries of another user, or another project.
-    let pool = Db::connect_lazy(&db.args(), "rejoin-test-app", Role::App).unwrap().sql;
+    let pool = Db::connect_lazy(&db.args(), "rejoin-test-app", Role::App)
+        .unwrap()
+        .pool_sqlx;
     let append = "select audit.append($1, $2, null, 'x', 'y', '{}')";
     let me = format!("user:{}", db.user_id);
     for (project, actor, allowed) in [
@@ -197,7 +199,9 @@ async fn twenty_who_append_at_once_make_one_chain_without_a_gap() {
     for n in 0..20 {
         let (url, begun) = (db.args(), begun.clone());
         tasks.spawn(async move {
-            let pool = Db::connect_lazy(&url, "rejoin-test-audit", Role::Worker).unwrap().sql;
+            let pool = Db::connect_lazy(&url, "rejoin-test-audit", Role::Worker)
+                .unwrap()
+                .pool_sqlx;
             begun.wait().await;
             for m in 0..5 {
                 if m == 3 {

@@ -345,7 +345,7 @@ impl Filled {
         let app = Db::connect_lazy(&db.args(), "rejoin-test-app", Role::App).expect("a readable URL");
         Self {
             connection,
-            pool: app.sql,
+            pool: app.pool_sqlx,
             projects,
             users,
             rows,

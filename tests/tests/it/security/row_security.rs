@@ -205,9 +205,9 @@ async fn a_pooler_that_drops_the_role_needs_a_role_of_the_login() {
 
     // A process that was running when the pooler was added: none of its connections is used.
     let db = Db::connect_lazy(&DatabaseArgs::new(&owner), "rejoin-test", Role::App).unwrap();
-    let error = db.hot.get().await.expect_err("no connection without the role");
+    let error = db.pool_pg.get().await.expect_err("no connection without the role");
     assert!(error.to_string().contains("rejoin_app"), "{error}");
-    assert!(db.sql.acquire().await.is_err());
+    assert!(db.pool_sqlx.acquire().await.is_err());
 
     for (login, role) in [("pooled_app", "rejoin_app"), ("pooled_worker", "rejoin_worker")] {
         let gate = if role == "rejoin_app" { ", rejoin_gate" } else { "" };
@@ -234,7 +234,7 @@ async fn api_and_workers_log_in_as_members_of_their_role_only() {
     both_work(&url("own_app"), &url("own_worker"), &database.pool).await;
     // The other's role can't be assumed.
     let taken = Db::connect_lazy(&DatabaseArgs::new(url("own_worker")), "rejoin-test", Role::App).unwrap();
-    assert!(taken.sql.acquire().await.is_err());
+    assert!(taken.pool_sqlx.acquire().await.is_err());
     postgres.stop().await.unwrap();
 }
 

@@ -389,7 +389,9 @@ async fn the_api_sets_secrets_that_only_workers_open() {
     let keys = master(&key("a"));
     set_secret(&db, &keys, "MINE", CANARY).await;
     set_secret(&other, &keys, "THEIRS", CANARY).await;
-    let api = Db::connect_lazy(&db.args(), "rejoin-test-app", Role::App).unwrap().sql;
+    let api = Db::connect_lazy(&db.args(), "rejoin-test-app", Role::App)
+        .unwrap()
+        .pool_sqlx;
     let begin = async || rls::begin(&api, rls::Scope::User(db.owner())).await.unwrap();
     let names = async |project: Uuid| {
         let listed = rejoin_secrets::list(&mut *begin().await, project).await.unwrap();
@@ -433,7 +435,7 @@ async fn the_api_sets_secrets_that_only_workers_open() {
 
     let worker = Db::connect_lazy(&db.args(), "rejoin-test-worker", Role::Worker)
         .unwrap()
-        .sql;
+        .pool_sqlx;
     for (project, name, expected) in [(db.project_id, "MINE", "new"), (other.project_id, "THEIRS", CANARY)] {
         let value = rejoin_secrets::open(&worker, &keys, project, name)
             .await

@@ -63,7 +63,7 @@ async fn talked(app: &TestApp, client: &Client, agent: Uuid) -> (Uuid, Uuid) {
 fn as_app(app: &TestApp) -> PgPool {
     Db::connect_lazy(&app.db.args(), "rejoin-test-app", Role::App)
         .expect("a readable URL")
-        .sql
+        .pool_sqlx
 }
 
 /// Returns all tables of the schema `kb`, and the number of rows visible to this transaction; None: no access.
@@ -232,18 +232,20 @@ async fn a_transactions_caller_does_not_leak_into_the_next() {
     let count =
         async |connection: &mut PgConnection| sqlx::query_scalar::<_, i64>(runs).fetch_one(connection).await.unwrap();
     for committed in [true, false] {
-        let mut tx = rls::begin(&db.sql, rls::Scope::User(app.db.owner())).await.unwrap();
+        let mut tx = rls::begin(&db.pool_sqlx, rls::Scope::User(app.db.owner()))
+            .await
+            .unwrap();
         assert_eq!(count(&mut tx).await, 1);
         if committed {
             tx.commit().await.unwrap();
         } else {
             drop(tx);
         }
-        assert_eq!(count(&mut *db.sql.acquire().await.unwrap()).await, 0);
+        assert_eq!(count(&mut *db.pool_sqlx.acquire().await.unwrap()).await, 0);
     }
     // The same for pipelined statements, and during authentication.
     let seen = |row: Option<tokio_postgres::Row>| row.expect("a row").get::<_, i64>(0);
-    let look = async |scope| seen(rls::query_one_scoped(&db.hot, scope, runs, &[]).await.unwrap());
+    let look = async |scope| seen(rls::query_one_scoped(&db.pool_pg, scope, runs, &[]).await.unwrap());
     assert_eq!(look(rls::Scope::User(app.db.owner())).await, 1);
     assert_eq!(look(rls::Scope::System).await, 0);
     let stranger = Owner {
@@ -254,19 +256,19 @@ async fn a_transactions_caller_does_not_leak_into_the_next() {
     let keys = "select count(*) from kb.api_keys";
     assert!(
         seen(
-            rls::query_one_scoped(&db.hot, rls::Scope::Login, keys, &[])
+            rls::query_one_scoped(&db.pool_pg, rls::Scope::Login, keys, &[])
                 .await
                 .unwrap()
         ) > 0
     );
     assert!(
-        rls::query_one_scoped(&db.hot, rls::Scope::Login, runs, &[])
+        rls::query_one_scoped(&db.pool_pg, rls::Scope::Login, runs, &[])
             .await
             .is_err(),
         "the gate sees no runs"
     );
     assert!(
-        rls::query_one_scoped(&db.hot, rls::Scope::System, keys, &[])
+        rls::query_one_scoped(&db.pool_pg, rls::Scope::System, keys, &[])
             .await
             .is_err(),
         "the API sees no keys"
@@ -291,7 +293,7 @@ async fn an_abandoned_begin_does_not_affect_the_next_transaction() {
     let db = rejoin_tests::support::database().await;
     let mut args = db.args();
     args.db_connections = 1;
-    let pool = Db::connect_lazy(&args, "rejoin-test-app", Role::App).unwrap().sql;
+    let pool = Db::connect_lazy(&args, "rejoin-test-app", Role::App).unwrap().pool_sqlx;
     let mut in_the_way = db.pool.begin().await.unwrap();
     let lock = "select pg_advisory_xact_lock(1)";
     sqlx::query(lock).execute(&mut *in_the_way).await.unwrap();
@@ -321,7 +323,7 @@ async fn an_abandoned_statement_does_not_hold_its_connection() {
     let db = rejoin_tests::support::database().await;
     let mut args = db.args();
     args.db_hot_connections = 1;
-    let pool = Db::connect_lazy(&args, "rejoin-test-app", Role::App).unwrap().hot;
+    let pool = Db::connect_lazy(&args, "rejoin-test-app", Role::App).unwrap().pool_pg;
     let mut in_the_way = db.pool.begin().await.unwrap();
     let lock = "select pg_advisory_xact_lock(1)";
     sqlx::query(lock).execute(&mut *in_the_way).await.unwrap();
@@ -347,15 +349,15 @@ async fn an_abandoned_statement_does_not_hold_its_connection() {
 async fn any_login_of_api_and_workers_is_bound_by_policies() {
     let app = TestApp::start().await;
     let server = app.server.as_ref().expect("a server");
-    for pool in [&server.state.db.sql, &as_app(&app)] {
+    for pool in [&server.state.db.pool_sqlx, &as_app(&app)] {
         let role: String = sqlx::query_scalar("select current_user::text")
             .fetch_one(pool)
             .await
             .unwrap();
         assert_eq!(role, "rejoin_app");
     }
-    let hot = server.state.db.hot.get().await.unwrap();
-    let role: String = hot.query_one("select current_user::text", &[]).await.unwrap().get(0);
+    let pool = server.state.db.pool_pg.get().await.unwrap();
+    let role: String = pool.query_one("select current_user::text", &[]).await.unwrap().get(0);
     assert_eq!(role, "rejoin_app");
     // A login that owns nothing, for deployments that want more than a second line of defence.
     let mut connection = app.db.pool.acquire().await.unwrap();

@@ -305,7 +305,7 @@ async fn a_makers_role_is_per_project_and_the_api_sees_its_callers() {
     assert_eq!(told(&mut connection).await, [owner, viewer, Membership::Left]);
     let app = Db::connect_lazy(&db.args(), "rejoin-test-app", Process::App)
         .unwrap()
-        .sql;
+        .pool_sqlx;
     let mut tx = rls::begin(&app, rls::Scope::User(db.owner())).await.unwrap();
     assert_eq!(told(&mut tx).await, [owner, Membership::Left, Membership::Left]);
     let nobody = initiators::membership(&mut *tx, db.project_id, None).await.unwrap();
