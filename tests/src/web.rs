@@ -6,7 +6,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::Request;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
-use rejoin_graph::meaning::NoModel;
+use rejoin_graph::embedder::NoEmbedder;
 use rejoin_integrations::web_settings::{self, Provider, WebSettings};
 use rejoin_secrets::MasterKeys;
 use rejoin_tools::{ToolContext, ToolError, arguments};
@@ -118,7 +118,7 @@ impl Project {
         let context = ToolContext {
             db: self.db.pool.clone(),
             project_id: self.db.project_id,
-            model: Arc::new(NoModel),
+            model: Arc::new(NoEmbedder),
             run_id: None,
             user_id: Some(self.db.user_id),
             call_id: "call".to_owned(),

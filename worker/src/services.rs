@@ -14,7 +14,7 @@ use rejoin_event_log::EventWriter;
 use rejoin_event_log::wakeup::{self, SharedBus};
 use rejoin_extension::{Extension, Extensions, Host};
 use rejoin_files::FileStore;
-use rejoin_graph::meaning::SharedTextModel;
+use rejoin_graph::embedder::SharedTextEmbedder;
 use rejoin_queue::lease::WorkerInfo;
 use rejoin_registry::Settings;
 use rejoin_runs::builtin;
@@ -160,7 +160,7 @@ impl Services {
     }
 
     /// Returns the embedding model for tools.
-    pub fn text_model(&self) -> SharedTextModel {
+    pub fn text_model(&self) -> SharedTextEmbedder {
         Arc::new(self.embedder.clone())
     }
 

@@ -7,11 +7,11 @@ use std::time::Instant;
 use anyhow::{Context as _, Result, ensure};
 use async_trait::async_trait;
 use rejoin_embeddings::{Choice, Embedder, EmbeddingsArgs, Endpoints};
-use rejoin_graph::hybrid::{self, Fusion, Mode};
+use rejoin_graph::embedding_backlog::{self, NewVector};
+use rejoin_graph::hybrid_ranking::{self, Fusion, Mode};
 use rejoin_graph::import::{self, OnError};
 use rejoin_graph::query_vector::{Model, QueryVector};
 use rejoin_graph::scope::Scope;
-use rejoin_graph::unembedded::{self, Made};
 use rejoin_graph::{Actor, ActorKind};
 use sqlx::PgPool;
 use uuid::Uuid;
@@ -251,7 +251,7 @@ async fn embed_all(pool: &PgPool, project_id: Uuid, embedder: &Embedder) -> Resu
     let mut stored = 0;
     let mut after = None;
     loop {
-        let page = unembedded::page(pool, project_id, name, after).await?;
+        let page = embedding_backlog::page(pool, project_id, name, after).await?;
         for batch in page.objects.chunks(BATCH) {
             let texts: Vec<String> = batch.iter().map(|due| due.text.clone()).collect();
             let vectors = embedder.embed(&texts).await?;
@@ -259,16 +259,16 @@ async fn embed_all(pool: &PgPool, project_id: Uuid, embedder: &Embedder) -> Resu
                 name: name.to_owned(),
                 dimensions: vectors[0].len() as i32,
             };
-            let made: Vec<Made> = batch
+            let made: Vec<NewVector> = batch
                 .iter()
                 .zip(vectors)
-                .map(|(due, vector)| Made {
+                .map(|(due, vector)| NewVector {
                     id: due.id,
                     content_hash: due.content_hash.clone(),
                     vector,
                 })
                 .collect();
-            stored += unembedded::put(pool, project_id, &model, &made, &[], &[]).await?;
+            stored += embedding_backlog::put(pool, project_id, &model, &made, &[], &[]).await?;
         }
         after = page.next;
         if after.is_none() {
@@ -291,7 +291,7 @@ async fn judge(
     };
     let mut judged: Vec<(&str, [f64; 3])> = Vec::new();
     for (query, vector) in queries.iter().zip(vectors) {
-        let found = hybrid::find_by(
+        let found = hybrid_ranking::find_by(
             pool,
             project_id,
             query.text,

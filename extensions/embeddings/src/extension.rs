@@ -12,8 +12,8 @@ use async_trait::async_trait;
 use rejoin_event_log::wakeup::Wake;
 use rejoin_extension::sweep::SweepError;
 use rejoin_extension::{Extension, Host, JobHandler, Signals, Sweep};
+use rejoin_graph::embedding_backlog::{self, NewVector, Pending};
 use rejoin_graph::query_vector::Model;
-use rejoin_graph::unembedded::{self, Due, Made};
 use rejoin_queue::{ClaimedJob, NewJob, Outcome};
 use sqlx::PgPool;
 use tokio::time::sleep;
@@ -135,7 +135,7 @@ struct Work<'a> {
 impl Work<'_> {
     async fn all(&mut self) -> Result<(), End> {
         loop {
-            let marked = unembedded::marked(self.db, self.project_id, self.name).await?;
+            let marked = embedding_backlog::marked(self.db, self.project_id, self.name).await?;
             if marked.marks.is_empty() {
                 break;
             }
@@ -144,7 +144,7 @@ impl Work<'_> {
                 self.everything().await?;
             }
             let model = self.model(0);
-            unembedded::put(self.db, self.project_id, &model, &[], &marked.gone, &marked.marks).await?;
+            embedding_backlog::put(self.db, self.project_id, &model, &[], &marked.gone, &marked.marks).await?;
         }
         if self.embedded > 0 {
             info!(project = %self.project_id, objects = self.embedded, seconds = self.began.elapsed().as_secs(), "graph objects embedded");
@@ -157,14 +157,14 @@ impl Work<'_> {
     async fn everything(&mut self) -> Result<(), End> {
         let mut after = None;
         loop {
-            let page = unembedded::page(self.db, self.project_id, self.name, after).await?;
+            let page = embedding_backlog::page(self.db, self.project_id, self.name, after).await?;
             self.embed(&page.objects).await?;
             match page.next {
                 Some(next) => after = Some(next),
                 None => break,
             }
         }
-        let removed = unembedded::tidy(self.db, self.project_id, self.name).await?;
+        let removed = embedding_backlog::tidy(self.db, self.project_id, self.name).await?;
         if removed > 0 {
             info!(project = %self.project_id, vectors = removed, "removed vectors of other models and of deleted \
                 objects");
@@ -172,7 +172,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    async fn embed(&mut self, objects: &[Due]) -> Result<(), End> {
+    async fn embed(&mut self, objects: &[Pending]) -> Result<(), End> {
         let size = if self.embedder.is_local() { LOCAL_BATCH } else { BATCH };
         for batch in objects.chunks(size) {
             if self.signals.lost.is_cancelled() || self.signals.cancel.is_cancelled() {
@@ -197,12 +197,12 @@ impl Work<'_> {
         Ok(())
     }
 
-    async fn store(&mut self, made: Vec<Made>) -> Result<(), End> {
+    async fn store(&mut self, made: Vec<NewVector>) -> Result<(), End> {
         if self.signals.lost.is_cancelled() || made.is_empty() {
             return Ok(());
         }
         let model = self.model(made[0].vector.len());
-        let stored = unembedded::put(self.db, self.project_id, &model, &made, &[], &[]).await?;
+        let stored = embedding_backlog::put(self.db, self.project_id, &model, &made, &[], &[]).await?;
         self.embedded += stored;
         metrics::counter!("rejoin_embedded_objects_total").increment(stored);
         if self.said.elapsed() >= SAID_EVERY {
@@ -214,7 +214,7 @@ impl Work<'_> {
 
     /// Returns the batch's vectors. If the model rejects a batch because of one text, they are tried one by one.
     /// Objects with rejected texts get no vector.
-    async fn vectors(&self, batch: &[Due]) -> Result<Vec<Made>, End> {
+    async fn vectors(&self, batch: &[Pending]) -> Result<Vec<NewVector>, End> {
         let texts: Vec<String> = batch.iter().map(|due| due.text.clone()).collect();
         let refusal = match self.asked(&texts).await? {
             Ok(vectors) => return Ok(batch.iter().zip(vectors).map(made).collect()),
@@ -275,8 +275,8 @@ impl Work<'_> {
     }
 }
 
-fn made((due, vector): (&Due, Vec<f32>)) -> Made {
-    Made {
+fn made((due, vector): (&Pending, Vec<f32>)) -> NewVector {
+    NewVector {
         id: due.id,
         content_hash: due.content_hash.clone(),
         vector,
@@ -308,9 +308,9 @@ impl Sweep for MarkedObjects {
 
     async fn sweep(&self, host: &Host) -> Result<(), SweepError> {
         if self.0.model().is_none() {
-            return Ok(unembedded::fold_marks(&host.db).await?);
+            return Ok(embedding_backlog::fold_marks(&host.db).await?);
         }
-        let projects = unembedded::projects(&host.db).await?;
+        let projects = embedding_backlog::projects(&host.db).await?;
         if projects.is_empty() {
             return Ok(());
         }
@@ -347,7 +347,7 @@ impl Sweep for ProjectsWithoutVectors {
         let Some(model) = self.0.model() else {
             return Ok(());
         };
-        let marked = unembedded::mark_without_vectors(&host.db, model).await?;
+        let marked = embedding_backlog::mark_without_vectors(&host.db, model).await?;
         if marked > 0 {
             info!(
                 projects = marked,

@@ -18,7 +18,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use rejoin_graph::meaning::TextModel;
+use rejoin_graph::embedder::TextEmbedder;
 use tracing::info;
 
 use http::Http;
@@ -177,7 +177,7 @@ impl Embedder {
 }
 
 #[async_trait]
-impl TextModel for Embedder {
+impl TextEmbedder for Embedder {
     fn name(&self) -> Option<&str> {
         self.model()
     }

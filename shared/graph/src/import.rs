@@ -20,9 +20,9 @@ use uuid::Uuid;
 pub use self::lines::MAX_LINE_BYTES;
 use self::lines::{LineRead, Lines};
 use self::staging::Staging;
+use super::embedding_backlog;
 use super::ndjson::Parsed;
 use super::rules::Rules;
-use super::unembedded;
 use super::{Actor, Error, ndjson};
 
 /// Maximum number of bad lines listed in a report; further ones are only counted.
@@ -265,7 +265,7 @@ async fn merge(
         objects, relationships, ..
     } = report;
     if objects.created + objects.updated > 0 {
-        unembedded::mark_all(db, project_id)
+        embedding_backlog::mark_all(db, project_id)
             .await
             .map_err(Error::database("mark what an import changed"))?;
     }

@@ -12,11 +12,11 @@
 //! - `migration`      effects of changing a pack's version; earlier versions of objects
 //! - `schema`         existing types, relationship types and labels, with counts; the version of that set
 //! - `search`         lexical search with typo tolerance; similar objects
-//! - `hybrid`         lexical, semantic and hybrid search
-//! - `meaning`        the embedding model for queries
+//! - `hybrid_ranking` lexical, semantic and hybrid search
+//! - `embedder`       the embedding model for queries
 //! - `vectors`        nearest-neighbour search
-//! - `signs`          in-process binary-quantized vectors of large projects
-//! - `unembedded`     the embedding backlog
+//! - `binary_index`   in-process binary-quantized vectors of large projects
+//! - `embedding_backlog` the embedding backlog
 //! - `query`          the significant words of a search query
 //! - `traverse`       breadth-first traversal, one statement per level
 //! - `path`           shortest path between two objects
@@ -24,12 +24,14 @@
 //! - `import`         NDJSON import: staged by COPY, merged in sets, atomic, idempotent
 //! - `export`         NDJSON export, streamed
 
+pub mod binary_index;
 pub mod bounds;
 pub mod edges;
+pub mod embedder;
+pub mod embedding_backlog;
 pub mod export;
-pub mod hybrid;
+pub mod hybrid_ranking;
 pub mod import;
-pub mod meaning;
 pub mod migration;
 pub mod ndjson;
 pub mod objects;
@@ -42,9 +44,7 @@ pub mod rules;
 pub mod schema;
 pub mod scope;
 pub mod search;
-pub mod signs;
 pub mod traverse;
-pub mod unembedded;
 pub mod vectors;
 
 use chrono::{DateTime, Datelike as _, Utc};

@@ -1,7 +1,7 @@
-//! Nearest-neighbour search over the vectors of a project's live objects. Called by `hybrid` and `search`.
+//! Nearest-neighbour search over the vectors of a project's live objects. Called by `hybrid_ranking` and `search`.
 //!
 //! Three methods, the first available one wins: the pgvector index, if the database has it; binary-quantized vectors of
-//! the project (of large projects in process: `signs`), the best of which are ranked exactly; and, if types or labels
+//! the project (of large projects in process: `binary_index`), the best of which are ranked exactly; and, if types or labels
 //! leave few objects, an exact scan of those. Filters apply before any limit: if the first method finds too few
 //! matches, the last one scans all of them. Vectors have length 1, so their dot product is the cosine similarity.
 
@@ -12,9 +12,9 @@ use sqlx::{AssertSqlSafe, PgPool, Row as _};
 use uuid::Uuid;
 
 use super::Error;
+use super::binary_index;
 use super::query_vector::{QueryVector, signs_of};
 use super::scope::Scope;
-use super::signs;
 
 /// Maximum number of neighbours in a result.
 pub const MAX_LIMIT: i64 = 200;
@@ -181,7 +181,9 @@ impl Look<'_> {
         } else {
             MIN_KEPT_LABELLED
         };
-        if let Some(ids) = signs::nearest(self.pool, self.project_id, self.query, &self.scope.types, kept).await? {
+        if let Some(ids) =
+            binary_index::nearest(self.pool, self.project_id, self.query, &self.scope.types, kept).await?
+        {
             return self.among(&ids, compared).await;
         }
         let candidates = if self.filtered {
@@ -205,8 +207,8 @@ impl Look<'_> {
         );
         let began = Instant::now();
         let found = self.compared(&sql, candidates).await?;
-        if began.elapsed() > signs::LONG_LOOK {
-            signs::bring(self.pool, self.project_id, self.query);
+        if began.elapsed() > binary_index::SLOW_SCAN {
+            binary_index::load_in_background(self.pool, self.project_id, self.query);
         }
         Ok(found)
     }

@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use rejoin_graph::bounds::Bounds;
-use rejoin_graph::meaning::SharedTextModel;
+use rejoin_graph::embedder::SharedTextEmbedder;
 use rejoin_graph::{Actor, ActorKind};
 use rejoin_types::events::Kind;
 use rejoin_types::events::Operation;
@@ -49,7 +49,7 @@ pub struct ToolContext {
     pub db: sqlx::PgPool,
     pub project_id: Uuid,
     /// The embedding model for queries.
-    pub model: SharedTextModel,
+    pub model: SharedTextEmbedder,
     /// The calling run. None: a user's MCP client.
     pub run_id: Option<Uuid>,
     /// The user on whose behalf the call is made, if any.

@@ -2,10 +2,10 @@
 
 use axum::Json;
 use axum::extract::State;
-use rejoin_graph::hybrid::{self, Mode};
+use rejoin_graph::hybrid_ranking::{self, Mode};
 use rejoin_graph::scope::Scope;
 use rejoin_graph::traverse::{self, MAX_DEPTH, Walk};
-use rejoin_graph::{Direction, meaning, schema};
+use rejoin_graph::{Direction, embedder, schema};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
@@ -181,14 +181,14 @@ async fn search_objects(
     let (vector, note) = match params.mode {
         Mode::Lexical => (None, None),
         Mode::Semantic | Mode::Hybrid => {
-            match meaning::query_vector(&state.embedder, &state.db.pool_sqlx, project_id, &params.query).await? {
+            match embedder::query_vector(&state.embedder, &state.db.pool_sqlx, project_id, &params.query).await? {
                 Ok(vector) => (Some(vector), None),
                 Err(reason) => (None, Some(reason)),
             }
         }
     };
     let db = &state.db.pool_sqlx;
-    let found = hybrid::find(
+    let found = hybrid_ranking::find(
         db,
         project_id,
         &params.query,

@@ -4,8 +4,8 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
-use rejoin_graph::hybrid::{self, Mode};
-use rejoin_graph::meaning::NoModel;
+use rejoin_graph::embedder::NoEmbedder;
+use rejoin_graph::hybrid_ranking::{self, Mode};
 use rejoin_graph::scope::Scope;
 use rejoin_graph::search;
 use rejoin_runs::builtin;
@@ -205,7 +205,7 @@ impl<'a> Caller<'a> {
             context: ToolContext {
                 db: database.db.pool_sqlx.clone(),
                 project_id: database.project_id,
-                model: std::sync::Arc::new(NoModel),
+                model: std::sync::Arc::new(NoEmbedder),
                 run_id: None,
                 user_id: None,
                 call_id: "call".to_owned(),
@@ -260,7 +260,7 @@ impl<'a> Caller<'a> {
             types: types.to_vec(),
             ..Scope::default()
         };
-        hybrid::find(
+        hybrid_ranking::find(
             &self.context.db,
             self.database.project_id,
             query,

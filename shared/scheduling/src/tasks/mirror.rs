@@ -9,7 +9,7 @@ use super::spec::{DagSpec, Ordered};
 use super::{Dag, DagTask};
 use crate::coordination_schema::{self, BLOCKS, TASK};
 use rejoin_graph::objects::{self, ObjectChange};
-use rejoin_graph::{Actor, Error, unembedded};
+use rejoin_graph::{Actor, Error, embedding_backlog};
 
 /// Creates the objects of a new DAG and their `blocks` relationships, in two statements. `ids` are the tasks', in the
 /// spec's order.
@@ -137,7 +137,7 @@ pub async fn in_bulk(db: &mut PgConnection) -> Result<(), Error> {
 }
 
 pub async fn bulk_is_over(db: &mut PgConnection, project_id: Uuid) -> Result<(), Error> {
-    unembedded::mark_all(&mut *db, project_id)
+    embedding_backlog::mark_all(&mut *db, project_id)
         .await
         .map_err(Error::database("mark a DAG's tasks"))?;
     sqlx::query!("select set_config('rejoin.bulk', 'off', true)")

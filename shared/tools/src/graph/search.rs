@@ -3,8 +3,8 @@
 //! Without an embedding model or vectors, all of them search lexically: `vectorScore` is null, and a note gives the
 //! reason.
 
-use rejoin_graph::hybrid::{self, Mode};
-use rejoin_graph::meaning;
+use rejoin_graph::embedder;
+use rejoin_graph::hybrid_ranking::{self, Mode};
 use rejoin_graph::objects::Object;
 use rejoin_graph::scope::Scope;
 use rejoin_graph::search;
@@ -123,14 +123,14 @@ async fn scored(
 ) -> Result<Value, ToolError> {
     let query = arguments.required_text("query")?;
     let (db, project_id) = (&context.db, context.project_id);
-    let (vector, note) = match meaning::query_vector(context.model.as_ref(), db, project_id, query)
+    let (vector, note) = match embedder::query_vector(context.model.as_ref(), db, project_id, query)
         .await
         .map_err(tool_error)?
     {
         Ok(vector) => (Some(vector), None),
         Err(reason) => (None, Some(reason)),
     };
-    let found = hybrid::find(db, project_id, query, vector.as_ref(), mode, &scope, limit)
+    let found = hybrid_ranking::find(db, project_id, query, vector.as_ref(), mode, &scope, limit)
         .await
         .map_err(tool_error)?;
     let hits: Vec<Value> = found

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use rejoin_calendar::tools::tools;
-use rejoin_graph::meaning::NoModel;
+use rejoin_graph::embedder::NoEmbedder;
 use rejoin_tests::app::TestApp;
 use rejoin_tests::client::{Client, json_of, of_kind};
 use rejoin_tests::model_server::Reply;
@@ -19,7 +19,7 @@ pub fn context(db: &TestDatabase) -> ToolContext {
     ToolContext {
         db: db.pool.clone(),
         project_id: db.project_id,
-        model: Arc::new(NoModel),
+        model: Arc::new(NoEmbedder),
         run_id: None,
         user_id: Some(db.user_id),
         call_id: "call".to_owned(),

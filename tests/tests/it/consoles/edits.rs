@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use rejoin_graph::meaning::NoModel;
+use rejoin_graph::embedder::NoEmbedder;
 use rejoin_runs::builtin;
 use rejoin_tests::app::TestApp;
 use rejoin_tests::client::{Client, json_of, kinds, of_kind};
@@ -253,7 +253,7 @@ fn context(app: &TestApp, run: Option<Uuid>) -> ToolContext {
     ToolContext {
         db: app.db.pool.clone(),
         project_id: app.db.project_id,
-        model: Arc::new(NoModel),
+        model: Arc::new(NoEmbedder),
         run_id: run,
         user_id: Some(app.db.user_id),
         call_id: "call".to_owned(),

@@ -1,11 +1,11 @@
 //! Embeddings of graph objects, from the write to the search: computed in the background by any worker, again after
 //! changes, and searched by meaning; and searches while the model fails.
 
+use rejoin_graph::embedding_backlog::{self, NewVector};
 use rejoin_graph::query_vector::{Model, QueryVector};
 use rejoin_graph::scope::Scope;
-use rejoin_graph::unembedded::{self, Made};
 use rejoin_graph::vectors;
-use rejoin_graph::{Actor, ActorKind, import, search, signs};
+use rejoin_graph::{Actor, ActorKind, binary_index, import, search};
 use rejoin_tests::app::{AppOptions, TestApp};
 use rejoin_tests::embedding_server::{DIMENSIONS, EmbeddingServer, Mood, POISON};
 use rejoin_tests::support;
@@ -254,14 +254,16 @@ async fn without_a_model_marks_do_not_pile_up_and_stand_for_all() {
             .execute(pool)
             .await
             .expect("marks");
-        unembedded::fold_marks(pool).await.expect("folded");
+        embedding_backlog::fold_marks(pool).await.expect("folded");
         let marks: Vec<Option<Uuid>> = sqlx::query_scalar("select canonical_id from kb.graph_embedding_marks")
             .fetch_all(pool)
             .await
             .expect("marks");
         assert_eq!(marks, [None]);
     }
-    let marked = unembedded::marked(pool, project, MODEL).await.expect("what is marked");
+    let marked = embedding_backlog::marked(pool, project, MODEL)
+        .await
+        .expect("what is marked");
     assert!(marked.all && marked.objects.is_empty() && marked.gone.is_empty());
 }
 
@@ -300,16 +302,16 @@ async fn crowd(pool: &PgPool, project: Uuid, model: &Model) -> QueryVector {
         vector.iter_mut().for_each(|x| *x /= length);
         vector
     };
-    let made: Vec<Made> = objects
+    let made: Vec<NewVector> = objects
         .into_iter()
-        .map(|(id, key, content_hash)| Made {
+        .map(|(id, key, content_hash)| NewVector {
             id,
             content_hash,
             vector: vector(key[1..].parse().expect("a number")),
         })
         .collect();
     for some in made.chunks(200) {
-        unembedded::put(pool, project, model, some, &[], &[])
+        embedding_backlog::put(pool, project, model, some, &[], &[])
             .await
             .expect("vectors");
     }
@@ -405,7 +407,7 @@ async fn in_process_signs_find_the_same_and_the_newest_objects() {
     for scope in scopes() {
         before.push(vectors::nearest(pool, project, &query, &scope, 20).await.expect("near"));
     }
-    signs::load(pool, project, &query).await;
+    binary_index::load(pool, project, &query).await;
     for (scope, before) in scopes().iter().zip(before) {
         let here = vectors::nearest(pool, project, &query, scope, 20).await.expect("near");
         assert_eq!(here.len(), before.len(), "{scope:?}");
@@ -426,12 +428,12 @@ async fn in_process_signs_find_the_same_and_the_newest_objects() {
         .fetch_one(pool)
         .await
         .expect("a hash");
-    let made = Made {
+    let made = NewVector {
         id: changed,
         content_hash,
         vector: query.numbers.clone(),
     };
-    unembedded::put(pool, project, &model, &[made], &[gone], &[])
+    embedding_backlog::put(pool, project, &model, &[made], &[gone], &[])
         .await
         .expect("a vector");
     let now = vectors::nearest(pool, project, &query, &scopes()[1], 20)

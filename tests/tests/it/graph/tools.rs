@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use rejoin_graph::embedder::NoEmbedder;
 use rejoin_graph::import::{self, OnError};
-use rejoin_graph::meaning::NoModel;
 use rejoin_graph::objects::{self, Filter, Resolved};
 use rejoin_graph::{Actor, ActorKind};
 use rejoin_runs::builtin;
@@ -33,7 +33,7 @@ async fn tools_give_citable_entities_and_repairable_errors() {
     let context = ToolContext {
         db: pool.clone(),
         project_id,
-        model: Arc::new(NoModel),
+        model: Arc::new(NoEmbedder),
         run_id: Some(Uuid::now_v7()),
         user_id: Some(database.user_id),
         call_id: "call-1".to_owned(),
@@ -94,7 +94,7 @@ async fn a_call_that_is_repeated_after_a_crash_makes_nothing_twice() {
     let context = ToolContext {
         db: pool.clone(),
         project_id,
-        model: Arc::new(NoModel),
+        model: Arc::new(NoEmbedder),
         run_id: Some(Uuid::now_v7()),
         user_id: None,
         call_id: "call-1".to_owned(),

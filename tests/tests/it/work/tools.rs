@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use rejoin_graph::meaning::NoModel;
+use rejoin_graph::embedder::NoEmbedder;
 use rejoin_tests::app::TestApp;
 use rejoin_tests::client::{Client, json_of, of_kind};
 use rejoin_tests::model_server::{Reply, sent};
@@ -34,7 +34,7 @@ impl Tools {
             context: ToolContext {
                 db: app.db.pool.clone(),
                 project_id: app.db.project_id,
-                model: Arc::new(NoModel),
+                model: Arc::new(NoEmbedder),
                 run_id: Some(Uuid::now_v7()),
                 user_id: Some(app.db.user_id),
                 call_id: "call".to_owned(),

@@ -27,7 +27,7 @@ const MAX_VALUE_BYTES: usize = 500;
 
 /// An object to be embedded.
 #[derive(Debug, Clone)]
-pub struct Due {
+pub struct Pending {
     pub id: Uuid,
     /// Hash of the version that the text was made from.
     pub content_hash: Vec<u8>,
@@ -39,7 +39,7 @@ pub struct Due {
 pub struct Marked {
     /// The marks to remove when the results are stored.
     pub marks: Vec<i64>,
-    pub objects: Vec<Due>,
+    pub objects: Vec<Pending>,
     /// Objects that no longer exist.
     pub gone: Vec<Uuid>,
     /// Whether a mark says that any object may have changed.
@@ -50,14 +50,14 @@ pub struct Marked {
 #[derive(Debug)]
 pub struct Page {
     /// Those whose vectors are missing or outdated.
-    pub objects: Vec<Due>,
+    pub objects: Vec<Pending>,
     /// The start of the next page; None: this was the last one.
     pub next: Option<Uuid>,
 }
 
 /// A computed vector.
 #[derive(Debug, Clone)]
-pub struct Made {
+pub struct NewVector {
     pub id: Uuid,
     pub content_hash: Vec<u8>,
     pub vector: Vec<f32>,
@@ -74,8 +74,8 @@ struct Row {
 }
 
 impl Row {
-    fn due(self) -> Due {
-        Due {
+    fn due(self) -> Pending {
+        Pending {
             text: text_of(&self.object_type, &self.key, &self.name, &self.properties),
             id: self.id,
             content_hash: self.content_hash,
@@ -186,7 +186,7 @@ pub async fn marked(pool: &PgPool, project_id: Uuid, model: &str) -> Result<Mark
     found.objects = heads
         .into_iter()
         .filter(|head| !head.embedded)
-        .map(|head| Due {
+        .map(|head| Pending {
             text: text_of(&head.object_type, &head.key, &head.name, &head.properties),
             id: head.id,
             content_hash: head.content_hash,
@@ -237,7 +237,7 @@ pub async fn put(
     pool: &PgPool,
     project_id: Uuid,
     model: &Model,
-    made: &[Made],
+    made: &[NewVector],
     gone: &[Uuid],
     marks: &[i64],
 ) -> Result<u64, sqlx::Error> {

@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A text embedding model.
 #[async_trait]
-pub trait TextModel: Send + Sync + Debug {
+pub trait TextEmbedder: Send + Sync + Debug {
     /// The name under which its vectors are stored; None: it computes none.
     fn name(&self) -> Option<&str>;
 
@@ -27,14 +27,14 @@ pub trait TextModel: Send + Sync + Debug {
     async fn vector(&self, text: &str) -> Result<Vec<f32>, Box<dyn std::error::Error + Send + Sync>>;
 }
 
-pub type SharedTextModel = Arc<dyn TextModel>;
+pub type SharedTextEmbedder = Arc<dyn TextEmbedder>;
 
 /// Computes no vectors: searches are lexical.
 #[derive(Debug, Clone, Copy)]
-pub struct NoModel;
+pub struct NoEmbedder;
 
 #[async_trait]
-impl TextModel for NoModel {
+impl TextEmbedder for NoEmbedder {
     fn name(&self) -> Option<&str> {
         None
     }
@@ -47,7 +47,7 @@ impl TextModel for NoModel {
 /// Returns the vector of a query, or the reason why there is none, in words. The model is not called for a project
 /// without vectors.
 pub async fn query_vector(
-    model: &dyn TextModel,
+    model: &dyn TextEmbedder,
     pool: &PgPool,
     project_id: Uuid,
     text: &str,

@@ -19,7 +19,7 @@ use super::Error;
 use super::query_vector::QueryVector;
 
 /// A database scan that takes this long triggers loading of a project's vectors.
-pub const LONG_LOOK: Duration = Duration::from_millis(5);
+pub const SLOW_SCAN: Duration = Duration::from_millis(5);
 /// Maximum size of all binary vectors in memory, in bytes; least recently used projects are evicted. Two million
 /// vectors of 384 dimensions.
 const MAX_BYTES: usize = 128 * 1024 * 1024;
@@ -37,28 +37,28 @@ const OVERLAP_S: f64 = 10.0;
 type Key = (Uuid, String, i32);
 
 #[derive(Debug, Clone)]
-enum Place {
-    Coming,
-    Here {
-        signs: Arc<Signs>,
+enum State {
+    Loading,
+    Loaded {
+        signs: Arc<BinaryIndex>,
         asked: Instant,
         /// Being reloaded; the current ones serve until then.
         renewing: bool,
     },
     /// There are too many of them.
-    TooGreat,
+    TooLarge,
 }
 
-static KNOWN: LazyLock<Mutex<HashMap<Key, Place>>> = LazyLock::new(Mutex::default);
+static KNOWN: LazyLock<Mutex<HashMap<Key, State>>> = LazyLock::new(Mutex::default);
 
-fn known() -> MutexGuard<'static, HashMap<Key, Place>> {
+fn known() -> MutexGuard<'static, HashMap<Key, State>> {
     // No await while it is held.
     KNOWN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Binary vectors, one after the other.
 #[derive(Debug)]
-struct Signs {
+struct BinaryIndex {
     ids: Vec<Uuid>,
     /// The index of each object's type in `type_names`. An object's type never changes.
     types: Vec<u16>,
@@ -71,7 +71,7 @@ struct Signs {
     read: Instant,
 }
 
-impl Signs {
+impl BinaryIndex {
     fn new(dimensions: i32, read_at: DateTime<Utc>) -> Self {
         Self {
             ids: Vec::new(),
@@ -165,7 +165,7 @@ fn packed(bytes: &[u8]) -> impl Iterator<Item = u64> {
 }
 
 /// The same from a vector's numbers.
-fn signs_of(numbers: &[f32]) -> Vec<u64> {
+fn sign_bits(numbers: &[f32]) -> Vec<u64> {
     let word = |some: &[f32]| {
         let bits = some.iter().enumerate().filter(|(_, x)| **x > 0.0);
         bits.fold(0, |word, (at, _)| word | 1 << (63 - at))
@@ -188,13 +188,13 @@ pub async fn nearest(
 ) -> Result<Option<Vec<Uuid>>, Error> {
     let key = key(project_id, query);
     let signs = match known().get_mut(&key) {
-        Some(Place::Here { signs, asked, .. }) => {
+        Some(State::Loaded { signs, asked, .. }) => {
             *asked = Instant::now();
             signs.clone()
         }
-        Some(Place::Coming | Place::TooGreat) | None => return Ok(None),
+        Some(State::Loading | State::TooLarge) | None => return Ok(None),
     };
-    let mut later = Signs::new(query.model.dimensions, signs.read_at);
+    let mut later = BinaryIndex::new(query.model.dimensions, signs.read_at);
     let rows: Vec<Row> = sqlx::query_as(
         "select e.canonical_id as id, o.type as object_type, substring(varbit_send(e.signs) from 5) as signs
          from kb.graph_embeddings e
@@ -214,9 +214,9 @@ pub async fn nearest(
         later.push(row);
     }
     if later.ids.len() >= MAX_LATER || signs.read.elapsed() > MAX_AGE {
-        bring(pool, project_id, query);
+        load_in_background(pool, project_id, query);
     }
-    let query = signs_of(&query.numbers);
+    let query = sign_bits(&query.numbers);
     let (types, count) = (types.to_vec(), count as usize);
     let looked = tokio::task::spawn_blocking(move || {
         let mut near = signs.nearest(&query, &types, count);
@@ -231,7 +231,7 @@ pub async fn nearest(
 }
 
 /// Loads a project's vectors in the background, unless a load is running or was refused.
-pub fn bring(pool: &PgPool, project_id: Uuid, query: &QueryVector) {
+pub fn load_in_background(pool: &PgPool, project_id: Uuid, query: &QueryVector) {
     let (pool, query) = (pool.clone(), query.clone());
     tokio::spawn(async move { load(&pool, project_id, &query).await });
 }
@@ -241,20 +241,20 @@ pub async fn load(pool: &PgPool, project_id: Uuid, query: &QueryVector) {
     let key = key(project_id, query);
     match known().entry(key.clone()) {
         Entry::Vacant(vacant) => {
-            vacant.insert(Place::Coming);
+            vacant.insert(State::Loading);
         }
         Entry::Occupied(mut occupied) => match occupied.get_mut() {
-            Place::Here { renewing, .. } if !*renewing => *renewing = true,
-            Place::Here { .. } | Place::Coming | Place::TooGreat => return,
+            State::Loaded { renewing, .. } if !*renewing => *renewing = true,
+            State::Loaded { .. } | State::Loading | State::TooLarge => return,
         },
     }
     let place = match read(pool, &key).await {
-        Ok(Some(signs)) => Place::Here {
+        Ok(Some(signs)) => State::Loaded {
             signs: Arc::new(signs),
             asked: Instant::now(),
             renewing: false,
         },
-        Ok(None) => Place::TooGreat,
+        Ok(None) => State::TooLarge,
         Err(error) => {
             warn!(project = %key.0, %error, "reading the binary-quantized vectors failed; searches use the database");
             known().remove(&key);
@@ -264,17 +264,17 @@ pub async fn load(pool: &PgPool, project_id: Uuid, query: &QueryVector) {
     keep(key, place);
 }
 
-fn keep(key: Key, place: Place) {
+fn keep(key: Key, place: State) {
     let mut known = known();
     known.insert(key, place);
-    let bytes = |place: &Place| match place {
-        Place::Here { signs, .. } => signs.bytes(),
-        Place::Coming | Place::TooGreat => 0,
+    let bytes = |place: &State| match place {
+        State::Loaded { signs, .. } => signs.bytes(),
+        State::Loading | State::TooLarge => 0,
     };
     while known.values().map(bytes).sum::<usize>() > MAX_BYTES {
         let longest_ago = known.iter().filter_map(|(key, place)| match place {
-            Place::Here { asked, .. } => Some((*asked, key.clone())),
-            Place::Coming | Place::TooGreat => None,
+            State::Loaded { asked, .. } => Some((*asked, key.clone())),
+            State::Loading | State::TooLarge => None,
         });
         let Some((_, oldest)) = longest_ago.min() else { return };
         known.remove(&oldest);
@@ -282,12 +282,12 @@ fn keep(key: Key, place: Place) {
 }
 
 /// Reads all binary vectors of a project; None: too many.
-async fn read(pool: &PgPool, key: &Key) -> Result<Option<Signs>, sqlx::Error> {
+async fn read(pool: &PgPool, key: &Key) -> Result<Option<BinaryIndex>, sqlx::Error> {
     let began = sqlx::query_scalar("select now() - make_interval(secs => $1)")
         .bind(OVERLAP_S)
         .fetch_one(pool)
         .await?;
-    let mut signs = Signs::new(key.2, began);
+    let mut signs = BinaryIndex::new(key.2, began);
     let mut after = Uuid::nil();
     loop {
         let rows: Vec<Row> = sqlx::query_as(
@@ -332,12 +332,12 @@ mod tests {
         numbers[63] = 1.0;
         numbers[64] = 1.0;
         let sent: Vec<u64> = packed(&[0x80, 0, 0, 0, 0, 0, 0, 1, 0x80]).collect();
-        assert_eq!(signs_of(&numbers), sent);
+        assert_eq!(sign_bits(&numbers), sent);
     }
 
     #[test]
     fn the_nearest_are_those_that_differ_in_the_fewest_bits() {
-        let mut signs = Signs::new(8, DateTime::UNIX_EPOCH);
+        let mut signs = BinaryIndex::new(8, DateTime::UNIX_EPOCH);
         let ids: Vec<Uuid> = (0..4).map(Uuid::from_u128).collect();
         for (id, bits) in ids.iter().zip([0b0000_1111, 0b1111_1111, 0b0000_0111, 0]) {
             signs.push(&Row {
