@@ -5,8 +5,8 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use chrono::{DateTime, Utc};
+use rejoin_calendar::entity_links::{self, LinkedEntity, LinkedEvent, MAX_ENTITIES};
 use rejoin_calendar::events;
-use rejoin_calendar::links::{self, LinkedEntity, LinkedEvent, MAX_ENTITIES};
 use rejoin_work_graph::entities;
 use serde::Serialize;
 use sqlx::PgConnection;
@@ -95,7 +95,7 @@ async fn list(
 ) -> Result<Json<EntityList>, Problem> {
     let mut db = caller.begin(&state).await?;
     seen(&mut db, &caller, id).await?;
-    let items = links::entities_of(&mut *db, caller.owner(), id).await?;
+    let items = entity_links::entities_of(&mut *db, caller.owner(), id).await?;
     let items = items.into_iter().map(EntityBody::from).collect();
     Ok(Json(EntityList { items }))
 }
@@ -118,7 +118,7 @@ async fn link(
         Err(rejoin_graph::Error::NotFound { .. }) => return Err(Problem::not_found("not_found", "The entity")),
         Err(error) => return Err(error.into()),
     }
-    if !links::link(&mut db, caller.owner(), id, entity).await? {
+    if !entity_links::link(&mut db, caller.owner(), id, entity).await? {
         let detail = format!("An event belongs to at most {MAX_ENTITIES} entities. Unlink one first.");
         return Err(Problem::conflict("too_many_entities", detail));
     }
@@ -137,7 +137,7 @@ async fn unlink(
 ) -> Result<StatusCode, Problem> {
     let mut db = caller.begin(&state).await?;
     seen(&mut db, &caller, id).await?;
-    links::unlink(&mut *db, caller.owner(), id, entity).await?;
+    entity_links::unlink(&mut *db, caller.owner(), id, entity).await?;
     db.commit().await?;
     Ok(StatusCode::NO_CONTENT)
 }

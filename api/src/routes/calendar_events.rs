@@ -8,10 +8,10 @@ use axum::extract::State;
 use axum::http::header::{ETAG, IF_MATCH, LOCATION};
 use axum::http::{HeaderMap, HeaderName, StatusCode};
 use chrono::{DateTime, Utc};
-use rejoin_calendar::changes::{self, Extent};
+use rejoin_calendar::edit_series::{self, Extent};
+use rejoin_calendar::event_patch::EventPatch;
 use rejoin_calendar::events::{self, Event};
-use rejoin_calendar::occurrences::{self, AskError};
-use rejoin_calendar::said::Said;
+use rejoin_calendar::expand::{self, CalendarError};
 use rejoin_types::ids;
 use serde::{Deserialize, Serialize};
 use sqlx::PgConnection;
@@ -51,7 +51,7 @@ pub struct EventRequest {
     pub rrule: Option<String>,
 }
 
-impl From<EventRequest> for Said {
+impl From<EventRequest> for EventPatch {
     fn from(request: EventRequest) -> Self {
         Self {
             title: request.title,
@@ -90,7 +90,7 @@ pub struct EventBody {
 
 impl From<Event> for EventBody {
     fn from(event: Event) -> Self {
-        let shown = occurrences::occurrence(&event, event.content.start);
+        let shown = expand::occurrence(&event, event.content.start);
         Self {
             id: event.id,
             calendar_id: event.calendar_id,
@@ -133,17 +133,17 @@ impl ExtentParams {
     }
 }
 
-type Told = ([(HeaderName, String); 1], Json<EventBody>);
+type EventResponse = ([(HeaderName, String); 1], Json<EventBody>);
 
-fn told(event: Event) -> Told {
+fn event_response(event: Event) -> EventResponse {
     let etag = format!("\"{}\"", event.version);
     ([(ETAG, etag)], Json(event.into()))
 }
 
-fn problem(error: AskError) -> Problem {
+fn problem(error: CalendarError) -> Problem {
     match error {
-        AskError::Wrong(detail) => Problem::bad_request("invalid_event", detail),
-        AskError::Database(error) => error.into(),
+        CalendarError::Wrong(detail) => Problem::bad_request("invalid_event", detail),
+        CalendarError::Database(error) => error.into(),
     }
 }
 
@@ -188,12 +188,12 @@ async fn create(
     Body(request): Body<EventRequest>,
 ) -> Result<(StatusCode, [(HeaderName, String); 1], Json<EventBody>), Problem> {
     let mut db = caller.begin(&state).await?;
-    let found = occurrences::asked(&mut db, caller.owner(), Some(calendar_id)).await?;
+    let found = expand::asked(&mut db, caller.owner(), Some(calendar_id)).await?;
     let calendar = found
         .first()
         .ok_or_else(|| Problem::not_found("calendar_not_found", "The calendar"))?;
-    let content = Said::from(request)
-        .made(calendar)
+    let content = EventPatch::from(request)
+        .new_content(calendar)
         .map_err(|detail| Problem::bad_request("invalid_event", detail))?;
     let id = ids::new();
     events::add(&mut db, id, calendar.id, &content, None).await?;
@@ -211,9 +211,9 @@ async fn get(
     State(state): State<AppState>,
     caller: Caller<Read>,
     Segments(id): Segments<Uuid>,
-) -> Result<Told, Problem> {
+) -> Result<EventResponse, Problem> {
     let mut db = caller.begin(&state).await?;
-    Ok(told(expected(&mut db, &caller, id, &HeaderMap::new()).await?))
+    Ok(event_response(expected(&mut db, &caller, id, &HeaderMap::new()).await?))
 }
 
 /// Update an event, or a part of a repeating event
@@ -232,16 +232,16 @@ async fn change(
     Params(params): Params<ExtentParams>,
     headers: HeaderMap,
     Body(request): Body<EventRequest>,
-) -> Result<Told, Problem> {
-    let (extent, said) = (params.extent()?, Said::from(request));
+) -> Result<EventResponse, Problem> {
+    let (extent, patch) = (params.extent()?, EventPatch::from(request));
     let mut db = caller.begin(&state).await?;
     let event = expected(&mut db, &caller, id, &headers).await?;
-    let changed = changes::update(&mut db, caller.owner(), event.id, extent, ids::new(), |content| {
-        said.over(content)
+    let changed = edit_series::update(&mut db, caller.owner(), event.id, extent, ids::new(), |content| {
+        patch.apply_to(content)
     });
     let changed = changed.await.map_err(problem)?;
     db.commit().await?;
-    Ok(told(changed))
+    Ok(event_response(changed))
 }
 
 /// Delete an event, or a part of a repeating event
@@ -261,7 +261,7 @@ async fn delete(
     let extent = params.extent()?;
     let mut db = caller.begin(&state).await?;
     let event = expected(&mut db, &caller, id, &headers).await?;
-    changes::delete(&mut db, caller.owner(), event.id, extent)
+    edit_series::delete(&mut db, caller.owner(), event.id, extent)
         .await
         .map_err(problem)?;
     db.commit().await?;

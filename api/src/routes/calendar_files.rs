@@ -8,9 +8,9 @@ use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderName, StatusCode};
 use chrono::{DateTime, TimeDelta};
 use rejoin_calendar::events::{self, Calendar, MAX_ROWS};
-use rejoin_calendar::ical::{self, Told};
+use rejoin_calendar::expand::{self, CalendarError};
+use rejoin_calendar::ical::{self, ImportNote};
 use rejoin_calendar::imports::{self, Imported};
-use rejoin_calendar::occurrences::{self, AskError};
 use rejoin_types::owner::Owner;
 use serde::Serialize;
 use sqlx::PgConnection;
@@ -49,8 +49,8 @@ pub struct ToldBody {
     pub why: String,
 }
 
-impl From<Told> for ToldBody {
-    fn from(told: Told) -> Self {
+impl From<ImportNote> for ToldBody {
+    fn from(told: ImportNote) -> Self {
         Self {
             line: told.line,
             uid: told.uid,
@@ -76,7 +76,7 @@ pub struct ImportedBody {
 
 impl From<Imported> for ImportedBody {
     fn from(done: Imported) -> Self {
-        let told = |list: Vec<Told>| list.into_iter().map(ToldBody::from).collect();
+        let told = |list: Vec<ImportNote>| list.into_iter().map(ToldBody::from).collect();
         Self {
             added: done.added,
             changed: done.changed,
@@ -89,7 +89,7 @@ impl From<Imported> for ImportedBody {
 
 /// Returns a calendar of the owner.
 pub(super) async fn found(db: &mut PgConnection, owner: Owner, id: Uuid) -> Result<Calendar, Problem> {
-    let mut calendars = occurrences::asked(db, owner, Some(id)).await?;
+    let mut calendars = expand::asked(db, owner, Some(id)).await?;
     calendars
         .pop()
         .ok_or_else(|| Problem::not_found("calendar_not_found", "The calendar"))
@@ -173,8 +173,8 @@ async fn import(
     let mut db = caller.begin(&state).await?;
     let done = imports::import(&mut db, caller.owner(), &calendar, read).await;
     let done = done.map_err(|error| match error {
-        AskError::Wrong(detail) => wrong(detail),
-        AskError::Database(error) => error.into(),
+        CalendarError::Wrong(detail) => wrong(detail),
+        CalendarError::Database(error) => error.into(),
     })?;
     db.commit().await?;
     Ok(Json(done.into()))

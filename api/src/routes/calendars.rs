@@ -8,9 +8,9 @@ use axum::extract::State;
 use axum::http::{HeaderName, StatusCode, header::LOCATION};
 use chrono::{DateTime, Utc};
 use rejoin_calendar::events::{self, Calendar, MAX_CALENDARS};
+use rejoin_calendar::expand::{self, CalendarError, Occurrence};
 use rejoin_calendar::feeds;
 use rejoin_calendar::google::links;
-use rejoin_calendar::occurrences::{self, AskError, Occurrence};
 use rejoin_types::ids;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -234,14 +234,14 @@ async fn happening(
     Params(params): Params<TimeParams>,
 ) -> Result<Json<Occurrences>, Problem> {
     let mut db = caller.begin(&state).await?;
-    let calendars = occurrences::asked(&mut db, caller.owner(), Some(id)).await?;
+    let calendars = expand::asked(&mut db, caller.owner(), Some(id)).await?;
     if calendars.is_empty() {
         return Err(not_found());
     }
-    let happening = occurrences::between(&mut db, &calendars, (params.from, params.to), params.q.as_deref());
+    let happening = expand::between(&mut db, &calendars, (params.from, params.to), params.q.as_deref());
     let happening = happening.await.map_err(|error| match error {
-        AskError::Wrong(detail) => Problem::bad_request("invalid_query", detail),
-        AskError::Database(error) => error.into(),
+        CalendarError::Wrong(detail) => Problem::bad_request("invalid_query", detail),
+        CalendarError::Database(error) => error.into(),
     })?;
     Ok(Json(Occurrences {
         items: happening.events.into_iter().map(OccurrenceBody::from).collect(),

@@ -5,8 +5,8 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use chrono::{DateTime, Utc};
-use rejoin_calendar::google::consents::{self, CODE_MAX_BYTES, Outcome};
 use rejoin_calendar::google::links::{self, Link};
+use rejoin_calendar::google::oauth_states::{self, CODE_MAX_BYTES, Outcome};
 use rejoin_event_log::wakeup::Wake;
 use rejoin_identity::audit::Action;
 use serde::{Deserialize, Serialize};
@@ -203,7 +203,7 @@ async fn begin_google(
         Some(url) => url.to_string(),
         None => format!("{origin}{BACK}"),
     };
-    let url = consents::begin(&mut db, args, caller.owner(), id, &back).await?;
+    let url = oauth_states::begin(&mut db, args, caller.owner(), id, &back).await?;
     let url = url.ok_or_else(|| Problem::not_found("calendar_not_found", "The calendar"))?;
     db.commit().await?;
     Ok((StatusCode::CREATED, Json(GoogleConsentBody { url: url.to_string() })))
@@ -228,7 +228,7 @@ async fn come_back_from_google(
     let code = answer.code.as_deref().filter(|code| !code.is_empty());
     let Some(code) = code else {
         let mut db = caller.begin(&state).await?;
-        if !consents::end(&mut *db, owner, &answer.state).await? {
+        if !oauth_states::end(&mut *db, owner, &answer.state).await? {
             return Err(unknown());
         }
         db.commit().await?;
@@ -254,17 +254,17 @@ async fn come_back_from_google(
         return Err(Problem::bad_request("invalid_code", detail));
     }
     let mut db = caller.begin(&state).await?;
-    let calendar_id = consents::come_back(&mut *db, owner, &answer.state, code).await?;
+    let calendar_id = oauth_states::redeem(&mut *db, owner, &answer.state, code).await?;
     let calendar_id = calendar_id.ok_or_else(unknown)?;
     db.commit().await?;
     let job = json!({ "calendarId": calendar_id });
     let mut probe = Probe::start(&state, &caller, links::KIND, job, calendar_id).await?;
     loop {
         let mut db = caller.begin(&state).await?;
-        match consents::outcome(&mut *db, owner, &answer.state).await? {
+        match oauth_states::outcome(&mut *db, owner, &answer.state).await? {
             Outcome::Waiting => drop(db),
             Outcome::Failed(failure) => {
-                consents::end(&mut *db, owner, &answer.state).await?;
+                oauth_states::end(&mut *db, owner, &answer.state).await?;
                 db.commit().await?;
                 return Err(Problem::new(StatusCode::BAD_GATEWAY, "google_failed", failure));
             }

@@ -11,7 +11,7 @@ use rejoin_extension::{Extension, Host, JobHandler, Signals, Sweep};
 use rejoin_queue::{ClaimedJob, Outcome};
 use rejoin_tools::SharedTool;
 
-use crate::google::{Google, consents, links, sync};
+use crate::google::{Google, links, oauth_states, sync};
 use crate::tools;
 
 /// Between two looks for calendars that are due.
@@ -121,6 +121,6 @@ impl Sweep for AbandonedConsents {
     }
 
     async fn sweep(&self, host: &Host) -> Result<(), SweepError> {
-        Ok(consents::sweep(&host.db).await?)
+        Ok(oauth_states::sweep(&host.db).await?)
     }
 }

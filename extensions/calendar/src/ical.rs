@@ -195,7 +195,7 @@ pub struct Found {
 
 /// A reported problem of a component.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Told {
+pub struct ImportNote {
     /// The line of the file at which it begins.
     pub line: usize,
     pub uid: Option<String>,
@@ -207,9 +207,9 @@ pub struct Told {
 pub struct Read {
     pub events: Vec<Found>,
     /// Rejected components.
-    pub refused: Vec<Told>,
+    pub refused: Vec<ImportNote>,
     /// Components accepted with changes.
-    pub notes: Vec<Told>,
+    pub notes: Vec<ImportNote>,
 }
 
 /// An event being parsed.
@@ -308,11 +308,11 @@ pub fn read(text: &str, calendar: &Calendar) -> Result<Read, String> {
 }
 
 /// Reports a component's problem, up to the limit.
-pub fn refuse(told: &mut Vec<Told>, line: usize, uid: Option<&str>, why: &str) {
-    if told.len() < MAX_TOLD {
+pub fn refuse(notes: &mut Vec<ImportNote>, line: usize, uid: Option<&str>, why: &str) {
+    if notes.len() < MAX_TOLD {
         let uid = uid.map(|uid| uid.chars().take(200).collect());
         let why = why.chars().take(500).collect();
-        told.push(Told { line, uid, why });
+        notes.push(ImportNote { line, uid, why });
     }
 }
 

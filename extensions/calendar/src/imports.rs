@@ -11,8 +11,8 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::events::{self, Calendar, Event};
-use super::ical::{self, Found, LIMIT, Read, Told, refuse};
-use super::occurrences::AskError;
+use super::expand::CalendarError;
+use super::ical::{self, Found, ImportNote, LIMIT, Read, refuse};
 
 /// Maximum number of changed occurrences of one event in a file.
 const MAX_REPLACING: usize = 500;
@@ -23,8 +23,8 @@ pub struct Imported {
     pub added: usize,
     pub changed: usize,
     pub unchanged: usize,
-    pub refused: Vec<Told>,
-    pub notes: Vec<Told>,
+    pub refused: Vec<ImportNote>,
+    pub notes: Vec<ImportNote>,
 }
 
 /// Returns the local id for a file's UID: deterministic within a calendar.
@@ -59,7 +59,7 @@ pub async fn import(
     owner: Owner,
     calendar: &Calendar,
     read: Read,
-) -> Result<Imported, AskError> {
+) -> Result<Imported, CalendarError> {
     let began = Instant::now();
     let mut done = Imported {
         refused: read.refused,

@@ -1,4 +1,4 @@
-//! Recurrence rules (RFC 5545), in the local time of their time zone. Called by `occurrences` and `changes`.
+//! Recurrence rules (RFC 5545), in the local time of their time zone. Called by `expand` and `edit_series`.
 //!
 //! Invariant: any rule costs no more than [`MAX_OCCURRENCES`] results and a scan of a bounded number of days.
 

@@ -19,11 +19,11 @@ use serde_json::{Value, json};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::changes;
+use super::edit_series;
 use super::events::{self, Calendar, Content, Event};
-use super::occurrences::{self, AskError};
+use super::expand::{self, CalendarError};
 use super::recurrence::read_time;
-use parse::{extent, id_of, required_id, said};
+use parse::{event_patch, extent, id_of, required_id};
 
 /// Maximum length of a name shown to users, in characters.
 const NAME_MAX_CHARS: usize = 80;
@@ -194,10 +194,10 @@ fn told(words: impl Into<String>) -> ToolError {
     ToolError::RespondToModel(words.into())
 }
 
-fn failed(error: AskError) -> ToolError {
+fn failed(error: CalendarError) -> ToolError {
     match error {
-        AskError::Wrong(words) => told(words),
-        AskError::Database(error) => away(error),
+        CalendarError::Wrong(words) => told(words),
+        CalendarError::Database(error) => away(error),
     }
 }
 
@@ -239,15 +239,15 @@ impl Tool for CalendarTool {
             Verb::Update => {
                 let event = visible(&mut tx, context, owner, required_id(&arguments, "event_id")?).await?;
                 let extent = extent(&arguments, event.content.time_zone)?;
-                let said = said(&arguments);
-                let patch = |content: &Content| said.over(content);
-                let changed = changes::update(&mut tx, owner, event.id, extent, context.record_id, patch).await;
+                let wanted = event_patch(&arguments);
+                let patch = |content: &Content| wanted.apply_to(content);
+                let changed = edit_series::update(&mut tx, owner, event.id, extent, context.record_id, patch).await;
                 shown(&changed.map_err(failed)?)
             }
             Verb::Delete => {
                 let event = known(&mut tx, context, owner, required_id(&arguments, "event_id")?).await?;
                 let extent = extent(&arguments, event.content.time_zone)?;
-                let deleted = changes::delete(&mut tx, owner, event.id, extent)
+                let deleted = edit_series::delete(&mut tx, owner, event.id, extent)
                     .await
                     .map_err(failed)?;
                 json!({"event_id": deleted.id, "title": deleted.content.title, "deleted": true})
@@ -351,7 +351,7 @@ fn calendar_shown(calendar: &Calendar) -> Value {
 
 /// Returns all details of an event.
 fn shown(event: &Event) -> Value {
-    let mut shown = json!(occurrences::occurrence(event, event.content.start));
+    let mut shown = json!(expand::occurrence(event, event.content.start));
     shown["id"] = json!(event.id);
     shown["description"] = event.content.description.as_str().into();
     shown["rrule"] = json!(event.content.rrule);
@@ -426,7 +426,7 @@ async fn list(
     let zone = calendars.first().map_or(Tz::UTC, Calendar::zone);
     let read = |name| read_time(arguments.required_text(name)?, zone).map_err(told);
     let ((from, _), (to, _)) = (read("start")?, read("end")?);
-    let happening = occurrences::between(db, &calendars, (from, to), arguments.text("query")).await;
+    let happening = expand::between(db, &calendars, (from, to), arguments.text("query")).await;
     let mut result = json!(happening.map_err(failed)?);
     result["calendars"] = calendars.iter().map(calendar_shown).collect();
     Ok(result)
@@ -448,7 +448,7 @@ async fn create(
         None => first_calendar(db, context, owner, arguments.text("time_zone")).await?,
     };
     arguments.required_text("title")?;
-    let content = said(arguments).made(&calendar).map_err(told)?;
+    let content = event_patch(arguments).new_content(&calendar).map_err(told)?;
     events::add(db, context.record_id, calendar.id, &content, None)
         .await
         .map_err(away)?;

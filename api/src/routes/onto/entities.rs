@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::http::header::{ETAG, LOCATION};
 use axum::http::{HeaderMap, StatusCode};
 use chrono::{DateTime, Utc};
-use rejoin_calendar::links as event_links;
+use rejoin_calendar::entity_links as event_links;
 use rejoin_work_graph::deletion;
 use rejoin_work_graph::documents::{self, Move};
 use rejoin_work_graph::entities::{self, Filter, NewEntity, Strategy, Update, Version};

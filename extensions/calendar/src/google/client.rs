@@ -1,4 +1,4 @@
-//! Requests to Google, and the meaning of its errors. Called by `entering`, `pull` and `push`.
+//! Requests to Google, and the meaning of its errors. Called by `oauth_exchange`, `pull` and `push`.
 //!
 //! Invariants: requests use the guarded HTTP client, and follow no redirects, which would leak the token; no error
 //! holds a token or a code.

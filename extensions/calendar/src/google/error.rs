@@ -3,7 +3,7 @@
 use rejoin_secrets::SecretError;
 
 use super::client::GoogleError;
-use super::links::TurnError;
+use super::links::FenceError;
 
 /// The reason why a sync stopped early.
 #[derive(Debug, thiserror::Error)]
@@ -20,11 +20,11 @@ pub(super) enum SyncError {
     Database(#[from] sqlx::Error),
 }
 
-impl From<TurnError> for SyncError {
-    fn from(error: TurnError) -> Self {
+impl From<FenceError> for SyncError {
+    fn from(error: FenceError) -> Self {
         match error {
-            TurnError::Over => SyncError::Over,
-            TurnError::Database(error) => SyncError::Database(error),
+            FenceError::Over => SyncError::Over,
+            FenceError::Database(error) => SyncError::Database(error),
         }
     }
 }

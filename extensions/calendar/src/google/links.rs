@@ -1,7 +1,7 @@
 //! Links between local and Google calendars (`kb.google_links`). Called by the API for its users, and by workers' jobs.
 //!
 //! Invariant: a job works under its turn, a fencing number: writes of an older job of the same calendar are refused:
-//! [`Working::begin`].
+//! [`SyncJob::begin`].
 
 use chrono::{DateTime, NaiveDate, Utc};
 use rejoin_queue::NewJob;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use sqlx::{PgConnection, PgExecutor, PgPool, Postgres, Transaction};
 use uuid::Uuid;
 
-use super::consents::{self, Consent};
+use super::oauth_states::{self, OauthState};
 
 /// The `queue.jobs.kind` of sync jobs.
 pub const KIND: &str = "google_calendar";
@@ -220,10 +220,10 @@ pub async fn sweep(db: &PgPool) -> Result<bool, sqlx::Error> {
 
 /// The link as seen by a worker's job in its turn, for all its access to the database.
 #[derive(Debug, Clone)]
-pub(super) struct Working {
+pub(super) struct SyncJob {
     pub calendar_id: Uuid,
     pub owner: Owner,
-    pub turn: i64,
+    pub fence: i64,
     pub google_id: String,
     pub is_read_only: bool,
     pub sync_token: Option<String>,
@@ -236,7 +236,7 @@ pub(super) struct Working {
 
 /// The turn has ended: another job has begun, or the calendar is no longer linked.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum TurnError {
+pub(super) enum FenceError {
     #[error("another job has taken over")]
     Over,
     #[error(transparent)]
@@ -255,7 +255,7 @@ async fn lock(db: &mut PgConnection, calendar_id: Uuid) -> Result<(), sqlx::Erro
     Ok(())
 }
 
-impl Working {
+impl SyncJob {
     /// Begins a job's turn; the next one is due after this time. None: the calendar is not linked.
     pub async fn start(db: &PgPool, calendar_id: Uuid, next_s: f64) -> Result<Option<Self>, sqlx::Error> {
         let mut tx = db.begin().await?;
@@ -278,7 +278,7 @@ impl Working {
                 project_id: row.project_id,
                 user_id: row.owner_user_id,
             },
-            turn: row.turn,
+            fence: row.turn,
             google_id: row.google_id,
             is_read_only: row.read_only,
             sync_token: row.sync_token,
@@ -290,7 +290,7 @@ impl Working {
     }
 
     /// Begins a transaction in this turn. Its changes of events are not sent to Google.
-    pub async fn begin(&self, db: &PgPool) -> Result<Transaction<'static, Postgres>, TurnError> {
+    pub async fn begin(&self, db: &PgPool) -> Result<Transaction<'static, Postgres>, FenceError> {
         let mut tx = db.begin().await?;
         sqlx::query!("set local rejoin.from_google = 'yes'")
             .execute(&mut *tx)
@@ -299,13 +299,13 @@ impl Working {
         let holds = sqlx::query_scalar!(
             r#"select turn = $2 and state = 'linked' as "holds!" from kb.google_links where calendar_id = $1 for key share"#,
             self.calendar_id,
-            self.turn
+            self.fence
         )
         .fetch_optional(&mut *tx)
         .await?;
         match holds {
             Some(true) => Ok(tx),
-            Some(false) | None => Err(TurnError::Over),
+            Some(false) | None => Err(FenceError::Over),
         }
     }
 
@@ -390,10 +390,10 @@ impl Working {
 }
 
 /// Creates the link of a calendar after authorization, or continues an old one with the new token.
-pub(super) async fn enter(
+pub(super) async fn authorize(
     db: &PgPool,
     calendar_id: Uuid,
-    consent: &Consent,
+    oauth_state: &OauthState,
     token: &Sealed,
     choices: &[Choice],
 ) -> Result<(), sqlx::Error> {
@@ -410,8 +410,8 @@ pub(super) async fn enter(
              state = case when exists (select from jsonb_array_elements($4) c where c ->> 'id' = google_links.google_id)
                           then 'linked' else 'choosing' end",
         calendar_id,
-        consent.owner.project_id,
-        consent.owner.user_id,
+        oauth_state.owner.project_id,
+        oauth_state.owner.user_id,
         choices,
         token.key_id,
         token.wrapped_key,
@@ -419,6 +419,6 @@ pub(super) async fn enter(
     )
     .execute(&mut *tx)
     .await?;
-    consents::done(&mut tx, consent).await?;
+    oauth_states::done(&mut tx, oauth_state).await?;
     tx.commit().await
 }

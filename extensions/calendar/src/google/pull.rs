@@ -9,11 +9,11 @@ use std::collections::HashSet;
 use chrono_tz::Tz;
 use sqlx::PgPool;
 
+use super::apply_remote;
 use super::client::{Client, GoogleError};
 use super::error::SyncError;
-use super::links::Working;
-use super::pairs;
-use super::taking;
+use super::links::SyncJob;
+use super::mappings;
 use super::wire::{Item, Page};
 
 /// Maximum number of pages read by one job: far more than a calendar may have.
@@ -21,7 +21,7 @@ const MAX_PAGES: usize = 4_000;
 /// Number of events requested at a time.
 const LOOKED_FOR: i64 = 100;
 
-pub(super) async fn pull(client: &Client, db: &PgPool, work: &mut Working, since: &str) -> Result<(), SyncError> {
+pub(super) async fn pull(client: &Client, db: &PgPool, work: &mut SyncJob, since: &str) -> Result<(), SyncError> {
     if work.sync_token.is_none() && work.page_token.is_none() {
         work.listing += 1;
         store(db, work).await?;
@@ -77,14 +77,14 @@ pub(super) async fn pull(client: &Client, db: &PgPool, work: &mut Working, since
     Err(GoogleError::Failed(format!("the event list has more than {MAX_PAGES} pages")).into())
 }
 
-async fn store(db: &PgPool, work: &Working) -> Result<(), SyncError> {
+async fn store(db: &PgPool, work: &SyncJob) -> Result<(), SyncError> {
     let mut tx = work.begin(db).await?;
     work.go_on(&mut tx).await?;
     tx.commit().await?;
     Ok(())
 }
 
-async fn take_page(client: &Client, db: &PgPool, work: &Working, page: &Page) -> Result<Tz, SyncError> {
+async fn take_page(client: &Client, db: &PgPool, work: &SyncJob, page: &Page) -> Result<Tz, SyncError> {
     let zone = page
         .time_zone
         .as_deref()
@@ -113,7 +113,7 @@ async fn take_page(client: &Client, db: &PgPool, work: &Working, page: &Page) ->
         let Some(series) = &item.recurring_event_id else {
             continue;
         };
-        if pairs::by_google(db, work.calendar_id, series).await?.is_none() && asked.insert(series.clone()) {
+        if mappings::by_google(db, work.calendar_id, series).await?.is_none() && asked.insert(series.clone()) {
             match client.get(&work.google_id, series).await {
                 Ok(series) => take(db, work, zone, &series).await?,
                 Err(GoogleError::Gone) => {}
@@ -126,32 +126,32 @@ async fn take_page(client: &Client, db: &PgPool, work: &Working, page: &Page) ->
 }
 
 /// Applies one remote event.
-pub(super) async fn take(db: &PgPool, work: &Working, zone: Tz, item: &Item) -> Result<(), SyncError> {
+pub(super) async fn take(db: &PgPool, work: &SyncJob, zone: Tz, item: &Item) -> Result<(), SyncError> {
     let mut tx = work.begin(db).await?;
-    let notes = taking::take(&mut tx, work, zone, item).await?;
+    let notes = apply_remote::apply(&mut tx, work, zone, item).await?;
     work.note(&mut tx, &notes).await?;
     tx.commit().await?;
     Ok(())
 }
 
 /// Requests events that Google did not list, because they were deleted long ago, or precede the requested period.
-async fn look_for_unseen(client: &Client, db: &PgPool, work: &Working, zone: Tz) -> Result<(), SyncError> {
+async fn look_for_unseen(client: &Client, db: &PgPool, work: &SyncJob, zone: Tz) -> Result<(), SyncError> {
     loop {
-        let unseen = pairs::unseen(db, work.calendar_id, work.listing, LOOKED_FOR).await?;
+        let unseen = mappings::unseen(db, work.calendar_id, work.listing, LOOKED_FOR).await?;
         if unseen.is_empty() {
             return Ok(());
         }
-        for pair in unseen {
+        for mapping in unseen {
             // Not sent yet: a worker was lost in between.
-            if !pair.etag.is_empty() {
-                match client.get(&work.google_id, &pair.google_id).await {
+            if !mapping.etag.is_empty() {
+                match client.get(&work.google_id, &mapping.google_id).await {
                     Ok(item) => take(db, work, zone, &item).await?,
-                    Err(GoogleError::Gone) => take(db, work, zone, &taking::gone(&pair)).await?,
+                    Err(GoogleError::Gone) => take(db, work, zone, &apply_remote::gone(&mapping)).await?,
                     Err(error) => return Err(error.into()),
                 }
             }
             let mut tx = work.begin(db).await?;
-            pairs::seen(&mut *tx, work.calendar_id, pair.event_id, work.listing).await?;
+            mappings::seen(&mut *tx, work.calendar_id, mapping.event_id, work.listing).await?;
             tx.commit().await?;
         }
     }

@@ -10,9 +10,9 @@ use sqlx::PgPool;
 use uuid::Uuid;
 
 use super::client::GoogleError;
-use super::entering;
 use super::error::SyncError;
-use super::links::{TurnError, Working};
+use super::links::{FenceError, SyncJob};
+use super::oauth_exchange;
 use super::settings::Google;
 use super::{pull, push};
 
@@ -24,14 +24,14 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(3_600);
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Done {
     /// Whether users waiting for their code's exchange should poll.
-    pub has_entered: bool,
+    pub has_exchanged: bool,
 }
 
 /// Runs the sync job of a calendar.
 pub async fn run(google: &Google, db: &PgPool, calendar_id: Uuid) -> Result<Done, sqlx::Error> {
-    let has_entered = entering::enter(google, db, calendar_id).await?;
-    let done = Done { has_entered };
-    let Some(mut work) = Working::start(db, calendar_id, google.every().as_secs_f64()).await? else {
+    let has_exchanged = oauth_exchange::exchange_codes(google, db, calendar_id).await?;
+    let done = Done { has_exchanged };
+    let Some(mut work) = SyncJob::start(db, calendar_id, google.every().as_secs_f64()).await? else {
         return Ok(done);
     };
     let error = match synchronise(google, db, &mut work).await {
@@ -42,8 +42,8 @@ pub async fn run(google: &Google, db: &PgPool, calendar_id: Uuid) -> Result<Done
     tracing::warn!(%calendar_id, %error, "syncing a calendar with Google failed");
     let mut tx = match work.begin(db).await {
         Ok(tx) => tx,
-        Err(TurnError::Over) => return Ok(done),
-        Err(TurnError::Database(error)) => return Err(error),
+        Err(FenceError::Over) => return Ok(done),
+        Err(FenceError::Database(error)) => return Err(error),
     };
     match &error {
         SyncError::Google(GoogleError::Revoked(_)) => work.revoked(&mut tx, &error.to_string()).await?,
@@ -56,7 +56,7 @@ pub async fn run(google: &Google, db: &PgPool, calendar_id: Uuid) -> Result<Done
     Ok(done)
 }
 
-async fn synchronise(google: &Google, db: &PgPool, work: &mut Working) -> Result<(), SyncError> {
+async fn synchronise(google: &Google, db: &PgPool, work: &mut SyncJob) -> Result<(), SyncError> {
     let keys = google.keys.as_ref().ok_or(SyncError::NoKeys)?;
     let token = google_tokens::open(db, keys, work.calendar_id)
         .await?

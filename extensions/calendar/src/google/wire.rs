@@ -10,7 +10,7 @@ use icalendar::parser::Property as Line;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::side::{Side, When, read, written};
+use super::snapshot::{Snapshot, When, read, written};
 use crate::events::Content;
 use crate::ical::{self, times};
 
@@ -101,7 +101,7 @@ impl Item {
     }
 
     /// Converts to a snapshot, for a remote calendar with this time zone. Err: why it is rejected, in words.
-    pub fn side(&self, calendar: Tz) -> Result<Side, String> {
+    pub fn snapshot(&self, calendar: Tz) -> Result<Snapshot, String> {
         let title = self.summary();
         let refused = |why: &str| format!("{title:?} was not imported: {why}");
         let (Some(start), Some(end)) = (&self.start, &self.end) else {
@@ -122,7 +122,7 @@ impl Item {
         };
         let (rule, left_out) = recurrence(&self.recurrence, zone, of_days).map_err(|why| refused(&why))?;
         let rule = rule.map(|rule| normal(&rule, of_days, zone));
-        let side = Side {
+        let snapshot = Snapshot {
             description: text(&self.description, DESCRIPTION_MAX_CHARS),
             location: text(&self.location, LOCATION_MAX_CHARS),
             when: When {
@@ -135,8 +135,8 @@ impl Item {
             title: title.clone(),
         };
         // Validated like any local event.
-        side.content(calendar).map_err(|why| refused(&why))?;
-        Ok(side)
+        snapshot.content(calendar).map_err(|why| refused(&why))?;
+        Ok(snapshot)
     }
 
     fn summary(&self) -> String {
@@ -199,22 +199,22 @@ fn time(text: &str, zone: Option<&str>) -> Value {
     }
 }
 
-fn lines(side: &Side) -> Value {
-    let Some(rule) = &side.when.rule else {
+fn lines(snapshot: &Snapshot) -> Value {
+    let Some(rule) = &snapshot.when.rule else {
         return Value::Null;
     };
     let mut lines = vec![format!("RRULE:{rule}")];
     let compact = |text: &String| text.replace(['-', ':'], "");
-    if !side.left_out.is_empty() {
-        let kind = if side.is_of_days() { ";VALUE=DATE" } else { "" };
-        let list: Vec<String> = side.left_out.iter().map(compact).collect();
+    if !snapshot.left_out.is_empty() {
+        let kind = if snapshot.is_of_days() { ";VALUE=DATE" } else { "" };
+        let list: Vec<String> = snapshot.left_out.iter().map(compact).collect();
         lines.push(format!("EXDATE{kind}:{}", list.join(",")));
     }
     json!(lines)
 }
 
 /// Returns the patch that turns the remote event into the local one. Null: none.
-pub fn patch(here: &Side, there: &Side) -> Value {
+pub fn patch(here: &Snapshot, there: &Snapshot) -> Value {
     let mut body = Map::new();
     for (name, mine, theirs) in [
         ("summary", &here.title, &there.title),
@@ -242,7 +242,7 @@ pub fn patch(here: &Side, there: &Side) -> Value {
 }
 
 /// Returns a new event for Google.
-pub fn whole(id: &str, here: &Side) -> Value {
+pub fn whole(id: &str, here: &Snapshot) -> Value {
     let zone = here.when.zone.as_deref();
     let time = |text: &str| match zone {
         Some(zone) => json!({ "dateTime": text, "timeZone": zone }),
@@ -271,8 +271,8 @@ pub fn original(at: DateTime<Utc>, series: &Content) -> String {
 mod tests {
     use super::*;
 
-    fn item(value: Value) -> Result<Side, String> {
-        Item::of(value).and_then(|item| item.side(Tz::Europe__Berlin))
+    fn item(value: Value) -> Result<Snapshot, String> {
+        Item::of(value).and_then(|item| item.snapshot(Tz::Europe__Berlin))
     }
 
     #[test]
@@ -283,10 +283,10 @@ mod tests {
             "end": {"dateTime": "2027-03-01T10:15:00+01:00", "timeZone": "Europe/Berlin"},
             "recurrence": ["RRULE:FREQ=DAILY;UNTIL=20270401T080000Z", "EXDATE;TZID=Europe/Berlin:20270302T100000,20270303T100000"],
         });
-        let side = item(read).unwrap();
-        assert_eq!(side.when.start, "2027-03-01T09:00:00Z");
-        assert_eq!(side.left_out.len(), 2);
-        assert_eq!(item(whole("abcde", &side)).unwrap(), side);
+        let snapshot = item(read).unwrap();
+        assert_eq!(snapshot.when.start, "2027-03-01T09:00:00Z");
+        assert_eq!(snapshot.left_out.len(), 2);
+        assert_eq!(item(whole("abcde", &snapshot)).unwrap(), snapshot);
         let days = json!({
             "id": "abcde", "summary": "", "start": {"date": "2027-03-01"}, "end": {"date": "2027-03-02"},
             "recurrence": ["EXDATE;VALUE=DATE:20270308", "RRULE:FREQ=WEEKLY;UNTIL=20270601"],
@@ -301,18 +301,18 @@ mod tests {
 
     #[test]
     fn only_what_has_changed_is_written() {
-        let side = item(json!({
+        let snapshot = item(json!({
             "id": "abcde", "summary": "Standup",
             "start": {"dateTime": "2027-03-01T10:00:00Z"}, "end": {"dateTime": "2027-03-01T11:00:00Z"},
         }))
         .unwrap();
-        assert_eq!(patch(&side, &side), Value::Null);
-        let renamed = Side {
+        assert_eq!(patch(&snapshot, &snapshot), Value::Null);
+        let renamed = Snapshot {
             title: "Daily".to_owned(),
-            ..side.clone()
+            ..snapshot.clone()
         };
-        assert_eq!(patch(&renamed, &side), json!({"summary": "Daily"}));
-        let mut days = side.clone();
+        assert_eq!(patch(&renamed, &snapshot), json!({"summary": "Daily"}));
+        let mut days = snapshot.clone();
         days.when = When {
             start: "2027-03-01".to_owned(),
             end: "2027-03-02".to_owned(),
@@ -320,7 +320,7 @@ mod tests {
             rule: None,
         };
         assert_eq!(
-            patch(&days, &side),
+            patch(&days, &snapshot),
             json!({
                 "start": {"date": "2027-03-01", "dateTime": null, "timeZone": null},
                 "end": {"date": "2027-03-02", "dateTime": null, "timeZone": null},

@@ -6,9 +6,9 @@ use rejoin_tools::ToolError;
 use rejoin_tools::arguments::Arguments;
 use uuid::Uuid;
 
-use super::super::changes::Extent;
+use super::super::edit_series::Extent;
+use super::super::event_patch::EventPatch;
 use super::super::recurrence::read_time;
-use super::super::said::Said;
 use super::told;
 
 pub(super) fn id_of(arguments: &Arguments, name: &str) -> Result<Option<Uuid>, ToolError> {
@@ -39,9 +39,9 @@ pub(super) fn extent(arguments: &Arguments, zone: Tz) -> Result<Extent, ToolErro
 }
 
 /// Parses the patch of an event.
-pub(super) fn said(arguments: &Arguments) -> Said {
+pub(super) fn event_patch(arguments: &Arguments) -> EventPatch {
     let text = |name: &str| arguments.text(name).map(str::to_owned);
-    Said {
+    EventPatch {
         title: text("title"),
         description: text("description"),
         location: text("location"),

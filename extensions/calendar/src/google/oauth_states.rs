@@ -64,7 +64,7 @@ pub async fn begin(
 }
 
 /// Stores a user's code, and returns its calendar; None: the state is unknown, expired or used.
-pub async fn come_back(
+pub async fn redeem(
     db: impl PgExecutor<'_>,
     owner: Owner,
     state: &str,
@@ -125,7 +125,7 @@ pub async fn outcome(db: impl PgExecutor<'_>, owner: Owner, state: &str) -> Resu
 
 /// A code to be exchanged by a worker.
 #[derive(Debug)]
-pub(super) struct Consent {
+pub(super) struct OauthState {
     pub state_hash: Vec<u8>,
     pub owner: Owner,
     pub code: String,
@@ -134,7 +134,7 @@ pub(super) struct Consent {
 }
 
 /// Returns a calendar's codes that were not exchanged yet.
-pub(super) async fn waiting(db: impl PgExecutor<'_>, calendar_id: Uuid) -> Result<Vec<Consent>, sqlx::Error> {
+pub(super) async fn waiting(db: impl PgExecutor<'_>, calendar_id: Uuid) -> Result<Vec<OauthState>, sqlx::Error> {
     let rows = sqlx::query!(
         r#"select state_hash, project_id, owner_user_id, code as "code!", verifier, redirect_url from kb.google_consents
            where calendar_id = $1 and code is not null and failure is null order by expires_at"#,
@@ -142,7 +142,7 @@ pub(super) async fn waiting(db: impl PgExecutor<'_>, calendar_id: Uuid) -> Resul
     )
     .fetch_all(db)
     .await?;
-    let consents = rows.into_iter().map(|row| Consent {
+    let states = rows.into_iter().map(|row| OauthState {
         state_hash: row.state_hash,
         owner: Owner {
             project_id: row.project_id,
@@ -152,14 +152,14 @@ pub(super) async fn waiting(db: impl PgExecutor<'_>, calendar_id: Uuid) -> Resul
         verifier: row.verifier,
         redirect_url: row.redirect_url,
     });
-    Ok(consents.collect())
+    Ok(states.collect())
 }
 
 /// Records that a code's exchange failed.
-pub(super) async fn fail(db: impl PgExecutor<'_>, consent: &Consent, failure: &str) -> Result<(), sqlx::Error> {
+pub(super) async fn fail(db: impl PgExecutor<'_>, oauth_state: &OauthState, failure: &str) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "update kb.google_consents set failure = $2 where state_hash = $1",
-        consent.state_hash,
+        oauth_state.state_hash,
         failure
     )
     .execute(db)
@@ -168,10 +168,10 @@ pub(super) async fn fail(db: impl PgExecutor<'_>, consent: &Consent, failure: &s
 }
 
 /// Records that a code became a link.
-pub(super) async fn done(db: &mut PgConnection, consent: &Consent) -> Result<(), sqlx::Error> {
+pub(super) async fn done(db: &mut PgConnection, oauth_state: &OauthState) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "delete from kb.google_consents where state_hash = $1",
-        consent.state_hash
+        oauth_state.state_hash
     )
     .execute(db)
     .await?;

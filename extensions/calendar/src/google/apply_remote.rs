@@ -8,16 +8,16 @@ use chrono_tz::Tz;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::links::Working;
-use super::pairs::{self, Pair};
-use super::side::{Merged, Side, merge, written};
+use super::links::SyncJob;
+use super::mappings::{self, Mapping};
+use super::snapshot::{Merged, Snapshot, merge, written};
 use super::wire::Item;
 use crate::events::{self, Event, MAX_ROWS};
 
 /// The placeholder of an event that no longer exists at Google.
-pub(super) fn gone(pair: &Pair) -> Item {
+pub(super) fn gone(mapping: &Mapping) -> Item {
     Item {
-        id: pair.google_id.clone(),
+        id: mapping.google_id.clone(),
         status: "cancelled".to_owned(),
         etag: "gone".to_owned(),
         ..Item::default()
@@ -25,56 +25,56 @@ pub(super) fn gone(pair: &Pair) -> Item {
 }
 
 /// Applies an event of a remote calendar with this time zone. Returns notes for the user.
-pub(super) async fn take(
+pub(super) async fn apply(
     db: &mut PgConnection,
-    work: &Working,
+    work: &SyncJob,
     zone: Tz,
     item: &Item,
 ) -> Result<Vec<String>, sqlx::Error> {
-    let mut taking = Taking {
+    let mut change = RemoteChange {
         db,
         work,
         zone,
         item,
         notes: Vec::new(),
     };
-    let pair = pairs::by_google(&mut *taking.db, work.calendar_id, &item.id).await?;
-    if let Some(pair) = &pair
-        && !pair.etag.is_empty()
-        && pair.etag == item.etag
+    let mapping = mappings::by_google(&mut *change.db, work.calendar_id, &item.id).await?;
+    if let Some(mapping) = &mapping
+        && !mapping.etag.is_empty()
+        && mapping.etag == item.etag
     {
-        pairs::seen(&mut *taking.db, work.calendar_id, pair.event_id, work.listing).await?;
+        mappings::seen(&mut *change.db, work.calendar_id, mapping.event_id, work.listing).await?;
         return Ok(Vec::new());
     }
     // A deleted event has only an id.
-    let replaced = pair.as_ref().and_then(|pair| pair.replaces);
+    let replaced = mapping.as_ref().and_then(|mapping| mapping.replaces);
     match (&item.recurring_event_id, replaced) {
         (Some(series), _) => {
-            let series = pairs::by_google(&mut *taking.db, work.calendar_id, series).await?;
+            let series = mappings::by_google(&mut *change.db, work.calendar_id, series).await?;
             if let Some(series) = series {
-                taking.occurrence(series, None, pair).await?;
+                change.occurrence(series, None, mapping).await?;
             }
         }
         (None, Some((series, at))) if item.is_cancelled() => {
-            let series = pairs::by_event(&mut *taking.db, work.calendar_id, series).await?;
+            let series = mappings::by_event(&mut *change.db, work.calendar_id, series).await?;
             if let Some(series) = series {
-                taking.occurrence(series, Some(at), pair).await?;
+                change.occurrence(series, Some(at), mapping).await?;
             }
         }
-        (None, _) => taking.whole(pair).await?,
+        (None, _) => change.whole(mapping).await?,
     }
-    Ok(taking.notes)
+    Ok(change.notes)
 }
 
-struct Taking<'a> {
+struct RemoteChange<'a> {
     db: &'a mut PgConnection,
-    work: &'a Working,
+    work: &'a SyncJob,
     zone: Tz,
     item: &'a Item,
     notes: Vec<String>,
 }
 
-impl Taking<'_> {
+impl RemoteChange<'_> {
     async fn event(&mut self, id: Uuid) -> Result<Option<Event>, sqlx::Error> {
         let event = events::locked(self.db, self.work.owner, id).await?;
         Ok(event.filter(|event| event.calendar_id == self.work.calendar_id))
@@ -86,12 +86,12 @@ impl Taking<'_> {
         Ok(calendar.map_or(Tz::UTC, |calendar| calendar.zone()))
     }
 
-    async fn put(&mut self, pair: Pair) -> Result<(), sqlx::Error> {
-        pairs::put(self.db, self.work.calendar_id, &pair).await
+    async fn put(&mut self, mapping: Mapping) -> Result<(), sqlx::Error> {
+        mappings::put(self.db, self.work.calendar_id, &mapping).await
     }
 
-    fn pair(&self, event_id: Uuid, version: i32, there: Side) -> Pair {
-        Pair {
+    fn mapping(&self, event_id: Uuid, version: i32, there: Snapshot) -> Mapping {
+        Mapping {
             event_id,
             google_id: self.item.id.clone(),
             etag: self.item.etag.clone(),
@@ -104,41 +104,46 @@ impl Taking<'_> {
     }
 
     /// Applies an event that is not an occurrence of another one.
-    async fn whole(&mut self, pair: Option<Pair>) -> Result<(), sqlx::Error> {
+    async fn whole(&mut self, mapping: Option<Mapping>) -> Result<(), sqlx::Error> {
         let calendar = self.work.calendar_id;
-        let id = match &pair {
-            Some(pair) => pair.event_id,
-            None => pairs::event_id_of(calendar, &self.item.id),
+        let id = match &mapping {
+            Some(mapping) => mapping.event_id,
+            None => mappings::event_id_of(calendar, &self.item.id),
         };
         let mut event = self.event(id).await?;
         let mut id = id;
-        if event.is_none() && pair.is_none() {
+        if event.is_none() && mapping.is_none() {
             // Created here, and moved there from another calendar, whose event is a different one.
-            id = pairs::event_id_of_others(calendar, &self.item.id);
+            id = mappings::event_id_of_others(calendar, &self.item.id);
             event = self.event(id).await?;
         }
         if self.item.is_cancelled() {
             let Some(event) = event else { return Ok(()) };
             if !event.is_deleted {
-                self.tell_deleted(&event, pair.as_ref());
+                self.tell_deleted(&event, mapping.as_ref());
                 self.delete(&event).await?;
             }
-            let base = pair.and_then(|pair| pair.base).unwrap_or_else(|| Side::of(&event));
+            let base = mapping
+                .and_then(|mapping| mapping.base)
+                .unwrap_or_else(|| Snapshot::of(&event));
             let version = event.version + i32::from(!event.is_deleted);
-            let pair = self.pair(id, version, base);
-            return self.put(pair).await;
+            let mapping = self.mapping(id, version, base);
+            return self.put(mapping).await;
         }
-        let there = match self.item.side(self.zone) {
+        let there = match self.item.snapshot(self.zone) {
             Ok(mut there) => {
-                let cancelled = pair.iter().flat_map(|pair| pair.left_out.iter().cloned());
+                let cancelled = mapping.iter().flat_map(|mapping| mapping.left_out.iter().cloned());
                 there.left_out.extend(cancelled);
                 there
             }
-            Err(why) => return self.refuse(why, pair).await,
+            Err(why) => return self.refuse(why, mapping).await,
         };
-        let left_out = pair.as_ref().map(|pair| pair.left_out.clone()).unwrap_or_default();
+        let left_out = mapping
+            .as_ref()
+            .map(|mapping| mapping.left_out.clone())
+            .unwrap_or_default();
         let version = match event {
-            Some(event) => match self.reconcile(&event, pair.as_ref(), &there).await? {
+            Some(event) => match self.reconcile(&event, mapping.as_ref(), &there).await? {
                 Some(version) => version,
                 None => return Ok(()),
             },
@@ -147,20 +152,20 @@ impl Taking<'_> {
                 None => return Ok(()),
             },
         };
-        let pair = Pair {
+        let mapping = Mapping {
             left_out,
-            ..self.pair(id, version, there)
+            ..self.mapping(id, version, there)
         };
-        self.put(pair).await
+        self.put(mapping).await
     }
 
     /// Applies an occurrence that was changed or cancelled separately; `at` if the event itself does not contain the
     /// start.
     async fn occurrence(
         &mut self,
-        mut series: Pair,
+        mut series: Mapping,
         at: Option<DateTime<Utc>>,
-        pair: Option<Pair>,
+        mapping: Option<Mapping>,
     ) -> Result<(), sqlx::Error> {
         let Some(mut event) = self.event(series.event_id).await?.filter(|event| !event.is_deleted) else {
             return Ok(());
@@ -194,16 +199,18 @@ impl Taking<'_> {
             }
             if let Some(known) = known {
                 if !known.is_deleted {
-                    self.tell_deleted(&known, pair.as_ref());
+                    self.tell_deleted(&known, mapping.as_ref());
                     events::delete(self.db, known.id).await?;
                 }
-                let base = pair.and_then(|pair| pair.base).unwrap_or_else(|| Side::of(&known));
+                let base = mapping
+                    .and_then(|mapping| mapping.base)
+                    .unwrap_or_else(|| Snapshot::of(&known));
                 let version = known.version + i32::from(!known.is_deleted);
-                let pair = Pair {
+                let mapping = Mapping {
                     replaces: Some((event.id, at)),
-                    ..self.pair(known.id, version, base)
+                    ..self.mapping(known.id, version, base)
                 };
-                self.put(pair).await?;
+                self.put(mapping).await?;
             }
             if !is_left_out {
                 event.exdates.push(at);
@@ -211,15 +218,17 @@ impl Taking<'_> {
                 event.version += 1;
             }
         } else {
-            let there = match self.item.side(self.zone) {
+            let there = match self.item.snapshot(self.zone) {
                 Ok(there) => there,
-                Err(why) => return self.refuse(why, pair).await,
+                Err(why) => return self.refuse(why, mapping).await,
             };
-            let is_known_so = pair.as_ref().is_some_and(|pair| pair.base.as_ref() == Some(&there));
+            let is_known_so = mapping
+                .as_ref()
+                .is_some_and(|mapping| mapping.base.as_ref() == Some(&there));
             if is_left_out && is_known_so && !series.left_out.contains(&key) {
                 // Omitted here, which will be sent to Google.
-                if let Some(pair) = pair {
-                    self.seen_as(pair).await?;
+                if let Some(mapping) = mapping {
+                    self.seen_as(mapping).await?;
                 }
                 return Ok(());
             }
@@ -233,22 +242,22 @@ impl Taking<'_> {
                 event.version += 1;
             }
             let version = match &known {
-                Some(known) => self.reconcile(known, pair.as_ref(), &there).await?,
+                Some(known) => self.reconcile(known, mapping.as_ref(), &there).await?,
                 None => {
-                    let id = pairs::event_id_of_others(self.work.calendar_id, &self.item.id);
+                    let id = mappings::event_id_of_others(self.work.calendar_id, &self.item.id);
                     self.add(id, Some((event.id, at)), &there).await?
                 }
             };
             let Some(version) = version else { return Ok(()) };
             let id = known.map_or_else(
-                || pairs::event_id_of_others(self.work.calendar_id, &self.item.id),
+                || mappings::event_id_of_others(self.work.calendar_id, &self.item.id),
                 |known| known.id,
             );
-            let pair = Pair {
+            let mapping = Mapping {
                 replaces: Some((event.id, at)),
-                ..self.pair(id, version, there)
+                ..self.mapping(id, version, there)
             };
-            self.put(pair).await?;
+            self.put(mapping).await?;
         }
         if was_the_same {
             series.version = event.version;
@@ -261,13 +270,13 @@ impl Taking<'_> {
         &mut self,
         id: Uuid,
         replaces: Option<(Uuid, DateTime<Utc>)>,
-        there: &Side,
+        there: &Snapshot,
     ) -> Result<Option<i32>, sqlx::Error> {
         let clock = self.clock().await?;
         let Ok((content, exdates)) = there.content(clock) else {
             return Ok(None);
         };
-        if pairs::count(&mut *self.db, self.work.calendar_id).await? >= MAX_ROWS {
+        if mappings::count(&mut *self.db, self.work.calendar_id).await? >= MAX_ROWS {
             let text = format!(
                 "{:?} was not imported: a calendar can have at most {MAX_ROWS} events",
                 there.title
@@ -289,17 +298,17 @@ impl Taking<'_> {
     async fn reconcile(
         &mut self,
         event: &Event,
-        pair: Option<&Pair>,
-        there: &Side,
+        mapping: Option<&Mapping>,
+        there: &Snapshot,
     ) -> Result<Option<i32>, sqlx::Error> {
-        let is_changed_here = pair.is_none_or(|pair| pair.version != event.version);
-        let base = pair.and_then(|pair| pair.base.as_ref());
+        let is_changed_here = mapping.is_none_or(|mapping| mapping.version != event.version);
+        let base = mapping.and_then(|mapping| mapping.base.as_ref());
         if event.is_deleted {
             if is_changed_here && base == Some(there) {
                 // Deleted here, which will be sent to Google.
                 return Ok(Some(0));
             }
-            if is_changed_here && pair.is_some() {
+            if is_changed_here && mapping.is_some() {
                 let text = format!(
                     "{:?} was deleted here but changed at Google, so it was restored",
                     there.title
@@ -308,11 +317,11 @@ impl Taking<'_> {
             }
             events::revive(self.db, event.id).await?;
         }
-        let here = Side::of(event);
+        let here = Snapshot::of(event);
         let merged = match is_changed_here && !event.is_deleted {
             true => merge(base, &here, there),
             false => Merged {
-                side: there.clone(),
+                snapshot: there.clone(),
                 lost: Vec::new(),
             },
         };
@@ -320,8 +329,8 @@ impl Taking<'_> {
             true => event.content.time_zone,
             false => self.clock().await?,
         };
-        let (side, (content, exdates)) = match merged.side.content(clock) {
-            Ok(content) => (merged.side, content),
+        let (snapshot, (content, exdates)) = match merged.snapshot.content(clock) {
+            Ok(content) => (merged.snapshot, content),
             // Each side was valid; the merge is not.
             Err(_) => match there.content(clock) {
                 Ok(content) => (there.clone(), content),
@@ -337,11 +346,11 @@ impl Taking<'_> {
             self.notes.push(text);
         }
         let mut version = event.version + i32::from(event.is_deleted);
-        if side != here || event.is_deleted {
+        if snapshot != here || event.is_deleted {
             events::set(self.db, event.id, &content, &exdates).await?;
             version += 1;
         }
-        if side.when != here.when {
+        if snapshot.when != here.when {
             // Replacements of former occurrences are removed.
             for other in events::replacing(self.db, event.id).await? {
                 let Some((_, at)) = other.replaces.filter(|_| !other.is_deleted) else {
@@ -353,7 +362,7 @@ impl Taking<'_> {
                 }
             }
         }
-        Ok(Some(if side == *there { version } else { 0 }))
+        Ok(Some(if snapshot == *there { version } else { 0 }))
     }
 
     /// Deletes an event with the replacements of its occurrences; Google has done the same.
@@ -363,16 +372,16 @@ impl Taking<'_> {
             if !other.is_deleted {
                 events::delete(self.db, other.id).await?;
             }
-            if let Some(pair) = pairs::by_event(&mut *self.db, self.work.calendar_id, other.id).await? {
+            if let Some(mapping) = mappings::by_event(&mut *self.db, self.work.calendar_id, other.id).await? {
                 let version = other.version + i32::from(!other.is_deleted);
-                self.put(Pair { version, ..pair }).await?;
+                self.put(Mapping { version, ..mapping }).await?;
             }
         }
         Ok(())
     }
 
-    fn tell_deleted(&mut self, event: &Event, pair: Option<&Pair>) {
-        if pair.is_some_and(|pair| pair.version != event.version) {
+    fn tell_deleted(&mut self, event: &Event, mapping: Option<&Mapping>) {
+        if mapping.is_some_and(|mapping| mapping.version != event.version) {
             let text = format!(
                 "{:?} was changed here but deleted at Google, so it was deleted",
                 event.content.title
@@ -382,20 +391,20 @@ impl Taking<'_> {
     }
 
     /// Reports a rejected event, and keeps the local state.
-    async fn refuse(&mut self, why: String, pair: Option<Pair>) -> Result<(), sqlx::Error> {
+    async fn refuse(&mut self, why: String, mapping: Option<Mapping>) -> Result<(), sqlx::Error> {
         self.notes.push(why);
-        match pair {
-            Some(pair) => self.seen_as(pair).await,
+        match mapping {
+            Some(mapping) => self.seen_as(mapping).await,
             None => Ok(()),
         }
     }
 
-    async fn seen_as(&mut self, pair: Pair) -> Result<(), sqlx::Error> {
-        let pair = Pair {
+    async fn seen_as(&mut self, mapping: Mapping) -> Result<(), sqlx::Error> {
+        let mapping = Mapping {
             etag: self.item.etag.clone(),
             listing: self.work.listing,
-            ..pair
+            ..mapping
         };
-        self.put(pair).await
+        self.put(mapping).await
     }
 }

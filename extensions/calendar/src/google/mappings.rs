@@ -1,4 +1,4 @@
-//! Mappings between local and Google events (`kb.google_events`). Called by `taking` and `push`, in a job's turn.
+//! Mappings between local and Google events (`kb.google_events`). Called by `apply_remote` and `push`, in a job's turn.
 //!
 //! Invariant: a mapping follows from ids alone, on both sides, so that a lost mapping is found again.
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use sqlx::{PgConnection, PgExecutor};
 use uuid::Uuid;
 
-use super::side::Side;
+use super::snapshot::Snapshot;
 use crate::events;
 
 /// Prefix of the ids of events created here. Google accepts `0-9` and `a-v` (base32hex of RFC 2938).
@@ -32,14 +32,14 @@ pub fn event_id_of_others(calendar: Uuid, google_id: &str) -> Uuid {
 
 /// A mapping between a local and a remote event.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Pair {
+pub struct Mapping {
     pub event_id: Uuid,
     pub google_id: String,
     /// Empty: the remote event must be read first.
     pub etag: String,
     pub version: i32,
-    pub base: Option<Side>,
-    /// Starts of occurrences cancelled separately at Google, in the format of [`Side::left_out`].
+    pub base: Option<Snapshot>,
+    /// Starts of occurrences cancelled separately at Google, in the format of [`Snapshot::left_out`].
     pub left_out: Vec<String>,
     /// For a changed occurrence: its series, and the start that it replaces.
     pub replaces: Option<(Uuid, DateTime<Utc>)>,
@@ -58,7 +58,7 @@ struct Row {
     listing: i64,
 }
 
-impl From<Row> for Pair {
+impl From<Row> for Mapping {
     fn from(row: Row) -> Self {
         Self {
             event_id: row.event_id,
@@ -73,7 +73,7 @@ impl From<Row> for Pair {
     }
 }
 
-pub async fn by_event(db: impl PgExecutor<'_>, calendar: Uuid, event: Uuid) -> Result<Option<Pair>, sqlx::Error> {
+pub async fn by_event(db: impl PgExecutor<'_>, calendar: Uuid, event: Uuid) -> Result<Option<Mapping>, sqlx::Error> {
     let row = sqlx::query_as!(
         Row,
         "select event_id, google_id, etag, version, base, left_out, series_id, original, listing
@@ -81,10 +81,14 @@ pub async fn by_event(db: impl PgExecutor<'_>, calendar: Uuid, event: Uuid) -> R
         calendar,
         event
     );
-    Ok(row.fetch_optional(db).await?.map(Pair::from))
+    Ok(row.fetch_optional(db).await?.map(Mapping::from))
 }
 
-pub async fn by_google(db: impl PgExecutor<'_>, calendar: Uuid, google_id: &str) -> Result<Option<Pair>, sqlx::Error> {
+pub async fn by_google(
+    db: impl PgExecutor<'_>,
+    calendar: Uuid,
+    google_id: &str,
+) -> Result<Option<Mapping>, sqlx::Error> {
     let row = sqlx::query_as!(
         Row,
         "select event_id, google_id, etag, version, base, left_out, series_id, original, listing
@@ -92,36 +96,36 @@ pub async fn by_google(db: impl PgExecutor<'_>, calendar: Uuid, google_id: &str)
         calendar,
         google_id
     );
-    Ok(row.fetch_optional(db).await?.map(Pair::from))
+    Ok(row.fetch_optional(db).await?.map(Mapping::from))
 }
 
 /// Stores a mapping, replacing the event's previous one.
-pub async fn put(db: &mut PgConnection, calendar: Uuid, pair: &Pair) -> Result<(), sqlx::Error> {
+pub async fn put(db: &mut PgConnection, calendar: Uuid, mapping: &Mapping) -> Result<(), sqlx::Error> {
     // Removes the remote event's mapping with another event, such as an occurrence whose series was split.
     sqlx::query!(
         "delete from kb.google_events where calendar_id = $1 and google_id = $2 and event_id <> $3",
         calendar,
-        pair.google_id,
-        pair.event_id
+        mapping.google_id,
+        mapping.event_id
     )
     .execute(&mut *db)
     .await?;
-    let (series_id, original) = pair.replaces.unzip();
+    let (series_id, original) = mapping.replaces.unzip();
     sqlx::query!(
         "insert into kb.google_events (calendar_id, event_id, google_id, etag, version, base, left_out, series_id, original, listing)
          values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
          on conflict (calendar_id, event_id) do update
          set google_id = $3, etag = $4, version = $5, base = $6, left_out = $7, series_id = $8, original = $9, listing = $10",
         calendar,
-        pair.event_id,
-        pair.google_id,
-        pair.etag,
-        pair.version,
-        json!(pair.base),
-        &pair.left_out,
+        mapping.event_id,
+        mapping.google_id,
+        mapping.etag,
+        mapping.version,
+        json!(mapping.base),
+        &mapping.left_out,
         series_id,
         original,
-        pair.listing
+        mapping.listing
     )
     .execute(db)
     .await?;
@@ -147,7 +151,7 @@ pub async fn unseen(
     calendar: Uuid,
     listing: i64,
     most: i64,
-) -> Result<Vec<Pair>, sqlx::Error> {
+) -> Result<Vec<Mapping>, sqlx::Error> {
     let rows = sqlx::query_as!(
         Row,
         "select p.event_id, p.google_id, p.etag, p.version, p.base, p.left_out, p.series_id, p.original, p.listing
@@ -157,7 +161,7 @@ pub async fn unseen(
         listing,
         most
     );
-    Ok(rows.fetch_all(db).await?.into_iter().map(Pair::from).collect())
+    Ok(rows.fetch_all(db).await?.into_iter().map(Mapping::from).collect())
 }
 
 /// Returns events that differ from their remote version: series before their occurrences.

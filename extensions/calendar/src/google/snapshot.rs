@@ -27,7 +27,7 @@ pub struct When {
 
 /// A snapshot of an event on one side.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Side {
+pub struct Snapshot {
     pub title: String,
     pub description: String,
     pub location: String,
@@ -53,7 +53,7 @@ pub fn read(text: &str, zone: Tz) -> Option<(DateTime<Utc>, bool)> {
     Some((at.with_timezone(&Utc), false))
 }
 
-impl Side {
+impl Snapshot {
     pub fn of(event: &Event) -> Self {
         let content = &event.content;
         let at = |moment: DateTime<Utc>| written(moment, content.all_day, content.time_zone);
@@ -107,14 +107,14 @@ impl Side {
 /// The merge of both sides.
 #[derive(Debug, PartialEq)]
 pub struct Merged {
-    pub side: Side,
+    pub snapshot: Snapshot,
     /// Fields changed differently on both sides: the local change is lost.
     pub lost: Vec<&'static str>,
 }
 
 /// Three-way merge of the local and the remote event, with their last common version as base. On conflicts, and without
 /// a base, Google's version wins.
-pub fn merge(base: Option<&Side>, here: &Side, there: &Side) -> Merged {
+pub fn merge(base: Option<&Snapshot>, here: &Snapshot, there: &Snapshot) -> Merged {
     let mut lost = Vec::new();
     let title = one(
         base.map(|base| &base.title),
@@ -153,7 +153,7 @@ pub fn merge(base: Option<&Side>, here: &Side, there: &Side) -> Merged {
         here && there || !in_base(text)
     });
     Merged {
-        side: Side {
+        snapshot: Snapshot {
             left_out: left_out.cloned().collect(),
             title,
             description,
@@ -185,8 +185,8 @@ fn one<T: PartialEq + Clone>(
 mod tests {
     use super::*;
 
-    fn side(title: &str, start: &str, left_out: &[&str]) -> Side {
-        Side {
+    fn snapshot(title: &str, start: &str, left_out: &[&str]) -> Snapshot {
+        Snapshot {
             title: title.to_owned(),
             description: String::new(),
             location: String::new(),
@@ -207,19 +207,31 @@ mod tests {
 
     #[test]
     fn both_sides_changes_are_kept_and_google_wins_conflicts() {
-        let base = side("Standup", NINE, &[]);
-        let merged = merge(Some(&base), &side("Daily", NINE, &[]), &side("Standup", TEN, &[]));
-        assert_eq!((merged.side, merged.lost), (side("Daily", TEN, &[]), vec![]));
-        let merged = merge(Some(&base), &side("Daily", NINE, &[]), &side("Round", NINE, &[]));
-        assert_eq!(
-            (merged.side, merged.lost),
-            (side("Round", NINE, &[]), vec!["the title"])
+        let base = snapshot("Standup", NINE, &[]);
+        let merged = merge(
+            Some(&base),
+            &snapshot("Daily", NINE, &[]),
+            &snapshot("Standup", TEN, &[]),
         );
-        let same = merge(Some(&base), &side("Daily", NINE, &[]), &side("Daily", NINE, &[]));
-        assert_eq!((same.side, same.lost), (side("Daily", NINE, &[]), vec![]));
-        let unknown = merge(None, &side("Daily", NINE, &[]), &side("Round", NINE, &[]));
+        assert_eq!((merged.snapshot, merged.lost), (snapshot("Daily", TEN, &[]), vec![]));
+        let merged = merge(
+            Some(&base),
+            &snapshot("Daily", NINE, &[]),
+            &snapshot("Round", NINE, &[]),
+        );
         assert_eq!(
-            (unknown.side.title.as_str(), unknown.lost),
+            (merged.snapshot, merged.lost),
+            (snapshot("Round", NINE, &[]), vec!["the title"])
+        );
+        let same = merge(
+            Some(&base),
+            &snapshot("Daily", NINE, &[]),
+            &snapshot("Daily", NINE, &[]),
+        );
+        assert_eq!((same.snapshot, same.lost), (snapshot("Daily", NINE, &[]), vec![]));
+        let unknown = merge(None, &snapshot("Daily", NINE, &[]), &snapshot("Round", NINE, &[]));
+        assert_eq!(
+            (unknown.snapshot.title.as_str(), unknown.lost),
             ("Round", vec!["the title"])
         );
     }
@@ -227,12 +239,12 @@ mod tests {
     #[test]
     fn exceptions_of_either_side_are_added_and_withdrawn() {
         let merged = |base: &[&str], here: &[&str], there: &[&str]| {
-            let base = side("", NINE, base);
-            merge(Some(&base), &side("", NINE, here), &side("", NINE, there))
-                .side
+            let base = snapshot("", NINE, base);
+            merge(Some(&base), &snapshot("", NINE, here), &snapshot("", NINE, there))
+                .snapshot
                 .left_out
         };
-        let set = |texts: &[&str]| side("", NINE, texts).left_out;
+        let set = |texts: &[&str]| snapshot("", NINE, texts).left_out;
         assert_eq!(merged(&[], &[SECOND], &[THIRD]), set(&[SECOND, THIRD]));
         assert_eq!(merged(&[SECOND], &[SECOND, THIRD], &[]), set(&[THIRD]));
         assert_eq!(merged(&[SECOND], &[], &[SECOND]), set(&[]));
@@ -240,17 +252,17 @@ mod tests {
 
     #[test]
     fn an_event_is_the_same_after_it_was_written_and_read() {
-        let days = Side {
+        let days = Snapshot {
             when: When {
                 start: "2027-03-01".to_owned(),
                 end: "2027-03-02".to_owned(),
                 zone: None,
                 rule: Some("FREQ=WEEKLY;UNTIL=20270601".to_owned()),
             },
-            ..side("Holiday", NINE, &["2027-03-08"])
+            ..snapshot("Holiday", NINE, &["2027-03-08"])
         };
-        for side in [days, side("Standup", NINE, &[SECOND])] {
-            let (content, exdates) = side.content(Tz::Europe__Berlin).unwrap();
+        for snapshot in [days, snapshot("Standup", NINE, &[SECOND])] {
+            let (content, exdates) = snapshot.content(Tz::Europe__Berlin).unwrap();
             let event = Event {
                 id: uuid::Uuid::nil(),
                 calendar_id: uuid::Uuid::nil(),
@@ -260,9 +272,9 @@ mod tests {
                 version: 1,
                 is_deleted: false,
             };
-            assert_eq!(Side::of(&event), side);
+            assert_eq!(Snapshot::of(&event), snapshot);
         }
-        assert!(side("Standup", "2027-03-01", &[]).content(Tz::UTC).is_err());
-        assert!(side("", NINE, &[]).content(Tz::UTC).is_err());
+        assert!(snapshot("Standup", "2027-03-01", &[]).content(Tz::UTC).is_err());
+        assert!(snapshot("", NINE, &[]).content(Tz::UTC).is_err());
     }
 }

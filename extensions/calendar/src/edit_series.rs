@@ -9,7 +9,7 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::events::{self, Content, Event};
-use super::occurrences::AskError;
+use super::expand::CalendarError;
 use super::recurrence::moved;
 
 /// Maximum number of omitted occurrences of one event.
@@ -23,11 +23,11 @@ pub enum Extent {
     All,
 }
 
-fn wrong<T>(words: impl Into<String>) -> Result<T, AskError> {
-    Err(AskError::Wrong(words.into()))
+fn wrong<T>(words: impl Into<String>) -> Result<T, CalendarError> {
+    Err(CalendarError::Wrong(words.into()))
 }
 
-async fn found(db: &mut PgConnection, owner: Owner, id: Uuid) -> Result<Event, AskError> {
+async fn found(db: &mut PgConnection, owner: Owner, id: Uuid) -> Result<Event, CalendarError> {
     match events::locked(db, owner, id).await? {
         Some(event) => Ok(event),
         None => wrong(format!(
@@ -37,8 +37,8 @@ async fn found(db: &mut PgConnection, owner: Owner, id: Uuid) -> Result<Event, A
 }
 
 /// Err: there is no occurrence at this time.
-fn must_happen(event: &Event, rrule: &str, at: DateTime<Utc>) -> Result<(), AskError> {
-    match event.content.series(rrule).has(at).map_err(AskError::Wrong)? {
+fn must_happen(event: &Event, rrule: &str, at: DateTime<Utc>) -> Result<(), CalendarError> {
+    match event.content.series(rrule).has(at).map_err(CalendarError::Wrong)? {
         true => Ok(()),
         false => wrong(
             "the event does not occur at that time; pass `occurrence` exactly as list_calendar_events returns \
@@ -55,7 +55,7 @@ pub async fn update(
     extent: Extent,
     id: Uuid,
     patch: impl Fn(&Content) -> Result<Content, String>,
-) -> Result<Event, AskError> {
+) -> Result<Event, CalendarError> {
     if let Some(done) = events::locked(db, owner, id).await? {
         return Ok(done);
     }
@@ -64,9 +64,9 @@ pub async fn update(
         return wrong("the event was deleted");
     }
     let patched = |content: &Content| {
-        let content = patch(content).map_err(AskError::Wrong)?;
-        content.check().map_err(AskError::Wrong)?;
-        Ok::<_, AskError>(content)
+        let content = patch(content).map_err(CalendarError::Wrong)?;
+        content.check().map_err(CalendarError::Wrong)?;
+        Ok::<_, CalendarError>(content)
     };
     let rrule = event.content.rrule.clone();
     let changed = match (extent, rrule) {
@@ -100,7 +100,7 @@ pub async fn update(
         }
         (Extent::Following(at), Some(rrule)) if at > event.content.start => {
             must_happen(&event, &rrule, at)?;
-            let (before, after) = event.content.series(&rrule).split(at).map_err(AskError::Wrong)?;
+            let (before, after) = event.content.series(&rrule).split(at).map_err(CalendarError::Wrong)?;
             let content = patched(&at_time(&event.content, at, Some(after)))?;
             events::add(db, id, event.calendar_id, &content, None).await?;
             let by = wall_distance(&event.content, at, content.start);
@@ -149,7 +149,7 @@ pub async fn update(
                 }
                 // Replacements of former occurrences are removed.
                 let happens = match &content.rrule {
-                    Some(rrule) if is_ruled_anew => content.series(rrule).has(at).map_err(AskError::Wrong)?,
+                    Some(rrule) if is_ruled_anew => content.series(rrule).has(at).map_err(CalendarError::Wrong)?,
                     Some(_) => true,
                     None => false,
                 };
@@ -164,15 +164,20 @@ pub async fn update(
 }
 
 /// Deletes an event, or a part of it. Idempotent.
-pub async fn delete(db: &mut PgConnection, owner: Owner, event_id: Uuid, extent: Extent) -> Result<Event, AskError> {
+pub async fn delete(
+    db: &mut PgConnection,
+    owner: Owner,
+    event_id: Uuid,
+    extent: Extent,
+) -> Result<Event, CalendarError> {
     let event = found(db, owner, event_id).await?;
     let rrule = event.content.rrule.clone();
     match (extent, rrule) {
         (Extent::This(at), Some(rrule)) => leave_out(db, &event, &rrule, at).await?,
         (Extent::Following(at), Some(rrule)) if at > event.content.start => {
             // No occurrences from then on: it ended before.
-            if event.content.series(&rrule).has(at).map_err(AskError::Wrong)? {
-                let (before, _) = event.content.series(&rrule).split(at).map_err(AskError::Wrong)?;
+            if event.content.series(&rrule).has(at).map_err(CalendarError::Wrong)? {
+                let (before, _) = event.content.series(&rrule).split(at).map_err(CalendarError::Wrong)?;
                 let content = Content {
                     rrule: Some(before),
                     ..event.content.clone()
@@ -202,7 +207,7 @@ pub async fn delete(db: &mut PgConnection, owner: Owner, event_id: Uuid, extent:
     Ok(event)
 }
 
-async fn leave_out(db: &mut PgConnection, event: &Event, rrule: &str, at: DateTime<Utc>) -> Result<(), AskError> {
+async fn leave_out(db: &mut PgConnection, event: &Event, rrule: &str, at: DateTime<Utc>) -> Result<(), CalendarError> {
     must_happen(event, rrule, at)?;
     let mut exdates = event.exdates.clone();
     if exdates.contains(&at) {

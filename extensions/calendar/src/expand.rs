@@ -43,7 +43,7 @@ pub struct Happening {
 
 /// The error of a query.
 #[derive(Debug, thiserror::Error)]
-pub enum AskError {
+pub enum CalendarError {
     /// Worded for the caller.
     #[error("{0}")]
     Wrong(String),
@@ -93,14 +93,14 @@ pub async fn between(
     calendars: &[Calendar],
     (from, to): (DateTime<Utc>, DateTime<Utc>),
     named: Option<&str>,
-) -> Result<Happening, AskError> {
+) -> Result<Happening, CalendarError> {
     if to <= from {
-        return Err(AskError::Wrong(
+        return Err(CalendarError::Wrong(
             "the requested time range ends before it begins".to_owned(),
         ));
     }
     if to - from > Duration::days(MAX_SPAN_DAYS) {
-        return Err(AskError::Wrong(format!(
+        return Err(CalendarError::Wrong(format!(
             "the requested time range can span at most {MAX_SPAN_DAYS} days"
         )));
     }
@@ -112,7 +112,7 @@ pub async fn between(
     let expanding = tokio::task::spawn_blocking(move || expand(&rows, from, to, named.as_deref()));
     let (mut found, more) = expanding
         .await
-        .map_err(|_| AskError::Wrong("expanding the events failed".to_owned()))?;
+        .map_err(|_| CalendarError::Wrong("expanding the events failed".to_owned()))?;
     truncated |= more || found.len() > MAX_OCCURRENCES;
     found.sort_by_key(|occurrence| (occurrence.at, occurrence.event_id));
     found.truncate(MAX_OCCURRENCES);

@@ -8,27 +8,27 @@ use sqlx::PgPool;
 use uuid::Uuid;
 
 use super::client::GoogleError;
-use super::consents::{self, Consent};
 use super::links;
+use super::oauth_states::{self, OauthState};
 use super::settings::Google;
 
 /// Exchanges the pending codes of a calendar. True: there were some.
-pub(super) async fn enter(google: &Google, db: &PgPool, calendar_id: Uuid) -> Result<bool, sqlx::Error> {
-    let waiting = consents::waiting(db, calendar_id).await?;
-    for consent in &waiting {
-        if let Err(failure) = enter_one(google, db, calendar_id, consent).await? {
+pub(super) async fn exchange_codes(google: &Google, db: &PgPool, calendar_id: Uuid) -> Result<bool, sqlx::Error> {
+    let waiting = oauth_states::waiting(db, calendar_id).await?;
+    for oauth_state in &waiting {
+        if let Err(failure) = exchange_code(google, db, calendar_id, oauth_state).await? {
             tracing::warn!(%calendar_id, failure, "linking a Google calendar failed");
-            consents::fail(db, consent, &failure).await?;
+            oauth_states::fail(db, oauth_state, &failure).await?;
         }
     }
     Ok(!waiting.is_empty())
 }
 
-async fn enter_one(
+async fn exchange_code(
     google: &Google,
     db: &PgPool,
     calendar_id: Uuid,
-    consent: &Consent,
+    oauth_state: &OauthState,
 ) -> Result<Result<(), String>, sqlx::Error> {
     let Some(keys) = &google.keys else {
         let failure = "the workers have no master keys to encrypt the Google token; set REJOIN_SECRET_KEYS_FILE";
@@ -36,7 +36,7 @@ async fn enter_one(
     };
     let entered = async {
         let entry = google
-            .enter(&consent.code, &consent.verifier, &consent.redirect_url)
+            .enter(&oauth_state.code, &oauth_state.verifier, &oauth_state.redirect_url)
             .await?;
         let choices = entry.client.choices().await?;
         Ok((entry, choices))
@@ -50,8 +50,10 @@ async fn enter_one(
         }
         Err(error) => return Ok(Err(error.to_string())),
     };
-    match google_tokens::seal(keys, consent.owner.project_id, calendar_id, &entry.refresh_token) {
-        Ok(token) => links::enter(db, calendar_id, consent, &token, &choices).await.map(Ok),
+    match google_tokens::seal(keys, oauth_state.owner.project_id, calendar_id, &entry.refresh_token) {
+        Ok(token) => links::authorize(db, calendar_id, oauth_state, &token, &choices)
+            .await
+            .map(Ok),
         Err(error) => Ok(Err(error.to_string())),
     }
 }

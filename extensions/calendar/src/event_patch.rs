@@ -12,7 +12,7 @@ const DAY: Duration = Duration::days(1);
 
 /// A patch of an event. Absent fields stay unchanged.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Said {
+pub struct EventPatch {
     pub title: Option<String>,
     pub description: Option<String>,
     pub location: Option<String>,
@@ -27,7 +27,7 @@ pub struct Said {
     pub rrule: Option<String>,
 }
 
-impl Said {
+impl EventPatch {
     fn zone(&self) -> Result<Option<Tz>, String> {
         let name = self.time_zone.as_deref();
         name.map(|name| {
@@ -41,7 +41,7 @@ impl Said {
     ///
     /// # Errors
     /// It is invalid; worded for the author.
-    pub fn made(&self, calendar: &Calendar) -> Result<Content, String> {
+    pub fn new_content(&self, calendar: &Calendar) -> Result<Content, String> {
         let time_zone = self.zone()?.unwrap_or_else(|| calendar.zone());
         let start = self
             .start
@@ -58,7 +58,7 @@ impl Said {
             time_zone,
             rrule: None,
         };
-        let content = self.over(&bare)?;
+        let content = self.apply_to(&bare)?;
         content.check()?;
         Ok(content)
     }
@@ -67,7 +67,7 @@ impl Said {
     ///
     /// # Errors
     /// A time or time zone can't be parsed; worded for the author.
-    pub fn over(&self, content: &Content) -> Result<Content, String> {
+    pub fn apply_to(&self, content: &Content) -> Result<Content, String> {
         let time_zone = self.zone()?.unwrap_or(content.time_zone);
         let text = |said: &Option<String>, before: &str| said.as_deref().unwrap_or(before).to_owned();
         let read = |said: &Option<String>| said.as_deref().map(|text| read_time(text, time_zone)).transpose();
