@@ -10,7 +10,7 @@
 //! - `streams` the open streams: counts per user, and their revocation
 //! - `socket`  closes connections whose peer does not read
 //! - `source`  database queries of hub and readers
-//! - `ground`  synchronization primitives, replaced in the tests of `model`
+//! - `sync`    synchronization primitives, replaced in the tests of `model`
 //!
 //! Invariants: reading changes nothing; a reader's memory is bounded (I10): one page, one chunk, one connection's
 //! buffers.
@@ -18,7 +18,6 @@
 pub mod delivery;
 pub mod dialects;
 pub mod frame;
-mod ground;
 #[cfg(test)]
 mod model;
 pub mod reader;
@@ -27,4 +26,5 @@ pub mod socket;
 pub mod source;
 pub mod start;
 pub mod streams;
+mod sync;
 pub mod tail;

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use futures::StreamExt;
 use rejoin_event_log::rows::StoredEvent;
 use rejoin_event_log::wakeup::{Bus, Wake};
-use rejoin_identity::auth::{self, Ground};
+use rejoin_identity::auth::{self, SessionBasis};
 use rejoin_identity::projects::{Quota, Role};
 use rejoin_interleave::{JoinHandle, any, explore, once_in, pause, spawn};
 use tokio::sync::broadcast;
@@ -103,12 +103,12 @@ impl Source for Table {
         asked(|| self.read(after, i64::try_from(limit).expect("it is small"))).await
     }
 
-    async fn standing(&self, grounds: &[Ground]) -> Result<Vec<Ground>, Failed> {
+    async fn still_valid(&self, bases: &[SessionBasis]) -> Result<Vec<SessionBasis>, Failed> {
         asked(|| {
             if self.rows(|rows| rows.is_revoked) {
                 vec![]
             } else {
-                grounds.to_vec()
+                bases.to_vec()
             }
         })
         .await

@@ -22,9 +22,9 @@ use uuid::Uuid;
 
 use super::dialects::Dialect;
 use super::frame::{self, Frame};
-use super::ground::{Instant, sleep, timeout};
 use super::ring::Look;
 use super::streams::Permit;
+use super::sync::{Instant, sleep, timeout};
 use super::tail::Subscription;
 
 /// Maximum size of frames sent together, in bytes.

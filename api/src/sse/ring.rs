@@ -11,8 +11,8 @@ use std::task::Waker;
 use slab::Slab;
 
 use super::frame::Frame;
-use super::ground::atomic::{AtomicBool, Ordering};
-use super::ground::{Mutex, MutexGuard, PoisonError};
+use super::sync::atomic::{AtomicBool, Ordering};
+use super::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Maximum number of frames in one log's ring. Few in models, which test falling out of it.
 const RING_FRAMES: usize = if cfg!(test) { 4 } else { 2_048 };
@@ -223,7 +223,7 @@ mod tests {
     use bytes::Bytes;
     use rejoin_interleave::explore;
 
-    use crate::sse::ground::atomic::AtomicUsize;
+    use crate::sse::sync::atomic::AtomicUsize;
 
     fn frame(seq: i64) -> Frame {
         Frame {

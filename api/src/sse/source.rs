@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use rejoin_db::Db;
 use rejoin_event_log::log;
 use rejoin_event_log::rows::StoredEvent;
-use rejoin_identity::auth::{self, Ground};
+use rejoin_identity::auth::{self, SessionBasis};
 use uuid::Uuid;
 
 /// The database could not be queried. Retried in any case.
@@ -23,7 +23,7 @@ pub trait Source: Send + Sync {
     /// Returns a page of one log's past.
     async fn page(&self, log_id: Uuid, after: i64) -> Result<Vec<StoredEvent>, Failed>;
     /// Returns which of these are still valid.
-    async fn standing(&self, grounds: &[Ground]) -> Result<Vec<Ground>, Failed>;
+    async fn still_valid(&self, bases: &[SessionBasis]) -> Result<Vec<SessionBasis>, Failed>;
     /// Returns the last number of each existing log.
     async fn ends(&self, logs: &[Uuid]) -> Result<Vec<Cursor>, Failed>;
 }
@@ -38,8 +38,8 @@ impl Source for Db {
         Ok(log::read(&self.pool_pg, log_id, after).await?)
     }
 
-    async fn standing(&self, grounds: &[Ground]) -> Result<Vec<Ground>, Failed> {
-        Ok(auth::still_standing(&self.pool_sqlx, grounds).await?)
+    async fn still_valid(&self, bases: &[SessionBasis]) -> Result<Vec<SessionBasis>, Failed> {
+        Ok(auth::still_valid(&self.pool_sqlx, bases).await?)
     }
 
     async fn ends(&self, logs: &[Uuid]) -> Result<Vec<Cursor>, Failed> {

@@ -4,11 +4,11 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use rejoin_identity::auth::{Credential, Ground};
+use rejoin_identity::auth::{Credential, SessionBasis};
 use uuid::Uuid;
 
-use super::ground::Mutex;
-use super::ground::atomic::{AtomicBool, Ordering};
+use super::sync::Mutex;
+use super::sync::atomic::{AtomicBool, Ordering};
 use crate::caller::Caller;
 use crate::problem::Problem;
 
@@ -52,7 +52,7 @@ fn give_back(counts: &mut HashMap<Uuid, usize>, id: Uuid) {
 }
 
 struct Stream {
-    ground: Ground,
+    basis: SessionBasis,
     credential: Credential,
     ended: Arc<AtomicBool>,
 }
@@ -105,7 +105,7 @@ impl Streams {
         open.streams.insert(
             id,
             Stream {
-                ground: caller.ground(),
+                basis: caller.session_basis(),
                 credential: caller.credential,
                 ended: ended.clone(),
             },
@@ -121,17 +121,17 @@ impl Streams {
     }
 
     /// Returns the credentials of the open streams.
-    pub fn grounds(&self) -> Vec<Ground> {
+    pub fn bases(&self) -> Vec<SessionBasis> {
         let open = self.open.lock().expect("nothing panics while it is held");
-        let mut grounds: Vec<Ground> = open.streams.values().map(|stream| stream.ground).collect();
-        grounds.sort_unstable();
-        grounds.dedup();
-        grounds
+        let mut bases: Vec<SessionBasis> = open.streams.values().map(|stream| stream.basis).collect();
+        bases.sort_unstable();
+        bases.dedup();
+        bases
     }
 
     /// Marks the streams with these credentials as ended, and returns their number. They see it when they are woken.
-    pub fn end(&self, grounds: &HashSet<Ground>) -> usize {
-        self.end_where(|stream| grounds.contains(&stream.ground))
+    pub fn end(&self, bases: &HashSet<SessionBasis>) -> usize {
+        self.end_where(|stream| bases.contains(&stream.basis))
     }
 
     /// The same for streams with expired tokens.

@@ -16,18 +16,18 @@ use rejoin_db::outage::Causes;
 use rejoin_event_log::log;
 use rejoin_event_log::rows::StoredEvent;
 use rejoin_event_log::wakeup::{self, SharedBus, Wake};
-use rejoin_identity::auth::Ground;
+use rejoin_identity::auth::SessionBasis;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 use uuid::Uuid;
 
 use super::frame::Frame;
-use super::ground::atomic::{AtomicBool, AtomicU64, Ordering};
-use super::ground::{Instant, Mutex, MutexGuard, PoisonError, sleep, sleep_until, timeout};
 use super::ring::{LogTail, Look};
 use super::source::{Cursor, Source};
 use super::streams::Streams;
+use super::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use super::sync::{Instant, Mutex, MutexGuard, PoisonError, sleep, sleep_until, timeout};
 use crate::config::ApiConfig;
 
 /// Pause of the tail after a read, as a multiple of its duration, within these bounds: the higher the load, the more
@@ -359,15 +359,12 @@ impl Hub {
             if self.streams.end_expired() > 0 {
                 self.wake_all();
             }
-            let grounds = self.streams.grounds();
-            if !grounds.is_empty() {
-                match timeout(QUERY_LIMIT, self.source.standing(&grounds)).await {
-                    Ok(Ok(standing)) => {
-                        let standing: HashSet<Ground> = standing.into_iter().collect();
-                        let ended = grounds
-                            .into_iter()
-                            .filter(|ground| !standing.contains(ground))
-                            .collect();
+            let bases = self.streams.bases();
+            if !bases.is_empty() {
+                match timeout(QUERY_LIMIT, self.source.still_valid(&bases)).await {
+                    Ok(Ok(valid)) => {
+                        let valid: HashSet<SessionBasis> = valid.into_iter().collect();
+                        let ended = bases.into_iter().filter(|basis| !valid.contains(basis)).collect();
                         if self.streams.end(&ended) > 0 {
                             self.wake_all();
                         }

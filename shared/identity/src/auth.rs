@@ -297,7 +297,7 @@ pub(crate) fn choose_project(open: &[Membership], wanted: Option<Uuid>) -> Resul
 
 /// The basis of an open stream, beside the expiry of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Ground {
+pub struct SessionBasis {
     /// None: a token.
     pub key_id: Option<Uuid>,
     pub user_id: Uuid,
@@ -305,8 +305,8 @@ pub struct Ground {
 }
 
 impl Caller {
-    pub fn ground(&self) -> Ground {
-        Ground {
+    pub fn session_basis(&self) -> SessionBasis {
+        SessionBasis {
             key_id: self.credential.key_id(),
             user_id: self.user_id,
             project_id: self.project_id,
@@ -316,13 +316,13 @@ impl Caller {
 
 /// Returns which of these are still valid: the key is valid, and the user is a member of the project. The others'
 /// streams are closed.
-pub async fn still_standing(db: &PgPool, grounds: &[Ground]) -> Result<Vec<Ground>, sqlx::Error> {
-    let keys: Vec<Option<Uuid>> = grounds.iter().map(|ground| ground.key_id).collect();
-    let users: Vec<Uuid> = grounds.iter().map(|ground| ground.user_id).collect();
-    let projects: Vec<Uuid> = grounds.iter().map(|ground| ground.project_id).collect();
+pub async fn still_valid(db: &PgPool, bases: &[SessionBasis]) -> Result<Vec<SessionBasis>, sqlx::Error> {
+    let keys: Vec<Option<Uuid>> = bases.iter().map(|basis| basis.key_id).collect();
+    let users: Vec<Uuid> = bases.iter().map(|basis| basis.user_id).collect();
+    let projects: Vec<Uuid> = bases.iter().map(|basis| basis.project_id).collect();
     let mut db = rls::begin(db, rls::Scope::Login).await?;
     sqlx::query_as!(
-        Ground,
+        SessionBasis,
         r#"select g.key_id, g.user_id as "user_id!", g.project_id as "project_id!"
            from unnest($1::uuid[], $2::uuid[], $3::uuid[]) g (key_id, user_id, project_id)
            join kb.project_members m on m.user_id = g.user_id and m.project_id = g.project_id

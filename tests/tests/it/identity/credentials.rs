@@ -1,7 +1,7 @@
 //! Rights of keys, tokens and tickets, condition by condition, in the database alone (invariant I14). Over HTTP:
 //! `auth`, `keys`, `members` and `oidc`.
 
-use rejoin_identity::auth::{self, AuthError, Caller, Credential, Expiry, Ground, Kind};
+use rejoin_identity::auth::{self, AuthError, Caller, Credential, Expiry, Kind, SessionBasis};
 use rejoin_identity::projects;
 use rejoin_types::access::Scope;
 use sqlx::AssertSqlSafe;
@@ -155,32 +155,32 @@ async fn a_stream_needs_a_good_key_and_a_member_of_its_project() {
         let mut connection = db.pool.acquire().await.expect("a connection");
         projects::create(&mut connection, "foreign").await.expect("a project")
     };
-    let ground = |key_id, project_id| Ground {
+    let basis = |key_id, project_id| SessionBasis {
         key_id,
         user_id: db.user_id,
         project_id,
     };
-    let of_key = async || ground(Some(key(&db, Some(db.project_id)).await.0), db.project_id);
+    let of_key = async || basis(Some(key(&db, Some(db.project_id)).await.0), db.project_id);
     let (good, revoked, expired) = (of_key().await, of_key().await, of_key().await);
-    for (ground, end) in [
+    for (basis, end) in [
         (revoked, "revoked_at = now()"),
         (expired, "expires_at = now() - interval '1 second'"),
     ] {
-        let id = ground.key_id.expect("of a key");
+        let id = basis.key_id.expect("of a key");
         run(&db, format!("update kb.api_keys set {end} where id = '{id}'")).await;
     }
-    let token = ground(None, db.project_id);
+    let token = basis(None, db.project_id);
     let all = [
         good,
         revoked,
         expired,
-        ground(Some(Uuid::now_v7()), db.project_id),
+        basis(Some(Uuid::now_v7()), db.project_id),
         token,
         // A member of two other projects.
-        ground(good.key_id, foreign),
-        ground(None, foreign),
+        basis(good.key_id, foreign),
+        basis(None, foreign),
     ];
-    let mut standing = auth::still_standing(&db.pool, &all).await.expect("an answer");
+    let mut standing = auth::still_valid(&db.pool, &all).await.expect("an answer");
     standing.sort();
     let mut expected = [good, token];
     expected.sort();
