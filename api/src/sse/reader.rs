@@ -22,7 +22,7 @@ use uuid::Uuid;
 
 use super::dialects::Dialect;
 use super::frame::{self, Frame};
-use super::ring::Look;
+use super::ring::Polled;
 use super::streams::Permit;
 use super::sync::{Instant, sleep, timeout};
 use super::tail::Subscription;
@@ -30,7 +30,7 @@ use super::tail::Subscription;
 /// Maximum size of frames sent together, in bytes.
 const CHUNK_BYTES: usize = 16 * 1024;
 /// Maximum number of frames examined in one pass over the ring, which others need, too.
-const LOOK_FRAMES: usize = 256;
+const POLL_FRAMES: usize = 256;
 /// Number of delivered events that a reader counts locally before it updates the shared counters.
 const COUNTED_EVENTS: u64 = 64;
 /// Timeout of a page, which is then requested again: its connection may be dead.
@@ -82,7 +82,7 @@ pub struct Reader {
     page: Option<Pin<Box<dyn Future<Output = Page> + Send>>>,
     spoke_at: Instant,
     /// The hub's beat at the last check.
-    beat: u64,
+    tick: u64,
     /// Events not yet counted in the shared counters.
     uncounted_events: u64,
     uncounted_bytes: u64,
@@ -102,7 +102,7 @@ impl Reader {
     pub fn new(subscription: Subscription, permit: Permit, filter: Filter, cursor: i64) -> Self {
         Self {
             // Differs from the hub's: the first poll checks conditions that arose before.
-            beat: subscription.hub().beat().wrapping_sub(1),
+            tick: subscription.hub().tick().wrapping_sub(1),
             subscription,
             permit,
             filter,
@@ -125,9 +125,9 @@ impl Reader {
         }
         let mut looks_around = false;
         while !self.ended {
-            let beat = self.subscription.hub().beat();
-            if beat != self.beat {
-                self.beat = beat;
+            let tick = self.subscription.hub().tick();
+            if tick != self.tick {
+                self.tick = tick;
                 looks_around = true;
                 self.count();
                 if let Some(last) = self.interrupted() {
@@ -143,7 +143,7 @@ impl Reader {
                 Poll::Ready(None) => return Poll::Ready(None),
                 Poll::Pending => {
                     // A beat before the waker was registered has woken no one.
-                    if self.subscription.hub().beat() != self.beat {
+                    if self.subscription.hub().tick() != self.tick {
                         continue;
                     }
                     if looks_around && self.spoke_at.elapsed() >= self.subscription.hub().silence() {
@@ -191,28 +191,28 @@ impl Reader {
                     Page::Gone => return Poll::Ready(None),
                 }
             }
-            match self.look(context) {
-                Look::Taken(chunk) => return Poll::Ready(Some(chunk)),
-                Look::Wait => return Poll::Pending,
-                Look::Behind => self.page = Some(self.read_table()),
+            match self.poll_log(context) {
+                Polled::Taken(chunk) => return Poll::Ready(Some(chunk)),
+                Polled::Wait => return Poll::Pending,
+                Polled::Behind => self.page = Some(self.read_table()),
             }
         }
     }
 
     /// Takes frames from the ring.
-    fn look(&mut self, context: &mut Context<'_>) -> Look<Bytes> {
+    fn poll_log(&mut self, context: &mut Context<'_>) -> Polled<Bytes> {
         let mut chunk = Chunk::default();
-        let looked = self.subscription.look(context.waker(), self.cursor, |frames| {
-            for frame in frames.take(LOOK_FRAMES) {
+        let polled = self.subscription.poll_log(context.waker(), self.cursor, |frames| {
+            for frame in frames.take(POLL_FRAMES) {
                 if !chunk.add(frame, (self.filter, self.dialect), &mut self.cursor, &mut self.ended) {
                     break;
                 }
             }
         });
-        match looked {
-            Look::Taken(()) => Look::Taken(self.finish(chunk)),
-            Look::Wait => Look::Wait,
-            Look::Behind => Look::Behind,
+        match polled {
+            Polled::Taken(()) => Polled::Taken(self.finish(chunk)),
+            Polled::Wait => Polled::Wait,
+            Polled::Behind => Polled::Behind,
         }
     }
 

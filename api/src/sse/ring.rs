@@ -44,7 +44,7 @@ pub enum Ahead<'a> {
 }
 
 /// A reader's result.
-pub enum Look<T> {
+pub enum Polled<T> {
     /// The result for the events after its cursor.
     Taken(T),
     /// There are no new events. The reader will be woken.
@@ -87,20 +87,20 @@ impl LogTail {
 
     /// Passes the events after `cursor` to `take`. Without any, the reader is woken by the next one, or by
     /// [`LogTail::wake`].
-    pub fn look<T>(
+    pub fn poll_log<T>(
         &self,
         place: usize,
         waker: &Waker,
         cursor: i64,
         take: impl FnOnce(Iter<'_, Frame>) -> T,
-    ) -> Look<T> {
+    ) -> Polled<T> {
         let mut live = self.lock();
         match live.ring.after(cursor) {
-            Ahead::Frames(frames) => Look::Taken(take(frames)),
-            Ahead::Behind => Look::Behind,
+            Ahead::Frames(frames) => Polled::Taken(take(frames)),
+            Ahead::Behind => Polled::Behind,
             Ahead::UpToDate => {
                 live.wait(place, waker);
-                Look::Wait
+                Polled::Wait
             }
         }
     }
@@ -293,12 +293,12 @@ mod tests {
         let waker = Waker::from(count.clone());
         let (stays, leaves) = (tail.enter(), tail.enter());
         for place in [stays, stays, leaves] {
-            assert!(matches!(tail.look(place, &waker, 0, |_| ()), Look::Wait));
+            assert!(matches!(tail.poll_log(place, &waker, 0, |_| ()), Polled::Wait));
         }
         tail.leave(leaves);
         assert_eq!(tail.append([frame(1), frame(2)].into_iter()), 2);
         assert_eq!(count.0.load(Ordering::Relaxed), 1);
-        let Look::Taken(seqs) = tail.look(stays, &waker, 0, |frames| {
+        let Polled::Taken(seqs) = tail.poll_log(stays, &waker, 0, |frames| {
             frames.map(|frame| frame.seq).collect::<Vec<_>>()
         }) else {
             panic!("there are two");

@@ -308,7 +308,7 @@ async fn from_snapshot(
 }
 
 fn reader(state: &AppState, permit: Permit, log_id: Uuid, last_seq: i64, filter: Filter, cursor: i64) -> Reader {
-    let subscription = state.hub.follow(log_id, last_seq);
+    let subscription = state.hub.subscribe(log_id, last_seq);
     Reader::new(subscription, permit, filter, cursor)
 }
 

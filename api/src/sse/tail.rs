@@ -23,7 +23,7 @@ use tracing::{debug, warn};
 use uuid::Uuid;
 
 use super::frame::Frame;
-use super::ring::{LogTail, Look};
+use super::ring::{LogTail, Polled};
 use super::source::{Cursor, Source};
 use super::streams::Streams;
 use super::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -32,11 +32,11 @@ use crate::config::ApiConfig;
 
 /// Pause of the tail after a read, as a multiple of its duration, within these bounds: the higher the load, the more
 /// events are read together. The first read after a pause is immediate.
-const REST: u32 = 2;
-const REST_MIN: Duration = Duration::from_millis(1);
-const REST_MAX: Duration = Duration::from_millis(15);
+const COALESCE_FACTOR: u32 = 2;
+const COALESCE_MIN: Duration = Duration::from_millis(1);
+const COALESCE_MAX: Duration = Duration::from_millis(15);
 /// Number of checks by readers between two heartbeats.
-const BEATS: u32 = 4;
+const TICKS_PER_HEARTBEAT: u32 = 4;
 /// Maximum number of logs per query.
 const LOGS_PER_QUERY: usize = 256;
 /// Timeout of a query, which is then retried.
@@ -50,14 +50,14 @@ const CHECK_EVERY: Duration = Duration::from_secs(2);
 pub struct Hub {
     followed: Mutex<HashMap<Uuid, Followed>>,
     /// Logs to poll without a wake-up: they have new followers.
-    asked: Mutex<HashSet<Uuid>>,
-    asked_news: Notify,
+    subscribed: Mutex<HashSet<Uuid>>,
+    new_subscription: Notify,
     pub streams: Arc<Streams>,
     pub source: Box<dyn Source>,
     pub counters: Counters,
     heartbeat: Duration,
     /// Changes when readers must check whether their stream has to end, and how long it was silent.
-    beat: AtomicU64,
+    tick: AtomicU64,
     /// The server is stopping: readers must reconnect elsewhere.
     draining: AtomicBool,
     stop: CancellationToken,
@@ -103,8 +103,8 @@ pub struct Subscription {
 
 impl Subscription {
     /// Passes events after `cursor` to `take`; without any, `waker` is woken by the next one, or by the next beat.
-    pub fn look<T>(&self, waker: &Waker, cursor: i64, take: impl FnOnce(Iter<'_, Frame>) -> T) -> Look<T> {
-        self.tail.look(self.place, waker, cursor, take)
+    pub fn poll_log<T>(&self, waker: &Waker, cursor: i64, take: impl FnOnce(Iter<'_, Frame>) -> T) -> Polled<T> {
+        self.tail.poll_log(self.place, waker, cursor, take)
     }
 
     /// Waits as if there were no events after the cursor.
@@ -167,13 +167,13 @@ impl Hub {
     pub(super) fn new(source: impl Source + 'static, streams: Streams, heartbeat: Duration) -> Self {
         Self {
             followed: Mutex::default(),
-            asked: Mutex::default(),
-            asked_news: Notify::new(),
+            subscribed: Mutex::default(),
+            new_subscription: Notify::new(),
             streams: Arc::new(streams),
             source: Box::new(source),
             counters: Counters::new(),
             heartbeat,
-            beat: AtomicU64::new(0),
+            tick: AtomicU64::new(0),
             draining: AtomicBool::new(false),
             stop: CancellationToken::new(),
         }
@@ -184,18 +184,18 @@ impl Hub {
         let stop = self.stop.clone();
         let follow = self.clone().follow_logs(bus);
         let check = self.clone().check_streams();
-        let beat = self.keep_beating(draining);
-        stop.run_until_cancelled(async { tokio::join!(follow, check, beat) })
+        let tick = self.keep_ticking(draining);
+        stop.run_until_cancelled(async { tokio::join!(follow, check, tick) })
             .await;
     }
 
-    pub fn beat(&self) -> u64 {
-        self.beat.load(Ordering::Acquire)
+    pub fn tick(&self) -> u64 {
+        self.tick.load(Ordering::Acquire)
     }
 
     /// Returns the silence after which a stream sends a heartbeat at a beat: the next beat would be too late.
     pub fn silence(&self) -> Duration {
-        self.heartbeat - self.heartbeat / BEATS
+        self.heartbeat - self.heartbeat / TICKS_PER_HEARTBEAT
     }
 
     /// Returns whether readers must reconnect elsewhere.
@@ -203,8 +203,11 @@ impl Hub {
         self.draining.load(Ordering::Acquire)
     }
 
-    async fn keep_beating(self: Arc<Self>, draining: CancellationToken) {
-        while timeout(self.heartbeat / BEATS, draining.cancelled()).await.is_err() {
+    async fn keep_ticking(self: Arc<Self>, draining: CancellationToken) {
+        while timeout(self.heartbeat / TICKS_PER_HEARTBEAT, draining.cancelled())
+            .await
+            .is_err()
+        {
             self.wake_all();
         }
         self.draining.store(true, Ordering::Release);
@@ -213,7 +216,7 @@ impl Hub {
 
     /// Wakes all readers for checks.
     fn wake_all(&self) {
-        self.beat.fetch_add(1, Ordering::Release);
+        self.tick.fetch_add(1, Ordering::Release);
         let tails: Vec<Arc<LogTail>> = lock(&self.followed).values().map(|entry| entry.tail.clone()).collect();
         for tail in tails {
             tail.wake();
@@ -226,7 +229,7 @@ impl Hub {
     }
 
     /// Begins to follow a log whose last number was recently `last_seq`.
-    pub fn follow(self: &Arc<Self>, log_id: Uuid, last_seq: i64) -> Subscription {
+    pub fn subscribe(self: &Arc<Self>, log_id: Uuid, last_seq: i64) -> Subscription {
         let (tail, first) = {
             let mut followed = lock(&self.followed);
             let mut first = false;
@@ -242,8 +245,8 @@ impl Hub {
         };
         if first {
             // The wake-up of events appended before has already passed.
-            lock(&self.asked).insert(log_id);
-            self.asked_news.notify_one();
+            lock(&self.subscribed).insert(log_id);
+            self.new_subscription.notify_one();
         }
         Subscription {
             hub: self.clone(),
@@ -255,15 +258,15 @@ impl Hub {
 
     async fn follow_logs(self: Arc<Self>, bus: SharedBus) {
         let mut wakes = bus.subscribe();
-        let mut look_at_all = Instant::now() + poll_interval();
+        let mut poll_all_at = Instant::now() + poll_interval();
         let mut may_read = Instant::now();
         loop {
             let mut news = Wake::default();
             tokio::select! {
                 biased;
                 // First: an endless series of hints must not delay it.
-                () = sleep_until(look_at_all) => news.all = true,
-                () = self.asked_news.notified() => {}
+                () = sleep_until(poll_all_at) => news.all = true,
+                () = self.new_subscription.notified() => {}
                 wake = wakeup::next(&mut wakes) => news.merge(Wake::clone(&wake)),
             }
             // Hints until the next allowed read are handled with it.
@@ -271,9 +274,9 @@ impl Hub {
             while !wakes.is_empty() {
                 news.merge(Wake::clone(&*wakeup::next(&mut wakes).await));
             }
-            news.logs.extend(lock(&self.asked).drain());
+            news.logs.extend(lock(&self.subscribed).drain());
             if news.all {
-                look_at_all = Instant::now() + poll_interval();
+                poll_all_at = Instant::now() + poll_interval();
             }
             let dirty = self.cursors(&news);
             let began = Instant::now();
@@ -281,7 +284,7 @@ impl Hub {
                 self.read_on(batch.to_vec()).await;
             }
             if !dirty.is_empty() {
-                may_read = Instant::now() + (began.elapsed() * REST).clamp(REST_MIN, REST_MAX);
+                may_read = Instant::now() + (began.elapsed() * COALESCE_FACTOR).clamp(COALESCE_MIN, COALESCE_MAX);
             }
         }
     }
@@ -421,7 +424,7 @@ impl Hub {
         if ended.is_empty() {
             return;
         }
-        self.beat.fetch_add(1, Ordering::Release);
+        self.tick.fetch_add(1, Ordering::Release);
         ended.iter().for_each(|tail| tail.wake());
     }
 }
