@@ -12,8 +12,8 @@ use uuid::Uuid;
 use crate::caller::{Caller, LookedUp, Scoped, Shown};
 use crate::cookie;
 use crate::oidc::Oidc;
-use crate::pace::Told;
 use crate::problem::Problem;
+use crate::rate_limit::ReportedLimit;
 use crate::state::AppState;
 
 /// The header that selects one of several projects.
@@ -48,9 +48,9 @@ pub(crate) async fn authenticate(state: &AppState, parts: &Parts) -> Result<Call
     if caller.credential.has_expired() {
         return Err(AuthError::TokenExpired.into());
     }
-    let (pace, counted) = state.rates.count(caller.counted());
-    if let Some(told) = parts.extensions.get::<Told>() {
-        told.tell(pace);
+    let (rate, counted) = state.rates.count(caller.counted());
+    if let Some(told) = parts.extensions.get::<ReportedLimit>() {
+        reported.report(rate);
     }
     counted?;
     Ok(caller)

@@ -19,8 +19,8 @@ use sqlx::{Postgres, Transaction};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use crate::pace::{Counted, Rates};
 use crate::problem::Problem;
+use crate::rate_limit::{Counted, Rates};
 
 /// How long an authenticated key or token is cached.
 const CACHE_LIFETIME: Duration = Duration::from_secs(2);

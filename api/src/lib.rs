@@ -11,7 +11,7 @@
 //! - `caller`    who calls: user, project, role; `authentication`: by API key, token or session
 //! - `authorization`  who may call each operation, as its handler declares it
 //! - `cookie`    the session of a browser
-//! - `pace`      how fast callers may go
+//! - `rate_limit` how fast callers may go
 //! - `page`      the web app
 //! - `quotas`    how much projects may use up
 //! - `oidc/`     tokens of an identity provider
@@ -42,12 +42,12 @@ pub mod mcp;
 pub mod oidc;
 pub mod openapi;
 pub mod origin;
-pub mod pace;
 pub mod page;
 pub mod places;
 pub mod problem;
 pub mod proxies;
 pub mod quotas;
+pub mod rate_limit;
 pub mod recorder;
 pub mod routes;
 pub mod sse;

@@ -125,9 +125,9 @@ use crate::admission;
 use crate::authorization::{AccessTable, Public, Routes};
 use crate::mcp;
 use crate::openapi;
-use crate::pace;
 use crate::page;
 use crate::problem::Problem;
+use crate::rate_limit;
 use crate::state::AppState;
 
 /// Timeout until a response begins; imports and uploads have none while their content arrives. The length of a stream
@@ -229,7 +229,7 @@ pub fn router(state: AppState) -> Router {
         })
         .layer(DefaultBodyLimit::max(max_body_bytes))
         .layer(middleware::from_fn_with_state((state.clone(), table), limited))
-        .layer(middleware::from_fn(pace::headers))
+        .layer(middleware::from_fn(rate_limit::headers))
         .layer(CatchPanicLayer::custom(panicked))
         .layer(middleware::map_response(guarded))
         .layer(middleware::from_fn(metrics::count))

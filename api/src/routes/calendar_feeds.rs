@@ -21,8 +21,8 @@ use crate::authorization::{Public, Routes, routes};
 use crate::caller::{Caller, Write};
 use crate::extract::Segments;
 use crate::origin::Origin;
-use crate::pace::{Counted, Told};
 use crate::problem::{Problem, Refused};
+use crate::rate_limit::{Counted, ReportedLimit};
 use crate::state::AppState;
 
 /// Suffix of a feed's address, for programs that need it.
@@ -94,19 +94,19 @@ async fn remove_feed(
 async fn show_feed(
     State(state): State<AppState>,
     _: Public,
-    Extension(told): Extension<Told>,
+    Extension(reported): Extension<ReportedLimit>,
     headers: HeaderMap,
     Segments(file): Segments<String>,
 ) -> Result<Response, Problem> {
     let not_found = || Problem::not_found("calendar_feed_not_found", "The calendar's feed");
     let secret = file.strip_suffix(ENDING).unwrap_or(&file);
     let feed = feeds::find(&state.db.pool_sqlx, secret).await?.ok_or_else(not_found)?;
-    let (pace, counted) = state.rates.count(Counted {
+    let (rate, counted) = state.rates.count(Counted {
         credential: feed.calendar_id,
         user: feed.owner.user_id,
         project: feed.owner.project_id,
     });
-    told.tell(pace);
+    reported.report(rate);
     counted?;
     let mut db = rls::begin(&state.db.pool_sqlx, rls::Scope::User(feed.owner)).await?;
     let calendar = found(&mut db, feed.owner, feed.calendar_id).await?;

@@ -9,7 +9,7 @@ use chrono::{DateTime, Utc};
 use rejoin_event_log::wakeup::{Hearing, Wake};
 use rejoin_identity::audit::Action;
 use rejoin_queue::stats::{self, DeadJobInfo, ProjectQueue, WorkerStats};
-use rejoin_runs::runs::pace::{self, Pace};
+use rejoin_runs::runs::throughput::{self, Throughput};
 use serde::Serialize;
 use serde_json::json;
 use utoipa::ToSchema;
@@ -128,18 +128,18 @@ pub struct PaceBody {
     pub took_p95_s: Option<f64>,
 }
 
-impl From<Pace> for PaceBody {
-    fn from(pace: Pace) -> Self {
+impl From<Throughput> for PaceBody {
+    fn from(minute: Throughput) -> Self {
         Self {
-            from: pace.minute,
-            started: pace.started,
-            completed: pace.completed,
-            failed: pace.failed,
-            cancelled: pace.cancelled,
-            waited_p50_s: pace.waited_p50_s,
-            waited_p95_s: pace.waited_p95_s,
-            took_p50_s: pace.took_p50_s,
-            took_p95_s: pace.took_p95_s,
+            from: minute.minute,
+            started: minute.started,
+            completed: minute.completed,
+            failed: minute.failed,
+            cancelled: minute.cancelled,
+            waited_p50_s: minute.waited_p50_s,
+            waited_p95_s: minute.waited_p95_s,
+            took_p50_s: minute.took_p50_s,
+            took_p95_s: minute.took_p95_s,
         }
     }
 }
@@ -233,8 +233,8 @@ async fn show(
     let database_ms = asked.elapsed().as_secs_f64() * 1e3;
     let queues = stats::queues_of(&mut *db, project_id).await?;
     let dead = stats::dead_of(&mut *db, project_id, MAX_DEAD_JOBS).await?;
-    let mut paces = pace::pace(&mut *db).await?.into_iter().map(PaceBody::from);
-    let hour = paces.next().ok_or(sqlx::Error::RowNotFound)?;
+    let mut minutes = throughput::per_minute(&mut *db).await?.into_iter().map(PaceBody::from);
+    let hour = minutes.next().ok_or(sqlx::Error::RowNotFound)?;
     let workers = stats::workers(&mut *db).await?;
     drop(db);
     let (pool_sqlx, pool_pg) = (&state.db.pool_sqlx, state.db.pool_pg.status());
@@ -243,7 +243,7 @@ async fn show(
         queues: queues.into_iter().map(QueueBody::from).collect(),
         dead_jobs: dead.into_iter().map(DeadJobBody::from).collect(),
         hour,
-        minutes: paces.collect(),
+        minutes: minutes.collect(),
         workers: workers.into_iter().map(WorkerBody::from).collect(),
         api: ApiProcess {
             wakeups: match state.bus.hearing() {

@@ -8,9 +8,9 @@
 
 mod clocks;
 mod listed;
-pub mod pace;
 pub mod part;
 pub mod resuming;
+pub mod throughput;
 
 pub use clocks::{Clocks, TreeUse, clocks, record_step};
 pub use listed::{Listed, RunFilter, RunHead, list, maker_of};

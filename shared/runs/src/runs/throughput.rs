@@ -8,7 +8,7 @@ pub const MINUTES: i32 = 60;
 
 /// Throughput of one minute, or of all.
 #[derive(Debug, Clone)]
-pub struct Pace {
+pub struct Throughput {
     /// The start of the minute. None: all minutes together.
     pub minute: Option<DateTime<Utc>>,
     pub started: i64,
@@ -24,9 +24,9 @@ pub struct Pace {
 }
 
 /// Returns all minutes together first, then each, oldest first. For the transaction's project.
-pub async fn pace(db: impl PgExecutor<'_>) -> Result<Vec<Pace>, sqlx::Error> {
+pub async fn per_minute(db: impl PgExecutor<'_>) -> Result<Vec<Throughput>, sqlx::Error> {
     sqlx::query_as!(
-        Pace,
+        Throughput,
         r#"select minute, started as "started!", completed as "completed!", failed as "failed!", cancelled as "cancelled!",
                   waited_p50_s, waited_p95_s, took_p50_s, took_p95_s
            from kb.run_pace($1)"#,

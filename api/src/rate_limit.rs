@@ -28,7 +28,7 @@ const RESET: HeaderName = HeaderName::from_static("ratelimit-reset");
 
 /// The remaining budget of a caller's tightest rate limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Pace {
+pub struct RateLimit {
     /// Size of a burst, in requests.
     pub limit: u32,
     pub remaining: u32,
@@ -63,17 +63,17 @@ impl Rate {
     }
 
     /// Counts one request. Err: it exceeds the limit, with the delay in seconds.
-    fn count(&self, id: Uuid) -> Result<Pace, (Pace, u64)> {
-        let pace = |limit: u32, remaining: u32| Pace {
+    fn count(&self, id: Uuid) -> Result<RateLimit, (RateLimit, u64)> {
+        let rate = |limit: u32, remaining: u32| RateLimit {
             limit,
             remaining,
             reset_s: (limit - remaining.min(limit)).div_ceil(self.per_s),
         };
         match self.limiter.check_key(&id) {
-            Ok(state) => Ok(pace(state.quota().burst_size().get(), state.remaining_burst_capacity())),
+            Ok(state) => Ok(rate(state.quota().burst_size().get(), state.remaining_burst_capacity())),
             Err(until) => {
                 let wait = until.wait_time_from(DefaultClock::default().now());
-                Err((pace(until.quota().burst_size().get(), 0), wait.as_secs() + 1))
+                Err((rate(until.quota().burst_size().get(), 0), wait.as_secs() + 1))
             }
         }
     }
@@ -123,25 +123,25 @@ impl Rates {
     }
 
     /// Counts one request against all of its limits, and returns the tightest.
-    pub fn count(&self, counted: Counted) -> (Pace, Result<(), Problem>) {
+    pub fn count(&self, counted: Counted) -> (RateLimit, Result<(), Problem>) {
         let rates = [
             (&self.of_key, counted.credential),
             (&self.of_user, counted.user),
             (&self.of_project, counted.project),
         ];
-        let mut tightest: Option<Pace> = None;
+        let mut tightest: Option<RateLimit> = None;
         for (rate, id) in rates {
             match rate.count(id) {
-                Ok(pace) => {
+                Ok(rate) => {
                     // Compared by share: a tenth of a small limit is tighter than a fifth of a large one.
-                    let share = |pace: &Pace| f64::from(pace.remaining) / f64::from(pace.limit);
-                    if tightest.is_none_or(|known| share(&pace) < share(&known)) {
-                        tightest = Some(pace);
+                    let share = |rate: &RateLimit| f64::from(rate.remaining) / f64::from(rate.limit);
+                    if tightest.is_none_or(|known| share(&rate) < share(&known)) {
+                        tightest = Some(rate);
                     }
                 }
-                Err((pace, wait_s)) => {
+                Err((rate, wait_s)) => {
                     let detail = format!("too many requests from {}", rate.whose);
-                    return (pace, Err(Problem::too_many(detail, wait_s)));
+                    return (rate, Err(Problem::too_many(detail, wait_s)));
                 }
             }
         }
@@ -151,25 +151,25 @@ impl Rates {
 
 /// Carries a request's rate limit to its response.
 #[derive(Debug, Clone, Default)]
-pub struct Told(Arc<OnceLock<Pace>>);
+pub struct ReportedLimit(Arc<OnceLock<RateLimit>>);
 
-impl Told {
-    pub fn tell(&self, pace: Pace) {
+impl ReportedLimit {
+    pub fn report(&self, rate: RateLimit) {
         // A request is counted once; a second count would be the same.
-        let _ = self.0.set(pace);
+        let _ = self.0.set(rate);
     }
 }
 
 /// Adds the rate limit headers to each response.
 pub async fn headers(mut request: Request, next: Next) -> Response {
-    let told = Told::default();
-    request.extensions_mut().insert(told.clone());
+    let reported = ReportedLimit::default();
+    request.extensions_mut().insert(reported.clone());
     let mut response = next.run(request).await;
-    if let Some(pace) = told.0.get() {
+    if let Some(rate) = reported.0.get() {
         let headers = response.headers_mut();
-        headers.insert(LIMIT, HeaderValue::from(pace.limit));
-        headers.insert(REMAINING, HeaderValue::from(pace.remaining));
-        headers.insert(RESET, HeaderValue::from(pace.reset_s));
+        headers.insert(LIMIT, HeaderValue::from(rate.limit));
+        headers.insert(REMAINING, HeaderValue::from(rate.remaining));
+        headers.insert(RESET, HeaderValue::from(rate.reset_s));
     }
     response
 }
@@ -198,14 +198,14 @@ mod tests {
                 project,
             })
         };
-        let (pace, counted) = count(user);
+        let (rate, counted) = count(user);
         assert!(counted.is_ok());
-        assert_eq!((pace.limit, pace.remaining, pace.reset_s), (4, 3, 1));
+        assert_eq!((rate.limit, rate.remaining, rate.reset_s), (4, 3, 1));
         for _ in 0..3 {
             assert!(count(user).1.is_ok());
         }
-        let (pace, counted) = count(user);
-        assert_eq!((pace.limit, pace.remaining), (4, 0));
+        let (rate, counted) = count(user);
+        assert_eq!((rate.limit, rate.remaining), (4, 0));
         let problem = counted.unwrap_err();
         assert_eq!(problem.detail, "too many requests from this user");
         assert!(problem.retry_after_s >= Some(1));
