@@ -12,7 +12,7 @@
 //! - `authorization`  who may call each operation, as its handler declares it
 //! - `cookie`    the session of a browser
 //! - `rate_limit` how fast callers may go
-//! - `page`      the web app
+//! - `spa`       the web app
 //! - `quotas`    how much projects may use up
 //! - `oidc/`     tokens of an identity provider
 //! - `extract`   body, query, path and page of a request
@@ -42,7 +42,6 @@ pub mod mcp;
 pub mod oidc;
 pub mod openapi;
 pub mod origin;
-pub mod page;
 pub mod places;
 pub mod problem;
 pub mod proxies;
@@ -50,6 +49,7 @@ pub mod quotas;
 pub mod rate_limit;
 pub mod recorder;
 pub mod routes;
+pub mod spa;
 pub mod sse;
 pub mod state;
 pub mod transfers;

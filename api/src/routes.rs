@@ -125,9 +125,9 @@ use crate::admission;
 use crate::authorization::{AccessTable, Public, Routes};
 use crate::mcp;
 use crate::openapi;
-use crate::page;
 use crate::problem::Problem;
 use crate::rate_limit;
+use crate::spa;
 use crate::state::AppState;
 
 /// Timeout until a response begins; imports and uploads have none while their content arrives. The length of a stream
@@ -219,7 +219,7 @@ pub fn router(state: AppState) -> Router {
     let max_body_bytes = state.config.max_body_bytes;
     routes
         .into_router()
-        .fallback(page::serve)
+        .fallback(spa::serve)
         .method_not_allowed_fallback(async || {
             Problem::new(
                 StatusCode::METHOD_NOT_ALLOWED,
