@@ -2,7 +2,7 @@
 //! Called by `routes`.
 //!
 //! A request goes through three steps: its caller is looked up and must have the operation's scope, its body arrives, its handler runs.
-//! The first and the last hold a place of `REJOIN_MAX_IN_FLIGHT`; the second one of as many others, for no longer than `arrival` allows.
+//! The first and the last hold a place of `REJOIN_MAX_IN_FLIGHT`; the second one of as many others, for no longer than `request_body` allows.
 //!
 //! Invariant: no user and no project exceeds its share of either kind of slot, so that only callers who exhaust their
 //! share are refused (429).
@@ -12,12 +12,12 @@ use axum::extract::Request;
 use axum::http::header::AUTHORIZATION;
 use uuid::Uuid;
 
-use crate::arrival;
 use crate::authentication::authenticate;
 use crate::authorization::Access;
 use crate::caller::LookedUp;
-use crate::places::Place;
+use crate::concurrency_limits::Slot;
 use crate::problem::Problem;
+use crate::request_body;
 use crate::state::AppState;
 
 /// The owner of sign-in requests with a code, the only ones whose body arrives without a caller. All of them share one
@@ -33,7 +33,7 @@ pub async fn admit(
     access: Option<Access>,
     works: bool,
     max_bytes: usize,
-) -> Result<(Request, Option<Place>), Problem> {
+) -> Result<(Request, Option<Slot>), Problem> {
     let mut place = state.working.take()?;
     let (mut parts, body) = request.into_parts();
     let found = authenticate(state, &parts).await.and_then(|caller| {
@@ -56,7 +56,7 @@ pub async fn admit(
         drop(place);
         let mut arriving = state.arriving.take()?;
         arriving.count_for(user, project)?;
-        body = Body::from(arrival::whole(&parts.headers, body, max_bytes, &state.config).await?);
+        body = Body::from(request_body::read_whole(&parts.headers, body, max_bytes, &state.config).await?);
         drop(arriving);
         place = state.working.take()?;
     }

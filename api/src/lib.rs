@@ -4,10 +4,10 @@
 //! - `config`    options of `rejoin api`
 //! - `state`     what every handler may use
 //! - `connections`  HTTP over what is accepted, until the drain is over
-//! - `crowds`    how many connections there may be
+//! - `connection_limits` how many connections there may be
 //! - `proxies`   reverse proxies that are trusted; `origin`: the address under which callers reach us
-//! - `admission` which requests are worked on, and when; `places`: how many at a time
-//! - `arrival`   how a request's body arrives
+//! - `admission` which requests are worked on, and when; `concurrency_limits`: how many at a time
+//! - `request_body` how a request's body arrives
 //! - `caller`    who calls: user, project, role; `authentication`: by API key, token or session
 //! - `authorization`  who may call each operation, as its handler declares it
 //! - `cookie`    the session of a browser
@@ -28,26 +28,26 @@
 //! oidc, cookie, proxies, problem -> config.
 
 pub mod admission;
-pub mod arrival;
 pub mod authentication;
 pub mod authorization;
 pub mod caller;
+pub mod concurrency_limits;
 pub mod config;
+pub mod connection_limits;
 pub mod connections;
 pub mod cookie;
-pub mod crowds;
 pub mod extract;
 pub mod idempotency;
 pub mod mcp;
 pub mod oidc;
 pub mod openapi;
 pub mod origin;
-pub mod places;
 pub mod problem;
 pub mod proxies;
 pub mod quotas;
 pub mod rate_limit;
 pub mod recorder;
+pub mod request_body;
 pub mod routes;
 pub mod spa;
 pub mod sse;
@@ -108,7 +108,7 @@ pub enum ServeError {
 
 /// Serves until `shutdown` is cancelled and the drain ends. The database need not be up.
 pub async fn serve(config: ApiConfig, shutdown: CancellationToken) -> Result<(), ServeError> {
-    crowds::raise_file_limit();
+    connection_limits::raise_file_limit();
     let server = Server::start(config, shutdown).await?;
     info!(addr = %server.addr, "listening");
     server.ended().await

@@ -13,9 +13,9 @@ use rejoin_integrations::mcp::commands::Commands;
 use tokio_util::sync::CancellationToken;
 
 use crate::caller::Keys;
+use crate::concurrency_limits::{self, ConcurrencyLimits};
 use crate::config::ApiConfig;
 use crate::oidc::Oidc;
-use crate::places::{self, Places};
 use crate::quotas::Quotas;
 use crate::rate_limit::Rates;
 use crate::recorder;
@@ -47,11 +47,11 @@ pub struct AppState {
     pub files: FileStore,
     pub metrics: PrometheusHandle,
     /// Slots of requests being processed.
-    pub working: Arc<Places>,
+    pub working: Arc<ConcurrencyLimits>,
     /// Slots of requests whose body arrives.
-    pub arriving: Arc<Places>,
+    pub arriving: Arc<ConcurrencyLimits>,
     /// Slots of arriving files.
-    pub uploads: Arc<Places>,
+    pub uploads: Arc<ConcurrencyLimits>,
     /// Cancelled when the process must stop.
     pub draining: CancellationToken,
 }
@@ -82,9 +82,9 @@ impl AppState {
             rates: Arc::new(Rates::new(&config)),
             keys: Keys::start(bus.clone(), draining.clone()),
             quotas: Arc::new(Quotas::new()),
-            working: Places::new(&config),
-            arriving: Places::new(&config),
-            uploads: Places::of(places::MAX_UPLOADS, &config),
+            working: ConcurrencyLimits::new(&config),
+            arriving: ConcurrencyLimits::new(&config),
+            uploads: ConcurrencyLimits::of(concurrency_limits::MAX_UPLOADS, &config),
             config: Arc::new(config),
             metrics,
             db,

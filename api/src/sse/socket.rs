@@ -18,7 +18,7 @@ use tokio::time::{Instant, Sleep, sleep};
 use tracing::{debug, warn};
 
 use crate::config::ApiConfig;
-use crate::crowds::{Admitted, Crowds};
+use crate::connection_limits::{Admitted, ConnectionLimits};
 
 /// Backlog of connections: after a restart, all clients connect at once. The system's own limit may be lower.
 const BACKLOG: u32 = 8_192;
@@ -34,7 +34,7 @@ pub struct GuardedListener {
     inner: TcpListener,
     stall_timeout: Duration,
     head_timeout: Duration,
-    crowds: Arc<Crowds>,
+    limits: Arc<ConnectionLimits>,
 }
 
 impl GuardedListener {
@@ -52,7 +52,7 @@ impl GuardedListener {
             inner,
             stall_timeout: config.stall_timeout(),
             head_timeout: config.head_timeout(),
-            crowds: Crowds::new(config),
+            limits: ConnectionLimits::new(config),
         })
     }
 
@@ -65,7 +65,7 @@ impl GuardedListener {
         loop {
             match self.inner.accept().await {
                 Ok((stream, peer)) => {
-                    let Some(admitted) = self.crowds.admit(peer.ip()) else {
+                    let Some(admitted) = self.limits.admit(peer.ip()) else {
                         debug!(%peer, "a connection was closed because there are too many");
                         continue;
                     };

@@ -22,7 +22,7 @@ pub fn due(bytes: u64, config: &ApiConfig) -> Duration {
 }
 
 /// Returns the complete body. One of more than `max` bytes is refused.
-pub async fn whole(headers: &HeaderMap, body: Body, max: usize, config: &ApiConfig) -> Result<Bytes, Problem> {
+pub async fn read_whole(headers: &HeaderMap, body: Body, max: usize, config: &ApiConfig) -> Result<Bytes, Problem> {
     let length = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok());
     if length
         .and_then(|text| text.parse::<usize>().ok())
@@ -108,7 +108,7 @@ mod tests {
         };
         let config = config();
         let none = HeaderMap::new();
-        let come = whole(&none, dripping(100, 90, 9), config.max_body_bytes, &config)
+        let come = read_whole(&none, dripping(100, 90, 9), config.max_body_bytes, &config)
             .await
             .unwrap();
         assert_eq!(come.len(), 900);
@@ -120,7 +120,7 @@ mod tests {
             ("a byte now and then", dripping(1, 50, 900).into_data_stream().boxed()),
             ("just too slow", dripping(45, 50, 20).into_data_stream().boxed()),
         ] {
-            let problem = whole(&none, Body::from_stream(body), config.max_body_bytes, &config)
+            let problem = read_whole(&none, Body::from_stream(body), config.max_body_bytes, &config)
                 .await
                 .unwrap_err();
             assert_eq!(
@@ -129,12 +129,12 @@ mod tests {
                 "{what}"
             );
         }
-        let problem = whole(&none, dripping(600, 1, 2), config.max_body_bytes, &config)
+        let problem = read_whole(&none, dripping(600, 1, 2), config.max_body_bytes, &config)
             .await
             .unwrap_err();
         assert_eq!(problem.code, "body_too_large");
         let told = HeaderMap::from_iter([(CONTENT_LENGTH, "1001".parse().unwrap())]);
-        let problem = whole(&told, Body::empty(), config.max_body_bytes, &config)
+        let problem = read_whole(&told, Body::empty(), config.max_body_bytes, &config)
             .await
             .unwrap_err();
         assert_eq!(problem.code, "body_too_large");

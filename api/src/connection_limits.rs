@@ -35,7 +35,7 @@ pub fn raise_file_limit() {
 }
 
 /// Counts connections.
-pub struct Crowds {
+pub struct ConnectionLimits {
     max: usize,
     max_per_address: usize,
     proxies: Vec<Proxy>,
@@ -50,7 +50,7 @@ struct Open {
 
 /// One connection, counted until it is dropped.
 pub struct Admitted {
-    crowds: Arc<Crowds>,
+    limits: Arc<ConnectionLimits>,
     /// None: a trusted proxy's.
     address: Option<IpAddr>,
 }
@@ -62,7 +62,7 @@ impl Admitted {
     }
 }
 
-impl Crowds {
+impl ConnectionLimits {
     pub fn new(config: &ApiConfig) -> Arc<Self> {
         let files = getrlimit(Resource::Nofile).current;
         let files = files.map_or(usize::MAX, |files| usize::try_from(files).unwrap_or(usize::MAX));
@@ -98,7 +98,7 @@ impl Crowds {
         }
         open.all += 1;
         Some(Admitted {
-            crowds: self.clone(),
+            limits: self.clone(),
             address,
         })
     }
@@ -125,7 +125,7 @@ fn counted_as(peer: IpAddr) -> IpAddr {
 
 impl Drop for Admitted {
     fn drop(&mut self) {
-        let mut open = self.crowds.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = self.limits.open.lock().unwrap_or_else(PoisonError::into_inner);
         open.all -= 1;
         let Some(address) = self.address else { return };
         if let Some(count) = open.by_address.get_mut(&address) {
@@ -143,10 +143,10 @@ mod tests {
 
     use super::*;
 
-    fn crowds(max: usize, per_address: usize) -> Arc<Crowds> {
+    fn limits(max: usize, per_address: usize) -> Arc<ConnectionLimits> {
         let mut config = ApiConfig::new(DatabaseArgs::new("postgres://nowhere"));
         (config.max_connections, config.max_connections_per_address) = (max, per_address);
-        Crowds::new(&config)
+        ConnectionLimits::new(&config)
     }
 
     fn ip(text: &str) -> IpAddr {
@@ -155,34 +155,34 @@ mod tests {
 
     #[test]
     fn connections_per_address_are_bounded_except_for_proxies() {
-        let crowds = crowds(12, 2);
+        let limits = limits(12, 2);
         let one = ip("192.0.2.1");
-        let held = [crowds.admit(one).unwrap(), crowds.admit(one).unwrap()];
-        assert!(crowds.admit(one).is_none());
+        let held = [limits.admit(one).unwrap(), limits.admit(one).unwrap()];
+        assert!(limits.admit(one).is_none());
         assert!(
-            crowds.admit(ip("::ffff:192.0.2.1")).is_none(),
+            limits.admit(ip("::ffff:192.0.2.1")).is_none(),
             "the same address, as IPv6 writes it"
         );
         let network = [
-            crowds.admit(ip("2001:db8::1")).unwrap(),
-            crowds.admit(ip("2001:db8::2:1")).unwrap(),
+            limits.admit(ip("2001:db8::1")).unwrap(),
+            limits.admit(ip("2001:db8::2:1")).unwrap(),
         ];
-        assert!(crowds.admit(ip("2001:db8::3")).is_none(), "the same subscriber");
-        let proxied: Vec<Admitted> = (0..8).map(|_| crowds.admit(ip("127.0.0.1")).unwrap()).collect();
+        assert!(limits.admit(ip("2001:db8::3")).is_none(), "the same subscriber");
+        let proxied: Vec<Admitted> = (0..8).map(|_| limits.admit(ip("127.0.0.1")).unwrap()).collect();
         assert!(proxied.iter().all(Admitted::is_proxy));
         assert!(
-            crowds.admit(ip("192.0.2.2")).is_none(),
+            limits.admit(ip("192.0.2.2")).is_none(),
             "there are as many as there may be"
         );
         drop((held, network, proxied));
-        let open = crowds.open.lock().unwrap();
+        let open = limits.open.lock().unwrap();
         assert_eq!((open.all, open.by_address.len()), (0, 0));
     }
 
     #[test]
     fn one_address_never_has_all_connections() {
-        let crowds = crowds(8, 1_000);
-        let held: Vec<Option<Admitted>> = (0..3).map(|_| crowds.admit(ip("192.0.2.1"))).collect();
+        let limits = limits(8, 1_000);
+        let held: Vec<Option<Admitted>> = (0..3).map(|_| limits.admit(ip("192.0.2.1"))).collect();
         assert_eq!(held.iter().flatten().count(), 2);
     }
 

@@ -17,7 +17,7 @@ const RETRY_AFTER_S: u64 = 1;
 pub const MAX_UPLOADS: usize = 32;
 
 /// Maximum number of requests at a time: in all, of one user, and of one project.
-pub struct Places {
+pub struct ConcurrencyLimits {
     all: Arc<Semaphore>,
     max_per_user: usize,
     max_per_project: usize,
@@ -25,22 +25,22 @@ pub struct Places {
 }
 
 /// One request's slot, released when dropped.
-pub struct Place {
-    places: Arc<Places>,
+pub struct Slot {
+    slots: Arc<ConcurrencyLimits>,
     _permit: OwnedSemaphorePermit,
     counted: Option<(Uuid, Uuid)>,
 }
 
-impl Places {
+impl ConcurrencyLimits {
     pub fn new(config: &ApiConfig) -> Arc<Self> {
         Self::of(config.max_in_flight, config)
     }
 
     /// This number of slots, with the same shares per user, workspace and address as for other requests.
-    pub fn of(places: usize, config: &ApiConfig) -> Arc<Self> {
-        let share = |percent: u8| (places * usize::from(percent)).div_ceil(100).max(1);
+    pub fn of(slots: usize, config: &ApiConfig) -> Arc<Self> {
+        let share = |percent: u8| (slots * usize::from(percent)).div_ceil(100).max(1);
         Arc::new(Self {
-            all: Arc::new(Semaphore::new(places)),
+            all: Arc::new(Semaphore::new(slots)),
             max_per_user: share(config.max_in_flight_user_percent),
             max_per_project: share(config.max_in_flight_project_percent),
             taken: Mutex::default(),
@@ -48,20 +48,20 @@ impl Places {
     }
 
     /// Takes a slot for a user's request in a project.
-    pub fn take_for(self: &Arc<Self>, user: Uuid, project: Uuid) -> Result<Place, Problem> {
-        let mut place = self.take()?;
-        place.count_for(user, project)?;
-        Ok(place)
+    pub fn take_for(self: &Arc<Self>, user: Uuid, project: Uuid) -> Result<Slot, Problem> {
+        let mut slot = self.take()?;
+        slot.count_for(user, project)?;
+        Ok(slot)
     }
 
     /// Takes a slot that is not counted for anyone yet.
-    pub(crate) fn take(self: &Arc<Self>) -> Result<Place, Problem> {
+    pub(crate) fn take(self: &Arc<Self>) -> Result<Slot, Problem> {
         let permit = self.all.clone().try_acquire_owned().map_err(|_| {
             metrics::counter!("rejoin_requests_shed_total").increment(1);
             Problem::overloaded(RETRY_AFTER_S)
         })?;
-        Ok(Place {
-            places: self.clone(),
+        Ok(Slot {
+            slots: self.clone(),
             _permit: permit,
             counted: None,
         })
@@ -72,13 +72,13 @@ impl Places {
     }
 }
 
-impl Place {
+impl Slot {
     /// Counts the slot for a user and a project.
     pub(crate) fn count_for(&mut self, user: Uuid, project: Uuid) -> Result<(), Problem> {
-        let mut taken = self.places.taken();
+        let mut taken = self.slots.taken();
         for (id, max, whose) in [
-            (user, self.places.max_per_user, "user"),
-            (project, self.places.max_per_project, "project"),
+            (user, self.slots.max_per_user, "user"),
+            (project, self.slots.max_per_project, "project"),
         ] {
             if taken.get(&id).copied().unwrap_or_default() >= max {
                 let detail = format!(
@@ -96,10 +96,10 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for Slot {
     fn drop(&mut self) {
         let Some((user, project)) = self.counted else { return };
-        let mut taken = self.places.taken();
+        let mut taken = self.slots.taken();
         for id in [user, project] {
             if let Some(count) = taken.get_mut(&id) {
                 *count -= 1;
@@ -125,13 +125,13 @@ mod tests {
             config.max_in_flight_user_percent,
             config.max_in_flight_project_percent,
         ) = (8, 25, 50);
-        let places = Places::new(&config);
+        let slots = ConcurrencyLimits::new(&config);
         let [ann, bob, carl, project, another] = [(); 5].map(|()| Uuid::now_v7());
         let take = |user: Uuid, project: Uuid| {
-            let mut place = places.take()?;
-            place.count_for(user, project).map(|()| place)
+            let mut slot = slots.take()?;
+            slot.count_for(user, project).map(|()| slot)
         };
-        let mut held: Vec<Place> = [ann, ann, bob, bob]
+        let mut held: Vec<Slot> = [ann, ann, bob, bob]
             .map(|user| take(user, project).ok().unwrap())
             .into();
         for (user, whose) in [(ann, "this user has 2 "), (carl, "this project has 4 ")] {
@@ -143,7 +143,7 @@ mod tests {
         held.remove(0);
         held.push(take(ann, project).ok().unwrap());
         drop(held);
-        assert!(places.taken().is_empty());
-        assert_eq!(places.all.available_permits(), 8);
+        assert!(slots.taken().is_empty());
+        assert_eq!(slots.all.available_permits(), 8);
     }
 }
