@@ -8,7 +8,7 @@ use futures::future::join_all;
 use rejoin_commands::{
     AnswerError, ChangeDag, CloseQuestion, Closing, DagChange, DagError, FencedError, FinishRun, FireSchedule, RunError,
 };
-use rejoin_db::outage::{Causes, Outage};
+use rejoin_db::failure_log::{ErrorChain, FailureLog};
 use rejoin_db::vacuum_blockers;
 use rejoin_event_log::stream::Seen;
 use rejoin_event_log::wakeup::Wake;
@@ -67,7 +67,7 @@ pub async fn run(services: Services, drain: CancellationToken) {
 }
 
 /// Logs the result of a round of work.
-fn note<E: Display>(outage: &mut Outage, done: Result<(), E>) {
+fn note<E: Display>(outage: &mut FailureLog, done: Result<(), E>) {
     match done {
         Ok(()) => outage.over(),
         Err(error) => outage.failed(error),
@@ -77,7 +77,7 @@ fn note<E: Display>(outage: &mut Outage, done: Result<(), E>) {
 async fn sweep_leases(services: &Services) {
     let mut tick = interval(SWEEP_EVERY);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut outage = Outage::of("sweeping leases");
+    let mut outage = FailureLog::of("sweeping leases");
     let mut watch = AvailabilityWatch::new(services.config.heartbeat());
     loop {
         tick.tick().await;
@@ -88,9 +88,9 @@ async fn sweep_leases(services: &Services) {
 async fn sweep(services: &Services) {
     let mut tick = interval(SWEEP_EVERY);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut questions = Outage::of("expiring unanswered questions");
-    let mut tasks = Outage::of("starting tasks that are ready");
-    let mut schedules = Outage::of("firing schedules");
+    let mut questions = FailureLog::of("expiring unanswered questions");
+    let mut tasks = FailureLog::of("starting tasks that are ready");
+    let mut schedules = FailureLog::of("firing schedules");
     loop {
         tick.tick().await;
         note(&mut questions, expire_questions(services).await);
@@ -99,7 +99,7 @@ async fn sweep(services: &Services) {
             &mut schedules,
             fire_schedules(services)
                 .await
-                .map_err(|error| Causes(&error).to_string()),
+                .map_err(|error| ErrorChain(&error).to_string()),
         );
     }
 }
@@ -107,17 +107,21 @@ async fn sweep(services: &Services) {
 async fn keep_up(services: &Services) {
     let mut tick = interval(UPKEEP_EVERY);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut retention = Outage::of("retention");
-    let mut compaction = Outage::of("compacting events");
+    let mut retention = FailureLog::of("retention");
+    let mut compaction = FailureLog::of("compacting events");
     loop {
         tick.tick().await;
         note(
             &mut retention,
-            retain_once(services).await.map_err(|error| Causes(&error).to_string()),
+            retain_once(services)
+                .await
+                .map_err(|error| ErrorChain(&error).to_string()),
         );
         note(
             &mut compaction,
-            compact_all(services).await.map_err(|error| Causes(&error).to_string()),
+            compact_all(services)
+                .await
+                .map_err(|error| ErrorChain(&error).to_string()),
         );
     }
 }
@@ -129,11 +133,11 @@ async fn sweep_extensions(services: &Services) {
         let host = services.host();
         let mut tick = interval(one.every());
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut outage = Outage::of(one.what());
+        let mut outage = FailureLog::of(one.what());
         loop {
             tick.tick().await;
             let done = one.sweep(&host).await;
-            note(&mut outage, done.map_err(|error| Causes(&*error).to_string()));
+            note(&mut outage, done.map_err(|error| ErrorChain(&*error).to_string()));
         }
     }))
     .await;
@@ -142,7 +146,7 @@ async fn sweep_extensions(services: &Services) {
 /// Reports vacuum blockers.
 async fn watch_horizon(services: &Services) {
     let mut said: Option<Instant> = None;
-    let mut outage = Outage::of("looking up long-running transactions");
+    let mut outage = FailureLog::of("looking up long-running transactions");
     let limit_s = services.config.old_transaction_s as f64;
     // More often with a low threshold, as in tests.
     let mut tick = interval(HORIZON_EVERY.min(Duration::from_secs(services.config.old_transaction_s.max(1))));
@@ -153,7 +157,7 @@ async fn watch_horizon(services: &Services) {
         let oldest = match asked.await {
             Ok(oldest) => oldest,
             Err(error) => {
-                outage.failed(Causes(&error));
+                outage.failed(ErrorChain(&error));
                 continue;
             }
         };
@@ -180,7 +184,7 @@ async fn watch_horizon(services: &Services) {
 
 async fn sweep_once(services: &Services, watch: &mut AvailabilityWatch) -> Result<(), String> {
     let db = &services.db.pool_sqlx;
-    let failed = |error: sqlx::Error| Causes(&error).to_string();
+    let failed = |error: sqlx::Error| ErrorChain(&error).to_string();
     let orphaned_keys = sweep::orphaned_keys(db).await.map_err(failed)?;
     if orphaned_keys > 0 {
         services.bus.publish(Wake::queue(rejoin_queue::DEFAULT_QUEUE));
@@ -279,7 +283,7 @@ async fn fail_dead_job(services: &Services, job: &DeadJob) -> Result<(), String>
         return rejoin_queue::settle(&services.db.pool_pg, &[settlement], true)
             .await
             .map(|_| ())
-            .map_err(|error| Causes(&error).to_string());
+            .map_err(|error| ErrorChain(&error).to_string());
     };
     let error = RunError {
         code: "attempts_exhausted".to_owned(),
@@ -300,7 +304,7 @@ async fn fail_dead_job(services: &Services, job: &DeadJob) -> Result<(), String>
     match services.execute(&finish).await {
         // Another worker was faster.
         Ok(_) | Err(FencedError::LeaseLost) => Ok(()),
-        Err(error @ FencedError::Database { .. }) => Err(Causes(&error).to_string()),
+        Err(error @ FencedError::Database { .. }) => Err(ErrorChain(&error).to_string()),
     }
 }
 

@@ -13,7 +13,7 @@ use std::time::Duration;
 use futures::FutureExt;
 use rejoin_db::PgError;
 use rejoin_db::config::poll_interval;
-use rejoin_db::outage::{Causes, Outage};
+use rejoin_db::failure_log::{ErrorChain, FailureLog};
 use rejoin_event_log::wakeup::{self, Wake};
 use rejoin_extension::Signals;
 use rejoin_faults::Fault;
@@ -97,7 +97,7 @@ pub async fn run(services: Services, handlers: Handlers, drain: CancellationToke
         .collect();
     let stop = CancellationToken::new();
     let heartbeat_task = tokio::spawn(heartbeat(services.clone(), jobs.clone(), drain.clone(), stop.clone()));
-    let mut outage = Outage::of("claiming");
+    let mut outage = FailureLog::of("claiming");
     let mut claim_retry = CLAIM_RETRY;
     let cancellation_task = tokio::spawn(watch_cancellations(services.clone(), jobs.clone(), stop.clone()));
     let poller = JobPoller {
@@ -124,7 +124,7 @@ pub async fn run(services: Services, handlers: Handlers, drain: CancellationToke
             match poller.claim_all(queue, cursor).await {
                 Ok(claimed) => round.add(claimed),
                 Err(error) => {
-                    outage.failed(Causes(&error));
+                    outage.failed(ErrorChain(&error));
                     round.failed = true;
                     break;
                 }
@@ -209,7 +209,7 @@ pub async fn run(services: Services, handlers: Handlers, drain: CancellationToke
         ..Wake::default()
     });
     if let Err(error) = lease::leave(&services.db.pool_pg, services.worker.id).await {
-        warn!(error = %Causes(&error), "removing the worker's row failed; it will expire");
+        warn!(error = %ErrorChain(&error), "removing the worker's row failed; it will expire");
     }
     // The bus's own task sends the wake-up of the release.
     tokio::time::sleep(Duration::from_millis(50)).await;
@@ -364,7 +364,7 @@ async fn settle(services: Services, jobs: Jobs, inbox: Arc<tokio::sync::Mutex<mp
     let keep_completed = services.config.keep_jobs_h > 0;
     let limit = usize::from(services.config.claim_batch);
     let mut batch = Vec::new();
-    let mut outage = Outage::of("settling jobs");
+    let mut outage = FailureLog::of("settling jobs");
     loop {
         {
             let mut inbox = inbox.lock().await;
@@ -384,7 +384,7 @@ async fn settle(services: Services, jobs: Jobs, inbox: Arc<tokio::sync::Mutex<mp
         let settled = loop {
             match rejoin_queue::settle(&services.db.pool_pg, &batch, keep_completed).await {
                 Ok(settled) => break settled,
-                Err(error) => outage.failed(Causes(&error)),
+                Err(error) => outage.failed(ErrorChain(&error)),
             }
             tokio::time::sleep(SETTLE_RETRY).await;
         };
@@ -406,7 +406,7 @@ async fn heartbeat(services: Services, jobs: Jobs, drain: CancellationToken, sto
     let retry_delay = services.config.heartbeat() / HEARTBEAT_RETRY_DIVISOR;
     let mut ticks = interval(services.config.heartbeat());
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut outage = Outage::of("the heartbeat");
+    let mut outage = FailureLog::of("the heartbeat");
     let mut downtime = services.downtime.observe();
     loop {
         tokio::select! {
@@ -439,7 +439,7 @@ async fn heartbeat(services: Services, jobs: Jobs, drain: CancellationToken, sto
                 });
             }
             Ok(Err(error)) => {
-                outage.failed(Causes(&error));
+                outage.failed(ErrorChain(&error));
                 downtime.record_failure();
             }
             Err(_) => {
@@ -455,7 +455,7 @@ async fn watch_cancellations(services: Services, jobs: Jobs, stop: CancellationT
     let mut wakes = services.bus.subscribe();
     let mut poll = interval(poll_interval());
     poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut outage = Outage::of("looking up cancelled runs");
+    let mut outage = FailureLog::of("looking up cancelled runs");
     loop {
         let look = tokio::select! {
             () = stop.cancelled() => return,
@@ -479,7 +479,7 @@ async fn watch_cancellations(services: Services, jobs: Jobs, stop: CancellationT
                 outage.over();
                 cancel(&jobs, cancelled.into_iter());
             }
-            Err(error) => outage.failed(Causes(&error)),
+            Err(error) => outage.failed(ErrorChain(&error)),
         }
     }
 }

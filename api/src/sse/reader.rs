@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::Stream;
-use rejoin_db::outage::Causes;
+use rejoin_db::failure_log::ErrorChain;
 use rejoin_faults::Fault;
 use tracing::debug;
 use uuid::Uuid;
@@ -251,7 +251,7 @@ impl Reader {
                 }
                 Ok(Ok(_)) => Page::Gone,
                 Ok(Err(error)) => {
-                    debug!(error = %Causes(&*error), %log_id, "reading past events failed; retrying");
+                    debug!(error = %ErrorChain(&*error), %log_id, "reading past events failed; retrying");
                     sleep(RETRY).await;
                     Page::NotNow
                 }

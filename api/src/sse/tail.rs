@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use metrics::{Counter, counter};
 use rejoin_db::config::poll_interval;
-use rejoin_db::outage::Causes;
+use rejoin_db::failure_log::ErrorChain;
 use rejoin_event_log::log;
 use rejoin_event_log::rows::StoredEvent;
 use rejoin_event_log::wakeup::{self, SharedBus, Wake};
@@ -324,7 +324,7 @@ impl Hub {
                     cursors = self.append(&cursors, &events);
                     continue;
                 }
-                Ok(Err(error)) => Causes(&*error).to_string(),
+                Ok(Err(error)) => ErrorChain(&*error).to_string(),
                 Err(_) => format!("no response within {} s", QUERY_LIMIT.as_secs()),
             };
             if !said {
@@ -373,7 +373,7 @@ impl Hub {
                         }
                     }
                     // Checked again soon; while the database is unreachable, streams have no events anyway.
-                    Ok(Err(error)) => debug!(error = %Causes(&*error), "checking the credentials of open streams \
+                    Ok(Err(error)) => debug!(error = %ErrorChain(&*error), "checking the credentials of open streams \
                         failed"),
                     Err(_) => debug!("checking the credentials of open streams timed out"),
                 }
@@ -399,7 +399,7 @@ impl Hub {
                 self.end_logs(logs, &ends.into_iter().collect());
                 return true;
             }
-            Ok(Err(error)) => debug!(error = %Causes(&*error), "checking the logs of open streams failed"),
+            Ok(Err(error)) => debug!(error = %ErrorChain(&*error), "checking the logs of open streams failed"),
             Err(_) => debug!("checking the logs of open streams timed out"),
         }
         false

@@ -12,12 +12,12 @@
 //! - `session`      what each new connection is checked for
 //! - `rls`          transactions scoped by row-level security
 //! - `row_security` the policies that the database must have
-//! - `outage`       waiting out an outage of the database
+//! - `failure_log`  waiting out an outage of the database
 //! - `vacuum_blockers` what blocks VACUUM
 //! - `telemetry`    logs of a process
 
 pub mod config;
-pub mod outage;
+pub mod failure_log;
 pub mod rls;
 pub mod row_security;
 pub mod session;
@@ -34,7 +34,7 @@ use tokio_postgres::config::{Host, SslMode};
 use tracing::warn;
 
 use crate::config::DatabaseArgs;
-use crate::outage::Causes;
+use crate::failure_log::ErrorChain;
 use crate::row_security::Lacking;
 use session::Session;
 
@@ -170,7 +170,7 @@ impl Db {
                 Ok(_) => return,
                 Err(error) => {
                     if tries.is_multiple_of(10) {
-                        warn!(error = %Causes(&error), "the database does not respond yet; retrying");
+                        warn!(error = %ErrorChain(&error), "the database does not respond yet; retrying");
                     }
                     tries += 1;
                     tokio::time::sleep(CONNECT_RETRY).await;
@@ -278,7 +278,7 @@ impl Connector {
                 let session = session.clone();
                 Box::pin(async move {
                     let checked = session.check_pg(client).await;
-                    checked.map_err(|error| HookError::message(Causes(&error).to_string()))
+                    checked.map_err(|error| HookError::message(ErrorChain(&error).to_string()))
                 })
             }))
             .runtime(Runtime::Tokio1)

@@ -33,7 +33,7 @@ use super::batch::{Batch, Pending};
 use super::stream::RunStream;
 use crate::wakeup::{SharedBus, Wake};
 use rejoin_db::Db;
-use rejoin_db::outage::Causes;
+use rejoin_db::failure_log::ErrorChain;
 use rejoin_faults::Fault;
 use rejoin_types::events::Event;
 use table::Table;
@@ -221,7 +221,7 @@ impl<S: Store> Flusher<S> {
         loop {
             let error = match timeout(FLUSH_LIMIT, self.store.write(batch)).await {
                 Ok(Ok(lost)) => return self.committed(batch, &lost),
-                Ok(Err(error)) => Causes(&*error.into()).to_string(),
+                Ok(Err(error)) => ErrorChain(&*error.into()).to_string(),
                 Err(_) => format!("no answer within {} s", FLUSH_LIMIT.as_secs()),
             };
             if !said {

@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use super::{Bus, Hearing, Wake};
 use rejoin_db::Db;
-use rejoin_db::outage::{Causes, Outage};
+use rejoin_db::failure_log::{ErrorChain, FailureLog};
 
 /// The NOTIFY channel.
 pub const CHANNEL: &str = "rejoin";
@@ -91,7 +91,7 @@ async fn send(db: Db, mut inbox: mpsc::Receiver<Wake>) {
         }
         let payload = serde_json::to_string(&wake).expect("a wake-up is plain data");
         if let Err(error) = notify(&db, &payload).await {
-            debug!(error = %Causes(&*error), "sending a wake-up failed; it is lost");
+            debug!(error = %ErrorChain(&*error), "sending a wake-up failed; it is lost");
             tokio::time::sleep(RECONNECT).await;
         }
         // The first hint is sent immediately; those within this time together.
@@ -109,12 +109,12 @@ async fn notify(db: &Db, payload: &str) -> Result<(), Box<dyn std::error::Error 
 /// Listens, and reconnects whenever the connection fails.
 async fn listen(db: Db, local: broadcast::Sender<Arc<Wake>>, listening: Arc<AtomicBool>) {
     let me = Uuid::now_v7().to_string();
-    let mut outage = Outage::of("listening for wake-ups");
+    let mut outage = FailureLog::of("listening for wake-ups");
     loop {
         let started = Instant::now();
         if let Err(error) = listen_once(&db, &local, &me, &listening, &mut outage).await {
             listening.store(false, Ordering::Relaxed);
-            outage.failed(Causes(&error));
+            outage.failed(ErrorChain(&error));
         }
         // Notifications sent meanwhile are lost: poll everything.
         let _ = local.send(Arc::new(Wake::everything()));
@@ -139,7 +139,7 @@ async fn listen_once(
     local: &broadcast::Sender<Arc<Wake>>,
     me: &str,
     listening: &AtomicBool,
-    outage: &mut Outage,
+    outage: &mut FailureLog,
 ) -> Result<(), ListenError> {
     let answered = Arc::new(Notify::new());
 

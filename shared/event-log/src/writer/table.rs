@@ -16,7 +16,7 @@ use super::super::rows::NewRows;
 use super::{RunStream, Store};
 use rejoin_db::Db;
 use rejoin_db::PgError;
-use rejoin_db::outage::Causes;
+use rejoin_db::failure_log::ErrorChain;
 use rejoin_faults::Fault;
 
 /// Interval between lookups of a commit's outcome.
@@ -66,7 +66,7 @@ impl Table {
             };
             match asked.await {
                 Ok(there) => return there,
-                Err(error) => debug!(error = %Causes(&error), "the outcome of a commit is unknown; checking again"),
+                Err(error) => debug!(error = %ErrorChain(&error), "the outcome of a commit is unknown; checking again"),
             }
             sleep(RETRY).await;
         }

@@ -10,9 +10,9 @@ use tracing::{debug, info, warn};
 const MAX_CAUSES: usize = 10;
 
 /// An error with all its causes: `a statement failed: db error: FATAL: the database system is starting up`.
-pub struct Causes<'a>(pub &'a (dyn Error + 'a));
+pub struct ErrorChain<'a>(pub &'a (dyn Error + 'a));
 
-impl Display for Causes<'_> {
+impl Display for ErrorChain<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let mut said = self.0.to_string();
         f.write_str(&said)?;
@@ -32,12 +32,12 @@ impl Display for Causes<'_> {
 }
 
 /// Repeated work, and what was logged about its failures.
-pub struct Outage {
+pub struct FailureLog {
     what: &'static str,
     since: Option<Instant>,
 }
 
-impl Outage {
+impl FailureLog {
     /// `what` begins the log lines: "claiming".
     pub const fn of(what: &'static str) -> Self {
         Self { what, since: None }
@@ -85,7 +85,7 @@ mod tests {
         let middle = failed("connecting failed: connection refused", Some(root));
         let error = failed("a statement failed", Some(middle));
         assert_eq!(
-            Causes(&error).to_string(),
+            ErrorChain(&error).to_string(),
             "a statement failed: connecting failed: connection refused"
         );
     }
