@@ -22,10 +22,10 @@ use tokio::sync::OnceCell;
 use url::Url;
 
 use self::values::{cell, columns_of, fault_of, message, whole};
-use crate::reach;
 use crate::source::{
     Access, Collected, Column, LISTED_MAX, Question, Rows, Source, SourceError, Table, Tested, table_schema,
 };
+use crate::transport;
 
 mod values;
 
@@ -90,12 +90,12 @@ impl Bigquery {
     /// Creates a client that connects to checked addresses, whatever their names resolve to later.
     async fn http(&self) -> Result<&Client, SourceError> {
         let connecting = async || {
-            let provider = reach::tls_config()?;
+            let provider = transport::tls_config()?;
             let mut builder = Client::builder()
                 .tls_backend_preconfigured(provider)
                 .redirect(reqwest::redirect::Policy::none())
                 .no_proxy()
-                .connect_timeout(reach::CONNECT_TIMEOUT);
+                .connect_timeout(transport::CONNECT_TIMEOUT);
             let tokens = self.key.as_ref().map(|_| self.token_url.as_str());
             for url in [self.settings.endpoint.as_deref().unwrap_or(ENDPOINT)]
                 .into_iter()
@@ -314,7 +314,7 @@ impl CancelOnDrop {
 impl Drop for CancelOnDrop {
     fn drop(&mut self) {
         if let (Some(request), Ok(runtime)) = (self.armed.take(), tokio::runtime::Handle::try_current()) {
-            runtime.spawn(tokio::time::timeout(reach::CONNECT_TIMEOUT, request.send()));
+            runtime.spawn(tokio::time::timeout(transport::CONNECT_TIMEOUT, request.send()));
         }
     }
 }

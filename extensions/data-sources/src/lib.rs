@@ -8,27 +8,27 @@
 //! - `source`      the trait, results and their limits, errors
 //! - `postgresql` `mysql` `sqlite` `duckdb` `mongodb` `bigquery`   one file per kind
 //! - `folders`     locations of a project's files
-//! - `tools` `run_console`   tools of agents; `learn` records successful queries; `model_answers`: limits and errors of
+//! - `tools` `run_console`   tools of agents; `record_pattern` records successful queries; `model_answers`: limits and errors of
 //!   both
-//! - `reach` `idle`  connecting to servers; idle connections
+//! - `transport` `idle_connections` connecting to servers; idle connections
 
 pub mod bigquery;
 pub mod duckdb;
 pub mod extension;
 pub mod folders;
 pub mod guard;
-pub mod idle;
-mod learn;
+pub mod idle_connections;
 mod model_answers;
 pub mod mongodb;
 pub mod mysql;
 pub mod postgresql;
-pub mod reach;
+mod record_pattern;
 pub mod run_console;
 pub mod source;
 pub mod sources;
 pub mod sqlite;
 pub mod tools;
+pub mod transport;
 
 pub use source::SourceError;
 pub use sources::{Answer, Ask, Opened, SourceArgs, Sources};

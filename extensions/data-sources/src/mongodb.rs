@@ -25,11 +25,11 @@ use tokio::sync::OnceCell;
 
 use self::rights::Rights;
 use self::values::{fields, object, rows, value, weight};
-use crate::reach;
 use crate::source::{
     Access, Bounds, Collected, Column, LISTED_MAX, Question, Rows, SAMPLE_READ, SAMPLE_SHOWN, Source, SourceError,
     Table, Tested,
 };
+use crate::transport;
 
 pub mod guard;
 pub mod mql;
@@ -105,8 +105,8 @@ impl Mongodb {
             true => Tls::Enabled(TlsOptions::default()),
             false => Tls::Disabled,
         });
-        options.connect_timeout = Some(reach::CONNECT_TIMEOUT);
-        options.server_selection_timeout = Some(reach::CONNECT_TIMEOUT);
+        options.connect_timeout = Some(transport::CONNECT_TIMEOUT);
+        options.server_selection_timeout = Some(transport::CONNECT_TIMEOUT);
         options.max_pool_size = Some(MAX_CONNECTIONS);
         options.max_idle_time = Some(Duration::from_secs(120));
         // Retrying failed reads is up to the caller.
@@ -280,7 +280,7 @@ impl Drop for KillOnDrop {
             runtime.spawn(async move {
                 let admin = client.database("admin");
                 let killing = admin.run_command(doc! { "killSessions": [session] }).into_future();
-                tokio::time::timeout(reach::CONNECT_TIMEOUT, killing).await
+                tokio::time::timeout(transport::CONNECT_TIMEOUT, killing).await
             });
         }
     }

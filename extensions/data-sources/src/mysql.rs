@@ -14,11 +14,11 @@ use rejoin_secrets::Plaintext;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use crate::idle::Idle;
-use crate::reach;
+use crate::idle_connections::IdleConnections;
 use crate::source::{
     Access, Bounds, Collected, Column, Question, Rows, Source, SourceError, Table, Tested, no_table, table_schema,
 };
+use crate::transport;
 
 /// Maximum size of a packet from a server, in bytes: a row is at most one.
 const MAX_PACKET_BYTES: usize = 16 * 1024 * 1024;
@@ -29,7 +29,7 @@ pub struct Mysql {
     settings: Settings,
     password: Option<Plaintext>,
     hosts: Hosts,
-    idle: Idle<Connection>,
+    idle: IdleConnections<Connection>,
     /// Limits of metadata queries.
     look: Bounds,
 }
@@ -45,7 +45,7 @@ impl Mysql {
             settings,
             password,
             hosts,
-            idle: Idle::default(),
+            idle: IdleConnections::default(),
             look,
         }
     }
@@ -64,7 +64,7 @@ impl Mysql {
             .max_allowed_packet(Some(MAX_PACKET_BYTES))
             .wait_timeout(Some(600));
         if host.starts_with('/') {
-            let path = reach::socket_path(&self.hosts, host, "")?;
+            let path = transport::socket_path(&self.hosts, host, "")?;
             return Ok(options.socket(Some(path)).prefer_socket(true).into());
         }
         let addresses = self.hosts.resolve(host, port).await.map_err(SourceError::Refused)?;
@@ -90,7 +90,7 @@ impl Mysql {
             let is_mariadb = version.is_some_and(|version| version.contains("MariaDB"));
             Ok(Connection { conn, is_mariadb })
         };
-        timeout(reach::CONNECT_TIMEOUT, connecting)
+        timeout(transport::CONNECT_TIMEOUT, connecting)
             .await
             .map_err(|_| SourceError::Unreachable("the server does not respond".to_owned()))?
             .map_err(|error: mysql_async::Error| SourceError::Unreachable(error_message(&error)))
@@ -326,7 +326,7 @@ impl KillOnDrop {
 impl Drop for KillOnDrop {
     fn drop(&mut self) {
         if let (Some((options, id)), Ok(runtime)) = (self.armed.take(), tokio::runtime::Handle::try_current()) {
-            runtime.spawn(timeout(reach::CONNECT_TIMEOUT, async move {
+            runtime.spawn(timeout(transport::CONNECT_TIMEOUT, async move {
                 let mut conn = Conn::new(options).await?;
                 // The whole connection, which is no longer used.
                 conn.query_drop(format!("kill {id}")).await?;

@@ -22,12 +22,12 @@ use tokio_postgres::{Client, Config, NoTls, SimpleQueryMessage};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use self::cancel::CancelOnDrop;
-use crate::idle::Idle;
-use crate::reach::{self, Allowance, Metered};
+use crate::idle_connections::IdleConnections;
 use crate::source::{
     Access, Bounds, COLUMNS_MAX, Collected, Column, Question, Rows, Source, SourceError, Table, Tested, no_table,
     table_schema,
 };
+use crate::transport::{self, Allowance, Metered};
 
 mod cancel;
 mod lookup;
@@ -43,7 +43,7 @@ pub struct Postgresql {
     settings: Settings,
     password: Option<Plaintext>,
     hosts: Hosts,
-    idle: Idle<Connection>,
+    idle: IdleConnections<Connection>,
     /// Limits of metadata queries.
     look: Bounds,
 }
@@ -59,7 +59,7 @@ impl Postgresql {
             settings,
             password,
             hosts,
-            idle: Idle::default(),
+            idle: IdleConnections::default(),
             look,
         }
     }
@@ -68,14 +68,14 @@ impl Postgresql {
         self.settings.host.as_deref().unwrap_or_default()
     }
 
-    async fn wire(&self) -> Result<Box<dyn reach::Wire>, SourceError> {
+    async fn wire(&self) -> Result<Box<dyn transport::Wire>, SourceError> {
         let port = self.settings.port_of(Kind::Postgresql);
-        reach::connect(&self.hosts, self.host(), port, &format!(".s.PGSQL.{port}")).await
+        transport::connect(&self.hosts, self.host(), port, &format!(".s.PGSQL.{port}")).await
     }
 
     fn tls(&self) -> Result<Option<MakeRustlsConnect>, SourceError> {
         match self.settings.uses_tls() && !self.host().starts_with('/') {
-            true => Ok(Some(MakeRustlsConnect::new(reach::tls_config()?))),
+            true => Ok(Some(MakeRustlsConnect::new(transport::tls_config()?))),
             false => Ok(None),
         }
     }
@@ -107,7 +107,7 @@ impl Postgresql {
                 None => signed_in(&config, wire, NoTls).await,
             }
         };
-        let client = timeout(reach::CONNECT_TIMEOUT, connecting)
+        let client = timeout(transport::CONNECT_TIMEOUT, connecting)
             .await
             .map_err(|_| SourceError::Unreachable("the server does not respond".to_owned()))??;
         Ok(Connection { client, allowance })

@@ -13,8 +13,8 @@ use rejoin_tools::arguments::{Arguments, Parameter, schema};
 use rejoin_tools::{SharedTool, Tool, ToolContext, ToolError, ToolSpec};
 use serde_json::{Value, json};
 
-use crate::learn::learn;
 use crate::model_answers::{ANSWER_MAX_BYTES, ROWS, internal, to_model};
+use crate::record_pattern::record_pattern;
 use crate::sources::{Ask, Sources};
 
 struct RunConsole {
@@ -87,7 +87,7 @@ impl Tool for RunConsole {
             .await
             .map_err(internal)?;
         let (database, query) = (console.database.as_deref(), &console.content);
-        learn(&self.sources, context, &source, database, query).await;
+        record_pattern(&self.sources, context, &source, database, query).await;
         let mut output = json!(answer);
         output["consoleId"] = json!(console.id);
         output["version"] = console.version.into();

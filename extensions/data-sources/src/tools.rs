@@ -14,8 +14,8 @@ use rejoin_tools::arguments::{self, Parameter};
 use rejoin_tools::{SharedTool, Tool, ToolContext, ToolError, ToolSpec};
 use serde_json::{Value, json};
 
-use crate::learn::learn;
 use crate::model_answers::{ANSWER_MAX_BYTES, ROWS, internal, to_model};
+use crate::record_pattern::record_pattern;
 use crate::run_console;
 use crate::source::Access;
 use crate::sources::join::{JoinBounds, JoinError, Part, QUERIES_MAX};
@@ -353,7 +353,7 @@ impl SourceTool {
         let answer = self.sources.query(&context.db, rls::Scope::System, &source, ask).await;
         let answer = json!(answer.map_err(to_model)?);
         if access == Access::Reads {
-            learn(&self.sources, context, &source, database.as_deref(), query).await;
+            record_pattern(&self.sources, context, &source, database.as_deref(), query).await;
         }
         Ok(answer)
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use rejoin_data_sources::reach;
+use rejoin_data_sources::transport;
 use rejoin_egress::fetch::{FetchError, Fetcher};
 use rejoin_egress::net::{Hosts, Names};
 use reqwest::Url;
@@ -210,12 +210,12 @@ async fn sources_and_mcp_servers_are_connected_to_judged_addresses() {
     let (port, reached) = private_service().await;
     let server = NameServer::start(vec![vec![NOBODYS.into()]]).await;
     let hosts = asking(&server);
-    let connecting = reach::connect(&hosts, "rebinding.example", port, "");
+    let connecting = transport::connect(&hosts, "rebinding.example", port, "");
     // Unreachable: it fails immediately, or times out.
     let connected = tokio::time::timeout(Duration::from_secs(2), connecting).await;
     assert!(!matches!(connected, Ok(Ok(_))));
     assert_eq!((server.looks(), reached.load(Ordering::SeqCst)), (1, 0));
-    let refused = reach::connect(&hosts, "rebinding.example", port, "")
+    let refused = transport::connect(&hosts, "rebinding.example", port, "")
         .await
         .err()
         .unwrap();

@@ -10,7 +10,7 @@ use tracing::warn;
 use crate::sources::Sources;
 
 /// Records a query that has just succeeded. Calls outside a run, or without a user, are not recorded.
-pub(crate) async fn learn(
+pub(crate) async fn record_pattern(
     sources: &Sources,
     context: &ToolContext,
     source: &DataSource,

@@ -12,12 +12,12 @@ const KEPT_FOR: Duration = Duration::from_secs(120);
 /// Maximum number of idle connections of one source, over all its databases.
 const MAX_KEPT: usize = 8;
 
-pub struct Idle<C> {
+pub struct IdleConnections<C> {
     // No await while it is held.
     kept: Mutex<HashMap<String, Vec<(C, Instant)>>>,
 }
 
-impl<C> Default for Idle<C> {
+impl<C> Default for IdleConnections<C> {
     fn default() -> Self {
         Self {
             kept: Mutex::new(HashMap::new()),
@@ -25,7 +25,7 @@ impl<C> Default for Idle<C> {
     }
 }
 
-impl<C> Idle<C> {
+impl<C> IdleConnections<C> {
     pub fn take(&self, key: &str) -> Option<C> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let found = kept.get_mut(key)?;
