@@ -6,7 +6,7 @@ use anyhow::{Context, Result, anyhow};
 use clap::Subcommand;
 use serde_json::{Value, json};
 
-use crate::{client::Client, current, exit::Exit, global::Global, out::Out};
+use crate::{client::Client, dev_instance, exit::Exit, global::Global, out::Out};
 
 /// Import and export your calendars as iCalendar files.
 ///
@@ -47,7 +47,7 @@ pub enum Action {
 /// # Errors
 /// The file is invalid, or the API is unreachable or refuses.
 pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
-    let client = Client::new(current::access(global)?)?;
+    let client = Client::new(dev_instance::access(global)?)?;
     let listed = client.get("/api/calendars").await?;
     match args.action {
         Action::List if out.is_json() => out.json(&listed)?,

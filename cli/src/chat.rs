@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use crate::{
     client::Client,
-    current,
+    dev_instance,
     exit::Exit,
     files,
     global::Global,
@@ -59,7 +59,7 @@ pub struct Args {
 /// # Errors
 /// The API refuses, or was silent for too long.
 pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
-    let client = Client::new(current::access(global)?)?;
+    let client = Client::new(dev_instance::access(global)?)?;
     let mut talk = Talk {
         conversation: args.conversation.map(|id| id.to_string()),
         agent: None,

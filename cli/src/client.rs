@@ -21,7 +21,7 @@ use serde_json::Value;
 use tokio::time::{Instant, sleep};
 use uuid::Uuid;
 
-use crate::{current::Access, exit::Exit};
+use crate::{dev_instance::Access, exit::Exit};
 
 /// Silence of the API after which we give up. Longer than a restart of everything.
 pub const SILENCE_LIMIT: Duration = Duration::from_secs(120);

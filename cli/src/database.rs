@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 use sqlx::{PgPool, postgres::PgPoolOptions};
 use uuid::Uuid;
 
-use crate::{current, exit::Exit, global::Global};
+use crate::{dev_instance, exit::Exit, global::Global};
 
 /// One for the statement, one for concurrent work.
 const CONNECTIONS: u32 = 2;
@@ -19,7 +19,7 @@ const LISTED: i64 = 20;
 /// # Errors
 /// None was given, or it can't be reached.
 pub async fn connect(global: &Global) -> Result<PgPool> {
-    connect_to(&current::database_url(global)?).await
+    connect_to(&dev_instance::database_url(global)?).await
 }
 
 /// # Errors
@@ -76,7 +76,7 @@ pub async fn project(pool: &PgPool, asked: Option<&str>) -> Result<Uuid> {
             _ => anyhow::bail!("several projects are named {asked:?}; use an id; {}", listed()),
         };
     }
-    let here = current::Current::here().map(|current| current.project_id);
+    let here = dev_instance::DevInstance::here().map(|current| current.project_id);
     match (all.as_slice(), here) {
         ([(only, _)], _) => Ok(*only),
         (all, Some(here)) if all.iter().any(|(id, _)| *id == here) => Ok(here),

@@ -31,8 +31,8 @@ use self::{
     supervise::{Role, Supervisor},
 };
 use crate::{
-    current::{self, Access, Current},
     database,
+    dev_instance::{self, Access, DevInstance},
     exit::Exit,
     fleet::Signals,
     global::Global,
@@ -163,7 +163,7 @@ async fn start(global: &Global, args: &Args, out: Out) -> Result<Started> {
 }
 
 async fn announce(url: String, database_url: String, demo: Demo, pids: Pids, data_dir: &Path, out: Out) -> Result<()> {
-    let current = Current {
+    let current = DevInstance {
         url: url.clone(),
         api_key: demo.api_key.clone(),
         project_id: demo.project_id,
@@ -179,7 +179,9 @@ async fn announce(url: String, database_url: String, demo: Demo, pids: Pids, dat
         .await
         .context("creating a sign-in code failed")?;
     // `--data-dir` is not parsed yet: the default location of other commands.
-    let found = current::default_data_dir().ok().and_then(|dir| dir.canonicalize().ok());
+    let found = dev_instance::default_data_dir()
+        .ok()
+        .and_then(|dir| dir.canonicalize().ok());
     let told_dir = (found.as_deref() != Some(data_dir)).then_some(data_dir);
     let ready = Ready {
         url,
@@ -209,7 +211,7 @@ async fn take_port(port: u16) -> Result<TcpListener> {
 fn make_data_dir(asked: Option<&Path>) -> Result<PathBuf> {
     let dir = match asked {
         Some(dir) => dir.to_owned(),
-        None => current::default_data_dir()?,
+        None => dev_instance::default_data_dir()?,
     };
     let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir);
     made.with_context(|| format!("creating the data directory {} failed", dir.display()))?;

@@ -21,11 +21,11 @@ use serde::Serialize;
 use sqlx::{Connection, PgConnection};
 
 use crate::{
-    current::{self, Current},
     dev::{
         postgres::binaries::{self, OLDEST_MAJOR},
         process,
     },
+    dev_instance::{self, DevInstance},
     exit::Exit,
     global::Global,
     migrate::{self, State},
@@ -107,14 +107,14 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
         findings.push(fleet::worker(global.database_url(), args.host.as_deref()).await);
     }
     if asked(Check::Api) {
-        let url = current::api_url(global);
+        let url = dev_instance::api_url(global);
         findings.push(api(&url, !args.only.is_empty()).await);
     }
     if asked(Check::Models) {
         let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         findings.push(models(variable));
         findings.extend(vertex::finding(variable));
-        let of_dev = Current::here().and_then(|current| current.database_url);
+        let of_dev = DevInstance::here().and_then(|current| current.database_url);
         findings.extend(definitions::of_database(global.database_url().or(of_dev.as_deref())).await);
     }
     if asked(Check::Files) {

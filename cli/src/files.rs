@@ -9,7 +9,7 @@ use rejoin_files::types::{Signature, signature};
 use serde_json::Value;
 use uuid::Uuid;
 
-use crate::{client::Client, current, exit::Exit, global::Global, out::Out};
+use crate::{client::Client, dev_instance, exit::Exit, global::Global, out::Out};
 
 /// Your files: attachments of your messages, and files that tools created for you.
 ///
@@ -54,7 +54,7 @@ pub enum Action {
 /// # Errors
 /// A file can't be read or written, or the API is unreachable or refuses.
 pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
-    let client = Client::new(current::access(global)?)?;
+    let client = Client::new(dev_instance::access(global)?)?;
     match args.action {
         Action::List => list(&client, out).await?,
         Action::Put { files } => {

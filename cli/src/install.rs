@@ -7,7 +7,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::{client::Client, current, exit::Exit, global::Global, out::Out};
+use crate::{client::Client, dev_instance, exit::Exit, global::Global, out::Out};
 
 /// Install a product from its manifest: graph types, agents, MCP servers, prompts and jobs. Installing it again, in any
 /// version, brings the project to the state that the manifest describes. Needs a key with the scope admin.
@@ -65,7 +65,7 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
         out.line(SCHEMA.trim_end())?;
         return Ok(Exit::Done);
     }
-    let client = Client::new(current::access(global)?)?;
+    let client = Client::new(dev_instance::access(global)?)?;
     let products = format!("/api/admin/projects/{}/products", client.project(args.project).await?);
     let Some(path) = args.manifest else {
         let listed = client.get(&products).await?;
@@ -100,7 +100,7 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
 /// # Errors
 /// The API is unreachable or refuses.
 pub async fn uninstall(global: &Global, args: UninstallArgs, out: Out) -> Result<Exit> {
-    let client = Client::new(current::access(global)?)?;
+    let client = Client::new(dev_instance::access(global)?)?;
     let project = client.project(args.project).await?;
     let path = format!(
         "/api/admin/projects/{project}/products/{}?dryRun={}",

@@ -27,7 +27,7 @@
 //! - `mcp`                   MCP servers of a project: through the API
 //! - `graph`                 import and export of the knowledge graph
 //! - `database`              the database connection and project of these
-//! - `current`               settings that `dev` leaves for the other commands
+//! - `dev_instance`          settings that `dev` leaves for the other commands
 //! - `fleet`                 signals and the schema's check, before `api` and `worker` begin
 //! - `doctor`                checks the installation
 //! - `openapi` `completions` OpenAPI document, shell completions
@@ -47,9 +47,9 @@ pub mod calendars;
 pub mod chat;
 pub mod client;
 pub mod completions;
-pub mod current;
 pub mod database;
 pub mod dev;
+pub mod dev_instance;
 pub mod doctor;
 pub mod exit;
 pub mod files;

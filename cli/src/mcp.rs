@@ -7,7 +7,7 @@ use reqwest::Method;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use crate::{client::Client, current, exit::Exit, global::Global, out::Out};
+use crate::{client::Client, dev_instance, exit::Exit, global::Global, out::Out};
 
 /// Manage MCP servers whose tools the project's agents can use.
 ///
@@ -139,7 +139,7 @@ impl OAuth {
 /// # Errors
 /// The API is unreachable or refuses.
 pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
-    let client = Client::new(current::access(global)?)?;
+    let client = Client::new(dev_instance::access(global)?)?;
     let project = client.project(args.project).await?;
     let base = format!("/api/admin/projects/{project}/mcp-servers");
     let there = async |server: &str| Ok::<_, anyhow::Error>(format!("{base}/{}", find(&client, &base, server).await?));

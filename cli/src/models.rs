@@ -2,7 +2,7 @@
 use anyhow::Result;
 use serde_json::Value;
 
-use crate::{client::Client, current, exit::Exit, global::Global, out::Out};
+use crate::{client::Client, dev_instance, exit::Exit, global::Global, out::Out};
 
 /// List models with their prices, limits, capabilities and retirement dates.
 ///
@@ -34,7 +34,7 @@ pub struct Args {
 /// # Errors
 /// The API is unreachable or refuses.
 pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
-    let client = Client::new(current::access(global)?)?;
+    let client = Client::new(dev_instance::access(global)?)?;
     let can = (!args.can.is_empty()).then(|| args.can.join(","));
     let mut query = url::form_urlencoded::Serializer::new(String::new());
     for (name, value) in [("provider", args.provider), ("q", args.text), ("can", can)] {

@@ -4,7 +4,7 @@ use clap::Subcommand;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::{client::Client, current, exit::Exit, global::Global, out::Out};
+use crate::{client::Client, dev_instance, exit::Exit, global::Global, out::Out};
 
 /// List and answer the questions of runs.
 ///
@@ -48,7 +48,7 @@ fn json_of(text: &str) -> Result<Value, serde_json::Error> {
 /// # Errors
 /// The API is unreachable or refuses.
 pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
-    let client = Client::new(current::access(global)?)?;
+    let client = Client::new(dev_instance::access(global)?)?;
     match args.action {
         Action::List { status, limit } => {
             let status = match status.as_str() {

@@ -5,7 +5,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::{client::Client, current, exit::Exit, global::Global, out::Out};
+use crate::{client::Client, dev_instance, exit::Exit, global::Global, out::Out};
 
 /// Length of a message in a table, in characters.
 const SHOWN_CHARS: usize = 60;
@@ -65,7 +65,7 @@ pub enum Action {
 /// # Errors
 /// The API is unreachable or refuses.
 pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
-    let client = Client::new(current::access(global)?)?;
+    let client = Client::new(dev_instance::access(global)?)?;
     let project = client.project(args.project).await?;
     let settings = format!("/api/admin/projects/{project}/routing");
     match args.action {

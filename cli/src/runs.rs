@@ -4,7 +4,7 @@ use clap::Subcommand;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::{client::Client, current, exit::Exit, global::Global, out::Out};
+use crate::{client::Client, dev_instance, exit::Exit, global::Global, out::Out};
 
 /// Maximum length of a message's line in `show`, in characters.
 const LINE_MAX_CHARS: usize = 160;
@@ -86,7 +86,7 @@ pub enum Action {
 /// # Errors
 /// The API is unreachable or refuses.
 pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
-    let client = Client::new(current::access(global)?)?;
+    let client = Client::new(dev_instance::access(global)?)?;
     match args.action {
         Action::List {
             limit,

@@ -7,7 +7,7 @@ use reqwest::Method;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use crate::{client::Client, current, exit::Exit, global::Global, out::Out};
+use crate::{client::Client, dev_instance, exit::Exit, global::Global, out::Out};
 
 /// Run agents, or task DAGs, on a schedule.
 ///
@@ -97,7 +97,7 @@ pub struct What {
 /// # Errors
 /// The file can't be read, or the API is unreachable or refuses.
 pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
-    let client = Client::new(current::access(global)?)?;
+    let client = Client::new(dev_instance::access(global)?)?;
     let schedules = format!("/api/projects/{}/schedules", client.project(args.project).await?);
     match args.action {
         Action::Add {

@@ -13,7 +13,7 @@ use serde_json::json;
 use sqlx::PgPool;
 use uuid::Uuid;
 
-use crate::{current, database, dev::secret_keys, exit::Exit, global::Global, out::Out};
+use crate::{database, dev::secret_keys, dev_instance, exit::Exit, global::Global, out::Out};
 
 /// Manage secrets of agents, encrypted with master keys that are not in the database. Talks to the database.
 ///
@@ -118,7 +118,7 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
 fn load(global: &Global, args: &SecretKeyArgs) -> Result<MasterKeys> {
     let configured = args.file().is_some() || keys::are_configured();
     if !configured && global.database_url().is_none() {
-        let file = current::default_data_dir().map(|dir| secret_keys::path(&dir));
+        let file = dev_instance::default_data_dir().map(|dir| secret_keys::path(&dir));
         if let Some(file) = file.ok().filter(|file| file.exists()) {
             return Ok(MasterKeys::configured(Some(&file), None)?);
         }

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::{
     client::Client,
-    current::{self, Access},
+    dev_instance::{self, Access},
     exit::Exit,
     global::Global,
     out::Out,
@@ -27,7 +27,7 @@ pub struct Args {}
 /// # Errors
 /// The API is unreachable or refuses.
 pub async fn run(global: &Global, _args: Args, out: Out) -> Result<Exit> {
-    let url = address(current::access(global)?).await?;
+    let url = address(dev_instance::access(global)?).await?;
     match out.is_json() {
         true => out.json(&json!({ "url": url }))?,
         false => out.line(&url)?,

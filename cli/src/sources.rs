@@ -8,7 +8,7 @@ use rejoin_integrations::data_sources::{self, Kind};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::{client::Client, current, exit::Exit, global::Global, out::Out};
+use crate::{client::Client, dev_instance, exit::Exit, global::Global, out::Out};
 
 /// Manage and query data sources: databases that a project's users and agents can query.
 ///
@@ -69,7 +69,7 @@ pub enum Action {
 /// # Errors
 /// The file can't be read, or the API is unreachable or refuses.
 pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
-    let client = Client::new(current::access(global)?)?;
+    let client = Client::new(dev_instance::access(global)?)?;
     let sources = format!("/api/projects/{}/data-sources", client.project(args.project).await?);
     match args.action {
         Action::Add {

@@ -325,7 +325,7 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     use super::*;
-    use crate::current::Access;
+    use crate::dev_instance::Access;
 
     const TEXT: &str = "\u{feff}retry: 2000\n\n:hb\n\nid: 1\ndata: {\"a\":\"ä€😀\"}\n\r\nid:2\r\ndata: x\r\ndata\r\ndata:  y\r\n\r\nevent: e\rdata: z\r\rid: 9\n\n: c\nnonsense\ndata: last\n\n";
 

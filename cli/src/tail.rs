@@ -8,7 +8,7 @@ use uuid::Uuid;
 use crate::{
     chat::exit_of,
     client::Client,
-    current,
+    dev_instance,
     exit::Exit,
     global::Global,
     out::Out,
@@ -44,7 +44,7 @@ pub struct Args {
 /// # Errors
 /// The run or conversation does not exist, or the API was silent for too long.
 pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
-    let client = Client::new(current::access(global)?)?;
+    let client = Client::new(dev_instance::access(global)?)?;
     let Ok(id) = args.target.parse::<Uuid>() else {
         anyhow::bail!(
             "{:?} is not the id of a run or a conversation (`rejoin runs list` shows runs)",

@@ -6,7 +6,7 @@ use clap::{Subcommand, ValueEnum};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::{client::Client, current, exit::Exit, global::Global, out::Out};
+use crate::{client::Client, dev_instance, exit::Exit, global::Global, out::Out};
 
 /// Run tasks that depend on each other: a DAG in a YAML or JSON file.
 ///
@@ -80,7 +80,7 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
         })?;
         return Ok(Exit::Done);
     }
-    let client = Client::new(current::access(global)?)?;
+    let client = Client::new(dev_instance::access(global)?)?;
     let dags = format!("/api/projects/{}/task-dags", client.project(args.project).await?);
     match args.action {
         Action::Apply { file, .. } => show(&client.post(&dags, &read(&file)?).await?, out)?,

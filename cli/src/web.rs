@@ -5,7 +5,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::{client::Client, current, exit::Exit, global::Global, out::Out};
+use crate::{client::Client, dev_instance, exit::Exit, global::Global, out::Out};
 
 /// Show and set what agents may do on the web. By default they have no access. Needs a key with the scope admin.
 ///
@@ -79,7 +79,7 @@ impl Provider {
 /// # Errors
 /// The API is unreachable or refuses; the tested provider does not respond.
 pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
-    let client = Client::new(current::access(global)?)?;
+    let client = Client::new(dev_instance::access(global)?)?;
     let web = format!("/api/admin/projects/{}/web", client.project(args.project).await?);
     match args.action {
         Action::Show => {

@@ -13,7 +13,7 @@ use rejoin_types::digest;
 use sqlx::PgPool;
 use uuid::Uuid;
 
-use crate::{current, graph, keys, out::Out};
+use crate::{dev_instance, graph, keys, out::Out};
 
 const PROJECT: &str = "demo";
 const USER: &str = "demo";
@@ -70,7 +70,7 @@ async fn make(pool: &PgPool, url: &str, data_dir: &Path, out: Out) -> Result<Dem
 /// Returns the key of an earlier start, if it is still valid for the demo project; else a new one.
 async fn key(pool: &PgPool, url: &str, data_dir: &Path, project_id: Uuid, user_id: Uuid) -> Result<String> {
     let path = data_dir.join(KEYS_FILE);
-    let mut kept: BTreeMap<String, String> = current::read_json(&path).unwrap_or_default();
+    let mut kept: BTreeMap<String, String> = dev_instance::read_json(&path).unwrap_or_default();
     // The URL may contain a password: its hash identifies the database as well.
     let database = digest::hex(&auth::hash_secret(url)[..8]);
     if let Some(key) = kept.get(&database) {
@@ -92,7 +92,7 @@ async fn key(pool: &PgPool, url: &str, data_dir: &Path, project_id: Uuid, user_i
         .await
         .context("creating the demo key failed")?;
     kept.insert(database, key.clone());
-    current::write_private(&path, &kept)?;
+    dev_instance::write_private(&path, &kept)?;
     Ok(key)
 }
 

@@ -5,7 +5,7 @@
 //! refuses to run: the server then runs as another user.
 //!
 //! - `binaries`  locates the server's programs
-//! - `place`     the directories: lock, cluster, socket
+//! - `data_dir`  the directories: lock, cluster, socket
 //!
 //! Invariant: no server outlives the process that started it, even when that is killed with SIGKILL.
 use std::{
@@ -24,11 +24,11 @@ use rejoin_egress::watchdog::Watchdog;
 use sqlx::{AssertSqlSafe, Connection, PgConnection, postgres::PgConnectOptions};
 use tokio::time::{Instant, sleep};
 
-use self::{binaries::Binaries, place::Place};
+use self::{binaries::Binaries, data_dir::DataDir};
 use super::process::{self, Signal, User};
 
 pub mod binaries;
-mod place;
+mod data_dir;
 
 const SUPERUSER: &str = "rejoin";
 /// Timeout from the start of the program to its first answer, including crash recovery.
@@ -99,7 +99,7 @@ pub struct PrivatePostgres {
 #[derive(Debug)]
 struct Setup {
     options: PostgresOptions,
-    place: Place,
+    place: DataDir,
     binaries: Binaries,
 }
 
@@ -328,7 +328,7 @@ impl Drop for PrivatePostgres {
 impl Setup {
     /// Prepares everything before the start of the server. Blocking: `initdb` takes a second or two.
     fn prepare(options: PostgresOptions) -> Result<Self> {
-        let place = Place::take(&options.data_dir)?;
+        let place = DataDir::take(&options.data_dir)?;
         let binaries = make_ready(&place, &options);
         if binaries.is_err() && options.ephemeral {
             remove_all(&place.everything());
@@ -357,7 +357,7 @@ impl Setup {
         for (name, value) in self.settings() {
             command.arg("-c").arg(format!("{name}={value}"));
         }
-        place::quiet_environment(&mut command);
+        data_dir::quiet_environment(&mut command);
         User::run(self.place.user.as_ref(), &mut command);
         command
             .process_group(0)
@@ -437,7 +437,7 @@ impl Setup {
 }
 
 /// Makes the cluster usable for these programs.
-fn make_ready(place: &Place, options: &PostgresOptions) -> Result<Binaries> {
+fn make_ready(place: &DataDir, options: &PostgresOptions) -> Result<Binaries> {
     let made_by = place.major()?;
     let binaries = binaries::find(options.programs.as_deref(), made_by, place.user.as_ref())?;
     match (made_by, &options.standby_of) {

@@ -23,7 +23,7 @@ const DEFAULT_URL: &str = "http://127.0.0.1:7420";
 /// The last `rejoin dev` started with this data directory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Current {
+pub struct DevInstance {
     pub url: String,
     pub api_key: String,
     pub project_id: Uuid,
@@ -56,7 +56,7 @@ pub fn default_data_dir() -> Result<PathBuf> {
         .context("HOME is not set; pass --data-dir, or set REJOIN_DATA_DIR")
 }
 
-impl Current {
+impl DevInstance {
     /// # Errors
     /// The directory is not writable.
     pub fn write(&self, data_dir: &Path) -> Result<()> {
@@ -86,12 +86,15 @@ pub fn access(global: &Global) -> Result<Access> {
                 .with_context(|| format!("REJOIN_PROJECT_ID is not a valid id: {id:?}"))
         })
         .transpose()?;
-    choose(global.url(), global.api_key(), project, Current::here())
+    choose(global.url(), global.api_key(), project, DevInstance::here())
 }
 
 /// Returns the API's URL alone.
 pub fn api_url(global: &Global) -> String {
-    let url = global.url().map(str::to_owned).or_else(|| Some(Current::here()?.url));
+    let url = global
+        .url()
+        .map(str::to_owned)
+        .or_else(|| Some(DevInstance::here()?.url));
     url.unwrap_or_else(|| DEFAULT_URL.to_owned())
 }
 
@@ -102,14 +105,14 @@ pub fn api_url(global: &Global) -> String {
 pub fn database_url(global: &Global) -> Result<String> {
     match global.database_url() {
         Some(url) => Ok(url.to_owned()),
-        None => match Current::here().and_then(|current| current.database_url) {
+        None => match DevInstance::here().and_then(|current| current.database_url) {
             Some(url) => Ok(url),
             None => Ok(global.need_database_url()?.to_owned()),
         },
     }
 }
 
-fn choose(url: Option<&str>, key: Option<&str>, project: Option<Uuid>, current: Option<Current>) -> Result<Access> {
+fn choose(url: Option<&str>, key: Option<&str>, project: Option<Uuid>, current: Option<DevInstance>) -> Result<Access> {
     let same = |a: &str, b: &str| a.trim_end_matches('/') == b.trim_end_matches('/');
     // The file applies to its own API only.
     let current = current.filter(|current| url.is_none_or(|url| same(url, &current.url)));
@@ -167,8 +170,8 @@ mod tests {
 
     use super::*;
 
-    fn current() -> Current {
-        Current {
+    fn current() -> DevInstance {
+        DevInstance {
             url: "http://127.0.0.1:7420".to_owned(),
             api_key: "rejoin_of_dev".to_owned(),
             project_id: Uuid::from_u128(1),
@@ -224,7 +227,7 @@ mod tests {
         fs::create_dir(&dir).unwrap();
         current().write(&dir).unwrap();
         current().write(&dir).unwrap();
-        assert_eq!(Current::read(&dir), Some(current()));
+        assert_eq!(DevInstance::read(&dir), Some(current()));
         assert_eq!(
             fs::metadata(dir.join(FILE)).unwrap().permissions().mode() & 0o777,
             0o600

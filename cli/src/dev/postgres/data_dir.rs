@@ -1,6 +1,6 @@
 //! The directories of a private PostgreSQL: their owner, the cluster's location, the socket's location.
 //!
-//! Called by `postgres`, in its blocking set-up. Invariant: the holder of a [`Place`] holds the directory's lock, so at
+//! Called by `postgres`, in its blocking set-up. Invariant: the holder of a [`DataDir`] holds the directory's lock, so at
 //! most one owner runs a server on it; the kernel frees the lock with the owner, however it ends.
 use std::{
     ffi::OsStr,
@@ -33,7 +33,7 @@ const ELSEWHERE: &str = "/var/lib/rejoin";
 const LEFTOVER_LIMIT: Duration = Duration::from_secs(20);
 
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct DataDir {
     /// The requested directory, with the lock, the log, and usually the cluster.
     pub data_dir: PathBuf,
     /// PGDATA.
@@ -44,7 +44,7 @@ pub(super) struct Place {
     _lock: File,
 }
 
-impl Place {
+impl DataDir {
     /// # Errors
     /// Another process holds the directory, or it can't be made usable for the server's user.
     pub(super) fn take(data_dir: &Path) -> Result<Self> {
