@@ -1,14 +1,14 @@
 //! Thousands of stream readers in a few threads: epoll loops over bare sockets, since they share the machine with the
 //! measured system. Run as a part (see `part`).
 //!
-//! - `squad`       one thread's readers
+//! - `reader_thread` one thread's readers
 //! - `connection`  one reader: its socket and parser
 //!
 //! A reader counts an event when its bytes have been read, and its latency from the scheduled moment in its data after
 //! an `@` (µs of the monotonic clock).
 
 mod connection;
-mod squad;
+mod reader_thread;
 
 use std::io::BufRead as _;
 use std::net::SocketAddr;
@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::load::now_us;
 use crate::part;
-use squad::{Squad, SquadMessage, Tally};
+use reader_thread::{ReaderThread, SquadMessage, Tally};
 
 /// Minimum number of readers per thread before another one is added.
 const READERS_A_THREAD: usize = 500;
@@ -141,18 +141,18 @@ pub fn run() -> Result<()> {
         at_us: now_us(),
     };
     let (answers, inbox) = sync_channel(threads);
-    let mut squads: Vec<SyncSender<Window>> = Vec::new();
+    let mut reader_threads: Vec<SyncSender<Window>> = Vec::new();
     for number in 0..threads {
         let (orders, orders_inbox) = sync_channel(1);
-        let squad = Squad::new(settings.clone(), began, number, threads)?;
+        let reader_thread = ReaderThread::new(settings.clone(), began, number, threads)?;
         let answers = answers.clone();
         std::thread::spawn(move || {
-            if let Err(error) = squad.run(&orders_inbox, &answers) {
+            if let Err(error) = reader_thread.run(&orders_inbox, &answers) {
                 // The scenario may have ended.
                 let _ = answers.send(SquadMessage::Failed(error));
             }
         });
-        squads.push(orders);
+        reader_threads.push(orders);
     }
     let live = gather(&inbox, threads)?;
     part::say(&Live {
@@ -168,8 +168,8 @@ pub fn run() -> Result<()> {
     })?;
     for line in lines {
         let window: Window = serde_json::from_str(&line?)?;
-        for squad in &squads {
-            squad.send(window.clone())?;
+        for reader_thread in &reader_threads {
+            reader_thread.send(window.clone())?;
         }
         let tally = gather(&inbox, threads)?;
         part::say(&Report {

@@ -56,12 +56,12 @@ enum Phase {
     Measuring(Window, u64),
 }
 
-pub(super) struct Squad {
+pub(super) struct ReaderThread {
     settings: Arc<Settings>,
     began: Began,
     /// The squad's number, and the total.
     number: usize,
-    squads: usize,
+    reader_threads: usize,
     poll: Poll,
     readers: usize,
     connections: Vec<Connection>,
@@ -69,14 +69,14 @@ pub(super) struct Squad {
     tally: Tally,
 }
 
-impl Squad {
-    pub(super) fn new(settings: Arc<Settings>, began: Began, number: usize, squads: usize) -> Result<Self> {
-        let readers = (number..settings.readers).step_by(squads).count();
+impl ReaderThread {
+    pub(super) fn new(settings: Arc<Settings>, began: Began, number: usize, reader_threads: usize) -> Result<Self> {
+        let readers = (number..settings.readers).step_by(reader_threads).count();
         Ok(Self {
             settings,
             began,
             number,
-            squads,
+            reader_threads,
             poll: Poll::new()?,
             readers,
             connections: Vec::with_capacity(readers),
@@ -144,12 +144,12 @@ impl Squad {
 
     fn connect_due(&mut self) -> Result<()> {
         let due = match self.settings.connects_per_s {
-            Some(per_s) => (self.began.at.elapsed().as_secs_f64() * per_s) as usize / self.squads,
-            None => self.tally.live + self.tally.failed + CONNECTING / self.squads,
+            Some(per_s) => (self.began.at.elapsed().as_secs_f64() * per_s) as usize / self.reader_threads,
+            None => self.tally.live + self.tally.failed + CONNECTING / self.reader_threads,
         };
         while self.connections.len() < due.min(self.readers) {
             let token = Token(self.connections.len());
-            let index = self.connections.len() * self.squads + self.number;
+            let index = self.connections.len() * self.reader_threads + self.number;
             let stuck = self.settings.stuck.as_ref();
             let stuck = stuck.filter(|stuck| index.is_multiple_of(stuck.every));
             let scheduled_us = match self.settings.connects_per_s {
