@@ -3,21 +3,21 @@
 //!
 //! - `kills`     killed processes: at any time, during a call, between a commit and its response
 //! - `pauses`    processes suspended for longer than their lease, then continued
-//! - `leaves`    processes asked to stop, and their replacements
+//! - `graceful_restarts` processes asked to stop, and their replacements
 //! - `network`   connections reset, half open, slow, sliced, refused; lost responses to commits
 //! - `database`  PostgreSQL crashes or restarts, ends sessions, waits for locks, keeps an old snapshot
 //! - `schema`    migrations under load
 //! - `wakeups`   lost wake-ups
-//! - `crowds`    all readers reconnect at once
+//! - `reconnect_storm` all readers reconnect at once
 //! - `clocks`    a worker whose clock is off by an hour
 
 mod clocks;
-mod crowds;
 mod database;
+mod graceful_restarts;
 mod kills;
-mod leaves;
 mod network;
 mod pauses;
+mod reconnect_storm;
 mod schema;
 mod wakeups;
 
@@ -41,7 +41,7 @@ use crate::witness;
 use crate::world::World;
 
 pub use database::FailOver;
-pub use leaves::DRAIN_WORKER;
+pub use graceful_restarts::DRAIN_WORKER;
 pub use wakeups::LOSE_WAKEUPS;
 
 /// Maximum number of concurrent faults.
@@ -94,8 +94,8 @@ pub fn all() -> Vec<Arc<dyn Fault>> {
         Arc::new(kills::ApiAtCommit),
         Arc::new(kills::Api),
         Arc::new(pauses::Zombie),
-        Arc::new(leaves::Worker),
-        Arc::new(leaves::Api),
+        Arc::new(graceful_restarts::Worker),
+        Arc::new(graceful_restarts::Api),
         Arc::new(network::Reset),
         Arc::new(network::HalfOpen),
         Arc::new(network::Slow),
@@ -109,7 +109,7 @@ pub fn all() -> Vec<Arc<dyn Fault>> {
         Arc::new(database::OldSnapshot),
         Arc::new(schema::Migration),
         Arc::new(wakeups::Lost),
-        Arc::new(crowds::Storm),
+        Arc::new(reconnect_storm::Storm),
         Arc::new(clocks::HourOff),
     ]
 }
