@@ -3,4 +3,4 @@
 mod crash;
 mod fleet;
 mod outages;
-mod stress;
+mod overload;

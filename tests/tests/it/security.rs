@@ -3,13 +3,13 @@
 mod attacks;
 mod audit;
 mod audit_chain;
+mod dns_rebinding;
 mod hostile_imports;
 mod injections;
 mod network;
-mod odd_text;
+mod nul_text;
 mod policies;
-mod rates;
-mod rebinding;
+mod rate_limits;
 pub mod row_security;
 mod secrets;
 mod unscoped;

@@ -2,6 +2,6 @@
 
 mod dags;
 mod graph;
+mod initiator_rights;
 mod retries;
-mod rights_at_start;
 mod schedules;

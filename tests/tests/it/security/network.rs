@@ -1,5 +1,5 @@
 //! What somebody may do to the API below HTTP's meaning: bodies that do not come, heads that do not end, connections by the hundred,
-//! headers that only a proxy may set. (Requests that are what they seem: `attacks`, `rates`, `reliability::stress`.)
+//! headers that only a proxy may set. (Requests that are what they seem: `attacks`, `rate_limits`, `reliability::stress`.)
 
 use std::net::SocketAddr;
 
