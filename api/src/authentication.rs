@@ -49,7 +49,7 @@ pub(crate) async fn authenticate(state: &AppState, parts: &Parts) -> Result<Call
         return Err(AuthError::TokenExpired.into());
     }
     let (rate, counted) = state.rates.count(caller.counted());
-    if let Some(told) = parts.extensions.get::<ReportedLimit>() {
+    if let Some(reported) = parts.extensions.get::<ReportedLimit>() {
         reported.report(rate);
     }
     counted?;

@@ -139,9 +139,9 @@ impl Rates {
                         tightest = Some(rate);
                     }
                 }
-                Err((rate, wait_s)) => {
+                Err((limit, wait_s)) => {
                     let detail = format!("too many requests from {}", rate.whose);
-                    return (rate, Err(Problem::too_many(detail, wait_s)));
+                    return (limit, Err(Problem::too_many(detail, wait_s)));
                 }
             }
         }

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use chrono::{DateTime, Utc};
 use rejoin_identity::audit::Action;
-use rejoin_runs::agent_assignment::{self, Arm, Misrouted, Routing, RoutingStats, TRIAGE};
+use rejoin_runs::agent_assignment::{self, Arm, AssignmentStats, Misrouted, Routing, TRIAGE};
 use rejoin_runs::agents;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -150,8 +150,8 @@ pub struct WentBody {
     pub did_not_help: i64,
 }
 
-impl From<RoutingStats> for WentBody {
-    fn from(stats: RoutingStats) -> Self {
+impl From<AssignmentStats> for WentBody {
+    fn from(stats: AssignmentStats) -> Self {
         Self {
             agent: stats.agent,
             reason: stats.reason,

@@ -73,7 +73,7 @@ impl JobHandler for SyncJobs {
         };
         match done {
             Ok(done) => {
-                if done.has_entered {
+                if done.has_exchanged {
                     host.bus.publish(Wake::tools(job.project_id));
                 }
                 Outcome::Complete

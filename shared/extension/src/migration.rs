@@ -57,7 +57,7 @@ pub async fn migrate(db: &mut PgConnection, extensions: &Extensions) -> Result<u
         let name = extension.name();
         for migration in extension.migrations() {
             let version = migration.version;
-            let checksum = Sha256::digest(migration.pool_sqlx).to_vec();
+            let checksum = Sha256::digest(migration.sql).to_vec();
             let known: Option<Vec<u8>> = sqlx::query_scalar(
                 "select checksum from rejoin.extension_migrations where extension = $1 and version = $2",
             )
@@ -80,7 +80,7 @@ pub async fn migrate(db: &mut PgConnection, extensions: &Extensions) -> Result<u
                 version,
                 source,
             };
-            sqlx::raw_sql(AssertSqlSafe(migration.pool_sqlx))
+            sqlx::raw_sql(AssertSqlSafe(migration.sql))
                 .execute(&mut *tx)
                 .await
                 .map_err(failed)?;

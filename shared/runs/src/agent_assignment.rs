@@ -327,7 +327,7 @@ async fn history(db: &mut PgConnection, owner: Owner) -> Result<Vec<(Uuid, u32)>
 
 /// Statistics of one agent chosen for one reason.
 #[derive(Debug, Clone, PartialEq)]
-pub struct RoutingStats {
+pub struct AssignmentStats {
     pub agent: Option<String>,
     pub reason: Option<String>,
     pub confidence: Option<String>,
@@ -342,9 +342,9 @@ pub struct RoutingStats {
 }
 
 /// Returns statistics over this many days. The transaction's scope applies.
-pub async fn stats(db: impl PgExecutor<'_>, project_id: Uuid, days: i32) -> Result<Vec<RoutingStats>, sqlx::Error> {
+pub async fn stats(db: impl PgExecutor<'_>, project_id: Uuid, days: i32) -> Result<Vec<AssignmentStats>, sqlx::Error> {
     sqlx::query_as!(
-        RoutingStats,
+        AssignmentStats,
         r#"select agent, reason, confidence, conversations as "conversations!", handed_over as "handed_over!", took_us_p50,
                   start_ms_p50, helped as "helped!", did_not_help as "did_not_help!"
            from kb.routing_stats($1, $2) order by 4 desc, 1, 2"#,

@@ -607,7 +607,7 @@ async fn without_a_callback_the_executor_emits_nothing() {
     let definition = agents::find_by_name(&app.db.pool, app.db.project_id, "batch")
         .await
         .unwrap();
-    let opening = rejoin_worker::run::history::open(&services, &run, definition.as_ref())
+    let opening = rejoin_worker::run::history::initial_messages(&services, &run, definition.as_ref())
         .await
         .unwrap();
     for (role, content) in &opening.messages {

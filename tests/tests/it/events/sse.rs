@@ -316,7 +316,7 @@ async fn a_snapshot_stands_for_the_past_and_live_events_follow_it() {
         drop(stream);
         support::wait_for("the log to be followed by nobody", async || {
             let server = app.server.as_ref().unwrap();
-            server.state.hub.streams.grounds().is_empty().then_some(())
+            server.state.hub.streams.bases().is_empty().then_some(())
         })
         .await;
     }
@@ -382,7 +382,7 @@ async fn reading_and_leaving_changes_nothing() {
     }
     let streams = &app.server.as_ref().unwrap().state.hub.streams;
     support::wait_for("the readers' going to be noticed", async || {
-        streams.grounds().is_empty().then_some(())
+        streams.bases().is_empty().then_some(())
     })
     .await;
     assert_eq!(state().await, before);
@@ -441,7 +441,7 @@ async fn a_reader_that_does_not_read_is_cut_and_nobody_waits_for_it() {
     stuck.write_all(head.as_bytes()).await.unwrap();
     let streams = &app.server.as_ref().unwrap().state.hub.streams;
     support::wait_for("the stream to open", async || {
-        (!streams.grounds().is_empty()).then_some(())
+        (!streams.bases().is_empty()).then_some(())
     })
     .await;
     // More than is buffered for it.
@@ -456,7 +456,7 @@ async fn a_reader_that_does_not_read_is_cut_and_nobody_waits_for_it() {
             .unwrap();
     }
     support::wait_for("the stuck reader to be cut", async || {
-        streams.grounds().is_empty().then_some(())
+        streams.bases().is_empty().then_some(())
     })
     .await;
     let mut other = app.client().stream(&turn.conversation_events()).await;
