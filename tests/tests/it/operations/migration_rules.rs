@@ -141,16 +141,39 @@ async fn columns(connection: &mut PgConnection, table: &str) -> Vec<String> {
     .unwrap()
 }
 
+/// Tables of runs and their conversations.
+const TABLES: [&str; 5] = [
+    "kb.agent_runs",
+    "kb.agent_run_messages",
+    "kb.agent_run_tool_calls",
+    "kb.chat_conversations",
+    "kb.chat_messages",
+];
+
+/// Returns each table with its columns and rows.
+async fn stored(url: &str) -> Vec<(&'static str, Vec<String>, Vec<Value>)> {
+    let mut connection = PgConnection::connect(url).await.unwrap();
+    let mut stored = Vec::new();
+    for table in TABLES {
+        let columns = columns(&mut connection, table).await;
+        let rows = rows(&mut connection, table, &columns).await;
+        assert!(!rows.is_empty(), "{table}");
+        stored.push((table, columns, rows));
+    }
+    stored
+}
+
+/// Asserts that the stored rows are unchanged.
+async fn are_the_same(url: &str, before: Vec<(&'static str, Vec<String>, Vec<Value>)>) {
+    let mut connection = PgConnection::connect(url).await.unwrap();
+    for (table, columns, then) in before {
+        assert_eq!(rows(&mut connection, table, &columns).await, then, "{table}");
+    }
+}
+
 /// Requirements: C52.
 #[tokio::test]
 async fn older_runs_and_conversations_survive_a_migration() {
-    const TABLES: [&str; 5] = [
-        "kb.agent_runs",
-        "kb.agent_run_messages",
-        "kb.agent_run_tool_calls",
-        "kb.chat_conversations",
-        "kb.chat_messages",
-    ];
     let mut app = TestApp::start().await;
     let agent = app.agent("asker", &["schema_version"]).await;
     app.model.script([
@@ -164,27 +187,21 @@ async fn older_runs_and_conversations_survive_a_migration() {
     app.crash_workers();
     app.server.take().unwrap().stop().await.unwrap();
 
-    // The earlier schema, with runs in it.
+    // The schema of then, with runs in it: without the newer migrations, …
     let url = app.db.url.clone();
-    let older = older_schema::back(&url).await;
     let newer = MIGRATOR
         .iter()
         .filter(|migration| migration.migration_type.is_up_migration() && migration.version > BEFORE_TASKS)
         .count();
     migrate::down(&url, newer).await.unwrap();
-    let mut connection = PgConnection::connect(&url).await.unwrap();
-    let mut before = Vec::new();
-    for table in TABLES {
-        let columns = columns(&mut connection, table).await;
-        let rows = rows(&mut connection, table, &columns).await;
-        assert!(!rows.is_empty(), "{table}");
-        before.push((table, columns, rows));
-    }
+    let before = stored(&url).await;
     migrate::up(&url).await.unwrap();
+    are_the_same(&url, before).await;
+    // … and without columns that a newer one added.
+    let older = older_schema::back(&url).await;
+    let before = stored(&url).await;
     older_schema::upgraded(&url, older).await;
-    for (table, columns, then) in before {
-        assert_eq!(rows(&mut connection, table, &columns).await, then, "{table}");
-    }
+    are_the_same(&url, before).await;
 
     let db = support::populated_again(&app.db).await;
     let app = TestApp::over(db, AppOptions::default()).await;

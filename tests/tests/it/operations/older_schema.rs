@@ -1,7 +1,7 @@
 //! The schema of a made-up older release, for tests of upgrades with rows from before: the newest schema without what a migration of the
 //! tests (`older_schema/`) adds. [`upgraded`] applies it as `rejoin migrate up` applies ours, by the same migrator.
 //!
-//! Invariant: the upgraded schema is the one that our migrations make, apart from the order of columns; [`upgraded`] asserts it.
+//! Invariant: the upgraded schema is the one that our migrations make; [`upgraded`] asserts it.
 
 use std::path::Path;
 

@@ -1,25 +1,12 @@
--- Takes the newest schema back to that of a made-up older release: conversations know no agents and no contexts, runs no tasks, no trees, no
--- waits. Loses what the columns hold.
+-- Takes the newest schema back to that of a made-up older release: conversations know no agents, consoles and contexts, runs no contexts, plans
+-- and schemas. Loses what the columns hold. Only the last columns of a table go, since queries read `*` by the order of columns.
 alter table kb.chat_conversations
     drop column agent_definition_id,
+    drop column pinned_console_id,
     drop column context,
     drop column last_turn;
 alter table kb.agent_run_tool_calls drop column operation;
 alter table kb.agent_runs
-    drop column spawn_call_id,
-    drop column spawn_position,
-    drop column turn_step,
-    drop column waiting_since,
-    drop column waited_s,
-    drop column questions_open,
-    drop column questions_since,
-    drop column person_s,
-    drop column tree_tokens,
-    drop column tree_cost_usd,
-    drop column tree_runs,
-    drop column task_id,
-    drop column forked_from_run_id,
-    drop column forked_from_step,
     drop column context,
     drop column part,
     drop column output_schema;
