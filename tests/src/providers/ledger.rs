@@ -23,6 +23,8 @@ pub(super) enum Signed {
 pub(super) struct Made {
     /// The reasoning that it came with.
     pub(super) reasoning: Option<String>,
+    /// The same as OpenRouter gives it.
+    pub(super) details: Vec<Value>,
 }
 
 #[derive(Debug, Default)]
