@@ -15,6 +15,8 @@ pub(super) const OVERFLOWS: [&str; 7] = [
     "context window",
     "input is too long",
 ];
+/// Words by which those who answer 400 and not 404 say that there is no such model: Bedrock, OpenRouter.
+pub(super) const UNKNOWN: [&str; 2] = ["model identifier is invalid", "is not a valid model id"];
 /// Words by which they say that nothing is answered until somebody pays.
 pub(super) const QUOTAS: [&str; 4] = [
     "insufficient_quota",
