@@ -1,11 +1,9 @@
-//! A strict fake of model providers: a real HTTP server on a loopback port with OpenAI's Chat Completions and
-//! Responses, Anthropic's Messages and Google's Gemini API, which rejects what they reject, with their statuses and
-//! error formats.
+//! A strict stand-in of model providers: a real HTTP server on a loopback port that speaks OpenAI's Chat Completions and Responses,
+//! Anthropic's Messages, Google's Gemini API, Bedrock's Converse and Ollama's protocol, also as Azure, OpenRouter and Vertex AI speak them,
+//! and refuses what they refuse, with their statuses and error shapes.
 //!
-//! A test starts one ([`Providers::start`]), points `OPENAI_BASE_URL`, `ANTHROPIC_BASE_URL` and `GEMINI_BASE_URL` at it
-//! and scripts [`Turn`]s. It knows the models of the catalogue; each rule names the provider's page. Beyond rejections
-//! it records [`Providers::losses`]: what a provider accepts but advises against, such as calls sent back without their
-//! reasoning.
+//! A test starts one ([`Providers::start`]), points `OPENAI_BASE_URL`, `ANTHROPIC_BASE_URL` and the like at it and scripts [`Turn`]s. It knows the models of the catalogue; each rule names the provider's page that says it. Beyond refusals it keeps
+//! [`Providers::losses`]: what a provider accepts and advises against, such as calls that come back without their reasoning.
 //!
 //! - `turn`       one scripted answer
 //! - `refusal`    a broken rule
@@ -17,28 +15,38 @@
 //! - `plan`       a validated request
 //! - `answer`     a turn with ids, signatures and tokens
 //! - `delivery`   frames with pauses, gates and cuts
-//! - `openai`     shared by OpenAI's protocols
-//! - `chat`, `responses`, `messages`, `gemini`  the protocols
-//! - `protocol`   the four protocols behind one type
-//! - `server`     receives requests and serves turns
+//! - `openai`     what OpenAI's protocols share
+//! - `chat`, `responses`, `messages`, `gemini`, `converse`, `ollama`  the protocols
+//! - `azure`, `openrouter`, `vertex`  what differs where another service speaks one of them
+//! - `protocol`   the protocols behind one name
+//! - `service`    who serves them
+//! - `routes`     paths
+//! - `server`     takes requests and gives turns
 
 mod account;
 mod answer;
+mod azure;
 mod chat;
+mod converse;
 mod delivery;
 mod fields;
 mod gemini;
 mod ledger;
 mod messages;
 mod models;
+mod ollama;
 mod openai;
+mod openrouter;
 mod plan;
 mod protocol;
 mod refusal;
 mod responses;
+mod routes;
 mod schemas;
 mod server;
+mod service;
 mod turn;
+mod vertex;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,10 +57,15 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-pub use self::protocol::{ANTHROPIC_KEY, GEMINI_KEY, OPENAI_KEY, Protocol};
+pub use self::azure::AZURE_DEPLOYMENT;
+pub use self::protocol::Protocol;
 use self::server::Standin;
 pub use self::server::{Outcome, Recorded};
+pub use self::service::{
+    ANTHROPIC_KEY, AZURE_KEY, BEDROCK_KEY, GEMINI_KEY, OPENAI_KEY, OPENROUTER_KEY, Service, VERTEX_KEY,
+};
 pub use self::turn::{Stop, Turn};
+pub use self::vertex::VERTEX_PROJECT;
 
 /// The fake providers. Stopped when dropped.
 pub struct Providers {
@@ -73,7 +86,7 @@ impl Providers {
             .with_context(|| format!("binding the stand-in of providers to {address}"))?;
         let address = format!("http://{}", listener.local_addr()?);
         let state = Arc::new(Standin::new());
-        let router = server::router(state.clone());
+        let router = routes::router(state.clone());
         let server = tokio::spawn(async move {
             // Serving ends only with the process or with the abort of this task.
             let _ = axum::serve(listener, router).await;
@@ -96,8 +109,23 @@ impl Providers {
         format!("{}/v1beta", self.address)
     }
 
-    /// Queues turns, in this order, for conversations whose system prompt or first user message contains `marker`:
-    /// parallel ones keep theirs apart. An empty marker matches all.
+    /// What `AZURE_OPENAI_ENDPOINT`, `BEDROCK_BASE_URL` and `OLLAMA_HOST` take.
+    pub fn url(&self) -> String {
+        self.address.clone()
+    }
+
+    /// What `OPENROUTER_BASE_URL` takes.
+    pub fn openrouter_url(&self) -> String {
+        format!("{}/api/v1", self.address)
+    }
+
+    /// What `VERTEX_BASE_URL` takes.
+    pub fn vertex_url(&self) -> String {
+        format!("{}/v1/projects/{VERTEX_PROJECT}/locations/europe-west4", self.address)
+    }
+
+    /// Turns, in this order, for conversations whose system prompt or first message of the user holds `marker`: parallel ones keep theirs
+    /// apart. An empty marker fits all.
     pub fn script(&self, marker: &str, turns: impl IntoIterator<Item = Turn>) {
         self.state
             .lock()
@@ -181,7 +209,8 @@ impl Drop for Providers {
 
 /// Returns a provider's error message, whatever the format: for tests of the formats themselves.
 pub fn message_of(body: &Value) -> &str {
-    body["error"]["message"].as_str().unwrap_or_default()
+    let message = [&body["error"]["message"], &body["message"], &body["error"]];
+    message.into_iter().find_map(Value::as_str).unwrap_or_default()
 }
 
 /// Returns a minimal request in a protocol's format.
@@ -193,5 +222,9 @@ pub fn hello(protocol: Protocol, model: &str) -> Value {
             json!({"model": model, "max_tokens": 1_000, "messages": [{"role": "user", "content": "hello"}]})
         }
         Protocol::Gemini => json!({"contents": [{"role": "user", "parts": [{"text": "hello"}]}]}),
+        Protocol::Converse => json!({"messages": [{"role": "user", "content": [{"text": "hello"}]}]}),
+        Protocol::Ollama => {
+            json!({"model": model, "messages": [{"role": "user", "content": "hello"}], "stream": false})
+        }
     }
 }

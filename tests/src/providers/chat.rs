@@ -28,9 +28,9 @@ const TOOLS_WITHOUT_REASONING_SINCE: (u32, u32) = (5, 4);
 pub(super) fn check(request: &Request) -> Result<Plan, Refusal> {
     openai::key(request)?;
     let body = &request.body;
-    check_fields(&Kind::Object(REQUEST), body).map_err(openai::problem)?;
-    let name = body["model"].as_str().unwrap_or_default();
-    let named = openai::model(name, request.today)?;
+    check_fields_of(body)?;
+    let name = openai::name(request);
+    let named = openai::model(request, name)?;
     // The pages of such models name the Responses API alone.
     if named.model.responses_only {
         return Err(Refusal::new(
@@ -90,6 +90,10 @@ pub(super) fn check(request: &Request) -> Result<Plan, Refusal> {
     })
 }
 
+pub(super) fn check_fields_of(body: &Value) -> Result<(), Refusal> {
+    check_fields(&Kind::Object(REQUEST), body).map_err(openai::problem)
+}
+
 /// <https://developers.openai.com/api/docs/guides/reasoning>, "Allocating space for reasoning", and the reference on `max_tokens`: "This
 /// value is now deprecated in favor of max_completion_tokens, and is not compatible with o-series models".
 fn check_limits(named: &Named<'_>, body: &Value) -> Result<(), Refusal> {
@@ -107,7 +111,7 @@ fn check_limits(named: &Named<'_>, body: &Value) -> Result<(), Refusal> {
 
 /// <https://developers.openai.com/api/docs/guides/function-calling>, "Handling function calls": each call is answered by a `tool` message
 /// with its id, right after.
-fn check_messages(named: &Named<'_>, messages: &[Value]) -> Result<(), Refusal> {
+pub(super) fn check_messages(named: &Named<'_>, messages: &[Value]) -> Result<(), Refusal> {
     if messages.is_empty() {
         return Err(bad_request(
             INVALID,
@@ -208,7 +212,7 @@ fn check_content(named: &Named<'_>, message: &Value, index: usize) -> Result<(),
     Ok(())
 }
 
-fn prompt(body: &Value, ends: bool) -> Prompt {
+pub(super) fn prompt(body: &Value, ends: bool) -> Prompt {
     let mut prompt = Prompt::default();
     for tool in list(body, "tools") {
         prompt.push(tool.to_string(), false);
@@ -231,7 +235,7 @@ fn prompt(body: &Value, ends: bool) -> Prompt {
     prompt
 }
 
-fn opening(messages: &[Value]) -> String {
+pub(super) fn opening(messages: &[Value]) -> String {
     let mut text = String::new();
     for message in messages {
         text.push_str(&text_of(&message["content"]));

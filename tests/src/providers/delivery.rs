@@ -9,10 +9,11 @@ use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use tokio::sync::Notify;
 
+use super::protocol::Protocol;
 use super::turn::{Trouble, Turn};
 
 enum Action {
-    Send(String),
+    Send(Vec<u8>),
     Wait(Duration),
     Gate(Arc<Notify>),
     Cut,
@@ -20,7 +21,7 @@ enum Action {
 }
 
 /// Streams the frames at the turn's pace. `error` is the frame of an error in the middle.
-pub(super) fn stream(turn: &Turn, frames: Vec<String>, error: String) -> Response {
+pub(super) fn stream(turn: &Turn, protocol: Protocol, frames: Vec<String>, error: &str) -> Response {
     let mut actions = VecDeque::new();
     if !turn.delay.is_zero() {
         actions.push_back(Action::Wait(turn.delay));
@@ -34,7 +35,7 @@ pub(super) fn stream(turn: &Turn, frames: Vec<String>, error: String) -> Respons
             match turn.trouble {
                 Trouble::None | Trouble::Status(..) => {}
                 Trouble::ErrorEvent => {
-                    actions.push_back(Action::Send(error));
+                    actions.push_back(Action::Send(protocol.encode(error.to_owned())));
                     break;
                 }
                 Trouble::Cut => {
@@ -47,7 +48,7 @@ pub(super) fn stream(turn: &Turn, frames: Vec<String>, error: String) -> Respons
                 }
             }
         }
-        actions.push_back(Action::Send(frame));
+        actions.push_back(Action::Send(protocol.encode(frame)));
         if !turn.pace.is_zero() {
             actions.push_back(Action::Wait(turn.pace));
         }
@@ -69,7 +70,7 @@ pub(super) fn stream(turn: &Turn, frames: Vec<String>, error: String) -> Respons
     });
     (
         [
-            (header::CONTENT_TYPE, "text/event-stream; charset=utf-8"),
+            (header::CONTENT_TYPE, protocol.content_type()),
             (header::CACHE_CONTROL, "no-cache"),
         ],
         Body::from_stream(body),

@@ -20,13 +20,16 @@ use super::ledger::Ledger;
 use super::models::{Named, served};
 use super::plan::{Plan, Request, bad_request, list, text_of};
 use super::refusal::Refusal;
+use super::service::Service;
+use super::vertex;
 use axum::http::StatusCode;
 use rejoin_models::Ability;
 use serde_json::Value;
 
 /// <https://ai.google.dev/gemini-api/docs/api-key> and the troubleshooting page: 400 `API_KEY_INVALID` for a wrong key, 403 without one.
 fn key(request: &Request) -> Result<(), Refusal> {
-    match request.header("x-goog-api-key").or(request.query_key.as_deref()) {
+    let in_query = request.query.get("key").map(String::as_str);
+    match request.header("x-goog-api-key").or(in_query) {
         None | Some("") => Err(Refusal::new(
             StatusCode::FORBIDDEN,
             "PERMISSION_DENIED",
@@ -41,12 +44,22 @@ fn key(request: &Request) -> Result<(), Refusal> {
 }
 
 pub(super) fn check(request: &Request, ledger: &Ledger) -> Result<Plan, Refusal> {
-    key(request)?;
+    let is_vertex = request.service == Service::Vertex;
+    match is_vertex {
+        true => vertex::key(request)?,
+        false => key(request)?,
+    }
     let body = &camel(&request.body);
     check_fields(&Kind::Object(REQUEST), body).map_err(problem)?;
     let name = request.model.as_deref().unwrap_or_default();
     // <https://ai.google.dev/gemini-api/docs/deprecations>: a model that was shut down is not found.
-    let named = served("gemini", name, request.today).ok_or_else(|| {
+    if is_vertex {
+        vertex::check_gemini(body)?;
+    }
+    let named = served(request.service.provider(), name, request.today).ok_or_else(|| {
+        if is_vertex {
+            return vertex::unknown_model(request, name);
+        }
         Refusal::new(
             StatusCode::NOT_FOUND,
             "NOT_FOUND",

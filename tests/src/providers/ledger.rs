@@ -23,6 +23,8 @@ pub(super) enum Signed {
 pub(super) struct Made {
     /// The reasoning issued with it.
     pub(super) reasoning: Option<String>,
+    /// The same as OpenRouter gives it.
+    pub(super) details: Vec<Value>,
 }
 
 #[derive(Debug, Default)]

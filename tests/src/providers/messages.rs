@@ -29,7 +29,9 @@ use super::ledger::Ledger;
 use super::models::served;
 use super::plan::{Plan, Request, bad_request, list, text_of};
 use super::refusal::Refusal;
+use super::service::Service;
 use axum::http::StatusCode;
+use chrono::NaiveDate;
 
 /// The newest version of the API.
 const NEWEST: &str = "2026-10-21";
@@ -84,14 +86,18 @@ fn check_newest(body: &Value) -> Result<(), Refusal> {
 
 pub(super) fn check(request: &Request, ledger: &Ledger) -> Result<Plan, Refusal> {
     key(request)?;
-    let body = &request.body;
-    check_fields(&Kind::Object(REQUEST), body).map_err(problem)?;
     if request.header("anthropic-version") == Some(NEWEST) {
-        check_newest(body)?;
+        check_newest(&request.body)?;
     }
+    checked(request.service, &request.body, request.today, ledger)
+}
+
+/// A request whose key is valid, at Anthropic or at another service that serves Claude.
+pub(super) fn checked(service: Service, body: &Value, today: NaiveDate, ledger: &Ledger) -> Result<Plan, Refusal> {
+    check_fields(&Kind::Object(REQUEST), body).map_err(problem)?;
     let name = body["model"].as_str().unwrap_or_default();
     // <https://platform.claude.com/docs/en/about-claude/model-deprecations>: requests for retired models fail.
-    let named = served("anthropic", name, request.today)
+    let named = served(service.provider(), name, today)
         .ok_or_else(|| Refusal::new(StatusCode::NOT_FOUND, "not_found_error", format!("model: {name}")))?;
     let thinking = check_thinking(&named, body)?;
     check_limit(&named, body)?;

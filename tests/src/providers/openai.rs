@@ -1,7 +1,6 @@
 //! Shared by OpenAI's protocols: keys, errors, models, parameters of reasoning models, tools, caching.
 
 use axum::http::StatusCode;
-use chrono::NaiveDate;
 use rejoin_models::Ability;
 use serde_json::{Value, json};
 
@@ -10,7 +9,8 @@ use super::fields::{Problem, bracketed};
 use super::models::{Named, served};
 use super::plan::{Request, bad_request, is_plain, list};
 use super::refusal::{Refusal, listed};
-use super::schemas;
+use super::service::Service;
+use super::{azure, schemas};
 
 pub(super) const INVALID: &str = "invalid_request_error";
 /// <https://developers.openai.com/api/reference/resources/chat/subresources/completions/methods/create>, on `tools`.
@@ -33,6 +33,9 @@ pub(super) fn error_body(refusal: &Refusal) -> Value {
 
 /// <https://developers.openai.com/api/docs/guides/error-codes>: 401 "Invalid Authentication", "Incorrect API key provided".
 pub(super) fn key(request: &Request) -> Result<(), Refusal> {
+    if request.service == Service::Azure {
+        return azure::key(request);
+    }
     let given = request
         .header("authorization")
         .and_then(|value| value.strip_prefix("Bearer "))
@@ -92,9 +95,21 @@ pub(super) fn problem(problem: Problem) -> Refusal {
     }
 }
 
+/// The model's name in the request; at Azure, the model behind the deployment that is named there.
+pub(super) fn name(request: &Request) -> &str {
+    let name = request.body["model"].as_str().unwrap_or_default();
+    match request.service {
+        Service::Azure => azure::model_of(name),
+        _ => name,
+    }
+}
+
 /// <https://developers.openai.com/api/docs/deprecations>: a model that was shut down is not found.
-pub(super) fn model(name: &str, today: NaiveDate) -> Result<Named<'_>, Refusal> {
-    served("openai", name, today).ok_or_else(|| {
+pub(super) fn model<'a>(request: &Request, name: &'a str) -> Result<Named<'a>, Refusal> {
+    served(request.service.provider(), name, request.today).ok_or_else(|| {
+        if request.service == Service::Azure {
+            return azure::unknown_deployment();
+        }
         Refusal::new(
             StatusCode::NOT_FOUND,
             INVALID,
@@ -341,7 +356,8 @@ pub(super) fn check_medium(named: &Named<'_>, kind: &str, path: &str) -> Result<
     };
     // The catalogue lists accepted media; audio is never assumed.
     let takes = match ability {
-        Ability::Audio => named.model.can(ability) == Some(true),
+        // <https://openrouter.ai/docs/guides/overview/multimodal/audio>: Gemini's models, under OpenRouter's names.
+        Ability::Audio => named.model.can(ability) == Some(true) || named.name.starts_with("google/"),
         _ => named.can(ability),
     };
     if takes {

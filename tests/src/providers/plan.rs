@@ -1,23 +1,28 @@
 //! A request, as validated by its protocol.
 
+use std::collections::HashMap;
+
 use axum::http::{HeaderMap, StatusCode};
 use chrono::NaiveDate;
 use serde_json::Value;
 
 use super::account::{Caching, Prompt};
 use super::refusal::Refusal;
+use super::service::Service;
 
 /// One model call.
 pub(super) struct Request {
+    pub(super) service: Service,
     pub(super) headers: HeaderMap,
     pub(super) body: Value,
     /// From the path, if the protocol has it there.
     pub(super) model: Option<String>,
     /// From the path, if the protocol has it there.
     pub(super) streams: Option<bool>,
-    /// From the query.
-    pub(super) query_key: Option<String>,
-    /// The valid key.
+    /// The project of Google Cloud, where the path has one.
+    pub(super) project: Option<String>,
+    pub(super) query: HashMap<String, String>,
+    /// The key that is valid.
     pub(super) key: String,
     pub(super) today: NaiveDate,
 }
@@ -25,6 +30,10 @@ pub(super) struct Request {
 impl Request {
     pub(super) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).and_then(|value| value.to_str().ok())
+    }
+
+    pub(super) fn bearer(&self) -> Option<&str> {
+        self.header("authorization")?.strip_prefix("Bearer ")
     }
 }
 

@@ -20,8 +20,8 @@ pub(super) fn check(request: &Request, ledger: &Ledger) -> Result<Plan, Refusal>
     openai::key(request)?;
     let body = &request.body;
     check_fields(&Kind::Object(REQUEST), body).map_err(openai::problem)?;
-    let name = body["model"].as_str().unwrap_or_default();
-    let named = openai::model(name, request.today)?;
+    let name = openai::name(request);
+    let named = openai::model(request, name)?;
     let given = body["reasoning"]["effort"].as_str();
     openai::check_effort(&named, given, "reasoning.effort")?;
     if !named.reasons() && !body["reasoning"].is_null() {

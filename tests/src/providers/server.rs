@@ -1,14 +1,12 @@
 //! The server: receives requests, validates them, serves a turn for each, and records everything.
 
-use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use axum::Json;
 use axum::body::Bytes;
-use axum::extract::{DefaultBodyLimit, Path, Query, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::post;
-use axum::{Json, Router};
 use chrono::NaiveDate;
 use rejoin_models::{Tokens, catalogue};
 use serde_json::Value;
@@ -21,15 +19,14 @@ use super::ledger::{Ledger, Made, Signed};
 use super::plan::{Plan, Request};
 use super::protocol::Protocol;
 use super::refusal::Refusal;
+use super::service::Service;
 use super::turn::{Trouble, Turn};
-use super::{gemini, messages, responses};
-
-/// Maximum size of a request, in bytes: OpenAI and Gemini accept tens of megabytes.
-const REQUEST_MAX_BYTES: usize = 64 << 20;
+use super::{converse, gemini, messages, openrouter, responses};
 
 /// One model call with its result.
 #[derive(Debug, Clone)]
 pub struct Recorded {
+    pub service: Service,
     pub protocol: Protocol,
     pub model: String,
     pub headers: HeaderMap,
@@ -91,73 +88,19 @@ impl Standin {
     }
 }
 
-pub(super) fn router(state: Arc<Standin>) -> Router {
-    Router::new()
-        .route("/v1/chat/completions", post(chat_completions))
-        .route("/v1/responses", post(create_response))
-        .route("/v1/messages", post(create_message))
-        .route("/v1beta/models/{call}", post(generate_content))
-        // The path used by Google's own clients since version 3.
-        .route("/v1/models/{call}", post(generate_content))
-        .layer(DefaultBodyLimit::max(REQUEST_MAX_BYTES))
-        .with_state(state)
+/// Whom a call is for, by its path and query.
+pub(super) struct Asked {
+    pub(super) service: Service,
+    pub(super) protocol: Protocol,
+    pub(super) model: Option<String>,
+    pub(super) streams: Option<bool>,
+    pub(super) project: Option<String>,
+    pub(super) query: HashMap<String, String>,
 }
 
-async fn chat_completions(State(state): State<Arc<Standin>>, headers: HeaderMap, body: Bytes) -> Response {
-    call(&state, Protocol::Chat, headers, body, None, None, None).await
-}
-
-async fn create_response(State(state): State<Arc<Standin>>, headers: HeaderMap, body: Bytes) -> Response {
-    call(&state, Protocol::Responses, headers, body, None, None, None).await
-}
-
-async fn create_message(State(state): State<Arc<Standin>>, headers: HeaderMap, body: Bytes) -> Response {
-    call(&state, Protocol::Messages, headers, body, None, None, None).await
-}
-
-#[derive(serde::Deserialize)]
-struct GeminiQuery {
-    key: Option<String>,
-    alt: Option<String>,
-}
-
-/// `gemini-3.8-flash:streamGenerateContent`.
-async fn generate_content(
-    State(state): State<Arc<Standin>>,
-    Path(path): Path<String>,
-    Query(query): Query<GeminiQuery>,
-    headers: HeaderMap,
-    body: Bytes,
-) -> Response {
-    let (model, method) = path.split_once(':').unwrap_or((path.as_str(), ""));
-    let stream = match method {
-        "generateContent" => false,
-        // Without `alt=sse` the stream is one JSON array, which no client here reads.
-        "streamGenerateContent" if query.alt.as_deref() == Some("sse") => true,
-        _ => return StatusCode::NOT_FOUND.into_response(),
-    };
-    call(
-        &state,
-        Protocol::Gemini,
-        headers,
-        body,
-        Some(model.to_owned()),
-        Some(stream),
-        query.key,
-    )
-    .await
-}
-
-async fn call(
-    state: &Standin,
-    protocol: Protocol,
-    headers: HeaderMap,
-    bytes: Bytes,
-    model: Option<String>,
-    streams: Option<bool>,
-    query_key: Option<String>,
-) -> Response {
-    let (place, answered) = decide(state, protocol, headers, &bytes, model, streams, query_key);
+pub(super) async fn call(state: &Standin, asked: Asked, headers: HeaderMap, bytes: Bytes) -> Response {
+    let (service, protocol) = (asked.service, asked.protocol);
+    let (place, answered) = decide(state, asked, headers, &bytes);
     let record = |response: String| state.lock().recorded[place].response = response;
     state.count.send_modify(|count| *count += 1);
     match answered {
@@ -166,8 +109,8 @@ async fn call(
             number,
             retry_after_s,
         } => {
-            record(protocol.error_body(&refusal, number).to_string());
-            error(protocol, &refusal, number, retry_after_s)
+            record(protocol.error_body(service, &refusal, number).to_string());
+            error(service, protocol, &refusal, number, retry_after_s)
         }
         Decided::Answer {
             turn,
@@ -175,14 +118,15 @@ async fn call(
             body,
             stream: true,
         } => {
-            let frames = protocol.frames(&answer, &body);
+            let frames = protocol.frames(service, &answer, &body);
             record(frames.concat());
-            let mut response = delivery::stream(&turn, frames, protocol.error_event(answer.number));
+            let error = protocol.error_event(service, answer.number);
+            let mut response = delivery::stream(&turn, protocol, frames, &error);
             identify(&mut response, answer.number);
             response
         }
         Decided::Answer { turn, answer, body, .. } => {
-            let whole = protocol.whole(&answer, &body);
+            let whole = protocol.whole(service, &answer, &body);
             record(whole.to_string());
             delivery::hold(&turn).await;
             let mut response = Json(whole).into_response();
@@ -206,27 +150,22 @@ enum Decided {
     },
 }
 
-/// Returns the response, and the call's index among the recorded ones.
-fn decide(
-    state: &Standin,
-    protocol: Protocol,
-    headers: HeaderMap,
-    bytes: &[u8],
-    model: Option<String>,
-    streams: Option<bool>,
-    query_key: Option<String>,
-) -> (usize, Decided) {
+/// What is answered, and the call's place among those that are recorded.
+fn decide(state: &Standin, asked: Asked, headers: HeaderMap, bytes: &[u8]) -> (usize, Decided) {
+    let (service, protocol) = (asked.service, asked.protocol);
     let mut inner = state.lock();
     let number = inner.ledger.next();
     let place = inner.recorded.len();
     let parsed: Result<Value, _> = serde_json::from_slice(bytes);
     let request = Request {
+        service,
         headers,
         body: parsed.as_ref().cloned().unwrap_or(Value::Null),
-        model,
-        streams,
-        query_key,
-        key: protocol.key().to_owned(),
+        model: asked.model,
+        streams: asked.streams,
+        project: asked.project,
+        query: asked.query,
+        key: service.key().to_owned(),
         today: state.today,
     };
     let checked = match parsed {
@@ -247,6 +186,7 @@ fn decide(
         .or_else(|| request.body["model"].as_str().map(str::to_owned))
         .unwrap_or_default();
     let record = |outcome: Outcome| Recorded {
+        service,
         protocol,
         model: named,
         headers: request.headers.clone(),
@@ -281,14 +221,14 @@ fn decide(
         return (
             place,
             Decided::Error {
-                refusal: protocol.failure(status),
+                refusal: protocol.failure(service, status),
                 number,
                 retry_after_s,
             },
         );
     }
-    let answer = inner.answer(protocol, number, &plan, &turn, &request.body);
-    let price = catalogue().price(&format!("{}:{}", protocol.provider(), plan.model), state.today);
+    let answer = inner.answer((service, protocol), number, &plan, &turn, &request.body);
+    let price = catalogue().price(&format!("{}:{}", service.provider(), plan.model), state.today);
     inner.recorded.push(record(Outcome::Answered {
         tokens: answer.tokens,
         reasoning_tokens: answer.reasoning_tokens,
@@ -313,18 +253,29 @@ impl Inner {
             .unwrap_or_else(|| Turn::text("This was not scripted."))
     }
 
-    /// Returns the turn with its ids, signatures and tokens, all recorded.
-    fn answer(&mut self, protocol: Protocol, number: u64, plan: &Plan, turn: &Turn, body: &Value) -> Answer {
+    /// The turn with its ids, signatures and tokens, all of them remembered.
+    fn answer(
+        &mut self,
+        (service, protocol): (Service, Protocol),
+        number: u64,
+        plan: &Plan,
+        turn: &Turn,
+        body: &Value,
+    ) -> Answer {
         let caching = if self.caching { plan.caching } else { Caching::None };
-        let place = format!("{}:{}", protocol.provider(), plan.model);
+        let place = format!("{}:{}", service.provider(), plan.model);
         let prompt = self.caches.use_for(&place, &plan.prompt, caching);
         let reasoning = plan.reasons.then(|| self.reason(protocol, number, plan, turn));
+        let details = match (service, &reasoning) {
+            (Service::OpenRouter, Some(reasoning)) => openrouter::details(reasoning, &plan.model),
+            (_, _) => Vec::new(),
+        };
         let calls = turn
             .calls
             .iter()
             .enumerate()
             .map(|(index, (name, arguments))| {
-                let id = call_id(protocol, number, index);
+                let id = call_id(service, protocol, number, index);
                 let item = format!("fc_{number:044x}{index:04x}");
                 // Of parallel calls only the first is signed.
                 let signature = (protocol == Protocol::Gemini && plan.signs && index == 0).then(|| {
@@ -338,7 +289,11 @@ impl Inner {
                 });
                 let came_with = reasoning.as_ref().map(|reasoning| reasoning.id.clone());
                 self.ledger.item(&item, came_with.clone());
-                self.ledger.call(&id, Made { reasoning: came_with });
+                let made = Made {
+                    reasoning: came_with,
+                    details: details.clone(),
+                };
+                self.ledger.call(&id, made);
                 Call {
                     id,
                     item,
@@ -385,7 +340,7 @@ impl Inner {
             String::new()
         };
         let signature = match protocol {
-            Protocol::Messages => Some((
+            Protocol::Messages | Protocol::Converse if plan.signs => Some((
                 messages::signature(number, &plan.model),
                 Signed::Thinking {
                     text: shown.clone(),
@@ -395,7 +350,16 @@ impl Inner {
             Protocol::Responses if plan.signs => {
                 Some((format!("gAAAAAB{number:041x}"), Signed::Reasoning { id: id.clone() }))
             }
-            Protocol::Chat | Protocol::Responses | Protocol::Gemini => None,
+            // OpenRouter's, which it checks by the calls that they came with.
+            Protocol::Chat if plan.signs => {
+                let signature = messages::signature(number, &plan.model);
+                return Reasoning {
+                    id,
+                    shown,
+                    signature: Some(signature),
+                };
+            }
+            _ => None,
         };
         let signature = signature.map(|(signature, what)| {
             self.ledger.sign(signature.clone(), &plan.model, what);
@@ -405,17 +369,25 @@ impl Inner {
     }
 }
 
-/// Returns an id in each provider's format.
-fn call_id(protocol: Protocol, number: u64, index: usize) -> String {
+/// Ids as each provider writes them.
+fn call_id(service: Service, protocol: Protocol, number: u64, index: usize) -> String {
     match protocol {
+        // Vertex AI gives none: <https://reference.rnfirebase.io/_react-native-firebase/ai/FunctionCall.html>, on `id`.
+        Protocol::Gemini if service == Service::Vertex => String::new(),
+        Protocol::Converse => format!("tooluse_{number:020}{index:02}"),
+        Protocol::Ollama => format!("call_{number:06}{index:02}"),
         Protocol::Chat | Protocol::Responses => format!("call_{number:020}{index:04}"),
         Protocol::Messages => format!("toolu_{number:020}{index:04}"),
         Protocol::Gemini => format!("{number:06}-{index}"),
     }
 }
 
-fn error(protocol: Protocol, refusal: &Refusal, number: u64, retry_after_s: Option<u64>) -> Response {
-    let mut response = (refusal.status, Json(protocol.error_body(refusal, number))).into_response();
+fn error(service: Service, protocol: Protocol, refusal: &Refusal, number: u64, retry_after_s: Option<u64>) -> Response {
+    let body = protocol.error_body(service, refusal, number);
+    let mut response = (refusal.status, Json(body)).into_response();
+    if protocol == Protocol::Converse {
+        converse::name_error(&mut response, refusal);
+    }
     if let Some(seconds) = retry_after_s {
         response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
     }

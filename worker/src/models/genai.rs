@@ -2,27 +2,37 @@
 //!
 //! `registry` creates a [`GenaiProvider`] per run.
 //!
-//! - `endpoint`   addresses of providers
-//! - `request`    our request in the model's format
-//! - `parts`      files of messages, as content parts
-//! - `parameters` unsupported parameters, learned from rejections
+//! - `endpoint`   where a provider is reached
+//! - `request`    our request in the form that the model takes
+//! - `parts`      files of messages, as parts of what is sent
+//! - `turns`      messages that alternate, for Bedrock
+//! - `openrouter` what OpenRouter has beside OpenAI's protocol
+//! - `parameters` what models refuse, learned from their refusals
+//! - `converse`   Amazon Bedrock's protocol, which genai speaks in part
+//! - `ollama`     Ollama's protocol, which genai speaks in part
+//! - `wire`       requests that genai does not send
 //! - `answer`     the provider's stream as our chunks
 //! - `errors`     maps genai's errors to ours
 //! - `google_tokens` access tokens of Vertex AI
 
 mod answer;
+mod converse;
 mod endpoint;
 mod errors;
 mod google_tokens;
+mod ollama;
+mod openrouter;
 mod parameters;
 mod parts;
 mod request;
+mod turns;
+mod wire;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use ::genai::adapter::AdapterKind;
-use ::genai::chat::{ChatStream, ChatStreamEvent};
+use ::genai::chat::ChatStreamEvent;
 use ::genai::resolver::{AuthData, Endpoint};
 use ::genai::{Client, ModelIden, ServiceTarget, WebConfig};
 use async_trait::async_trait;
@@ -33,28 +43,40 @@ use self::answer::Answer;
 use self::endpoint::Address;
 use self::errors::ErrorContext;
 use self::google_tokens::GoogleTokens;
+use self::openrouter::Blocks;
 use self::parameters::{Parameter, Refusals};
 use self::request::Target;
-use super::name::{ModelName, ModelSettings, ProviderKind};
+use self::wire::{Upstream, Wire};
+use super::name::{ModelName, ModelSettings, ProviderKind, Secret};
 use super::{ModelError, ModelRequest, ModelStream, Provider};
 
 /// The shared HTTP client; cheap to clone.
 #[derive(Clone)]
 pub struct GenaiModels {
     client: Client,
+    /// For what genai does not send.
+    http: reqwest::Client,
     refusals: Refusals,
     google_tokens: GoogleTokens,
 }
 
 impl GenaiModels {
     pub fn new(settings: &ModelSettings) -> Result<Self, ModelError> {
+        let failed = |error: &dyn std::fmt::Display| {
+            misconfigured(format!("creating the HTTP client for models failed: {error}"))
+        };
         let web = WebConfig::default().with_connect_timeout(settings.connect_timeout);
+        let http = reqwest::Client::builder()
+            .connect_timeout(settings.connect_timeout)
+            .build()
+            .map_err(|error| failed(&error))?;
         let client = Client::builder()
             .with_web_config(web)
             .build()
-            .map_err(|error| misconfigured(format!("creating the HTTP client for models failed: {error}")))?;
+            .map_err(|error| failed(&error))?;
         Ok(Self {
             client,
+            http,
             refusals: Refusals::default(),
             google_tokens: GoogleTokens::default(),
         })
@@ -67,6 +89,8 @@ impl GenaiModels {
         let address = Address::of(settings, &name, known)?;
         Ok(GenaiProvider {
             client: self.client.clone(),
+            http: self.http.clone(),
+            base_url: address.base_url.clone(),
             refusals: self.refusals.clone(),
             tokens: (name.provider == ProviderKind::Vertex && address.key.is_none())
                 .then(|| self.google_tokens.clone()),
@@ -94,6 +118,8 @@ impl GenaiModels {
 /// One model of one provider.
 pub struct GenaiProvider {
     client: Client,
+    http: reqwest::Client,
+    base_url: String,
     refusals: Refusals,
     /// The source of keys, if the settings have none.
     tokens: Option<GoogleTokens>,
@@ -135,6 +161,14 @@ enum Opened {
 }
 
 impl GenaiProvider {
+    fn wire<'a>(&'a self, model: &'a ModelIden) -> Wire<'a> {
+        Wire {
+            http: &self.http,
+            base_url: &self.base_url,
+            model,
+        }
+    }
+
     async fn open(&self, request: &ModelRequest) -> Result<Opened, ModelError> {
         let to = Target {
             adapter: self.adapter,
@@ -156,13 +190,25 @@ impl GenaiProvider {
             }
             context = Arc::new(context.with_key(access.token));
         }
-        let mut upstream: ChatStream = self
-            .client
-            .exec_chat_stream(target, sent.chat, Some(&sent.options))
-            .await
-            .map_err(|error| context.classify(&error))?
-            .stream;
-        // Nothing is sent before polling: a rejection is the first item.
+        let blocks = Blocks::default();
+        if self.adapter == AdapterKind::OpenRouter {
+            sent.options = sent.options.with_raw_frame_sink(blocks.clone());
+        }
+        let mut upstream: Upstream = match self.adapter {
+            AdapterKind::BedrockApi => {
+                let key = context.key.as_ref().map_or("", Secret::expose);
+                converse::stream(&self.wire(&target.model), key, sent.chat, &sent.options)
+            }
+            AdapterKind::Ollama => ollama::stream(&self.wire(&target.model), sent.chat, &sent.options),
+            _ => self
+                .client
+                .exec_chat_stream(target, sent.chat, Some(&sent.options))
+                .await
+                .map_err(|error| context.classify(&error))?
+                .stream
+                .boxed(),
+        };
+        // Sends nothing before it is polled: the refusal, if there is one, is its first item.
         let first: ChatStreamEvent = match tokio::time::timeout(self.idle_timeout, upstream.next()).await {
             Ok(Some(Ok(event))) => event,
             Ok(Some(Err(error))) => {
@@ -179,7 +225,7 @@ impl GenaiProvider {
             self.adapter,
             &request.messages,
             self.idle_timeout,
-            sent.bound_to,
+            (sent.bound_to, blocks),
             context,
         );
         answer.take(first)?;

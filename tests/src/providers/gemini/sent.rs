@@ -42,7 +42,11 @@ fn call_parts(answer: &Answer) -> Vec<Value> {
         .calls
         .iter()
         .map(|call| {
-            let mut part = json!({"functionCall": {"name": call.name, "args": call.arguments, "id": call.id}});
+            let mut part = json!({"functionCall": {"name": call.name, "args": call.arguments}});
+            // Vertex AI gives none.
+            if !call.id.is_empty() {
+                part["functionCall"]["id"] = json!(call.id);
+            }
             if let Some(signature) = &call.signature {
                 part["thoughtSignature"] = json!(signature);
             }

@@ -5,10 +5,11 @@ mod chat;
 mod gemini;
 mod messages;
 mod responses;
+mod services;
 
 use rejoin_tests::needs;
 use rejoin_tests::providers::{
-    ANTHROPIC_KEY, GEMINI_KEY, OPENAI_KEY, Outcome, Protocol, Providers, Turn, hello, message_of,
+    ANTHROPIC_KEY, GEMINI_KEY, OPENAI_KEY, Outcome, Protocol, Providers, Service, Turn, hello, message_of,
 };
 use serde_json::{Value, json};
 
@@ -24,8 +25,30 @@ const OLD_GPT: &str = "gpt-4.1-mini";
 
 /// Sends a request with a valid key.
 async fn send(server: &Providers, protocol: Protocol, model: &str, body: &Value) -> (u16, Value) {
+    send_to(server, (usual(protocol), protocol), model, body).await
+}
+
+/// Who has made the protocol.
+fn usual(protocol: Protocol) -> Service {
+    match protocol {
+        Protocol::Chat | Protocol::Responses => Service::OpenAi,
+        Protocol::Messages => Service::Anthropic,
+        Protocol::Gemini => Service::Gemini,
+        Protocol::Converse => Service::Bedrock,
+        Protocol::Ollama => Service::Ollama,
+    }
+}
+
+async fn send_to(
+    server: &Providers,
+    (service, protocol): (Service, Protocol),
+    model: &str,
+    body: &Value,
+) -> (u16, Value) {
     let client = reqwest::Client::new();
     let request = match protocol {
+        _ if usual(protocol) != service => services::request(&client, server, (service, protocol), model),
+        Protocol::Converse | Protocol::Ollama => services::request(&client, server, (service, protocol), model),
         Protocol::Chat => client
             .post(format!("{}/chat/completions", server.openai_url()))
             .bearer_auth(OPENAI_KEY),
@@ -65,21 +88,29 @@ fn assert_shape(protocol: Protocol, status: u16, body: &Value) {
             assert_eq!(body["error"]["code"], status, "{body}");
             assert!(body["error"]["status"].is_string(), "{body}");
         }
+        Protocol::Converse => assert!(body["message"].is_string(), "{body}"),
+        Protocol::Ollama => assert!(body["error"].is_string(), "{body}"),
     }
 }
 
 /// Asserts that each change of a valid request is rejected with this status and text.
 async fn refuses(protocol: Protocol, model: &str, base: Value, cases: &[(Value, u16, &str)]) {
+    refuses_at((usual(protocol), protocol), model, base, cases).await;
+}
+
+async fn refuses_at((service, protocol): (Service, Protocol), model: &str, base: Value, cases: &[(Value, u16, &str)]) {
     let server = Providers::start().await.expect("a stand-in");
-    let (status, body) = send(&server, protocol, model, &base).await;
+    let (status, body) = send_to(&server, (service, protocol), model, &base).await;
     assert_eq!(status, 200, "the request before the change: {body}");
     for (change, wanted, words) in cases {
         let mut request = base.clone();
         merge(&mut request, change);
         let model = change["model"].as_str().unwrap_or(model);
-        let (status, body) = send(&server, protocol, model, &request).await;
+        let (status, body) = send_to(&server, (service, protocol), model, &request).await;
         assert_eq!(status, *wanted, "{change}: {body}");
-        assert_shape(protocol, status, &body);
+        if service == usual(protocol) {
+            assert_shape(protocol, status, &body);
+        }
         assert!(
             message_of(&body).contains(words),
             "{change}: `{words}` is not in {body}"

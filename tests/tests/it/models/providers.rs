@@ -6,19 +6,23 @@
 //! - `media`      images, PDF and audio
 //! - `costs`      prompt caches and budgets
 //! - `fallbacks`  a model that can't answer now
+//! - `services`   the same at Azure, OpenRouter, Vertex AI, Bedrock and Ollama
 
 mod answers;
 mod costs;
 mod fallbacks;
 mod media;
 mod recordings;
+mod services;
 
 use std::collections::HashMap;
 
 use rejoin_models::choice::ModelChoice;
 use rejoin_tests::app::{AppOptions, TestApp};
 use rejoin_tests::client::{json_of, of_kind, text};
-use rejoin_tests::providers::{ANTHROPIC_KEY, GEMINI_KEY, OPENAI_KEY, Providers, Turn};
+use rejoin_tests::providers::{
+    ANTHROPIC_KEY, AZURE_KEY, BEDROCK_KEY, GEMINI_KEY, OPENAI_KEY, OPENROUTER_KEY, Providers, Turn, VERTEX_KEY,
+};
 use rejoin_tests::tools::Meeting;
 use rejoin_tools::registry::Registry;
 use rejoin_worker::models::name::ModelSettings;
@@ -33,6 +37,15 @@ fn settings(providers: &Providers) -> ModelSettings {
         ("ANTHROPIC_BASE_URL".to_owned(), providers.anthropic_url()),
         ("GEMINI_API_KEY".to_owned(), GEMINI_KEY.to_owned()),
         ("GEMINI_BASE_URL".to_owned(), providers.gemini_url()),
+        ("AZURE_OPENAI_API_KEY".to_owned(), AZURE_KEY.to_owned()),
+        ("AZURE_OPENAI_ENDPOINT".to_owned(), providers.url()),
+        ("OPENROUTER_API_KEY".to_owned(), OPENROUTER_KEY.to_owned()),
+        ("OPENROUTER_BASE_URL".to_owned(), providers.openrouter_url()),
+        ("VERTEX_API_KEY".to_owned(), VERTEX_KEY.to_owned()),
+        ("VERTEX_BASE_URL".to_owned(), providers.vertex_url()),
+        ("AWS_BEARER_TOKEN_BEDROCK".to_owned(), BEDROCK_KEY.to_owned()),
+        ("BEDROCK_BASE_URL".to_owned(), providers.url()),
+        ("OLLAMA_HOST".to_owned(), providers.url()),
     ]))
 }
 
@@ -145,30 +158,40 @@ const PROTOCOLS: [(&str, &str); 4] = [
 #[tokio::test]
 async fn tools_that_are_shown_later_break_no_step() {
     for (model, _) in PROTOCOLS {
-        let providers = Providers::start().await.expect("a stand-in");
-        let app = app(&providers, 2).await;
-        let agent = app
-            .agent_with("worker", &["look_*"], |content| {
-                content.model = Some(choice(model, Some("low")));
-                content.config = json!({"toolSelection": "context"});
-            })
-            .await;
-        let client = app.client();
-        let settings = format!("/api/admin/projects/{}/contexts/brain_dump", app.db.project_id);
-        let shown = json!({"prompt": "Listen.", "tools": ["look_0"]});
-        assert_eq!(client.put(&settings, shown).await.0, 200);
-        let turns = ["look_0", "look_1", "look_0"];
-        let turns = turns.map(|tool| Turn::call(tool, json!({"n": 1})).reasoning("A look."));
-        providers.script("look around", turns.into_iter().chain([Turn::text("Seen.")]));
-        let body = json!({"message": "look around", "agentDefinitionId": agent, "contextType": "brain_dump"});
-        let frames = client.chat(body).await;
-        assert_eq!(providers.refusals(), [], "{model}");
-        assert_eq!((text(&frames).as_str(), providers.left()), ("Seen.", 0), "{model}");
-        let tools: Vec<usize> = providers
-            .recorded()
-            .iter()
-            .map(|call| call.body["tools"].to_string().matches("look_").count())
-            .collect();
-        assert_eq!(tools, [1, 1, 2, 2], "{model}");
+        shows_tools_later(model).await;
     }
+}
+
+async fn shows_tools_later(model: &str) {
+    let providers = Providers::start().await.expect("a stand-in");
+    let app = app(&providers, 2).await;
+    let agent = app
+        .agent_with("worker", &["look_*"], |content| {
+            content.model = Some(choice(model, Some("low")));
+            content.config = json!({"toolSelection": "context"});
+        })
+        .await;
+    let client = app.client();
+    let settings = format!("/api/admin/projects/{}/contexts/brain_dump", app.db.project_id);
+    let shown = json!({"prompt": "Listen.", "tools": ["look_0"]});
+    assert_eq!(client.put(&settings, shown).await.0, 200);
+    let turns = ["look_0", "look_1", "look_0"];
+    let turns = turns.map(|tool| Turn::call(tool, json!({"n": 1})).reasoning("A look."));
+    providers.script("look around", turns.into_iter().chain([Turn::text("Seen.")]));
+    let body = json!({"message": "look around", "agentDefinitionId": agent, "contextType": "brain_dump"});
+    let frames = client.chat(body).await;
+    assert_eq!(providers.refusals(), [], "{model}");
+    assert_eq!((text(&frames).as_str(), providers.left()), ("Seen.", 0), "{model}");
+    let tools: Vec<usize> = providers
+        .recorded()
+        .iter()
+        .map(|call| {
+            let config = [&call.body["tools"], &call.body["toolConfig"]];
+            config
+                .map(|tools| tools.to_string().matches("look_").count())
+                .iter()
+                .sum()
+        })
+        .collect();
+    assert_eq!(tools, [1, 1, 2, 2], "{model}");
 }

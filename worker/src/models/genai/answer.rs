@@ -1,25 +1,26 @@
 //! Converts a provider's stream to our chunks.
 //!
-//! Invariant: it ends with [`Chunk::End`] only if the provider reported a complete answer, and otherwise with exactly
-//! one error. genai is less strict: for Gemini and Ollama it invents an end when the connection closes, so the stop
-//! reason is checked here.
+//! Invariant: it ends with [`Chunk::End`] only where the provider said that the answer is complete, and otherwise with exactly one error.
+//! genai itself is not so strict: for Gemini it makes up an end when the connection closes, so the reason to stop is checked here.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use ::genai::adapter::AdapterKind;
-use ::genai::chat::{ChatStream, ChatStreamEvent, ContentPart, StopReason, StreamEnd};
+use ::genai::chat::{ChatStreamEvent, ContentPart, StopReason, StreamEnd};
 use futures::StreamExt;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::errors::ErrorContext;
+use super::openrouter::Blocks;
+use super::wire::Upstream;
 use crate::models::{Chunk, Finish, Message, ModelError, Reasoning, ReasoningPart, ToolCall, Usage};
 
 /// An answer in progress. `upstream` is dropped (which closes the connection) with the last item.
 pub(super) struct Answer {
-    upstream: Option<ChatStream>,
+    upstream: Option<Upstream>,
     ready: VecDeque<Chunk>,
     said_something: bool,
     /// Ids of the run's earlier tool calls; providers without ids would repeat theirs.
@@ -28,19 +29,22 @@ pub(super) struct Answer {
     idle_timeout: Duration,
     /// What its reasoning is tied to.
     bound_to: Option<String>,
+    /// Reasoning that genai does not collect.
+    blocks: Blocks,
     context: Arc<ErrorContext>,
 }
 
 impl Answer {
     pub(super) fn new(
-        upstream: ChatStream,
+        upstream: Upstream,
         adapter: AdapterKind,
         messages: &[Message],
         idle_timeout: Duration,
-        bound_to: Option<String>,
+        (bound_to, blocks): (Option<String>, Blocks),
         context: Arc<ErrorContext>,
     ) -> Self {
         Self {
+            blocks,
             upstream: Some(upstream),
             ready: VecDeque::new(),
             said_something: false,
@@ -102,12 +106,9 @@ impl Answer {
 
     /// Queues the tool calls and the end, or explains why the answer is incomplete.
     fn finish(&mut self, end: StreamEnd) -> Result<(), ModelError> {
-        let made_up = match self.adapter {
-            // genai ends these streams when the connection closes. An old Ollama gives no reason, but token counts.
-            AdapterKind::Gemini | AdapterKind::Vertex => end.captured_stop_reason.is_none(),
-            AdapterKind::Ollama => end.captured_stop_reason.is_none() && end.captured_usage.is_none(),
-            _ => false,
-        };
+        // genai ends these without being told to when the connection closes.
+        let made_up =
+            matches!(self.adapter, AdapterKind::Gemini | AdapterKind::Vertex) && end.captured_stop_reason.is_none();
         if made_up {
             return Err(self.context.cut());
         }
@@ -136,10 +137,11 @@ impl Answer {
         }
         if parts.is_empty()
             && let Some(text) = end.captured_reasoning_content.filter(|text| !text.is_empty())
-            && matches!(self.adapter, AdapterKind::OpenAI)
+            && matches!(self.adapter, AdapterKind::OpenAI | AdapterKind::Ollama)
         {
             parts.push(ReasoningPart::Text { text });
         }
+        parts.extend(self.blocks.take().into_iter().map(|data| ReasoningPart::Block { data }));
         let calls = self.tool_calls(calls, &mut parts)?;
         let finish = match end.captured_stop_reason {
             Some(StopReason::MaxTokens(_)) => Finish::Length,

@@ -42,8 +42,12 @@ impl Address {
             }
             ProviderKind::OpenAi => openai(AdapterKind::OpenAI),
             ProviderKind::OpenAiResponses => openai(AdapterKind::OpenAIResp),
+            // The same two at Azure. What is behind a deployment with a name of its own nobody knows, and it is asked by the older one.
             ProviderKind::Azure => (
-                AdapterKind::OpenAI,
+                match known.is_some_and(by_responses) {
+                    true => AdapterKind::OpenAIResp,
+                    false => AdapterKind::OpenAI,
+                },
                 azure_base_url(settings.azure.base_url.as_deref().unwrap_or_default()),
                 settings.azure.key.clone(),
                 false,
@@ -212,5 +216,24 @@ mod tests {
             "https://us.openai.azure.com/openai/v1/"
         );
         assert_eq!(azure_base_url("https://h/openai/v1/"), "https://h/openai/v1/");
+    }
+
+    #[test]
+    fn azure_is_asked_as_openai_is() {
+        let settings = ModelSettings::from_map(&std::collections::HashMap::from([
+            ("AZURE_OPENAI_API_KEY".to_owned(), "key".to_owned()),
+            (
+                "AZURE_OPENAI_ENDPOINT".to_owned(),
+                "https://us.openai.azure.com".to_owned(),
+            ),
+        ]));
+        let adapter = |name: &str| {
+            let known = rejoin_models::catalogue().find(name);
+            let name = ModelName::parse(name).expect("a name");
+            Address::of(&settings, &name, known).expect("an address").adapter
+        };
+        assert_eq!(adapter("azure:gpt-6-luna"), AdapterKind::OpenAIResp);
+        assert_eq!(adapter("azure:gpt-4.1-mini"), AdapterKind::OpenAI);
+        assert_eq!(adapter("azure:a-name-of-ones-own"), AdapterKind::OpenAI);
     }
 }

@@ -22,7 +22,7 @@ use rejoin_models::Model;
 use super::super::ModelError;
 use super::super::name::{ModelName, ProviderKind, Secret};
 use super::parameters::{self, Parameter, Parameters};
-use advice::{OVERFLOWS, QUOTAS, REFUSALS};
+use advice::{OVERFLOWS, QUOTAS, REFUSALS, UNKNOWN};
 
 /// Maximum length of a quoted provider message, in characters.
 const MAX_QUOTE_CHARS: usize = 300;
@@ -154,9 +154,10 @@ impl ErrorContext {
             ),
             400 | 413 | 422 if says(&OVERFLOWS) => self.overflow(&said),
             400 | 422 if says(&REFUSALS) => self.refused(&said),
+            400 if says(&UNKNOWN) => self.error("model_unknown", self.gone(&said), false),
             404 => self.error("model_unknown", self.gone(&said), false),
             529 => self.overloaded(code, &said),
-            503 if says(&["overloaded", "high demand", "capacity"]) => self.overloaded(code, &said),
+            503 if says(&["overloaded", "high demand", "capacity", "server busy"]) => self.overloaded(code, &said),
             408 | 409 | 425 | 500.. => self.error("model_unavailable", format!("HTTP {code}{said}"), true),
             _ => self.error(
                 "model_rejected",
@@ -242,7 +243,7 @@ impl ErrorContext {
                 format!("the provider became overloaded while answering: {said}"),
                 true,
             )
-        } else if has(&["invalid_request", "not_found", "permission"]) {
+        } else if has(&["invalid_request", "not_found", "permission", "validation"]) {
             self.error("model_rejected", format!("the request was rejected: {said}"), false)
         } else if has(&["authentication", "invalid_api_key"]) {
             self.error(
@@ -253,7 +254,7 @@ impl ErrorContext {
                 ),
                 false,
             )
-        } else if has(&["rate_limit", "429", "resource_exhausted"]) {
+        } else if has(&["rate_limit", "429", "resource_exhausted", "throttling"]) {
             self.error("model_rate_limited", format!("too many requests: {said}"), true)
         } else {
             self.error(

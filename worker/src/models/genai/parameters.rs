@@ -70,7 +70,7 @@ impl Parameter {
             ],
             Self::ReasoningContent => &["reasoning_content"],
             Self::CacheKey => &["prompt_cache_key"],
-            Self::CacheControl => &["cache_control"],
+            Self::CacheControl => &["cache_control", "cachePoint"],
             Self::Output => &[
                 "response_format",
                 "text.format",

@@ -15,12 +15,14 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::parameters::{Parameter, Parameters};
-use super::parts;
+use super::{openrouter, parts, turns};
 use crate::models::{Message, ModelRequest, Reasoning, ReasoningPart, ToolCall};
 
 /// Anthropic's maximum temperature; the others accept up to 2.
 const ANTHROPIC_MAX_TEMPERATURE: f64 = 1.0;
-/// Maximum length of call ids in Chat Completions, in bytes; the Responses API accepts 64.
+/// The bound of temperatures at Amazon Bedrock, whoever made the model.
+const BEDROCK_MAX_TEMPERATURE: f64 = 1.0;
+/// Longer ids of calls are refused by Chat Completions; the Responses API takes 64 [bytes].
 const CALL_ID_MAX_BYTES: usize = 40;
 /// Length of a digest that replaces an id, in bytes.
 const CALL_ID_DIGEST_BYTES: usize = 16;
@@ -63,7 +65,9 @@ impl Target<'_> {
         let mut parameters = Parameters::default();
         let mut options = self.options(request, &mut parameters);
         let mut specs = &request.tools;
-        if specs.is_empty() && !request.withdrawn_tools.is_empty() && self.is_claude() {
+        // Bedrock and OpenRouter insist on the tools as long as calls of them are in the conversation.
+        let keeps_tools = self.is_claude() || matches!(self.adapter, AdapterKind::BedrockApi | AdapterKind::OpenRouter);
+        if specs.is_empty() && !request.withdrawn_tools.is_empty() && keeps_tools {
             specs = &request.withdrawn_tools;
             options = options.with_tool_choice(ToolChoice::None);
         }
@@ -74,6 +78,9 @@ impl Target<'_> {
             parameters.add(Parameter::CacheControl);
         }
         let mut messages = self.messages(&request.messages, bound_to.as_deref(), &mut parameters);
+        if self.adapter == AdapterKind::BedrockApi {
+            messages = turns::alternating(messages);
+        }
         if marks {
             let last = messages.len();
             for message in messages
@@ -125,13 +132,23 @@ impl Target<'_> {
         match self.adapter {
             AdapterKind::Anthropic => true,
             AdapterKind::Vertex => self.name.contains(":claude"),
+            AdapterKind::BedrockApi => self.name.contains("anthropic.claude"),
             _ => false,
         }
     }
 
-    /// Returns whether its reasoning is rejected with other instructions or tools: Claude's models with reasoning
-    /// levels. The newest ones reject it (platform.claude.com, "What's new in Opus 5.5": thinking blocks are tied to
-    /// the conversation), and the others do without; models with a reasoning budget need it back in any case.
+    /// Whether OpenRouter is asked to mark the prompt itself: Claude's alone are not cached without marks.
+    fn is_marked_there(&self, request: &ModelRequest) -> bool {
+        self.caches
+            && self.adapter == AdapterKind::OpenRouter
+            && self.name.contains(":anthropic/")
+            && !(request.tools.is_empty() && request.withdrawn_tools.is_empty())
+            && !self.refuses(Parameter::CacheControl)
+    }
+
+    /// Whether its reasoning is refused with other instructions or tools than those that it was made with: Claude's models that reason by levels.
+    /// Of these the newest refuse it (platform.claude.com, "What's new in Opus 5.5": thinking blocks are tied to the conversation), and the
+    /// others go without; of those that reason by a budget it has to come back whatever has changed.
     fn is_bound(&self) -> bool {
         self.is_claude() && self.known.is_some_and(|model| !model.efforts.is_empty())
     }
@@ -153,10 +170,23 @@ impl Target<'_> {
         let max_tokens = self.max_tokens(request);
         let effort = request.effort.and_then(|effort| self.effort(effort, max_tokens));
         let thinks = matches!(&effort, Some(effort) if !matches!(effort, Effort::Zero));
+        if self.adapter == AdapterKind::OpenRouter {
+            let marked = self.is_marked_there(request);
+            if marked {
+                parameters.add(Parameter::CacheControl);
+            }
+            if let Some(fields) = openrouter::fields(effort.as_ref(), marked) {
+                options = options.with_extra_body(fields);
+            }
+        }
         match effort {
             Some(effort) => {
                 parameters.add(Parameter::Effort);
-                options = options.with_reasoning_effort(effort);
+                options = options.with_reasoning_effort(match self.adapter {
+                    // Told above.
+                    AdapterKind::OpenRouter => Effort::Budget(0),
+                    _ => effort,
+                });
             }
             // genai interprets `-low`, `-medium`, `-high` at the end of a name as a reasoning level and removes it,
             // which breaks names such as `mistral-medium`. A budget keeps the name whole, and these adapters send
@@ -177,10 +207,10 @@ impl Target<'_> {
             && !(self.is_claude() && thinks)
         {
             parameters.add(Parameter::Temperature);
-            let max = if self.is_claude() {
-                ANTHROPIC_MAX_TEMPERATURE
-            } else {
-                f64::INFINITY
+            let max = match self.adapter {
+                AdapterKind::BedrockApi => BEDROCK_MAX_TEMPERATURE,
+                _ if self.is_claude() => ANTHROPIC_MAX_TEMPERATURE,
+                _ => f64::INFINITY,
             };
             options = options.with_temperature(temperature.min(max));
         }
@@ -247,8 +277,13 @@ impl Target<'_> {
             return None;
         }
         let has = self.known.map(|model| model.efforts.as_slice()).unwrap_or_default();
-        if has.is_empty() && self.known.is_some() && self.is_claude() {
-            return thinking_budget(wanted, max_tokens).map(Effort::Budget);
+        if self.is_claude() && self.known.is_some() {
+            match self.adapter {
+                // genai asks for nothing there.
+                AdapterKind::Vertex => return None,
+                _ if has.is_empty() => return thinking_budget(wanted, max_tokens).map(Effort::Budget),
+                _ => {}
+            }
         }
         let has = |effort: &ReasoningEffort| has.is_empty() || has.iter().any(|name| name == effort.as_str());
         let mut below = ReasoningEffort::ALL

@@ -14,8 +14,8 @@ const RECORDED_CALLS: usize = 2;
 /// Tokens of an answer that exhausts a budget.
 const DEAR_TOKENS: u64 = 200_000;
 
-/// Tokens and cost of 20 steps with 50 tools.
-async fn cost(model: &str, with_cache: bool) -> (Tokens, f64) {
+/// Tokens and dollars of 20 steps with 50 tools.
+pub(super) async fn cost(model: &str, with_cache: bool, recorded: bool) -> (Tokens, f64) {
     let providers = Providers::start().await.expect("a stand-in");
     if !with_cache {
         providers.forget_caches();
@@ -34,7 +34,7 @@ async fn cost(model: &str, with_cache: bool) -> (Tokens, f64) {
     let frames = app.client().ask(Some(agent), "look twenty times").await;
     assert_eq!(providers.refusals(), [], "{model}");
     assert_eq!((text(&frames).as_str(), providers.left()), ("Done.", 0), "{model}");
-    if with_cache && PROTOCOLS.iter().any(|(name, _)| *name == model) {
+    if with_cache && recorded {
         recordings::check("prompt-cache", &providers.recorded()[..RECORDED_CALLS]);
     }
     (providers.tokens(), providers.cost_usd())
@@ -54,8 +54,9 @@ async fn twenty_steps_with_fifty_tools_cost_a_third_with_a_cache() {
         "openai:gpt-5.2",
         "gemini:gemini-3.8-flash",
     ] {
-        let (_, without) = cost(model, false).await;
-        let (tokens, with) = cost(model, true).await;
+        let recorded = PROTOCOLS.iter().any(|(name, _)| *name == model);
+        let (_, without) = cost(model, false, recorded).await;
+        let (tokens, with) = cost(model, true, recorded).await;
         let times = without / with;
         let _ = writeln!(
             table,
@@ -75,46 +76,53 @@ async fn twenty_steps_with_fifty_tools_cost_a_third_with_a_cache() {
 #[tokio::test]
 async fn a_run_of_each_provider_stops_at_its_budget_in_dollars() {
     for (model, _) in PROTOCOLS {
-        let providers = Providers::start().await.expect("a stand-in");
-        let app = app(&providers, 1).await;
-        let price = catalogue()
-            .price(&model.replace("openai-responses:", "openai:"), rejoin_models::today())
-            .expect("a price");
-        let step = price.of(&Tokens::new(0, DEAR_TOKENS));
-        let agent = app
-            .agent_with("worker", &["look_*"], |content| {
-                content.model = Some(choice(model, None));
-                content.config = json!({"limits": {"costUsd": step * 0.9}});
-            })
-            .await;
-        providers.script(
-            "spend",
-            [
-                Turn::call("look_0", json!({"n": 1})).output_tokens(DEAR_TOKENS),
-                Turn::text("Summed up."),
-            ],
-        );
-        let frames = app.client().ask(Some(agent), "spend").await;
-        let events = json_of(&frames);
-        assert_eq!((providers.refusals(), providers.left()), (Vec::new(), 0), "{model}");
-        let limits = of_kind(&events, "limit");
-        assert_eq!(limits.len(), 1, "{model}: {events:?}");
-        assert_eq!(limits[0]["limit"], "cost_budget", "{model}");
-        let done = events.last().expect("an end");
-        assert_eq!(
-            (&done["status"], &done["usage"]["steps"]),
-            (&json!("paused"), &json!(2)),
-            "{model}"
-        );
-        // The provider's counts, at the catalogue's prices.
-        let cost = done["usage"]["costUsd"].as_f64().expect("a cost");
-        let counted = providers.cost_usd();
-        assert!(
-            (cost - counted).abs() < 1e-9 && cost > step,
-            "{model}: {cost} and not {counted}"
-        );
-        let answered = |call: &rejoin_tests::providers::Recorded| matches!(call.outcome, Outcome::Answered { .. });
-        assert!(providers.recorded().iter().all(answered), "{model}");
-        recordings::check("budget", &providers.recorded());
+        stops_at_its_budget(model).await;
     }
+}
+
+pub(super) async fn stops_at_its_budget(model: &str) {
+    let providers = Providers::start().await.expect("a stand-in");
+    let app = app(&providers, 1).await;
+    let price = catalogue()
+        .price(
+            &model.replace("openai-responses:", "openai:"),
+            rejoin_models::today(),
+        )
+        .expect("a price");
+    let step = price.of(&Tokens::new(0, DEAR_TOKENS));
+    let agent = app
+        .agent_with("worker", &["look_*"], |content| {
+            content.model = Some(choice(model, None));
+            content.config = json!({"limits": {"costUsd": step * 0.9}});
+        })
+        .await;
+    providers.script(
+        "spend",
+        [
+            Turn::call("look_0", json!({"n": 1})).output_tokens(DEAR_TOKENS),
+            Turn::text("Summed up."),
+        ],
+    );
+    let frames = app.client().ask(Some(agent), "spend").await;
+    let events = json_of(&frames);
+    assert_eq!((providers.refusals(), providers.left()), (Vec::new(), 0), "{model}");
+    let limits = of_kind(&events, "limit");
+    assert_eq!(limits.len(), 1, "{model}: {events:?}");
+    assert_eq!(limits[0]["limit"], "cost_budget", "{model}");
+    let done = events.last().expect("an end");
+    assert_eq!(
+        (&done["status"], &done["usage"]["steps"]),
+        (&json!("paused"), &json!(2)),
+        "{model}"
+    );
+    // What the provider counted, at the catalogue's prices.
+    let cost = done["usage"]["costUsd"].as_f64().expect("a cost");
+    let counted = providers.cost_usd();
+    assert!(
+        (cost - counted).abs() < 1e-9 && cost > step,
+        "{model}: {cost} and not {counted}"
+    );
+    let answered = |call: &rejoin_tests::providers::Recorded| matches!(call.outcome, Outcome::Answered { .. });
+    assert!(providers.recorded().iter().all(answered), "{model}");
+    recordings::check("budget", &providers.recorded());
 }

@@ -6,7 +6,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use regex::Regex;
-use rejoin_tests::providers::{Protocol, Recorded};
+use rejoin_tests::providers::{Protocol, Recorded, Service};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
@@ -37,11 +37,18 @@ pub fn check(name: &str, calls: &[Recorded]) {
             })
         })
         .collect();
-    let protocol = match calls[0].protocol {
-        Protocol::Chat => "chat-completions",
-        Protocol::Responses => "responses",
-        Protocol::Messages => "messages",
-        Protocol::Gemini => "gemini",
+    let protocol = match (calls[0].service, calls[0].protocol) {
+        (Service::Azure, Protocol::Chat) => "azure-chat-completions",
+        (Service::Azure, _) => "azure-responses",
+        (Service::OpenRouter, _) => "openrouter",
+        (Service::Vertex, Protocol::Gemini) => "vertex-gemini",
+        (Service::Vertex, _) => "vertex-claude",
+        (_, Protocol::Chat) => "chat-completions",
+        (_, Protocol::Responses) => "responses",
+        (_, Protocol::Messages) => "messages",
+        (_, Protocol::Gemini) => "gemini",
+        (_, Protocol::Converse) => "bedrock",
+        (_, Protocol::Ollama) => "ollama",
     };
     insta::with_settings!({snapshot_path => "fixtures", prepend_module_to_snapshot => false, omit_expression => true}, {
         insta::assert_json_snapshot!(format!("{protocol}-{name}"), recording);

@@ -316,3 +316,16 @@ fn an_answer_is_bounded_by_what_the_model_can_say() {
     assert_eq!(bound(OPENAI, AdapterKind::OpenAI, None), None);
     assert_eq!(bound(OPENAI, AdapterKind::OpenAI, Some(100)), Some(100));
 }
+
+#[test]
+fn bedrock_and_openrouter_have_the_tools_of_calls_to_the_end() {
+    for (model, adapter) in [
+        ("bedrock:us.amazon.nova-2-lite-v1:0", AdapterKind::BedrockApi),
+        ("openrouter:openai/gpt-6-luna", AdapterKind::OpenRouter),
+    ] {
+        let mut last = request(vec![user("go"), asked("a", None), result("a"), user("sum up")]);
+        last.withdrawn_tools = std::mem::take(&mut last.tools);
+        let sent = to(model, adapter).request(&last);
+        assert_eq!(sent.chat.tools.map(|tools| tools.len()), Some(2), "{model}");
+    }
+}
