@@ -80,14 +80,17 @@ async fn follow(
         if !events.is_empty() {
             return Ok(events);
         }
-        let ours = async { while !concerns(&*wakeup::next(hints).await, log_id) {} };
+        let ours = async {
+            loop {
+                let wake = wakeup::next(hints).await;
+                if wake.all || wake.logs.contains(&log_id) {
+                    break;
+                }
+            }
+        };
         // Over time: no hint came, and the reader looks anyway.
         let _ = tokio::time::timeout(POLL_INTERVAL, ours).await;
     }
-}
-
-fn concerns(wake: &Wake, log_id: Uuid) -> bool {
-    wake.all || wake.logs.contains(&log_id)
 }
 
 /// An event as a person reads it.
