@@ -1,4 +1,4 @@
-//! The web app is embedded where it was built before: then a change of it is a change of this crate.
+//! The web app is embedded if it was built before: a change of it is then a change of this crate.
 
 fn main() {
     println!("cargo:rerun-if-changed=../web/dist");

@@ -1,4 +1,4 @@
-//! Builds again when a migration is added: they are embedded, and cargo does not look into that folder by itself.
+//! Rebuilds when a migration is added: they are embedded, and cargo does not watch that folder itself.
 fn main() {
     println!("cargo:rerun-if-changed=../migrations");
 }

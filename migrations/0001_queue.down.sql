@@ -1,1 +1,2 @@
+-- Loses all jobs.
 drop schema queue cascade;

@@ -1,4 +1,4 @@
--- The job queue. Vocabulary and statements: docs/QUEUE.md.
+-- The job queue. Vocabulary and statements: docs/reference/queue.md; why it is as it is: docs/decisions/0009-queue-speed.md.
 create schema queue;
 
 -- Queues exist once they are paused or have a job; a missing row means: not paused.
@@ -9,7 +9,7 @@ create table queue.queues (
 
 -- Live jobs only: what is finished moves to queue.finished_jobs, so that this table stays small.
 create table queue.jobs (
-    id              bigint generated always as identity primary key,
+    id              bigint generated always as identity,
     queue           text not null default 'default',
     kind            text not null,
     -- The run that the job makes happen. Null for jobs without one (maintenance, other programs).
@@ -19,11 +19,12 @@ create table queue.jobs (
     payload         jsonb not null default '{}',
     -- Within a project: smaller runs first.
     priority        smallint not null default 0,
+    -- A run that waits for a person or for other runs keeps its job, due at 'infinity': waking the run is one update.
     run_at          timestamptz not null default now(),
     state           text not null default 'available' check (state in ('available', 'running')),
     -- Waits behind another live job of its concurrency key; not claimable until that one is finished.
     held            boolean not null default false,
-    -- Fencing number: bumped by every claim. A new job of a known run starts from the run's last attempt.
+    -- Fencing number: each claim adds one. A new job of a known run starts from the run's last attempt.
     attempt         int not null default 0,
     max_attempts    int not null default 5,
     lease_until     timestamptz,
@@ -35,13 +36,19 @@ create table queue.jobs (
     last_error      text,
     created_at      timestamptz not null default now(),
     claimed_at      timestamptz,
-    -- A takeover (attempt + 1) changes a key column and so conflicts with an append that holds KEY SHARE; a heartbeat does not.
-    unique (run_id, attempt),
+    -- Leases that were lost in a row while nothing was put on record: how long the job waits after the next one goes by their number, not by
+    -- its attempts, which also count releases by workers that stopped, and losses of a run that made progress between them.
+    losses          smallint not null default 0,
+    -- One key serves as identity and as fence: `attempt` is part of a unique key (that is not partial), so that a takeover (attempt + 1)
+    -- conflicts with an append that holds KEY SHARE, and a heartbeat does not.
+    primary key (id, attempt),
+    -- The claim walks lanes (project, priority) and begins before the smallest.
+    constraint jobs_priority check (priority > -32768),
     check ((state = 'running') = (lease_until is not null))
 ) with (fillfactor = 70);
 
--- A run has one live job.
-create unique index jobs_run on queue.jobs (run_id);
+-- A run has one live job. Jobs without a run need no entry.
+create unique index jobs_run on queue.jobs (run_id) where run_id is not null;
 -- The claim: lanes are (project, priority), each in order of run_at, id.
 create index jobs_claim on queue.jobs (queue, project_id, priority, run_at, id) where state = 'available' and not held;
 -- The sweep and the heartbeat. Never an index on lease_until: heartbeats could not be HOT updates then.
@@ -51,9 +58,10 @@ create unique index jobs_unique on queue.jobs (unique_key) where unique_key is n
 create unique index jobs_head on queue.jobs (concurrency_key) where concurrency_key is not null and not held;
 create index jobs_held on queue.jobs (concurrency_key, id) where held;
 
--- Finished jobs: append-only, removed by retention. `failed` ones are the dead jobs that `rejoin queue retry` brings back.
+-- Finished jobs: append-only, removed by their age. `failed` ones are the dead letters that `rejoin queue retry` brings back: only they are
+-- ever looked up, so only they have an index by id.
 create table queue.finished_jobs (
-    id              bigint primary key,
+    id              bigint not null,
     queue           text not null,
     kind            text not null,
     run_id          uuid,
@@ -69,8 +77,8 @@ create table queue.finished_jobs (
     created_at      timestamptz not null,
     finished_at     timestamptz not null default now()
 );
-create index finished_jobs_at on queue.finished_jobs (finished_at);
-create index finished_jobs_dead on queue.finished_jobs (finished_at) where state = 'failed';
+create index finished_jobs_at on queue.finished_jobs using brin (finished_at) with (pages_per_range = 32);
+create unique index finished_jobs_dead on queue.finished_jobs (id) where state = 'failed';
 
 -- The fleet: one row per live worker process, refreshed by its heartbeat.
 create table queue.workers (
@@ -155,95 +163,166 @@ begin
 end
 $$;
 
+-- Why the functions below have settings (`set …`): a plan is made once a connection, perhaps while the table is almost empty, and serves
+-- as long as the connection lives; so what is in queue.jobs is looked up by index at all times. (Rows come and go quickly: the number of the
+-- table's pages says nothing about its rows, and arrays say nothing about theirs.)
+
 -- Claims up to p_limit due jobs of p_queue for a worker, in turns between projects: each project gets an equal share of the
--- batch, beginning after p_after (the project that was served last), and what is left over goes to whoever has more.
+-- batch, beginning after p_after (the project that was served last), and what is left over goes to projects that have more.
 -- Commits nothing: one call is one statement of the caller's transaction.
+--
+-- The four arrays are the caller's memory of where its last claims stopped (claim cursors), one entry a lane (project, priority), sorted:
+-- this claim goes on behind them. Index entries of jobs that are gone stay until they are vacuumed (which a long transaction elsewhere
+-- prevents), and without cursors each claim walks over all of them. A cursor hides jobs that became claimable behind it: the caller must
+-- claim without cursors now and then. A lane that has a cursor and nothing to give takes no place among those that have.
 create function queue.claim(
-    p_queue     text,
-    p_worker_id uuid,
-    p_lease     interval,
-    p_limit     int,
-    p_after     uuid default '00000000-0000-0000-0000-000000000000'
+    p_queue      text,
+    p_worker_id  uuid,
+    p_lease      interval,
+    p_limit      int,
+    p_after      uuid default '00000000-0000-0000-0000-000000000000',
+    p_projects   uuid[] default '{}',
+    p_priorities smallint[] default '{}',
+    p_run_ats    timestamptz[] default '{}',
+    p_ids        bigint[] default '{}'
 ) returns setof queue.jobs
-language plpgsql as $$
+language plpgsql set enable_seqscan = off set plan_cache_mode = force_generic_plan as $$
 declare
-    -- Projects looked at in one claim: bounds its cost when very many have work.
+    -- Lanes that one claim takes from: bounds its cost when very many have work.
     c_max_lanes constant int := 64;
-    v_lanes     uuid[] := '{}';
-    v_lane      uuid := p_after;
-    v_next      uuid;
-    v_wrapped   boolean := false;
-    v_share     int;
-    v_ids       bigint[] := '{}';
-    v_left      int := p_limit;
-    v_priority  smallint;
-    v_take      int;
-    v_got       bigint[];
-    v_project   uuid;
+    v_wrapped    boolean := false;
+    v_project    uuid := p_after;
+    v_priority   smallint := 32767;
+    v_known      record;
+    v_is_known   boolean;
+    v_found      boolean;
+    v_upto       smallint;
+    v_lane       record;
+    v_projects   uuid[] := '{}';
+    v_priorities smallint[] := '{}';
+    v_run_ats    timestamptz[] := '{}';
+    v_ids        bigint[] := '{}';
+    v_shares     int := 0;
+    v_share      int;
+    v_left       int := p_limit;
+    v_take       int;
+    v_got        tid[];
+    v_rows       tid[] := '{}';
 begin
     if p_limit <= 0 or exists (select from queue.queues where name = p_queue and paused_at is not null) then
         return;
     end if;
 
-    -- The lanes with anything waiting, by skipping through the index: one probe a lane.
-    while cardinality(v_lanes) < least(c_max_lanes, p_limit) loop
-        select j.project_id into v_next from queue.jobs j
-        where j.queue = p_queue and j.state = 'available' and not j.held and j.project_id > v_lane
-        order by j.project_id limit 1;
-        if not found then
-            exit when v_wrapped;
-            v_wrapped := true;
-            -- From the beginning: the system's lane (the nil uuid) first, then the smallest project.
-            select j.project_id into v_next from queue.jobs j
+    -- The lanes with something due, by skipping through the index: a few probes a lane, bounded by the next lane that is known, so that
+    -- none of them walks over what is gone there. (One comparison of pairs would not stop at its upper end.)
+    while cardinality(v_projects) < least(c_max_lanes, p_limit) loop
+        select k.project_id, k.priority, k.run_at, k.id into v_known
+        from unnest(p_projects, p_priorities, p_run_ats, p_ids) k(project_id, priority, run_at, id)
+        where (k.project_id, k.priority) > (v_project, v_priority)
+        order by k.project_id, k.priority limit 1;
+        v_is_known := found;
+        -- Another priority of the same project …
+        v_upto := case when v_is_known and v_known.project_id = v_project then v_known.priority - 1 else 32767 end;
+        select j.project_id, j.priority, j.run_at into v_lane from queue.jobs j
+        where j.queue = p_queue and j.state = 'available' and not j.held
+          and j.project_id = v_project and j.priority > v_priority and j.priority <= v_upto
+        order by j.priority, j.run_at limit 1;
+        v_found := found;
+        if not v_found and not v_is_known then
+            -- … or the next project …
+            select j.project_id, j.priority, j.run_at into v_lane from queue.jobs j
+            where j.queue = p_queue and j.state = 'available' and not j.held and j.project_id > v_project
+            order by j.project_id, j.priority, j.run_at limit 1;
+            v_found := found;
+        elsif not v_found and v_known.project_id > v_project then
+            -- … before the one that is known, or a smaller priority of that one.
+            select j.project_id, j.priority, j.run_at into v_lane from queue.jobs j
             where j.queue = p_queue and j.state = 'available' and not j.held
-            order by j.project_id limit 1;
-            exit when not found;
+              and j.project_id > v_project and j.project_id < v_known.project_id
+            order by j.project_id, j.priority, j.run_at limit 1;
+            v_found := found;
+            if not v_found then
+                select j.project_id, j.priority, j.run_at into v_lane from queue.jobs j
+                where j.queue = p_queue and j.state = 'available' and not j.held
+                  and j.project_id = v_known.project_id and j.priority < v_known.priority
+                order by j.priority, j.run_at limit 1;
+                v_found := found;
+            end if;
         end if;
-        exit when v_next = any (v_lanes);
-        v_lanes := v_lanes || v_next;
-        v_lane := v_next;
+        if v_found then
+            v_is_known := false;
+        elsif v_is_known then
+            -- The first behind its floor.
+            select j.project_id, j.priority, j.run_at into v_lane from queue.jobs j
+            where j.queue = p_queue and j.state = 'available' and not j.held
+              and j.project_id = v_known.project_id and j.priority = v_known.priority
+              and (j.run_at, j.id) > (v_known.run_at, v_known.id)
+            order by j.run_at, j.id limit 1;
+            v_found := found;
+            if not v_found then
+                v_lane.project_id := v_known.project_id;
+                v_lane.priority := v_known.priority;
+            end if;
+        else
+            exit when v_wrapped;
+            -- From the beginning: the system's lane (the nil uuid) first, then the smallest project.
+            v_wrapped := true;
+            v_project := '00000000-0000-0000-0000-000000000000';
+            v_priority := -32768;
+            continue;
+        end if;
+        -- Once around.
+        exit when v_wrapped and v_lane.project_id > p_after;
+        v_project := v_lane.project_id;
+        v_priority := v_lane.priority;
+        -- It is known and has nothing, or nothing of it is due yet.
+        continue when not v_found or v_lane.run_at > now();
+        if cardinality(v_projects) = 0 or v_projects[cardinality(v_projects)] <> v_project then
+            v_shares := v_shares + 1;
+        end if;
+        v_projects := v_projects || v_project;
+        v_priorities := v_priorities || v_priority;
+        v_run_ats := v_run_ats || case when v_is_known then v_known.run_at else '-infinity' end;
+        v_ids := v_ids || case when v_is_known then v_known.id else 0 end;
     end loop;
-    if cardinality(v_lanes) = 0 then
+    if v_shares = 0 then
         return;
     end if;
 
-    -- First an equal share each, then, if slots are left, whatever is there.
-    v_share := greatest(1, p_limit / cardinality(v_lanes));
+    -- First an equal share for each project, then, if slots are left, whatever is there.
+    v_share := greatest(1, p_limit / v_shares);
     for v_round in 1 .. 2 loop
-        foreach v_project in array v_lanes loop
+        for i in 1 .. cardinality(v_projects) loop
             exit when v_left <= 0;
-            v_take := case v_round when 1 then least(v_share, v_left) else v_left end;
-            v_priority := null;
-            -- By priority; within one, what is due is one range of the index.
-            loop
-                select j.priority into v_priority from queue.jobs j
-                where j.queue = p_queue and j.state = 'available' and not j.held and j.project_id = v_project
-                  and (v_priority is null or j.priority > v_priority)
-                order by j.priority limit 1;
-                exit when not found;
-                select array_agg(x.id) into v_got from (
-                    select j.id from queue.jobs j
-                    where j.queue = p_queue and j.state = 'available' and not j.held and j.project_id = v_project
-                      and j.priority = v_priority and j.run_at <= now()
-                      and (v_round = 1 or j.id <> all (v_ids))
-                    order by j.run_at, j.id
-                    limit v_take
-                    for update skip locked
-                ) x;
-                if v_got is not null then
-                    v_ids := v_ids || v_got;
-                    v_take := v_take - cardinality(v_got);
-                    v_left := v_left - cardinality(v_got);
-                end if;
-                exit when v_take <= 0;
-            end loop;
+            if v_round = 2 then
+                v_take := v_left;
+            elsif i = 1 or v_projects[i] <> v_projects[i - 1] then
+                v_take := least(v_share, v_left);
+            end if;
+            continue when v_take <= 0;
+            select array_agg(x.ctid) into v_got from (
+                select j.ctid from queue.jobs j
+                where j.queue = p_queue and j.state = 'available' and not j.held
+                  and j.project_id = v_projects[i] and j.priority = v_priorities[i]
+                  and j.run_at <= now() and (j.run_at, j.id) > (v_run_ats[i], v_ids[i])
+                  and (v_round = 1 or j.ctid <> all (v_rows))
+                order by j.run_at, j.id
+                limit v_take
+                for update skip locked
+            ) x;
+            if v_got is not null then
+                v_rows := v_rows || v_got;
+                v_take := v_take - cardinality(v_got);
+                v_left := v_left - cardinality(v_got);
+            end if;
         end loop;
-        exit when v_left <= 0 or cardinality(v_lanes) = 1;
+        exit when v_left <= 0 or v_shares = 1;
     end loop;
-    if cardinality(v_ids) = 0 then
+    if cardinality(v_rows) = 0 then
         return;
     end if;
 
+    -- By their place in the table: they are locked, so that nobody moves them.
     return query
     update queue.jobs j
     set state = 'running',
@@ -251,61 +330,70 @@ begin
         worker_id = p_worker_id,
         claimed_at = now(),
         lease_until = now() + p_lease
-    where j.id = any (v_ids)
+    where j.ctid = any (v_rows)
     returning j.*;
 end
 $$;
 
--- Ends jobs that the caller still owns (by id and attempt): they leave the hot table, and the next job of their concurrency
--- key is let go. Returns the ids that were settled; the others' leases were lost.
-create function queue.settle(
-    p_ids      bigint[],
-    p_attempts int[],
-    p_states   text[],
-    p_errors   text[],
-    -- Keep completed jobs in queue.finished_jobs (failed and cancelled ones always are).
-    p_keep     boolean default true
-) returns setof bigint
-language plpgsql as $$
+-- Releases the next job of each key whose head has ended, and returns their ids. Idempotent: the sweep calls it, too. A statement of
+-- its own after the head's deletion, so that it sees jobs that were enqueued behind it meanwhile. (In PL/pgSQL: a function in SQL is parsed
+-- and planned anew each time, which takes ten times as long as what it does.)
+create function queue.release(p_keys text[]) returns setof bigint
+language plpgsql set enable_seqscan = off set plan_cache_mode = force_generic_plan as $$
 declare
-    v_ids  bigint[];
-    v_keys text[];
+    v_heads bigint[];
 begin
-    -- In order of id, so that two batches don't lock each other out.
-    perform from queue.jobs j join unnest(p_ids, p_attempts) t(id, attempt) on j.id = t.id and j.attempt = t.attempt
-    where j.state = 'running'
-    order by j.id for update of j;
-
-    with gone as (
-        delete from queue.jobs j
-        using unnest(p_ids, p_attempts, p_states, p_errors) t(id, attempt, state, error)
-        where j.id = t.id and j.attempt = t.attempt and j.state = 'running'
-        returning j.*, t.state as end_state, t.error as end_error
-    ), kept as (
-        insert into queue.finished_jobs (id, queue, kind, run_id, project_id, payload, priority, state, attempt, max_attempts,
-                                         unique_key, concurrency_key, last_error, created_at)
-        select id, queue, kind, run_id, project_id, payload, priority, end_state, attempt, max_attempts,
-               unique_key, concurrency_key, coalesce(end_error, last_error), created_at
-        from gone where p_keep or end_state <> 'completed'
-    )
-    select array_agg(id), array_agg(concurrency_key) filter (where concurrency_key is not null)
-    into v_ids, v_keys from gone;
-
-    if v_keys is not null then
-        perform queue.release(v_keys);
+    select array_agg(head.id) into v_heads
+    -- One order for all, against deadlocks.
+    from (select distinct k from unnest(p_keys) k order by k) keys
+    cross join lateral (
+        select h.id from queue.jobs h where h.concurrency_key = k and h.held order by h.id limit 1) head
+    where not exists (select from queue.jobs a where a.concurrency_key = k and not a.held);
+    if v_heads is not null then
+        return query update queue.jobs j set held = false where j.id = any (v_heads) returning j.id;
     end if;
-    return query select unnest(v_ids);
 end
 $$;
 
--- Lets the first held job of each key go, where the key has no head. A statement of its own after the head's deletion, so
--- that it sees jobs which were enqueued behind it meanwhile. Idempotent: the sweep calls it too.
-create function queue.release(p_keys text[]) returns setof bigint
-language sql as $$
-    update queue.jobs j set held = false
-    where j.id in (
-        select (select h.id from queue.jobs h where h.concurrency_key = k and h.held order by h.id limit 1)
-        from (select distinct k from unnest(p_keys) k order by k) keys
-        where not exists (select from queue.jobs a where a.concurrency_key = k and not a.held))
-    returning j.id
+-- Ends jobs that the caller still owns (by id and attempt), all with the same state: they leave the hot table, and the next job of their
+-- concurrency key is released. Returns the ids that were settled (the others' leases were lost), and with each how many jobs were released.
+-- p_ids must be sorted: attempts and errors are found by binary search, so that the plan can be nothing but one look-up an id
+-- (a join with an array is planned without statistics, and walks over all running jobs sooner or later).
+create function queue.finish(
+    p_ids      bigint[],
+    p_attempts int[],
+    p_state    text,
+    -- Null: none has an error.
+    p_errors   text[] default null,
+    -- Keep completed jobs in queue.finished_jobs (failed and cancelled ones always are).
+    p_keep     boolean default true
+) returns table (id bigint, let_go int)
+language plpgsql set enable_seqscan = off set plan_cache_mode = force_generic_plan as $$
+declare
+    v_ids    bigint[];
+    v_keys   text[];
+    v_let_go bigint := 0;
+begin
+    with gone as (
+        delete from queue.jobs j
+        where j.id = any (p_ids)
+          and j.attempt = p_attempts[width_bucket(j.id, p_ids)]
+          -- Is running. Not by its state: the index of running jobs, with its dead entries, is not to be used here.
+          and j.lease_until is not null
+        returning j.*
+    ), kept as (
+        insert into queue.finished_jobs (id, queue, kind, run_id, project_id, payload, priority, state, attempt, max_attempts,
+                                         unique_key, concurrency_key, last_error, created_at)
+        select gone.id, queue, kind, run_id, project_id, payload, priority, p_state, attempt, max_attempts,
+               unique_key, concurrency_key, coalesce(p_errors[width_bucket(gone.id, p_ids)], last_error), created_at
+        from gone where p_keep or p_state <> 'completed'
+    )
+    select array_agg(gone.id), array_agg(concurrency_key) filter (where concurrency_key is not null)
+    into v_ids, v_keys from gone;
+
+    if v_keys is not null then
+        select count(*) into v_let_go from queue.release(v_keys);
+    end if;
+    return query select unnest(v_ids), v_let_go::int;
+end
 $$;

@@ -6,7 +6,7 @@ unset DATABASE_URL
 
 profile=${PROFILE:-fast}
 target=${CARGO_TARGET_DIR:-target}/${profile/#dev/debug}
-build_chaos "$profile" --features rejoin-chaos/broken
+build_chaos "$profile" --features rejoin-chaos/fault-injection
 # Under a name of its own: what is called `chaos` keeps all promises.
 cp --remove-destination "$target/chaos" "$target/chaos-broken"
 exec "$target/chaos-broken" broken "$@"

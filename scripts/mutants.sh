@@ -10,7 +10,7 @@ unset DATABASE_URL
 
 VERSION=27.1.0
 SCOPE=(
-    api/src/caller.rs api/src/authentication.rs shared/identity/src/auth.rs shared/db/src/row_security.rs shared/db/src/walls.rs shared/identity/src/makers.rs
+    api/src/caller.rs api/src/authentication.rs api/src/authorization.rs shared/identity/src/auth.rs shared/db/src/row_security.rs shared/db/src/rls.rs shared/identity/src/initiators.rs
     shared/queue/src/lib.rs 'shared/queue/src/*.rs' shared/event-log/src/lib.rs 'shared/event-log/src/**/*.rs'
     shared/commands/src/lib.rs 'shared/commands/src/**/*.rs' extensions/data-sources/src/guard.rs 'extensions/data-sources/src/guard/*.rs'
 )

@@ -1,41 +1,49 @@
-//! Which requests are worked on, and when: a request takes a place only once its body has arrived. Called by `routes`.
+//! Admission control: decides when a request is processed; a request takes a slot only once its body has arrived.
+//! Called by `routes`.
 //!
-//! A request goes through three steps: its caller is looked up, its body arrives, its handler runs. The first and the last hold a place
-//! of `REJOIN_MAX_IN_FLIGHT`; the second one of as many others, for no longer than `arrival` allows.
+//! A request goes through three steps: its caller is looked up and must have the operation's scope, its body arrives, its handler runs.
+//! The first and the last hold a place of `REJOIN_MAX_IN_FLIGHT`; the second one of as many others, for no longer than `request_body` allows.
 //!
-//! Invariant: no user and no project holds more than their share of either kind of place, so that whoever fills their share is
-//! refused alone (429), and others are served.
+//! Invariant: no user and no project exceeds its share of either kind of slot, so that only callers who exhaust their
+//! share are refused (429).
 
 use axum::body::{Body, HttpBody};
-use axum::extract::{FromRequestParts, Request};
-use axum::http::Method;
+use axum::extract::Request;
 use axum::http::header::AUTHORIZATION;
 use uuid::Uuid;
 
-use crate::arrival;
-use crate::caller::{Caller, LookedUp};
-use crate::places::Place;
+use crate::authentication::authenticate;
+use crate::authorization::Access;
+use crate::caller::LookedUp;
+use crate::concurrency_limits::Slot;
 use crate::problem::Problem;
+use crate::request_body;
 use crate::state::AppState;
 
-/// Signing in with a code is the only request whose body counts without a caller. All of them share one user's share of places.
+/// The owner of sign-in requests with a code, the only ones whose body arrives without a caller. All of them share one
+/// user's share of slots.
 const NOBODY: Uuid = Uuid::nil();
 
-/// Looks up who sends the request, waits for its body of at most `max_bytes`, and gives it a place if `works`. The handler finds the
+/// Looks up who sends the request, refuses a caller who lacks the scope of the operation (`access`; None: the path has no operation with
+/// this method, and the answer is 405), waits for its body of at most `max_bytes`, and gives it a place if `works`. The handler finds the
 /// caller, or why there is none, in the request.
 pub async fn admit(
     state: &AppState,
     request: Request,
+    access: Option<Access>,
     works: bool,
     max_bytes: usize,
-) -> Result<(Request, Option<Place>), Problem> {
+) -> Result<(Request, Option<Slot>), Problem> {
     let mut place = state.working.take()?;
     let (mut parts, body) = request.into_parts();
-    let found = Caller::from_request_parts(&mut parts, state).await;
+    let found = authenticate(state, &parts).await.and_then(|caller| {
+        access
+            .and_then(Access::scope)
+            .map_or(Ok(()), |scope| caller.needs(scope))?;
+        Ok(caller)
+    });
     let counts_for = found.as_ref().ok().map(|caller| (caller.user_id, caller.project_id));
-    let is_sign_in = parts.method == Method::POST
-        && parts.uri.path() == crate::caller::SESSION_PATH
-        && !parts.headers.contains_key(AUTHORIZATION);
+    let is_sign_in = matches!(access, Some(Access::ScopeOrCode(_))) && !parts.headers.contains_key(AUTHORIZATION);
     parts.extensions.insert(LookedUp(found));
     let (user, project) = match counts_for {
         Some(ids) => ids,
@@ -48,7 +56,7 @@ pub async fn admit(
         drop(place);
         let mut arriving = state.arriving.take()?;
         arriving.count_for(user, project)?;
-        body = Body::from(arrival::whole(&parts.headers, body, max_bytes, &state.config).await?);
+        body = Body::from(request_body::read_whole(&parts.headers, body, max_bytes, &state.config).await?);
         drop(arriving);
         place = state.working.take()?;
     }

@@ -1,34 +1,29 @@
-//! Authenticates a request: by an API key, an identity provider's token or a browser's session; checks the scope, and counts the rate.
+//! Authenticates a request: by an API key, an identity provider's token or a browser's session, and counts the rate.
 
 use axum::extract::FromRequestParts;
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, Method, StatusCode, Uri};
-use rejoin_faults::Break;
+use axum::http::{HeaderMap, Method, StatusCode};
+use rejoin_faults::Fault;
 use rejoin_identity::auth::{self, AuthError, Kind};
 use rejoin_identity::identities;
-use rejoin_types::access::Scope;
 use uuid::Uuid;
 
-use crate::caller::{self, Caller, LookedUp, Shown};
+use crate::caller::{Caller, LookedUp, Scoped, Shown};
 use crate::cookie;
 use crate::oidc::Oidc;
-use crate::pace::Told;
 use crate::problem::Problem;
+use crate::rate_limit::ReportedLimit;
 use crate::state::AppState;
 
-/// The header that chooses among several projects.
+/// The header that selects one of several projects.
 const PROJECT_HEADER: &str = "x-project-id";
 
-/// Finds out who sends these headers, and whether they may do what needs `scope`.
-async fn authenticate(
-    state: &AppState,
-    method: &Method,
-    headers: &HeaderMap,
-    uri: &Uri,
-    told: &Told,
-    scope: Scope,
-) -> Result<Caller, Problem> {
+/// Finds out who sends the request, whatever scope it needs, and counts it.
+pub(crate) async fn authenticate(state: &AppState, parts: &Parts) -> Result<Caller, Problem> {
+    let Parts {
+        method, headers, uri, ..
+    } = parts;
     let (kind, shown) = shown(method, headers)?;
     let project = match headers.get(PROJECT_HEADER) {
         None => project_of_path(uri.path()),
@@ -37,7 +32,7 @@ async fn authenticate(
             Some(id.ok_or_else(|| Problem::not_found("project_not_found", "The project"))?)
         }
     };
-    let known_as: Shown = if rejoin_faults::is(Break::KeysShared) {
+    let known_as: Shown = if rejoin_faults::enabled(Fault::KeysShared) {
         (kind, Vec::new(), None)
     } else {
         (kind, auth::hash_secret(shown), project)
@@ -53,17 +48,15 @@ async fn authenticate(
     if caller.credential.has_expired() {
         return Err(AuthError::TokenExpired.into());
     }
-    let (pace, counted) = state.rates.count(caller.counted());
-    told.tell(pace);
-    counted?;
-    if !caller.may(scope) {
-        let detail = format!("the caller lacks the scope `{}`", scope.as_str());
-        return Err(Problem::new(StatusCode::FORBIDDEN, "scope_missing", detail));
+    let (rate, counted) = state.rates.count(caller.counted());
+    if let Some(reported) = parts.extensions.get::<ReportedLimit>() {
+        reported.report(rate);
     }
+    counted?;
     Ok(caller)
 }
 
-/// What the request shows, and where. A header goes before a cookie: who sends one means it.
+/// Returns the credential of a request, and its kind. A header takes precedence over a cookie: it is explicit.
 fn shown<'a>(method: &Method, headers: &'a HeaderMap) -> Result<(Kind, &'a str), Problem> {
     let needed = || {
         Problem::unauthorized(
@@ -92,9 +85,9 @@ fn shown<'a>(method: &Method, headers: &'a HeaderMap) -> Result<(Kind, &'a str),
     Ok((Kind::Key, shown))
 }
 
-/// Whose this is.
+/// Looks up the caller of a credential.
 async fn look_up(state: &AppState, kind: Kind, shown: &str, project: Option<Uuid>) -> Result<Caller, Problem> {
-    let db = &state.db.sql;
+    let db = &state.db.pool_sqlx;
     let caller = match &state.oidc {
         Some(oidc) if kind == Kind::Key && Oidc::is_token(shown) => {
             let identity = oidc.verify(shown).await?;
@@ -105,7 +98,7 @@ async fn look_up(state: &AppState, kind: Kind, shown: &str, project: Option<Uuid
     Ok(Caller::new(caller, state.rates.clone()))
 }
 
-/// The project that a path names, so that a key of several projects needs no header there.
+/// Returns the project in a path, so that a key of several projects needs no header there.
 fn project_of_path(path: &str) -> Option<Uuid> {
     let rest = path
         .strip_prefix("/api/projects/")
@@ -113,85 +106,21 @@ fn project_of_path(path: &str) -> Option<Uuid> {
     rest.split('/').next()?.parse().ok()
 }
 
-/// A ticket, or a session, lets its holder do what the caller may do anyway; what MCP requests need is asked of each.
-const NO_MORE_THAN_READING: [&str; 4] = [
-    crate::routes::tickets::PATH,
-    caller::SESSION_PATH,
-    crate::routes::sign_in_codes::PATH,
-    crate::mcp::PATH,
-];
-
-/// What a request needs. Data sources are an admin's to add, change and try; to ask one is reading (to write to one, its route sees to),
-/// and so is a walk through the graph.
-fn scope_of(method: &Method, path: &str) -> Scope {
-    let mut below = path.split('/').skip(4);
-    let (part, verb) = (below.next(), below.next());
-    let of_sources = part == Some("data-sources");
-    let asks = of_sources && (path.ends_with("/query") || path.ends_with("/explain"))
-        || (part, verb) == (Some("graph"), Some("traverse"));
-    if path.starts_with("/api/admin/") || of_sources && !asks && method != Method::GET && method != Method::HEAD {
-        Scope::Admin
-    } else if asks || method == Method::GET || method == Method::HEAD || NO_MORE_THAN_READING.contains(&path) {
-        Scope::Read
-    } else {
-        Scope::Write
-    }
-}
-
-impl FromRequestParts<AppState> for Caller {
+impl<S: Scoped> FromRequestParts<AppState> for Caller<S> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Problem> {
-        if let Some(LookedUp(found)) = parts.extensions.get() {
-            return found.clone();
-        }
-        let scope = scope_of(&parts.method, parts.uri.path());
-        let told = parts.extensions.get::<Told>().cloned().unwrap_or_default();
-        authenticate(state, &parts.method, &parts.headers, &parts.uri, &told, scope).await
+        let caller = match parts.extensions.get() {
+            Some(LookedUp(found)) => found.clone()?,
+            None => authenticate(state, parts).await?,
+        };
+        caller.with_scope()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn admin_paths_need_the_admin_scope_even_to_read() {
-        assert_eq!(
-            scope_of(&Method::GET, "/api/admin/projects/x/agent-definitions"),
-            Scope::Admin
-        );
-        assert_eq!(scope_of(&Method::GET, "/api/conversations"), Scope::Read);
-        assert_eq!(scope_of(&Method::POST, "/api/chat/stream"), Scope::Write);
-        let sources = "/api/projects/x/data-sources";
-        assert_eq!(scope_of(&Method::POST, sources), Scope::Admin);
-        assert_eq!(scope_of(&Method::DELETE, &format!("{sources}/y")), Scope::Admin);
-        assert_eq!(scope_of(&Method::POST, &format!("{sources}/y/test")), Scope::Admin);
-        assert_eq!(scope_of(&Method::GET, sources), Scope::Read);
-        assert_eq!(scope_of(&Method::POST, &format!("{sources}/y/query")), Scope::Read);
-        assert_eq!(scope_of(&Method::POST, "/api/projects/x/graph/traverse"), Scope::Read);
-        assert_eq!(scope_of(&Method::POST, "/api/projects/x/graph/objects"), Scope::Write);
-    }
-
-    #[test]
-    fn each_word_of_a_path_and_its_method_count() {
-        let sources = "/api/projects/x/data-sources";
-        for (method, path, needed) in [
-            (Method::POST, "/api/admin/projects", Scope::Admin),
-            (Method::HEAD, "/api/conversations", Scope::Read),
-            (Method::PUT, "/api/conversations", Scope::Write),
-            (Method::HEAD, sources, Scope::Read),
-            (Method::PATCH, &format!("{sources}/y"), Scope::Admin),
-            (Method::POST, &format!("{sources}/y/explain"), Scope::Read),
-            (Method::POST, "/api/projects/x/consoles/y/query", Scope::Write),
-            (Method::POST, "/api/projects/x/consoles/y/explain", Scope::Write),
-            (Method::POST, "/api/projects/x/agents/traverse", Scope::Write),
-            (Method::POST, crate::routes::tickets::PATH, Scope::Read),
-            (Method::DELETE, caller::SESSION_PATH, Scope::Read),
-        ] {
-            assert_eq!(scope_of(&method, path), needed, "{method} {path}");
-        }
-    }
 
     #[test]
     fn a_key_is_shown_as_a_bearer_and_not_otherwise() {

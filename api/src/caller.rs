@@ -1,7 +1,7 @@
-//! Who calls: the user, the project and the role that a request acts with. Every handler that needs to know takes a [`Caller`]; `authentication`
-//! finds out who it is.
+//! Who calls: the user, the project and the role that a request acts with. A handler takes a `Caller<Read>`, a `Caller<Write>` or a
+//! `Caller<Admin>`, and so declares the scope that its operation needs; `authentication` finds out who it is.
 //!
-//! Invariant: a key that was revoked opens nothing [`CACHE_LIFETIME`] later (or as soon as the wake-up of its revocation is heard), and a token that has expired nothing at once.
+//! Invariants: a `Caller<S>` of a request has the scope `S`; a key that was revoked opens nothing [`CACHE_LIFETIME`] later (or as soon as the wake-up of its revocation is heard), and a token that has expired nothing at once.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -9,61 +9,128 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use rejoin_db::Db;
-use rejoin_db::walls::{self, Asking};
+use rejoin_db::rls;
 use rejoin_event_log::wakeup::{self, SharedBus};
 use rejoin_identity::auth::{self, Credential, Kind};
 use rejoin_identity::projects::Role;
+use rejoin_types::access::Scope;
 use rejoin_types::owner::Owner;
 use sqlx::{Postgres, Transaction};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use crate::pace::{Counted, Rates};
 use crate::problem::Problem;
+use crate::rate_limit::{Counted, Rates};
 
-/// How long a key or a token that was looked up is not looked up again.
+/// How long an authenticated key or token is cached.
 const CACHE_LIFETIME: Duration = Duration::from_secs(2);
-/// Keys and tokens that are remembered.
+/// Maximum number of cached keys and tokens.
 const CACHE_KEYS: u64 = 10_000;
 
-/// Where browsers sign in.
-pub const SESSION_PATH: &str = "/api/session";
-
-/// Who sends a request, or why nobody may, where that was found out before the handler.
+/// The caller of a request, or its refusal, if determined before the handler.
 #[derive(Debug, Clone)]
 pub struct LookedUp(pub Result<Caller, Problem>);
 
 /// An authenticated caller.
+///
+/// `Caller<Read>`, `Caller<Write>` and `Caller<Admin>` are extractors: of a caller whose credential has that scope. Each of them
+/// dereferences to a plain `Caller`, of which no scope is known, and which no handler can take.
 #[derive(Debug, Clone)]
-pub struct Caller {
+pub struct Caller<S = Identity>(S);
+
+/// Who a plain [`Caller`] is.
+#[derive(Debug, Clone)]
+pub struct Identity {
     who: Arc<auth::Caller>,
-    /// None: who only reads.
+    /// None: read-only callers.
     rates: Option<Arc<Rates>>,
+}
+
+/// A scope as a type.
+pub trait Scoped: Sized {
+    const SCOPE: Scope;
+
+    /// Only [`Caller::with_scope`] calls it, which has checked the scope.
+    fn of(caller: Caller) -> Self;
+
+    fn caller(&self) -> &Caller;
+}
+
+macro_rules! scopes {
+    ($($scope:ident)+) => {$(
+        #[doc = concat!("A caller whose credential has the scope `", stringify!($scope), "`, in `Caller<", stringify!($scope), ">`.")]
+        #[derive(Debug, Clone)]
+        pub struct $scope(Caller);
+
+        impl Scoped for $scope {
+            const SCOPE: Scope = Scope::$scope;
+
+            fn of(caller: Caller) -> Self {
+                Self(caller)
+            }
+
+            fn caller(&self) -> &Caller {
+                &self.0
+            }
+        }
+    )+};
+}
+
+scopes! { Read Write Admin }
+
+impl<S: Scoped> Caller<S> {
+    /// Returns who calls, without the scope.
+    pub fn plain(&self) -> Caller {
+        self.0.caller().clone()
+    }
+}
+
+impl<S: Scoped> Deref for Caller<S> {
+    type Target = Caller;
+
+    fn deref(&self) -> &Caller {
+        self.0.caller()
+    }
 }
 
 impl Deref for Caller {
     type Target = auth::Caller;
 
     fn deref(&self) -> &auth::Caller {
-        &self.who
+        &self.0.who
     }
 }
 
 impl From<auth::Caller> for Caller {
     fn from(caller: auth::Caller) -> Self {
-        Self {
+        Self(Identity {
             who: Arc::new(caller),
             rates: None,
-        }
+        })
     }
 }
 
 impl Caller {
     pub(crate) fn new(caller: auth::Caller, rates: Arc<Rates>) -> Self {
-        Self {
+        Self(Identity {
             who: Arc::new(caller),
             rates: Some(rates),
+        })
+    }
+
+    /// Refuses a caller whose credential lacks the scope.
+    pub fn needs(&self, scope: Scope) -> Result<(), Problem> {
+        if self.may(scope) {
+            return Ok(());
         }
+        let detail = format!("the caller lacks the scope `{}`", scope.as_str());
+        Err(Problem::new(StatusCode::FORBIDDEN, "scope_missing", detail))
+    }
+
+    /// The caller as one that has the scope `S`, or a refusal.
+    pub fn with_scope<S: Scoped>(self) -> Result<Caller<S>, Problem> {
+        self.needs(S::SCOPE)?;
+        Ok(Caller(S::of(self)))
     }
 
     pub fn owner(&self) -> Owner {
@@ -73,16 +140,16 @@ impl Caller {
         }
     }
 
-    /// A transaction in which the database shows the caller's rows alone.
-    pub async fn walled(&self, db: &impl AsRef<Db>) -> Result<Transaction<'static, Postgres>, Problem> {
-        Ok(walls::begin(&db.as_ref().sql, self.asking()).await?)
+    /// Begins a transaction in which the database returns the caller's rows only.
+    pub async fn begin(&self, db: &impl AsRef<Db>) -> Result<Transaction<'static, Postgres>, Problem> {
+        Ok(rls::begin(&db.as_ref().pool_sqlx, self.rls_scope()).await?)
     }
 
-    /// What its requests are counted by.
+    /// Returns the identity for rate limits.
     pub(crate) fn counted(&self) -> Counted {
         let credential = match self.credential {
             Credential::Key(id) => id,
-            // There may be many, and each of them for minutes only.
+            // There may be many tokens, each for minutes only.
             Credential::Token(_) => self.user_id,
         };
         Counted {
@@ -92,19 +159,20 @@ impl Caller {
         }
     }
 
-    /// On whose behalf the database is asked.
-    pub fn asking(&self) -> Asking {
-        Asking::For(self.owner())
+    /// Returns the row-level-security scope.
+    pub fn rls_scope(&self) -> rls::Scope {
+        rls::Scope::User(self.owner())
     }
 
-    /// Counts one change that goes into the audit log, which nobody can make shorter again.
+    /// Counts one audited change; the audit log can only grow.
     pub fn counts_audited(&self) -> Result<(), Problem> {
-        self.rates
+        self.0
+            .rates
             .as_ref()
             .map_or(Ok(()), |rates| rates.count_audited(self.user_id))
     }
 
-    /// For routes that name a project in their path: it must be the caller's.
+    /// Checks that the project in a path is the caller's.
     pub fn in_project(&self, project_id: Uuid) -> Result<(), Problem> {
         if self.project_id == project_id {
             Ok(())
@@ -113,7 +181,7 @@ impl Caller {
         }
     }
 
-    /// For what only owners of the project may do.
+    /// Checks that the caller is an owner of the project.
     pub fn owns(&self, project_id: Uuid) -> Result<(), Problem> {
         self.in_project(project_id)?;
         match self.role {
@@ -126,12 +194,12 @@ impl Caller {
     }
 }
 
-/// What is remembered of keys and tokens.
+/// The cache of keys and tokens.
 pub struct Keys {
     known: moka::future::Cache<Shown, Caller>,
 }
 
-/// What a request shows, hashed, and the project that it names.
+/// The kind and hash of a credential, and the requested project.
 pub(crate) type Shown = (Kind, Vec<u8>, Option<Uuid>);
 
 impl Keys {
@@ -153,7 +221,7 @@ impl Keys {
         self.known.insert(shown, caller).await;
     }
 
-    /// Forgets keys of projects that wake-ups name, until the process drains.
+    /// Starts evicting keys of projects named by wake-ups, until the process drains.
     pub fn start(bus: SharedBus, draining: CancellationToken) -> Arc<Self> {
         let keys = Arc::new(Self::new());
         let mut wakes = bus.subscribe();
@@ -175,7 +243,7 @@ impl Keys {
         keys
     }
 
-    /// All callers in the project are looked up again from now on.
+    /// Evicts all callers of the project.
     pub fn forget_project(&self, project_id: Uuid) {
         let forgotten = self
             .known
@@ -183,7 +251,7 @@ impl Keys {
         debug_assert!(forgotten.is_ok(), "the cache was built for this");
     }
 
-    /// What the caller has shown is looked up again from now on.
+    /// Evicts the caller's credential.
     pub fn forget(&self, caller: &Caller) {
         let credential = caller.credential;
         let forgotten = self
@@ -198,7 +266,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn callers_are_in_their_own_project_alone_and_only_owners_own_it() {
+    fn callers_are_in_their_project_and_only_owners_own_it() {
         let [project, other] = [(); 2].map(|()| Uuid::now_v7());
         for role in Role::ALL {
             let caller = Caller::from(auth::Caller {
@@ -214,6 +282,39 @@ mod tests {
             assert!(caller.in_project(other).is_err());
             assert_eq!(caller.owns(project).is_ok(), role == Role::Owner, "{role:?}");
             assert!(caller.owns(other).is_err());
+        }
+    }
+
+    #[test]
+    fn a_caller_has_the_scopes_of_its_credential_and_no_other() {
+        for scope in Scope::ALL {
+            let caller = Caller::from(auth::Caller {
+                credential: Credential::Key(Uuid::now_v7()),
+                shown_in: Kind::Key,
+                user_id: Uuid::now_v7(),
+                project_id: Uuid::now_v7(),
+                role: Role::Owner,
+                scopes: vec![scope.as_str().to_owned()],
+                quota: rejoin_identity::projects::Quota::default(),
+            });
+            let taken = [
+                (Scope::Read, caller.clone().with_scope::<Read>().map(drop)),
+                (Scope::Write, caller.clone().with_scope::<Write>().map(drop)),
+                (Scope::Admin, caller.with_scope::<Admin>().map(drop)),
+            ];
+            for (needed, taken) in taken {
+                match taken {
+                    Ok(()) => assert_eq!(needed, scope),
+                    Err(problem) => {
+                        assert_ne!(needed, scope);
+                        assert_eq!((problem.status, problem.code), (StatusCode::FORBIDDEN, "scope_missing"));
+                        assert_eq!(
+                            problem.detail,
+                            format!("the caller lacks the scope `{}`", needed.as_str())
+                        );
+                    }
+                }
+            }
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The API's own settings: command-line options of `rejoin api`, each with an environment variable.
+//! Settings of the API: command-line options of `rejoin api`, each with an environment variable.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use rejoin_secrets::SecretKeyArgs;
 use crate::oidc::settings::OidcArgs;
 use crate::proxies::Proxy;
 
-/// An import is streamed, so this bounds its time and its transaction, not memory [bytes].
+/// Maximum size of an import, in bytes. It is streamed, so this bounds its time and its transaction, not memory.
 const MAX_IMPORT_BYTES: u64 = 256 * 1024 * 1024;
 /// A week.
 const SESSION_HOURS: u32 = 168;
@@ -191,7 +191,7 @@ pub struct ApiConfig {
 }
 
 impl ApiConfig {
-    /// The defaults, over `database`.
+    /// The default settings for `database`.
     pub fn new(database: DatabaseArgs) -> Self {
         Self {
             database,
@@ -263,7 +263,7 @@ impl ApiConfig {
     }
 }
 
-/// Scheme and host, and nothing behind them that links of ours would have to know of.
+/// Validates a public URL: scheme and host only, since our links append paths.
 fn public_url(text: &str) -> Result<String, String> {
     let wrong = || format!("{text} is not a valid origin; use e.g. https://chat.example");
     let url = url::Url::parse(text).map_err(|_| wrong())?;

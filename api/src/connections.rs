@@ -1,8 +1,8 @@
-//! HTTP/1.1 over the connections that are accepted, until it is told to stop. Called by `lib`.
+//! Serves HTTP/1.1 over accepted connections until told to stop. Called by `lib`.
 //!
-//! All connections share one router: axum's own `serve` gives each a copy of all routes, which are some 200 KB here. And a stream
-//! that has begun is taken from the server library (see `sse::delivery`): what that holds for a connection (two buffers, a parser)
-//! is of no use to it any more.
+//! All connections share one router: axum's own `serve` gives each a copy of all routes, about 200 KB here. A started
+//! stream is taken from the server library (see `sse::delivery`), whose per-connection memory (two buffers, a parser)
+//! it no longer needs.
 
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -32,14 +32,14 @@ use crate::sse::delivery::{Delivery, Handover};
 use crate::sse::reader::Reader;
 use crate::sse::socket::{GuardedListener, GuardedStream, Marks};
 
-/// What is read ahead, and what waits to be written, at most; the head of a request has to fit.
+/// Maximum size of the read and write buffers, in bytes; the head of a request must fit.
 const MAX_BUFFER_BYTES: usize = 64 * 1024;
 
-/// Serves until `stop` is cancelled and what was under way is over.
+/// Serves until `stop` is cancelled and requests in progress have ended.
 pub async fn serve(mut listener: GuardedListener, keep_alive: Duration, router: Router, stop: CancellationToken) {
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new())
-        // Between two requests; a head that has begun has less time: `sse::socket`.
+        // Between two requests; a started head has less time: `sse::socket`.
         .header_read_timeout(keep_alive)
         .max_buf_size(MAX_BUFFER_BYTES);
     let stopping = Arc::new(Stopping::default());
@@ -60,15 +60,15 @@ pub async fn serve(mut listener: GuardedListener, keep_alive: Duration, router: 
     open.wait().await;
 }
 
-/// Told to all connections: what is under way is the last.
+/// Signals all connections that the current request is the last.
 #[derive(Default)]
 struct Stopping {
     asked: AtomicBool,
     news: Notify,
 }
 
-/// A stream that this connection is going to take over.
-type Wanted = Arc<Mutex<Option<Handover>>>;
+/// A stream that this connection will take over.
+type PendingHandover = Arc<Mutex<Option<Handover>>>;
 
 async fn connection(
     http: http1::Builder,
@@ -78,7 +78,7 @@ async fn connection(
     open: TaskTracker,
 ) {
     let marks = stream.marks();
-    let wanted = Wanted::default();
+    let wanted = PendingHandover::default();
     let routes = Routes {
         router,
         wanted: wanted.clone(),
@@ -99,7 +99,7 @@ async fn connection(
                 }
                 Poll::Ready(None)
             }
-            // What the library has written has left it, and the next is ours.
+            // The library has flushed its output; the rest is written by us.
             Poll::Pending if marks.is_flushed() => match take(&wanted) {
                 Some(reader) => Poll::Ready(Some(reader)),
                 None => Poll::Pending,
@@ -110,7 +110,7 @@ async fn connection(
     if let Some(reader) = taken.await {
         let mut socket = serving.into_parts().io.into_inner();
         socket.head_is_over();
-        // A spawned future of its own: this one keeps its size until it ends.
+        // A separate spawned future, since this one keeps its size until it ends.
         open.spawn(async {
             if let Err(error) = Delivery::new(socket, reader).await {
                 debug!(%error, "a stream ended early");
@@ -119,17 +119,17 @@ async fn connection(
     }
 }
 
-fn take(wanted: &Wanted) -> Option<Reader> {
+fn take(wanted: &PendingHandover) -> Option<Reader> {
     let mut wanted = wanted.lock().unwrap_or_else(PoisonError::into_inner);
     let reader = wanted.as_ref()?.take()?;
     *wanted = None;
     Some(reader)
 }
 
-/// The application, as the server library wants it.
+/// The application as a service of the server library.
 struct Routes {
     router: Router,
-    wanted: Wanted,
+    wanted: PendingHandover,
     marks: Arc<Marks>,
 }
 
@@ -143,10 +143,10 @@ impl Service<Request<Incoming>> for Routes {
         if self.marks.is_from_proxy() {
             request.extensions_mut().insert(FromTrustedProxy);
         }
-        // A body without chunks ends with its connection, and one to HEAD is never sent.
+        // An unchunked body ends with its connection, and a body of HEAD is never sent.
         let may_hand_over = request.version() == Version::HTTP_11 && request.method() != Method::HEAD;
         Answer {
-            // Ready at all times.
+            // Always ready.
             route: tower::Service::call(&mut self.router.clone(), request),
             wanted: may_hand_over.then(|| self.wanted.clone()),
             marks: self.marks.clone(),
@@ -154,10 +154,10 @@ impl Service<Request<Incoming>> for Routes {
     }
 }
 
-/// The answer to a request. If it is a stream, it is made known as wanted.
+/// The response to a request. A stream is announced for takeover.
 struct Answer {
     route: RouteFuture<Infallible>,
-    wanted: Option<Wanted>,
+    wanted: Option<PendingHandover>,
     marks: Arc<Marks>,
 }
 
@@ -171,7 +171,7 @@ impl Future for Answer {
             && let Some(handover) = response.extensions_mut().remove::<Handover>()
         {
             handover.want();
-            // Whoever takes it over knows nothing of a next request.
+            // After a takeover there is no next request.
             response
                 .headers_mut()
                 .insert(CONNECTION, HeaderValue::from_static("close"));

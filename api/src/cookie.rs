@@ -1,14 +1,14 @@
-//! The cookie of a browser that is signed in: no script can read it, and it is only sent to pages of our own. A request that comes with
-//! it and from elsewhere is refused, whatever the browser thinks of `SameSite`.
+//! The session cookie of a browser: HttpOnly, and sent to our own pages only. A cross-origin request with it is
+//! refused, whatever the browser does about `SameSite`.
 
 use axum::http::header::{COOKIE, HOST, ORIGIN};
 use axum::http::{HeaderMap, HeaderValue, Method};
 
 pub const NAME: &str = "rejoin_session";
-/// What a browser says of where a request comes from. Scripts can't set it.
+/// The browser's statement of a request's origin. Scripts can't set it.
 const FETCH_SITE: &str = "sec-fetch-site";
 
-/// The session that the request shows.
+/// Returns the session of the request.
 pub fn shown(headers: &HeaderMap) -> Option<&str> {
     let cookies = headers.get_all(COOKIE).into_iter();
     let mut pairs = cookies
@@ -17,14 +17,14 @@ pub fn shown(headers: &HeaderMap) -> Option<&str> {
     pairs.find_map(|pair| pair.trim().strip_prefix(NAME)?.strip_prefix('='))
 }
 
-/// Whether the request was made by a page of ours, or typed into the address bar.
+/// Returns whether the request comes from our own page, or from the address bar.
 pub fn is_from_here(method: &Method, headers: &HeaderMap) -> bool {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     match text(FETCH_SITE) {
         Some("same-origin") => true,
         Some("none") => method.is_safe(),
         Some(_) => false,
-        // Without TLS, browsers say nothing of it away from this machine.
+        // Without TLS, browsers omit it except on this machine.
         None => match text(ORIGIN.as_str()) {
             Some(origin) => origin.split_once("://").map(|(_, host)| host) == text(HOST.as_str()),
             None => method.is_safe(),
@@ -32,8 +32,8 @@ pub fn is_from_here(method: &Method, headers: &HeaderMap) -> bool {
     }
 }
 
-/// `Set-Cookie` for a session that has begun. Over plain HTTP a browser would not take a `Secure` one: a page that was loaded so, says so
-/// in its `Origin`.
+/// Returns `Set-Cookie` for a new session. Over plain HTTP a browser rejects a `Secure` one: `Origin` shows how the
+/// page was loaded.
 pub fn begun(headers: &HeaderMap, secret: &str, lasts_s: i64) -> HeaderValue {
     let is_plain = headers
         .get(ORIGIN)
@@ -43,7 +43,7 @@ pub fn begun(headers: &HeaderMap, secret: &str, lasts_s: i64) -> HeaderValue {
     HeaderValue::try_from(cookie).expect("base64 and a number")
 }
 
-/// `Set-Cookie` for one that has ended.
+/// Returns `Set-Cookie` for an ended session.
 pub fn ended() -> HeaderValue {
     HeaderValue::from_static("rejoin_session=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict")
 }

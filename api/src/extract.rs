@@ -16,7 +16,7 @@ use utoipa::IntoParams;
 use crate::problem::Problem;
 use crate::state::AppState;
 
-/// Of a body's field: tells null from absent.
+/// Distinguishes a null field of a body from an absent one.
 pub fn present<'de, T, D>(deserializer: D) -> Result<Option<Option<T>>, D::Error>
 where
     T: Deserialize<'de>,
@@ -38,7 +38,7 @@ impl<T: DeserializeOwned> FromRequest<AppState> for Body<T> {
         let bytes = Bytes::from_request(request, state)
             .await
             .map_err(|rejection| body_problem(&rejection, state))?;
-        // What is no object is not one with its fields in a row either, as serde would have it.
+        // Serde would also accept an array of the fields' values.
         if bytes.trim_ascii_start().first().is_some_and(|first| *first == b'[') {
             return Err(Problem::bad_request("invalid_body", "the body must be a JSON object"));
         }
@@ -48,7 +48,7 @@ impl<T: DeserializeOwned> FromRequest<AppState> for Body<T> {
     }
 }
 
-/// A JSON body that may also be absent: what its handler has read of it.
+/// Parses an optional JSON body that its handler has read.
 pub fn json<T: DeserializeOwned>(headers: &HeaderMap, bytes: &[u8]) -> Result<T, Problem> {
     if !is_json(headers) {
         return Err(not_json());
@@ -84,7 +84,7 @@ fn body_problem(rejection: &BytesRejection, state: &AppState) -> Problem {
     Problem::bad_request("body_unreadable", "the body could not be read")
 }
 
-/// What is wrong with a body, with the name of the field that nobody knows.
+/// Returns the problem of a body, with the name of an unknown field.
 fn json_problem(error: &serde_json::Error) -> Problem {
     let detail = error.to_string();
     let code = match error.classify() {
@@ -109,7 +109,7 @@ impl<T: DeserializeOwned> FromRequestParts<AppState> for Params<T> {
     }
 }
 
-/// Segments of the path. One that is not an id names nothing: 404.
+/// Segments of the path. An invalid id gets 404.
 pub struct Segments<T>(pub T);
 
 impl<T: DeserializeOwned + Send> FromRequestParts<AppState> for Segments<T> {
@@ -129,7 +129,7 @@ fn rejection_is_ours(rejection: impl IntoResponse + std::fmt::Debug) -> Problem 
     Problem::internal()
 }
 
-/// How many items somebody wants: far more than any page has, but as the document says, no more than 31 bits.
+/// The requested number of items: far more than any page has, but as documented, no more than 31 bits.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(try_from = "u32")]
 pub struct Limit(i32);
@@ -162,7 +162,7 @@ pub struct PageParams {
 }
 
 impl PageParams {
-    /// How many items the page has.
+    /// Returns the number of items per page.
     pub fn limit(&self, state: &AppState) -> Result<i64, Problem> {
         match self.limit.map(i64::from) {
             Some(0) => Err(Problem::bad_request("invalid_query", "limit must be at least 1")),
@@ -171,7 +171,7 @@ impl PageParams {
         }
     }
 
-    /// Where the page begins.
+    /// Returns the start of the page.
     pub fn after<K: DeserializeOwned>(&self) -> Result<Option<K>, Problem> {
         let Some(cursor) = &self.cursor else { return Ok(None) };
         let malformed = || Problem::bad_request("cursor_malformed", "the cursor is invalid");
@@ -180,7 +180,7 @@ impl PageParams {
     }
 }
 
-/// A page, from one item more than it holds: that one tells whether there is a next page.
+/// Builds a page from one extra item, which tells whether there is a next page.
 pub fn page<Row, Item, K: Serialize>(
     mut rows: Vec<Row>,
     limit: i64,
@@ -194,7 +194,7 @@ pub fn page<Row, Item, K: Serialize>(
     (rows.into_iter().map(item).collect(), next_cursor)
 }
 
-/// A cursor as clients see it: `PageParams::after` reads it.
+/// Encodes a cursor for clients: `PageParams::after` parses it.
 pub fn cursor(key: &impl Serialize) -> String {
     let json = serde_json::to_vec(key).expect("a cursor is plain data");
     URL_SAFE_NO_PAD.encode(json)

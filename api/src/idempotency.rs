@@ -1,4 +1,4 @@
-//! The key under which a client's request happens once, however often it is sent. `routes/chat` and `routes/trigger` take it.
+//! Idempotency keys of requests, taken by `routes/chat` and `routes/trigger`.
 
 use axum::http::HeaderMap;
 use rejoin_commands::Idempotency;
@@ -8,12 +8,12 @@ use sha2::{Digest, Sha256};
 
 use crate::problem::Problem;
 
-/// The header that carries it.
+/// The header of the idempotency key.
 const HEADER: &str = "idempotency-key";
-/// Longest key of a client's own.
+/// Maximum length of a client's key, in characters.
 const KEY_MAX_CHARS: usize = 255;
 
-/// The header's key, else the client's own name for the turn, each in a space of its own; with the hash of what is asked for.
+/// Returns the header's key, else the client's id of the turn, in separate namespaces; with the hash of the request.
 pub fn of(headers: &HeaderMap, turn: Option<&str>, body: &impl Serialize) -> Result<Option<Idempotency>, Problem> {
     let malformed = || {
         Problem::bad_request(
@@ -35,7 +35,7 @@ pub fn of(headers: &HeaderMap, turn: Option<&str>, body: &impl Serialize) -> Res
     }))
 }
 
-/// SHA-256 of the body's canonical JSON: the same whatever the order of its fields was.
+/// Returns the SHA-256 of the body's canonical JSON, independent of the order of fields.
 pub fn body_hash(body: &impl Serialize) -> Vec<u8> {
     let value = serde_json::to_value(body).expect("a request is plain data");
     let mut text = String::new();
@@ -43,7 +43,7 @@ pub fn body_hash(body: &impl Serialize) -> Vec<u8> {
     Sha256::digest(text.as_bytes()).to_vec()
 }
 
-/// Writes JSON with the fields of every object in order.
+/// Writes JSON with sorted fields.
 fn canonical(value: &Value, out: &mut String) {
     match value {
         Value::Object(object) => {

@@ -1,53 +1,55 @@
-//! The HTTP API: stateless, any number of processes. Takes messages in, streams logs out; agents run elsewhere (the worker).
+//! The HTTP API: stateless, any number of processes. Receives messages and streams logs; agents run in workers.
 //!
 //! # Layout
 //! - `config`    options of `rejoin api`
 //! - `state`     what every handler may use
 //! - `connections`  HTTP over what is accepted, until the drain is over
-//! - `crowds`    how many connections there may be
+//! - `connection_limits` how many connections there may be
 //! - `proxies`   reverse proxies that are trusted; `origin`: the address under which callers reach us
-//! - `admission` which requests are worked on, and when; `places`: how many at a time
-//! - `arrival`   how a request's body arrives
-//! - `caller`    who calls: user, project, role; `authentication`: by API key, token or session, with which scope
+//! - `admission` which requests are worked on, and when; `concurrency_limits`: how many at a time
+//! - `request_body` how a request's body arrives
+//! - `caller`    who calls: user, project, role; `authentication`: by API key, token or session
+//! - `authorization`  who may call each operation, as its handler declares it
 //! - `cookie`    the session of a browser
-//! - `pace`      how fast callers may go
-//! - `page`      the web app
+//! - `rate_limit` how fast callers may go
+//! - `spa`       the web app
 //! - `quotas`    how much projects may use up
 //! - `oidc/`     tokens of an identity provider
 //! - `extract`   body, query, path and page of a request
-//! - `idempotency`  keys under which a request happens once
-//! - `problem`   refusals, as RFC 9457
+//! - `idempotency`  idempotency keys
+//! - `problem`   errors, as RFC 9457
 //! - `recorder`  metrics of this process; `transfers`: connections of imports and exports
 //! - `openapi`   the document of `GET /openapi.json`
-//! - `routes/`   one file a noun: DTOs and handlers
+//! - `routes/`   one file per noun: DTOs and handlers
 //! - `mcp/`      Rejoin as an MCP server
 //! - `sse/`      streams of events to any number of readers
 //!
-//! Imports go one way: routes -> mcp, page -> sse, admission -> authentication, origin, extract -> state -> caller, places, quotas -> pace,
+//! Imports go one way: routes -> mcp, page -> sse, admission -> authentication, authorization, origin, extract -> state -> caller, places, quotas -> pace,
 //! oidc, cookie, proxies, problem -> config.
 
 pub mod admission;
-pub mod arrival;
 pub mod authentication;
+pub mod authorization;
 pub mod caller;
+pub mod concurrency_limits;
 pub mod config;
+pub mod connection_limits;
 pub mod connections;
 pub mod cookie;
-pub mod crowds;
 pub mod extract;
 pub mod idempotency;
 pub mod mcp;
 pub mod oidc;
 pub mod openapi;
 pub mod origin;
-pub mod pace;
-pub mod page;
-pub mod places;
 pub mod problem;
 pub mod proxies;
 pub mod quotas;
+pub mod rate_limit;
 pub mod recorder;
+pub mod request_body;
 pub mod routes;
+pub mod spa;
 pub mod sse;
 pub mod state;
 pub mod transfers;
@@ -79,7 +81,7 @@ use oidc::settings::SettingsError;
 use sse::socket::GuardedListener;
 use state::Means;
 
-/// How often what has piled up is tidied.
+/// Interval of cleanups.
 const TIDY_EVERY: Duration = Duration::from_secs(30);
 
 #[derive(Debug, thiserror::Error)]
@@ -104,31 +106,31 @@ pub enum ServeError {
     Join(#[from] tokio::task::JoinError),
 }
 
-/// Serves until `shutdown` is cancelled and the drain is over. The database need not be up.
+/// Serves until `shutdown` is cancelled and the drain ends. The database need not be up.
 pub async fn serve(config: ApiConfig, shutdown: CancellationToken) -> Result<(), ServeError> {
-    crowds::raise_file_limit();
+    connection_limits::raise_file_limit();
     let server = Server::start(config, shutdown).await?;
     info!(addr = %server.addr, "listening");
     server.ended().await
 }
 
-/// The whole application over `state`.
+/// Returns the whole application over `state`.
 pub fn router(state: AppState) -> Router {
     routes::router(state)
 }
 
-/// A server that runs: its address is known, and it can be stopped.
+/// A running server with its address, which can be stopped.
 pub struct Server {
-    /// Where it listens, also when the configured port was 0.
+    /// Its address, also if the configured port was 0.
     pub addr: SocketAddr,
-    /// What its handlers use.
+    /// The shared state of its handlers.
     pub state: AppState,
     shutdown: CancellationToken,
     serving: JoinHandle<()>,
 }
 
 impl Server {
-    /// Binds and begins to serve.
+    /// Binds and starts serving.
     pub async fn start(config: ApiConfig, shutdown: CancellationToken) -> Result<Self, ServeError> {
         let extensions = rejoin_registry::extensions(rejoin_registry::Settings::default());
         Self::start_with(config, extensions, shutdown).await
@@ -154,7 +156,7 @@ impl Server {
         let failed = |source| ServeError::Listen { addr: asked, source };
         let listener = GuardedListener::bind(asked, &config).map_err(failed)?;
         let addr = listener.local_addr().map_err(failed)?;
-        // Of a server's own: stopping it stops nothing else.
+        // Specific to this server: stopping it does not affect others.
         let shutdown = shutdown.child_token();
         let state = AppState::new(config, means, db, bus, CancellationToken::new());
         let serving = tokio::spawn(run(listener, state.clone(), shutdown.clone()));
@@ -170,13 +172,13 @@ impl Server {
         format!("http://{}", self.addr)
     }
 
-    /// Drains, and waits until that is over.
+    /// Drains, and waits for its end.
     pub async fn stop(self) -> Result<(), ServeError> {
         self.shutdown.cancel();
         self.ended().await
     }
 
-    /// Waits until it has been stopped.
+    /// Waits until it has stopped.
     pub async fn ended(self) -> Result<(), ServeError> {
         Ok(self.serving.await?)
     }
@@ -200,7 +202,8 @@ async fn run(listener: GuardedListener, state: AppState, shutdown: CancellationT
             }
         }
     }
-    // Streams end, and the server is not ready; then no new connections; then what is under way may finish.
+    // Streams end, and the server is not ready; then no new connections are accepted; then requests in progress may
+    // finish.
     state.draining.cancel();
     tokio::select! {
         () = &mut serving => return,

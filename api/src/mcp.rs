@@ -1,15 +1,15 @@
-//! `/mcp`: Rejoin as an MCP server. Programs that speak the Model Context Protocol (streamable HTTP) get the project's built-in tools, and
-//! `ask_agent`, with the same keys, roles and rates as the rest of the API.
+//! `/mcp`: Rejoin as an MCP server. MCP clients (streamable HTTP) get the project's built-in tools, and `ask_agent`,
+//! with the same keys, roles and rate limits as the rest of the API.
 //!
-//! - `tools`     the built-in tools, as the protocol has them
-//! - `ask`       `ask_agent`: a turn of an agent, told of while it runs, cancellable
-//! - `body`      an answer that ends when its stream has to
-//! - `prompts`   prompts of the products that the project has installed
-//! - `refusals`  methods that are not there, refused in words
-//! - `sessions`  what clients said when they began, in the database: any API goes on with any session
+//! - `tools`     the built-in tools in the protocol's format
+//! - `ask`       `ask_agent`: a turn of an agent, with progress, cancellable
+//! - `body`      a response body that ends with its credential
+//! - `prompts`   prompts of the project's installed products
+//! - `refusals`  error messages for unknown methods
+//! - `sessions`  clients' sessions in the database: any API process can continue any session
 //!
-//! Invariants: every request is authenticated by itself; a session is its caller's alone; a client that goes away, or an API that
-//! stops, cancels no run: only a client that says so does.
+//! Invariants: every request is authenticated by itself; a session belongs to its caller; a disconnecting client or a
+//! stopping API cancels no run: only an explicit cancellation does.
 
 mod ask;
 mod body;
@@ -28,7 +28,7 @@ use axum::extract::{RawQuery, Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
-use rejoin_db::walls;
+use rejoin_db::rls;
 use rejoin_runs::agents;
 use rejoin_runs::builtin;
 use rejoin_tools::registry::{Patterns, Registry};
@@ -47,21 +47,22 @@ use rmcp::transport::streamable_http_server::tower::{StreamableHttpServerConfig,
 use tokio_util::sync::CancellationToken;
 
 use self::refusals::unsupported;
-use crate::caller::Caller;
+use crate::authorization::Routes;
+use crate::caller::{Caller, Read};
 use crate::config::ApiConfig;
 use crate::problem::Problem;
 use crate::state::AppState;
 
-/// Where it is.
+/// The path of the MCP server.
 pub const PATH: &str = "/mcp";
-/// The protocol's name of a session.
+/// The protocol's session header.
 const SESSION_HEADER: &str = "mcp-session-id";
-/// What a session holds in memory goes after so long without a request; the next one brings it back from the database.
+/// Idle time after which a session's state is dropped from memory; the next request restores it from the database.
 const SESSION_MEMORY: Duration = Duration::from_secs(300);
-/// A call of a built-in tool that takes longer is ended with an error.
+/// Timeout of a built-in tool's call.
 const TOOL_LIMIT: Duration = Duration::from_secs(60);
 
-/// The protocol's server of this process. Cheap to clone.
+/// The protocol's server in this process. Cheap to clone.
 #[derive(Clone)]
 pub struct McpServer(StreamableHttpService<Door, LocalSessionManager>);
 
@@ -76,41 +77,47 @@ impl McpServer {
             .with_max_request_body_bytes(config.max_body_bytes)
             .with_cancellation_token(draining)
             .disable_allowed_hosts();
-        // A page whose name resolves to this very machine may reach what listens here only; elsewhere a balancer has checked the host.
+        // DNS rebinding: a page whose name resolves to this machine could reach a loopback listener; elsewhere a load
+        // balancer has checked the host.
         if config.listen.ip().is_loopback() {
             settings = settings.with_allowed_hosts(["localhost", "127.0.0.1", "::1"]);
         }
         if !config.mcp_hosts.is_empty() {
             settings = settings.with_allowed_hosts(&config.mcp_hosts);
         }
-        // Replaced by the caller's own with each request.
+        // Replaced by the caller's own on each request.
         settings.session_store = Some(Arc::new(sessions::Nobodys));
         Self(StreamableHttpService::new(|| Ok(Door), Arc::new(sessions), settings))
     }
 }
 
-/// Who asks, and what may be answered with: goes with each request through the protocol's machinery.
+/// The caller and the request's options: passed with each request through the protocol's library.
 #[derive(Clone)]
 struct Asked {
     state: AppState,
     caller: Caller,
-    /// Only the tools that this agent may use.
+    /// Restricts the tools to this agent's.
     agent: Option<String>,
 }
 
-/// Any request to `/mcp`.
-pub async fn serve(
+/// What a request needs beyond reading, is asked of each tool.
+pub fn routes() -> Routes {
+    Routes::new().undocumented_any(PATH, serve)
+}
+
+/// Handles any request to `/mcp`.
+async fn serve(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Extension(server): Extension<McpServer>,
     RawQuery(query): RawQuery,
     request: Request,
 ) -> Result<Response, Problem> {
-    let store = sessions::Sessions::new(state.db.sql.clone(), caller.owner());
+    let store = sessions::Sessions::new(state.db.pool_sqlx.clone(), caller.owner());
     if let Some(session) = session_of(request.headers())
         && !store.is_there(&session).await?
     {
-        // As the protocol says it: begin anew.
+        // As the protocol specifies: the client starts a new session.
         return Err(Problem::not_found("session_not_found", "The session"));
     }
     let agent = url::form_urlencoded::parse(query.unwrap_or_default().as_bytes())
@@ -118,13 +125,14 @@ pub async fn serve(
         .map(|(_, value)| value.into_owned());
     let mut server = server.0;
     server.config.session_store = Some(Arc::new(store));
-    // An open stream is one of the user's streams, and ends with their rights.
+    // An open stream counts as one of the user's streams, and ends with their rights.
     let permit = crate::sse::start::admit(&state, &caller)?;
     let mut request = request;
+    let caller = caller.plain();
     request.extensions_mut().insert(Asked { state, caller, agent });
     let ends_session = request.method() == Method::DELETE;
     let mut response = server.handle(request).await;
-    // The library says 202; clients take 204 for "it has ended".
+    // The library returns 202; clients expect 204 for an ended session.
     if ends_session && response.status() == StatusCode::ACCEPTED {
         *response.status_mut() = StatusCode::NO_CONTENT;
     }
@@ -138,7 +146,7 @@ fn session_of(headers: &HeaderMap) -> Option<String> {
     Some(value.to_str().unwrap_or_default().to_owned())
 }
 
-/// Answers requests, each by what comes with it.
+/// Handles requests by the data attached to each.
 pub struct Door;
 
 fn asked(extensions: &rmcp::model::Extensions) -> Result<(Asked, Option<String>), ErrorData> {
@@ -148,7 +156,7 @@ fn asked(extensions: &rmcp::model::Extensions) -> Result<(Asked, Option<String>)
     Ok((asked, parts.and_then(|parts| session_of(&parts.headers))))
 }
 
-/// A refusal of the API's, as the protocol has it.
+/// Converts an API error to a protocol error.
 fn refused(problem: Problem) -> ErrorData {
     match problem.status {
         StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND => ErrorData::invalid_params(problem.detail, None),
@@ -157,13 +165,13 @@ fn refused(problem: Problem) -> ErrorData {
 }
 
 impl Asked {
-    /// The built-in tools that this caller is offered.
+    /// Returns the built-in tools available to this caller.
     async fn granted(&self) -> Result<Granted, ErrorData> {
         let whitelist = match &self.agent {
             None => vec!["*".to_owned()],
             Some(name) => {
                 let failed = |error: sqlx::Error| refused(error.into());
-                let mut db = walls::begin(&self.state.db.sql, self.caller.asking())
+                let mut db = rls::begin(&self.state.db.pool_sqlx, self.caller.rls_scope())
                     .await
                     .map_err(failed)?;
                 let definition = agents::find_by_name(&mut *db, self.caller.project_id, name)
@@ -181,10 +189,10 @@ impl Asked {
         })
     }
 
-    /// The tools that there are for the caller's project: the built-in ones, and those over its work graph if it has one.
+    /// Returns the tools of the caller's project: the built-in ones, and those over its work graph if it has one.
     async fn registry(&self) -> Result<Registry, ErrorData> {
         let failed = |error: sqlx::Error| refused(error.into());
-        let mut db = walls::begin(&self.state.db.sql, self.caller.asking())
+        let mut db = rls::begin(&self.state.db.pool_sqlx, self.caller.rls_scope())
             .await
             .map_err(failed)?;
         let extensions = &self.state.extensions;
@@ -194,7 +202,7 @@ impl Asked {
     }
 }
 
-/// What a caller is offered of the built-in tools.
+/// The built-in tools available to a caller.
 struct Granted {
     patterns: Patterns,
     writes: bool,

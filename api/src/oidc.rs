@@ -1,11 +1,11 @@
-//! Tokens of an identity provider (OpenID Connect): what a JWT in `Authorization: Bearer` says of its holder. `caller` asks.
+//! Tokens of an identity provider (OpenID Connect): verifies the JWT in `Authorization: Bearer`. Called by `caller`.
 //!
-//! - `settings`  which issuer is trusted, and how its claims are read
-//! - `keys`      the issuer's published keys: fetched, kept, fetched again
+//! - `settings`  the trusted issuer and the mapping of its claims
+//! - `keys`      the issuer's published keys: fetched, cached, refreshed
 //!
-//! Invariant: a token counts only if a key that the issuer publishes has signed it, by an algorithm that the settings name and that
-//! is the key's own, for this issuer and this audience, and as long as it has not expired. Nothing that the token says of itself
-//! (an algorithm, a key, an address of keys) is believed.
+//! Invariant: a token is accepted only if it is signed by a key that the issuer publishes, with a configured algorithm
+//! that matches the key, for this issuer and audience, and has not expired. The token's own header (algorithm, key, key
+//! URL) is never trusted.
 
 pub mod keys;
 pub mod settings;
@@ -26,15 +26,15 @@ use self::keys::{IssuerAway, PublishedKeys};
 use self::settings::{NewUsersArg, OidcArgs, Settings, SettingsError};
 use crate::problem::Problem;
 
-/// The longest token that is looked at [bytes].
+/// Maximum size of a token, in bytes.
 const MAX_TOKEN_BYTES: usize = 16 * 1024;
-/// The longest subject or handle [characters].
+/// Maximum length of a subject or handle, in characters.
 const MAX_NAME_CHARS: usize = 255;
-/// Projects that one token may name.
+/// Maximum number of projects in one token.
 const MAX_PROJECTS: usize = 100;
-/// The start of the words of the claim `scope` that are ours.
+/// Prefix of our words in the claim `scope`.
 const SCOPE_PREFIX: &str = "rejoin:";
-/// When the issuer is away, callers may come back after this.
+/// Retry delay for callers while the issuer is unreachable, in seconds.
 const RETRY_AFTER_S: u64 = 5;
 
 /// The trusted issuer.
@@ -43,10 +43,10 @@ pub struct Oidc {
     keys: Arc<PublishedKeys>,
 }
 
-/// Why a token was not believed.
+/// The reason why a token was rejected.
 #[derive(Debug, thiserror::Error)]
 pub enum TokenError {
-    /// Said in the log, never to the caller.
+    /// Logged, never sent to the caller.
     #[error("the token is not valid for this server")]
     Refused(String),
     #[error("fetching the issuer's keys failed")]
@@ -71,7 +71,7 @@ impl From<TokenError> for Problem {
 }
 
 impl Oidc {
-    /// None: no issuer is trusted, and no token opens anything.
+    /// None: no issuer is configured, and every token is rejected.
     pub fn new(args: &OidcArgs) -> Result<Option<Self>, SettingsError> {
         let Some(settings) = args.settings()? else {
             return Ok(None);
@@ -88,7 +88,7 @@ impl Oidc {
         }))
     }
 
-    /// Whether this looks like a token: three parts, where an API key has one.
+    /// Returns whether this looks like a token: three parts, where an API key has one.
     pub fn is_token(text: &str) -> bool {
         text.bytes().filter(|byte| *byte == b'.').count() == 2
     }
@@ -102,18 +102,18 @@ impl Oidc {
         }
     }
 
-    /// What a token says, if it is genuine and for us. Whether it has expired is for `identities::authenticate` to see.
+    /// Verifies a token and returns its claims. `identities::authenticate` checks its expiry.
     pub async fn verify(&self, token: &str) -> Result<Identity, TokenError> {
         let refused = |reason: &str| TokenError::Refused(reason.to_owned());
         if token.len() > MAX_TOKEN_BYTES {
             return Err(refused("it is too long"));
         }
-        // Before any key is looked for: nobody makes us fetch keys for a token that can't be good.
+        // Before any key lookup: an invalid token never causes a fetch.
         let header = decode_header(token).map_err(|error| TokenError::Refused(error.to_string()))?;
         if !self.settings.algorithms.contains(&header.alg) {
             return Err(refused("its algorithm is not among the accepted ones"));
         }
-        // Extensions that have to be understood (RFC 7515, 4.1.11): none is here, and the library does not look.
+        // Critical extensions (RFC 7515, 4.1.11): none is supported, and the library does not check.
         if header.crit.is_some() {
             return Err(refused("its header contains unknown critical extensions"));
         }
@@ -126,16 +126,16 @@ impl Oidc {
         validation.set_issuer(&[&self.settings.issuer]);
         validation.set_audience(&[&self.settings.audience]);
         validation.set_required_spec_claims(&["exp", "iss", "aud", "sub"]);
-        // Times are compared where the user is looked for: by the database's clock, not by this machine's.
+        // Times are compared during the user's lookup: by the database's clock, not this machine's.
         validation.validate_exp = false;
         let decoded = decode::<Map<String, Value>>(token, &key.public, &validation);
         let decoded = decoded.map_err(|error| TokenError::Refused(error.to_string()))?;
         self.identity(&decoded.claims).map_err(refused)
     }
 
-    /// How the claims of a genuine token are read.
+    /// Maps the claims of a verified token.
     fn identity(&self, claims: &Map<String, Value>) -> Result<Identity, &'static str> {
-        // The library lets an issuer be one of a list.
+        // The library accepts one of several issuers.
         if claims.get("iss").and_then(Value::as_str) != Some(self.settings.issuer.as_str()) {
             return Err("its issuer is not a single string");
         }
@@ -164,7 +164,7 @@ impl Oidc {
         })
     }
 
-    /// What people call the holder. An address that the issuer has not verified is anybody's.
+    /// Returns the holder's name. An address that the issuer has not verified is ignored.
     fn handle(&self, claims: &Map<String, Value>) -> Option<String> {
         let claim = &self.settings.user_claim;
         if claim == "email" && claims.get("email_verified") != Some(&Value::Bool(true)) {
@@ -173,7 +173,7 @@ impl Oidc {
         claims.get(claim).and_then(name).map(str::to_owned)
     }
 
-    /// What the settings let tokens do; less, if the token's `scope` has words of ours. Never more.
+    /// Returns the configured scopes of tokens, restricted by our words in the token's `scope`, if any.
     fn scopes(&self, claims: &Map<String, Value>) -> Vec<String> {
         let asked: Vec<&str> = claims
             .get("scope")
@@ -190,22 +190,23 @@ impl Oidc {
     }
 }
 
-/// Whether a token's type lets it say who calls. An issuer signs other things for the same audience with the same keys, such as what ends
-/// a session (`logout+jwt`) or tells of an event (`secevent+jwt`): RFC 8725, 3.11. Most issuers give access and ID tokens the type `JWT`.
+/// Returns whether a token's type allows authentication. An issuer signs other tokens for the same audience with the
+/// same keys, such as `logout+jwt` or `secevent+jwt`: RFC 8725, 3.11. Most issuers use the type `JWT` for access and ID
+/// tokens.
 fn is_for_callers(kind: Option<&str>) -> bool {
     let Some(kind) = kind else { return true };
     let kind = kind.to_ascii_lowercase();
     matches!(kind.strip_prefix("application/").unwrap_or(&kind), "jwt" | "at+jwt")
 }
 
-/// A name, if it can be one.
+/// Returns a name, if it is valid.
 fn name(value: &Value) -> Option<&str> {
     let text = value.as_str()?;
     let plain = !text.trim().is_empty() && !text.contains('\0');
     (plain && text.chars().count() <= MAX_NAME_CHARS).then_some(text)
 }
 
-/// The projects that a claim names: an id, or a list of ids. A token without the claim opens none; a word that is no id names none.
+/// Returns the projects in a claim: an id, or a list of ids. A missing claim grants none; invalid ids are ignored.
 fn projects(claim: Option<&Value>) -> Result<Vec<Uuid>, &'static str> {
     let words: Vec<&Value> = match claim {
         None | Some(Value::Null) => Vec::new(),
@@ -221,7 +222,7 @@ fn projects(claim: Option<&Value>) -> Result<Vec<Uuid>, &'static str> {
         .collect())
 }
 
-/// A time of a token: seconds since 1970.
+/// Parses a token's time: seconds since 1970.
 fn time(value: &Value) -> Option<DateTime<Utc>> {
     let seconds = value
         .as_i64()
@@ -277,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_of_projects_is_an_id_or_a_list_of_ids_and_its_absence_is_none() {
+    fn a_claim_of_projects_is_one_id_a_list_of_ids_or_absent() {
         let id = Uuid::now_v7();
         assert_eq!(projects(Some(&json!(id))), Ok(vec![id]));
         assert_eq!(projects(Some(&json!([id, "nonsense", 7]))), Ok(vec![id]));

@@ -1,7 +1,11 @@
-//! The OpenAPI document: what utoipa gathers from the routes, with title and security scheme.
+//! The OpenAPI document: what utoipa gathers from the routes, with title and security schemes. `authorization` writes the security
+//! requirement of each operation, as its handler declares it.
 
 use std::collections::BTreeSet;
 
+use axum::http::Method;
+use rejoin_types::access::Scope;
+use utoipa::openapi::path::{Operation, PathItem};
 use utoipa::openapi::security::{
     ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme,
 };
@@ -14,11 +18,11 @@ use utoipa::{PartialSchema, ToSchema};
 use crate::cookie;
 use crate::problem::ProblemBody;
 
-/// The names of the security schemes: either of them will do.
+/// The names of the security schemes; either suffices.
 const API_KEY: &str = "apiKey";
 const SESSION: &str = "session";
 
-/// What the routes' descriptions are merged into.
+/// The base document, into which the routes' descriptions are merged.
 pub fn base() -> OpenApi {
     let bearer = HttpBuilder::new()
         .scheme(HttpAuthScheme::Bearer)
@@ -51,7 +55,7 @@ pub fn base() -> OpenApi {
                 .contact(Some(ContactBuilder::new().name(Some("The operator of this server")).build()))
                 .build(),
         )
-        // Wherever it is: the server that the document came from.
+        // Relative: the server from which the document was loaded.
         .servers(Some([ServerBuilder::new().url("/").build()]))
         .components(Some(components))
         .security(Some(
@@ -60,19 +64,38 @@ pub fn base() -> OpenApi {
         .build()
 }
 
-/// Gives each operation a name of its own: its tag and its handler, `graph_objects_list`. Handlers of different nouns have the
-/// same names, and programs that write clients need different ones. All tags are named at the top.
+/// The security requirement of an operation: a credential with the scope, or none, or either.
+pub fn security(scope: Option<Scope>, needs_no_credential: bool) -> Vec<SecurityRequirement> {
+    let credentials = scope
+        .into_iter()
+        .flat_map(|scope| [API_KEY, SESSION].map(|scheme| SecurityRequirement::new(scheme, [scope.as_str()])));
+    // As OpenAPI has it: a requirement of nothing.
+    let nothing = needs_no_credential.then(SecurityRequirement::default);
+    credentials.chain(nothing).collect()
+}
+
+/// The operations of a path, with their methods.
+pub fn operations(item: &mut PathItem) -> impl Iterator<Item = (Method, &mut Operation)> {
+    [
+        (Method::GET, &mut item.get),
+        (Method::PUT, &mut item.put),
+        (Method::POST, &mut item.post),
+        (Method::DELETE, &mut item.delete),
+        (Method::OPTIONS, &mut item.options),
+        (Method::HEAD, &mut item.head),
+        (Method::PATCH, &mut item.patch),
+        (Method::TRACE, &mut item.trace),
+    ]
+    .into_iter()
+    .filter_map(|(method, operation)| Some((method, operation.as_mut()?)))
+}
+
+/// Gives each operation a unique name: its tag and its handler, such as `graph_objects_list`. Handlers of different
+/// nouns share names, but client generators need unique ones. All tags are listed at the top.
 pub fn named(mut document: OpenApi) -> OpenApi {
     let mut tags = BTreeSet::new();
     for item in document.paths.paths.values_mut() {
-        let operations = [
-            &mut item.get,
-            &mut item.put,
-            &mut item.post,
-            &mut item.delete,
-            &mut item.patch,
-        ];
-        for operation in operations.into_iter().flatten() {
+        for (_, operation) in operations(item) {
             tags.extend(operation.tags.iter().flatten().cloned());
             let tag = operation
                 .tags

@@ -1,4 +1,4 @@
-//! The address under which a caller reaches this server. Handlers that answer with addresses of our own take an [`Origin`].
+//! The server's public address, as seen by a caller. Handlers that return our own addresses take an [`Origin`].
 
 use axum::extract::FromRequestParts;
 use axum::http::HeaderMap;
@@ -8,7 +8,8 @@ use axum::http::request::Parts;
 use crate::proxies::FromTrustedProxy;
 use crate::state::AppState;
 
-/// Scheme and host under which the caller reaches us: `REJOIN_PUBLIC_URL`, else what a trusted proxy says, else what the caller says.
+/// Scheme and host of the server for the caller: `REJOIN_PUBLIC_URL`, else as stated by a trusted proxy, else by the
+/// caller.
 pub struct Origin(pub String);
 
 impl FromRequestParts<AppState> for Origin {
@@ -19,11 +20,11 @@ impl FromRequestParts<AppState> for Origin {
             return Ok(Self(url.trim_end_matches('/').to_owned()));
         }
         let is_proxied = parts.extensions.get::<FromTrustedProxy>().is_some();
-        Ok(Self(told(&parts.headers, is_proxied)))
+        Ok(Self(from_headers(&parts.headers, is_proxied)))
     }
 }
 
-fn told(headers: &HeaderMap, is_proxied: bool) -> String {
+fn from_headers(headers: &HeaderMap, is_proxied: bool) -> String {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let forwarded = |name: &str| text(name).filter(|_| is_proxied);
     let first = |value: &str| value.split(',').next().unwrap_or_default().trim().to_owned();
@@ -40,13 +41,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_lead_where_the_caller_came_from_and_only_a_proxy_says_so_for_another() {
+    fn links_use_the_callers_address_or_a_trusted_proxys_word() {
         let mut headers = HeaderMap::new();
         headers.insert(HOST, "127.0.0.1:7420".parse().unwrap());
-        assert_eq!(told(&headers, true), "http://127.0.0.1:7420");
+        assert_eq!(from_headers(&headers, true), "http://127.0.0.1:7420");
         headers.insert("x-forwarded-proto", "https, http".parse().unwrap());
         headers.insert("x-forwarded-host", "chat.example".parse().unwrap());
-        assert_eq!(told(&headers, true), "https://chat.example");
-        assert_eq!(told(&headers, false), "http://127.0.0.1:7420");
+        assert_eq!(from_headers(&headers, true), "https://chat.example");
+        assert_eq!(from_headers(&headers, false), "http://127.0.0.1:7420");
     }
 }

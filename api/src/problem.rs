@@ -1,5 +1,5 @@
-//! Every refusal of the API, as RFC 9457 `application/problem+json`. Handlers return it; causes are logged here, once, and
-//! never told to the caller.
+//! Error responses of the API, as RFC 9457 `application/problem+json`. Handlers return them; causes are logged here,
+//! once, and never sent to the caller.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use axum::http::StatusCode;
 use axum::http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::response::{IntoResponse, Response};
 use rejoin_commands::PostError;
-use rejoin_db::HotError;
+use rejoin_db::PgError;
 use rejoin_files::AttachError;
 use rejoin_identity::auth::AuthError;
 use rejoin_identity::projects::{Exhausted, MemberError};
@@ -19,9 +19,9 @@ use utoipa::ToSchema;
 use utoipa::openapi::response::ResponseBuilder;
 use utoipa::openapi::{ContentBuilder, Ref, RefOr, Response as ApiResponse};
 
-/// When the database is away, callers may come back after this.
+/// Retry delay for callers while the database is unreachable, in seconds.
 const RETRY_AFTER_S: u64 = 1;
-/// The start of a problem's `type`.
+/// Prefix of a problem's `type`.
 const TYPE_PREFIX: &str = "urn:rejoin:problem:";
 
 /// The format of an error, for the OpenAPI document.
@@ -44,7 +44,7 @@ pub struct Problem {
     pub status: StatusCode,
     pub code: &'static str,
     pub detail: String,
-    /// Members beyond the usual ones.
+    /// Additional members.
     pub extra: Map<String, Value>,
     pub retry_after_s: Option<u64>,
 }
@@ -90,7 +90,7 @@ impl Problem {
         .retry_after(RETRY_AFTER_S)
     }
 
-    /// Refused before it takes a connection away from what is under way.
+    /// Refused before it takes a connection from requests in progress.
     pub fn overloaded(retry_after_s: u64) -> Self {
         Self::new(
             StatusCode::SERVICE_UNAVAILABLE,
@@ -109,7 +109,7 @@ impl Problem {
         .retry_after(RETRY_AFTER_S)
     }
 
-    /// What is wrong with the object store is its operator's to read in the log.
+    /// Details of the object store's failure are logged for the operator.
     pub fn files_unavailable() -> Self {
         Self::new(
             StatusCode::SERVICE_UNAVAILABLE,
@@ -127,7 +127,7 @@ impl Problem {
         )
     }
 
-    /// For what must not happen. Says nothing of the cause: log it before.
+    /// For unexpected errors. Does not reveal the cause: log it before.
     pub fn internal() -> Self {
         Self::new(
             StatusCode::INTERNAL_SERVER_ERROR,
@@ -146,7 +146,7 @@ impl Problem {
         self
     }
 
-    /// The code in words.
+    /// Returns the code in words.
     fn title(&self) -> String {
         let words = self.code.replace('_', " ");
         let mut chars = words.chars();
@@ -187,11 +187,11 @@ impl From<sqlx::Error> for Problem {
         }
         let code = error.as_database_error().and_then(|error| error.code());
         match code.as_deref() {
-            // Text that PostgreSQL can't hold: the character NUL, or half of a surrogate pair.
+            // Text that PostgreSQL can't store: NUL, or a lone surrogate.
             Some("22021" | "22P05" | "22P02") => {
                 Self::bad_request("invalid_text", "the request contains characters that cannot be stored")
             }
-            // No such table, no such schema: the migrations have not come so far.
+            // Missing table or schema: migrations have not been applied.
             Some("42P01" | "3F000") => {
                 error!(
                     error = &error as &dyn std::error::Error,
@@ -207,8 +207,8 @@ impl From<sqlx::Error> for Problem {
     }
 }
 
-impl From<HotError> for Problem {
-    fn from(error: HotError) -> Self {
+impl From<PgError> for Problem {
+    fn from(error: PgError) -> Self {
         if error.is_transient() {
             warn!(%error, "the database could not serve a request");
             return Self::database_away();
@@ -303,7 +303,7 @@ fn responses_of(all: &[(&str, &str)]) -> BTreeMap<String, RefOr<ApiResponse>> {
         .collect()
 }
 
-/// The refusals of every route that needs a key, for the OpenAPI document.
+/// The error responses of every authenticated route, for the OpenAPI document.
 pub struct Refused;
 
 impl utoipa::IntoResponses for Refused {
@@ -323,7 +323,7 @@ impl utoipa::IntoResponses for Refused {
     }
 }
 
-/// The refusals that a request body can meet.
+/// The error responses of routes with a body.
 pub struct BodyRefused;
 
 impl utoipa::IntoResponses for BodyRefused {

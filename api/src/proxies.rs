@@ -1,5 +1,5 @@
-//! Reverse proxies that are trusted: what they say of a request's host and scheme is believed, and their connections are not counted by
-//! address, since many users share it.
+//! Trusted reverse proxies: their statements about a request's host and scheme are trusted, and their connections are
+//! exempt from the limit per address, since many users share it.
 
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -9,9 +9,9 @@ use ipnet::IpNet;
 /// One entry of `REJOIN_TRUSTED_PROXIES`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Proxy {
-    /// Nobody. Takes the default away.
+    /// No proxy. Overrides the default.
     None,
-    /// Whoever connects from this machine.
+    /// All connections from this machine.
     Loopback,
     Net(IpNet),
 }
@@ -34,7 +34,7 @@ impl FromStr for Proxy {
     }
 }
 
-/// Whether a peer is one of these proxies.
+/// Returns whether a peer is one of these proxies.
 pub fn trusts(proxies: &[Proxy], peer: IpAddr) -> bool {
     let peer = peer.to_canonical();
     proxies.iter().any(|proxy| match proxy {
@@ -44,7 +44,7 @@ pub fn trusts(proxies: &[Proxy], peer: IpAddr) -> bool {
     })
 }
 
-/// Marks a request that came over a connection of a trusted proxy.
+/// Marks a request over a connection of a trusted proxy.
 #[derive(Debug, Clone, Copy)]
 pub struct FromTrustedProxy;
 

@@ -1,5 +1,4 @@
-//! What projects have used up today, for those that have a quota. Looked up once in a while only: what is begun in between is let
-//! through, by every process.
+//! Daily usage of projects with a quota. Refreshed periodically: each process admits requests in between.
 
 use std::time::Duration;
 
@@ -10,9 +9,9 @@ use uuid::Uuid;
 use crate::caller::Caller;
 use crate::problem::Problem;
 
-/// How long what a project has used is not looked up again.
+/// How long a project's usage is cached.
 const CACHE_LIFETIME: Duration = Duration::from_secs(5);
-/// Projects that are remembered.
+/// Maximum number of cached projects.
 const CACHE_PROJECTS: u64 = 10_000;
 
 pub struct Quotas {
@@ -29,7 +28,7 @@ impl Quotas {
         }
     }
 
-    /// What the caller's project has used up, if anything.
+    /// Returns the exhausted quota of the caller's project, if any.
     pub async fn exhausted(&self, db: &PgPool, caller: &Caller) -> Result<Option<Exhausted>, Problem> {
         if caller.quota.is_none() {
             return Ok(None);

@@ -1,17 +1,17 @@
-//! The recorder of this process's metrics, and what each of them means.
+//! The metrics recorder of this process, and the description of each metric.
 
 use std::sync::OnceLock;
 
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 
-/// The recorder of this process, installed once: several servers may run in one process.
+/// Returns this process's recorder, installed once: several servers may run in one process.
 pub fn install() -> PrometheusHandle {
     static HANDLE: OnceLock<PrometheusHandle> = OnceLock::new();
     HANDLE
         .get_or_init(|| {
             let recorder = PrometheusBuilder::new().build_recorder();
             let handle = recorder.handle();
-            // Another recorder is there already: ours stays empty, and theirs has the numbers.
+            // Another recorder is installed: ours stays empty.
             if ::metrics::set_global_recorder(recorder).is_err() {
                 tracing::debug!("another metrics recorder is installed; /metrics stays empty");
             }
@@ -53,7 +53,7 @@ fn describe() {
         "Connections closed at once because there were too many, by limit"
     );
     describe_gauge!("rejoin_open_streams", "Open streams");
-    // Shown from the start.
+    // Registered at start, so that they are exported with 0.
     for name in [
         "rejoin_messages_posted_total",
         "rejoin_events_delivered_total",

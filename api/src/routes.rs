@@ -1,22 +1,22 @@
-//! The routes: one file a noun, each with its DTOs and handlers, gathered here with what surrounds them all.
+//! The routes: one file per noun, each with its DTOs and handlers, combined here with their middleware.
 //!
-//! - `chat`           a message in, its turn out
-//! - `agent_message` what one agent would say next to another
-//! - `agent_stream`   the same in the dialect of chat pages of before
-//! - `conversations`  what a chat UI lists, their messages and events
-//! - `calendars`      calendars of callers, and what happens in them
-//! - `calendar_event_entities` entities of the work graph that events belong to
-//! - `calendar_events`  events of theirs, made and changed by hand
+//! - `chat`           posts a message and streams its turn
+//! - `agent_message` proposes an agent's message to another agent
+//! - `agent_stream`   the same in the dialect of earlier chat pages
+//! - `conversations`  conversations, their messages and events
+//! - `calendars`      callers' calendars and their occurrences
+//! - `calendar_event_entities` links from events to entities of the work graph
+//! - `calendar_events`  events created and changed by users
 //! - `calendar_files`   calendars as iCalendar files
-//! - `calendar_feeds`   addresses that show a calendar to whoever knows them
-//! - `google_calendars` calendars that are kept the same as ones at Google
-//! - `consoles`       texts that callers and agents write together
+//! - `calendar_feeds`   secret subscription addresses of calendars
+//! - `google_calendars` sync with Google Calendar
+//! - `consoles`       texts that callers and agents edit together
 //! - `runs`           one run: its state, its events, its end
-//! - `steering`       messages to a run at work, and "go on" to one that paused
-//! - `query_patterns` queries that were learned from the caller's questions
-//! - `questions`      what runs ask people, and the answers
-//! - `task_dags`      DAGs of tasks that agents do
-//! - `schedules`      agents and DAGs that are started by the clock
+//! - `steering`       messages to a running run, and resuming a paused one
+//! - `query_patterns` queries learned from the caller's questions
+//! - `questions`      runs' questions to users, and the answers
+//! - `task_dags`      DAGs of tasks done by agents
+//! - `schedules`      agents and DAGs started by the clock
 //! - `agent_definitions`  configuration of agents (admin)
 //! - `mcp_servers`    MCP servers whose tools agents may be given (admin)
 //! - `data_sources`   databases of others that the project's people and agents may ask
@@ -25,32 +25,33 @@
 //! - `routing`        which agent takes a new conversation, and how that goes
 //! - `contexts`  what conversations may be about
 //! - `custom_prompts` what projects and users tell all agents
+//! - `extensions`     endpoints of extensions
 //! - `feedback`       what users say of answers
 //! - `files`          files that callers attach to messages, and those that tools made
 //! - `agents`         the agents that a caller may choose
-//! - `agent_card`     agents that are meant for programs outside, as A2A finds them
-//! - `plans`     what agents mean to do, and have done of it
-//! - `prewarm`   what is read before a first message needs it
-//! - `probes`         what only a worker can find out, asked of one
-//! - `products`       what a project has installed by manifests (admin)
+//! - `agent_card`     public agents, discoverable by A2A
+//! - `plans`     agents' plans and their progress
+//! - `prewarm`   prefetches data before a first message
+//! - `probes`         tests that only a worker can run
+//! - `products`       products installed by manifests (admin)
 //! - `history`        the audit trail of runs, in three levels of detail
-//! - `run_history`    trees of runs, all of one as a document, forks
-//! - `audit`          who changed what in a project (admin)
-//! - `operations`     queues, runs by the minute, dead jobs, the fleet (admin)
+//! - `run_history`    run trees, whole runs as documents, forks
+//! - `audit`          a project's audit log (admin)
+//! - `operations`     queues, throughput, dead jobs, the fleet (admin)
 //! - `graph`          the knowledge graph, with its own files
 //! - `onto`           the work graph: projects with their tasks, goals, plans and documents
 //! - `trigger`        runs outside conversations
-//! - `me`             what a key is good for
+//! - `me`             the rights of the caller's key
 //! - `session`        browsers that sign in and out
-//! - `sign_in_codes`  codes that sign a browser in once
+//! - `sign_in_codes`  one-time sign-in codes
 //! - `keys`           API keys of a project (admins)
-//! - `usage`          what a project has used up today (admins)
-//! - `members`        who is in a project, and as what (owners)
-//! - `tickets`        passes for a browser's EventSource
-//! - `health` `metrics`   for whoever operates it
+//! - `usage`          a project's usage today (admins)
+//! - `members`        members of a project and their roles (owners)
+//! - `tickets`        stream tickets for a browser's EventSource
+//! - `health` `metrics`   for operators
 //!
-//! To add an endpoint: write it with `#[utoipa::path]`, add it to its file's `routes()`. Which scope it needs follows from
-//! its method and path (`caller`).
+//! To add an endpoint: write it with `#[utoipa::path]`, add it to its file's `routes()`. The type of its first argument says which
+//! scope it needs (`authorization`).
 
 pub mod agent_card;
 pub mod agent_definitions;
@@ -69,6 +70,7 @@ pub mod contexts;
 pub mod conversations;
 pub mod custom_prompts;
 pub mod data_sources;
+pub mod extensions;
 pub mod feedback;
 pub mod files;
 pub mod google_calendars;
@@ -105,6 +107,7 @@ mod visible;
 pub mod web_settings;
 
 use std::any::Any;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{DefaultBodyLimit, MatchedPath, Request, State};
@@ -112,28 +115,28 @@ use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, REFERRER_POLI
 use axum::http::{Method, StatusCode};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{any, get};
 use axum::{Extension, Router};
 use tokio::time::timeout;
 use tower_http::catch_panic::CatchPanicLayer;
 use tracing::error;
 use utoipa::openapi::OpenApi;
-use utoipa_axum::router::OpenApiRouter;
 
 use crate::admission;
+use crate::authorization::{AccessTable, Public, Routes};
 use crate::mcp;
 use crate::openapi;
-use crate::pace;
-use crate::page;
 use crate::problem::Problem;
+use crate::rate_limit;
+use crate::spa;
 use crate::state::AppState;
 
-/// Until a response begins; of an import or an upload there is none while its content comes. A stream's own length has no limit.
+/// Timeout until a response begins; imports and uploads have none while their content arrives. The length of a stream
+/// is not limited.
 const REQUEST_LIMIT: Duration = Duration::from_secs(25);
 
-/// All documented routes.
-pub fn all() -> OpenApiRouter<AppState> {
-    OpenApiRouter::with_openapi(openapi::base())
+/// Returns all documented routes.
+pub fn all() -> Routes {
+    Routes::with_openapi(openapi::base())
         .merge(chat::routes())
         .merge(agent_message::routes())
         .merge(agent_stream::routes())
@@ -185,31 +188,38 @@ pub fn all() -> OpenApiRouter<AppState> {
         .merge(metrics::routes())
 }
 
-/// The whole OpenAPI document, as `rejoin openapi` prints it.
+/// Returns the complete OpenAPI document, as printed by `rejoin openapi`.
 pub fn document() -> OpenApi {
-    openapi::named(all().into_openapi())
+    openapi::named(all().openapi().clone())
 }
 
-/// The application: the routes, and what surrounds them.
+/// All routes: those of the OpenAPI document, the document itself, and those of `/mcp`.
+fn served(mcp: Routes) -> Routes {
+    let document = document().to_json().expect("the OpenAPI document is plain data");
+    all()
+        .undocumented(Method::GET, "/openapi.json", async move |_: Public| {
+            (
+                [(CONTENT_TYPE, HeaderValue::from_static("application/json"))],
+                document.clone(),
+            )
+        })
+        .merge(mcp)
+}
+
+/// Who may call which operation.
+pub fn access() -> AccessTable {
+    served(mcp::routes()).table().clone()
+}
+
+/// Returns the application: the routes and their middleware.
 pub fn router(state: AppState) -> Router {
-    let (router, document) = all().split_for_parts();
-    let document = openapi::named(document)
-        .to_json()
-        .expect("the OpenAPI document is plain data");
-    let max_body_bytes = state.config.max_body_bytes;
     let mcp_server = mcp::McpServer::new(&state.config, state.draining.clone());
-    router
-        .route(
-            "/openapi.json",
-            get(async move || {
-                (
-                    [(CONTENT_TYPE, HeaderValue::from_static("application/json"))],
-                    document.clone(),
-                )
-            }),
-        )
-        .route(mcp::PATH, any(mcp::serve).layer(Extension(mcp_server)))
-        .fallback(page::serve)
+    let routes = served(mcp::routes().layer(Extension(mcp_server))).merge(extensions::routes(&state.extensions));
+    let table = Arc::new(routes.table().clone());
+    let max_body_bytes = state.config.max_body_bytes;
+    routes
+        .into_router()
+        .fallback(spa::serve)
         .method_not_allowed_fallback(async || {
             Problem::new(
                 StatusCode::METHOD_NOT_ALLOWED,
@@ -218,23 +228,23 @@ pub fn router(state: AppState) -> Router {
             )
         })
         .layer(DefaultBodyLimit::max(max_body_bytes))
-        .layer(middleware::from_fn_with_state(state.clone(), limited))
-        .layer(middleware::from_fn(pace::headers))
+        .layer(middleware::from_fn_with_state((state.clone(), table), limited))
+        .layer(middleware::from_fn(rate_limit::headers))
         .layer(CatchPanicLayer::custom(panicked))
         .layer(middleware::map_response(guarded))
         .layer(middleware::from_fn(metrics::count))
         .with_state(state)
 }
 
-/// How much of the process a request takes.
+/// The load class of a request.
 enum Weight {
-    /// Whoever operates it wants to know, above all when there is much to do.
+    /// Always admitted: for operators, especially under load.
     Free,
-    /// It waits for one look at the database; how many of them there are is bounded by the streams.
+    /// Waits for one query; limited by the number of streams.
     OpensStream,
-    /// It has bounds of its own.
+    /// Has its own limits.
     Transfer,
-    /// Streams that bound themselves answer it; its body comes like any other.
+    /// Responds with limited streams; its body is handled like any other.
     Protocol,
     Work,
 }
@@ -252,20 +262,22 @@ impl Weight {
     }
 }
 
-/// Refuses a request for which there is no place, and gives one up whose answer does not begin: the database may be there and not
-/// answer.
-async fn limited(State(state): State<AppState>, request: Request, next: Next) -> Response {
+/// Refuses a request without a free slot, and ends one whose response does not begin: the database may be up but
+/// unresponsive.
+async fn limited(State((state, table)): State<(AppState, Arc<AccessTable>)>, request: Request, next: Next) -> Response {
     let works = match Weight::of(&request) {
         Weight::Transfer => return next.run(request).await,
         Weight::Free | Weight::OpensStream => return in_time(next.run(request)).await,
         Weight::Protocol => false,
         Weight::Work => true,
     };
-    let max_bytes = match request.extensions().get::<MatchedPath>().map(MatchedPath::as_str) {
+    let path = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
+    let access = path.and_then(|path| table.get(path, request.method()));
+    let max_bytes = match path {
         Some(calendar_files::IMPORT_PATH) => calendar_files::MAX_BYTES,
         Some(_) | None => state.config.max_body_bytes,
     };
-    match admission::admit(&state, request, works, max_bytes).await {
+    match admission::admit(&state, request, access, works, max_bytes).await {
         Ok((request, _place)) => in_time(next.run(request)).await,
         Err(problem) => problem.into_response(),
     }
@@ -284,7 +296,7 @@ async fn in_time(answer: impl Future<Output = Response>) -> Response {
     }
 }
 
-/// Nobody keeps an answer, takes it for what it is not, or is told by it where a link stood, unless its handler says so.
+/// Adds security headers: no caching, no content sniffing, no referrers, unless the handler sets its own.
 async fn guarded(mut response: Response) -> Response {
     for (name, value) in [
         (CACHE_CONTROL, "no-store"),

@@ -1,23 +1,23 @@
 //! Streams of events to any number of readers.
 //!
-//! - `frame`   what goes over the wire, rendered once per event
-//! - `dialects`  the same events as other clients spell them
-//! - `tail`    the live end of each log that somebody follows: ONE query for all of them, whenever something is new
-//! - `ring`    the newest events of one log, and who waits for the next
+//! - `frame`   wire format, rendered once per event
+//! - `dialects`  the same events in other clients' formats
+//! - `tail`    the live end of each followed log: ONE query for all of them, whenever something is new
+//! - `ring`    the newest events of one log, and the readers waiting for the next
 //! - `reader`  a cursor and a filter: reads the past from the table, then the ring
 //! - `delivery` a stream that has begun, written to its socket without the server library
-//! - `start`   where a reader begins, and the answers that are no stream (204, 400, 410)
-//! - `streams` the open streams: how many a user has, whose keys and logs are gone
-//! - `socket`  connections that are cut when their peer takes nothing
-//! - `source`  what hub and readers ask the database
-//! - `ground`  locks, atomics and time, which the tests of `model` exchange
+//! - `start`   where a reader begins, and responses without a stream (204, 400, 410)
+//! - `streams` the open streams: counts per user, and their revocation
+//! - `socket`  closes connections whose peer does not read
+//! - `source`  database queries of hub and readers
+//! - `sync`    synchronization primitives, replaced in the tests of `model`
 //!
-//! Invariants: reading changes nothing; what a reader holds is bounded (I10): one page, one chunk, one connection's buffers.
+//! Invariants: reading changes nothing; a reader's memory is bounded (I10): one page, one chunk, one connection's
+//! buffers.
 
 pub mod delivery;
 pub mod dialects;
 pub mod frame;
-mod ground;
 #[cfg(test)]
 mod model;
 pub mod reader;
@@ -26,4 +26,5 @@ pub mod socket;
 pub mod source;
 pub mod start;
 pub mod streams;
+mod sync;
 pub mod tail;

@@ -1,4 +1,4 @@
-//! What every handler may use. Cheap to clone.
+//! Shared state of all handlers. Cheap to clone.
 
 use std::sync::Arc;
 
@@ -13,11 +13,11 @@ use rejoin_integrations::mcp::commands::Commands;
 use tokio_util::sync::CancellationToken;
 
 use crate::caller::Keys;
+use crate::concurrency_limits::{self, ConcurrencyLimits};
 use crate::config::ApiConfig;
 use crate::oidc::Oidc;
-use crate::pace::Rates;
-use crate::places::{self, Places};
 use crate::quotas::Quotas;
+use crate::rate_limit::Rates;
 use crate::recorder;
 use crate::sse::tail::Hub;
 use crate::transfers::Transfers;
@@ -27,36 +27,36 @@ pub struct AppState {
     pub db: Db,
     pub bus: SharedBus,
     pub config: Arc<ApiConfig>,
-    /// The live ends of the logs that somebody follows.
+    /// The live ends of followed logs.
     pub hub: Arc<Hub>,
     pub keys: Arc<Keys>,
     pub rates: Arc<Rates>,
     pub quotas: Arc<Quotas>,
-    /// Whose tokens are accepted.
+    /// The trusted issuer of tokens.
     pub oidc: Option<Arc<Oidc>>,
     pub transfers: Arc<Transfers>,
-    /// Makes vectors of queries.
+    /// The embedding model for queries.
     pub embedder: Embedder,
-    /// Processes that projects may use as MCP servers.
+    /// Processes available as MCP servers.
     pub commands: Commands,
-    /// Databases of others that projects may ask.
+    /// External databases of projects.
     pub sources: Sources,
     /// Features that plug in: their tools and routes.
     pub extensions: Extensions,
-    /// Where the content of files is kept.
+    /// The storage of file content.
     pub files: FileStore,
     pub metrics: PrometheusHandle,
-    /// A place for each request that is worked on.
-    pub working: Arc<Places>,
-    /// A place for each request whose body arrives.
-    pub arriving: Arc<Places>,
-    /// A place for each file that arrives.
-    pub uploads: Arc<Places>,
-    /// Cancelled when the process is told to stop.
+    /// Slots of requests being processed.
+    pub working: Arc<ConcurrencyLimits>,
+    /// Slots of requests whose body arrives.
+    pub arriving: Arc<ConcurrencyLimits>,
+    /// Slots of arriving files.
+    pub uploads: Arc<ConcurrencyLimits>,
+    /// Cancelled when the process must stop.
     pub draining: CancellationToken,
 }
 
-/// What a process may use beside its database, as it is configured.
+/// The dependencies of a process besides its database, by its settings.
 pub struct Means {
     pub oidc: Option<Oidc>,
     pub commands: Commands,
@@ -66,13 +66,13 @@ pub struct Means {
 }
 
 impl AppState {
-    /// Starts the hub, too.
+    /// Also starts the hub.
     pub fn new(config: ApiConfig, means: Means, db: Db, bus: SharedBus, draining: CancellationToken) -> Self {
-        // Before anybody counts.
+        // Before anything is counted.
         let metrics = recorder::install();
         Self {
             hub: Hub::start(db.clone(), bus.clone(), &config, draining.clone()),
-            transfers: Arc::new(Transfers::new(&db.sql)),
+            transfers: Arc::new(Transfers::new(&db.pool_sqlx)),
             embedder: Embedder::new(&config.embeddings, &Endpoints::from_env()),
             oidc: means.oidc.map(Arc::new),
             commands: means.commands,
@@ -82,9 +82,9 @@ impl AppState {
             rates: Arc::new(Rates::new(&config)),
             keys: Keys::start(bus.clone(), draining.clone()),
             quotas: Arc::new(Quotas::new()),
-            working: Places::new(&config),
-            arriving: Places::new(&config),
-            uploads: Places::of(places::MAX_UPLOADS, &config),
+            working: ConcurrencyLimits::new(&config),
+            arriving: ConcurrencyLimits::new(&config),
+            uploads: ConcurrencyLimits::of(concurrency_limits::MAX_UPLOADS, &config),
             config: Arc::new(config),
             metrics,
             db,

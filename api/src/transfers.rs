@@ -1,4 +1,4 @@
-//! The connections of imports and exports of the graph, apart from those of other requests.
+//! Database connections of graph imports and exports, separate from those of other requests.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,30 +9,30 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::problem::Problem;
 
-/// Imports and exports of this process at a time.
+/// Maximum number of concurrent imports and exports of this process.
 const MAX_TRANSFERS: u32 = 4;
-/// What one more is told to wait.
+/// Retry delay beyond that, in seconds.
 const RETRY_AFTER_S: u64 = 5;
-/// The merge of a large import takes longer than any other statement may.
+/// Timeout of a statement: the merge of a large import takes longer than other statements may.
 const STATEMENT_LIMIT: Duration = Duration::from_secs(600);
-/// Connections that are not used are closed after this.
+/// Idle time after which connections are closed.
 const IDLE_LIMIT: Duration = Duration::from_secs(60);
 
-/// The connections of imports and exports.
+/// The database connections of imports and exports.
 pub struct Transfers {
     pub(crate) pool: PgPool,
     slots: Arc<Semaphore>,
 }
 
 impl Transfers {
-    /// Connections like those of `usual`, apart from them.
+    /// Connections with the settings of `usual`, in a separate pool.
     pub fn new(usual: &PgPool) -> Self {
         let limit = format!("{}ms", STATEMENT_LIMIT.as_millis());
         let options = usual
             .connect_options()
             .as_ref()
             .clone()
-            // An import waits for the one before it.
+            // An import waits for the previous one.
             .options([("statement_timeout", limit.clone()), ("lock_timeout", limit)]);
         let pool = PgPoolOptions::new()
             .max_connections(MAX_TRANSFERS)

@@ -1,5 +1,5 @@
-//! A chat client of bare TCP: it posts a message and notes when the first token came, and when the turn was over. HTTP clients
-//! proper cost more than what is measured.
+//! A chat client over bare TCP: posts a message and records the times of the first token and the turn's end. Full HTTP
+//! clients cost more than what is measured.
 
 use anyhow::{Context as _, Result, bail};
 use serde_json::{Value, json};
@@ -10,11 +10,11 @@ use uuid::Uuid;
 use crate::load::now_us;
 use crate::model::{Moments, Script};
 
-/// A turn takes no longer.
+/// Timeout of a turn.
 const TURN_LIMIT: std::time::Duration = std::time::Duration::from_secs(60);
 const READ_BYTES: usize = 16 * 1024;
 
-/// One connection, kept from turn to turn.
+/// A connection, kept across turns.
 pub struct Chat {
     host: String,
     stream: TcpStream,
@@ -22,7 +22,7 @@ pub struct Chat {
     buffer: Vec<u8>,
 }
 
-/// What a turn took, as moments [µs of `now_us`].
+/// The times of a turn, in µs of `now_us`.
 #[derive(Debug, Clone)]
 pub struct Turn {
     pub first_token_us: u64,
@@ -31,8 +31,8 @@ pub struct Turn {
 }
 
 impl Turn {
-    /// The parts of the time to the first token that are the platform's [µs]: from the post until the model was asked, between
-    /// the model's steps, and from the model's first token until it was here.
+    /// The platform's parts of the time to first token, in µs: from the post until the model's request, between the
+    /// model's steps, and from the model's first token until its arrival.
     pub fn parts_us(&self, posted_us: u64) -> [u64; 3] {
         let first_asked = self.model.0.first().map_or(posted_us, |step| step.0);
         let first_said = self.model.0.last().map_or(self.first_token_us, |step| step.1);
@@ -43,7 +43,7 @@ impl Turn {
         ]
     }
 
-    /// The time that the model took for its steps before the answer [µs].
+    /// The model's time for its steps before the answer, in µs.
     pub fn model_us(&self) -> u64 {
         self.model
             .0
@@ -76,19 +76,19 @@ impl Chat {
         })
     }
 
-    /// A turn of a new conversation, until its `done`.
+    /// Runs a turn in a new conversation, until its `done`.
     pub async fn turn(&mut self, agent: Option<Uuid>, script: Script) -> Result<Turn> {
         let told = agent.map_or_else(|| json!({}), |id| json!({"agentDefinitionId": id}));
         self.ask(told, script).await
     }
 
-    /// A turn whose message brings this along, until its `done`.
+    /// Runs a turn with additional fields in its message, until its `done`.
     pub async fn ask(&mut self, mut told: Value, script: Script) -> Result<Turn> {
         told["message"] = script.message().into();
         let turn = tokio::time::timeout(TURN_LIMIT, self.try_turn(told.to_string()))
             .await
             .context("the turn takes too long")??;
-        // A stream ends with its connection. The next one is there before it is needed, as a browser's is.
+        // A stream ends with its connection. The next one is opened in advance, like a browser's.
         self.stream = open(&self.host).await?;
         Ok(turn)
     }
@@ -112,7 +112,7 @@ impl Chat {
                     String::from_utf8_lossy(&self.buffer)
                 );
             }
-            // Whole lines only: what is left is looked at with what comes next.
+            // Complete lines only: the rest is examined with the next data.
             while let Some(length) = self.buffer[read..].iter().position(|byte| *byte == b'\n') {
                 let line = &self.buffer[read..read + length];
                 read += length + 1;
@@ -153,7 +153,7 @@ impl Chat {
     }
 }
 
-/// Without parsing it: the type comes first in every event.
+/// Without parsing: the type comes first in every event.
 fn has_type(event: &[u8], name: &str) -> bool {
     event
         .strip_prefix(br#"{"type":""#)

@@ -1,7 +1,7 @@
-//! `bench compare OLD NEW`: the medians of two results beside each other, with a mark where ours got clearly worse or better.
+//! `bench compare OLD NEW`: compares the medians of two results, and marks clear regressions and improvements.
 //!
-//! Either may be a folder: the results in it are repetitions of one measurement (`make bench-compare` runs the two sides in turns,
-//! one repetition at a time, so that a noisy minute hits both).
+//! Either may be a folder: its results are repetitions of one measurement (`make bench-compare` alternates the two
+//! sides, one repetition at a time, so that noise affects both).
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use clap::Args;
 use crate::print::{figure, print_grid};
 use crate::results::{Better, Column, Of, Results, Table, median};
 
-/// From here on a difference is marked [share].
+/// Minimum difference that is marked, as a share.
 const MARKED: f64 = 0.2;
 
 #[derive(Debug, Args)]
@@ -27,16 +27,16 @@ pub struct CompareArgs {
     pub fail_above: Option<f64>,
 }
 
-/// A cell that both have.
+/// A cell present in both.
 #[derive(Debug, PartialEq)]
 struct Difference {
     row: String,
     column: String,
     old: f64,
     new: f64,
-    /// By how much the new one is worse in the column's direction [share]; negative: better. None where neither is.
+    /// By how much the new one is worse in the column's direction, as a share; negative: better. None if neither is.
     worse: Option<f64>,
-    /// The ranges of the repetitions overlap: it may be noise.
+    /// Whether the ranges of the repetitions overlap: it may be noise.
     overlap: bool,
 }
 
@@ -87,7 +87,7 @@ pub fn run(arguments: &CompareArgs) -> Result<()> {
     Ok(())
 }
 
-/// A file, or all files of a folder as one.
+/// Reads a file, or all files of a folder as one.
 fn read(path: &Path) -> Result<Results> {
     if !path.is_dir() {
         if !path.exists() {
@@ -133,7 +133,7 @@ fn add(tables: &mut Vec<Table>, further: &Table) {
     }
 }
 
-/// Every cell that both tables have, in the new one's order.
+/// Returns every cell present in both tables, in the new one's order.
 fn differences(old: &Table, new: &Table) -> Vec<Difference> {
     let empty = BTreeMap::new();
     let mut found = Vec::new();
@@ -161,7 +161,7 @@ fn differences(old: &Table, new: &Table) -> Vec<Difference> {
     found
 }
 
-/// Of ours only: a peer or a limit that got slower tells of the machine.
+/// Only for ours: slower peers or limits are due to the machine.
 fn worse(column: &Column, old: f64, new: f64) -> Option<f64> {
     if column.of != Of::Rejoin || old == 0.0 {
         return None;

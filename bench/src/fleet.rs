@@ -1,14 +1,14 @@
-//! Readers of streams, thousands in a few threads: epoll loops over bare sockets, since they share the machine with what is
-//! measured. Run as a part (see `part`).
+//! Thousands of stream readers in a few threads: epoll loops over bare sockets, since they share the machine with the
+//! measured system. Run as a part (see `part`).
 //!
-//! - `squad`       one thread's readers
-//! - `connection`  one reader: its socket, and what it makes of the bytes
+//! - `reader_thread` one thread's readers
+//! - `connection`  one reader: its socket and parser
 //!
-//! A reader counts an event when its bytes have been read, and its latency from the scheduled moment that stands in its data after
-//! an `@` [µs of the monotonic clock].
+//! A reader counts an event when its bytes have been read, and its latency from the scheduled moment in its data after
+//! an `@` (µs of the monotonic clock).
 
 mod connection;
-mod squad;
+mod reader_thread;
 
 use std::io::BufRead as _;
 use std::net::SocketAddr;
@@ -21,30 +21,30 @@ use serde::{Deserialize, Serialize};
 
 use crate::load::now_us;
 use crate::part;
-use squad::{Said, Squad, Tally};
+use reader_thread::{ReaderThread, SquadMessage, Tally};
 
-/// A thread has at least so many readers before there is another one.
+/// Minimum number of readers per thread before another one is added.
 const READERS_A_THREAD: usize = 500;
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Settings {
     pub address: SocketAddr,
-    /// Heads of requests, each with its blank line. Reader i sends the (i modulo their number)th.
+    /// Request heads, each with its blank line. Reader i sends the one at i modulo their number.
     pub requests: Vec<String>,
     pub readers: usize,
-    /// A reader is live once its stream has said this; empty: once it has begun.
+    /// A reader is live once its stream contains this; empty: once it has begun.
     pub live_mark: String,
-    /// The streams' ids are numbers without a gap.
+    /// Whether the streams' ids are gapless numbers.
     pub gapless: bool,
-    /// The number that all readers have already; 0: their first may be any.
+    /// The number that all readers already have; 0: their first may be any.
     pub cursor: u64,
-    /// Connects follow this schedule; None: a few at a time, as fast as they are answered.
+    /// Rate of connects; None: a few at a time, as fast as they are answered.
     pub connects_per_s: Option<f64>,
     pub stuck: Option<Stuck>,
 }
 
 impl Settings {
-    /// One reader a request, live once its stream has begun.
+    /// One reader per request, live once its stream has begun.
     pub fn of(address: SocketAddr, requests: Vec<String>) -> Self {
         Self {
             address,
@@ -58,7 +58,7 @@ impl Settings {
         }
     }
 
-    /// Readers that read.
+    /// The number of reading readers.
     fn reading(&self) -> usize {
         let stuck = self
             .stuck
@@ -68,13 +68,13 @@ impl Settings {
     }
 }
 
-/// Readers that read nothing once their stream has begun.
+/// Readers that stop reading once their stream has begun.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Stuck {
-    /// Every how manieth reader is one.
+    /// One in this many readers.
     pub every: usize,
     pub request: String,
-    /// What their kernel takes for them.
+    /// Size of their receive buffer.
     pub receive_buffer_bytes: usize,
 }
 
@@ -84,46 +84,46 @@ pub struct Live {
     pub live: usize,
     pub failed: usize,
     pub failure: Option<String>,
-    /// From the first scheduled connect to the last reader's being live.
+    /// From the first scheduled connect until the last reader is live.
     pub took_ms: f64,
-    /// From a reader's scheduled connect to its being live.
+    /// From a reader's scheduled connect until it is live.
     pub p50_ms: f64,
     pub p99_ms: f64,
-    /// Bytes that were read until then.
+    /// Bytes read until then.
     pub bytes: u64,
-    /// Numbered frames, and those that did not follow the one before (gapless streams only).
+    /// Numbered frames, and those out of sequence (gapless streams only).
     pub numbers: u64,
     pub gaps: u64,
 }
 
-/// Which events count.
+/// The measured events.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Window {
-    /// Scheduled moments [µs of the monotonic clock].
+    /// Scheduled times, in µs of the monotonic clock.
     pub from_us: u64,
     pub to_us: u64,
-    /// How many deliveries that makes, in all readers.
+    /// The expected number of deliveries, over all readers.
     pub expected: u64,
-    /// What was not read by then is missing.
+    /// Events not read by then are missing.
     pub deadline_us: u64,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Report {
     pub delivered: u64,
-    /// Deliveries of any event while the window's time lasted.
+    /// Deliveries of any event during the window.
     pub meanwhile: u64,
     pub p50_ms: f64,
     pub p99_ms: f64,
     pub p999_ms: f64,
     pub max_ms: f64,
-    /// Numbers that did not follow the one before.
+    /// Numbers out of sequence.
     pub gaps: u64,
     /// Readers whose connection ended.
     pub lost: usize,
 }
 
-/// When the fleet began.
+/// The fleet's start time.
 #[derive(Debug, Clone, Copy)]
 struct Began {
     at: Instant,
@@ -141,18 +141,18 @@ pub fn run() -> Result<()> {
         at_us: now_us(),
     };
     let (answers, inbox) = sync_channel(threads);
-    let mut squads: Vec<SyncSender<Window>> = Vec::new();
+    let mut reader_threads: Vec<SyncSender<Window>> = Vec::new();
     for number in 0..threads {
         let (orders, orders_inbox) = sync_channel(1);
-        let squad = Squad::new(settings.clone(), began, number, threads)?;
+        let reader_thread = ReaderThread::new(settings.clone(), began, number, threads)?;
         let answers = answers.clone();
         std::thread::spawn(move || {
-            if let Err(error) = squad.run(&orders_inbox, &answers) {
-                // The scenario may have ended, and nobody listens.
-                let _ = answers.send(Said::Failed(error));
+            if let Err(error) = reader_thread.run(&orders_inbox, &answers) {
+                // The scenario may have ended.
+                let _ = answers.send(SquadMessage::Failed(error));
             }
         });
-        squads.push(orders);
+        reader_threads.push(orders);
     }
     let live = gather(&inbox, threads)?;
     part::say(&Live {
@@ -168,8 +168,8 @@ pub fn run() -> Result<()> {
     })?;
     for line in lines {
         let window: Window = serde_json::from_str(&line?)?;
-        for squad in &squads {
-            squad.send(window.clone())?;
+        for reader_thread in &reader_threads {
+            reader_thread.send(window.clone())?;
         }
         let tally = gather(&inbox, threads)?;
         part::say(&Report {
@@ -186,13 +186,13 @@ pub fn run() -> Result<()> {
     Ok(())
 }
 
-/// What all squads say.
-fn gather(inbox: &Receiver<Said>, threads: usize) -> Result<Tally> {
+/// Collects the results of all squads.
+fn gather(inbox: &Receiver<SquadMessage>, threads: usize) -> Result<Tally> {
     let mut all = Tally::default();
     for _ in 0..threads {
         match inbox.recv()? {
-            Said::Tally(tally) => all.add(*tally),
-            Said::Failed(error) => return Err(error),
+            SquadMessage::Tally(tally) => all.add(*tally),
+            SquadMessage::Failed(error) => return Err(error),
         }
     }
     Ok(all)

@@ -1,6 +1,6 @@
-//! A tailing connection: what an API process does with followed logs, without HTTP. Woken by the product's bus, it reads all woken
-//! logs with the product's tail query, and notes how long ago each event was appended. It has a runtime of its own, as a process
-//! would have.
+//! A tailing connection: an API process's work for followed logs, without HTTP. Woken by the product's bus, it reads
+//! all woken logs with the product's tail query, and records the age of each event. It has its own runtime, like a
+//! process.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,12 +20,12 @@ use uuid::Uuid;
 use crate::load::Latencies;
 use crate::process::OwnRuntime;
 
-/// Logs that one query looks at, as in the API.
+/// Maximum number of logs per query, as in the API.
 const LOGS_PER_QUERY: usize = 256;
-/// What was appended is visible within this, or the scenario has failed.
+/// Timeout of an event's visibility.
 const VISIBLE_LIMIT: Duration = Duration::from_secs(20);
 
-/// Follows logs until it is dropped.
+/// Follows logs until dropped.
 pub struct Follower {
     task: JoinHandle<Result<()>>,
     seen: Arc<Seen>,
@@ -39,7 +39,7 @@ struct Seen {
 }
 
 impl Follower {
-    /// Starts to follow these logs from (log, number of the last event that is of no interest).
+    /// Starts following these logs from (log, number of the last irrelevant event).
     pub async fn start(url: &str, logs: Vec<(Uuid, i64)>) -> Result<Self> {
         let runtime = OwnRuntime::new()?;
         let db = Db::connect_lazy(&DatabaseArgs::new(url), "rejoin-bench-follower", Role::Login)?;
@@ -48,7 +48,7 @@ impl Follower {
             wakeup::start(BusKind::Postgres, &db)
         };
         let mut wakes = bus.subscribe();
-        // The first hint says that the bus listens.
+        // The first hint shows that the bus listens.
         wakeup::next(&mut wakes).await;
         let seen = Arc::new(Seen::default());
         let task = runtime.spawn(follow(db, bus, wakes, logs, seen.clone()));
@@ -59,7 +59,7 @@ impl Follower {
         })
     }
 
-    /// Waits until `deltas` were seen in all, and returns how long each took from the moment that its text names.
+    /// Waits until `deltas` were seen, and returns their latencies from the times in their text.
     pub async fn wait_for(self, deltas: u64) -> Result<Latencies> {
         let began = Instant::now();
         while self.seen.deltas.load(Ordering::Relaxed) < deltas {
@@ -106,9 +106,9 @@ async fn follow(
         };
         for batch in woken.chunks(LOGS_PER_QUERY) {
             let mut batch = batch.to_vec();
-            // Until nothing more is new in a log whose page was full.
+            // Until there is nothing more in a log whose page was full.
             while !batch.is_empty() {
-                let events = log::tail(&db.hot, &batch).await?;
+                let events = log::tail(&db.pool_pg, &batch).await?;
                 note(&events, &seen);
                 let mut more = Vec::new();
                 for of_log in events.chunk_by(|(a, _), (b, _)| a == b) {
@@ -138,12 +138,12 @@ fn note(events: &[(usize, StoredEvent)], seen: &Seen) {
     seen.deltas.fetch_add(latencies.len() - before, Ordering::Relaxed);
 }
 
-/// The text of a delta that names the moment [µs] when it was due.
+/// The text of a delta that contains its scheduled time, in µs.
 pub fn text_at(moment_us: u64) -> String {
     format!("{moment_us} ")
 }
 
-/// The moments that a `token` event's text names: one a delta, several where the writer has merged deltas into one event.
+/// Returns the times in a `token` event's text: one per delta, several for merged deltas.
 fn moments(data: &[u8]) -> impl Iterator<Item = u64> {
     const BEFORE: &[u8] = b"\"token\":\"";
     let at = data

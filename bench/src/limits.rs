@@ -1,4 +1,4 @@
-//! Raw limits of the machine and of PostgreSQL, measured in the same repetition as what is compared with them.
+//! Raw limits of the machine and of PostgreSQL, measured in the same repetition as the figures compared with them.
 
 use std::io::Write as _;
 use std::time::{Duration, Instant};
@@ -10,10 +10,10 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use crate::load::{Latencies, now_us};
 use crate::server::Database;
 
-/// Rows a second of `COPY … (format binary)`-free plain COPY into a table like `stream.events` (same columns, same primary key,
-/// `data_bytes` of data a row), one connection, durable. The limit of any append.
+/// Rows per second of a plain (not binary) COPY into a table like `stream.events` (same columns, same primary key,
+/// `data_bytes` of data per row), one connection, durable. The limit of any append.
 pub async fn copy_rows_per_s(database: &Database, rows: usize, data_bytes: usize) -> Result<f64> {
-    let client = database.db.hot.get().await?;
+    let client = database.db.pool_pg.get().await?;
     client
         .batch_execute("drop table if exists copy_limit; create table copy_limit (like stream.events including all)")
         .await?;
@@ -40,7 +40,7 @@ pub async fn copy_rows_per_s(database: &Database, rows: usize, data_bytes: usize
 
 /// One-row inserts with a commit each, one connection, prepared.
 pub async fn commits_per_s(database: &Database, span: Duration) -> Result<f64> {
-    let client = database.db.hot.get().await?;
+    let client = database.db.pool_pg.get().await?;
     client
         .batch_execute("create table if not exists commit_limit (n bigint)")
         .await?;
@@ -56,22 +56,22 @@ pub async fn commits_per_s(database: &Database, span: Duration) -> Result<f64> {
     Ok(rate)
 }
 
-/// What each of so many one-row commits takes, one after the other on one connection, prepared.
+/// Latencies of one-row commits, one after the other on one connection, prepared.
 pub async fn commits(database: &Database, n: usize) -> Result<Latencies> {
     chains(database, n, 1).await
 }
 
-/// How many turns of the chain below are timed.
+/// Number of measured chains below.
 const CHAINS: usize = 100;
 
-/// What this many one-row commits take, one after the other on one connection, prepared: the median [ms].
+/// Median duration of this many consecutive one-row commits on one connection, prepared, in milliseconds.
 pub async fn commit_chain_ms(database: &Database, commits: usize) -> Result<f64> {
     Ok(chains(database, CHAINS, commits).await?.quantile_ms(0.5))
 }
 
-/// What each of `n` chains of commits takes.
+/// Latencies of `n` chains of commits.
 async fn chains(database: &Database, n: usize, commits: usize) -> Result<Latencies> {
-    let client = database.db.hot.get().await?;
+    let client = database.db.pool_pg.get().await?;
     client
         .batch_execute("create table if not exists commit_limit (n bigint)")
         .await?;
@@ -88,7 +88,7 @@ async fn chains(database: &Database, n: usize, commits: usize) -> Result<Latenci
     Ok(latencies)
 }
 
-/// Writes of 8 kB, each followed by fdatasync.
+/// Rate of 8 kB writes, each followed by fdatasync.
 pub async fn fsyncs_per_s(span: Duration) -> Result<f64> {
     tokio::task::spawn_blocking(move || {
         let path = std::env::temp_dir().join(format!("rejoin-bench-fsync-{}", std::process::id()));
@@ -108,7 +108,7 @@ pub async fn fsyncs_per_s(span: Duration) -> Result<f64> {
     .await?
 }
 
-/// Round trips of 200 bytes over a loopback TCP connection [a second].
+/// Round trips per second of 200 bytes over a loopback TCP connection.
 pub async fn loopback_round_trips_per_s(span: Duration) -> Result<f64> {
     const BYTES: usize = 200;
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;

@@ -1,12 +1,12 @@
-//! Load and latency. Arrivals follow a schedule that does not wait for answers (open loop), and a latency counts from the moment
-//! that the schedule names: a server that stalls is charged with everything that should have happened meanwhile.
+//! Load and latency. Arrivals follow an open-loop schedule, and a latency counts from the scheduled moment: a stalled
+//! server is charged for everything that should have happened meanwhile.
 
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use tokio::time::Instant;
 
-/// CLOCK_MONOTONIC [µs]: one clock for all processes of the machine.
+/// CLOCK_MONOTONIC in µs: one clock for all processes of the machine.
 #[expect(unsafe_code, reason = "clock_gettime has no safe form in libc; it writes to a local")]
 pub fn now_us() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
@@ -15,10 +15,10 @@ pub fn now_us() -> u64 {
     time.tv_sec.unsigned_abs() * 1_000_000 + time.tv_nsec.unsigned_abs() / 1_000
 }
 
-/// No latency is longer: one that is, counts as this [µs].
+/// Maximum latency, in µs; longer ones count as this.
 const LONGEST_US: u64 = 600 * 1_000_000;
 
-/// Latencies [µs], three significant digits.
+/// Latencies in µs, three significant digits.
 #[derive(Debug, Clone)]
 pub struct Latencies(Histogram<u64>);
 
@@ -29,7 +29,7 @@ impl Default for Latencies {
 }
 
 impl Latencies {
-    /// From the scheduled moment [µs of [`now_us`]] until now.
+    /// Records the time from the scheduled moment (µs of [`now_us`]) until now.
     pub fn since(&mut self, scheduled_us: u64) {
         self.record(now_us().saturating_sub(scheduled_us));
     }
@@ -47,7 +47,7 @@ impl Latencies {
         self.0.len()
     }
 
-    /// The latency that this share of all (0.5, 0.99 …) did not exceed [ms].
+    /// Returns a quantile (0.5, 0.99 …) in milliseconds.
     pub fn quantile_ms(&self, share: f64) -> f64 {
         self.0.value_at_quantile(share) as f64 / 1_000.0
     }
@@ -57,7 +57,7 @@ impl Latencies {
     }
 }
 
-/// Moments at a fixed rate.
+/// A schedule with a fixed rate.
 #[derive(Debug, Clone, Copy)]
 pub struct Schedule {
     began: Instant,
@@ -66,7 +66,7 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// `per_s` moments a second, the first after `offset`.
+    /// `per_s` moments per second, the first after `offset`.
     pub fn new(per_s: f64, offset: Duration) -> Self {
         Self {
             began: Instant::now() + offset,
@@ -75,8 +75,8 @@ impl Schedule {
         }
     }
 
-    /// Waits for the `n`th moment (not at all where it has passed) and returns it [µs of [`now_us`]]. For a thread of its own, to
-    /// some 200 µs: the runtime's clock goes by milliseconds.
+    /// Waits for the `n`th moment (unless it has passed) and returns it, in µs of [`now_us`]. Accurate to some 200 µs,
+    /// on a separate thread: the runtime's clock has millisecond resolution.
     #[expect(
         clippy::disallowed_methods,
         reason = "it is called from threads that do nothing else"
@@ -85,7 +85,7 @@ impl Schedule {
         let after = self.every * n;
         let early = (self.began + after).saturating_duration_since(Instant::now());
         if !early.is_zero() {
-            // Not for each of 50,000 events a second.
+            // Not for each of 50,000 events per second.
             std::thread::sleep(early.max(Duration::from_micros(200)));
         }
         self.began_us + u64::try_from(after.as_micros()).unwrap_or(u64::MAX)

@@ -1,4 +1,4 @@
-//! What it was measured on: figures of another machine say little, so results carry this.
+//! A description of the machine, since figures of different machines are hardly comparable.
 
 use std::process::Command;
 
@@ -28,7 +28,7 @@ impl Machine {
             .trim_end_matches(" kB")
             .parse()
             .unwrap_or_default();
-        // The server runs as another user where we are root, but its programs are the same.
+        // The server runs as another user if we are root, but its programs are the same.
         let binaries = rejoin_cli::dev::postgres::binaries::find(None, None, None)?;
         Ok(Self {
             cpu: of("/proc/cpuinfo", "model name"),
@@ -38,8 +38,8 @@ impl Machine {
                 .unwrap_or_default()
                 .trim()
                 .to_owned(),
-            postgres: said(Command::new(binaries.program("postgres")).arg("--version")),
-            rust: said(Command::new("rustc").arg("--version")),
+            postgres: output_of(Command::new(binaries.program("postgres")).arg("--version")),
+            rust: output_of(Command::new("rustc").arg("--version")),
         })
     }
 
@@ -51,21 +51,21 @@ impl Machine {
     }
 }
 
-/// The commit that is checked out, marked where the tree differs from it.
+/// Returns the current commit, marked if the tree is modified.
 pub fn commit() -> String {
-    let commit = said(Command::new("git").args(["rev-parse", "--short=10", "HEAD"]));
-    let dirty = !said(Command::new("git").args(["status", "--porcelain", "--untracked-files=no"])).is_empty();
+    let commit = output_of(Command::new("git").args(["rev-parse", "--short=10", "HEAD"]));
+    let dirty = !output_of(Command::new("git").args(["status", "--porcelain", "--untracked-files=no"])).is_empty();
     if dirty { format!("{commit}+") } else { commit }
 }
 
-/// The date in UTC.
+/// Returns the date in UTC.
 pub fn today() -> String {
     chrono::DateTime::<chrono::Utc>::from(std::time::SystemTime::now())
         .format("%F")
         .to_string()
 }
 
-fn said(command: &mut Command) -> String {
+fn output_of(command: &mut Command) -> String {
     let output = command.output();
     output
         .map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned())

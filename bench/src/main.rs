@@ -1,32 +1,32 @@
-//! Where Rejoin stands beside its peers, and beside what PostgreSQL and the machine can do.
+//! Benchmarks: Rejoin compared with its peers, and with the limits of PostgreSQL and the machine.
 //!
 //! # Layout
-//! - `scenario`   what a scenario is, the list of all, and the runner that repeats them
-//! - `scenarios/` one scenario a file
-//! - `results`    the model of what was measured: tables of values, claims, plots; read and written as JSON
-//! - `machine`    what it was measured on
+//! - `scenario`   the scenario trait, the list of all, and the runner
+//! - `scenarios/` one scenario per file
+//! - `results`    the results: tables of values, claims, plots; read and written as JSON
+//! - `machine`    the machine's description
 //! - `server`     the private PostgreSQL of a run, and fresh migrated databases on it
-//! - `product`    the product as it is deployed, with a model behind it
-//! - `model`      that model: instant, and it says when it was asked
-//! - `chat`       a client that posts a message and notes when its answer came
+//! - `product`    the deployed product, with a model
+//! - `model`      that model: instant, and it reports its request times
+//! - `chat`       a client that posts a message and times its answer
 //! - `process`    real processes of the product, their CPU time and memory
-//! - `part`       parts of a load in processes of their own
+//! - `part`       parts of a load in separate processes
 //! - `fleet`      such a part: thousands of readers
 //! - `producer`   such a part: writes events on a schedule
-//! - `pace_limit` such a part: the least that any server can do
+//! - `pace_limit` such a part: the minimum cost of any server
 //! - `paced`      one paced load over live readers, measured
-//! - `posted`     runs of posted messages, claimed and going on
-//! - `peers/`     what is compared with, fetched and started
-//! - `load`       open-loop schedules, latency histograms, the monotonic clock that all processes share
-//! - `runs`       runs that a worker holds: logs with claimed jobs
-//! - `follow`     a tailing connection, as an API process has it
+//! - `posted`     claimed runs of posted messages
+//! - `peers/`     the compared systems, fetched and started
+//! - `load`       open-loop schedules, latency histograms, the monotonic clock shared by all processes
+//! - `runs`       runs held by a worker: logs with claimed jobs
+//! - `follow`     a tailing connection, as in an API process
 //! - `limits`     raw limits, measured in the same run: COPY, commits, fsync, loopback
 //! - `print`      tables for a terminal
-//! - `report`     docs/reports/performance.md, made from the results
+//! - `report`     docs/reports/performance.md, generated from the results
 //! - `svg`        its plots
-//! - `compare`    two results beside each other
+//! - `compare`    compares two results
 //!
-//! Ratios of one run on one machine are what counts: these machines are noisy. Nothing here is asserted.
+//! Only ratios within one run on one machine are meaningful: machines are noisy. Nothing here is asserted.
 #![expect(clippy::print_stdout, reason = "a command-line program: its tables go to stdout")]
 
 mod chat;
@@ -83,7 +83,7 @@ enum Verb {
     Part { role: part::Role },
 }
 
-/// Where results are kept unless the command line says otherwise.
+/// The default location of results.
 fn default_results() -> PathBuf {
     PathBuf::from("target/bench/results.json")
 }

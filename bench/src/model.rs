@@ -1,8 +1,9 @@
-//! A model that costs next to nothing and says when it was asked: what is left of a turn's time is the platform's.
+//! A model of negligible cost that reports its request times: the rest of a turn's time is the platform's.
 //!
-//! It runs in a process of its own ([`start`]; `bench model` is what it runs) and speaks OpenAI's chat completions, streamed. What
-//! it does stands in the user's message ([`Script::message`]). It remembers nothing: the moments of a turn travel in the ids of its
-//! tool calls, which come back with the next request, and the first token of the answer tells them all ([`Moments`]).
+//! It runs in a separate process ([`start`], which runs `bench model`) with OpenAI's streamed Chat Completions. The
+//! user's message contains its script ([`Script::message`]). It is stateless: the times of a turn are passed in the ids
+//! of its tool calls, which return with the next request, and the first token of the answer contains them all
+//! ([`Moments`]).
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -18,17 +19,17 @@ use serde_json::{Value, json};
 use crate::load::now_us;
 use crate::process::{self, Process};
 
-/// What the model is to do in a turn.
+/// The model's script for a turn.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Script {
-    /// Tool calls before the answer, one a step. Each names another tool than the one before it: the same call again and again
-    /// would be refused.
+    /// Tool calls before the answer, one per step. Consecutive ones use different tools: repeated calls would be
+    /// refused.
     pub calls: usize,
-    /// Tokens of the answer, the first one included.
+    /// Tokens of the answer, including the first one.
     pub tokens: usize,
-    /// Between two tokens.
+    /// Delay between two tokens.
     pub pause_ms: u64,
-    /// Before each answer, more or less: from 0.7 to 1.3 of it.
+    /// Delay before each answer, varied from 0.7 to 1.3 of it.
     pub think_ms: u64,
 }
 
@@ -37,7 +38,7 @@ const TOOLS: [&str; 2] = ["schema_version", "list_entity_types"];
 const PREFIX: &str = "bench";
 
 impl Script {
-    /// The user's message that asks for this.
+    /// Returns the user's message that requests this.
     pub fn message(self) -> String {
         format!(
             "{PREFIX} {} {} {} {}",
@@ -46,7 +47,7 @@ impl Script {
     }
 
     fn of(message: &str) -> Option<Self> {
-        // As a task's title it stands behind a heading.
+        // As a task's title it follows a heading mark.
         let message = message.trim_start_matches("# ");
         let mut words = message.strip_prefix(PREFIX)?.split_whitespace();
         Some(Self {
@@ -58,7 +59,7 @@ impl Script {
     }
 }
 
-/// When the model was asked, and when it had answered (or given the first token of its answer), step by step [µs of `now_us`].
+/// Times of the model's requests and answers (or the answer's first token), step by step, in µs of `now_us`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Moments(pub Vec<(u64, u64)>);
 
@@ -68,14 +69,14 @@ impl Moments {
         format!("@{} ", steps.join(","))
     }
 
-    /// From the first token of an answer, which may have been merged with the next ones.
+    /// Parses the first token of an answer, which may be merged with the next ones.
     pub fn of(token: &str) -> Option<Self> {
         let first = token.strip_prefix('@')?.split_whitespace().next()?;
         let steps = first.split(',').map(step);
         steps.collect::<Option<Vec<_>>>().map(Self)
     }
 
-    /// The platform's time between the steps [µs].
+    /// The platform's time between the steps, in µs.
     pub fn between_us(&self) -> u64 {
         self.0.windows(2).map(|pair| pair[1].0.saturating_sub(pair[0].1)).sum()
     }
@@ -86,7 +87,7 @@ fn step(text: &str) -> Option<(u64, u64)> {
     Some((asked.parse().ok()?, said.parse().ok()?))
 }
 
-/// Starts the model in a process of its own; with its base URL.
+/// Starts the model in a separate process; returns its base URL.
 pub async fn start() -> Result<(Process, String)> {
     let address = process::free_address()?;
     let mut command = std::process::Command::new(std::env::current_exe()?);
@@ -104,9 +105,9 @@ pub async fn serve(address: &str) -> Result<()> {
     let listener = tokio::net::TcpListener::bind(address)
         .await
         .with_context(|| format!("listening on {address}"))?;
-    // Nagle would hold a token back for the answer to the one before it.
+    // Nagle's algorithm would delay a token until the previous one is acknowledged.
     let listener = axum::serve::ListenerExt::tap_io(listener, |stream| {
-        // A connection that is closing already needs nothing.
+        // A closing connection needs nothing.
         let _ = stream.set_nodelay(true);
     });
     axum::serve(listener, router).await?;
@@ -132,7 +133,7 @@ async fn complete(body: Bytes) -> Response {
     });
     let mut moments = Moments(messages[user..].iter().filter_map(moment_of_call).collect());
     let calls = moments.0.len();
-    // As real ones, it takes longer for some answers: agents that begin together don't stay in step.
+    // Like real models, with varying durations: agents that begin together don't stay in step.
     let share = 0.7 + 0.6 * rand::random::<f64>();
     tokio::time::sleep(Duration::from_millis(script.think_ms).mul_f64(share)).await;
     if calls < script.calls {
@@ -159,7 +160,7 @@ async fn complete(body: Bytes) -> Response {
     event_stream(Body::from_stream(tokens.chain(end)))
 }
 
-/// The moments that the id of an assistant's tool call carries.
+/// Returns the times in the id of an assistant's tool call.
 fn moment_of_call(message: &Value) -> Option<(u64, u64)> {
     step(message["tool_calls"][0]["id"].as_str()?.strip_prefix("call_")?)
 }

@@ -1,5 +1,5 @@
-//! The least that any server of streams can do: one thread that writes ready-made bytes to every socket at every scheduled moment,
-//! with no HTTP, no log and nobody to wait for. What it costs is the kernel's. Run as a part (see `part`).
+//! The minimum cost of any stream server: one thread that writes prepared bytes to every socket at every scheduled
+//! moment, without HTTP, logs or waiting. Its cost is the kernel's. Run as a part (see `part`).
 
 use std::io::{BufRead as _, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -19,7 +19,7 @@ const BACKLOG: i32 = 4_096;
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Settings {
     pub readers: usize,
-    /// Reader i reads the (i modulo their number)th.
+    /// Reader i reads the log at i modulo their number.
     pub logs: usize,
 }
 
@@ -35,7 +35,7 @@ pub fn run() -> Result<()> {
     while readers.len() < settings.readers {
         let (mut reader, _) = listener.accept()?;
         reader.set_nodelay(true)?;
-        // A request is one segment, and nothing of it matters.
+        // A request is one segment, whose content is irrelevant.
         let _ = reader.read(&mut [0_u8; 4_096])?;
         reader.write_all(HEAD)?;
         reader.set_nonblocking(true)?;

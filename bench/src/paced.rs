@@ -1,4 +1,4 @@
-//! One paced load over readers that are live: warm-up, then a window in which latencies and CPU time count.
+//! One paced load over live readers: warm-up, then a window in which latencies and CPU time count.
 
 use std::time::Duration;
 
@@ -11,18 +11,18 @@ use crate::part::Part;
 use crate::process::Usage;
 use crate::producer::{Produced, Schedule};
 
-/// Before the first event: everybody has heard of it.
+/// Delay before the first event, for all readers to be notified.
 const LEAD: Duration = Duration::from_millis(200);
-/// What was not read this long after the last event is missing.
+/// Time after the last event at which unread ones count as missing.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// A part answers by then, or not at all.
+/// Timeout of a part's answer.
 const ANSWER_LIMIT: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Clone, Copy)]
 pub struct Load {
     pub logs: usize,
     pub per_log_per_s: f64,
-    /// Readers that count, over all logs.
+    /// Reading readers, over all logs.
     pub readers: usize,
     pub warm_up: Duration,
     pub measured: Duration,
@@ -31,22 +31,22 @@ pub struct Load {
 pub struct Measured {
     pub report: Report,
     pub produced: Produced,
-    /// Deliveries that were due.
+    /// Expected deliveries.
     pub expected: u64,
     pub seconds: f64,
-    /// CPU seconds a second of each that was watched.
+    /// CPU seconds per second of each watched process.
     pub cores: Vec<f64>,
-    /// Of each that was watched, at the window's end.
+    /// Usage of each watched process at the window's end.
     pub at_end: Vec<Usage>,
 }
 
 impl Measured {
-    /// CPU time of the `index`th that was watched for each event that was delivered meanwhile [µs].
+    /// CPU time of the `index`th watched process per delivered event, in µs.
     pub fn us_per_event(&self, index: usize) -> f64 {
         self.cores[index] * self.seconds * 1e6 / self.report.meanwhile.max(1) as f64
     }
 
-    /// What a reader of the tables must know, if not everything went as it should.
+    /// Returns a note for the tables, if anything went wrong.
     pub fn trouble(&self) -> Option<String> {
         let report = &self.report;
         let missing = self.expected.saturating_sub(report.delivered);
@@ -91,7 +91,7 @@ pub async fn run(
         per_log_per_s: load.per_log_per_s,
         events: events as u64,
     };
-    // The window begins and ends between two events, so that it is certain which are in it.
+    // The window begins and ends between two events, so that its events are unambiguous.
     let from_us = begin_us + ((warm_up - 0.5) / per_s * 1e6) as u64;
     let to_us = begin_us + ((events - 0.5) / per_s * 1e6) as u64;
     let expected = (events - warm_up) as u64 * (load.readers / load.logs) as u64;

@@ -1,8 +1,8 @@
-//! Parts of a load in processes of their own (`bench part NAME`, this same binary), so that the CPU time of writers, readers and
-//! servers can be told apart.
+//! Parts of a load in separate processes (`bench part NAME`, this same binary), so that the CPU times of writers,
+//! readers and servers can be distinguished.
 //!
-//! A scenario and its part speak in lines of JSON: the part's settings and commands on its stdin, its answers on its stdout. A part
-//! ends when its stdin ends, so that none outlives its scenario.
+//! A scenario and its part exchange JSON lines: settings and commands on the part's stdin, its answers on its stdout. A
+//! part ends when its stdin ends, so that none outlives its scenario.
 
 use std::io::Write as _;
 use std::process::Stdio;
@@ -46,7 +46,7 @@ pub async fn run(role: Role) -> Result<()> {
     }
 }
 
-/// Says something to the scenario.
+/// Sends an answer to the scenario.
 pub fn say(answer: &impl Serialize) -> Result<()> {
     let mut out = std::io::stdout().lock();
     serde_json::to_writer(&mut out, answer)?;
@@ -88,7 +88,7 @@ impl Part {
         Ok(())
     }
 
-    /// Its next answer.
+    /// Waits for its next answer.
     pub async fn hear<Answer: DeserializeOwned>(&mut self, limit: Duration) -> Result<Answer> {
         let line = tokio::time::timeout(limit, self.answers.next_line())
             .await

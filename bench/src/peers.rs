@@ -1,7 +1,7 @@
-//! Peers that are compared with: found on this machine, or fetched into `target/bench/peers` without installing anything.
+//! Compared systems: found on this machine, or fetched into `target/bench/peers` without installing anything.
 //!
-//! - `redis_sse`  Redis streams behind a small server of Node
-//! - `nchan`      nginx with its module for publishing and subscribing
+//! - `redis_sse`  Redis streams behind a small Node server
+//! - `nchan`      nginx with its publish/subscribe module
 
 pub mod nchan;
 pub mod redis_sse;
@@ -11,7 +11,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
 
-/// Where peers are kept: beside the binaries' folders, so that `cargo clean` removes them.
+/// The peers' folder: beside the build's, so that `cargo clean` removes them.
 pub fn folder(name: &str) -> Result<PathBuf> {
     let target = std::env::current_exe()?;
     let target = target
@@ -23,13 +23,13 @@ pub fn folder(name: &str) -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// Debian packages, unpacked: nothing is installed, no service starts.
+/// Unpacked Debian packages: nothing is installed, no service starts.
 pub struct Unpacked {
     root: PathBuf,
 }
 
 impl Unpacked {
-    /// Fetches `packages` with apt, unless `program` (a path within them) is there already.
+    /// Fetches `packages` with apt, unless `program` (a path within them) exists.
     pub fn fetch(name: &str, packages: &[&str], program: &str) -> Result<Self> {
         let folder = folder(name)?;
         let root = folder.join("root");
@@ -43,7 +43,7 @@ impl Unpacked {
             .current_dir(&folder))
         .is_err()
         {
-            // The list of packages may be old, or not there at all.
+            // The package list may be outdated or missing.
             run(Command::new("apt-get").arg("update"))?;
             run(Command::new("apt-get")
                 .arg("download")
@@ -63,7 +63,7 @@ impl Unpacked {
         self.root.join(within)
     }
 
-    /// A command that finds the libraries that came with its program.
+    /// Returns a command that finds its program's libraries.
     pub fn command(&self, program: &str) -> Command {
         let mut command = Command::new(self.path(program));
         let libraries = format!("usr/lib/{}-linux-gnu", std::env::consts::ARCH);
@@ -72,7 +72,7 @@ impl Unpacked {
     }
 }
 
-/// Runs a command to its end; what it said is in the error.
+/// Runs a command to its end; its output is in the error.
 pub fn run(command: &mut Command) -> Result<()> {
     let output = command.output().with_context(|| format!("{command:?}"))?;
     if !output.status.success() {

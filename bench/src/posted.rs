@@ -1,4 +1,4 @@
-//! Runs that are claimed and go on, as a worker has them in the middle of its work.
+//! Claimed and running runs, as in the middle of a worker's work.
 
 use std::time::Duration;
 
@@ -11,14 +11,14 @@ use uuid::Uuid;
 
 use crate::server::Database;
 
-/// Posts at a time.
+/// Number of concurrent posts.
 const POSTING: usize = 8;
-/// Jobs of one claim.
+/// Number of jobs per claim.
 const CLAIM: usize = 100;
-/// Nobody renews these leases.
+/// These leases are not renewed.
 const LEASE: Duration = Duration::from_secs(3_600);
 
-/// Log and run of `count` conversations of their own, queued.
+/// Returns log and run of `count` new conversations, queued.
 pub async fn post(database: &Database, count: usize) -> Result<Vec<(Uuid, Uuid)>> {
     let owner = Owner {
         project_id: database.project_id,
@@ -40,7 +40,7 @@ pub async fn post(database: &Database, count: usize) -> Result<Vec<(Uuid, Uuid)>
             output_schema: None,
             exhausted: None,
         };
-        let posted = rejoin_commands::execute(&database.db.sql, &command)
+        let posted = rejoin_commands::execute(&database.db.pool_sqlx, &command)
             .await
             .context("posting")?;
         Ok::<_, anyhow::Error>((posted.conversation_id, posted.run_id))
@@ -52,16 +52,24 @@ pub async fn post(database: &Database, count: usize) -> Result<Vec<(Uuid, Uuid)>
 pub async fn begin(database: &Database, count: usize) -> Result<Vec<(Uuid, Uuid)>> {
     let runs = post(database, count).await?;
     let mut claimed = 0;
-    let mut turn = rejoin_queue::Turn::default();
+    let mut cursor = rejoin_queue::ClaimCursor::default();
     while claimed < count {
-        let jobs = rejoin_queue::claim(&database.db.hot, "default", Uuid::now_v7(), LEASE, CLAIM, &mut turn).await?;
+        let jobs = rejoin_queue::claim(
+            &database.db.pool_pg,
+            "default",
+            Uuid::now_v7(),
+            LEASE,
+            CLAIM,
+            &mut cursor,
+        )
+        .await?;
         ensure!(!jobs.is_empty(), "only {claimed} of {count} jobs could be claimed");
         claimed += jobs.len();
     }
     Ok(runs)
 }
 
-/// Appends `events` tokens to each log, in one statement: a past.
+/// Appends `events` tokens to each log, in one statement, as history.
 pub async fn add_past(database: &Database, runs: &[(Uuid, Uuid)], events: usize) -> Result<()> {
     let (logs, runs): (Vec<Uuid>, Vec<Uuid>) = runs.iter().copied().unzip();
     let sql = "select count(stream.append(t.log_id, t.run_id, array_fill('token'::text, array[$3::int]), array_fill(
@@ -71,7 +79,7 @@ pub async fn add_past(database: &Database, runs: &[(Uuid, Uuid)], events: usize)
         .bind(logs)
         .bind(runs)
         .bind(i32::try_from(events)?)
-        .execute(&database.db.sql)
+        .execute(&database.db.pool_sqlx)
         .await
         .context("appending a past")?;
     Ok(())

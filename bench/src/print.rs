@@ -26,7 +26,7 @@ pub fn scenario(result: &ScenarioResult) {
     println!("  took {:.0} s", result.took_s);
 }
 
-/// Cells as text, the heading first.
+/// Returns cells as text, the heading first.
 pub fn grid(table: &Table) -> Vec<Vec<String>> {
     let mut heading = vec![table.rows_are.clone()];
     for column in &table.columns {
@@ -59,7 +59,7 @@ fn ratio_title(table: &Table, column: &Column) -> Option<String> {
     Some(format!("of {}", other.title))
 }
 
-/// The ratio of two medians in one row.
+/// Returns the ratio of two medians in one row.
 pub fn ratio(row: &Row, column: &Column) -> Option<f64> {
     let ours = median(row.cells.get(&column.key)?)?;
     let other = median(row.cells.get(column.ratio_to.as_ref()?)?)?;
@@ -70,7 +70,7 @@ fn cell(row: &Row, column: &Column) -> String {
     measured(row.cells.get(&column.key).map_or(&[], Vec::as_slice))
 }
 
-/// Median and range of the repetitions.
+/// Formats median and range of the repetitions.
 pub fn measured(values: &[f64]) -> String {
     let Some(middle) = median(values) else {
         return "–".to_owned();
@@ -84,7 +84,7 @@ pub fn measured(values: &[f64]) -> String {
     }
 }
 
-/// What a claim promises: `≤ 15.0 ms`.
+/// Formats a claim's bound: `≤ 15.0 ms`.
 pub fn bound(claim: &Claim) -> String {
     let sign = match claim.better {
         Better::Higher => "≥ ",

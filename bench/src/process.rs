@@ -1,4 +1,4 @@
-//! Real processes of the product and of its peers: started, watched (CPU time, memory), ended.
+//! Real processes of the product and of its peers: started, measured (CPU time, memory), stopped.
 
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 
-/// No process takes longer to be ready.
+/// Timeout of a process's start.
 const READY_LIMIT: Duration = Duration::from_secs(30);
 
-/// The `rejoin` binary of this build: beside our own.
+/// Returns this build's `rejoin` binary, beside our own.
 pub fn rejoin() -> Result<PathBuf> {
     let path = std::env::current_exe()?.with_file_name("rejoin");
     if !path.exists() {
@@ -21,13 +21,13 @@ pub fn rejoin() -> Result<PathBuf> {
     Ok(path)
 }
 
-/// An address of this machine that nobody listens on.
+/// Returns a free local address.
 pub fn free_address() -> Result<String> {
     Ok(std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string())
 }
 
-/// A runtime beside ours, for parts of the product that would be a process of their own and that live as long as it. What it
-/// has spawned ends when it is dropped.
+/// A separate runtime for parts of the product that would be a separate process. Its spawned tasks end when it is
+/// dropped.
 #[derive(Debug)]
 pub struct OwnRuntime(Option<tokio::runtime::Runtime>);
 
@@ -64,7 +64,7 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts `command` with its output thrown away.
+    /// Starts `command` without its output.
     pub fn spawn(command: &mut std::process::Command) -> Result<Self> {
         let child = command
             .stdin(Stdio::null())
@@ -140,19 +140,19 @@ pub async fn wait_until_ready(url: &str) -> Result<()> {
     }
 }
 
-/// What a process has used so far.
+/// The usage of a process so far.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Usage {
-    /// CPU time in user and system mode [µs].
+    /// CPU time in user and system mode, in µs.
     pub cpu_us: u64,
-    /// Resident memory [bytes].
+    /// Resident memory, in bytes.
     pub rss_bytes: u64,
 }
 
 /// CPU time and memory of a process that may be any.
 pub fn usage(pid: u32) -> Result<Usage> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).with_context(|| format!("process {pid}"))?;
-    // The name in parentheses may hold blanks: what follows its end counts.
+    // The name in parentheses may contain blanks: parse after its end.
     let after_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
     let fields: Vec<&str> = after_name.split_whitespace().collect();
     let number = |index: usize| {
@@ -167,12 +167,12 @@ pub fn usage(pid: u32) -> Result<Usage> {
     })
 }
 
-/// The same, summed up over a process and all its children (PostgreSQL's backends).
+/// The same, summed over a process and all its children (PostgreSQL's backends).
 pub fn tree_usage(pid: u32) -> Result<Usage> {
     let mut sum = usage(pid)?;
     let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
     for child in children.split_whitespace().filter_map(|child| child.parse().ok()) {
-        // One that has just ended is not there any more.
+        // One that has just ended is skipped.
         if let Ok(of_child) = usage(child) {
             sum.cpu_us += of_child.cpu_us;
             sum.rss_bytes += of_child.rss_bytes;
@@ -181,7 +181,7 @@ pub fn tree_usage(pid: u32) -> Result<Usage> {
     Ok(sum)
 }
 
-/// The most memory that a process has had resident so far.
+/// Returns the peak resident memory of a process.
 pub fn peak_rss_bytes(pid: u32) -> Result<u64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).with_context(|| format!("process {pid}"))?;
     let line = status

@@ -1,9 +1,9 @@
-//! Writes events on a schedule that waits for nobody: stands for the worker, or for whatever publishes to a peer. Run as a part
-//! (see `part`).
+//! Writes events on an open-loop schedule: stands for the worker, or for a peer's publisher. Run as a part (see
+//! `part`).
 //!
-//! - `rejoin`  the product's own event writer, under the fences of real jobs
+//! - `rejoin`  the product's own event writer, fenced by real jobs
 //! - `redis`   XADD, pipelined
-//! - `nchan`   POST, pipelined over a few connections that stay open
+//! - `nchan`   POST, pipelined over a few persistent connections
 
 mod nchan;
 mod redis;
@@ -23,7 +23,7 @@ use crate::load::{Latencies, now_us};
 use crate::part::{self, Part, Role};
 
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
-/// What follows the moment in an event's text: with it, an event is as long as a model's usual piece of a few words.
+/// The text after the time in an event, which gives it the usual length of a model's piece of a few words.
 const TEXT: &str = " and then, as far as one can tell,";
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -42,26 +42,26 @@ pub enum Settings {
     },
 }
 
-/// Which events to write: `n` a second to each log, the logs in turns.
+/// The events to write: `n` per second to each log, round-robin.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct Schedule {
-    /// [µs of the monotonic clock]
+    /// In µs of the monotonic clock.
     pub begin_us: u64,
     pub per_log_per_s: f64,
-    /// Events in all.
+    /// Total number of events.
     pub events: u64,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Produced {
-    /// How much later than scheduled the events were handed over.
+    /// Delay of handing over events after their schedule.
     pub late_p99_ms: f64,
     pub late_max_ms: f64,
-    /// From the begin until everything was taken (by Rejoin: committed; by Redis and nchan: answered).
+    /// Time until everything was accepted (Rejoin: committed; Redis and nchan: answered).
     pub took_ms: f64,
 }
 
-/// An event that is due.
+/// A due event.
 pub(crate) struct Due {
     pub(crate) log: usize,
     pub(crate) scheduled_us: u64,
@@ -105,7 +105,7 @@ impl Sink {
         }
     }
 
-    /// Waits until everything was taken.
+    /// Waits until everything was accepted.
     async fn finish(&mut self) -> Result<()> {
         match self {
             Sink::Rejoin(sink) => sink.finish().await,
@@ -115,7 +115,7 @@ impl Sink {
     }
 }
 
-/// A producer that is connected.
+/// Starts a connected producer.
 pub async fn start(settings: &Settings) -> Result<Part> {
     let mut producer = Part::start(Role::Producer, settings).await?;
     producer.hear::<bool>(CONNECT_LIMIT).await?;

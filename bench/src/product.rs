@@ -1,12 +1,12 @@
-//! The product as it is deployed, on a database of its own: processes `rejoin api` and `rejoin worker`, one each unless more are
-//! asked for, and the model behind them.
+//! The deployed product on its own database: processes `rejoin api` and `rejoin worker`, one each by default, and the
+//! model.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context as _, Result};
 use rejoin_models::choice::ModelChoice;
+use rejoin_runs::agent_assignment::{self, Routing};
 use rejoin_runs::agents;
-use rejoin_runs::reception::{self, Routing};
 use uuid::Uuid;
 
 use crate::chat::Chat;
@@ -15,7 +15,7 @@ use crate::process::{self, Process};
 use crate::scenario::Context;
 use crate::server::Database;
 
-/// Settings of an API, for loads in which one user plays all: limits that are for one user, or one project, are out of the way.
+/// API settings for loads with a single user: removes limits per user or project.
 pub const ONE_USER_PLAYS_ALL: [(&str, &str); 4] = [
     ("REJOIN_RATE_PER_S", "100000"),
     ("REJOIN_USER_RATE_PER_S", "100000"),
@@ -34,12 +34,12 @@ pub struct Fleet {
 }
 
 impl Fleet {
-    /// Ready to serve. `settings` are the worker's, besides those that it needs.
+    /// Starts it. `settings` are additional settings of the worker.
     pub async fn start(context: &Context, settings: &[(&str, &str)]) -> Result<Self> {
         Self::of(context, 1, 1, settings).await
     }
 
-    /// So many workers and APIs.
+    /// With this many workers and APIs.
     pub async fn of(context: &Context, workers: usize, apis: usize, settings: &[(&str, &str)]) -> Result<Self> {
         let database = context.server.database().await?;
         let (model, base_url) = model::start().await?;
@@ -69,20 +69,20 @@ impl Fleet {
         Ok(fleet)
     }
 
-    /// An agent with the graph's tools and any number of steps.
+    /// Creates an agent with the graph's tools and any number of steps.
     pub async fn agent(&self) -> Result<Uuid> {
         let mut content = agents::defaults().remove(0);
         content.model = Some(ModelChoice::named("openai:scripted"));
         content.max_steps = None;
         content.is_default = false;
-        let mut connection = self.database.db.sql.acquire().await?;
+        let mut connection = self.database.db.pool_sqlx.acquire().await?;
         let definition = agents::insert(&mut connection, self.database.project_id, &content).await?;
         Ok(definition
             .ok_or_else(|| anyhow::anyhow!("the agent is there already"))?
             .id)
     }
 
-    /// From now on, conversations that name no agent are given the one that [`Self::agent`] made, by routing.
+    /// Assigns conversations without an agent to that of [`Self::agent`], by routing.
     pub async fn route(&self) -> Result<()> {
         let routing = Routing {
             percent: 100,
@@ -91,17 +91,17 @@ impl Fleet {
             selector_model: None,
             control_agent: None,
         };
-        reception::set(&self.database.db.sql, self.database.project_id, &routing).await?;
+        agent_assignment::set(&self.database.db.pool_sqlx, self.database.project_id, &routing).await?;
         Ok(())
     }
 
-    /// A client of the next API, in turns.
+    /// Returns a client of the next API, round-robin.
     pub async fn chat(&self) -> Result<Chat> {
         let next = self.next_api.fetch_add(1, Ordering::Relaxed) % self.urls.len();
         Chat::connect(&self.urls[next], &self.database.api_key).await
     }
 
-    /// CPU time so far of APIs, workers and PostgreSQL [µs].
+    /// CPU time so far of APIs, workers and PostgreSQL, in µs.
     pub fn cpu_us(&self, context: &Context) -> Result<[u64; 3]> {
         let postgres = context.server.pid().context("PostgreSQL runs")?;
         let postgres = process::tree_usage(postgres)?;

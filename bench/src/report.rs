@@ -1,5 +1,5 @@
-//! `bench report`: docs/reports/performance.md and its plots, from the results that are kept with the sources. All of it is made anew each
-//! time; whoever wants other words changes them here, or in the scenarios.
+//! `bench report`: generates docs/reports/performance.md and its plots from the results stored with the sources. To
+//! change the text, edit this code or the scenarios.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ pub struct ReportArgs {
     pub docs: PathBuf,
 }
 
-/// A plot: the name of its file, and what is in it.
+/// A plot: its file's name, and its content.
 type Plot = (String, String);
 
 pub fn write(arguments: &ReportArgs) -> Result<()> {
@@ -48,7 +48,7 @@ fn put(path: &Path, text: &str) -> Result<()> {
     std::fs::write(path, text).with_context(|| format!("writing {}", path.display()))
 }
 
-/// Those of tables that are gone must not stay.
+/// Removes plots of deleted tables.
 fn remove_plots(folder: &Path) -> Result<()> {
     for entry in std::fs::read_dir(folder)? {
         let path = entry?.path();
@@ -59,7 +59,7 @@ fn remove_plots(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The page and its plots. Scenarios come in `order`; those that are no more come last.
+/// Renders the page and its plots. Scenarios come in `order`; deleted ones come last.
 fn render(results: &Results, order: &[&str]) -> (String, Vec<Plot>) {
     let mut scenarios: Vec<(&str, &ScenarioResult)> = results
         .scenarios
@@ -84,7 +84,7 @@ fn render(results: &Results, order: &[&str]) -> (String, Vec<Plot>) {
     (page, plots)
 }
 
-/// What is promised, and whether it was so.
+/// Renders the claims with their results.
 fn claims(page: &mut String, scenarios: &[(&str, &ScenarioResult)]) {
     let all: Vec<(&str, &Claim)> = scenarios
         .iter()
@@ -144,7 +144,7 @@ fn how_to_read(page: &mut String) {
     );
 }
 
-/// Where, when and what was measured.
+/// Renders where, when and what was measured.
 fn conditions(page: &mut String, scenarios: &[(&str, &ScenarioResult)]) {
     page.push_str("\n## What was measured\n\n");
     let mut machines: Vec<String> = Vec::new();
@@ -216,11 +216,11 @@ fn scenario(page: &mut String, name: &str, result: &ScenarioResult, plots: &mut 
     }
 }
 
-/// The terminal's table, as Markdown.
+/// Renders the terminal's table as Markdown.
 fn grid(page: &mut String, table: &Table) {
     let mut lines = print::grid(table).into_iter();
     let heading = lines.next().unwrap_or_default();
-    // Which column each heading belongs to: a ratio follows its own.
+    // The column of each heading: a ratio follows its own.
     let mut of = Vec::new();
     for column in &table.columns {
         of.push(Some(column.of));
@@ -248,7 +248,7 @@ fn grid(page: &mut String, table: &Table) {
     }
 }
 
-/// Text that stays within its cell.
+/// Escapes a cell's text.
 fn cell(text: &str) -> String {
     text.replace('|', "\\|").replace('\n', " ").replace('<', "&lt;")
 }

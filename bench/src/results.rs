@@ -1,5 +1,5 @@
-//! What was measured. A result is tables of values: each cell holds one value per repetition. Ratios are made from medians when
-//! they are shown; claims compare one figure with its bound.
+//! Results of measurements. A result consists of tables of values: each cell holds one value per repetition. Ratios are
+//! computed from medians for display; claims compare one figure with its bound.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,36 +17,35 @@ pub struct Results {
     pub scenarios: BTreeMap<String, ScenarioResult>,
 }
 
-/// What one scenario found.
+/// The results of one scenario.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct ScenarioResult {
     pub about: String,
-    /// What was measured: on which machine, which commit, when, how much. Scenarios of one file may differ: each is written when it
-    /// was run.
+    /// The machine, commit, date and size of the measurement. Scenarios of one file may differ: each records its own.
     pub machine: Machine,
     pub commit: String,
     pub measured_at: String,
     pub size: Size,
     pub reps: u32,
-    /// How long it took [s].
+    /// Duration, in seconds.
     pub took_s: f64,
     pub tables: Vec<Table>,
     pub claims: Vec<Claim>,
-    /// What a reader must know to read the tables: settings, what is not alike, what was skipped and why.
+    /// Notes for readers of the tables: settings, differences, and what was skipped and why.
     pub notes: Vec<String>,
 }
 
-/// Rows of what was varied, columns of what was measured.
+/// Rows of varied parameters, columns of measurements.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Table {
-    /// Within the scenario; letters, digits and `-`.
+    /// Unique within the scenario; letters, digits and `-`.
     pub key: String,
     pub title: String,
-    /// Heading of the first column: what the rows vary.
+    /// Heading of the first column: the varied parameter.
     pub rows_are: String,
     pub columns: Vec<Column>,
     pub rows: Vec<Row>,
-    /// Drawn in the report, too.
+    /// The plot in the report, if any.
     pub plot: Option<Plot>,
 }
 
@@ -58,7 +57,7 @@ pub struct Column {
     pub better: Better,
     /// Whose figure it is.
     pub of: Of,
-    /// The key of the column that this one's ratio is taken to: its peer, its limit.
+    /// The key of the column for this one's ratio: its peer or limit.
     pub ratio_to: Option<String>,
 }
 
@@ -67,7 +66,7 @@ pub struct Column {
 pub enum Better {
     Higher,
     Lower,
-    /// Told for information.
+    /// For information only.
     Neither,
 }
 
@@ -89,7 +88,7 @@ pub struct Row {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Plot {
     pub kind: PlotKind,
-    /// Keys of the columns that are drawn, in order.
+    /// Keys of the drawn columns, in order.
     pub columns: Vec<String>,
     /// Logarithmic scale of values.
     pub log: bool,
@@ -98,13 +97,13 @@ pub struct Plot {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PlotKind {
-    /// A group of bars a row.
+    /// A group of bars per row.
     Bars,
-    /// A line a column, rows as points in their order.
+    /// A line per column, rows as points in order.
     Lines,
 }
 
-/// A figure that Rejoin wants to hold.
+/// A target figure of Rejoin.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Claim {
     /// E.g. "append -> HTTP reader, 100 runs x 50/s: p99".
@@ -113,14 +112,14 @@ pub struct Claim {
     pub bound: f64,
     /// Higher: at least the bound. Lower: at most.
     pub better: Better,
-    /// One value per repetition; None where it could not be measured (a peer is missing).
+    /// One value per repetition; None if it could not be measured (a missing peer).
     pub values: Vec<f64>,
-    /// Why it is not held, with the measurement that shows what stands in the way.
+    /// Why it is missed, with the measurement of the obstacle.
     pub why_not: Option<String>,
 }
 
 impl Claim {
-    /// With what stands in its way, for the page to tell where it is not held.
+    /// Adds the obstacle, shown on the page if the claim is missed.
     pub fn unless(mut self, what_stands_in_the_way: impl Into<String>) -> Self {
         self.why_not = Some(what_stands_in_the_way.into());
         self
@@ -158,7 +157,7 @@ impl Table {
         self
     }
 
-    /// Without the columns that nothing was measured for: a peer that is not installed, or not asked for.
+    /// Removes columns without measurements: a peer that is not installed or not requested.
     pub fn measured(mut self) -> Self {
         let empty = |key: &String| self.rows.iter().all(|row| !row.cells.contains_key(key));
         let gone: Vec<String> = self
@@ -177,8 +176,8 @@ impl Table {
         self
     }
 
-    /// The median of a cell, as text.
-    pub fn told(&self, row: &str, column: &str) -> String {
+    /// Formats the median of a cell.
+    pub fn cell_text(&self, row: &str, column: &str) -> String {
         median(self.values(row, column)).map_or_else(|| "–".to_owned(), crate::print::figure)
     }
 
@@ -222,7 +221,7 @@ pub fn median(values: &[f64]) -> Option<f64> {
 }
 
 impl Results {
-    /// Empty where there is no file yet.
+    /// Empty if the file does not exist.
     pub fn read(path: &Path) -> Result<Self> {
         if !path.exists() {
             return Ok(Self::default());

@@ -1,5 +1,5 @@
-//! Runs that a worker holds: logs, and jobs that were enqueued and claimed with the product's own functions, so that every append
-//! of a scenario goes through the fence.
+//! Runs held by a worker: logs, and jobs enqueued and claimed with the product's own functions, so that every append of
+//! a scenario is fenced.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,15 +13,15 @@ use uuid::Uuid;
 
 use crate::server::Database;
 
-/// No scenario lasts longer: nobody takes the jobs away.
+/// Longer than any scenario: no job is taken over.
 const LEASE: Duration = Duration::from_secs(3_600);
 
-/// Makes `n` logs with a running run each.
+/// Creates `n` logs with a running run each.
 pub async fn start(database: &Database, n: usize) -> Result<Vec<Arc<RunStream>>> {
     let logs: Vec<Uuid> = (0..n).map(|_| Uuid::now_v7()).collect();
     sqlx::query("insert into stream.logs (log_id) select unnest($1::uuid[])")
         .bind(&logs)
-        .execute(&database.db.sql)
+        .execute(&database.db.pool_sqlx)
         .await?;
     start_in(database, &logs).await
 }
@@ -29,7 +29,7 @@ pub async fn start(database: &Database, n: usize) -> Result<Vec<Arc<RunStream>>>
 /// A running run in each of these logs.
 pub async fn start_in(database: &Database, logs: &[Uuid]) -> Result<Vec<Arc<RunStream>>> {
     let n = logs.len();
-    let mut tx = database.db.sql.begin().await?;
+    let mut tx = database.db.pool_sqlx.begin().await?;
     let jobs: Vec<NewJob> = logs
         .iter()
         .map(|log| NewJob {
@@ -43,12 +43,12 @@ pub async fn start_in(database: &Database, logs: &[Uuid]) -> Result<Vec<Arc<RunS
     while claimed.len() < n {
         let worker = Uuid::now_v7();
         let batch = rejoin_queue::claim(
-            &database.db.hot,
+            &database.db.pool_pg,
             rejoin_queue::DEFAULT_QUEUE,
             worker,
             LEASE,
             n - claimed.len(),
-            &mut rejoin_queue::Turn::default(),
+            &mut rejoin_queue::ClaimCursor::default(),
         )
         .await?;
         ensure!(!batch.is_empty(), "there are jobs, but a claim found none");

@@ -1,7 +1,7 @@
-//! What a scenario is, and the runner that repeats it.
+//! The scenario trait and its runner.
 //!
-//! A scenario declares its tables and measures one repetition at a time; the runner gathers the values. Ours, its peers and its
-//! limits are measured within each repetition, one after the other, so that a noisy minute hits them alike.
+//! A scenario declares its tables and measures one repetition at a time; the runner collects the values. Ours, its
+//! peers and its limits are measured within each repetition, one after the other, so that noise affects them alike.
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -51,14 +51,14 @@ pub enum Size {
     Large,
 }
 
-/// What a repetition is given.
+/// The context of a repetition.
 pub struct Context {
     pub size: Size,
     /// 0, 1, 2 …
     pub rep: u32,
     /// Of how many.
     pub reps: u32,
-    /// Whether peers are measured, too, where they are to be had.
+    /// Whether available peers are measured, too.
     pub peers: bool,
     /// The run's PostgreSQL: durable, as `rejoin dev` starts it.
     pub server: Server,
@@ -70,13 +70,13 @@ impl Context {
         self.rep + 1 >= self.reps
     }
 
-    /// `full` in a measured run, `smoke` where only function counts.
+    /// `full` in a measured run, `smoke` if only function matters.
     pub fn sized<T>(&self, full: T, smoke: T) -> T {
         if self.size == Size::Smoke { smoke } else { full }
     }
 }
 
-/// Takes the values of one repetition.
+/// Records the values of one repetition.
 #[derive(Debug)]
 pub struct Recorder {
     tables: Vec<Table>,
@@ -111,7 +111,7 @@ impl Recorder {
             .push(value);
     }
 
-    /// Says something that a reader of the tables must know; once, however often it is said.
+    /// Adds a note for readers of the tables, once.
     pub fn note(&mut self, text: impl Into<String>) {
         let text = text.into();
         if !self.notes.contains(&text) {
@@ -119,7 +119,7 @@ impl Recorder {
         }
     }
 
-    /// What was recorded so far (for claims).
+    /// Returns the values so far (for claims).
     pub fn table(&self, key: &str) -> &Table {
         self.tables
             .iter()
@@ -135,14 +135,14 @@ pub trait Scenario: Send + Sync {
     /// One sentence.
     fn about(&self) -> &'static str;
     fn tables(&self) -> Vec<Table>;
-    /// Once, before the repetitions, unless peers are left out: installs them, builds what they need. What can't be had here is a
-    /// note, not an error.
+    /// Called once, before the repetitions, unless peers are excluded: installs and builds them. Unavailable ones cause
+    /// a note, not an error.
     async fn prepare(&self, _size: Size, _out: &mut Recorder) -> Result<()> {
         Ok(())
     }
     /// One repetition.
     async fn measure(&self, context: &Context, out: &mut Recorder) -> Result<()>;
-    /// What it says of Rejoin, from what all repetitions found.
+    /// Returns the claims about Rejoin, from all repetitions.
     fn claims(&self, _found: &Recorder) -> Vec<Claim> {
         Vec::new()
     }
@@ -161,7 +161,7 @@ pub async fn run(arguments: RunArgs) -> Result<()> {
     let mut results = Results::read(&arguments.out)?;
     let machine = Machine::here()?;
     println!("{}", machine.line());
-    // Fresh for each scenario: what one leaves behind must not slow the next. One for all where nobody looks at the figures.
+    // Fresh for each scenario, so that leftovers don't slow the next. One for all if figures don't matter.
     let shared = match arguments.size {
         Size::Smoke => Some(Server::start().await?),
         Size::Full | Size::Large => None,
@@ -178,7 +178,7 @@ pub async fn run(arguments: RunArgs) -> Result<()> {
                 results.scenarios.insert(scenario.name().to_owned(), result);
                 results.write(&arguments.out)?;
             }
-            // The others are still worth measuring.
+            // The others are still measured.
             Err(error) => {
                 println!("{} failed: {error:#}", scenario.name());
                 failed.push(scenario.name());

@@ -13,8 +13,8 @@ use rejoin_types::access::Scope;
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use uuid::Uuid;
 
-/// What differs from PostgreSQL's defaults: memory as a small server has it, and room for a long run between checkpoints. Durability
-/// (fsync, synchronous_commit, full_page_writes) is PostgreSQL's default.
+/// Differences from PostgreSQL's defaults: memory of a small server, and room for a long run between checkpoints.
+/// Durability (fsync, synchronous_commit, full_page_writes) is PostgreSQL's default.
 const SETTINGS: [(&str, &str); 4] = [
     ("shared_buffers", "1GB"),
     ("max_wal_size", "8GB"),
@@ -23,7 +23,7 @@ const SETTINGS: [(&str, &str); 4] = [
 ];
 const TEMPLATE: &str = "bench_template";
 
-/// Cheap to clone. It stops with [`Server::stop`], or with its last clone.
+/// Cheap to clone. Stopped by [`Server::stop`], or with its last clone.
 #[derive(Clone)]
 pub struct Server {
     postgres: Arc<PrivatePostgres>,
@@ -75,7 +75,7 @@ impl Server {
         let url = self.postgres.admin_url(&name);
         let arguments = DatabaseArgs::new(&url);
         let db = Db::connect_lazy(&arguments, "rejoin-bench", Role::Login)?;
-        let mut connection = db.sql.acquire().await?;
+        let mut connection = db.pool_sqlx.acquire().await?;
         let project_id = projects::create(&mut connection, "bench").await?;
         let user_id = projects::ensure_user(&mut connection, "bench@example.org").await?;
         projects::add_member(&mut connection, project_id, user_id, projects::Role::Owner).await?;
@@ -97,10 +97,10 @@ impl Server {
         self.postgres.admin_url(name)
     }
 
-    /// Removes a database with everything in it: what is over must not be vacuumed while the next is measured.
+    /// Drops a database with its content, so that it is not vacuumed during the next measurement.
     pub async fn drop(&self, database: Database) -> Result<()> {
-        database.db.sql.close().await;
-        database.db.hot.close();
+        database.db.pool_sqlx.close().await;
+        database.db.pool_pg.close();
         self.admin(&format!("drop database {} with (force)", database.name))
             .await
     }
@@ -110,7 +110,7 @@ impl Server {
         self.postgres.pid()
     }
 
-    /// Everything written is on disk: a checkpoint in the middle of a measurement would be charged to it.
+    /// Flushes everything to disk: a checkpoint during a measurement would distort it.
     pub async fn settle(&self) -> Result<()> {
         self.admin("checkpoint").await
     }
@@ -119,7 +119,7 @@ impl Server {
         self.postgres.stop().await
     }
 
-    /// One statement, outside of all databases that are measured.
+    /// Runs one statement, outside of all measured databases.
     pub async fn admin(&self, sql: &str) -> Result<()> {
         let mut connection = PgConnection::connect(&self.postgres.url()).await?;
         sqlx::query(AssertSqlSafe(sql))

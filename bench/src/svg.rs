@@ -1,9 +1,9 @@
-//! Charts as SVG, for the report: bars and lines over a linear or logarithmic axis. Readable on light and dark ground (the file
-//! brings both and asks the viewer), without scripts, fonts or anything else from elsewhere.
+//! Charts as SVG, for the report: bars and lines over a linear or logarithmic axis. Readable on light and dark
+//! backgrounds (with a media query), without scripts, fonts or other external resources.
 //!
-//! - `scale`  from values to pixels
-//! - `bars`   a group of horizontal bars a row of the table: long names of rows have room
-//! - `lines`  a line a column, rows as points in their order
+//! - `scale`  maps values to pixels
+//! - `bars`   a group of horizontal bars per row of the table, with room for long names
+//! - `lines`  a line per column, rows as points in order
 //!
 //! Each shows the median; a thin stroke reaches from the least value to the greatest.
 
@@ -19,12 +19,12 @@ pub const WIDTH: f64 = 800.0;
 const MARGIN: f64 = 16.0;
 const TITLE_PX: f64 = 15.0;
 const TEXT_PX: f64 = 12.0;
-/// Mean width of a letter, as a share of the size of the font. No renderer is asked: a little too much is fine.
+/// Mean width of a letter, as a share of the font size. Without a renderer: slightly too much is fine.
 const LETTER: f64 = 0.58;
-/// The same of bold letters.
+/// The same for bold letters.
 const BOLD_LETTER: f64 = 0.64;
 const LINE_PX: f64 = 15.0;
-/// Colours of one kind of series (`Of`); further ones begin anew.
+/// Colours of one kind of series (`Of`); further ones repeat them.
 const COLOURS: [(char, usize); 3] = [('r', 3), ('p', 6), ('l', 2)];
 
 const STYLE: &str = "\
@@ -44,11 +44,11 @@ text{font:12px system-ui,-apple-system,'Segoe UI',Helvetica,Arial,sans-serif;fil
 .p3{fill:#bc8cff;stroke:#bc8cff}.p4{fill:#e3c93c;stroke:#e3c93c}.p5{fill:#ff7b72;stroke:#ff7b72}\
 .l0{fill:#8b949e;stroke:#8b949e}.l1{fill:#565d66;stroke:#565d66}.n{fill:none}}";
 
-/// What is drawn of a table.
+/// The drawn part of a table.
 pub struct Chart {
     title: String,
     rows_are: String,
-    /// Of the values; one chart has one.
+    /// The values' unit; a chart has one.
     unit: String,
     kind: PlotKind,
     log: bool,
@@ -58,10 +58,10 @@ pub struct Chart {
 
 struct Series {
     name: String,
-    /// Of the style sheet.
+    /// The class in the style sheet.
     class: String,
     dashed: bool,
-    /// By row; None where nothing was measured.
+    /// By row; None if not measured.
     points: Vec<Option<Point>>,
 }
 
@@ -73,8 +73,8 @@ struct Point {
 }
 
 impl Chart {
-    /// The table's plot. None: it has none, or nothing was measured. Columns of another unit than the first are left out: they
-    /// have no place on its axis.
+    /// Returns the table's plot. None: it has none, or nothing was measured. Columns with another unit than the first
+    /// are omitted: they don't fit its axis.
     pub fn of(table: &Table) -> Option<Self> {
         let plot = table.plot.as_ref()?;
         let mut columns = plot
@@ -129,13 +129,13 @@ impl Chart {
         }
     }
 
-    /// All that an axis has to hold.
+    /// Returns all values that an axis must cover.
     fn values(&self) -> impl Iterator<Item = f64> {
         let points = self.series.iter().flat_map(|series| series.points.iter().flatten());
         points.flat_map(|point| [point.least, point.middle, point.greatest])
     }
 
-    /// What the axis of values is called.
+    /// Returns the name of the value axis.
     fn axis(&self, log: bool) -> String {
         let name = match self.series.as_slice() {
             [only] if self.unit.is_empty() => only.name.clone(),
@@ -158,14 +158,14 @@ fn point(values: &[f64]) -> Option<Point> {
     })
 }
 
-/// A drawing under way: `y` is how far down it has come.
+/// A drawing in progress: `y` is its current bottom.
 struct Canvas {
     body: String,
     y: f64,
 }
 
 impl Canvas {
-    /// With title and legend (where there is more than one series to tell apart).
+    /// With title and legend (for more than one series).
     fn begin(chart: &Chart) -> Self {
         let mut canvas = Self {
             body: String::new(),
@@ -261,7 +261,7 @@ fn text_width(text: &str, px: f64) -> f64 {
     text.chars().count() as f64 * px * LETTER
 }
 
-/// Lines of whole words that are about as wide.
+/// Wraps whole words to lines of about this width.
 fn wrap(text: &str, width: f64, px: f64) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {

@@ -1,10 +1,11 @@
-//! Builds that break one promise each, and runs in which the checker must notice. Only in a build with the feature `broken`.
+//! Fault-injection builds that violate one invariant each, and runs in which the checker must detect it. Only in a
+//! build with the feature `fault-injection`.
 
 use std::time::Duration;
 
 use anyhow::{Result, bail};
 use futures::{StreamExt as _, stream};
-use rejoin_faults::Break;
+use rejoin_faults::Fault;
 use tokio::time::Instant;
 
 use crate::checker::Violation;
@@ -13,23 +14,23 @@ use crate::load;
 use crate::run::{self, Options};
 use crate::world::{self, Shape};
 
-/// Short, so that what waits for its end does not take long.
+/// Short, so that waiting for its end does not take long.
 const LEASE: Duration = Duration::from_millis(1_500);
 const USERS: usize = 24;
 const EVERY: Duration = Duration::from_millis(500);
-/// What does not come to rest by then never does.
+/// Timeout of coming to rest.
 const PATIENCE: Duration = Duration::from_secs(12);
-/// Runs at the same time: most of each is waiting.
+/// Concurrent runs: most of each is waiting.
 const AT_ONCE: usize = 2;
-/// Of what the checker says, so many violations, each with so many letters.
+/// Number and length of violations reported.
 const TOLD: usize = 5;
 const TOLD_CHARS: usize = 160;
-/// Some breaks show only when a fault meets the right moment: what one seed does not show, the next may.
+/// Some faults show only at the right moment: seeds to try.
 const SEEDS: std::ops::RangeInclusive<u64> = 1..=3;
 
-/// What shows that a promise is broken.
+/// A run that shows a violation.
 struct Scene {
-    breaks: Break,
+    fault: Fault,
     loads: &'static [&'static str],
     faults: &'static [&'static str],
     overture: bool,
@@ -39,14 +40,14 @@ struct Scene {
 }
 
 const fn scene(
-    breaks: Break,
+    fault: Fault,
     loads: &'static [&'static str],
     faults: &'static [&'static str],
     span_s: u64,
     invariants: &'static [&'static str],
 ) -> Scene {
     Scene {
-        breaks,
+        fault,
         loads,
         faults,
         overture: false,
@@ -57,7 +58,7 @@ const fn scene(
 
 const SCENES: [Scene; 19] = [
     scene(
-        Break::NoFence,
+        Fault::NoFence,
         &["chat"],
         &["stop-worker-past-lease"],
         10,
@@ -65,58 +66,58 @@ const SCENES: [Scene; 19] = [
     ),
     Scene {
         overture: true,
-        ..scene(Break::NoPoll, &["chat"], &[], 1, &["I11"])
+        ..scene(Fault::NoPoll, &["chat"], &[], 1, &["I11"])
     },
-    scene(Break::SettleBeforeEvents, &["chat"], &[], 3, &["I2", "I4"]),
-    scene(Break::DroppedSeq, &["chat"], &[], 3, &["I2"]),
-    scene(Break::DoneTwice, &["chat"], &[], 3, &["I1"]),
-    scene(Break::ReaderSkips, &["chat"], &["all-readers-return"], 5, &["I3"]),
+    scene(Fault::SettleBeforeEvents, &["chat"], &[], 3, &["I2", "I4"]),
+    scene(Fault::DroppedSeq, &["chat"], &[], 3, &["I2"]),
+    scene(Fault::DoneTwice, &["chat"], &[], 3, &["I1"]),
+    scene(Fault::ReaderSkips, &["chat"], &["all-readers-return"], 5, &["I3"]),
     scene(
-        Break::SweepWithoutBump,
+        Fault::SweepWithoutBump,
         &["chat"],
         &["kill-worker", "stop-worker-past-lease"],
         8,
         &["I5"],
     ),
-    scene(Break::KeysShared, &["stranger"], &[], 3, &["I14"]),
+    scene(Fault::KeysShared, &["stranger"], &[], 3, &["I14"]),
     scene(
-        Break::AnswerBeforeCommit,
+        Fault::AnswerBeforeCommit,
         &["chat"],
         &["slow-connections", "reset-connections", "crash-postgres"],
         10,
         &["I1", "I3"],
     ),
-    scene(Break::ActBeforeRecord, &["calls"], &["kill-worker-in-call"], 8, &["I7"]),
-    scene(Break::RepeatUnknown, &["calls"], &["kill-worker-in-call"], 8, &["I7"]),
-    scene(Break::CommitRepeated, &["chat"], &["lose-commit"], 8, &["I2", "I4"]),
-    scene(Break::CancelIgnored, &["cancels"], &[], 4, &["I13"]),
-    scene(Break::IdempotencyIgnored, &["insistent"], &[], 3, &["I8"]),
-    scene(Break::DrainDrops, &["chat"], &["drain-worker"], 10, &["I9"]),
-    scene(Break::RunsSideBySide, &["busy"], &[], 4, &["I5"]),
-    scene(Break::NoSweep, &["chat"], &["kill-worker"], 4, &["I6"]),
-    scene(Break::ReadersKeep, &["chat"], &[], 4, &["I10"]),
-    scene(Break::ParentSleeps, &["together"], &[], 4, &["I12"]),
+    scene(Fault::ActBeforeRecord, &["calls"], &["kill-worker-in-call"], 8, &["I7"]),
+    scene(Fault::RepeatUnknown, &["calls"], &["kill-worker-in-call"], 8, &["I7"]),
+    scene(Fault::CommitRepeated, &["chat"], &["lose-commit"], 8, &["I2", "I4"]),
+    scene(Fault::CancelIgnored, &["cancels"], &[], 4, &["I13"]),
+    scene(Fault::IdempotencyIgnored, &["insistent"], &[], 3, &["I8"]),
+    scene(Fault::DrainDrops, &["chat"], &["drain-worker"], 10, &["I9"]),
+    scene(Fault::RunsSideBySide, &["busy"], &[], 4, &["I5"]),
+    scene(Fault::NoSweep, &["chat"], &["kill-worker"], 4, &["I6"]),
+    scene(Fault::ReadersKeep, &["chat"], &[], 4, &["I10"]),
+    scene(Fault::ParentSleeps, &["together"], &[], 4, &["I12"]),
 ];
 
 #[expect(clippy::print_stdout, reason = "the verdict goes to whoever asked")]
-/// Runs each broken build (or those with these names), and fails if the checker does not fail it.
+/// Runs each broken build (or those with these names), and fails if the checker does not detect it.
 pub async fn run(names: &[String]) -> Result<()> {
-    if !rejoin_faults::IS_POSSIBLE {
-        bail!("this build can't be broken: build with --features broken (make chaos-broken does)");
+    if !rejoin_faults::COMPILED_IN {
+        bail!("this build can't be broken: build with --features fault-injection (make chaos-broken does)");
     }
     let scenes: Vec<&Scene> = SCENES
         .iter()
-        .filter(|scene| names.is_empty() || names.iter().any(|name| name == scene.breaks.name()))
+        .filter(|scene| names.is_empty() || names.iter().any(|name| name == scene.fault.name()))
         .collect();
     if scenes.is_empty() {
         bail!(
             "there is no such break; there are: {}",
-            Break::ALL.map(Break::name).join(", ")
+            Fault::ALL.map(Fault::name).join(", ")
         );
     }
     let mut missed = Vec::new();
     let mut played = stream::iter(scenes)
-        .map(|scene| async move { (scene.breaks.name(), Instant::now(), play(scene).await) })
+        .map(|scene| async move { (scene.fault.name(), Instant::now(), play(scene).await) })
         .buffer_unordered(AT_ONCE);
     while let Some((name, began, caught)) = played.next().await {
         let took_s = began.elapsed().as_secs();
@@ -134,10 +135,10 @@ pub async fn run(names: &[String]) -> Result<()> {
     }
 }
 
-/// Whether the checker noticed, and how.
+/// Whether the checker detected it, and how.
 enum Caught {
     As(String),
-    /// What it found instead.
+    /// The other violations found instead.
     Not(Vec<String>),
 }
 
@@ -167,9 +168,9 @@ async fn play_once(scene: &Scene, seed: u64) -> Result<Caught> {
             apis: 2,
             workers: 3,
             lease: LEASE,
-            directory: world::directory(scene.breaks.name()),
+            directory: world::directory(scene.fault.name()),
             standby: false,
-            environment: vec![(rejoin_faults::VARIABLE.to_owned(), scene.breaks.name().to_owned())],
+            environment: vec![(rejoin_faults::VARIABLE.to_owned(), scene.fault.name().to_owned())],
         },
     };
     let outcome = run::run(&options).await?;

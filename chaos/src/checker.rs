@@ -1,6 +1,7 @@
-//! Decides, when everything has come to rest, whether the promises were kept: from the database and the evidence alone.
+//! The checker: decides after a run whether the invariants were kept, from the database and the evidence alone.
 //!
-//! One invariant a file; each gives what it found wrong, in words. Usable from outside: `chaos check --database-url … EVIDENCE`.
+//! One invariant per file; each returns its violations in words. Usable separately:
+//! `chaos check --database-url … EVIDENCE`.
 
 mod case;
 mod i01_done;
@@ -16,7 +17,7 @@ mod i10_memory;
 mod i11_visible;
 mod i12_joins;
 mod i13_cancelled;
-mod i14_walls;
+mod i14_isolation;
 
 use std::fmt;
 use std::path::Path;
@@ -26,7 +27,7 @@ use sqlx::PgPool;
 
 pub use case::Case;
 
-/// What a promise is called, and what looks after it.
+/// The check of an invariant.
 type Check = fn(&Case) -> Vec<String>;
 
 /// All invariants.
@@ -64,10 +65,10 @@ const CHECKS: [(&str, &str, Check); 14] = [
     ),
     ("I12", "a task runs once, a parent joins once", i12_joins::check),
     ("I13", "no tool starts after a cancellation", i13_cancelled::check),
-    ("I14", "no data crosses a project or an owner", i14_walls::check),
+    ("I14", "no data crosses a project or an owner", i14_isolation::check),
 ];
 
-/// A promise that was not kept.
+/// A violated invariant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
     pub invariant: &'static str,
@@ -80,7 +81,7 @@ impl fmt::Display for Violation {
     }
 }
 
-/// The invariants that are looked at, with their words.
+/// Returns the checked invariants, with their descriptions.
 pub fn invariants() -> impl Iterator<Item = (&'static str, &'static str)> {
     CHECKS.iter().map(|(name, words, _)| (*name, *words))
 }
@@ -90,7 +91,7 @@ pub async fn load(db: &PgPool, evidence: &Path) -> Result<Case> {
     case::load(db, evidence).await
 }
 
-/// What is wrong.
+/// Returns all violations.
 pub fn check(case: &Case) -> Vec<Violation> {
     CHECKS
         .iter()

@@ -1,5 +1,5 @@
-//! How clients of a chaos run behave, and what they remember: they post with a key until they are told something, at whatever API
-//! answers; they cancel, and look.
+//! Clients of a chaos run, and what they record: they post with an idempotency key until acknowledged, to any API; they
+//! cancel, and read.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,30 +9,30 @@ use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::evidence::{Expected, Post, Told, now_us};
+use crate::evidence::{Expected, Post, Response, now_us};
 use crate::plan::Plan;
 use crate::world::World;
 
-/// A request without an answer is given up after this.
+/// Timeout of a request.
 const REQUEST_LIMIT: Duration = Duration::from_secs(10);
-/// Between two tries.
+/// Retry interval.
 const RETRY: Duration = Duration::from_millis(200);
 
-/// A user, at no API in particular.
+/// A user, of any API.
 #[derive(Clone)]
 pub struct Client {
     pub world: Arc<World>,
     pub user: usize,
 }
 
-/// What a post is to say.
+/// The content of a post.
 pub struct Message<'a> {
     pub load: &'a str,
     pub plan: &'a Plan,
     pub expected: Expected,
     pub conversation: Option<Uuid>,
     pub on_busy: Option<&'a str>,
-    /// With the tools of the run.
+    /// With the run's tools.
     pub with_agent: bool,
     /// To this agent directly, without a conversation.
     pub triggers: bool,
@@ -53,7 +53,7 @@ impl<'a> Message<'a> {
 }
 
 impl Client {
-    /// Posts until something is told, by one API or the other. Only told what is over when the run is: nothing.
+    /// Posts until acknowledged, by any API. Unacknowledged only if the run is over.
     pub async fn post(&self, message: Message<'_>) -> Post {
         let user = &self.world.users[self.user];
         let (path, body) = if message.triggers {
@@ -92,8 +92,8 @@ impl Client {
         post
     }
 
-    /// What an API says to a post; None if it must be tried again.
-    pub async fn try_post(&self, path: &str, body: &Value, key: &str) -> Option<Told> {
+    /// Returns an API's response to a post; None if it must be retried.
+    pub async fn try_post(&self, path: &str, body: &Value, key: &str) -> Option<Response> {
         let request = self
             .request(Method::POST, path)
             .header("idempotency-key", key)
@@ -102,7 +102,7 @@ impl Client {
         let passes = status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS;
         // A refusal may name a run, too: another one.
         let of = |field: &str| id(&answer[field]).filter(|_| status.is_success());
-        (!passes).then(|| Told {
+        (!passes).then(|| Response {
             status: status.as_u16(),
             code: answer["code"].as_str().map(str::to_owned),
             run_id: of("runId"),
@@ -110,7 +110,7 @@ impl Client {
         })
     }
 
-    /// Cancels until it is confirmed. Returns when it was.
+    /// Cancels until confirmed. Returns the time.
     pub async fn cancel(&self, run_id: Uuid) -> Option<i64> {
         let path = format!("/api/runs/{run_id}/cancel");
         while !self.world.readers_end.is_cancelled() {
@@ -123,7 +123,7 @@ impl Client {
         None
     }
 
-    /// What a GET says; None if it must be tried again.
+    /// Returns the response to a GET; None if it must be retried.
     pub async fn get(&self, path: &str) -> Option<(StatusCode, Value)> {
         answer_of(self.request(Method::GET, path)).await
     }
@@ -157,7 +157,7 @@ impl Client {
     }
 }
 
-/// Status and body; None where there was no whole answer.
+/// Status and body; None without a complete response.
 async fn answer_of(request: reqwest::RequestBuilder) -> Option<(StatusCode, Value)> {
     let asked = async {
         let response = request.send().await.ok()?;

@@ -1,5 +1,5 @@
-//! DAGs of tasks while workers are killed at random: every task completes once, every join happens once, nobody waits for nothing. One
-//! world, a DAG and a tree of agents for each seed, and the checker at the end.
+//! DAGs of tasks while workers are killed at random: every task completes once, every join happens once, nothing waits
+//! forever. One world, a DAG and an agent tree for each seed, and the checker at the end.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,13 +20,13 @@ use crate::load::run as run_of;
 use crate::plan::{AGENT, Plan};
 use crate::world::{Shape, World};
 
-/// Tasks of a layer; each waits for two of the layer before, and the last one for all that nobody waits for.
+/// Tasks per layer; each waits for two of the previous layer, and the last one for all without successors.
 const WIDTH: usize = 10;
-/// Tasks of a DAG at work at the same time.
+/// Maximum number of concurrent tasks of a DAG.
 const CONCURRENCY: usize = 20;
-/// From one kill to the next [ms].
+/// Interval between kills, in milliseconds.
 const KILL_EVERY_MS: std::ops::Range<u64> = 300..800;
-/// A DAG that takes longer is stuck.
+/// Timeout of a DAG.
 const LIMIT: Duration = Duration::from_secs(180);
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
@@ -35,11 +35,11 @@ pub struct Options {
     pub seeds: u64,
     pub tasks: usize,
     pub shape: Shape,
-    /// Where the report goes, beside the terminal.
+    /// The report's path, besides the terminal.
     pub report: Option<PathBuf>,
 }
 
-/// What came of a seed.
+/// The result of a seed.
 #[derive(Debug)]
 struct Played {
     kills: usize,
@@ -48,7 +48,7 @@ struct Played {
 }
 
 #[expect(clippy::print_stdout, reason = "the table goes to whoever asked")]
-/// Plays all seeds; false where the checker found something, or a DAG did not end.
+/// Runs all seeds; false if the checker found a violation, or a DAG did not end.
 pub async fn run(options: &Options) -> Result<bool> {
     let world = World::start(&options.shape).await?;
     let mut is_well = true;
@@ -168,7 +168,7 @@ async fn play(world: &Arc<World>, options: &Options, seed: u64) -> Result<Played
     })
 }
 
-/// Posts a layered DAG; its id.
+/// Posts a layered DAG; returns its id.
 async fn make(client: &Client, count: usize, seed: u64, dice: &mut StdRng) -> Result<Uuid> {
     let last = count - 1;
     let tasks: Vec<Value> = (0..count)

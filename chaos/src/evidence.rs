@@ -1,7 +1,7 @@
-//! What the world outside the database knows of a run, one JSON object a line, in one directory: what clients were told (`posts`),
-//! what readers heard (`readers`), what tools did (`ledger`), what was done to the system and when (`faults`).
+//! Evidence of a run outside the database, as JSON lines in one directory: clients' responses (`posts`), readers'
+//! events (`readers`), tools' effects (`ledger`), and injected faults with times (`faults`).
 //!
-//! Written while the run goes on; the checker reads nothing but these and the database.
+//! Written during the run; the checker reads nothing but these and the database.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, BufWriter, Write as _};
@@ -14,13 +14,13 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// Microseconds since 1970, by this machine's clock (the database's, too, where both are on it).
+/// Microseconds since 1970, by this machine's clock (and the database's, if it is local).
 pub fn now_us() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
 }
 
-/// A message that a client wanted to be accepted, and what it was told.
+/// A client's message, and the response.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Post {
     /// Which load it belongs to.
@@ -30,28 +30,28 @@ pub struct Post {
     pub key: String,
     pub plan: String,
     pub expected: Expected,
-    /// None: never told.
-    pub told: Option<Told>,
-    /// Different answers to the same key: there must be none.
-    pub contradictions: Vec<Told>,
+    /// None: never acknowledged.
+    pub told: Option<Response>,
+    /// Different responses to the same key: there must be none.
+    pub contradictions: Vec<Response>,
     pub tries: u32,
-    /// When a cancellation of its run was confirmed.
+    /// When the cancellation of its run was confirmed.
     pub cancelled_at_us: Option<i64>,
 }
 
-/// What the client may find of it in the end.
+/// The expected final state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Expected {
     /// The whole reply.
     Whole,
-    /// The reply, or the part of it before somebody stopped it.
+    /// The reply, or a prefix of it if stopped.
     Stopped,
     /// Nothing: it was refused.
     Refused,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Told {
+pub struct Response {
     pub status: u16,
     pub code: Option<String>,
     pub run_id: Option<Uuid>,
@@ -63,7 +63,7 @@ pub struct Told {
 pub struct Session {
     pub reader: String,
     pub user: usize,
-    /// Of a conversation or of a run: whose log it is.
+    /// The followed log: a conversation's or a run's.
     pub target: Target,
     pub after: Option<i64>,
     pub from_snapshot: bool,
@@ -71,16 +71,16 @@ pub struct Session {
     pub status: u16,
     pub opened_us: i64,
     pub heard: Vec<Heard>,
-    /// What the snapshot said: its number, and the text of the turn that runs.
+    /// The snapshot's number, and the text of the active turn.
     pub snapshot: Option<Snapshot>,
     /// It pauses between pieces.
     pub slow: bool,
-    /// This was its last connection, and it stayed to the end of everything.
+    /// Its last connection, which stayed to the end.
     pub faithful_end: bool,
 }
 
 impl Session {
-    /// Whether the reader takes what comes at once.
+    /// Returns whether the reader reads without delay.
     pub fn is_prompt(&self) -> bool {
         !self.slow
     }
@@ -105,7 +105,7 @@ pub struct Snapshot {
     pub text: Option<String>,
 }
 
-/// Something that was done to the system.
+/// An injected fault.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Injected {
     pub fault: String,
@@ -114,27 +114,27 @@ pub struct Injected {
     pub from_us: i64,
     pub until_us: i64,
     pub detail: String,
-    /// The worker that died or left, where one did.
+    /// The worker that died or stopped, if any.
     pub worker: Option<Uuid>,
 }
 
-/// What whoever ran it knows, beside faults.
+/// Further observations of the runner.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Notes {
     pub lease_ms: u64,
-    /// From the end of the last fault until nothing was left to do; None: something was left.
+    /// Time from the end of the last fault until nothing was pending; None: something was.
     pub rest_after_ms: Option<u64>,
     pub left_open: i64,
-    /// The most memory that a process had [bytes], by its name, and the bound.
+    /// Peak memory of processes, in bytes, by name, and the limit.
     pub memory_bytes: Vec<(String, u64)>,
     pub memory_bound_bytes: u64,
-    /// What a strict model provider would have refused.
+    /// What a strict model provider would have rejected.
     pub model_refusals: Vec<String>,
     /// Processes that ended by themselves, and panics in their output.
     pub ended: Vec<String>,
 }
 
-/// Where evidence is written.
+/// The evidence directory.
 pub struct Evidence {
     pub directory: PathBuf,
     posts: Lines,
@@ -146,7 +146,7 @@ pub struct Evidence {
 type Lines = Mutex<BufWriter<File>>;
 
 impl Evidence {
-    /// In a directory that is made if it is not there.
+    /// Creates the directory if missing.
     pub fn create(directory: &Path) -> Result<Self> {
         std::fs::create_dir_all(directory).with_context(|| format!("can't make {}", directory.display()))?;
         let lines = |name: &str| -> Result<Lines> {
@@ -167,7 +167,7 @@ impl Evidence {
         self.directory.join("ledger")
     }
 
-    /// What the MCP server did.
+    /// The ledger of the MCP server.
     pub fn outside(&self) -> PathBuf {
         self.directory.join("outside")
     }
@@ -184,12 +184,12 @@ impl Evidence {
         write(&self.faults, fault);
     }
 
-    /// What whoever ran it knows; written once, at the end.
+    /// Writes the runner's observations, once, at the end.
     pub fn notes(&self, notes: &Notes) {
         write(&self.notes, notes);
     }
 
-    /// All that was written is in the files.
+    /// Flushes all files.
     pub fn flush(&self) -> Result<()> {
         for lines in [&self.posts, &self.readers, &self.faults, &self.notes] {
             lines.lock().expect("no panic while it is held").flush()?;
@@ -204,7 +204,7 @@ fn write(lines: &Lines, value: &impl Serialize) {
     writeln!(lines, "{line}").expect("the evidence can be written");
 }
 
-/// What a file of evidence holds; nothing where there is none.
+/// Reads an evidence file; empty if missing.
 pub fn read<T: DeserializeOwned>(directory: &Path, name: &str) -> Result<Vec<T>> {
     let path = directory.join(name);
     if !path.exists() {

@@ -1,23 +1,23 @@
-//! What a chaos run does to the system. A kind of fault is a [`Fault`]; a seeded scheduler injects them, some at the same time, until
-//! the run's time is over, and then makes everything good again.
+//! Fault injection of a chaos run. A kind of fault is a [`Fault`]; a seeded scheduler injects them, some concurrently,
+//! until the run's time ends, and then repairs everything.
 //!
-//! - `kills`     processes that die: any time, in the middle of a call, between a commit and its answer
-//! - `pauses`    processes that stand still for longer than their lease, and go on
-//! - `leaves`    processes that are asked to leave, and new ones that take their place
-//! - `network`   connections that are reset, half open, slow, sliced, refused; answers to commits that are lost
-//! - `database`  PostgreSQL that crashes or restarts, ends sessions, waits for locks, keeps an old snapshot
+//! - `kills`     killed processes: at any time, during a call, between a commit and its response
+//! - `pauses`    processes suspended for longer than their lease, then continued
+//! - `graceful_restarts` processes asked to stop, and their replacements
+//! - `network`   connections reset, half open, slow, sliced, refused; lost responses to commits
+//! - `database`  PostgreSQL crashes or restarts, ends sessions, waits for locks, keeps an old snapshot
 //! - `schema`    migrations under load
-//! - `wakeups`   wake-ups that are lost
-//! - `crowds`    all readers that come back at once
-//! - `clocks`    a worker whose clock is an hour off
+//! - `wakeups`   lost wake-ups
+//! - `reconnect_storm` all readers reconnect at once
+//! - `clocks`    a worker whose clock is off by an hour
 
 mod clocks;
-mod crowds;
 mod database;
+mod graceful_restarts;
 mod kills;
-mod leaves;
 mod network;
 mod pauses;
+mod reconnect_storm;
 mod schema;
 mod wakeups;
 
@@ -41,15 +41,15 @@ use crate::witness;
 use crate::world::World;
 
 pub use database::FailOver;
-pub use leaves::DRAIN_WORKER;
+pub use graceful_restarts::DRAIN_WORKER;
 pub use wakeups::LOSE_WAKEUPS;
 
-/// Faults that are at work at the same time, at most.
+/// Maximum number of concurrent faults.
 const AT_ONCE: usize = 3;
-/// After everything was made good: so long until the fleet answers again.
+/// Interval of checks until the fleet responds after the repair.
 const HEAL_RETRY: Duration = Duration::from_millis(200);
 
-/// Something that may happen to the system.
+/// A kind of fault.
 #[async_trait]
 pub trait Fault: Send + Sync {
     fn name(&self) -> &'static str;
@@ -57,26 +57,26 @@ pub trait Fault: Send + Sync {
     /// Its number in the table of faults (docs/reports/reliability/faults.md).
     fn number(&self) -> &'static str;
 
-    /// How often, beside the others.
+    /// Its relative frequency.
     fn weight(&self) -> usize {
         2
     }
 
-    /// Makes it happen, and end. Err: it could not be made to happen.
-    async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Told>;
+    /// Injects the fault, and ends it. Err: it could not be injected.
+    async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Injection>;
 }
 
-/// What is worth knowing of it.
+/// Details of an injected fault.
 #[derive(Debug, Default)]
-pub struct Told {
+pub struct Injection {
     pub detail: String,
-    /// The worker that died, stood still or left.
+    /// The worker that died, was suspended or stopped.
     pub worker: Option<Uuid>,
-    /// The moment from which on its work had to go on elsewhere, where that is not the fault's beginning [µs since 1970].
+    /// The time from which its work had to continue elsewhere, if not the fault's beginning, in µs since 1970.
     pub at_us: Option<i64>,
 }
 
-impl Told {
+impl Injection {
     pub fn of(detail: impl Into<String>) -> Self {
         Self {
             detail: detail.into(),
@@ -94,8 +94,8 @@ pub fn all() -> Vec<Arc<dyn Fault>> {
         Arc::new(kills::ApiAtCommit),
         Arc::new(kills::Api),
         Arc::new(pauses::Zombie),
-        Arc::new(leaves::Worker),
-        Arc::new(leaves::Api),
+        Arc::new(graceful_restarts::Worker),
+        Arc::new(graceful_restarts::Api),
         Arc::new(network::Reset),
         Arc::new(network::HalfOpen),
         Arc::new(network::Slow),
@@ -109,12 +109,12 @@ pub fn all() -> Vec<Arc<dyn Fault>> {
         Arc::new(database::OldSnapshot),
         Arc::new(schema::Migration),
         Arc::new(wakeups::Lost),
-        Arc::new(crowds::Storm),
+        Arc::new(reconnect_storm::Storm),
         Arc::new(clocks::HourOff),
     ]
 }
 
-/// Those with these names.
+/// Returns those with these names.
 pub fn named(names: &[String]) -> Result<Vec<Arc<dyn Fault>>> {
     let all = all();
     let mut found = Vec::new();
@@ -130,12 +130,12 @@ pub fn named(names: &[String]) -> Result<Vec<Arc<dyn Fault>>> {
     Ok(found)
 }
 
-/// What came of it all.
+/// The totals of a run.
 #[derive(Debug, Default)]
 pub struct Tally {
-    /// How often each kind happened.
+    /// Count by kind.
     pub happened: BTreeMap<&'static str, usize>,
-    /// Kinds that could not be made to happen, and why (the first time).
+    /// Kinds that could not be injected, with the first reason.
     pub impossible: BTreeMap<&'static str, String>,
     /// Processes that ended by themselves.
     pub ended: Vec<String>,
@@ -150,7 +150,7 @@ impl Tally {
         self.ended.extend(other.ended);
     }
 
-    /// How many faults there were.
+    /// Total number of faults.
     pub fn faults(&self) -> usize {
         self.happened.values().sum()
     }
@@ -195,7 +195,7 @@ pub async fn rage(world: &Arc<World>, faults: &[Arc<dyn Fault>], seed: u64, ever
     Arc::try_unwrap(tally).expect("all are done").into_inner()
 }
 
-/// One fault, from its beginning to its end, on record.
+/// Injects one fault, recorded.
 pub async fn inject(world: &World, fault: &dyn Fault, dice: &mut StdRng) -> Result<()> {
     let from_us = now_us();
     let told = fault.inject(world, dice).await?;
@@ -210,11 +210,11 @@ pub async fn inject(world: &World, fault: &dyn Fault, dice: &mut StdRng) -> Resu
     Ok(())
 }
 
-/// Starts processes anew that have ended by themselves, and says which: none ever should.
+/// Restarts processes that ended by themselves, which none should, and returns them.
 async fn revive(world: &World) -> Vec<String> {
     let mut ended = Vec::new();
     for member in &world.members {
-        // Somebody is at it: not by itself.
+        // Another fault holds it: not by itself.
         let Ok(mut process) = member.process.try_lock() else {
             continue;
         };
@@ -226,7 +226,7 @@ async fn revive(world: &World) -> Vec<String> {
     ended
 }
 
-/// Fine weather, and everything runs.
+/// Ends all faults, and starts all processes.
 pub async fn heal(world: &World) {
     loop {
         match try_heal(world).await {
@@ -246,15 +246,15 @@ async fn try_heal(world: &World) -> Result<()> {
     world.wait_until_ready().await
 }
 
-/// A member's process while a fault has it to itself.
+/// A member's process, held by one fault.
 struct Held<'a> {
     process: MutexGuard<'a, Option<Child>>,
     pid: u32,
-    /// Under which a worker is known to the queue. None: no worker, or the database is away; not worth a failure.
+    /// The worker's id in the queue. None: no worker, or the database is unreachable; not worth a failure.
     worker: Option<Uuid>,
 }
 
-/// Err: it does not run.
+/// Err: it is not running.
 async fn hold<'a>(world: &World, member: &'a Member) -> Result<Held<'a>> {
     let process = member.process.lock().await;
     let Some(pid) = process.as_ref().map(Child::id) else {
@@ -267,7 +267,7 @@ async fn hold<'a>(world: &World, member: &'a Member) -> Result<Held<'a>> {
     Ok(Held { process, pid, worker })
 }
 
-/// One of these.
+/// Picks one of these.
 fn pick<'a, T>(dice: &mut StdRng, of: &'a [T]) -> &'a T {
     &of[dice.random_range(0..of.len())]
 }
@@ -276,7 +276,7 @@ fn pick_member<'a>(dice: &mut StdRng, of: &[&'a Member]) -> &'a Member {
     of[dice.random_range(0..of.len())]
 }
 
-/// A time between these [milliseconds].
+/// Picks a duration in milliseconds.
 fn ms(dice: &mut StdRng, range: std::ops::Range<u64>) -> Duration {
     Duration::from_millis(dice.random_range(range))
 }

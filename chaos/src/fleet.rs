@@ -1,7 +1,8 @@
-//! The processes of a chaos run: real ones, each with a proxy between it and PostgreSQL, each with its output in a file.
+//! The processes of a chaos run: real ones, each with a proxy between it and PostgreSQL, each with its output in a
+//! file.
 //!
-//! A member of the fleet may be killed, stopped, drained and started again by one fault at a time (its lock). None outlives us: the
-//! watchdog sees to it.
+//! A member of the fleet may be killed, suspended, drained and restarted by one fault at a time (its lock). None
+//! outlives us, by the watchdog.
 
 use std::fs::OpenOptions;
 use std::net::SocketAddr;
@@ -18,29 +19,29 @@ use tokio::time::Instant;
 
 use crate::proxy::Proxy;
 
-/// A process that was asked to leave and is still there after this is told so as a failure.
+/// Timeout of a process asked to stop, reported as a failure.
 const LEAVE_LIMIT: Duration = Duration::from_secs(40);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// What runs in a process.
+/// The role of a process.
 #[derive(Debug, Clone)]
 pub enum Role {
     Api { listen: SocketAddr },
     Worker { ledger: PathBuf },
 }
 
-/// How processes are started.
+/// The settings of processes.
 #[derive(Debug, Clone)]
 pub struct Settings {
     pub lease: Duration,
-    /// Where each process's output goes.
+    /// The folder of processes' output.
     pub logs: PathBuf,
     pub model_url: String,
-    /// More of the environment.
+    /// Additional environment.
     pub environment: Vec<(String, String)>,
 }
 
-/// One process of the fleet, and its successors.
+/// A process of the fleet, and its successors.
 pub struct Member {
     pub name: String,
     pub role: Role,
@@ -48,7 +49,7 @@ pub struct Member {
     database_url: String,
     settings: Settings,
     watchdog: Arc<Watchdog>,
-    /// Held by whoever does something to the process.
+    /// Locked by a fault on the process.
     pub process: tokio::sync::Mutex<Option<Child>>,
 }
 
@@ -71,7 +72,7 @@ impl Member {
         self.start_with(process, &[])
     }
 
-    /// The same, with more of the environment. (Not under another program: that would be the one which is killed.)
+    /// The same with additional environment. (Not under another program, which would be killed instead.)
     pub fn start_with(&self, process: &mut Option<Child>, environment: &[(&str, &str)]) -> Result<()> {
         if process.is_some() {
             return Ok(());
@@ -100,7 +101,7 @@ impl Member {
             .env("REJOIN_RATE_PER_S", "100000")
             .env("REJOIN_USER_RATE_PER_S", "100000")
             .env("REJOIN_PROJECT_RATE_PER_S", "100000")
-            // Who is killed again and again waits longer and longer for the next attempt.
+            // Repeatedly killed runs wait longer and longer for the next attempt.
             .env("REJOIN_RUN_TIMEOUT_S", "3600")
             .envs(self.settings.environment.iter().cloned())
             .envs(environment.iter().copied())
@@ -123,7 +124,7 @@ impl Member {
         Ok(())
     }
 
-    /// SIGTERM: it drains and leaves. Returns how long that took.
+    /// SIGTERM: it drains and exits. Returns the duration.
     pub async fn drain(&self, process: &mut Option<Child>) -> Result<Duration> {
         let began = Instant::now();
         if let Some(child) = process.as_ref() {
@@ -149,7 +150,7 @@ impl Member {
         Ok(())
     }
 
-    /// Whether the process has ended by itself, which none ever should; it is started anew.
+    /// Restarts a process that ended by itself, which none should; returns how.
     pub fn revive(&self, process: &mut Option<Child>) -> Result<Option<String>> {
         let Some(child) = process.as_mut() else {
             return Ok(None);
@@ -167,14 +168,14 @@ impl Member {
         matches!(self.role, Role::Worker { .. })
     }
 
-    /// Resident memory of a running process [bytes].
+    /// Resident memory of a running process, in bytes.
     pub async fn memory_bytes(&self) -> Option<u64> {
         let pid = self.process.lock().await.as_ref()?.id();
         memory_bytes(pid)
     }
 }
 
-/// Resident memory of a process [bytes].
+/// Resident memory of a process, in bytes.
 fn memory_bytes(pid: u32) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
@@ -182,7 +183,7 @@ fn memory_bytes(pid: u32) -> Option<u64> {
     Some(kilobytes * 1024)
 }
 
-/// Where members find PostgreSQL.
+/// PostgreSQL's location.
 pub struct Place {
     pub socket: PathBuf,
     pub user: String,
@@ -191,7 +192,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// Of a private server.
+    /// For a private server.
     pub fn of(server: &PrivatePostgres, watchdog: Arc<Watchdog>) -> Result<Self> {
         let url = server.url();
         let named = url.strip_prefix("postgres://").and_then(|rest| {

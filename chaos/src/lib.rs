@@ -1,18 +1,18 @@
-//! Chaos: the whole product as real processes, with real load, while everything fails that can fail; and a checker that decides
-//! afterwards whether the promises were kept.
+//! Chaos tests: the whole product as real processes, under real load and fault injection; and a checker that decides
+//! afterwards whether the invariants were kept.
 //!
 //! # Layout
 //! - `run`       a run from its start to its verdict; `broken`: runs that must fail
-//! - `soak`      an hour in which nothing is done to it; `plot`: its plots
-//! - `world`     all parts of a run; `fleet`: the processes; `proxy`: what is between them and PostgreSQL
-//! - `load`      what users do; `client`: how they post; `readers`: how they read; `plan`: what turns are to be
-//! - `model`     the scripted model; `tools`: tools with effects on the world; `worker`: `rejoin worker` with those
+//! - `soak`      an hour without faults; `plot`: its plots
+//! - `world`     all parts of a run; `fleet`: the processes; `proxy`: the proxies to PostgreSQL
+//! - `load`      users' load; `client`: posting; `readers`: reading; `plan`: expected turns
+//! - `model`     the scripted model; `tools`: tools with external effects; `worker`: `rejoin worker` with these tools
 //! - `mcp_server` an MCP server that hangs, dies and lies
 //! - `dags`      DAGs of tasks while workers are killed at random
-//! - `faults`    what is done to the system
-//! - `evidence`  what the world outside the database knows; `witness`: what the database saw of its jobs
-//! - `checker`   decides; one invariant a file
-//! - `recovery`  how long it took to go on; `report`: what is told of a run
+//! - `faults`    fault injection
+//! - `evidence`  evidence outside the database; `witness`: the database's record of its jobs
+//! - `checker`   checks the invariants; one per file
+//! - `recovery`  recovery times; `report`: the report of a run
 
 pub mod broken;
 pub mod checker;

@@ -1,15 +1,15 @@
-//! What users do during a chaos run. A kind of load is a file with a [`Load`]; many of each run at once, and each begins anew as soon as
-//! it has ended, until the run's time is over.
+//! Users' load during a chaos run. A kind of load is a file with a [`Load`]; many of each run concurrently, and each
+//! restarts when it ends, until the run's time ends.
 //!
 //! - `chat`      plain turns, one after the other in a conversation
-//! - `calls`     an agent that pays and looks
-//! - `busy`      a second message while a turn runs: waits, is refused, or interrupts
+//! - `calls`     an agent that pays and reads
+//! - `busy`      a second message while a turn runs: queued, refused, or interrupting
 //! - `cancels`   turns that are cancelled, early or late
 //! - `triggered` runs without a conversation
-//! - `insistent` the same post many times at once, and another one with its key
-//! - `outside`   an agent that pays by an MCP server which hangs, dies and lies
-//! - `together`  trees of sub-agents, DAGs of tasks, questions to people
-//! - `stranger`  somebody who wants what is not theirs
+//! - `insistent` the same post many times at once, and a different one with its key
+//! - `outside`   an agent that pays by a hostile MCP server
+//! - `together`  trees of sub-agents, DAGs of tasks, questions to users
+//! - `stranger`  a user who tries to access others' data
 
 mod busy;
 mod calls;
@@ -39,12 +39,12 @@ use crate::plan::Plan;
 use crate::readers::{self, Manner};
 use crate::world::World;
 
-/// Something that a user does, from its beginning to its end.
+/// A user's activity, from beginning to end.
 #[async_trait]
 pub trait Load: Send + Sync {
     fn name(&self) -> &'static str;
 
-    /// Of so many users at once, this many do this: a weight.
+    /// Its share of the users: a weight.
     fn weight(&self) -> usize {
         1
     }
@@ -66,7 +66,7 @@ pub fn all() -> Vec<Arc<dyn Load>> {
     ]
 }
 
-/// Those with these names.
+/// Returns those with these names.
 pub fn named(names: &[String]) -> Result<Vec<Arc<dyn Load>>> {
     let all = all();
     let mut found = Vec::new();
@@ -82,7 +82,7 @@ pub fn named(names: &[String]) -> Result<Vec<Arc<dyn Load>>> {
     Ok(found)
 }
 
-/// One user at work: what it posts, and who reads along.
+/// An active user: posts, with readers.
 pub struct Actor {
     pub client: Client,
     pub dice: StdRng,
@@ -93,19 +93,19 @@ pub struct Actor {
 }
 
 impl Actor {
-    /// A plan with an id of its own.
+    /// Returns a plan with a unique id.
     pub fn plan(&mut self) -> Plan {
         self.turns += 1;
         let id = format!("{}t{}", self.name, self.turns);
         Plan::words(id, self.dice.random_range(5..60), self.dice.random_range(2..25))
     }
 
-    /// Writes down what was told, and has some read what comes of it.
+    /// Records a response, and starts readers.
     pub fn keep(&self, post: &Post) {
         self.client.world.evidence.post(post);
     }
 
-    /// Somebody reads this from now on.
+    /// Starts a reader.
     pub fn read(&mut self, target: Target) {
         let nth = self.nth_reader.fetch_add(1, Ordering::Relaxed);
         let name = format!("reader-{nth}");
@@ -114,7 +114,7 @@ impl Actor {
             .spawn(readers::follow(client, target, name, Manner::of(nth), seed));
     }
 
-    /// So many read this from now on.
+    /// Starts several readers.
     pub fn read_by(&mut self, readers: usize, target: Target) {
         for _ in 0..readers {
             self.read(target);
@@ -131,12 +131,12 @@ impl Actor {
     }
 }
 
-/// The conversation of a post that was accepted.
+/// Returns the conversation of an accepted post.
 pub fn conversation(post: &Post) -> Option<Uuid> {
     post.told.as_ref()?.conversation_id
 }
 
-/// The run of a post that was accepted.
+/// Returns the run of an accepted post.
 pub fn run(post: &Post) -> Option<Uuid> {
     post.told.as_ref()?.run_id
 }
@@ -148,7 +148,7 @@ pub struct Crowd {
 }
 
 impl Crowd {
-    /// So many users at once, who do these things.
+    /// Starts this many users with these loads.
     pub fn start(world: &Arc<World>, loads: &[Arc<dyn Load>], users: usize, seed: u64) -> Self {
         let mut actors = JoinSet::new();
         let readers = TaskTracker::new();
@@ -181,7 +181,7 @@ impl Crowd {
         Self { actors, readers }
     }
 
-    /// Waits until all users have done what they were at.
+    /// Waits until all users have finished their current activity.
     pub async fn finish(&mut self) {
         while let Some(ended) = self.actors.join_next().await {
             ended.expect("no user panics");

@@ -1,4 +1,4 @@
-//! `chaos`: a run, a check, the broken builds; and the processes that a run starts.
+//! `chaos`: runs, checks, the broken builds; and the processes started by a run.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -33,7 +33,7 @@ enum Command {
         /// The directory with posts, readers, ledger, faults and notes
         evidence: PathBuf,
     },
-    /// Builds that break one promise each: the checker must fail each (needs the feature `broken`)
+    /// Builds that break one promise each: the checker must fail each (needs the feature `fault-injection`)
     Broken { names: Vec<String> },
     /// DAGs of tasks and trees of agents while workers are killed at random: each task once, each join once
     Dags {
@@ -211,7 +211,7 @@ async fn obey(command: Command) -> Result<ExitCode> {
     }
 }
 
-/// What `rejoin api` is given beside its own settings.
+/// The global arguments of `rejoin api`.
 fn global() -> Global {
     Global {
         json: false,
@@ -277,7 +277,7 @@ async fn start(args: RunArgs) -> Result<ExitCode> {
     Ok(code(is_well))
 }
 
-/// Of the sources, where that is known.
+/// The commit of the sources, if known.
 fn commit() -> String {
     let asked = std::process::Command::new("git")
         .args(["rev-parse", "--short=10", "HEAD"])

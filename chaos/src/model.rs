@@ -1,4 +1,4 @@
-//! The model of a chaos run: says what the plan in the user's message tells it to, from whatever worker it is asked.
+//! The model of a chaos run: follows the plan in the user's message, for any worker.
 
 use anyhow::Result;
 use rejoin_tests::model_server::{ModelServer, Reply, last_user_message};
@@ -23,7 +23,7 @@ fn answer(request: &Value) -> Option<Reply> {
     Some(reply)
 }
 
-/// Answers of the model since the user's last message.
+/// Counts the model's answers since the user's last message.
 fn steps_done(request: &Value) -> usize {
     let messages = request["messages"].as_array().map_or(&[][..], Vec::as_slice);
     messages

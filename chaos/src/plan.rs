@@ -1,39 +1,39 @@
-//! What a turn is to be: it travels in the user's message, so that the scripted model knows what to say, and the checker what must
-//! have been said, from the message alone.
+//! The plan of a turn: it is sent in the user's message, so that the scripted model knows its answer, and the checker
+//! the expected one, from the message alone.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::tools::PAY;
 
-/// What stands before the plan in a message.
+/// Precedes the plan in a message.
 const MARK: &str = "chaos plan ";
-/// Between the texts of two steps, as the product joins them.
+/// Separates the texts of two steps, as in the product.
 const STEP_SEPARATOR: &str = "\n\n";
 
-/// A turn: so many steps, each with words and perhaps a call.
+/// A turn: steps, each with text and optionally a call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
-    /// Of no other message.
+    /// Unique.
     pub id: String,
     pub steps: Vec<Step>,
-    /// Between two words.
+    /// Delay between two words.
     pub pace_ms: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Step {
     pub words: u32,
-    /// After the words.
+    /// A call after the text.
     pub call: Option<Call>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Call {
     pub tool: String,
-    /// Between its effect and its answer.
+    /// Delay between its effect and its answer.
     pub hold_ms: u64,
-    /// What those do whom it asks: sub-agents, or tasks or steps of a plan, the last of which waits for all others.
+    /// The plans of sub-agents, or of tasks or steps, the last of which waits for all others.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<Plan>,
 }
@@ -44,11 +44,11 @@ pub const SPAWN: &str = "spawn_agents";
 pub const TASKS: &str = "create_tasks";
 pub const ASK: &str = "ask_user";
 pub const PLAN: &str = "agent_create_plan";
-/// How a plan that is carried out at once is made, and one that a person approves before.
+/// The modes of a plan: executed at once, or approved by a user.
 pub const PLAN_MODES: [&str; 2] = ["auto_execute", "draft_only"];
 
 impl Plan {
-    /// One answer, no calls.
+    /// One answer without calls.
     pub fn words(id: impl Into<String>, words: u32, pace_ms: u64) -> Self {
         Self {
             id: id.into(),
@@ -57,7 +57,7 @@ impl Plan {
         }
     }
 
-    /// With a call, after some words, before what it did so far.
+    /// Prepends a step with a call, after some text.
     #[must_use]
     pub fn after_call(mut self, words: u32, tool: &str, hold_ms: u64) -> Self {
         let call = Call {
@@ -73,25 +73,25 @@ impl Plan {
         self
     }
 
-    /// With sub-agents, before what it did so far.
+    /// Prepends a step with sub-agents.
     #[must_use]
     pub fn after_spawning(self, words: u32, others: Vec<Plan>) -> Self {
         self.after_others(words, SPAWN, others)
     }
 
-    /// With a DAG of tasks.
+    /// Prepends a step with a DAG of tasks.
     #[must_use]
     pub fn after_tasks(self, words: u32, others: Vec<Plan>) -> Self {
         self.after_others(words, TASKS, others)
     }
 
-    /// With a plan, whose steps have the tool that pays.
+    /// Prepends a step with a plan, whose steps have the paying tool.
     #[must_use]
     pub fn after_planning(self, words: u32, others: Vec<Plan>) -> Self {
         self.after_others(words, PLAN, others)
     }
 
-    /// With a question to a person.
+    /// Prepends a step with a question to a user.
     #[must_use]
     pub fn after_asking(self, words: u32) -> Self {
         self.after_call(words, ASK, 0)
@@ -105,25 +105,25 @@ impl Plan {
         plan
     }
 
-    /// The message that asks for it.
+    /// Returns the message that requests it.
     pub fn message(&self) -> String {
         format!("{MARK}{}", json!(self))
     }
 
-    /// The plan in a message; the last one, where several messages without an answer between them are given to a model as one.
+    /// Parses the plan in a message; the last one, if several consecutive messages are given to a model as one.
     pub fn of(message: &str) -> Option<Self> {
         let at = message.rfind(MARK)? + MARK.len();
         let mut values = serde_json::Deserializer::from_str(&message[at..]).into_iter();
         values.next()?.ok()
     }
 
-    /// What the model says in this step (from 0); nothing after the last one.
+    /// Returns the model's text in this step (from 0); empty after the last one.
     pub fn says(&self, step: usize) -> String {
         let words = self.steps.get(step).map_or(0, |step| step.words);
         (0..words).map(|word| format!("{}.{step}.{word} ", self.id)).collect()
     }
 
-    /// The arguments of the step's call: no two calls of a turn are alike.
+    /// Returns the arguments of the step's call, which are unique in a turn.
     pub fn arguments(&self, step: usize) -> Value {
         let call = self.steps.get(step).and_then(|step| step.call.as_ref());
         let hold_ms = call.map_or(0, |call| call.hold_ms);
@@ -158,7 +158,7 @@ impl Plan {
                         json!({ "stepNumber": nth, "type": "action", "description": plan.message(), "tools": [PAY], "dependsOn": before })
                     })
                     .collect();
-                // As likely as the other, and the same each time that it is asked.
+                // Both equally likely, and deterministic.
                 let mode = PLAN_MODES[self.id.len() % PLAN_MODES.len()];
                 json!({ "objective": self.id, "execution_mode": mode, "plan": { "steps": steps } })
             }

@@ -1,10 +1,10 @@
-//! Lines over time as SVG: readable on light and dark ground, without scripts or fonts from elsewhere.
+//! Line charts as SVG: readable on light and dark backgrounds, without external scripts or fonts.
 
 use std::fmt::Write as _;
 
 const WIDTH: f64 = 800.0;
 const HEIGHT: f64 = 280.0;
-/// Room for the numbers on the left, the legend on the right, the title above and the hours below.
+/// Margins for numbers (left), legend (right), title (top) and hours (bottom).
 const LEFT: f64 = 60.0;
 const RIGHT: f64 = 190.0;
 const TOP: f64 = 34.0;
@@ -22,7 +22,7 @@ pub struct Line {
     pub values: Vec<f64>,
 }
 
-/// Lines over minutes.
+/// Draws lines over minutes.
 pub fn svg(title: &str, minutes: &[f64], lines: &[Line]) -> String {
     let greatest = lines
         .iter()
@@ -77,7 +77,7 @@ pub fn svg(title: &str, minutes: &[f64], lines: &[Line]) -> String {
     out
 }
 
-/// The next round number.
+/// Returns the next round number.
 fn nice(value: f64) -> f64 {
     let power = 10_f64.powf(value.log10().floor());
     [1.0, 2.0, 4.0, 5.0, 8.0, 10.0]

@@ -1,7 +1,7 @@
-//! A TCP proxy between one process and PostgreSQL that does to its connections what networks do.
+//! A TCP proxy between one process and PostgreSQL that injects network faults.
 //!
-//! What is said passes through two pumps, one a direction. They look at the proxy's weather before each piece, so that a fault that is
-//! switched on holds for connections that are there and for those to come.
+//! Two pumps forward data, one per direction. They check the proxy's weather before each piece, so that a fault applies
+//! to existing and new connections.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -17,40 +17,40 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-/// Read at once.
+/// Size of a read.
 const PIECE_BYTES: usize = 16 * 1024;
-/// So much of a piece is sent byte by byte while connections are sliced; the rest follows whole.
+/// How much of a piece is sent byte by byte while connections are sliced; the rest follows at once.
 const SLICED_BYTES: usize = 2 * 1024;
-/// What the server sends once a transaction is committed.
+/// The server's message after a commit.
 const COMMITTED: &[u8] = b"COMMIT\0";
-/// What a connection says that wants to be woken.
+/// The statement of a connection that listens for wake-ups.
 const LISTENS: &[u8] = b"listen ";
 
-/// What holds for all connections of a process.
+/// The state of all connections of a process.
 #[derive(Debug, Clone, Default)]
 pub struct Weather {
-    /// Every piece is late by this.
+    /// Delay of every piece.
     pub delay: Duration,
-    /// Pieces come byte by byte.
+    /// Data arrive byte by byte.
     pub sliced: bool,
-    /// Nothing passes, for connections with a smaller number than this: half open, they look alive.
+    /// Connections with a smaller number are frozen: half open, they look alive.
     pub frozen_below: u64,
-    /// What the server sends to connections that listen for wake-ups is swallowed.
+    /// Data from the server to listening connections are dropped.
     pub deaf: bool,
-    /// New connections are closed at once.
+    /// New connections are closed immediately.
     pub refused: bool,
 }
 
-/// What happens with the next answer to a COMMIT.
+/// The handling of the next response to a COMMIT.
 enum Trap {
-    /// It is swallowed, and the connection cut: the client can't know.
+    /// It is dropped, and the connection cut: the client can't know the outcome.
     Lose,
-    /// It waits, while somebody is told; then the connection is cut.
+    /// It is held, with a notification; then the connection is cut.
     Hold(oneshot::Sender<()>),
 }
 
 struct Shared {
-    /// Of the server that answers.
+    /// Of the current server.
     socket: Mutex<PathBuf>,
     weather: watch::Sender<Weather>,
     next: AtomicU64,
@@ -65,7 +65,7 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// Listens on 127.0.0.1 and passes everything on to PostgreSQL's socket.
+    /// Listens on 127.0.0.1 and forwards to PostgreSQL's socket.
     pub async fn start(socket: PathBuf) -> Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await.context("no port for a proxy")?;
         let address = listener.local_addr()?;
@@ -93,7 +93,7 @@ impl Proxy {
         self.shared.weather.send_modify(change);
     }
 
-    /// Fine weather again. Frozen connections are cut, as a kernel gives up on them in the end.
+    /// Ends all faults. Frozen connections are cut, as a kernel eventually does.
     pub fn clear(&self) {
         let below = self.shared.weather.borrow().frozen_below;
         for (_, cut) in self.lock().extract_if(|number, _| *number < below) {
@@ -102,19 +102,19 @@ impl Proxy {
         self.shared.weather.send_replace(Weather::default());
     }
 
-    /// Connections that are there pass nothing any more; new ones do.
+    /// Freezes existing connections; new ones work.
     pub fn freeze(&self) {
         let below = self.shared.next.load(Ordering::Relaxed);
         self.change(|weather| weather.frozen_below = below);
     }
 
-    /// From now on another server answers; connections to the old one are reset.
+    /// Forwards to another server from now on; resets connections to the old one.
     pub fn lead_to(&self, socket: PathBuf) {
         *self.shared.socket.lock().expect("no panic while it is held") = socket;
         self.cut();
     }
 
-    /// Resets all connections. Returns how many.
+    /// Resets all connections. Returns their number.
     pub fn cut(&self) -> usize {
         let cut: Vec<_> = self.lock().drain().collect();
         for (_, connection) in &cut {
@@ -123,24 +123,24 @@ impl Proxy {
         cut.len()
     }
 
-    /// The answer to the next COMMIT is lost.
+    /// Loses the response to the next COMMIT.
     pub fn lose_commit(&self) {
         *self.shared.trap.lock().expect("no panic while it is held") = Some(Trap::Lose);
     }
 
-    /// The answer to the next COMMIT waits for ever; told when it does.
+    /// Holds the response to the next COMMIT forever, with a notification.
     pub fn hold_commit(&self) -> oneshot::Receiver<()> {
         let (told, held) = oneshot::channel();
         *self.shared.trap.lock().expect("no panic while it is held") = Some(Trap::Hold(told));
         held
     }
 
-    /// Whether no COMMIT has come yet since a trap was set.
+    /// Returns whether no COMMIT has arrived since the trap was set.
     pub fn is_armed(&self) -> bool {
         self.shared.trap.lock().expect("no panic while it is held").is_some()
     }
 
-    /// Removes a trap that caught nothing.
+    /// Removes an unused trap.
     pub fn disarm(&self) {
         *self.shared.trap.lock().expect("no panic while it is held") = None;
     }
@@ -177,7 +177,7 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
 }
 
 async fn serve(mut client: TcpStream, number: u64, cut: CancellationToken, shared: Arc<Shared>) {
-    // A byte at a time must leave one at a time.
+    // Single bytes must be sent one at a time.
     let _ = client.set_nodelay(true);
     let socket = shared.socket.lock().expect("no panic while it is held").clone();
     if let Ok(mut server) = UnixStream::connect(socket).await {
@@ -197,7 +197,7 @@ async fn serve(mut client: TcpStream, number: u64, cut: CancellationToken, share
         }
     }
     if cut.is_cancelled() {
-        // A reset, not a farewell.
+        // A reset, not an orderly close.
         let _ = client.set_zero_linger();
     }
     shared
@@ -213,7 +213,7 @@ enum Direction {
     ToClient,
 }
 
-/// A connection, as its pumps see it.
+/// A connection's state for its pumps.
 struct Link<'a> {
     number: u64,
     shared: &'a Shared,
@@ -222,7 +222,7 @@ struct Link<'a> {
 }
 
 impl Link<'_> {
-    /// Passes on what comes, until one end closes.
+    /// Forwards data until one end closes.
     async fn pump(&self, direction: Direction, mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin) {
         let mut weather = self.shared.weather.subscribe();
         let mut piece = vec![0; PIECE_BYTES];
@@ -263,13 +263,13 @@ impl Link<'_> {
         }
     }
 
-    /// Does not return if the answer to a COMMIT is not to arrive.
+    /// Does not return if the response to a COMMIT is to be lost.
     async fn trap(&self) {
         let trap = self.shared.trap.lock().expect("no panic while it is held").take();
         match trap {
             None => return,
             Some(Trap::Lose) => self.cut.cancel(),
-            // Whoever is told cuts the connection, by whatever it does.
+            // The notified fault cuts the connection by its action.
             Some(Trap::Hold(told)) => drop(told.send(())),
         }
         std::future::pending::<()>().await;

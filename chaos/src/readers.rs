@@ -1,8 +1,8 @@
-//! Readers of a chaos run: each follows a log through everything that happens, and writes down what it heard, connection by connection.
+//! Readers of a chaos run: each follows a log throughout, and records its events, connection by connection.
 //!
-//! Readers that are faithful come back with their cursor until they have heard all there is; restless ones leave after a few events and
-//! come back with that cursor or an older one; late ones begin with a snapshot; slow ones read a little at a time. The checker compares
-//! what each heard with the log.
+//! Faithful readers reconnect with their cursor until they have everything; restless ones disconnect after a few events
+//! and reconnect with that cursor or an older one; late ones begin with a snapshot; slow ones read a little at a time.
+//! The checker compares each one's events with the log.
 
 use std::time::Duration;
 
@@ -18,21 +18,21 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::client::Client;
 use crate::evidence::{Heard, Session, Snapshot, Target, now_us};
 
-/// A connection that says nothing for this long is given up, as a client of ours does.
+/// Silence after which a connection is abandoned, as by our client.
 const SILENCE_LIMIT: Duration = Duration::from_secs(20);
-/// A request that is not answered is given up.
+/// Timeout of a request.
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
-/// Between two connections.
+/// Delay between two connections.
 const RETRY: Duration = Duration::from_millis(100);
-/// A reader looks this often whether everything has ended.
+/// Interval of checks whether everything has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// What a slow reader takes at a time, and its pause.
+/// A slow reader's read size, and its pause.
 const SLOW_PAUSE: Duration = Duration::from_millis(150);
-/// Events after which a restless reader leaves, at most.
+/// Maximum number of events after which a restless reader disconnects.
 const RESTLESS_EVENTS: usize = 60;
-/// How far back a restless reader goes, at most.
+/// Maximum distance by which a restless reader goes back.
 const RESTLESS_BACK: i64 = 80;
-/// Events that a session holds before it is written down.
+/// Maximum number of events in memory per session.
 const SESSION_EVENTS: usize = 5_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,7 +44,7 @@ pub enum Manner {
 }
 
 impl Manner {
-    /// The manner of a log's `nth` reader.
+    /// The behaviour of a log's `nth` reader.
     pub fn of(nth: u64) -> Self {
         match nth % 7 {
             0..=2 => Manner::Faithful,
@@ -55,7 +55,7 @@ impl Manner {
     }
 }
 
-/// Reads until everything has ended and the log was heard to its end.
+/// Reads until everything has ended and the log was read to its end.
 pub async fn follow(client: Client, target: Target, name: String, manner: Manner, seed: u64) {
     let mut reader = Reader {
         client,
@@ -75,20 +75,20 @@ struct Reader {
     name: String,
     manner: Manner,
     dice: StdRng,
-    /// The last number that was heard.
+    /// The last number received.
     cursor: i64,
-    /// Something was heard, or a snapshot seen.
+    /// An event or a snapshot was received.
     begun: bool,
 }
 
 /// Why a connection ended.
 #[derive(Debug, PartialEq, Eq)]
 enum End {
-    /// The other side, or the network.
+    /// By the peer, or the network.
     Broken,
-    /// The reader wanted to.
+    /// By the reader.
     Left,
-    /// All was heard.
+    /// Everything was received.
     Over,
 }
 
@@ -147,7 +147,7 @@ impl Reader {
         };
         session.status = response.status().as_u16();
         if session.status != 200 {
-            // 204: at the end of a run that has ended.
+            // 204: at the end of an ended run.
             let over = session.status == 204 || (world.readers_end.is_cancelled() && is_over().await);
             session.faithful_end = over;
             world.evidence.session(&session);
@@ -184,7 +184,7 @@ impl Reader {
                 }
             };
             let Some(Ok(piece)) = piece else {
-                // The stream of a run ends with it; the next request says so.
+                // A run's stream ends with it; the next request tells.
                 return End::Broken;
             };
             spoke_at = Instant::now();
@@ -230,13 +230,13 @@ impl Reader {
     }
 }
 
-/// Whether the cursor is at the log's end; false also where the database can't be asked.
+/// Returns whether the cursor is at the log's end; also false if the database is unreachable.
 async fn is_heard_out(world: &crate::world::World, target: Target, cursor: i64) -> bool {
     let end = match target {
         Target::Conversation(id) => {
             sqlx::query_scalar::<_, i64>("select last_seq from stream.log_ends where log_id = $1").bind(id)
         }
-        // Of a run, its readers hear all up to its `done`.
+        // A run's readers get everything up to its `done`.
         Target::Run(id) => sqlx::query_scalar::<_, i64>(
             "select coalesce(done_seq, 9223372036854775807) from kb.agent_runs where id = $1",
         )

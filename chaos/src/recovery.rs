@@ -1,9 +1,9 @@
-//! How long it took until work went on elsewhere: after a worker was killed, and after one was asked to leave.
+//! Recovery times: until work continued elsewhere, after a worker was killed or asked to stop.
 
 use super::checker::Case;
 use crate::faults::DRAIN_WORKER;
 
-/// Kinds of faults after which runs go on by a new attempt once the lease is over.
+/// Kinds of faults after which runs continue with a new attempt once the lease expires.
 const KILLS: [&str; 4] = [
     "kill-worker",
     "kill-worker-in-call",
@@ -14,9 +14,9 @@ const KILLS: [&str; 4] = [
 /// Milliseconds, sorted.
 #[derive(Debug, Default)]
 pub struct Recoveries {
-    /// From the kill to the first event that the run's next attempt wrote.
+    /// From the kill to the first event of the run's next attempt.
     pub killed_ms: Vec<f64>,
-    /// Of them, those in whose time nothing else was done to the system.
+    /// Those without other faults in their period.
     pub killed_alone_ms: Vec<f64>,
     /// From the signal to the next claim.
     pub drained_ms: Vec<f64>,
@@ -41,7 +41,7 @@ impl Recoveries {
                 recoveries.kills += 1;
             }
             for job in seen.chunk_by(|one, next| one.job_id == next.job_id) {
-                // What it ran at that moment, and the next claim of it.
+                // What it ran at that time, and the next claim of it.
                 let Some(held) = job.iter().rposition(|seen| seen.at.timestamp_micros() <= fault.from_us) else {
                     continue;
                 };
@@ -88,7 +88,7 @@ impl Recoveries {
     }
 }
 
-/// A quantile of sorted times.
+/// Returns a quantile of sorted times.
 pub fn quantile(sorted: &[f64], q: f64) -> Option<f64> {
     let last = sorted.len().checked_sub(1)?;
     sorted.get((last as f64 * q).ceil() as usize).copied()

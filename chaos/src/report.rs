@@ -1,4 +1,4 @@
-//! What is told of a run: on the terminal, and as a page of docs/reports/reliability/.
+//! The report of a run: on the terminal, and as a page of docs/reports/reliability/.
 
 use std::fmt::Write as _;
 
@@ -6,12 +6,12 @@ use crate::checker;
 use crate::recovery::quantile;
 use crate::run::{Options, Outcome};
 
-/// Violations that are told in full.
+/// Maximum number of violations reported in full.
 const TOLD: usize = 20;
-/// Letters of one.
+/// Maximum length of one, in characters.
 const TOLD_CHARS: usize = 600;
 
-/// In Markdown. `command` is what made it, `commit` of which sources.
+/// Formats the report in Markdown. `command` produced it, `commit` is the sources' commit.
 pub fn markdown(options: &Options, outcome: &Outcome, command: &str, commit: &str) -> String {
     let mut page = String::new();
     let line = |page: &mut String, text: &str| {

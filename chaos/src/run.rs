@@ -1,5 +1,5 @@
-//! A run from its start to its verdict: everything starts, users come, wake-ups are lost while all else is well, faults rage, everything
-//! is made good again and comes to rest, readers hear the rest, and the checker looks.
+//! A run from its start to its verdict: starts everything, adds load, drops wake-ups while all else works, injects
+//! faults, repairs everything and waits for rest, lets readers finish, and runs the checker.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,33 +19,33 @@ use crate::load::{Crowd, Load};
 use crate::recovery::Recoveries;
 use crate::world::{Shape, World};
 
-/// Everything is well for so long, before anything is done to it.
+/// Undisturbed period before any fault.
 const CALM: Duration = Duration::from_secs(2);
-/// How long [`Options::patience`] usually is.
+/// The default of [`Options::patience`].
 pub const PATIENCE: Duration = Duration::from_secs(90);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 const SAMPLE_EVERY: Duration = Duration::from_millis(500);
-/// No process of a run may have more memory: a bound for hundreds of conversations and their readers, in a build for tests.
+/// Memory limit of each process: for hundreds of conversations and their readers, in a test build.
 const MEMORY_BOUND_BYTES: u64 = 512 * 1024 * 1024;
 
 pub struct Options {
     pub seed: u64,
-    /// How long faults rage.
+    /// Duration of fault injection.
     pub span: Duration,
-    /// On average, from one fault to the next.
+    /// Average interval between faults.
     pub every: Duration,
-    /// At once.
+    /// Number of concurrent users.
     pub users: usize,
     pub loads: Vec<Arc<dyn Load>>,
     pub faults: Vec<Arc<dyn Fault>>,
-    /// Wake-ups are lost for a while before all else.
+    /// Whether wake-ups are lost for a while at first.
     pub overture: bool,
-    /// After faults are over, everything must come to rest within this, beside the lease; and readers hear the rest.
+    /// Timeout of coming to rest after the faults, besides the lease; and of readers finishing.
     pub patience: Duration,
     pub shape: Shape,
 }
 
-/// What came of it.
+/// The result of a run.
 pub struct Outcome {
     pub violations: Vec<Violation>,
     pub tally: Tally,
@@ -89,7 +89,7 @@ impl Counts {
     }
 }
 
-/// Runs it, and says what is wrong.
+/// Executes a run, and returns the violations.
 pub async fn run(options: &Options) -> Result<Outcome> {
     let began = Instant::now();
     let world = World::start(&options.shape).await?;
@@ -104,7 +104,7 @@ pub async fn run(options: &Options) -> Result<Outcome> {
         info!("wake-ups are lost, while all else is well");
         let lost = faults::named(&[faults::LOSE_WAKEUPS.to_owned()])?.remove(0);
         faults::inject(&world, lost.as_ref(), &mut StdRng::seed_from_u64(options.seed)).await?;
-        // Connections that were deaf are given up and made anew.
+        // Deaf connections are abandoned and reopened.
         sleep(Duration::from_secs(6)).await;
         *tally.happened.entry(faults::LOSE_WAKEUPS).or_default() += 1;
     }
@@ -122,11 +122,11 @@ pub async fn run(options: &Options) -> Result<Outcome> {
     let left_open = world.open_work().await.unwrap_or(-1);
     world.readers_end.cancel();
     if rest_after_ms.is_none() {
-        // Users that still wait for something see that it is over.
+        // Users still waiting see that it is over.
         let _ = timeout(options.patience, crowd.finish()).await;
     }
     crowd.readers.close();
-    // Whoever is left has not heard all: the checker finds it.
+    // Unfinished readers have missed events: the checker finds out.
     let _ = timeout(options.patience, crowd.readers.wait()).await;
     sampling_ends.cancel();
     let memory_bytes = sampling.await?;
@@ -158,7 +158,7 @@ pub async fn run(options: &Options) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// Waits until users have done what they were at, and nothing is left to do.
+/// Waits until users have finished, and nothing is pending.
 async fn rest(world: &World, crowd: &mut Crowd) {
     crowd.finish().await;
     while !matches!(world.open_work().await, Ok(0)) {
@@ -166,7 +166,7 @@ async fn rest(world: &World, crowd: &mut Crowd) {
     }
 }
 
-/// The most memory that each process had.
+/// Records the peak memory of each process.
 async fn sample(world: Arc<World>, ends: CancellationToken) -> Vec<(String, u64)> {
     let mut most = vec![0; world.members.len()];
     let mut ticks = interval(SAMPLE_EVERY);
@@ -176,7 +176,7 @@ async fn sample(world: Arc<World>, ends: CancellationToken) -> Vec<(String, u64)
             () = ends.cancelled() => break,
         }
         for (most, member) in most.iter_mut().zip(&world.members) {
-            // Somebody who is at it may be at it for long.
+            // A fault may hold the member for long.
             let sampled = timeout(LOOK_EVERY, member.memory_bytes()).await;
             *most = (*most).max(sampled.ok().flatten().unwrap_or_default());
         }
@@ -189,7 +189,7 @@ async fn sample(world: Arc<World>, ends: CancellationToken) -> Vec<(String, u64)
         .collect()
 }
 
-/// What processes said of panics.
+/// Returns panics in the processes' output.
 fn panics(world: &World) -> Result<Vec<String>> {
     let mut found = Vec::new();
     for member in &world.members {

@@ -1,5 +1,6 @@
-//! A soak: thousands of conversations for an hour, each with turns now and then, each deleted after a few and begun anew, with retention
-//! and compaction on. Nothing is done to the system; what is looked at is whether memory and tables stay as large as they are.
+//! A soak test: thousands of conversations for an hour, each with turns now and then, each deleted after a few and
+//! recreated, with retention and compaction on. No faults are injected; it checks whether memory and tables stay
+//! bounded.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -24,28 +25,28 @@ use crate::plan::Plan;
 use crate::plot::{self, Line};
 use crate::world::{Shape, World};
 
-/// Turns of a conversation before it is deleted.
+/// Number of turns before a conversation is deleted.
 const TURNS: u64 = 4;
 const WORDS: u32 = 20;
 const PACE_MS: u64 = 10;
 const TURN_LIMIT: Duration = Duration::from_secs(60);
 const SAMPLE_EVERY: Duration = Duration::from_secs(10);
-/// Tables that are shown one by one; the others are summed up.
+/// Number of tables shown individually; the others are summed up.
 const SHOWN_TABLES: usize = 7;
 const MIB: f64 = 1024.0 * 1024.0;
 
 pub struct Options {
     pub conversations: usize,
     pub span: Duration,
-    /// On average, between two turns of a conversation.
+    /// Average pause between two turns of a conversation.
     pub pause: Duration,
     pub seed: u64,
     pub shape: Shape,
-    /// Where report and plots go.
+    /// The folder of report and plots.
     pub out: PathBuf,
 }
 
-/// What was counted on the way.
+/// Counters of a soak.
 #[derive(Default)]
 struct Counts {
     turns: AtomicU64,
@@ -53,20 +54,21 @@ struct Counts {
     wrong: AtomicU64,
 }
 
-/// One look at everything.
+/// A sample of all measurements.
 struct Sample {
     minutes: f64,
-    /// By member [bytes].
+    /// By member, in bytes.
     memory: Vec<u64>,
-    /// Table, bytes with its indexes.
+    /// Tables with their size in bytes, including indexes.
     tables: Vec<(String, i64)>,
 }
 
-/// Soaks, and writes `soak.md` with its plots.
+/// Runs a soak, and writes `soak.md` with its plots.
 pub async fn run(options: &Options) -> Result<()> {
     let mut shape = options.shape.clone();
     for (name, value) in [
-        // A minute after its end, a run's tokens are packed, and four minutes later they are gone; completed jobs are not kept.
+        // A minute after its end, a run's tokens are packed, and deleted four minutes later; completed jobs are not
+        // kept.
         ("REJOIN_COMPACT_EVENTS_AFTER_S", "60"),
         ("REJOIN_KEEP_EVENTS_H", "0.0833"),
         ("REJOIN_KEEP_JOBS_H", "0"),
@@ -120,7 +122,7 @@ impl User {
     async fn live(mut self) {
         let world = self.client.world.clone();
         let mut nth = 0;
-        // Not all at the same moment.
+        // Staggered.
         self.rest().await;
         while !world.load_ends.is_cancelled() {
             let mut conversation = None;
@@ -212,7 +214,7 @@ async fn sample(world: &World, began: Instant) -> Result<Sample> {
     })
 }
 
-/// All our tables, with their indexes and what is stored beside them.
+/// Returns all our tables, with their indexes and TOAST.
 async fn tables(db: &PgPool) -> Result<Vec<(String, i64)>> {
     let sizes = sqlx::query_as(
         "select schemaname || '.' || relname, pg_total_relation_size(relid) from pg_stat_user_tables

@@ -1,5 +1,5 @@
-//! The tools of a chaos run. Each writes to a ledger outside the database what it did, at the moment at which it did it, and then takes
-//! its time to answer: long enough for its process to be killed in between.
+//! The tools of a chaos run. Each records its effect in a ledger outside the database when it acts, and then delays its
+//! answer: long enough for its process to be killed in between.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
@@ -22,16 +22,16 @@ pub const PAY: &str = "pay";
 /// May be repeated.
 pub const LOOK: &str = "look";
 
-/// An effect on the world.
+/// An external effect.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Effect {
     pub tool: String,
     pub run_id: Uuid,
     pub call_id: String,
     pub pid: u32,
-    /// [µs since 1970]
+    /// In µs since 1970.
     pub at_us: i64,
-    /// When it will answer.
+    /// Delay of its answer.
     pub hold_ms: u64,
 }
 
@@ -40,7 +40,7 @@ struct Ledgered {
     ledger: Arc<File>,
 }
 
-/// What workers of a chaos run may call, with the ledger at this path.
+/// Returns the tools of a chaos run's workers, with the ledger at this path.
 pub fn registry(ledger: &Path) -> Result<Registry> {
     let opened = OpenOptions::new().create(true).append(true).open(ledger);
     let file = Arc::new(opened.with_context(|| format!("can't open the ledger {}", ledger.display()))?);
@@ -89,7 +89,7 @@ impl Tool for Ledgered {
             at_us: now_us(),
             hold_ms,
         };
-        // One write of one line: whole, whoever else appends, and there even if we die right after it.
+        // One atomic write per line, with concurrent writers; durable even if we die right after it.
         (&*self.ledger)
             .write_all(format!("{}\n", json!(effect)).as_bytes())
             .map_err(|source| ToolError::Internal {

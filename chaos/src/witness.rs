@@ -1,12 +1,12 @@
-//! A witness inside the database: a trigger on `queue.jobs` that keeps what became of each job, claim by claim. It is in the chaos run's
-//! database only, and in the same transactions as what it saw.
+//! A witness inside the database: a trigger on `queue.jobs` that records each job's history, claim by claim. It exists
+//! in the chaos run's database only, and records in the same transactions.
 
 use anyhow::Result;
 use sqlx::PgPool;
 use sqlx::types::chrono::{DateTime, Utc};
 use uuid::Uuid;
 
-/// One change of a job's row, after it; `state` is `gone` where the row left the table.
+/// One change of a job's row, after it; `state` is `gone` if the row was deleted.
 #[derive(Debug, Clone, sqlx::FromRow)]
 pub struct Seen {
     pub n: i64,
@@ -69,7 +69,7 @@ pub async fn install(db: &PgPool) -> Result<()> {
     Ok(())
 }
 
-/// The newest worker with this process id.
+/// Returns the newest worker with this process id.
 pub async fn worker(db: &PgPool, pid: u32) -> Result<Option<Uuid>> {
     let id = sqlx::query_scalar("select id from witness.workers where pid = $1 order by seen_at desc limit 1")
         .bind(i32::try_from(pid)?)
@@ -78,7 +78,7 @@ pub async fn worker(db: &PgPool, pid: u32) -> Result<Option<Uuid>> {
     Ok(id)
 }
 
-/// All that was seen, job by job, in order. None where there is no witness.
+/// Returns all observations, job by job, in order. None without a witness.
 pub async fn seen(db: &PgPool) -> Result<Option<Vec<Seen>>> {
     let is_there: bool = sqlx::query_scalar("select to_regclass('witness.jobs') is not null")
         .fetch_one(db)

@@ -21,7 +21,7 @@ pub struct Args {
 }
 
 /// # Errors
-/// The schema is not there, or a setting can't be used.
+/// The schema is missing, or a setting is invalid.
 pub async fn run(args: Args) -> Result<Exit> {
     let ending = fleet::begin(&args.worker.fleet)?;
     let config = args.worker.config;

@@ -1,4 +1,4 @@
-//! All parts of a chaos run: PostgreSQL, the fleet, the model, the users, and where evidence goes.
+//! All components of a chaos run: PostgreSQL, the fleet, the model, the users, and the evidence directory.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -28,50 +28,50 @@ use crate::plan::{AGENT, ASK, PLAN, SPAWN, TASKS};
 use crate::proxy::Proxy;
 use crate::{mcp_server, model, tools, witness};
 
-/// The fleet answers within this after its start.
+/// Timeout of the fleet's start.
 const READY_LIMIT: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// Below those that systems give to outgoing connections.
+/// Below the ephemeral port range.
 const PORTS: std::ops::Range<u16> = 15_000..30_000;
-/// Users, in turns one of each of two projects.
+/// Number of users, alternating between two projects.
 const USERS: usize = 4;
 
-/// How large a run is.
+/// The size of a run.
 #[derive(Debug, Clone)]
 pub struct Shape {
     pub apis: usize,
     pub workers: usize,
     pub lease: Duration,
-    /// Made if it is not there.
+    /// Created if missing.
     pub directory: PathBuf,
-    /// More of the environment of every process.
+    /// Additional environment of every process.
     pub environment: Vec<(String, String)>,
-    /// A synchronous standby stands by.
+    /// Whether there is a synchronous standby.
     pub standby: bool,
 }
 
-/// The database servers. Whoever holds them may do something to them.
+/// The database servers. The lock's holder may change them.
 pub struct Servers {
     pub primary: PrivatePostgres,
     pub standby: Option<PrivatePostgres>,
 }
 
-/// Who posts and reads.
+/// A user who posts and reads.
 #[derive(Debug, Clone)]
 pub struct User {
     pub project_id: Uuid,
     pub user_id: Uuid,
     pub key: String,
-    /// An agent of the project, with the tools of the run.
+    /// An agent of the project, with the run's tools.
     pub agent_id: Uuid,
 }
 
 pub struct World {
     pub servers: tokio::sync::Mutex<Servers>,
     pub postgres_major: u32,
-    /// Past all faults, at whatever server leads.
+    /// Bypasses all faults, on the current primary.
     pub db: PgPool,
-    /// What keeps `db` at the server that leads; of fine weather always.
+    /// Keeps `db` on the current primary, always without faults.
     pub calm: Proxy,
     pub members: Vec<Member>,
     pub apis: Vec<SocketAddr>,
@@ -79,11 +79,11 @@ pub struct World {
     pub model: ModelServer,
     pub evidence: Evidence,
     pub lease: Duration,
-    /// Counts up when all readers are to break off and come back at once.
+    /// Incremented when all readers must disconnect and reconnect at once.
     pub storm: watch::Sender<u64>,
-    /// No new turns.
+    /// Stops new turns.
     pub load_ends: CancellationToken,
-    /// Everything has ended: readers go when they have read it all.
+    /// Everything has ended: readers stop once they have read everything.
     pub readers_end: CancellationToken,
     pub http: reqwest::Client,
 }
@@ -157,7 +157,7 @@ impl World {
         self.members.iter().filter(|member| !member.is_worker()).collect()
     }
 
-    /// All APIs say that they are ready, and all workers are known.
+    /// Waits until all APIs are ready, and all workers are known.
     pub async fn wait_until_ready(&self) -> Result<()> {
         let waiting = async {
             for api in &self.apis {
@@ -195,12 +195,12 @@ impl World {
         self.evidence.directory.join("logs")
     }
 
-    /// A connection of its own, that ends with whoever uses it.
+    /// Opens a separate connection, which ends with its user.
     pub async fn connect(&self) -> Result<PgConnection> {
         Ok(PgConnection::connect_with(&self.db.connect_options()).await?)
     }
 
-    /// Runs that have no `done` yet, and jobs of runs.
+    /// Counts runs without `done`, and jobs of runs.
     pub async fn open_work(&self) -> Result<i64> {
         let open = sqlx::query_scalar(
             "select (select count(*) from kb.agent_runs where done_seq is null) + (select count(*) from queue.jobs)",
@@ -241,7 +241,7 @@ async fn servers(with_standby: bool) -> Result<Servers> {
     })
 }
 
-/// What lets workers start the MCP server, and makes them ask it again soon after it has failed.
+/// Lets workers start the MCP server, and retry soon after its failures.
 fn outside(evidence: &Evidence) -> Result<Vec<(String, String)>> {
     let file = evidence.directory.join("mcp-commands.json");
     let me = std::env::current_exe().context("our own path")?;
@@ -275,7 +275,7 @@ async fn users(db: &PgPool) -> Result<Vec<User>> {
             ASK.to_owned(),
             PLAN.to_owned(),
         ];
-        // It carries out its own plans.
+        // It executes its own plans.
         content.config = json!({ "planning": { "executor": AGENT } });
         let agent = agents::insert(&mut connection, project_id, &content)
             .await?
@@ -304,7 +304,7 @@ async fn users(db: &PgPool) -> Result<Vec<User>> {
     Ok(users)
 }
 
-/// A port that nobody has right now, and that the system gives to no connection: an API comes back to it again and again.
+/// Returns a free port that the system assigns to no connection: an API reuses it repeatedly.
 fn free_address() -> Result<SocketAddr> {
     loop {
         let address = SocketAddr::from(([127, 0, 0, 1], rand::rng().random_range(PORTS)));
@@ -316,7 +316,7 @@ fn free_address() -> Result<SocketAddr> {
     }
 }
 
-/// A directory for a run's evidence, below the temporary one, of no other run.
+/// Returns a unique evidence directory, below the temporary one.
 pub fn directory(label: &str) -> PathBuf {
     let name = format!("rejoin-chaos-{label}-{}", Uuid::now_v7().simple());
     Path::new(&std::env::temp_dir()).join(name)

@@ -32,7 +32,7 @@ pub struct Args {
 }
 
 /// # Errors
-/// The schema is not there, or the address is taken.
+/// The schema is missing, or the address is in use.
 pub async fn run(_global: &Global, args: Args, _out: Out) -> Result<Exit> {
     let ending = fleet::begin(&args.fleet)?;
     let listen = args.config.listen;
@@ -41,7 +41,7 @@ pub async fn run(_global: &Global, args: Args, _out: Out) -> Result<Exit> {
         let mut served = pin!(rejoin_api::serve(args.config, ending.drain.clone()));
         let served = tokio::select! {
             served = &mut served => served,
-            // Meanwhile it answers: that it is alive, and not ready.
+            // Meanwhile it responds: alive, but not ready.
             ready = fleet::schema_is_ready(&database, Role::App, &args.fleet, &ending.drain) => {
                 ready?;
                 served.await

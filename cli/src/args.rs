@@ -1,4 +1,4 @@
-//! The command line: what `rejoin` understands, and the help that teaches it.
+//! The command line of `rejoin` and its help.
 //!
 //! `main` parses it; each verb's own arguments are in the verb's file.
 use clap::{Parser, Subcommand};
@@ -34,7 +34,7 @@ pub struct Cli {
     pub command: Command,
 }
 
-/// How to begin, then the exit codes.
+/// Introduction and exit codes.
 fn long_help() -> String {
     format!("{BEGIN}\n\n{}", exit::HELP)
 }

@@ -1,6 +1,6 @@
-//! `rejoin audit`: who changed what, and whether that is still what was written; straight to the database.
+//! `rejoin audit`: reads and verifies the audit log; directly in the database.
 //!
-//! Invariant: a chain that is broken, or lacks what it should hold, is never exit code 0.
+//! Invariant: a broken or incomplete chain is never exit code 0.
 use anyhow::{Context, Result};
 use clap::Subcommand;
 use rejoin_identity::audit::{self, Entry, Hash, Report};
@@ -8,7 +8,7 @@ use rejoin_types::digest;
 
 use crate::{database, exit::Exit, global::Global, out::Out};
 
-/// Characters of a hash that the list shows.
+/// Length of a hash in the list, in characters.
 const HASH_SHOWN: usize = 12;
 
 /// Read and verify the audit log. Talks to the database.
@@ -49,7 +49,7 @@ pub enum Action {
 }
 
 /// # Errors
-/// The database can't be reached, there is no such project, or the chain does not hold.
+/// The database can't be reached, the project does not exist, or the chain is broken.
 pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
     let pool = database::connect(global).await?;
     let mut connection = pool.acquire().await.context("connecting to the database failed")?;

@@ -1,4 +1,4 @@
-//! `rejoin calendars`: the caller's calendars, in and out as iCalendar files; through the API.
+//! `rejoin calendars`: import and export of the caller's calendars as iCalendar files; through the API.
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use anyhow::{Context, Result, anyhow};
 use clap::Subcommand;
 use serde_json::{Value, json};
 
-use crate::{client::Client, current, exit::Exit, global::Global, out::Out};
+use crate::{client::Client, dev_instance, exit::Exit, global::Global, out::Out};
 
 /// Import and export your calendars as iCalendar files.
 ///
@@ -45,9 +45,9 @@ pub enum Action {
 }
 
 /// # Errors
-/// The file can't be used, or the API can't be reached, or refuses.
+/// The file is invalid, or the API is unreachable or refuses.
 pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
-    let client = Client::new(current::access(global)?)?;
+    let client = Client::new(dev_instance::access(global)?)?;
     let listed = client.get("/api/calendars").await?;
     match args.action {
         Action::List if out.is_json() => out.json(&listed)?,
@@ -94,7 +94,7 @@ fn read(file: &Path) -> std::io::Result<Vec<u8>> {
     }
 }
 
-/// What an import did, and what it could not take, a line each.
+/// Formats the result of an import, with rejected components, one per line.
 fn report(done: &Value) -> String {
     let mut lines = vec![format!(
         "{} added, {} changed, {} unchanged",

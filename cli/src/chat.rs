@@ -1,7 +1,7 @@
-//! `rejoin chat`: talk from the terminal.
+//! `rejoin chat`: chat in the terminal.
 //!
-//! Posts over HTTP, then follows the run. Invariant: a message is posted once, whatever is restarted meanwhile, and each
-//! word of its reply is shown once.
+//! Posts over HTTP, then follows the run. Invariant: a message is posted once, despite any restarts, and each word of
+//! its reply is shown once.
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use crate::{
     client::Client,
-    current,
+    dev_instance,
     exit::Exit,
     files,
     global::Global,
@@ -59,7 +59,7 @@ pub struct Args {
 /// # Errors
 /// The API refuses, or was silent for too long.
 pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
-    let client = Client::new(current::access(global)?)?;
+    let client = Client::new(dev_instance::access(global)?)?;
     let mut talk = Talk {
         conversation: args.conversation.map(|id| id.to_string()),
         agent: None,
@@ -101,7 +101,7 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
 struct Talk {
     client: Client,
     conversation: Option<String>,
-    /// For the next message; a conversation keeps it.
+    /// For the next message; a conversation keeps its agent.
     agent: Option<String>,
     /// For the next message.
     attachments: Vec<Value>,
@@ -115,7 +115,7 @@ impl Talk {
         let mut last = Exit::Done;
         loop {
             let line = tokio::task::spawn_blocking(|| {
-                // On stderr, so that stdout holds the replies only.
+                // On stderr, so that stdout contains replies only.
                 eprint!("> ");
                 io::stderr().flush()?;
                 let mut line = String::new();
@@ -135,7 +135,7 @@ impl Talk {
         }
     }
 
-    /// One message, and all of its reply.
+    /// Sends one message and shows its reply.
     async fn say(&mut self, message: &str) -> Result<Exit> {
         let mut body = json!({ "message": message });
         if let Some(id) = &self.conversation {
@@ -165,7 +165,7 @@ impl Talk {
             let next = tokio::select! {
                 next = follow.next() => next?,
                 _ = tokio::signal::ctrl_c() => {
-                    // The reader goes, the run stays.
+                    // The reader ends, the run continues.
                     out.note(&format!("\nthe run goes on; rejoin it: rejoin tail {run}\nor stop it: rejoin runs \
                         cancel {run}"));
                     return Ok(Exit::Interrupted);
@@ -185,12 +185,12 @@ impl Talk {
                 return Ok(exit);
             }
         }
-        // At the end of a run that had ended: its `done` was before our cursor.
+        // The run had already ended: its `done` was before our cursor.
         let state = self.client.get(&format!("/api/runs/{run}")).await;
         Ok(state.map_or(Exit::Done, |run| exit_of(run["state"].as_str().unwrap_or_default())))
     }
 
-    /// The id of the agent with this name.
+    /// Returns the id of the agent with this name.
     async fn find_agent(&self, asked: Option<&str>) -> Result<Option<String>> {
         let name = match asked {
             Some(NO_AGENT) => return Ok(None),
@@ -217,7 +217,7 @@ impl Talk {
                 ));
                 Ok(None)
             }
-            // The message itself will tell what is wrong with the key, or with the API.
+            // Sending the message will report the problem with the key or the API.
             (Err(error), None) => match Exit::of(&error) {
                 Exit::Unreachable | Exit::NotAuthenticated => Err(error),
                 _ => {
@@ -233,7 +233,7 @@ impl Talk {
     async fn look_for_agent(&self, project: &str, name: &str) -> Result<Option<String>> {
         let path = format!("/api/admin/projects/{project}/agent-definitions");
         let mut cursor = String::new();
-        // As many pages as there are: each cursor is another one.
+        // Loads all pages: each has a new cursor.
         loop {
             let page = self
                 .client
@@ -254,7 +254,7 @@ impl Talk {
     }
 }
 
-/// How a run ended, as `done` or its state says.
+/// Returns the exit code for a run's final status.
 pub(crate) fn exit_of(status: &str) -> Exit {
     match status {
         "failed" => Exit::RunFailed,

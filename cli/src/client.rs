@@ -1,6 +1,6 @@
-//! Requests to the API, and its refusals as errors that know their exit code. `chat`, `tail` and `runs` call it.
+//! Requests to the API, with refusals as errors that know their exit code. Called by `chat`, `tail` and `runs`.
 //!
-//! Invariant: a request that is tried again carries the same idempotency key, so that trying is safe.
+//! Invariant: a retried request carries the same idempotency key, so that retrying is safe.
 use std::{
     sync::{
         Arc,
@@ -21,32 +21,32 @@ use serde_json::Value;
 use tokio::time::{Instant, sleep};
 use uuid::Uuid;
 
-use crate::{current::Access, exit::Exit};
+use crate::{dev_instance::Access, exit::Exit};
 
-/// Without a word from the API for this long, we give up. A restart of everything fits in.
+/// Silence of the API after which we give up. Longer than a restart of everything.
 pub const SILENCE_LIMIT: Duration = Duration::from_secs(120);
-/// Of an API that never answered yet: a wrong address, more likely than a restart.
+/// Timeout for an API that has never responded: a wrong address is likelier than a restart.
 pub const FIRST_CONTACT_LIMIT: Duration = Duration::from_secs(10);
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
-/// Longest wait for the answer of a request that is no stream.
+/// Timeout of a request that is not a stream.
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
-/// Longest time that a file takes, up or down.
+/// Timeout of a file transfer.
 const TRANSFER_LIMIT: Duration = Duration::from_secs(600);
 const PAUSE_MIN: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(5);
-/// A server may ask for more patience, up to this.
+/// Maximum `Retry-After` that is honoured.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(30);
 
-/// One API, with our key.
+/// A client of one API, with our key.
 #[derive(Debug, Clone)]
 pub struct Client {
     http: reqwest::Client,
     access: Access,
-    /// The API has answered something.
+    /// The API has responded at least once.
     met: Arc<AtomicBool>,
 }
 
-/// What an error of the API says (RFC 9457).
+/// An error body of the API (RFC 9457).
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Problem {
@@ -55,7 +55,7 @@ pub struct Problem {
     pub detail: String,
 }
 
-/// An answer that is not a success.
+/// A response that is not a success.
 #[derive(Debug)]
 pub struct Refusal {
     pub status: StatusCode,
@@ -65,12 +65,12 @@ pub struct Refusal {
 
 impl Client {
     /// # Errors
-    /// The TLS set-up fails.
+    /// The TLS setup fails.
     pub fn new(access: Access) -> Result<Self> {
         let builder = reqwest::Client::builder()
             .connect_timeout(CONNECT_LIMIT)
             .user_agent(concat!("rejoin/", env!("CARGO_PKG_VERSION")));
-        // What runs on this very machine is not behind anybody's proxy.
+        // No proxy for servers on this machine.
         let local = url::Url::parse(&access.url).is_ok_and(|url| match url.host() {
             Some(url::Host::Ipv4(ip)) => ip.is_loopback(),
             Some(url::Host::Ipv6(ip)) => ip.is_loopback(),
@@ -85,10 +85,10 @@ impl Client {
         })
     }
 
-    /// Sends a request, and remembers whether anybody is there.
+    /// Sends a request, and records whether the API responds.
     ///
     /// # Errors
-    /// There is no answer.
+    /// There is no response.
     pub async fn send(&self, request: RequestBuilder) -> reqwest::Result<Response> {
         let answer = request.send().await;
         if answer.is_ok() {
@@ -97,7 +97,7 @@ impl Client {
         answer
     }
 
-    /// Nobody answered yet, and it is time to say so.
+    /// Returns whether the API has never responded within the timeout.
     pub fn is_nobody_there(&self, since: Instant) -> bool {
         !self.met.load(Ordering::Relaxed) && since.elapsed() > FIRST_CONTACT_LIMIT
     }
@@ -106,7 +106,7 @@ impl Client {
         &self.access.url
     }
 
-    /// A request with our key and, where it is known, our project.
+    /// Builds a request with our key and, if known, our project.
     pub fn request(&self, method: Method, path: &str) -> RequestBuilder {
         let request = self
             .http
@@ -118,10 +118,10 @@ impl Client {
         }
     }
 
-    /// The project that paths name.
+    /// Returns the project for paths.
     ///
     /// # Errors
-    /// It was not given, and the API, which knows the key's own, can't be asked.
+    /// It was not given, and the API, which knows the key's project, is unreachable.
     pub async fn project(&self, asked: Option<Uuid>) -> Result<Uuid> {
         if let Some(id) = asked.or(self.access.project_id) {
             return Ok(id);
@@ -132,15 +132,15 @@ impl Client {
     }
 
     /// # Errors
-    /// The API can't be reached, or refuses.
+    /// The API is unreachable or refuses.
     pub async fn get(&self, path: &str) -> Result<Value> {
         self.json(self.request(Method::GET, path), path).await
     }
 
-    /// An answer that is text.
+    /// Returns a text response.
     ///
     /// # Errors
-    /// The API can't be reached, or refuses.
+    /// The API is unreachable or refuses.
     pub async fn text(&self, path: &str) -> Result<String> {
         Ok(self
             .answered(self.request(Method::GET, path), path)
@@ -149,17 +149,17 @@ impl Client {
             .await?)
     }
 
-    /// An answer that is a file.
+    /// Returns a file.
     ///
     /// # Errors
-    /// The API can't be reached, or refuses.
+    /// The API is unreachable or refuses.
     pub async fn bytes(&self, path: &str) -> Result<Bytes> {
         let request = self.request(Method::GET, path).timeout(TRANSFER_LIMIT);
         Ok(self.accepted(request, path).await?.bytes().await?)
     }
 
     /// # Errors
-    /// The API can't be reached, or refuses.
+    /// The API is unreachable or refuses.
     pub async fn post(&self, path: &str, body: &Value) -> Result<Value> {
         self.json(self.request(Method::POST, path).json(body), path).await
     }
@@ -167,7 +167,7 @@ impl Client {
     /// Posts a file's content.
     ///
     /// # Errors
-    /// The API can't be reached, or refuses.
+    /// The API is unreachable or refuses.
     pub async fn upload(&self, path: &str, kind: &str, content: Vec<u8>) -> Result<Value> {
         let request = self.request(Method::POST, path).header(CONTENT_TYPE, kind);
         let request = request.body(content).timeout(TRANSFER_LIMIT);
@@ -176,13 +176,13 @@ impl Client {
     }
 
     /// # Errors
-    /// The API can't be reached, or refuses.
+    /// The API is unreachable or refuses.
     pub async fn change(&self, method: Method, path: &str, body: &Value) -> Result<Value> {
         self.json(self.request(method, path).json(body), path).await
     }
 
     /// # Errors
-    /// The API can't be reached, or refuses.
+    /// The API is unreachable or refuses.
     pub async fn delete(&self, path: &str) -> Result<()> {
         self.answered(self.request(Method::DELETE, path), path).await?;
         Ok(())
@@ -197,7 +197,7 @@ impl Client {
         })
     }
 
-    /// The answer, if it is a success.
+    /// Returns the response, if it is a success.
     async fn answered(&self, request: RequestBuilder, path: &str) -> Result<Response> {
         self.accepted(request.timeout(ANSWER_LIMIT), path).await
     }
@@ -211,10 +211,10 @@ impl Client {
         }
     }
 
-    /// A message is posted until it is known to be: the key makes it one message however often it arrives.
+    /// Posts a message, retrying until it is acknowledged: the idempotency key makes it one message.
     ///
     /// # Errors
-    /// The API refuses, or can't be reached for [`SILENCE_LIMIT`].
+    /// The API refuses, or is unreachable for [`SILENCE_LIMIT`].
     pub async fn post_surely(&self, path: &str, body: &Value, note: impl Fn(&str)) -> Result<Value> {
         let key = Uuid::now_v7().to_string();
         let began = Instant::now();
@@ -229,7 +229,7 @@ impl Client {
             let (why, wait) = match self.send(request).await {
                 Ok(response) if response.status().is_success() => match response.json().await {
                     Ok(answer) => return Ok(answer),
-                    // It arrived; only its answer did not. The key brings the same answer again.
+                    // The message arrived, but its response was lost. The key returns the same response again.
                     Err(error) => (error.to_string(), None),
                 },
                 Ok(response) => {
@@ -275,7 +275,7 @@ impl Refusal {
         }
     }
 
-    /// Later may help.
+    /// Returns whether a retry may succeed.
     pub fn is_temporary(&self) -> bool {
         self.status.is_server_error()
             || self.status == StatusCode::TOO_MANY_REQUESTS
@@ -318,14 +318,14 @@ impl std::fmt::Display for Refusal {
     }
 }
 
-/// Pauses between tries: they double, and differ from client to client.
+/// Delays between retries: they double, with jitter.
 #[derive(Debug, Default)]
 pub struct Pauses {
     pub count: u32,
 }
 
 impl Pauses {
-    /// The next pause; at least what the server asked for.
+    /// Returns the next delay; at least the server's `Retry-After`.
     pub fn next(&mut self, asked: Option<Duration>) -> Duration {
         let pause = PAUSE_MIN
             .saturating_mul(2_u32.saturating_pow(self.count.min(16)))
@@ -338,7 +338,7 @@ impl Pauses {
     }
 }
 
-/// The words of an error that say most: "connection refused", not "error sending request".
+/// Returns the most specific text of an error: "connection refused", not "error sending request".
 pub fn root_cause(error: &dyn std::error::Error) -> String {
     let mut cause = error;
     while let Some(next) = cause.source() {

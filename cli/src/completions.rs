@@ -1,4 +1,4 @@
-//! `rejoin completions`: the shell learns the verbs.
+//! `rejoin completions`: shell completions.
 use anyhow::Result;
 use clap_complete::Shell;
 

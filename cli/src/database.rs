@@ -1,25 +1,25 @@
-//! The database and the project that `queue`, `keys`, `projects` and `graph` work on.
+//! The database and the project of `queue`, `keys`, `projects` and `graph`.
 //!
-//! Invariant: where it is not clear which project is meant, nothing is done.
+//! Invariant: if the project is ambiguous, nothing is done.
 use anyhow::{Context, Result};
 use chrono::{DateTime, Utc};
 use sqlx::{PgPool, postgres::PgPoolOptions};
 use uuid::Uuid;
 
-use crate::{current, exit::Exit, global::Global};
+use crate::{dev_instance, exit::Exit, global::Global};
 
-/// One for the statement, one for what runs beside it.
+/// One for the statement, one for concurrent work.
 const CONNECTIONS: u32 = 2;
 const CONNECT_LIMIT: std::time::Duration = std::time::Duration::from_secs(10);
-/// Names that a message lists.
+/// Maximum number of names listed in a message.
 const LISTED: i64 = 20;
 
-/// Connects to the database that was named, or to that of the `rejoin dev` of this machine.
+/// Connects to the given database, or to that of `rejoin dev` on this machine.
 ///
 /// # Errors
-/// None was named, or it can't be reached.
+/// None was given, or it can't be reached.
 pub async fn connect(global: &Global) -> Result<PgPool> {
-    connect_to(&current::database_url(global)?).await
+    connect_to(&dev_instance::database_url(global)?).await
 }
 
 /// # Errors
@@ -33,10 +33,10 @@ pub async fn connect_to(url: &str) -> Result<PgPool> {
     pool.context("connecting to the database failed (`rejoin doctor --only database` checks it)")
 }
 
-/// The database's clock: what it stored is compared with nothing else.
+/// Returns the database's time, with which stored times are compared.
 ///
 /// # Errors
-/// It can't be asked.
+/// It can't be queried.
 pub async fn now(pool: &PgPool) -> Result<DateTime<Utc>> {
     sqlx::query_scalar("select now()")
         .fetch_one(pool)
@@ -44,10 +44,10 @@ pub async fn now(pool: &PgPool) -> Result<DateTime<Utc>> {
         .context("reading the database's clock failed")
 }
 
-/// The project of this name or id; without one, that of `rejoin dev`, or the only one there is.
+/// Returns the project with this name or id; without one, that of `rejoin dev`, or the only one.
 ///
 /// # Errors
-/// There is none, or it is not clear which.
+/// There is none, or it is ambiguous.
 pub async fn project(pool: &PgPool, asked: Option<&str>) -> Result<Uuid> {
     let all: Vec<(Uuid, String)> = sqlx::query_as("select id, name from kb.projects order by created_at limit $1")
         .bind(LISTED)
@@ -76,7 +76,7 @@ pub async fn project(pool: &PgPool, asked: Option<&str>) -> Result<Uuid> {
             _ => anyhow::bail!("several projects are named {asked:?}; use an id; {}", listed()),
         };
     }
-    let here = current::Current::here().map(|current| current.project_id);
+    let here = dev_instance::DevInstance::here().map(|current| current.project_id);
     match (all.as_slice(), here) {
         ([(only, _)], _) => Ok(*only),
         (all, Some(here)) if all.iter().any(|(id, _)| *id == here) => Ok(here),

@@ -4,11 +4,11 @@
 //! - `demo`       project, user, key, agents, graph
 //! - `secret_keys`   the master key of secrets
 //! - `supervise`  the API and the workers, as child processes
-//! - `ready`      what is said when all is ready
+//! - `ready`      the message when all is ready
 //! - `process`    signals and users
 //!
-//! Invariants: with `--json`, stdout holds one line, and only once the API answers; nothing that was started here outlives
-//! this process.
+//! Invariants: with `--json`, stdout holds one line, and only once the API answers; no process started here outlives
+//! this one.
 use std::{
     fs,
     net::SocketAddr,
@@ -31,8 +31,8 @@ use self::{
     supervise::{Role, Supervisor},
 };
 use crate::{
-    current::{self, Access, Current},
     database,
+    dev_instance::{self, Access, DevInstance},
     exit::Exit,
     fleet::Signals,
     global::Global,
@@ -48,10 +48,10 @@ pub mod ready;
 pub mod secret_keys;
 pub mod supervise;
 
-/// From the start of the API's process until it is ready.
+/// Timeout of the API's start.
 const READY_LIMIT: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_millis(25);
-/// Between two tries to bring a PostgreSQL back that died.
+/// Interval between attempts to restart a crashed PostgreSQL.
 const REVIVE_EVERY: Duration = Duration::from_secs(1);
 
 /// Run everything on this machine: a private PostgreSQL, the API, workers and a demo project.
@@ -85,12 +85,12 @@ pub struct Args {
 }
 
 /// # Errors
-/// The port is taken, no PostgreSQL is to be had, or a part does not come up.
+/// The port is in use, no PostgreSQL was found, or a component does not start.
 pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
     let mut signals = Signals::listen()?;
     let started = tokio::select! {
         started = start(global, &args, out) => started?,
-        // What was started so far stops as it is dropped.
+        // Components started so far stop when dropped.
         () = signals.next() => {
             out.note("stopped before it was ready");
             return Ok(Exit::Done);
@@ -117,7 +117,7 @@ struct Started {
 }
 
 async fn start(global: &Global, args: &Args, out: Out) -> Result<Started> {
-    // First what fails soonest.
+    // Checks that fail early come first.
     let listener = take_port(args.port).await?;
     let address = listener.local_addr().context("reading the port failed")?;
     let data_dir = make_data_dir(args.data_dir.as_deref())?;
@@ -140,7 +140,7 @@ async fn start(global: &Global, args: &Args, out: Out) -> Result<Started> {
     let demo = demo::ensure_there(&pool, &database_url, &data_dir, out).await?;
     pool.close().await;
 
-    // Held until now, so that nobody else took it meanwhile.
+    // Held until now, so that no other process takes it.
     drop(listener);
     let mut supervisor = Supervisor::new()?;
     let env = child_env(&database_url, secret_keys::ensure_there(&data_dir)?.as_deref());
@@ -163,7 +163,7 @@ async fn start(global: &Global, args: &Args, out: Out) -> Result<Started> {
 }
 
 async fn announce(url: String, database_url: String, demo: Demo, pids: Pids, data_dir: &Path, out: Out) -> Result<()> {
-    let current = Current {
+    let current = DevInstance {
         url: url.clone(),
         api_key: demo.api_key.clone(),
         project_id: demo.project_id,
@@ -178,8 +178,10 @@ async fn announce(url: String, database_url: String, demo: Demo, pids: Pids, dat
     let sign_in_url = sign_in::address(access)
         .await
         .context("creating a sign-in code failed")?;
-    // Before `--data-dir` was heard: where other commands look.
-    let found = current::default_data_dir().ok().and_then(|dir| dir.canonicalize().ok());
+    // `--data-dir` is not parsed yet: the default location of other commands.
+    let found = dev_instance::default_data_dir()
+        .ok()
+        .and_then(|dir| dir.canonicalize().ok());
     let told_dir = (found.as_deref() != Some(data_dir)).then_some(data_dir);
     let ready = Ready {
         url,
@@ -205,11 +207,11 @@ async fn take_port(port: u16) -> Result<TcpListener> {
     }
 }
 
-/// Only its owner may look into it: it holds a key. One that was there before keeps its rights.
+/// Creates the directory with access for its owner only: it holds a key. An existing one keeps its permissions.
 fn make_data_dir(asked: Option<&Path>) -> Result<PathBuf> {
     let dir = match asked {
         Some(dir) => dir.to_owned(),
-        None => current::default_data_dir()?,
+        None => dev_instance::default_data_dir()?,
     };
     let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir);
     made.with_context(|| format!("creating the data directory {} failed", dir.display()))?;
@@ -217,14 +219,14 @@ fn make_data_dir(asked: Option<&Path>) -> Result<PathBuf> {
         .with_context(|| format!("the data directory {} cannot be used", dir.display()))
 }
 
-/// What children get beyond our own environment, in which the keys of model providers are.
+/// Additional environment of children; ours contains the keys of model providers.
 fn child_env(database_url: &str, secret_keys: Option<&Path>) -> Vec<(&'static str, String)> {
     let mut env = vec![
         ("DATABASE_URL", database_url.to_owned()),
         ("REJOIN_DEMO_FALLBACK", "1".to_owned()),
     ];
     if std::env::var_os("REJOIN_MCP_PRIVATE_HOSTS").is_none() {
-        // Whoever runs everything on one machine has MCP servers there, too.
+        // Users who run everything on one machine have MCP servers there, too.
         env.push(("REJOIN_MCP_PRIVATE_HOSTS", "localhost,127.0.0.1,::1".to_owned()));
     }
     if std::env::var_os("REJOIN_SOURCE_HOSTS").is_none() {
@@ -254,7 +256,7 @@ fn has_real_model() -> bool {
     .any(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()))
 }
 
-/// Asks until the API is ready; fails at once if its process dies, and at a limit.
+/// Polls until the API is ready; fails immediately if its process dies, and after a timeout.
 async fn wait_until_ready(url: &str, supervisor: &Supervisor, api: u32) -> Result<()> {
     let client = reqwest::Client::builder()
         .no_proxy()
@@ -283,7 +285,7 @@ async fn wait_until_ready(url: &str, supervisor: &Supervisor, api: u32) -> Resul
     }
 }
 
-/// Starts the private PostgreSQL again whenever it dies. Never returns.
+/// Restarts the private PostgreSQL whenever it dies. Never returns.
 async fn revive(postgres: Option<&PrivatePostgres>, out: Out) {
     let Some(postgres) = postgres else {
         return std::future::pending().await;

@@ -1,12 +1,12 @@
-//! `rejoin doctor`: what is there, what is missing, and what to do about it.
+//! `rejoin doctor`: checks the installation and says how to fix it.
 //!
-//! Also the health check of the container image (`--only api`). Invariant: it changes nothing, and each finding that
-//! is not good says the next step.
+//! Also the health check of the container image (`--only api`). Invariant: it changes nothing, and each finding that is
+//! not good names the next step.
 //!
-//! - `definitions` models that agent definitions name
-//! - `vertex` where tokens of Vertex AI come from
-//! - `files` the object store that holds their content
-//! - `fleet` what API and worker processes need of the database, and of each other
+//! - `definitions` models named by agent definitions
+//! - `vertex` credentials of Vertex AI
+//! - `files` the object store of file content
+//! - `fleet` requirements of API and worker processes
 mod definitions;
 mod files;
 mod fleet;
@@ -16,23 +16,23 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::ValueEnum;
-use rejoin_db::horizon;
+use rejoin_db::vacuum_blockers;
 use serde::Serialize;
 use sqlx::{Connection, PgConnection};
 
 use crate::{
-    current::{self, Current},
     dev::{
         postgres::binaries::{self, OLDEST_MAJOR},
         process,
     },
+    dev_instance::{self, DevInstance},
     exit::Exit,
     global::Global,
     migrate::{self, State},
     out::Out,
 };
 
-/// Longest that one answer of the database or the API is waited for.
+/// Timeout of a response of the database or the API.
 const ANSWER_LIMIT: Duration = Duration::from_secs(3);
 
 /// Check this machine, the database, the API, the model keys, the models that agents use and the file store, and say how
@@ -77,9 +77,9 @@ pub enum Check {
 #[serde(rename_all = "snake_case")]
 enum Verdict {
     Good,
-    /// Something is less than it could be.
+    /// A possible improvement.
     Note,
-    /// Something that is needed is missing.
+    /// A requirement is missing.
     Bad,
 }
 
@@ -107,14 +107,14 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
         findings.push(fleet::worker(global.database_url(), args.host.as_deref()).await);
     }
     if asked(Check::Api) {
-        let url = current::api_url(global);
+        let url = dev_instance::api_url(global);
         findings.push(api(&url, !args.only.is_empty()).await);
     }
     if asked(Check::Models) {
         let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         findings.push(models(variable));
         findings.extend(vertex::finding(variable));
-        let of_dev = Current::here().and_then(|current| current.database_url);
+        let of_dev = DevInstance::here().and_then(|current| current.database_url);
         findings.extend(definitions::of_database(global.database_url().or(of_dev.as_deref())).await);
     }
     if asked(Check::Files) {
@@ -148,7 +148,7 @@ fn good(check: Check, found: impl Into<String>) -> Finding {
     }
 }
 
-/// Bad if it is needed, else a note.
+/// Bad if it is required, else a note.
 fn lacking(check: Check, needed: bool, found: impl Into<String>, todo: impl Into<String>) -> Finding {
     let verdict = if needed { Verdict::Bad } else { Verdict::Note };
     Finding {
@@ -238,7 +238,14 @@ async fn ask_database(connection: &mut PgConnection, url: &str) -> Result<Vec<Fi
     let lines = migrate::status(url).await?;
     let count = |state: State| lines.iter().filter(|line| line.state == state).count();
     let (pending, changed, newer) = (count(State::Pending), count(State::Changed), count(State::Newer));
-    findings.push(if changed > 0 {
+    findings.push(if count(State::BeforeRelease) > 0 {
+        lacking(
+            Check::Database,
+            true,
+            "this database was made by a version from before the first release",
+            "use a new database; to keep the data, copy it as docs/operations/recovery.md says",
+        )
+    } else if changed > 0 {
         let found = format!("{changed} applied migrations differ from those of this binary");
         lacking(
             Check::Database,
@@ -267,7 +274,7 @@ async fn ask_database(connection: &mut PgConnection, url: &str) -> Result<Vec<Fi
     }
 
     findings.extend(
-        horizon::oldest(connection)
+        vacuum_blockers::oldest(connection)
             .await?
             .and_then(|oldest| open_for_long(&oldest)),
     );
@@ -291,10 +298,10 @@ async fn ask_database(connection: &mut PgConnection, url: &str) -> Result<Vec<Fi
     Ok(findings)
 }
 
-/// A transaction that keeps dead rows from being removed, if it is old.
-fn open_for_long(holder: &horizon::Holder) -> Option<Finding> {
-    (holder.age_s > horizon::OLD.as_secs_f64()).then(|| {
-        let found = format!("a transaction is open for {:.0} s: {}", holder.age_s, holder.what);
+/// Reports a vacuum blocker, if it is old.
+fn open_for_long(blocker: &vacuum_blockers::Blocker) -> Option<Finding> {
+    (blocker.age_s > vacuum_blockers::OLD.as_secs_f64()).then(|| {
+        let found = format!("a transaction is open for {:.0} s: {}", blocker.age_s, blocker.what);
         let todo = "dead rows cannot be removed until it ends, so tables grow; find out who opened it, then run \
             select pg_terminate_backend(…), or rollback prepared …";
         lacking(Check::Database, false, found, todo)
@@ -371,7 +378,7 @@ mod tests {
     use crate::dev::postgres::{PostgresOptions, PrivatePostgres};
 
     #[test]
-    fn a_missing_model_key_names_the_variables_and_a_present_one_is_not_shown() {
+    fn a_missing_model_key_names_variables_and_a_key_is_not_shown() {
         let none = models(|_| None);
         assert_eq!(none.verdict, Verdict::Note);
         assert!(none.todo.unwrap().contains("OPENAI_API_KEY"));
@@ -384,12 +391,12 @@ mod tests {
 
     #[test]
     fn a_transaction_that_is_open_for_long_is_told_with_whose_it_is() {
-        let holder = |age_s| horizon::Holder {
+        let blocker = |age_s| vacuum_blockers::Blocker {
             what: "pid 7 (psql)".to_owned(),
             age_s,
         };
-        assert!(open_for_long(&holder(299.0)).is_none());
-        let told = open_for_long(&holder(301.0)).unwrap();
+        assert!(open_for_long(&blocker(299.0)).is_none());
+        let told = open_for_long(&blocker(301.0)).unwrap();
         assert!(
             told.verdict == Verdict::Note && told.found.contains("301 s: pid 7"),
             "{told:?}"
@@ -397,7 +404,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_database_is_bad_until_it_is_migrated_and_an_absent_one_says_how_to_look() {
+    async fn an_unmigrated_database_is_bad_and_an_absent_one_is_explained() {
         let postgres = PrivatePostgres::start(PostgresOptions::ephemeral()).await.unwrap();
         let url = postgres.url();
         let bad = |findings: &[Finding]| {

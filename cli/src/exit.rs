@@ -1,31 +1,31 @@
-//! Exit codes: what a script learns from `rejoin` without reading its output.
+//! Exit codes, for scripts.
 //!
 //! `main` returns them; verbs return one, or an error whose cause decides. Invariant: the numbers never change, and
 //! `rejoin --help` lists them.
 use std::{fmt, process::ExitCode};
 
-/// How a command ended.
+/// The result of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
-    /// 0: done.
+    /// 0: success.
     Done,
-    /// 1: failed for a reason that the message on stderr says.
+    /// 1: failed, with the reason on stderr.
     Failed,
-    /// 2: the command line is wrong. Ended by clap.
+    /// 2: wrong command line. Reported by clap.
     Usage,
-    /// 3: the API or the database can't be reached. Trying again later may help.
+    /// 3: the API or the database is unreachable. A retry may help.
     Unreachable,
-    /// 4: not there, or not yours.
+    /// 4: not found, or not yours.
     NotFound,
-    /// 5: the run that was followed ended as failed.
+    /// 5: the followed run failed.
     RunFailed,
-    /// 6: the run that was followed was cancelled.
+    /// 6: the followed run was cancelled.
     RunCancelled,
-    /// 7: no key, or one that is not valid (any more).
+    /// 7: no key, or an invalid one.
     NotAuthenticated,
-    /// 8: the run that was followed is paused: it waits to be resumed.
+    /// 8: the followed run is paused, and can be resumed.
     RunPaused,
-    /// 130: ended by Ctrl-C, as shells show it. What was followed goes on.
+    /// 130: interrupted by Ctrl-C, as shells report it. The followed run continues.
     Interrupted,
 }
 
@@ -59,7 +59,7 @@ impl Exit {
         }
     }
 
-    /// Returns whether the same command may succeed later: nothing was reached, or the database is starting, stopping or full.
+    /// Returns whether a retry may succeed: nothing was reached, or the database is starting, stopping or full.
     pub fn may_pass(error: &anyhow::Error) -> bool {
         Self::of(error) == Self::Unreachable
             || error
@@ -68,7 +68,7 @@ impl Exit {
                 .any(rejoin_db::is_transient)
     }
 
-    /// What an error means: the cause that says it most exactly decides.
+    /// Returns the exit code of an error: its most specific cause decides.
     pub fn of(error: &anyhow::Error) -> Self {
         for cause in error.chain() {
             if let Some(failure) = cause.downcast_ref::<Failure>() {
@@ -91,7 +91,7 @@ impl Exit {
         Exit::Failed
     }
 
-    /// An error that ends the command with this code: `return Err(Exit::NotFound.because("no such run").into())`.
+    /// Returns an error with this exit code: `return Err(Exit::NotFound.because("no such run").into())`.
     pub fn because(self, message: impl Into<String>) -> Failure {
         Failure {
             exit: self,
@@ -106,7 +106,7 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// An error that knows its exit code.
+/// An error with its exit code.
 #[derive(Debug)]
 pub struct Failure {
     exit: Exit,

@@ -1,4 +1,5 @@
-//! `rejoin files`: the caller's files, up and down, byte for byte; and what `rejoin chat --attach` uploads. Through the API.
+//! `rejoin files`: uploads and downloads the caller's files, byte for byte; also the uploads of `rejoin chat --attach`.
+//! Through the API.
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -8,7 +9,7 @@ use rejoin_files::types::{Signature, signature};
 use serde_json::Value;
 use uuid::Uuid;
 
-use crate::{client::Client, current, exit::Exit, global::Global, out::Out};
+use crate::{client::Client, dev_instance, exit::Exit, global::Global, out::Out};
 
 /// Your files: attachments of your messages, and files that tools created for you.
 ///
@@ -51,9 +52,9 @@ pub enum Action {
 }
 
 /// # Errors
-/// A file can't be read or written, or the API can't be reached, or refuses.
+/// A file can't be read or written, or the API is unreachable or refuses.
 pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
-    let client = Client::new(current::access(global)?)?;
+    let client = Client::new(dev_instance::access(global)?)?;
     match args.action {
         Action::List => list(&client, out).await?,
         Action::Put { files } => {
@@ -79,7 +80,7 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
                 }
                 None => {
                     let name = word(&known, "name");
-                    // Nothing of ours is overwritten by a name that somebody else chose.
+                    // A name chosen by others must not overwrite our files.
                     let mut file = std::fs::File::create_new(&name).with_context(|| {
                         format!(
                             "writing {name} here failed; pass a file name: rejoin files get {id} \
@@ -104,7 +105,7 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
 async fn list(client: &Client, out: Out) -> Result<()> {
     let mut rows = Vec::new();
     let mut cursor = String::new();
-    // As many pages as there are: each cursor is another one.
+    // Loads all pages: each has a new cursor.
     loop {
         let page = client.get(&format!("/api/files?limit=100{cursor}")).await?;
         for file in page["items"].as_array().into_iter().flatten() {
@@ -133,7 +134,7 @@ async fn list(client: &Client, out: Out) -> Result<()> {
     }
 }
 
-/// Uploads a file. Its type is what its content says: a name's end may lie.
+/// Uploads a file. Its content determines its type: an extension may lie.
 pub async fn put(client: &Client, file: &Path) -> Result<Value> {
     let content = std::fs::read(file).with_context(|| format!("reading {} failed", file.display()))?;
     let name = file

@@ -1,7 +1,7 @@
-//! What `rejoin api` and `rejoin worker` share: the signals that end them, and the schema that they need.
+//! Shared by `rejoin api` and `rejoin worker`: shutdown signals and the schema check.
 //!
-//! Invariants: the first SIGTERM or SIGINT drains, the second ends at once; no process works on a schema that lacks
-//! something of its own release.
+//! Invariants: the first SIGTERM or SIGINT drains, the second ends immediately; no process works on a schema that lacks
+//! something of its release.
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -19,9 +19,9 @@ use crate::{
     migrate::{self, State},
 };
 
-/// Between two looks at a database that does not answer yet.
+/// Interval of checks while a database does not respond.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// So many looks between two words about it.
+/// Number of checks between messages about it.
 const TELL_EVERY: u32 = 20;
 
 /// What every process of a fleet understands.
@@ -35,14 +35,14 @@ pub struct FleetArgs {
     pub migrate: bool,
 }
 
-/// The signals that ask a process to end.
+/// The signals that stop a process.
 pub struct Signals {
     terminate: Signal,
     interrupt: Signal,
 }
 
 impl Signals {
-    /// From now on, they don't end us by themselves.
+    /// Catches the signals from now on.
     ///
     /// # Errors
     /// The system refuses.
@@ -54,7 +54,7 @@ impl Signals {
         })
     }
 
-    /// The next one.
+    /// Waits for the next signal.
     pub async fn next(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}
@@ -63,17 +63,17 @@ impl Signals {
     }
 }
 
-/// How a process is told to end.
+/// The shutdown of a process.
 #[derive(Debug, Clone, Default)]
 pub struct Ending {
-    /// The first signal: finish what can be finished, hand over the rest.
+    /// The first signal: finish what can be finished, release the rest.
     pub drain: CancellationToken,
-    /// The second one: go.
+    /// The second signal: exit.
     pub now: CancellationToken,
 }
 
 impl Ending {
-    /// Runs the process's work, until it is done or there is no time left for it.
+    /// Runs the process's work, until it completes or must be aborted.
     ///
     /// # Errors
     /// The work's.
@@ -88,10 +88,10 @@ impl Ending {
     }
 }
 
-/// Begins to log and to listen to signals.
+/// Begins logging and handling signals.
 ///
 /// # Errors
-/// The system gives no signals.
+/// Signals are unavailable.
 pub fn begin(args: &FleetArgs) -> Result<Ending> {
     telemetry::init(args.log_json);
     let mut signals = Signals::listen()?;
@@ -107,10 +107,10 @@ pub fn begin(args: &FleetArgs) -> Result<Ending> {
     Ok(ending)
 }
 
-/// Waits until the database answers and has all that a process of this role needs. `false`: told to stop meanwhile.
+/// Waits until the database responds and meets the requirements of this role. `false`: told to stop meanwhile.
 ///
 /// # Errors
-/// Migrations are missing, or row-level security would not hold.
+/// Migrations are missing, the database is from before the first release, or row-level security would not be enforced.
 pub async fn schema_is_ready(
     database: &DatabaseArgs,
     role: Role,
@@ -125,6 +125,9 @@ pub async fn schema_is_ready(
                 migrate::up(url).await?;
             }
             let lines = migrate::status(url).await?;
+            if lines.iter().any(|line| line.state == State::BeforeRelease) {
+                return Err(Exit::Failed.because(migrate::UNRELEASED).into());
+            }
             if lines.iter().all(|line| line.state != State::Pending) {
                 Db::inspect(database, "rejoin-start", role).await.map_err(refused)?;
             }
@@ -153,7 +156,7 @@ pub async fn schema_is_ready(
                 );
                 return Err(Exit::Failed.because(message).into());
             }
-            // Down, or starting: that passes.
+            // Down or starting: temporary.
             Err(error) if Exit::may_pass(&error) => {
                 if looks.is_multiple_of(TELL_EVERY) {
                     tracing::warn!(
@@ -173,7 +176,7 @@ pub async fn schema_is_ready(
     }
 }
 
-/// A database that is away is waited for; one that does not protect its rows is not worked on.
+/// An unreachable database is waited for; one without row-level security is refused.
 fn refused(unfit: Unfit) -> anyhow::Error {
     match unfit {
         Unfit::Connect(error) => anyhow::Error::new(error).context("connecting to the database failed"),

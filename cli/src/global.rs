@@ -35,25 +35,25 @@ pub struct Global {
 }
 
 impl Global {
-    /// An empty variable is as good as none.
+    /// An empty variable counts as absent.
     pub fn database_url(&self) -> Option<&str> {
         self.database_url.as_deref().filter(|url| !url.is_empty())
     }
 
     /// # Errors
-    /// No database was named; the message says how to.
+    /// No database was given; the message explains how.
     pub fn need_database_url(&self) -> anyhow::Result<&str> {
         let missing = "this command needs a database: set DATABASE_URL or pass --database-url (`rejoin dev --json` \
             prints the URL of its database)";
         self.database_url().ok_or_else(|| anyhow::anyhow!(missing))
     }
 
-    /// The URL of the API that was asked for, if one was.
+    /// Returns the given URL of the API, if any.
     pub fn url(&self) -> Option<&str> {
         self.url.as_deref().filter(|url| !url.is_empty())
     }
 
-    /// The key that was given, if one was.
+    /// Returns the given key, if any.
     pub fn api_key(&self) -> Option<&str> {
         self.api_key.as_deref().filter(|key| !key.is_empty())
     }

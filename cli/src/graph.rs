@@ -1,6 +1,6 @@
-//! `rejoin graph`: the knowledge graph, in and out, straight to the database.
+//! `rejoin graph`: import and export of the knowledge graph, directly in the database.
 //!
-//! Invariants: an import is whole or not at all; stdout of an export holds nothing but its lines.
+//! Invariants: an import is complete or has no effect; stdout of an export holds nothing but its lines.
 use std::{
     fs::File,
     io::{self, BufReader, IsTerminal, Read},
@@ -23,10 +23,10 @@ use uuid::Uuid;
 
 use crate::{database, exit::Exit, global::Global, out::Out};
 
-/// What a reading thread hands over at a time, and how many of those may wait.
+/// Size of a chunk from the reading thread, and the maximum number of waiting chunks.
 const CHUNK_BYTES: usize = 256 * 1024;
 const CHUNKS_WAITING: usize = 4;
-/// What a gzip file begins with.
+/// The magic number of gzip files.
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 
 /// Import and export the knowledge graph as NDJSON: one object or relationship per line. Talks to the database.
@@ -83,7 +83,7 @@ pub enum OnErrorArg {
 }
 
 /// # Errors
-/// The file or the database can't be used.
+/// The file or the database is unusable.
 pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
     let pool = database::connect(global).await?;
     match args.action {
@@ -125,7 +125,7 @@ async fn import_file(pool: &PgPool, project: Uuid, path: &Path, on_error: OnErro
     report.with_context(attempt)
 }
 
-/// Imports what `source` holds, gzip or not; `progress` hears the number of lines read so far.
+/// Imports `source`, optionally gzipped; `progress` is called with the number of lines read so far.
 pub(crate) async fn import_from(
     pool: &PgPool,
     project: Uuid,
@@ -155,7 +155,7 @@ fn read_chunks(source: impl Read, chunks: &mpsc::Sender<io::Result<bytes::Bytes>
     let mut start = Vec::with_capacity(GZIP_MAGIC.len());
     let peeked = source.by_ref().take(GZIP_MAGIC.len() as u64).read_to_end(&mut start);
     if let Err(error) = peeked {
-        // Who reads us has gone: then nobody waits for the error either.
+        // The receiver is gone, and with it any interest in the error.
         let _gone = chunks.blocking_send(Err(error));
         return;
     }
@@ -240,7 +240,7 @@ async fn export_to(pool: &PgPool, project: Uuid, path: Option<&Path>, out: Out) 
     Ok(Exit::Done)
 }
 
-/// A bar on stderr where somebody looks; otherwise nothing is drawn.
+/// A progress bar on stderr if it is a terminal; otherwise nothing.
 fn progress_bar(length: Option<u64>) -> ProgressBar {
     if !io::stderr().is_terminal() {
         return ProgressBar::hidden();

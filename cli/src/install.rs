@@ -7,7 +7,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::{client::Client, current, exit::Exit, global::Global, out::Out};
+use crate::{client::Client, dev_instance, exit::Exit, global::Global, out::Out};
 
 /// Install a product from its manifest: graph types, agents, MCP servers, prompts and jobs. Installing it again, in any
 /// version, brings the project to the state that the manifest describes. Needs a key with the scope admin.
@@ -59,13 +59,13 @@ pub struct UninstallArgs {
 }
 
 /// # Errors
-/// The manifest can't be read, or the API can't be reached, or refuses.
+/// The manifest can't be read, or the API is unreachable or refuses.
 pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
     if args.schema {
         out.line(SCHEMA.trim_end())?;
         return Ok(Exit::Done);
     }
-    let client = Client::new(current::access(global)?)?;
+    let client = Client::new(dev_instance::access(global)?)?;
     let products = format!("/api/admin/projects/{}/products", client.project(args.project).await?);
     let Some(path) = args.manifest else {
         let listed = client.get(&products).await?;
@@ -90,7 +90,7 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
     let manifest: Value = serde_json::from_slice(&text).with_context(|| format!("{} is not JSON", path.display()))?;
     let request = json!({"manifest": manifest, "dryRun": args.dry_run, "adopt": args.adopt});
     let done = client.post(&products, &request).await?;
-    out.either(&done, || told(&done))?;
+    out.either(&done, || diff_lines(&done))?;
     let conflicts = items(&done["changes"])
         .iter()
         .any(|change| change["action"] == "conflict");
@@ -98,16 +98,16 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
 }
 
 /// # Errors
-/// The API can't be reached, or refuses.
+/// The API is unreachable or refuses.
 pub async fn uninstall(global: &Global, args: UninstallArgs, out: Out) -> Result<Exit> {
-    let client = Client::new(current::access(global)?)?;
+    let client = Client::new(dev_instance::access(global)?)?;
     let project = client.project(args.project).await?;
     let path = format!(
         "/api/admin/projects/{project}/products/{}?dryRun={}",
         args.name, args.dry_run
     );
     let done = client.change(Method::DELETE, &path, &json!({})).await?;
-    out.either(&done, || told(&done))?;
+    out.either(&done, || diff_lines(&done))?;
     Ok(Exit::Done)
 }
 
@@ -119,8 +119,8 @@ fn words<'a>(value: &'a Value, field: &str) -> &'a str {
     value[field].as_str().unwrap_or_default()
 }
 
-/// The changes, as a diff.
-fn told(done: &Value) -> String {
+/// Formats the changes as a diff.
+fn diff_lines(done: &Value) -> String {
     let mut lines: Vec<String> = items(&done["changes"])
         .iter()
         .map(|change| {

@@ -1,6 +1,6 @@
-//! `rejoin keys`: API keys, straight to the database. The first key of a fleet can come from nowhere else.
+//! `rejoin keys`: API keys, directly in the database. Only it can create the first key of a fleet.
 //!
-//! Invariant: a key is shown once, when it is made; only its hash is stored.
+//! Invariant: a key is shown once, when it is created; only its hash is stored.
 use anyhow::{Context, Result, ensure};
 use clap::Subcommand;
 use rejoin_identity::audit::{self, Action as Act, Actor, NewEntry};
@@ -70,7 +70,7 @@ pub enum Action {
 }
 
 /// # Errors
-/// The database can't be reached, or it is not clear whose key is meant.
+/// The database can't be reached, or the user is ambiguous.
 pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
     let pool = database::connect(global).await?;
     match args.action {
@@ -160,7 +160,7 @@ async fn list(pool: &PgPool, project: Uuid, out: Out) -> Result<()> {
     out.table(["ID", "NAME", "BEGINS WITH", "USER", "SCOPES", "MADE", "STATE"], &rows)
 }
 
-/// The member of the project with this handle or id; without one, its only member.
+/// Returns the project's member with this handle or id; without one, its only member.
 pub(crate) async fn member(pool: &PgPool, project: Uuid, asked: Option<&str>) -> Result<Uuid> {
     let members: Vec<(Uuid, String)> = sqlx::query_as(
         "select u.id, u.handle from kb.project_members m join kb.users u on u.id = m.user_id
@@ -188,7 +188,7 @@ pub(crate) async fn member(pool: &PgPool, project: Uuid, asked: Option<&str>) ->
     }
 }
 
-/// Such a key would be made, and not do what it says.
+/// Refuses a key whose scopes exceed the role: it would not work as stated.
 async fn refuse_more_than_the_role(db: &mut PgConnection, project: Uuid, user: Uuid, scopes: &[Scope]) -> Result<()> {
     let role = projects::role_of(db, project, user).await;
     let role = role
@@ -208,7 +208,7 @@ async fn refuse_more_than_the_role(db: &mut PgConnection, project: Uuid, user: U
     Ok(())
 }
 
-/// The project and the user, both made if they are not there, in one transaction.
+/// Creates the project and the user if missing, in one transaction.
 async fn make(pool: &PgPool, project: &str, user: &str, role: Role) -> Result<(Uuid, Uuid)> {
     ensure!(
         !project.trim().is_empty() && !user.trim().is_empty(),
@@ -220,8 +220,8 @@ async fn make(pool: &PgPool, project: &str, user: &str, role: Role) -> Result<(U
     Ok(made)
 }
 
-/// The project of this name, or id where there is one of it, with its default agents; the user, who owns it if it is new, and is else
-/// made a member with this role, unless they are one.
+/// Returns the project with this name or id, created if missing with its default agents; the user owns a new project,
+/// and otherwise becomes a member with this role, unless they are one.
 pub(crate) async fn ensure_project(
     db: &mut PgConnection,
     project: &str,
@@ -253,7 +253,7 @@ pub(crate) async fn ensure_project(
         .context("adding the user to the project failed")?;
     if known.is_none() {
         for definition in agents::defaults() {
-            // One of the same name is somebody's own.
+            // An existing agent of the same name is kept.
             let _taken = agents::insert(db, id, &definition)
                 .await
                 .with_context(|| format!("adding the agent {} failed", definition.name))?;
@@ -270,7 +270,7 @@ pub(crate) async fn ensure_project(
     Ok((id, user))
 }
 
-/// Makes a key, and says so in the audit log.
+/// Creates a key, and records it in the audit log.
 pub(crate) async fn make_key(
     db: &mut PgConnection,
     user: Uuid,
@@ -295,7 +295,7 @@ pub(crate) async fn make_key(
     Ok(made)
 }
 
-/// Revokes a key, and says so in the audit log the first time; false where there is none.
+/// Revokes a key, and records the first revocation in the audit log; false if it does not exist.
 async fn revoke_key(pool: &PgPool, key: Uuid) -> Result<bool, sqlx::Error> {
     let mut tx = pool.begin().await?;
     let found: Option<(Option<Uuid>, bool)> =
@@ -312,7 +312,7 @@ async fn revoke_key(pool: &PgPool, key: Uuid) -> Result<bool, sqlx::Error> {
     Ok(true)
 }
 
-/// An operator's entry in the audit log. The last thing before the commit.
+/// Appends an operator's entry to the audit log. The last statement before the commit.
 pub(crate) async fn record(
     db: &mut PgConnection,
     project_id: Option<Uuid>,

@@ -1,35 +1,36 @@
-//! The `rejoin` binary: one file a verb, and what they share.
+//! The `rejoin` binary: one file per verb, and their shared code.
 //!
 //! # Layout
 //! - `args` `global`         the command line: verbs, and the options of all of them
 //! - `exit` `out`            exit codes, output
-//! - `dev`                   all in one: private PostgreSQL, supervision (also used by the integration tests)
+//! - `dev`                   everything in one command: private PostgreSQL, supervision (also used by the integration
+//!   tests)
 //! - `api` `worker`          one process each, for fleets
 //! - `migrate`               the schema: up, down, status
-//! - `chat` `tail` `runs`    talk, follow, look, cancel: through the API
+//! - `chat` `tail` `runs`    chat, follow, show, cancel: through the API
 //! - `client` `stream`       requests to the API; a log followed through every restart
-//! - `transcript`            what a terminal shows of a reply, every word once
-//! - `queue` `keys` `projects`   for operators: straight to the database
-//! - `secrets` `audit`       sealed values, and who changed what: straight to the database, too
-//! - `tasks`                 DAGs of tasks that agents do: through the API
-//! - `questions`             what runs ask people: through the API
-//! - `schedules`             what is started by the clock: through the API
-//! - `sign_in`               an address that signs a browser in once
-//! - `sources`               databases of others: through the API
+//! - `transcript`            renders a reply in a terminal, every word once
+//! - `queue` `keys` `projects`   for operators: directly in the database
+//! - `secrets` `audit`       encrypted secrets and the audit log: directly in the database, too
+//! - `tasks`                 DAGs of tasks done by agents: through the API
+//! - `questions`             runs' questions to users: through the API
+//! - `schedules`             agents and DAGs started by the clock: through the API
+//! - `sign_in`               one-time sign-in address for a browser
+//! - `sources`               external databases: through the API
 //! - `calendars`             the caller's calendars as files: through the API
-//! - `files`                 files that are attached to messages, and those of tools: through the API
-//! - `web`                   what agents may do on the web: through the API
+//! - `files`                 uploads, and files made by tools: through the API
+//! - `web`                   agents' web access: through the API
 //! - `models`                the catalogue of models: through the API
-//! - `prices`                what models cost: through the API
-//! - `routing`               which agent takes a new conversation: through the API
-//! - `install`               products, by their manifests: through the API
+//! - `prices`                prices of models: through the API
+//! - `routing`               assignment of agents to new conversations: through the API
+//! - `install`               products and their manifests: through the API
 //! - `mcp`                   MCP servers of a project: through the API
 //! - `graph`                 import and export of the knowledge graph
-//! - `database`              the connection and the project of those
-//! - `current`               what `dev` leaves on this machine, so that the others need no settings
+//! - `database`              the database connection and project of these
+//! - `dev_instance`          settings that `dev` leaves for the other commands
 //! - `fleet`                 signals and the schema's check, before `api` and `worker` begin
-//! - `doctor`                what is missing here, and what to do about it
-//! - `openapi` `completions` descriptions of ourselves
+//! - `doctor`                checks the installation
+//! - `openapi` `completions` OpenAPI document, shell completions
 use anyhow::Result;
 use clap::CommandFactory;
 
@@ -46,9 +47,9 @@ pub mod calendars;
 pub mod chat;
 pub mod client;
 pub mod completions;
-pub mod current;
 pub mod database;
 pub mod dev;
+pub mod dev_instance;
 pub mod doctor;
 pub mod exit;
 pub mod files;
@@ -79,10 +80,10 @@ pub mod transcript;
 pub mod web;
 pub mod worker;
 
-/// Runs the verb that was asked for.
+/// Runs the requested verb.
 ///
 /// # Errors
-/// What the verb says; `Exit::of` knows its exit code.
+/// The verb's; `Exit::of` returns its exit code.
 pub async fn run(cli: Cli) -> Result<Exit> {
     let global = &cli.global;
     let out = Out::new(global.json);

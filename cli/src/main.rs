@@ -1,4 +1,4 @@
-//! The entry of the `rejoin` binary: TLS, command line, exit code. All else is in the library.
+//! The entry point of the `rejoin` binary: TLS, command line, exit code. The rest is in the library.
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -11,11 +11,11 @@ use rejoin_egress::watchdog;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    // A child of an API or a worker, which asks SQLite within limits: nothing else of this program is to run in it.
+    // A child of an API or worker that runs SQLite within limits: nothing else of this program may run in it.
     if std::env::args_os().nth(1).is_some_and(|verb| verb == child::VERB) {
         return child::main();
     }
-    // A child of `rejoin dev` or a worker, which ends their other children should they be killed.
+    // A child of `rejoin dev` or a worker: the watchdog of their other children.
     if let Some(code) = watchdog::child::main_if_asked() {
         return code;
     }
@@ -29,14 +29,14 @@ fn main() -> ExitCode {
 }
 
 async fn run() -> ExitCode {
-    // Before anything can speak TLS: with two providers linked in and none chosen, rustls panics at its first use.
+    // Before any use of TLS: with two providers linked in and none chosen, rustls panics at its first use.
     if rustls::crypto::aws_lc_rs::default_provider().install_default().is_err() {
         eprintln!("rejoin: another TLS provider is already installed");
         return Exit::Failed.into();
     }
     match rejoin_cli::run(Cli::parse()).await {
         Ok(exit) => exit.into(),
-        // `rejoin … | head`: who reads us has enough.
+        // `rejoin … | head`: the reader has closed the pipe.
         Err(error) if reader_left(&error) => Exit::Done.into(),
         Err(error) => {
             eprintln!("rejoin: {error:#}");
@@ -45,7 +45,7 @@ async fn run() -> ExitCode {
     }
 }
 
-/// Our stdout was closed: only [`rejoin_cli::out`] gives a bare broken pipe, those of connections are wrapped.
+/// Our stdout was closed: only [`rejoin_cli::out`] returns a bare broken pipe; those of connections are wrapped.
 fn reader_left(error: &anyhow::Error) -> bool {
     error
         .downcast_ref::<std::io::Error>()

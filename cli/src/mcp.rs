@@ -1,4 +1,4 @@
-//! `rejoin mcp`: MCP servers of a project, and what they offer; through the API.
+//! `rejoin mcp`: MCP servers of a project and their tools; through the API.
 use std::fmt::Write as _;
 
 use anyhow::{Context, Result, bail};
@@ -7,7 +7,7 @@ use reqwest::Method;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use crate::{client::Client, current, exit::Exit, global::Global, out::Out};
+use crate::{client::Client, dev_instance, exit::Exit, global::Global, out::Out};
 
 /// Manage MCP servers whose tools the project's agents can use.
 ///
@@ -137,9 +137,9 @@ impl OAuth {
 }
 
 /// # Errors
-/// The API can't be reached, or refuses.
+/// The API is unreachable or refuses.
 pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
-    let client = Client::new(current::access(global)?)?;
+    let client = Client::new(dev_instance::access(global)?)?;
     let project = client.project(args.project).await?;
     let base = format!("/api/admin/projects/{project}/mcp-servers");
     let there = async |server: &str| Ok::<_, anyhow::Error>(format!("{base}/{}", find(&client, &base, server).await?));
@@ -237,7 +237,7 @@ async fn switch(client: &Client, path: &str, enabled: bool, out: Out) -> Result<
     out.either(&server, || shown(&server))
 }
 
-/// The id of a server that is given by name or id.
+/// Returns the id of a server given by name or id.
 async fn find(client: &Client, base: &str, server: &str) -> Result<String> {
     let servers = client.get(base).await?;
     let found = items(&servers["items"])

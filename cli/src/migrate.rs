@@ -1,7 +1,8 @@
-//! `rejoin migrate`: the schema up, down, and where it stands. The migrations are built into the binary.
+//! `rejoin migrate`: migrates the schema up or down, and shows its state. The migrations are built into the binary.
 //!
-//! `rejoin dev` and the tests call [`up`] and [`down`] directly. Invariant: one migrator at a time (an advisory lock
-//! of the database), and no migration that was applied is ever applied in another wording (checksums).
+//! `rejoin dev` and the tests call [`up`] and [`down`] directly. Invariant: one migrator at a time (an advisory lock of
+//! the database), and an applied migration never changes (checksums). A database from before the first release is refused
+//! ([`UNRELEASED`]).
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -55,7 +56,7 @@ pub enum Action {
     Status,
 }
 
-/// A migration, here and in the database.
+/// A migration's state, here and in the database.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Line {
@@ -70,10 +71,12 @@ pub struct Line {
 pub enum State {
     Applied,
     Pending,
-    /// Applied in another wording than this binary's.
+    /// Applied with different content than this binary's.
     Changed,
     /// Applied by a newer binary.
     Newer,
+    /// Applied by a version from before the first release, whose migrations were others.
+    BeforeRelease,
 }
 
 impl State {
@@ -83,12 +86,20 @@ impl State {
             State::Pending => "pending",
             State::Changed => "CHANGED since it was applied",
             State::Newer => "newer than this binary",
+            State::BeforeRelease => "from before the first release",
         }
     }
 }
 
+/// Why a database is refused that was made by a version from before the first release, and what to do about it.
+pub const UNRELEASED: &str = "this database was made by a version from before the first release; this version cannot \
+    use or migrate it, and has changed nothing. Use a new database: create an empty one, set DATABASE_URL to its \
+    address and run `rejoin migrate up` (for `rejoin dev`: another --data-dir). To keep the data, copy it into the new \
+    database as docs/operations/recovery.md says, or export the graph with the version that made it (`rejoin graph \
+    export`) and import it here";
+
 /// # Errors
-/// No database was named, it can't be reached, or a migration fails.
+/// No database was given, it can't be reached, or a migration fails.
 pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
     let url = global.need_database_url()?;
     let changed = match args.action {
@@ -117,14 +128,14 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Between two tries to reach a database that is not up yet, and how many lie between two words about it.
+/// Retry interval while a database is not up yet, and number of retries between messages.
 const RETRY: Duration = Duration::from_millis(500);
 const TELL_EVERY: u32 = 20;
 
-/// [`up`], once the database answers.
+/// [`up`], once the database responds.
 ///
 /// # Errors
-/// It does not within `wait`, or a migration fails.
+/// It does not respond within `wait`, or a migration fails.
 async fn up_when_ready(url: &str, wait: Duration, out: Out) -> Result<Vec<i64>> {
     let give_up = Instant::now() + wait;
     let mut tries = 0_u32;
@@ -168,12 +179,13 @@ fn show(lines: &[Line], out: Out) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Applies what is missing; the versions that were.
+/// Applies missing migrations; returns their versions.
 ///
 /// # Errors
-/// The database can't be reached, a migration fails (it leaves nothing behind), or an applied one has changed.
+/// The database can't be reached, a migration fails (without effect), or an applied one has changed.
 pub async fn up(url: &str) -> Result<Vec<i64>> {
     let mut connection = connect(url).await?;
+    refuse_unreleased(&mut connection).await?;
     let before = applied(&mut connection).await?;
     MIGRATOR
         .run(&mut connection)
@@ -188,12 +200,13 @@ pub async fn up(url: &str) -> Result<Vec<i64>> {
     Ok(after.into_iter().filter(|version| !before.contains(version)).collect())
 }
 
-/// Takes the newest `steps` migrations back; their versions, the newest first.
+/// Reverts the newest `steps` migrations; returns their versions, newest first.
 ///
 /// # Errors
-/// The database can't be reached, a migration can't be taken back, or it is not one of this binary.
+/// The database can't be reached, a migration can't be reverted, or it is unknown to this binary.
 pub async fn down(url: &str, steps: usize) -> Result<Vec<i64>> {
     let mut connection = connect(url).await?;
+    refuse_unreleased(&mut connection).await?;
     let mut newest_first = applied(&mut connection).await?;
     newest_first.reverse();
     let target = newest_first.get(steps).copied().unwrap_or(0);
@@ -214,7 +227,7 @@ pub async fn down(url: &str, steps: usize) -> Result<Vec<i64>> {
     Ok(newest_first)
 }
 
-/// Every migration that this binary or the database knows, the oldest first.
+/// Returns every migration known to this binary or the database, oldest first.
 ///
 /// # Errors
 /// The database can't be reached.
@@ -231,6 +244,7 @@ pub async fn status(url: &str) -> Result<Vec<Line>> {
         })
         .collect();
     if has_table(&mut connection).await? {
+        let unreleased = is_unreleased(&mut connection).await?;
         let rows =
             sqlx::query("select version, description, checksum, installed_on from _sqlx_migrations order by version")
                 .fetch_all(&mut connection)
@@ -248,6 +262,8 @@ pub async fn status(url: &str) -> Result<Vec<Line>> {
                     line.applied_at = applied_at;
                     line.state = if *ours.checksum == *checksum {
                         State::Applied
+                    } else if unreleased {
+                        State::BeforeRelease
                     } else {
                         State::Changed
                     };
@@ -257,7 +273,7 @@ pub async fn status(url: &str) -> Result<Vec<Line>> {
                     lines.push(Line {
                         version,
                         name: name.replace(' ', "_"),
-                        state: State::Newer,
+                        state: if unreleased { State::BeforeRelease } else { State::Newer },
                         applied_at,
                     });
                 }
@@ -268,7 +284,7 @@ pub async fn status(url: &str) -> Result<Vec<Line>> {
     Ok(lines)
 }
 
-/// The versions that are applied, the oldest first.
+/// Returns the applied versions, oldest first.
 async fn applied(connection: &mut PgConnection) -> Result<Vec<i64>> {
     if !has_table(connection).await? {
         return Ok(Vec::new());
@@ -280,7 +296,35 @@ async fn applied(connection: &mut PgConnection) -> Result<Vec<i64>> {
     Ok(applied.into_iter().map(|migration| migration.version).collect())
 }
 
-/// A database that was never migrated has no list, and looking must not make one.
+/// Refuses a database that was made by a version from before the first release.
+///
+/// # Errors
+/// It is one ([`UNRELEASED`]), or it can't be reached.
+async fn refuse_unreleased(connection: &mut PgConnection) -> Result<()> {
+    if is_unreleased(connection).await? {
+        return Err(Exit::Failed.because(UNRELEASED).into());
+    }
+    Ok(())
+}
+
+/// Whether a version from before the first release made this database: a migration with one of our numbers was applied
+/// under another name. Released migrations keep their names.
+async fn is_unreleased(connection: &mut PgConnection) -> Result<bool> {
+    if !has_table(connection).await? {
+        return Ok(false);
+    }
+    let applied: Vec<(i64, String)> = sqlx::query_as("select version, description from _sqlx_migrations")
+        .fetch_all(connection)
+        .await
+        .context("reading the applied migrations failed")?;
+    Ok(MIGRATOR.iter().any(|ours| {
+        applied
+            .iter()
+            .any(|(version, name)| *version == ours.version && *name != ours.description)
+    }))
+}
+
+/// A database that was never migrated has no table, and checking must not create it.
 async fn has_table(connection: &mut PgConnection) -> Result<bool> {
     Ok(sqlx::query_scalar("select to_regclass('_sqlx_migrations') is not null")
         .fetch_one(connection)
@@ -325,7 +369,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_schema_goes_up_one_step_down_all_the_way_down_and_up_again() {
+    async fn the_schema_goes_up_a_step_down_all_down_and_up_again() {
         let postgres = PrivatePostgres::start(PostgresOptions::ephemeral()).await.unwrap();
         let url = postgres.url();
         let states = |lines: &[Line]| lines.iter().map(|line| line.state).collect::<Vec<_>>();

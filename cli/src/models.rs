@@ -2,7 +2,7 @@
 use anyhow::Result;
 use serde_json::Value;
 
-use crate::{client::Client, current, exit::Exit, global::Global, out::Out};
+use crate::{client::Client, dev_instance, exit::Exit, global::Global, out::Out};
 
 /// List models with their prices, limits, capabilities and retirement dates.
 ///
@@ -32,9 +32,9 @@ pub struct Args {
 }
 
 /// # Errors
-/// The API can't be reached, or refuses.
+/// The API is unreachable or refuses.
 pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
-    let client = Client::new(current::access(global)?)?;
+    let client = Client::new(dev_instance::access(global)?)?;
     let can = (!args.can.is_empty()).then(|| args.can.join(","));
     let mut query = url::form_urlencoded::Serializer::new(String::new());
     for (name, value) in [("provider", args.provider), ("q", args.text), ("can", can)] {
@@ -96,7 +96,7 @@ fn row(model: &Value) -> [String; 8] {
     ]
 }
 
-/// 1,048,576 is 1.0M, 200,000 is 200k.
+/// Formats 1,048,576 as 1.0M, 200,000 as 200k.
 fn tokens(count: u64) -> String {
     match count {
         1_000_000.. => format!("{:.1}M", count as f64 / 1e6),

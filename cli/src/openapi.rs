@@ -1,4 +1,4 @@
-//! `rejoin openapi`: the HTTP API, described.
+//! `rejoin openapi`: prints the OpenAPI document.
 use anyhow::{Context, Result};
 
 use crate::{exit::Exit, global::Global, out::Out};

@@ -1,6 +1,6 @@
-//! Where output goes: data to stdout, all else to stderr. Every verb gets an [`Out`].
+//! Output: data to stdout, everything else to stderr. Every verb gets an [`Out`].
 //!
-//! Invariant: with `--json`, stdout holds nothing but JSON, one value a line.
+//! Invariant: with `--json`, stdout holds nothing but JSON, one value per line.
 use std::io::{self, IsTerminal, Write};
 
 use anyhow::Result;
@@ -20,17 +20,17 @@ impl Out {
         }
     }
 
-    /// Machines read our stdout.
+    /// Returns whether a program reads our stdout.
     pub fn is_json(self) -> bool {
         self.json
     }
 
-    /// A person reads our stdout: colours and progress bars are welcome.
+    /// Returns whether a user reads our stdout: colours and progress bars are allowed.
     pub fn is_terminal(self) -> bool {
         self.terminal && !self.json
     }
 
-    /// A line of data for a person.
+    /// Prints a line for users.
     ///
     /// # Errors
     /// stdout is closed.
@@ -38,7 +38,7 @@ impl Out {
         Ok(writeln!(io::stdout().lock(), "{text}")?)
     }
 
-    /// A piece of a line, shown at once.
+    /// Prints a part of a line immediately.
     ///
     /// # Errors
     /// stdout is closed.
@@ -48,7 +48,7 @@ impl Out {
         Ok(stdout.flush()?)
     }
 
-    /// A value for a machine, on a line of its own.
+    /// Prints a value for programs, on one line.
     ///
     /// # Errors
     /// stdout is closed, or the value has no JSON form.
@@ -56,7 +56,7 @@ impl Out {
         self.line(&serde_json::to_string(value)?)
     }
 
-    /// A value for a machine; for a person, what `words` makes of it.
+    /// Prints a value for programs or, for users, its text from `words`.
     ///
     /// # Errors
     /// stdout is closed.
@@ -68,13 +68,13 @@ impl Out {
         }
     }
 
-    /// Progress, advice: for the person beside the machine.
+    /// Prints progress or advice for users.
     pub fn note(self, text: &str) {
-        // Nobody there to read it is no failure.
+        // A closed stderr is no failure.
         let _closed = writeln!(io::stderr().lock(), "{text}");
     }
 
-    /// Columns of text, as wide as their widest cell.
+    /// Prints columns, as wide as their widest cell.
     ///
     /// # Errors
     /// stdout is closed.

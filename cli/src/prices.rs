@@ -1,11 +1,11 @@
-//! `rejoin prices`: what models cost in a project; through the API.
+//! `rejoin prices`: prices of models in a project; through the API.
 use anyhow::Result;
 use clap::Subcommand;
 use reqwest::Method;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::{client::Client, current, exit::Exit, global::Global, out::Out};
+use crate::{client::Client, dev_instance, exit::Exit, global::Global, out::Out};
 
 /// Show and set the prices of models, which runs' budgets are based on.
 ///
@@ -47,9 +47,9 @@ pub enum Action {
 }
 
 /// # Errors
-/// The API can't be reached, or refuses.
+/// The API is unreachable or refuses.
 pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
-    let client = Client::new(current::access(global)?)?;
+    let client = Client::new(dev_instance::access(global)?)?;
     let prices = format!(
         "/api/admin/projects/{}/model-prices",
         client.project(args.project).await?

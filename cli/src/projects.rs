@@ -1,4 +1,4 @@
-//! `rejoin projects`: who is in a project and as what, and what it may use up. Straight to the database.
+//! `rejoin projects`: members and roles of a project, and its quotas. Directly in the database.
 use anyhow::{Context, Result};
 use clap::Subcommand;
 use rejoin_identity::audit::Action as Act;
@@ -73,7 +73,7 @@ pub enum Action {
 }
 
 /// # Errors
-/// The database can't be reached, it is not clear who is meant, or the last owner would go.
+/// The database can't be reached, the user is ambiguous, or the last owner would be removed.
 pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
     let pool = database::connect(global).await?;
     match args.action {

@@ -1,10 +1,10 @@
-//! `rejoin questions`: what runs ask people, and the answers; through the API.
+//! `rejoin questions`: runs' questions to users, and the answers; through the API.
 use anyhow::Result;
 use clap::Subcommand;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::{client::Client, current, exit::Exit, global::Global, out::Out};
+use crate::{client::Client, dev_instance, exit::Exit, global::Global, out::Out};
 
 /// List and answer the questions of runs.
 ///
@@ -46,9 +46,9 @@ fn json_of(text: &str) -> Result<Value, serde_json::Error> {
 }
 
 /// # Errors
-/// The API can't be reached, or refuses.
+/// The API is unreachable or refuses.
 pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
-    let client = Client::new(current::access(global)?)?;
+    let client = Client::new(dev_instance::access(global)?)?;
     match args.action {
         Action::List { status, limit } => {
             let status = match status.as_str() {
@@ -65,7 +65,7 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
             answer,
             input,
         } => {
-            // Several values are a list; all else is a text, also where it looks like JSON.
+            // Several values form a list; the rest is text, even if it looks like JSON.
             let answer = match serde_json::from_str(&answer) {
                 Ok(list @ Value::Array(_)) => list,
                 Ok(_) | Err(_) => Value::String(answer),

@@ -1,4 +1,4 @@
-//! `rejoin queue`: the job queue, for operators; straight to the database, so that it works when no API does.
+//! `rejoin queue`: the job queue, for operators; directly in the database, so that it works without an API.
 use anyhow::{Context, Result};
 use chrono::{DateTime, Utc};
 use clap::Subcommand;
@@ -46,7 +46,7 @@ pub enum Action {
 }
 
 /// # Errors
-/// The database can't be reached, or there is no such job.
+/// The database can't be reached, or the job does not exist.
 pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
     let pool = database::connect(global).await?;
     match args.action {
@@ -182,7 +182,7 @@ async fn show_dead(pool: &PgPool, queue: &str, limit: i64, out: Out) -> Result<(
     out.table(["JOB", "KIND", "RUN", "ATTEMPTS", "DIED", "LAST ERROR"], &rows)
 }
 
-/// A span of time in one unit.
+/// Formats a duration in one unit.
 fn ago(seconds: f64) -> String {
     match seconds {
         s if s < 120.0 => format!("{s:.1} s"),

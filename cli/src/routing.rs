@@ -1,15 +1,15 @@
-//! `rejoin routing`: which agent takes a new conversation, and how well that goes; through the API.
+//! `rejoin routing`: assignment of agents to new conversations, and its statistics; through the API.
 use anyhow::{Result, bail};
 use clap::Subcommand;
 use reqwest::Method;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::{client::Client, current, exit::Exit, global::Global, out::Out};
+use crate::{client::Client, dev_instance, exit::Exit, global::Global, out::Out};
 
-/// Characters of a message in a table.
+/// Length of a message in a table, in characters.
 const SHOWN_CHARS: usize = 60;
-/// What `set` takes for: no agent.
+/// The value of `set` for no agent.
 const NONE: &str = "none";
 
 /// Show and set which agent gets a new conversation, with statistics.
@@ -63,9 +63,9 @@ pub enum Action {
 }
 
 /// # Errors
-/// The API can't be reached, or refuses.
+/// The API is unreachable or refuses.
 pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
-    let client = Client::new(current::access(global)?)?;
+    let client = Client::new(dev_instance::access(global)?)?;
     let project = client.project(args.project).await?;
     let settings = format!("/api/admin/projects/{project}/routing");
     match args.action {

@@ -1,14 +1,14 @@
-//! `rejoin runs`: look at runs, tell one something, let it go on, fork it, cancel it; through the API.
+//! `rejoin runs`: show, steer, resume, fork and cancel runs; through the API.
 use anyhow::Result;
 use clap::Subcommand;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::{client::Client, current, exit::Exit, global::Global, out::Out};
+use crate::{client::Client, dev_instance, exit::Exit, global::Global, out::Out};
 
-/// Longest part of a message that `show` prints on a line [characters].
+/// Maximum length of a message's line in `show`, in characters.
 const LINE_MAX_CHARS: usize = 160;
-/// What `show` reads of each list.
+/// Maximum number of items of each list in `show`.
 const SHOWN: u16 = 100;
 
 /// List, inspect, steer, resume, fork and cancel runs.
@@ -84,9 +84,9 @@ pub enum Action {
 }
 
 /// # Errors
-/// The API can't be reached, or refuses.
+/// The API is unreachable or refuses.
 pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
-    let client = Client::new(current::access(global)?)?;
+    let client = Client::new(dev_instance::access(global)?)?;
     match args.action {
         Action::List {
             limit,
@@ -191,7 +191,7 @@ fn list(page: &Value, out: Out) -> Result<()> {
                 text(&run["agent"]),
                 text(&run["model"]),
                 match run["restricted"] == true {
-                    // Another member's: only its maker is told.
+                    // Another member's run: details are visible to its maker only.
                     true => String::new(),
                     false => text(&run["stepCount"]),
                 },
@@ -272,7 +272,7 @@ fn items(page: &Value) -> &[Value] {
     page["items"].as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
-/// A field as a person reads it; nothing for null.
+/// Formats a field for users; empty for null.
 fn text(value: &Value) -> String {
     match value {
         Value::Null => String::new(),

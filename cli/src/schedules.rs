@@ -1,4 +1,4 @@
-//! `rejoin schedules`: agents and DAGs of tasks that are started by the clock; through the API.
+//! `rejoin schedules`: agents and DAGs of tasks started by the clock; through the API.
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, anyhow};
@@ -7,7 +7,7 @@ use reqwest::Method;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use crate::{client::Client, current, exit::Exit, global::Global, out::Out};
+use crate::{client::Client, dev_instance, exit::Exit, global::Global, out::Out};
 
 /// Run agents, or task DAGs, on a schedule.
 ///
@@ -95,9 +95,9 @@ pub struct What {
 }
 
 /// # Errors
-/// The file can't be read, or the API can't be reached, or refuses.
+/// The file can't be read, or the API is unreachable or refuses.
 pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
-    let client = Client::new(current::access(global)?)?;
+    let client = Client::new(dev_instance::access(global)?)?;
     let schedules = format!("/api/projects/{}/schedules", client.project(args.project).await?);
     match args.action {
         Action::Add {

@@ -1,6 +1,7 @@
-//! `rejoin secrets`: values that agents need, sealed before they reach the database; straight to it.
+//! `rejoin secrets`: secrets of a project, encrypted before they reach the database; directly in it.
 //!
-//! Invariants: a value comes from stdin, never from the command line, which everybody on the machine sees; no output ever holds one.
+//! Invariants: a value comes from stdin, never from the command line, which every user of the machine can see; no
+//! output ever holds one.
 use std::io::{self, IsTerminal, Read};
 
 use anyhow::{Context, Result, bail};
@@ -12,7 +13,7 @@ use serde_json::json;
 use sqlx::PgPool;
 use uuid::Uuid;
 
-use crate::{current, database, dev::secret_keys, exit::Exit, global::Global, out::Out};
+use crate::{database, dev::secret_keys, dev_instance, exit::Exit, global::Global, out::Out};
 
 /// Manage secrets of agents, encrypted with master keys that are not in the database. Talks to the database.
 ///
@@ -73,7 +74,7 @@ pub enum Action {
 }
 
 /// # Errors
-/// The database can't be reached, no master key is configured, or there is no such secret.
+/// The database can't be reached, no master key is configured, or the secret does not exist.
 pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
     match args.action {
         Action::NewKey => {
@@ -113,11 +114,11 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// The master keys of the settings; for the database of `rejoin dev`, and no other, those of `rejoin dev`.
+/// Loads the master keys of the settings; for the database of `rejoin dev` only, those of `rejoin dev`.
 fn load(global: &Global, args: &SecretKeyArgs) -> Result<MasterKeys> {
     let configured = args.file().is_some() || keys::are_configured();
     if !configured && global.database_url().is_none() {
-        let file = current::default_data_dir().map(|dir| secret_keys::path(&dir));
+        let file = dev_instance::default_data_dir().map(|dir| secret_keys::path(&dir));
         if let Some(file) = file.ok().filter(|file| file.exists()) {
             return Ok(MasterKeys::configured(Some(&file), None)?);
         }
@@ -125,13 +126,13 @@ fn load(global: &Global, args: &SecretKeyArgs) -> Result<MasterKeys> {
     Ok(args.load()?)
 }
 
-/// What stdin holds.
+/// Reads stdin.
 fn read_value(name: &str) -> Result<Plaintext> {
     let stdin = io::stdin();
     if stdin.is_terminal() {
         bail!("the value is read from stdin, so that it is not shown on a terminal: rejoin secrets set {name} < FILE");
     }
-    // With room for all of it: a buffer that grows leaves copies behind. One byte more than allowed, and a line's end.
+    // With capacity for all of it: a growing buffer leaves copies behind. One byte more than allowed, and a line end.
     let room = VALUE_MAX_BYTES + 3;
     let mut value = Vec::with_capacity(room);
     let read = stdin.lock().take(room as u64).read_to_end(&mut value);

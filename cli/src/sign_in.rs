@@ -1,10 +1,11 @@
-//! `rejoin sign-in`: an address that signs a browser in once, so that no address has to hold the API key. `dev` prints one, too.
+//! `rejoin sign-in`: a one-time sign-in address for a browser, so that no address has to contain the API key. `dev`
+//! prints one, too.
 use anyhow::{Context, Result};
 use serde_json::json;
 
 use crate::{
     client::Client,
-    current::{self, Access},
+    dev_instance::{self, Access},
     exit::Exit,
     global::Global,
     out::Out,
@@ -24,9 +25,9 @@ const PATH: &str = "/api/sign-in-codes";
 pub struct Args {}
 
 /// # Errors
-/// The API can't be reached, or refuses.
+/// The API is unreachable or refuses.
 pub async fn run(global: &Global, _args: Args, out: Out) -> Result<Exit> {
-    let url = address(current::access(global)?).await?;
+    let url = address(dev_instance::access(global)?).await?;
     match out.is_json() {
         true => out.json(&json!({ "url": url }))?,
         false => out.line(&url)?,
@@ -34,10 +35,10 @@ pub async fn run(global: &Global, _args: Args, out: Out) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// An address of the page, under the one by which we reach the API, with a new code.
+/// Returns an address of the page, below the API's, with a new code.
 ///
 /// # Errors
-/// The API can't be reached, or refuses.
+/// The API is unreachable or refuses.
 pub async fn address(access: Access) -> Result<String> {
     let base = access.url.trim_end_matches('/').to_owned();
     let made = Client::new(access)?.post(PATH, &json!({})).await?;

@@ -1,4 +1,4 @@
-//! `rejoin sources`: databases of others that a project's people and agents may ask; through the API.
+//! `rejoin sources`: external databases for a project's users and agents; through the API.
 use std::io::Read;
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use rejoin_integrations::data_sources::{self, Kind};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::{client::Client, current, exit::Exit, global::Global, out::Out};
+use crate::{client::Client, dev_instance, exit::Exit, global::Global, out::Out};
 
 /// Manage and query data sources: databases that a project's users and agents can query.
 ///
@@ -67,9 +67,9 @@ pub enum Action {
 }
 
 /// # Errors
-/// The file can't be read, or the API can't be reached, or refuses.
+/// The file can't be read, or the API is unreachable or refuses.
 pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
-    let client = Client::new(current::access(global)?)?;
+    let client = Client::new(dev_instance::access(global)?)?;
     let sources = format!("/api/projects/{}/data-sources", client.project(args.project).await?);
     match args.action {
         Action::Add {
@@ -92,7 +92,7 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
                 json!({ "name": name, "kind": kind, "settings": settings, "secret": secret, "readOnly": !writable });
             let added = client.post(&format!("{sources}?force={force}"), &body).await?;
             out.either(&added, || {
-                format!("the source {name} was added ({})", said(&added, "kind"))
+                format!("the source {name} was added ({})", text_field(&added, "kind"))
             })?;
         }
         Action::List => {
@@ -108,11 +108,11 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
                     "read-only"
                 };
                 [
-                    said(source, "name"),
-                    said(source, "kind"),
+                    text_field(source, "name"),
+                    text_field(source, "kind"),
                     place(source),
                     access.to_owned(),
-                    said(source, "failure"),
+                    text_field(source, "failure"),
                 ]
             };
             let rows: Vec<[String; 5]> = items(&listed).iter().map(row).collect();
@@ -121,17 +121,17 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
         Action::Test { source } => {
             let found = find(&client, &sources, &source).await?;
             let tested = client
-                .post(&format!("{sources}/{}/test", said(&found, "id")), &json!({}))
+                .post(&format!("{sources}/{}/test", text_field(&found, "id")), &json!({}))
                 .await?;
             out.either(&tested, || match tested["ok"].as_bool() {
                 Some(true) => {
                     let warnings = tested["warnings"].as_array().map(Vec::as_slice).unwrap_or_default();
                     let told = warnings.iter().filter_map(Value::as_str);
-                    told.fold(said(&tested, "server"), |text, warning| {
+                    told.fold(text_field(&tested, "server"), |text, warning| {
                         format!("{text}\nwarning: {warning}")
                     })
                 }
-                Some(false) | None => format!("the source does not respond: {}", said(&tested, "failure")),
+                Some(false) | None => format!("the source does not respond: {}", text_field(&tested, "failure")),
             })?;
             if tested["ok"] != json!(true) {
                 return Err(anyhow!("the source {source} does not respond"));
@@ -139,9 +139,11 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
         }
         Action::Remove { source } => {
             let found = find(&client, &sources, &source).await?;
-            client.delete(&format!("{sources}/{}", said(&found, "id"))).await?;
+            client
+                .delete(&format!("{sources}/{}", text_field(&found, "id")))
+                .await?;
             out.either(&json!({ "removed": found["id"] }), || {
-                format!("the source {} was removed", said(&found, "name"))
+                format!("the source {} was removed", text_field(&found, "name"))
             })?;
         }
         Action::Query {
@@ -153,7 +155,7 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
             let found = find(&client, &sources, &source).await?;
             let body = json!({ "query": query, "database": database, "maxRows": rows });
             let answer = client
-                .post(&format!("{sources}/{}/query", said(&found, "id")), &body)
+                .post(&format!("{sources}/{}/query", text_field(&found, "id")), &body)
                 .await?;
             if out.is_json() {
                 out.json(&answer)?;
@@ -165,7 +167,7 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// What a file holds, without the line's end that editors add to passwords.
+/// Reads a file, without the line end that editors append to passwords.
 fn read(file: &PathBuf, kind: Kind) -> Result<String> {
     let mut text = String::new();
     let read = match file.as_os_str() == "-" {
@@ -199,7 +201,7 @@ fn show(answer: &Value, out: Out) -> Result<()> {
         .as_array()
         .into_iter()
         .flatten()
-        .map(|column| said(column, "name"))
+        .map(|column| text_field(column, "name"))
         .collect();
     out.line(&names.join("\t"))?;
     for row in answer["rows"].as_array().into_iter().flatten() {
@@ -212,7 +214,7 @@ fn show(answer: &Value, out: Out) -> Result<()> {
     Ok(())
 }
 
-/// Where it is, in one word.
+/// Returns its location in one word.
 fn place(source: &Value) -> String {
     let settings = &source["settings"];
     let said = |name: &str| settings[name].as_str().unwrap_or_default();
@@ -226,6 +228,6 @@ fn items(listed: &Value) -> &[Value] {
     listed["items"].as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
-fn said(value: &Value, name: &str) -> String {
+fn text_field(value: &Value, name: &str) -> String {
     value[name].as_str().unwrap_or_default().to_owned()
 }

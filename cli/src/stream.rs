@@ -1,9 +1,9 @@
-//! A log, followed through every restart: of the API, of a worker, of the database. `chat` and `tail` read with it.
+//! Follows a log through every restart: of the API, of a worker, of the database. Used by `chat` and `tail`.
 //!
-//! A small reader of server-sent events ([`Parser`]) below a follower ([`Follow`]) that remembers where it is. A
-//! connection that ends without the end of the run always means: connect again, with the cursor.
+//! A small parser of server-sent events ([`Parser`]) below a follower ([`Follow`]) that keeps the cursor. A connection
+//! that ends before the run's end always means: reconnect with the cursor.
 //!
-//! Invariants: every event is handed out once, in the order of its number; nobody waits longer than the limit of silence.
+//! Invariants: every event is returned once, in the order of its number; no wait exceeds the silence limit.
 use std::{collections::VecDeque, time::Duration};
 
 use anyhow::{Context, Result};
@@ -17,9 +17,10 @@ use crate::{
     out::Out,
 };
 
-/// A living connection says something at least every 10 s: after this long it is dead, whatever TCP thinks.
+/// Silence after which a connection counts as dead, whatever TCP reports: a live one sends something at least every 10
+/// s.
 const CONNECTION_SILENCE_LIMIT: Duration = Duration::from_secs(30);
-/// Longest line: a snapshot holds a long conversation.
+/// Maximum length of a line: a snapshot contains a long conversation.
 const LINE_MAX_BYTES: usize = 64 * 1024 * 1024;
 
 /// One server-sent event.
@@ -30,20 +31,20 @@ pub struct Frame {
     pub data: String,
 }
 
-/// Cuts bytes into frames, wherever the network has cut them before.
+/// Splits bytes into frames, however the network has split them.
 #[derive(Debug, Default)]
 pub struct Parser {
     line: Vec<u8>,
-    /// A LF that follows belongs to the CR before it.
+    /// A following LF belongs to the CR before it.
     after_cr: bool,
-    /// A byte order mark may stand before the first line only.
+    /// A byte order mark is allowed before the first line only.
     begun: bool,
     frame: Frame,
     has_data: bool,
 }
 
 impl Parser {
-    /// Frames that these bytes complete.
+    /// Returns the frames completed by these bytes.
     ///
     /// # Errors
     /// A line is longer than any that the API sends.
@@ -68,7 +69,7 @@ impl Parser {
 
     fn end_line(&mut self) -> Option<Frame> {
         let line = std::mem::take(&mut self.line);
-        // Whole lines only: a character that was cut in two is whole again.
+        // Complete lines only: a split character is complete again.
         let line = String::from_utf8_lossy(&line);
         let first = !std::mem::replace(&mut self.begun, true);
         let line = if first {
@@ -91,14 +92,14 @@ impl Parser {
                 }
                 self.frame.data.push_str(value);
             }
-            // Comments (an empty field), `retry`, and what is not invented yet.
+            // Comments (an empty field), `retry`, and future fields.
             _ => {}
         }
         None
     }
 }
 
-/// Where to begin.
+/// The start position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Start {
     Beginning,
@@ -107,11 +108,11 @@ pub enum Start {
     Snapshot,
 }
 
-/// An event of the log, or a word about the connection (without a number).
+/// An event of the log, or a notice about the connection (without a number).
 #[derive(Debug, Clone)]
 pub struct Received {
     pub seq: Option<i64>,
-    /// The JSON as it came.
+    /// The JSON as received.
     pub data: String,
     pub json: Value,
 }
@@ -121,7 +122,7 @@ impl Received {
         self.json["type"].as_str().unwrap_or_default()
     }
 
-    /// Part of what happened, not of how it was transmitted: what `--json` prints.
+    /// Returns whether it is part of the log rather than of the transmission: what `--json` prints.
     pub fn is_data(&self) -> bool {
         self.seq.is_some() || matches!(self.kind(), "snapshot" | "gap")
     }
@@ -131,19 +132,19 @@ impl Received {
     }
 }
 
-/// A log that is followed.
+/// A followed log.
 pub struct Follow {
     client: Client,
     path: String,
     start: Start,
-    /// The last event that was handed out.
+    /// The number of the last returned event.
     last_seq: Option<i64>,
     connection: Option<Connection>,
     ready: VecDeque<Received>,
     pauses: Pauses,
-    /// The last byte of the API.
+    /// The time of the last received byte.
     heard: Instant,
-    /// The outage was told.
+    /// The outage was reported.
     told: bool,
     out: Out,
 }
@@ -153,18 +154,18 @@ struct Connection {
     parser: Parser,
 }
 
-/// What came of a try to connect.
+/// The result of a connection attempt.
 enum Dialled {
     Stream(Box<Response>),
-    /// The cursor is at the end of a log that will not go on.
+    /// The cursor is at the end of an ended log.
     Ended,
     Later(String, Option<Duration>),
-    /// The cursor is older than what is kept.
+    /// The cursor is older than the retained events.
     TooOld,
 }
 
 impl Follow {
-    /// `path` is the log's, e.g. `/api/runs/{id}/events`. Connects at the first [`Self::next`].
+    /// `path` is the log's, such as `/api/runs/{id}/events`. Connects at the first [`Self::next`].
     pub fn new(client: Client, path: impl Into<String>, start: Start, out: Out) -> Self {
         Self {
             client,
@@ -180,7 +181,7 @@ impl Follow {
         }
     }
 
-    /// The next event; `None` when the log has ended.
+    /// Returns the next event; `None` when the log has ended.
     ///
     /// # Errors
     /// The API refuses, or was silent for [`SILENCE_LIMIT`].
@@ -268,7 +269,7 @@ impl Follow {
         }
     }
 
-    /// A frame becomes an event that is handed out, unless it was before.
+    /// Queues a frame's event, unless it was returned before.
     fn take(&mut self, frame: Frame) -> Result<()> {
         let json: Value = serde_json::from_str(&frame.data).context("an event of the stream is not JSON")?;
         let kind = json["type"].as_str().unwrap_or_default();
@@ -282,9 +283,9 @@ impl Follow {
                 self.pauses = Pauses::default();
                 self.told = false;
             }
-            // The live events go on behind it.
+            // Live events continue after it.
             (None, "snapshot") => self.last_seq = json["through"].as_i64().or(self.last_seq),
-            // The server stops: the connection closes by itself, and the next one is another server's.
+            // The server is stopping: it closes the connection, and the next one goes to another server.
             (None, "goaway") => self.pauses = Pauses::default(),
             (None, _) => {}
         }
@@ -305,7 +306,7 @@ impl Follow {
             );
             return Err(Exit::Unreachable.because(message).into());
         }
-        // A restart that is over at once is not worth a word.
+        // A short restart is not reported.
         if !self.told && self.pauses.count == 2 {
             self.told = true;
             self.note(&format!("(the connection was lost: {why}; retrying)"));
@@ -324,7 +325,7 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     use super::*;
-    use crate::current::Access;
+    use crate::dev_instance::Access;
 
     const TEXT: &str = "\u{feff}retry: 2000\n\n:hb\n\nid: 1\ndata: {\"a\":\"ä€😀\"}\n\r\nid:2\r\ndata: x\r\ndata\r\ndata:  y\r\n\r\nevent: e\rdata: z\r\rid: 9\n\n: c\nnonsense\ndata: last\n\n";
 
@@ -367,7 +368,7 @@ mod tests {
         assert_eq!(parser.push(b"\n").unwrap(), [frame(Some("1"), None, "half")]);
     }
 
-    /// An API that answers one connection after the other with these bytes, and returns the requests.
+    /// An API that answers consecutive connections with these bytes, and returns the requests.
     async fn scripted(answers: Vec<&'static str>) -> (String, tokio::task::JoinHandle<Vec<String>>) {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -390,7 +391,7 @@ mod tests {
     const STREAM: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
 
     #[tokio::test]
-    async fn a_log_is_followed_through_lost_connections_and_every_event_comes_once() {
+    async fn a_log_is_followed_through_lost_connections_exactly_once() {
         let cut: &str = &format!("{STREAM}:hb\n\nid: 1\ndata: {{\"type\":\"a\"}}\n\nid: 2\ndata: {{\"ty");
         let again: &str = &format!(
             "{STREAM}id: 1\ndata: {{\"type\":\"a\"}}\n\nid: 2\ndata: {{\"type\":\"b\"}}\n\ndata: {{\"type\":\"goaway\"}}\n\n"

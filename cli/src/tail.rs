@@ -1,6 +1,6 @@
-//! `rejoin tail`: follow a run or a conversation.
+//! `rejoin tail`: follows a run or a conversation.
 //!
-//! Which of the two an id is, the API tells. Invariant: following changes nothing.
+//! The API tells which of the two an id is. Invariant: following changes nothing.
 use anyhow::Result;
 use serde_json::Value;
 use uuid::Uuid;
@@ -8,7 +8,7 @@ use uuid::Uuid;
 use crate::{
     chat::exit_of,
     client::Client,
-    current,
+    dev_instance,
     exit::Exit,
     global::Global,
     out::Out,
@@ -42,9 +42,9 @@ pub struct Args {
 }
 
 /// # Errors
-/// There is no such run or conversation, or the API was silent for too long.
+/// The run or conversation does not exist, or the API was silent for too long.
 pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
-    let client = Client::new(current::access(global)?)?;
+    let client = Client::new(dev_instance::access(global)?)?;
     let Ok(id) = args.target.parse::<Uuid>() else {
         anyhow::bail!(
             "{:?} is not the id of a run or a conversation (`rejoin runs list` shows runs)",
@@ -110,12 +110,12 @@ async fn show(mut follow: Follow, first: Option<Received>, run: Option<String>, 
     Ok(Exit::Done)
 }
 
-/// A message that is not on the screen yet.
+/// Shows a message that was not displayed yet.
 fn message(message: &Value, shown: &str, out: Out) -> Result<()> {
     let content = message["content"].as_str().unwrap_or_default();
     match message["role"].as_str() {
         Some("user") => out.line(&format!("> {}", content.replace('\n', "\n> "))),
-        // The reply's pieces were shown as they came.
+        // The reply's parts were shown as they arrived.
         _ if !shown.is_empty() => Ok(()),
         _ => out.line(content),
     }

@@ -1,4 +1,4 @@
-//! `rejoin tasks`: DAGs of tasks that agents do; through the API.
+//! `rejoin tasks`: DAGs of tasks done by agents; through the API.
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
@@ -6,7 +6,7 @@ use clap::{Subcommand, ValueEnum};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::{client::Client, current, exit::Exit, global::Global, out::Out};
+use crate::{client::Client, dev_instance, exit::Exit, global::Global, out::Out};
 
 /// Run tasks that depend on each other: a DAG in a YAML or JSON file.
 ///
@@ -69,7 +69,7 @@ pub enum Diagram {
 }
 
 /// # Errors
-/// The file can't be read, or the API can't be reached, or refuses.
+/// The file can't be read, or the API is unreachable or refuses.
 pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
     if let Action::Apply { file, dry_run: true } = &args.action {
         let spec: rejoin_scheduling::tasks::spec::DagSpec =
@@ -80,7 +80,7 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
         })?;
         return Ok(Exit::Done);
     }
-    let client = Client::new(current::access(global)?)?;
+    let client = Client::new(dev_instance::access(global)?)?;
     let dags = format!("/api/projects/{}/task-dags", client.project(args.project).await?);
     match args.action {
         Action::Apply { file, .. } => show(&client.post(&dags, &read(&file)?).await?, out)?,
@@ -112,7 +112,7 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
         Action::Resume { dag } => show(&client.post(&format!("{dags}/{dag}/resume"), &json!({})).await?, out)?,
         Action::Retry { dag, task } => {
             let task: String = url::form_urlencoded::byte_serialize(task.as_bytes()).collect();
-            // A path knows no plus for a space.
+            // In a path, a plus is not a space.
             let path = format!("{dags}/{dag}/tasks/{}/retry", task.replace('+', "%20"));
             show(&client.post(&path, &json!({})).await?, out)?;
         }
@@ -121,7 +121,7 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// YAML, of which JSON is a part.
+/// YAML, a superset of JSON.
 pub fn read(file: &PathBuf) -> Result<Value> {
     let text = std::fs::read_to_string(file).with_context(|| format!("reading {} failed", file.display()))?;
     serde_norway::from_str(&text).with_context(|| format!("{} is neither valid YAML nor valid JSON", file.display()))

@@ -1,9 +1,9 @@
-//! What a terminal shows of a reply: its text as it arrives, every word once, tool calls beside it.
+//! Renders a reply in a terminal: its text as it arrives, every word once, with tool calls beside it.
 //!
-//! `chat` and `tail` use it. When a worker was lost in mid-answer, the log says which part to forget (`reset`), and that
-//! part is written anew. What stands on the screen stays there as long as the new text repeats it.
+//! Used by `chat` and `tail`. When a worker was lost in the middle of an answer, the log says which part to discard
+//! (`reset`), and that part is written again. Displayed text stays as long as the new text repeats it.
 //!
-//! Invariant: once the reply has ended, what can be read as its latest text is exactly the log's text.
+//! Invariant: once the reply has ended, the latest displayed text is exactly the log's text.
 use std::io::{self, IsTerminal, Write};
 
 use anyhow::Result;
@@ -11,36 +11,36 @@ use serde_json::Value;
 
 use crate::{dev::process, exit::Exit, out::Out, stream::Received};
 
-/// Longest part of a tool's arguments that its line shows [characters].
+/// Maximum length of a tool's arguments on its line, in characters.
 const INPUT_MAX_CHARS: usize = 160;
 const ANEW: &str = "[the worker was lost; the answer starts over]";
 const DIM: &str = "\x1b[2m";
 const PLAIN: &str = "\x1b[0m";
 
-/// What to do to the screen.
+/// An output operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
     Print(String),
-    /// What stands there from here to its end is not so any more; then print the second.
+    /// Text between here and the end is outdated: erase it, then print the second.
     Replace {
         shown: String,
         text: String,
     },
 }
 
-/// The text of one reply: what it is, and what is on the screen of it. The screen may be ahead after a reset.
+/// The text of a reply, and its displayed part. The display may be ahead after a reset.
 #[derive(Debug, Default)]
 pub struct Reply {
     text: String,
     shown: String,
-    /// The event's number, and where its piece begins in the text.
+    /// The events' numbers, with the positions of their parts in the text.
     pieces: Vec<(i64, usize)>,
-    /// Where the text was cut by the last reset.
+    /// The position where the last reset truncated the text.
     anew: usize,
 }
 
 impl Reply {
-    /// A piece arrived.
+    /// Adds a part.
     pub fn token(&mut self, seq: i64, piece: &str) -> Option<Step> {
         self.pieces.push((seq, self.text.len()));
         self.text.push_str(piece);
@@ -55,7 +55,7 @@ impl Reply {
         Some(self.replace())
     }
 
-    /// Pieces behind this number are forgotten.
+    /// Removes the parts after this number.
     pub fn reset(&mut self, discard_after: i64) {
         if let Some(first) = self.pieces.iter().position(|(seq, _)| *seq > discard_after) {
             self.text.truncate(self.pieces[first].1);
@@ -64,7 +64,7 @@ impl Reply {
         self.anew = self.text.len();
     }
 
-    /// No more pieces for now: what the screen has too much goes.
+    /// No more parts for now: erases surplus text.
     pub fn settle(&mut self) -> Option<Step> {
         (self.shown != self.text).then(|| self.replace())
     }
@@ -73,7 +73,7 @@ impl Reply {
         &self.text
     }
 
-    /// What was written since the last reset.
+    /// Returns the text written since the last reset.
     fn written_anew(&self) -> &str {
         self.text.get(self.anew..).unwrap_or(&self.text)
     }
@@ -90,22 +90,22 @@ impl Reply {
     }
 }
 
-/// A run's events become lines for a person.
+/// Renders a run's events for users.
 pub struct Transcript {
     out: Out,
     /// Its text is the reply; others are its sub-agents.
     run: Option<String>,
     reply: Reply,
-    /// Both streams are the same terminal: a line on one moves the other's cursor.
+    /// Whether both streams are the same terminal: a line on one moves the other's cursor.
     shared_terminal: bool,
     colour: bool,
-    /// The reply's characters on the line where the cursor stands.
+    /// The reply's characters on the cursor's line.
     line: String,
     resets: u32,
 }
 
 impl Transcript {
-    /// `run`: whose text is the reply; without it, each run's in turn.
+    /// `run`: its text is the reply; without it, each run's in turn.
     pub fn new(out: Out, run: Option<String>) -> Self {
         let colour = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
         Self {
@@ -119,7 +119,7 @@ impl Transcript {
         }
     }
 
-    /// Shows an event. The exit code, if it ended the run (each run, where none was named).
+    /// Shows an event. Returns the exit code, if it ended the run (each run, if none was named).
     ///
     /// # Errors
     /// stdout is closed.
@@ -136,7 +136,7 @@ impl Transcript {
                 self.reply
                     .reset(event.json["discardAfter"].as_i64().unwrap_or_default());
                 self.resets += 1;
-                // On a shared terminal it would stand in the midst of a word; it is said at the end.
+                // On a shared terminal it would interrupt a word; it is shown at the end.
                 if !self.shared_terminal {
                     self.aside(&format!(
                         "(a worker stopped while answering: {}; another one continues)",
@@ -160,13 +160,13 @@ impl Transcript {
             "handoff" => self.aside(&format!("→ {} hands over to {}", event.text("from"), event.text("to")))?,
             "error" if ours => self.aside(&format!("error: {} ({})", event.text("error"), event.text("code")))?,
             "done" if ours => return self.done(event).map(Some),
-            // What only the wire needs, and what is not invented yet.
+            // Protocol events, and future ones.
             _ => {}
         }
         Ok(None)
     }
 
-    /// A sub-agent begins, or is over.
+    /// Shows the start or end of a sub-agent.
     fn sub_agent(&mut self, event: &Received) -> Result<()> {
         let line = match event.text("status") {
             "started" => format!("↳ {} begins: {}", event.text("agent"), shortened(event.text("task"))),
@@ -176,18 +176,18 @@ impl Transcript {
         self.aside(&line)
     }
 
-    /// The state of a running turn, from a snapshot.
+    /// Shows the state of a running turn, from a snapshot.
     ///
     /// # Errors
     /// stdout is closed.
     pub fn resume(&mut self, turn: &Value) -> Result<()> {
         let text = turn["text"].as_str().unwrap_or_default();
-        // Older than whatever comes: a reset may take it back.
+        // Older than any later event: a reset may remove it.
         let step = self.reply.token(i64::MAX, text);
         self.step(step)
     }
 
-    /// The reply as it is now.
+    /// Returns the current reply.
     pub fn text(&self) -> &str {
         self.reply.text()
     }
@@ -230,7 +230,7 @@ impl Transcript {
             "started" => {
                 let mut input = event.json["input"].clone();
                 if let Some(fields) = input.as_object_mut() {
-                    // Models fill in every field of a strict schema; null says nothing.
+                    // Models fill in every field of a strict schema; nulls are omitted.
                     fields.retain(|_, value| !value.is_null());
                 }
                 let input = shortened(&input.to_string());
@@ -266,7 +266,7 @@ impl Transcript {
         }
     }
 
-    /// The control characters that take `shown` from the end of the screen; `None`: it can't be reached any more.
+    /// Returns the control characters that erase `shown` from the end of the screen; `None`: it is out of reach.
     fn erasing(&self, shown: &str) -> Option<String> {
         if !self.out.is_terminal() || !self.line.ends_with(shown) {
             return None;
@@ -294,7 +294,7 @@ impl Transcript {
         Ok(())
     }
 
-    /// A line beside the reply, on stderr.
+    /// Prints a line beside the reply, on stderr.
     fn aside(&mut self, text: &str) -> Result<()> {
         if self.shared_terminal {
             self.end_line()?;
@@ -316,7 +316,7 @@ fn shortened(text: &str) -> String {
     }
 }
 
-/// How much a tool found: the lists of its result, counted.
+/// Summarizes a tool's result: counts the items of its lists.
 fn size(result: &Value) -> String {
     let plural = |count: usize| {
         if count == 1 {
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reply_that_repeats_itself_after_a_reset_shows_every_word_once() {
+    fn a_reply_repeated_after_a_reset_shows_every_word_once() {
         let mut reply = Reply::default();
         assert_eq!(reply.token(1, "Hello "), print("Hello "));
         assert_eq!(reply.token(2, "wor"), print("wor"));
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reply_that_ends_earlier_than_the_lost_one_is_cut_at_its_end() {
+    fn a_reply_shorter_than_the_lost_one_is_cut_at_its_end() {
         let mut reply = Reply::default();
         reply.token(1, "Yes, and more");
         reply.reset(0);

@@ -1,11 +1,11 @@
-//! `rejoin web`: what a project's agents may do on the web; through the API.
+//! `rejoin web`: web access of a project's agents; through the API.
 use anyhow::{Result, bail};
 use clap::{Subcommand, ValueEnum};
 use reqwest::Method;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::{client::Client, current, exit::Exit, global::Global, out::Out};
+use crate::{client::Client, dev_instance, exit::Exit, global::Global, out::Out};
 
 /// Show and set what agents may do on the web. By default they have no access. Needs a key with the scope admin.
 ///
@@ -77,9 +77,9 @@ impl Provider {
 }
 
 /// # Errors
-/// The API can't be reached, or refuses; the provider that is tested does not answer.
+/// The API is unreachable or refuses; the tested provider does not respond.
 pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
-    let client = Client::new(current::access(global)?)?;
+    let client = Client::new(dev_instance::access(global)?)?;
     let web = format!("/api/admin/projects/{}/web", client.project(args.project).await?);
     match args.action {
         Action::Show => {
@@ -129,7 +129,7 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// The settings in words, a line each.
+/// Formats the settings, one per line.
 fn shown(settings: &Value) -> String {
     let text = |name: &str| settings[name].as_str();
     let domains = |name: &str| {

@@ -31,7 +31,7 @@ pub struct Args {
 }
 
 /// # Errors
-/// The schema is not there, or a setting can't be used.
+/// The schema is missing, or a setting is invalid.
 pub async fn run(_global: &Global, args: Args, _out: Out) -> Result<Exit> {
     let ending = fleet::begin(&args.fleet)?;
     let work = async {

@@ -1,4 +1,4 @@
-//! Lines of an import into the graph: see `rejoin_tests::fuzzing`.
+//! Lines of a graph import: see `rejoin_tests::fuzzing`.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| rejoin_tests::fuzzing::ndjson(data));

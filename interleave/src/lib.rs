@@ -1,13 +1,13 @@
-//! Runs concurrent code in thousands of orders: our own code, with another scheduler, other locks and another clock below it.
-//! For the unit tests of `shared` and `api`, which take these where they otherwise take std's and tokio's.
+//! Systematic concurrency tests: runs our own code in thousands of interleavings, with another scheduler, locks and
+//! clock. Unit tests of `shared` and `api` use these in place of std's and tokio's.
 //!
 //! # Layout
-//! - here      [`explore`]: one model, many orders
-//! - `sync`    locks and atomics: at each of them somebody else may go on
-//! - `time`    a clock that passes when the scheduler says so: any time may lie between two steps
+//! - here      [`explore`]: one model, many interleavings
+//! - `sync`    locks and atomics: each access is a scheduling point
+//! - `time`    a clock moved by the scheduler: any time may pass between two steps
 //!
-//! What tokio's channels and notifications do within themselves is not interleaved, only their users are: at each `await`.
-//! A failure prints the seed of its order; `SHUTTLE_RANDOM_SEED=… cargo test …` runs that one first.
+//! The internals of tokio's channels and notifications are not interleaved, only their users are: at each `await`. A
+//! failure prints the seed of its interleaving; `SHUTTLE_RANDOM_SEED=… cargo test …` runs that one first.
 
 pub mod time;
 
@@ -18,24 +18,24 @@ use shuttle::{Config, FailurePersistence, MaxSteps, Runner, rand::Rng};
 
 pub use shuttle::future::{JoinHandle, spawn, yield_now};
 
-/// Locks and atomics that hand over to the scheduler.
+/// Locks and atomics that yield to the scheduler.
 pub mod sync {
     pub use shuttle::sync::{Mutex, MutexGuard, PoisonError, atomic};
 }
 
-/// The same orders every time.
+/// A fixed seed: the same interleavings every time.
 const SEED: u64 = 0x2026_1122;
-/// Of the orders, so many are mostly in turn, with this number of sudden changes: rare bugs need few of them, and time passes only
-/// where nobody else can go on. The others are random throughout.
+/// One in this many interleavings is mostly round-robin, with this number of preemptions: rare bugs need few of them,
+/// and time passes only if no task can run. The others are random throughout.
 const IN_TURN_SHARE: usize = 4;
 const IN_TURN_CHANGES: usize = 3;
-/// A model that takes more steps waits for something that does not come, while others go round and round.
+/// Maximum number of steps of a model: beyond it, it waits for something that never comes, while others loop.
 const MAX_STEPS: usize = 200_000;
-/// A spawned future's stack: debug builds of readers and writers are large.
+/// A spawned future's stack size: debug builds of readers and writers are large.
 const STACK_BYTES: usize = 256 * 1024;
 
-/// Runs `model` to its end in that many orders. It fails where the model panics, or where nobody can go on any more. Whatever the
-/// model spawns it has to end.
+/// Runs `model` to its end in this many interleavings. Fails if the model panics or deadlocks. The model must end
+/// everything that it spawns.
 pub fn explore<F>(orders: usize, model: impl Fn() -> F + Send + Sync + 'static)
 where
     F: Future<Output = ()> + 'static,
@@ -55,7 +55,7 @@ where
     let mut config = Config::new();
     config.stack_size = STACK_BYTES;
     config.max_steps = MaxSteps::FailAfter(MAX_STEPS);
-    // They are long; the seed is enough.
+    // They are long; the seed suffices.
     config.failure_persistence = FailurePersistence::None;
     Runner::new(scheduler, config).run(move || {
         time::begin();
@@ -66,17 +66,17 @@ where
     });
 }
 
-/// A number below `end`, of the scheduler's choice.
+/// Returns a number below `end`, chosen by the scheduler.
 pub fn any(end: usize) -> usize {
     shuttle::rand::thread_rng().gen_range(0..end)
 }
 
-/// Whether something happens that happens once in `n` times.
+/// Returns true once in `n` times on average.
 pub fn once_in(n: usize) -> bool {
     any(n) == 0
 }
 
-/// Lets others go on for a while: a number of steps of the scheduler's choice.
+/// Yields for a number of steps chosen by the scheduler.
 pub async fn pause() {
     for _ in 0..any(3) {
         yield_now().await;
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn time_passes_in_the_order_of_the_deadlines_and_only_for_those_who_wait() {
+    fn time_passes_in_the_order_of_deadlines_for_those_who_wait() {
         explore(200, || async {
             let began = time::Instant::now();
             let late = spawn(async {

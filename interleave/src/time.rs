@@ -1,7 +1,7 @@
-//! A clock that the scheduler moves: the same names as tokio's. It jumps from deadline to deadline, at any moment, also while others
-//! could go on, but not far: a machine may be slow.
+//! A clock moved by the scheduler: the same names as tokio's. It jumps from deadline to deadline, at any moment, even
+//! while other tasks could run, but not far: a machine may be slow.
 //!
-//! All futures of a model run on one thread, and so does their clock: it is that thread's.
+//! All futures of a model run on one thread, to which its clock belongs.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -13,19 +13,19 @@ use std::time::Duration;
 
 use crate::{once_in, yield_now};
 
-/// Of so many chances to let time pass, one is taken.
+/// Time passes at one in this many opportunities.
 const PASSES_ONCE_IN: usize = 4;
 
-/// Time passes in steps no longer than this: what is far away does not come because somebody else was slow just once.
+/// Maximum step of time: distant deadlines do not arrive because one task was slow once.
 const LONGEST_STEP: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
 struct Clock {
     now: Duration,
     next_id: u64,
-    /// Who waits, by deadline.
+    /// Waiting tasks, by deadline.
     sleepers: BTreeMap<(Duration, u64), Waker>,
-    /// The clock itself, while nobody waits.
+    /// The clock itself, while no task waits.
     idle: Option<Waker>,
     has_ended: bool,
 }
@@ -38,12 +38,12 @@ fn with<T>(act: impl FnOnce(&mut Clock) -> T) -> T {
     CLOCK.with_borrow_mut(act)
 }
 
-/// A model begins.
+/// Starts a model's clock.
 pub(crate) fn begin() {
     with(|clock| *clock = Clock::default());
 }
 
-/// A model is over: the clock stops.
+/// Stops a model's clock.
 pub(crate) fn end() {
     let idle = with(|clock| {
         clock.has_ended = true;
@@ -166,7 +166,7 @@ impl Drop for Sleep {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Elapsed;
 
-/// Gives a future up after `limit`.
+/// Cancels a future after `limit`.
 pub async fn timeout<F: Future>(limit: Duration, future: F) -> Result<F::Output, Elapsed> {
     let mut sleep = sleep(limit);
     let mut future = pin!(future);

@@ -1,12 +1,13 @@
-//! Which mutant this process is, in a tree that `scripts/mutants/instrument.py` made: all mutants are compiled, one is switched on by
-//! REJOIN_MUTANT. Where REJOIN_MUTANTS_REACHED names a file, byte N of it says whether mutant N was reached, by any process.
+//! The mutant of this process, in a tree created by `scripts/mutants/instrument.py`: all mutants are compiled,
+//! REJOIN_MUTANT enables one. If REJOIN_MUTANTS_REACHED names a file, byte N of it records whether mutant N was
+//! reached, by any process.
 #![allow(unsafe_code, reason = "bytes of a file that several processes share")]
 
 use std::os::fd::AsRawFd;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// Mutants there can be: the size of the file [bytes].
+/// Maximum number of mutants: the size of the file, in bytes.
 const MOST: usize = 65_536;
 
 static CHOSEN: LazyLock<u32> = LazyLock::new(|| {
@@ -30,7 +31,7 @@ unsafe extern "C" {
     fn mmap(start: *mut u8, length: usize, protection: i32, flags: i32, fd: i32, offset: i64) -> *mut u8;
 }
 
-/// Whether this is that mutant.
+/// Returns whether this mutant is enabled.
 pub fn on(id: u32) -> bool {
     if let Some(reached) = *REACHED {
         reached[id as usize].store(1, Ordering::Relaxed);
@@ -38,12 +39,12 @@ pub fn on(id: u32) -> bool {
     *CHOSEN == id
 }
 
-/// For programs that are started with an empty environment.
+/// For programs started with an empty environment.
 pub fn environment() -> impl Iterator<Item = (String, String)> {
     std::env::vars().filter(|(name, _)| name.starts_with("REJOIN_MUTANT"))
 }
 
-/// What changes the migrated database: mutants of functions and policies.
+/// The change of the migrated database: mutants of functions and policies.
 pub fn of_database() -> Option<String> {
     std::env::var("REJOIN_MUTANT_SQL").ok()
 }

@@ -1,4 +1,4 @@
-// An OpenID Connect provider on 127.0.0.1, for the test `oidc_provider::a_real_provider_lets_its_clients_in`. Its one client gets tokens by its
+// An OpenID Connect provider on 127.0.0.1, for the test `identity::oidc_provider::a_real_provider_lets_its_clients_in`. Its one client gets tokens by its
 // secret (argument 1), for the resource https://rejoin.example/RS256 or /ES256, which says how they are signed. Prints its issuer's
 // URL, a line, when it is ready.
 import { generateKeyPairSync } from 'node:crypto';

@@ -1,7 +1,7 @@
-//! The whole product on a fresh database: an API server over real HTTP, workers, and the scripted model behind them.
+//! The test application: a fresh database, an API server over real HTTP, workers, and a scripted model.
 //!
-//! Workers live in runtimes of their own, so that a test can crash one: its tasks vanish in the middle of whatever they do,
-//! as with SIGKILL. Real processes, where a test wants them, come from [`Process`].
+//! Workers run in their own runtimes, so that a test can crash one: its tasks vanish in the middle of their work, as
+//! with SIGKILL. Tests that need real processes use [`Process`].
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -34,7 +34,7 @@ use crate::support::{self, TestDatabase};
 /// A lease short enough for tests of crashes.
 pub const LEASE: Duration = Duration::from_millis(1_500);
 
-/// How a [`TestApp`] differs from the usual one.
+/// The options of a [`TestApp`].
 pub struct AppOptions {
     pub workers: usize,
     pub bus: BusKind,
@@ -51,9 +51,9 @@ pub struct AppOptions {
     pub google: GoogleArgs,
     /// Of the API and the workers.
     pub object_store: ObjectStoreArgs,
-    /// Sees what the workers' runs tell.
+    /// Observes the workers' runs.
     pub observer: Option<Observer>,
-    /// Of the workers, in the place of the scripted model.
+    /// Replaces the scripted model.
     pub models: Option<ModelSettings>,
     /// Of the API and the workers, beside the product's own.
     pub extension: Option<Arc<dyn Extension>>,
@@ -93,7 +93,7 @@ impl TestApp {
         Self::with(AppOptions::default()).await
     }
 
-    /// One whose workers tell readers how agents and tools were chosen (`telemetry`, `debug_context`).
+    /// Starts one whose workers publish how agents and tools were chosen (`telemetry`, `debug_context`).
     pub async fn developing() -> Self {
         Self::with(AppOptions {
             worker: |config| config.debug_agent_context = true,
@@ -107,7 +107,7 @@ impl TestApp {
         Self::over(db, options).await
     }
 
-    /// Over a database of the caller's.
+    /// Starts over the caller's database.
     pub async fn over(db: TestDatabase, options: AppOptions) -> Self {
         let model = ModelServer::start().await.expect("the scripted model starts");
         let server = start_api(&db, &options, 0).await;
@@ -134,12 +134,12 @@ impl TestApp {
         Client::new(self.url(), &self.db.api_key)
     }
 
-    /// Another API process's worth on the same database.
+    /// Starts another API server on the same database.
     pub async fn another_api(&self) -> Server {
         start_api(&self.db, &self.options, 0).await
     }
 
-    /// Stops the API at once, and starts one at the same address.
+    /// Stops the API immediately, and starts one at the same address.
     pub async fn restart_api(&mut self) {
         if let Some(server) = self.server.take() {
             server.stop().await.expect("the API stops");
@@ -153,7 +153,7 @@ impl TestApp {
         self.add_worker_with(models)
     }
 
-    /// A worker that reaches these models.
+    /// Adds a worker with these models.
     pub fn add_worker_with(&mut self, models: ModelSettings) -> &Worker {
         let mut config = WorkerConfig {
             slots: self.options.slots,
@@ -184,7 +184,7 @@ impl TestApp {
         }
     }
 
-    /// A definition that asks the scripted model, with these tools.
+    /// Creates a definition that uses the scripted model, with these tools.
     pub async fn agent(&self, name: &str, tools: &[&str]) -> Uuid {
         self.agent_with(name, tools, |_| {}).await
     }
@@ -212,7 +212,7 @@ impl TestApp {
             .id
     }
 
-    /// No run is left that has not ended, and no job of one.
+    /// Waits until no active run and no job of one is left.
     pub async fn wait_until_idle(&self) {
         support::wait_for("all runs to end", async || {
             let open: i64 = sqlx::query_scalar("select (select count(*) from kb.agent_runs where done_seq is null) + (select count(*) from queue.jobs)")
@@ -244,7 +244,7 @@ async fn start_api(db: &TestDatabase, options: &AppOptions, port: u16) -> Server
         .expect("the API starts")
 }
 
-/// A worker in a runtime of its own.
+/// A worker in its own runtime.
 pub struct Worker {
     runtime: Option<tokio::runtime::Runtime>,
     drain: CancellationToken,
@@ -288,7 +288,7 @@ impl Worker {
         }
     }
 
-    /// As SIGTERM: drains, and waits until it has gone.
+    /// Like SIGTERM: drains, and waits for its end.
     pub async fn drain(mut self) {
         self.drain.cancel();
         if let Some(done) = self.done.take() {
@@ -296,7 +296,7 @@ impl Worker {
         }
     }
 
-    /// As SIGKILL: everything stops in the middle of what it does.
+    /// Like SIGKILL: everything stops midway.
     pub fn crash(mut self) {
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
@@ -317,12 +317,12 @@ pub fn binary() -> PathBuf {
     binary_of_build("rejoin")
 }
 
-/// The program that measures.
+/// The benchmark program.
 pub fn bench_binary() -> PathBuf {
     binary_of_build("bench")
 }
 
-/// A worker's MCP client by itself.
+/// The worker's MCP client program.
 pub fn mcp_client_binary() -> PathBuf {
     binary_of_build("mcp-client")
 }

@@ -1,13 +1,14 @@
-//! A double of what Rejoin uses of BigQuery's API and of Google's tokens for service accounts, as strict as Google's documentation says they
-//! are. Google itself can't be asked by tests.
+//! A fake of the parts of BigQuery's API and of Google's service account tokens that Rejoin uses, as strict as Google's
+//! documentation. Tests can't use Google itself.
 //!
-//! - Tokens: <https://developers.google.com/identity/protocols/oauth2/service-account#httprest> ("Preparing to make an authorized API call"):
-//!   the header is `{"alg":"RS256","typ":"JWT"}` and may have `kid`; the claims are `iss`, `scope`, `aud` ("When making an access token request
-//!   this value is always https://oauth2.googleapis.com/token"), `exp` ("maximum of 1 hour after the issued time") and `iat`; the request is a
-//!   form with `grant_type` `urn:ietf:params:oauth:grant-type:jwt-bearer` and `assertion`.
-//! - Jobs: <https://cloud.google.com/bigquery/docs/reference/rest/v2/jobs>: `location` must be told of a job that is neither in the US nor the
-//!   EU (`getQueryResults`, `cancel`); a dry run creates no job.
-//! - Lists and results come in pages: `pageToken` of one answer is asked for by the next request.
+//! - Tokens: <https://developers.google.com/identity/protocols/oauth2/service-account#httprest> ("Preparing to make an
+//!   authorized API call"):   the header is `{"alg":"RS256","typ":"JWT"}` and may have `kid`; the claims are `iss`,
+//!   `scope`, `aud` ("When making an access token request   this value is always https://oauth2.googleapis.com/token"),
+//!   `exp` ("maximum of 1 hour after the issued time") and `iat`; the request is a   form with `grant_type`
+//!   `urn:ietf:params:oauth:grant-type:jwt-bearer` and `assertion`.
+//! - Jobs: <https://cloud.google.com/bigquery/docs/reference/rest/v2/jobs>: `location` is required for a job that is
+//!   neither in the US nor the   EU (`getQueryResults`, `cancel`); a dry run creates no job.
+//! - Lists and results come in pages: `pageToken` of one response is sent by the next request.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -28,7 +29,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
 pub const PROJECT: &str = "acme";
-/// Where its data lies: neither in the US nor the EU.
+/// The location of its data: neither in the US nor the EU.
 pub const LOCATION: &str = "europe-west1";
 /// Rows of `shop.orders`.
 pub const ORDERS: usize = 2_500;
@@ -36,7 +37,7 @@ const EMAIL: &str = "reader@acme.iam.gserviceaccount.com";
 const AUDIENCE: &str = "https://oauth2.googleapis.com/token";
 const SCOPE: &str = "https://www.googleapis.com/auth/bigquery";
 const GRANT: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
-/// Datasets and rows of one page, whatever was asked for.
+/// Number of datasets and rows per page, whatever was requested.
 const PAGE: usize = 1_000;
 
 /// Stopped when it is dropped.
@@ -51,14 +52,14 @@ pub struct BigQuery {
 struct Inner {
     public_key: Vec<u8>,
     tokens: HashSet<String>,
-    /// Claims of the assertions that it took.
+    /// Claims of the accepted assertions.
     claims: Vec<Value>,
-    /// Jobs that run: what each was asked.
+    /// Running jobs, with their queries.
     jobs: HashMap<String, String>,
     cancelled: Vec<String>,
-    /// Results of one job: how many requests asked for them.
+    /// Number of result requests of one job.
     pages: usize,
-    /// Why requests were refused.
+    /// The reasons of rejected requests.
     refused: Vec<String>,
 }
 
@@ -101,12 +102,12 @@ impl BigQuery {
         format!("{}/token", self.url)
     }
 
-    /// The file of a service account that may ask it.
+    /// Returns the credentials file of a known service account.
     pub fn account(&self) -> String {
         self.account_of(&self.key)
     }
 
-    /// The file of one whose key it does not know.
+    /// Returns the credentials file of an unknown key.
     pub fn foreign_account(&self) -> String {
         self.account_of(&KeyPair::generate(KeySize::Rsa2048).expect("a key"))
     }
@@ -117,7 +118,7 @@ impl BigQuery {
             "-----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----\n",
             STANDARD.encode(der.as_ref())
         );
-        // What a project says in its key's file of where tokens are is not believed.
+        // The token URI in a project's key file must be ignored.
         json!({"type": "service_account", "client_email": EMAIL, "private_key": pem, "token_uri": "http://127.0.0.1:1/thief"}).to_string()
     }
 
@@ -165,7 +166,7 @@ fn refuse(inner: &Mutex<Inner>, status: StatusCode, said: &str) -> Response {
         .into_response()
 }
 
-/// Gives a token for an assertion in which nothing is wrong.
+/// Issues a token for a valid assertion.
 async fn token(State(inner): Shared, Form(form): Form<HashMap<String, String>>) -> Response {
     let told = match form.get("grant_type").map(String::as_str) {
         Some(GRANT) => assertion(
@@ -190,7 +191,7 @@ async fn token(State(inner): Shared, Form(form): Form<HashMap<String, String>>) 
     }
 }
 
-/// The claims of an assertion. Err: what of it Google refuses.
+/// Returns the claims of an assertion. Err: why Google rejects it.
 fn assertion(public_key: &[u8], text: &str) -> Result<Value, &'static str> {
     let parts: Vec<&str> = text.split('.').collect();
     let [head, claims, signature] = parts.as_slice() else {
@@ -221,7 +222,7 @@ fn assertion(public_key: &[u8], text: &str) -> Result<Value, &'static str> {
     }
 }
 
-/// Err: the answer to whoever has no token.
+/// Err: the response to a request without a valid token.
 fn signed_in(inner: &Mutex<Inner>, headers: &HeaderMap) -> Result<(), Box<Response>> {
     let token = headers
         .get(AUTHORIZATION)
@@ -236,7 +237,7 @@ fn signed_in(inner: &Mutex<Inner>, headers: &HeaderMap) -> Result<(), Box<Respon
     }
 }
 
-/// The part of a list that a request asks for, and the token of the next.
+/// Returns the requested page of a list, and the token of the next.
 fn page<T: Clone>(all: &[T], parameters: &HashMap<String, String>) -> (Vec<T>, Option<String>) {
     let begin: usize = parameters
         .get("pageToken")
@@ -289,7 +290,7 @@ async fn table(State(inner): Shared, headers: HeaderMap, Path((dataset, table)):
     Json(about).into_response()
 }
 
-/// A dry run, or a job that begins.
+/// A dry run, or the start of a job.
 async fn insert(State(inner): Shared, headers: HeaderMap, Json(job): Json<Value>) -> Response {
     if let Err(refused) = signed_in(&inner, &headers) {
         return *refused;
@@ -327,7 +328,7 @@ async fn insert(State(inner): Shared, headers: HeaderMap, Json(job): Json<Value>
     Json(json!({"jobReference": reference, "status": {"state": "RUNNING"}, "statistics": statistics})).into_response()
 }
 
-/// A job by its name, where its location is told. Err: what Google says where it is not.
+/// Finds a job by its name and location. Err: Google's error if it does not exist.
 fn find(inner: &Mutex<Inner>, id: &str, parameters: &HashMap<String, String>) -> Result<String, Box<Response>> {
     let found = lock(inner).jobs.get(id).cloned();
     match found.filter(|_| parameters.get("location").map(String::as_str) == Some(LOCATION)) {

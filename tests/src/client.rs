@@ -1,4 +1,4 @@
-//! A plain client of the wire: requests, and streams read to the letter.
+//! A minimal client of the HTTP API: requests, and streams read verbatim.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -55,7 +55,7 @@ impl Client {
             .bearer_auth(&self.key)
     }
 
-    /// As it is.
+    /// Sends a request unchanged.
     pub async fn execute(&self, request: reqwest::Request) -> reqwest::Result<Response> {
         self.http.execute(request).await
     }
@@ -101,7 +101,7 @@ impl Client {
         answer(self.request(Method::DELETE, path).send().await.expect("an answer")).await
     }
 
-    /// Posts a message and gets `{conversationId, messageId, runId, cursor}` at once.
+    /// Posts a message and returns `{conversationId, messageId, runId, cursor}` immediately.
     pub async fn post_message(&self, body: Value) -> Value {
         let request = self
             .request(Method::POST, "/api/chat/stream")
@@ -117,7 +117,7 @@ impl Client {
         self.stream_of("/api/chat/stream", body).await
     }
 
-    /// Posts something, and reads the stream that answers it to the end.
+    /// Posts a body, and reads the response stream to the end.
     pub async fn stream_of(&self, path: &str, body: Value) -> Vec<Frame> {
         let response = self
             .request(Method::POST, path)
@@ -129,7 +129,7 @@ impl Client {
         Stream::of(response).rest().await
     }
 
-    /// A turn of a fresh conversation with this agent (or none).
+    /// Asks in a new conversation with this agent (or none).
     pub async fn ask(&self, agent: Option<uuid::Uuid>, message: &str) -> Vec<Frame> {
         match agent {
             Some(agent) => {
@@ -140,7 +140,7 @@ impl Client {
         }
     }
 
-    /// Posts something that may be streamed, and wants it accepted instead.
+    /// Posts a streamable request, and requests JSON instead.
     pub async fn post_for_json(&self, path: &str, body: Value) -> (StatusCode, Value) {
         let request = self
             .request(Method::POST, path)
@@ -149,7 +149,7 @@ impl Client {
         answer(request.send().await.expect("an answer")).await
     }
 
-    /// Opens a stream at an address that has other things, too.
+    /// Opens a stream at an address that also serves other types.
     pub async fn event_stream(&self, path: &str) -> Stream {
         let request = self.request(Method::GET, path).header("accept", "text/event-stream");
         let response = request.send().await.expect("an answer");
@@ -164,7 +164,7 @@ impl Client {
         Stream::of(response)
     }
 
-    /// Opens a stream after a cursor, as a browser that reconnects.
+    /// Opens a stream after a cursor, like a reconnecting browser.
     pub async fn stream_after(&self, path: &str, cursor: i64) -> Stream {
         let request = self
             .request(Method::GET, path)
@@ -180,7 +180,7 @@ impl Client {
         response.text().await.expect("text")
     }
 
-    /// What the metrics with these names, each with whatever labels, add up to.
+    /// Sums the metrics with these names, over all labels.
     pub async fn metric_sum(&self, names: &[&str]) -> f64 {
         let metrics = self.metrics().await;
         let lines = metrics
@@ -197,7 +197,7 @@ impl Client {
             .sum()
     }
 
-    /// The status of a request for a stream, which is dropped at once.
+    /// Returns the status of a stream request, which is dropped immediately.
     pub async fn stream_status(&self, path: &str) -> StatusCode {
         self.request(Method::GET, path)
             .send()
@@ -207,7 +207,7 @@ impl Client {
     }
 }
 
-/// Status and JSON body (null where there is none).
+/// Returns status and JSON body (null if empty).
 pub async fn answer(response: Response) -> (StatusCode, Value) {
     let status = response.status();
     let body = response.bytes().await.expect("a body");
@@ -233,7 +233,7 @@ impl Stream {
         }
     }
 
-    /// The next frame; None at the end. Panics when nothing comes for [`LIMIT`].
+    /// Returns the next frame; None at the end. Panics after [`LIMIT`].
     pub async fn next(&mut self) -> Option<Frame> {
         loop {
             if let Some(frame) = self.ready.pop_front() {
@@ -242,7 +242,7 @@ impl Stream {
             let chunk = tokio::time::timeout(LIMIT, self.body.next())
                 .await
                 .expect("a frame or the end within the limit")?;
-            // A cut connection is an end, as for any client.
+            // A cut connection counts as the end, as for any client.
             let Ok(chunk) = chunk else { return None };
             self.buffer.extend_from_slice(&chunk);
             while let Some(end) = self.buffer.windows(2).position(|pair| pair == b"\n\n") {
@@ -252,7 +252,7 @@ impl Stream {
         }
     }
 
-    /// The next numbered frame; heartbeats don't make the wait longer.
+    /// Returns the next numbered frame; heartbeats don't extend the wait.
     pub async fn next_event(&mut self) -> Option<Frame> {
         let next = async {
             loop {
@@ -276,7 +276,7 @@ impl Stream {
         frames
     }
 
-    /// Numbered frames up to the first of this kind, that one included.
+    /// Returns numbered frames up to and including the first of this kind.
     pub async fn until(&mut self, kind: &str) -> Vec<Frame> {
         let mut frames = Vec::new();
         loop {
@@ -292,7 +292,7 @@ impl Stream {
         }
     }
 
-    /// Whether nothing more comes within `limit`.
+    /// Returns whether nothing arrives within `limit`.
     pub async fn is_silent_for(&mut self, limit: Duration) -> bool {
         tokio::time::timeout(limit, self.next_event()).await.is_err()
     }
@@ -323,14 +323,14 @@ fn parse(text: &str) -> Frame {
     frame
 }
 
-/// The types of these frames, with runs of tokens shown once.
+/// Returns the types of these frames, with consecutive tokens collapsed.
 pub fn kinds(frames: &[Frame]) -> Vec<String> {
     let mut kinds: Vec<String> = frames.iter().map(Frame::kind).collect();
     kinds.dedup_by(|a, b| a == b && a == "token");
     kinds
 }
 
-/// What a client that applies resets has: the kept frames.
+/// Returns the frames kept by a client that applies resets.
 pub fn apply_resets(frames: &[Frame]) -> Vec<Frame> {
     let mut kept: Vec<Frame> = Vec::new();
     for frame in frames {
@@ -347,7 +347,7 @@ pub fn apply_resets(frames: &[Frame]) -> Vec<Frame> {
     kept
 }
 
-/// The reply's text that a client has on its screen.
+/// Returns the reply's text as displayed by a client.
 pub fn text(frames: &[Frame]) -> String {
     apply_resets(frames)
         .iter()

@@ -1,5 +1,5 @@
-//! A stand-in for an embedding server, over real HTTP: texts about the same thing, by a list of words, get near vectors. Tests tell it to
-//! fail, to be slow, to answer nonsense.
+//! A fake embedding server, over real HTTP: texts about the same topic, by a list of words, get similar vectors. Tests
+//! make it fail, slow, or return invalid responses.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -13,11 +13,11 @@ use axum::{Json, Router};
 use rejoin_embeddings::{Choice, EmbeddingsArgs};
 use serde_json::{Value, json};
 
-/// Numbers of a vector.
+/// Dimension of a vector.
 pub const DIMENSIONS: usize = 16;
-/// A text with this word is refused.
+/// A text with this word is rejected.
 pub const POISON: &str = "poison";
-/// Words of one line are about the same thing.
+/// Words of one line have the same topic.
 const THINGS: [&[&str]; 4] = [
     &["burn", "dvd", "optical", "disc", "recorder"],
     &["browse", "browser", "web", "surf", "internet"],
@@ -25,15 +25,15 @@ const THINGS: [&[&str]; 4] = [
     &["letter", "document", "word", "writer"],
 ];
 
-/// What the server does.
+/// The server's behaviour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mood {
     Well,
-    /// 503 to everything.
+    /// 503 to every request.
     Away,
-    /// No answer before the test is over.
+    /// No response during the test.
     Slow,
-    /// Vectors of half the size.
+    /// Vectors of half the dimension.
     Short,
 }
 
@@ -67,7 +67,7 @@ impl EmbeddingServer {
         server
     }
 
-    /// Settings that name it.
+    /// Returns the settings that name it.
     pub fn args(&self) -> EmbeddingsArgs {
         EmbeddingsArgs {
             embeddings: "openai:things".parse::<Choice>().expect("a choice"),
@@ -81,7 +81,7 @@ impl EmbeddingServer {
         self.seen.lock().expect("a lock").mood = mood;
     }
 
-    /// All texts that it was asked for and answered well.
+    /// Returns all texts that it has embedded.
     pub fn texts(&self) -> Vec<String> {
         self.seen.lock().expect("a lock").texts.clone()
     }
@@ -113,7 +113,7 @@ async fn embed(State(server): State<EmbeddingServer>, Json(request): Json<Value>
     Json(json!({"object": "list", "data": data})).into_response()
 }
 
-/// A direction for each thing, and a little of the text's own.
+/// A direction for each topic, with a small text-specific deviation.
 fn vector(text: &str, size: usize) -> Vec<f32> {
     let text = text.to_lowercase();
     let mut vector = vec![0.01; size];

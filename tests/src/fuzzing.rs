@@ -1,10 +1,10 @@
-//! What fuzzers feed with any bytes, and what has to hold for all of them. Called by the targets of `fuzz/`, and by the test `fuzz`
+//! What fuzzers feed with any bytes, and what has to hold for all of them. Called by the targets of `fuzz/`, and by the test `operations::fuzz`
 //! with the corpus and changes of it.
 //!
 //! - `sse`        the client's parser of server-sent events
 //! - `cursor`     cursors of logs and of lists
-//! - `ndjson`     lines of an import into the graph
-//! - `arguments`  what a model sends a tool, against the tool's schema or any other
+//! - `ndjson`     lines of a graph import
+//! - `arguments`  a model's tool arguments, against the tool's schema or any other
 
 use axum::http::{HeaderMap, HeaderValue};
 use chrono::{DateTime, Utc};
@@ -22,7 +22,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use uuid::Uuid;
 
-/// Panics where something does not hold.
+/// Panics if a property is violated.
 pub type Target = fn(&[u8]);
 
 /// The targets by name, as their corpora are named.
@@ -33,17 +33,17 @@ pub const TARGETS: [(&str, Target); 4] = [
     ("arguments", arguments),
 ];
 
-/// What a model is told about wrong arguments is no longer [bytes]: it may quote megabytes.
+/// Maximum size of the error text about wrong arguments, in bytes: it may quote megabytes.
 const MAX_TOLD_BYTES: usize = 64 * 1024;
 
-/// The same frames come out wherever the network cuts the bytes, and what the API sends comes out as it was.
+/// The frames don't depend on how the network splits the bytes, and the API's frames arrive unchanged.
 pub fn sse(data: &[u8]) {
     let (first, rest) = data.split_first().unwrap_or((&0, &[]));
     let whole = parsed([rest]);
     let piece = usize::from(*first) + 1;
     assert_eq!(whole, parsed(rest.chunks(piece)), "in pieces of {piece}");
     assert!(whole.iter().flat_map(|frame| &frame.id).all(|id| !id.contains('\0')));
-    // A frame of the API, behind whatever came before it.
+    // A frame of the API, after arbitrary bytes.
     let sent = String::from_utf8_lossy(rest).replace(['\r', '\n'], " ");
     let frame = format!("\n\nid: 7\ndata: {sent}\n\n");
     let frames = parsed([rest, frame.as_bytes()]);
@@ -59,7 +59,7 @@ fn parsed<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Vec<Frame> {
         .collect()
 }
 
-/// A cursor is the number that it looks like, or refused; one of a list opens the page that it was made for, or is refused.
+/// A log's cursor is the number that it looks like, or rejected; a list's cursor opens its page, or is rejected.
 pub fn cursor(data: &[u8]) {
     let text = String::from_utf8_lossy(data).into_owned();
     let params = StreamParams {
@@ -93,14 +93,15 @@ fn reopens<K: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug>(text: 
         cursor: Some(cursor.to_owned()),
     };
     if let Ok(Some(key)) = params(text).after::<K>() {
-        // Two rows for a page of one: there is a next one, which begins behind this key.
+        // Two rows for a page of one: there is a next page, which begins after this key.
         let (_, next) = page(vec![&key, &key], 1, |key| *key, |_| ());
         let again = params(&next.expect("there is a next page")).after::<K>();
         assert_eq!(again.expect("it is one of ours"), Some(key));
     }
 }
 
-/// Lines are those between the line ends, whatever the buffer; a line that is taken can be stored, and is taken again as it is exported.
+/// Lines are split at line ends, whatever the buffer; an accepted line can be stored, and is accepted again when
+/// exported.
 pub fn ndjson(data: &[u8]) {
     let (first, rest) = data.split_first().unwrap_or((&0, &[]));
     let source = tokio::io::BufReader::with_capacity(usize::from(*first) + 1, rest);
@@ -123,7 +124,7 @@ pub fn ndjson(data: &[u8]) {
 
 fn line_is_sound(line: &[u8]) {
     let Ok(parsed) = ndjson::parse(line) else { return };
-    // PostgreSQL can't hold it.
+    // PostgreSQL can't store it.
     let shown = format!("{parsed:?}").replace("\\\\", "");
     assert!(!shown.contains("\\0"), "{parsed:?}");
     let line: Line = serde_json::from_slice(line).expect("it was parsed");
@@ -131,14 +132,14 @@ fn line_is_sound(line: &[u8]) {
     ndjson::parse(&exported).expect("what was exported can be imported");
 }
 
-/// Either arguments that fit the schema, or words for the model that are not endless. Before a NUL, a schema; else all of the built-in
-/// tools.
+/// Either arguments that match the schema, or a bounded error text for the model. Before a NUL, a schema; otherwise all
+/// built-in tools.
 pub fn arguments(data: &[u8]) {
     let (schema, arguments) = match data.iter().position(|byte| *byte == 0) {
         Some(at) => (Some(&data[..at]), &data[at + 1..]),
         None => (None, data),
     };
-    // As the executor has it: what is no JSON is text.
+    // Like the executor: invalid JSON is text.
     let arguments =
         serde_json::from_slice(arguments).unwrap_or_else(|_| Value::String(String::from_utf8_lossy(arguments).into()));
     match schema {

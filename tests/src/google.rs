@@ -1,8 +1,8 @@
-//! A stand-in for Google's Calendar API (version 3) and its OAuth, for what Rejoin uses of it: strict where Google is, and able to fail.
-//! Google itself can't be asked by tests.
+//! A fake of Google's Calendar API (version 3) and its OAuth, for the parts that Rejoin uses: as strict as Google, and
+//! able to fail. Tests can't use Google itself.
 //!
-//! - `account`  the calendars of one user there, as the API and as the user's own hands change them
-//! - `linked`   a calendar of Rejoin's that is linked with one there
+//! - `account`  one user's calendars, changed over the API or by the user
+//! - `linked`   a calendar of Rejoin linked with one at the fake
 
 pub mod account;
 pub mod linked;
@@ -31,38 +31,38 @@ use account::{Account, Refusal};
 pub const CLIENT_ID: &str = "stand-in";
 pub const CLIENT_SECRET: &str = "not-a-secret";
 
-/// What happens to a request.
+/// The handling of a request.
 pub enum Fate {
-    /// What should.
+    /// Normally.
     Done,
-    /// It is answered so, and does nothing.
+    /// Responds with this, without effect.
     Instead(Response),
-    /// It is done, and answered so.
+    /// Takes effect, and responds with this.
     DoneBut(Response),
-    /// It is done, and never answered.
+    /// Takes effect, without a response.
     DoneInSilence,
 }
 
-/// A request, as a test judges it.
+/// A request, as judged by a test.
 #[derive(Debug, Clone)]
 pub struct Asked {
     pub method: Method,
-    /// Without the API's own part.
+    /// Without the API's prefix.
     pub path: String,
     pub query: HashMap<String, String>,
 }
 
 type Judge = Box<dyn FnMut(&Asked) -> Fate + Send>;
 
-/// Whom it has let in.
+/// The authorization state.
 #[derive(Default)]
 struct Doors {
-    /// Codes, each for one use: what was asked for.
+    /// One-time codes, with their requests.
     codes: HashMap<String, HashMap<String, String>>,
     refresh_tokens: BTreeSet<String>,
     access_tokens: BTreeSet<String>,
     issued: u32,
-    /// The user does not tick all boxes.
+    /// The user deselects some scopes.
     grants: Option<String>,
 }
 
@@ -76,7 +76,7 @@ pub struct Google {
 }
 
 impl Google {
-    /// Answers on a port of its own until the runtime ends.
+    /// Serves on its own port until the runtime ends.
     pub async fn start() -> Self {
         Self::listen(SocketAddr::from(([127, 0, 0, 2], 0))).await
     }
@@ -109,7 +109,7 @@ impl Google {
         google
     }
 
-    /// Settings by which Rejoin finds it.
+    /// Returns Rejoin's settings for it.
     pub fn args(&self) -> GoogleArgs {
         let url = |path: &str| Url::parse(&format!("{}{path}", self.url)).expect("a URL");
         GoogleArgs {
@@ -124,7 +124,7 @@ impl Google {
         }
     }
 
-    /// The user's calendars there.
+    /// Returns the user's calendars.
     pub fn account(&self) -> MutexGuard<'_, Account> {
         self.account.lock().expect("no panic")
     }
@@ -133,7 +133,7 @@ impl Google {
         self.doors.lock().expect("no panic")
     }
 
-    /// Judges every request from now on.
+    /// Sets the judge of all further requests.
     pub fn meddle(&self, judge: impl FnMut(&Asked) -> Fate + Send + 'static) {
         *self.judge.lock().expect("no panic") = Box::new(judge);
     }
@@ -142,24 +142,24 @@ impl Google {
         self.meddle(|_| Fate::Done);
     }
 
-    /// What was asked so far.
+    /// Returns the requests so far.
     pub fn asked(&self) -> Vec<Asked> {
         self.asked.lock().expect("no panic").clone()
     }
 
-    /// The user takes back what was granted.
+    /// The user revokes the grant.
     pub fn revoke(&self) {
         let mut doors = self.doors();
         doors.refresh_tokens.clear();
         doors.access_tokens.clear();
     }
 
-    /// The user grants only this from now on.
+    /// The user grants only this scope from now on.
     pub fn grant_only(&self, scope: &str) {
         self.doors().grants = Some(scope.to_owned());
     }
 
-    /// Whether a text is one of its tokens.
+    /// Returns all issued tokens.
     pub fn tokens(&self) -> Vec<String> {
         let doors = self.doors();
         doors
@@ -171,7 +171,7 @@ impl Google {
     }
 }
 
-/// An error as Google's API writes it.
+/// Returns an error in Google's format.
 pub fn error(status: u16, reason: &str, message: &str) -> Response {
     let body = json!({"error": {"code": status, "message": message, "errors": [{"domain": "calendar", "reason": reason, "message": message}]}});
     let status = StatusCode::from_u16(status).expect("a status");
@@ -220,7 +220,7 @@ async fn meddle(State(google): State<Google>, request: Request, next: axum::midd
     }
 }
 
-/// The page on which the user lets us in, who does at once.
+/// The consent page, on which the user grants access immediately.
 async fn consent(State(google): State<Google>, Query(query): Query<HashMap<String, String>>) -> Response {
     let is = |name: &str, value: &str| query.get(name).is_some_and(|given| given == value);
     let sound = is("client_id", CLIENT_ID)

@@ -1,5 +1,5 @@
-//! An identity provider of the tests' own: discovery and keys on 127.0.0.1, and tokens as genuine or as forged as a test wants them.
-//! It makes tokens by hand, so that it can make what no library would.
+//! A fake identity provider: discovery and keys on 127.0.0.1, and valid or forged tokens. It builds tokens by hand,
+//! including those that no library would create.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -22,10 +22,10 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-/// Whom the tokens are meant for.
+/// The audience of the tokens.
 pub const AUDIENCE: &str = "rejoin";
 
-/// A provider that is dropped is stopped.
+/// A provider, stopped when dropped.
 pub struct Issuer {
     pub url: String,
     published: Arc<Published>,
@@ -60,22 +60,22 @@ impl Issuer {
         Self { url, published, server }
     }
 
-    /// Publishes these keys, and no other any more.
+    /// Publishes exactly these keys.
     pub fn publish(&self, keys: &[&SigningKey]) {
         *self.published.keys.lock().expect("no panic") = keys.iter().map(|key| key.jwk()).collect();
     }
 
-    /// How often its keys were asked for.
+    /// Returns how often its keys were fetched.
     pub fn fetches(&self) -> usize {
         self.published.fetches.load(Ordering::SeqCst)
     }
 
-    /// From now on it answers nobody; or again.
+    /// Makes it unreachable, or reachable again.
     pub fn set_away(&self, away: bool) {
         self.published.away.store(away, Ordering::SeqCst);
     }
 
-    /// What a good token says of `subject`, for ten minutes.
+    /// Returns the claims of a valid token of `subject`, for ten minutes.
     pub fn claims(&self, subject: &str) -> Value {
         let now = now();
         json!({"iss": self.url, "aud": AUDIENCE, "sub": subject, "iat": now, "exp": now + 600})
@@ -112,7 +112,7 @@ enum Kind {
     Ec(EcdsaKeyPair),
 }
 
-/// A key of an issuer, or of somebody who would like to be one.
+/// A key of an issuer, or of an attacker.
 pub struct SigningKey {
     id: String,
     kind: Kind,
@@ -142,7 +142,7 @@ impl SigningKey {
         }
     }
 
-    /// Its public half, as an issuer publishes it.
+    /// Returns its public key, as published by an issuer.
     pub fn jwk(&self) -> Value {
         let mut key = match &self.kind {
             Kind::Rsa(pair) => {
@@ -167,7 +167,7 @@ impl SigningKey {
         key
     }
 
-    /// Its public half in each form that somebody might take for a shared secret.
+    /// Returns its public key in all encodings that a verifier might take for a shared secret.
     pub fn public_forms(&self) -> Vec<Vec<u8>> {
         let der = match &self.kind {
             Kind::Rsa(pair) => AsDer::<aws_lc_rs::encoding::PublicKeyX509Der>::as_der(pair.public_key()).expect("DER"),
@@ -187,7 +187,7 @@ impl SigningKey {
         forms
     }
 
-    /// Its private half, as files of credentials have it.
+    /// Returns its private key, as in credentials files.
     pub fn private_pem(&self) -> String {
         let Kind::Rsa(pair) = &self.kind else {
             panic!("only keys of RSA are asked for");
@@ -196,7 +196,7 @@ impl SigningKey {
         pem("PRIVATE", der.as_ref())
     }
 
-    /// Header and claims of a token that was signed with this key. None: it was not.
+    /// Returns header and claims of a token signed with this key. None: it was not.
     pub fn opened(&self, token: &str) -> Option<(Value, Value)> {
         let Kind::Rsa(pair) = &self.kind else {
             panic!("only keys of RSA are asked for");
@@ -210,12 +210,12 @@ impl SigningKey {
         Some((part(header)?, part(claims)?))
     }
 
-    /// The token that an issuer would make.
+    /// Returns a valid token.
     pub fn token(&self, claims: &Value) -> String {
         self.signed(&json!({"typ": "JWT", "alg": self.algorithm(), "kid": self.id}), claims)
     }
 
-    /// A token with any header, signed with this key.
+    /// Returns a token with any header, signed with this key.
     pub fn signed(&self, header: &Value, claims: &Value) -> String {
         let message = message(header, claims);
         let signature = match &self.kind {
@@ -241,12 +241,12 @@ impl SigningKey {
     }
 }
 
-/// A token with no signature.
+/// Returns an unsigned token.
 pub fn unsigned(header: &Value, claims: &Value) -> String {
     format!("{}.", message(header, claims))
 }
 
-/// A token "signed" with a secret, by HMAC.
+/// Returns a token "signed" with a secret, by HMAC.
 pub fn signed_with_secret(header: &Value, claims: &Value, secret: &[u8]) -> String {
     let message = message(header, claims);
     let signature = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, secret), message.as_bytes());
@@ -258,7 +258,7 @@ fn message(header: &Value, claims: &Value) -> String {
     format!("{}.{}", part(header), part(claims))
 }
 
-/// A key in the form of text: base64 in lines of 64 characters.
+/// Encodes a key as PEM: base64 in lines of 64 characters.
 fn pem(kind: &str, der: &[u8]) -> String {
     let text = STANDARD.encode(der);
     let lines: Vec<&str> = text

@@ -1,5 +1,5 @@
-//! MCP servers for tests: other people's from npm and PyPI, and one of ours that misbehaves (`tests/mcp-servers/odd.mjs`).
-//! `scripts/setup-mcp.sh` puts them where they are looked for; without them a test fails under CI and is skipped elsewhere.
+//! MCP servers for tests: third-party ones from npm and PyPI, and a misbehaving one (`tests/mcp-servers/odd.mjs`).
+//! Installed by `scripts/setup-mcp.sh`; without them a test fails in CI and is skipped elsewhere.
 
 pub mod guarded;
 pub mod hostile;
@@ -17,13 +17,13 @@ use serde_json::json;
 
 use crate::needs;
 
-/// Where `scripts/setup-mcp.sh` puts them.
+/// The installation folder of `scripts/setup-mcp.sh`.
 pub fn folder() -> PathBuf {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../.cache/mcp-servers");
     folder.canonicalize().unwrap_or(folder)
 }
 
-/// Whether they are there; says why a test is skipped if not.
+/// Returns whether they are installed; otherwise reports why a test is skipped.
 pub fn are_there() -> bool {
     let misses: Vec<&str> = ["node_modules/.package-lock.json", "venv/bin/mcp-server-time"]
         .into_iter()
@@ -40,12 +40,12 @@ pub fn are_there() -> bool {
     false
 }
 
-/// A file of npm's.
+/// Returns the path of an npm module's file.
 pub fn module(path: &str) -> PathBuf {
     folder().join("node_modules").join(path)
 }
 
-/// A Node.js that is new enough for the conformance tests.
+/// Returns a Node.js new enough for the conformance tests.
 pub fn recent_node() -> Option<PathBuf> {
     let libraries = std::fs::read_dir(folder().join("venv/lib")).ok()?;
     let nodes = libraries
@@ -54,23 +54,23 @@ pub fn recent_node() -> Option<PathBuf> {
     nodes.into_iter().find(|node| node.exists())
 }
 
-/// The program of ours that misbehaves, where it finds what it imports.
+/// Returns the misbehaving program, placed where its imports resolve.
 pub fn odd() -> PathBuf {
     script("odd.mjs")
 }
 
-/// A program of `tests/mcp-servers`, where it finds what it imports.
+/// Returns a program of `tests/mcp-servers`, placed where its imports resolve.
 pub fn script(name: &str) -> PathBuf {
     let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("mcp-servers").join(name);
     put(name, &std::fs::read(&from).expect("a program of ours"))
 }
 
-/// A place where an odd server writes what it does.
+/// Returns a path for an odd server's ledger.
 pub fn ledger() -> PathBuf {
     std::env::temp_dir().join(format!("rejoin-mcp-{}", uuid::Uuid::now_v7().simple()))
 }
 
-/// Writes a file whole: several test processes may write the same at once.
+/// Writes a file atomically: several test processes may write it at once.
 fn put(name: &str, content: &[u8]) -> PathBuf {
     let path = folder().join(name);
     if std::fs::read(&path).ok().as_deref() != Some(content) {
@@ -81,7 +81,7 @@ fn put(name: &str, content: &[u8]) -> PathBuf {
     path
 }
 
-/// The operator's list of commands, for tests.
+/// Returns the operator's list of commands, for tests.
 pub fn commands_file() -> PathBuf {
     static FILE: LazyLock<PathBuf> = LazyLock::new(|| {
         let node = |script: PathBuf, more: &[&str]| {
@@ -110,7 +110,7 @@ pub fn commands_file() -> PathBuf {
     FILE.clone()
 }
 
-/// A worker that may start them, reach this machine, and opens secrets with [`SECRET_KEYS`].
+/// Allows a worker to start them, to reach this machine, and to decrypt secrets with [`SECRET_KEYS`].
 pub fn allow(config: &mut WorkerConfig) {
     config.mcp.commands.mcp_commands_file = Some(commands_file());
     config.mcp.mcp_private_hosts = vec!["127.0.0.1".to_owned()];
@@ -133,7 +133,7 @@ pub struct HttpServer {
 }
 
 impl HttpServer {
-    /// The odd one.
+    /// The misbehaving server.
     pub fn odd(ledger: &Path) -> Self {
         let mut command = Command::new("node");
         command.arg(odd()).arg("http").env("LEDGER", ledger);
@@ -153,7 +153,7 @@ impl HttpServer {
         }
     }
 
-    /// Somebody else's, with every feature there is.
+    /// The third-party server with every feature.
     pub async fn everything() -> Self {
         let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = free.local_addr().expect("its number").port();
@@ -187,7 +187,7 @@ impl Drop for HttpServer {
     }
 }
 
-/// Whether a process of this id lives.
+/// Returns whether a process with this id is alive.
 pub fn lives(pid: i64) -> bool {
     // A zombie has ended.
     let status = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
@@ -195,7 +195,7 @@ pub fn lives(pid: i64) -> bool {
     !matches!(state, None | Some('Z' | 'X'))
 }
 
-/// The command lines of a process's children.
+/// Returns the command lines of a process's children.
 pub fn children(pid: u32) -> Vec<Vec<String>> {
     let threads = std::fs::read_dir(format!("/proc/{pid}/task"))
         .into_iter()

@@ -1,11 +1,11 @@
-//! A model that says what the test tells it to: OpenAI's chat completions protocol on 127.0.0.1, streamed or whole.
+//! The scripted model server: OpenAI's Chat Completions protocol on 127.0.0.1, streamed or not.
 //!
-//! Tests start one per test ([`ModelServer::start`]), point `OPENAI_BASE_URL` at [`ModelServer::base_url`] and script
-//! [`Reply`]s. It is as strict as a real provider: a conversation in which a tool call has no answer, or an answer no call,
-//! is refused with 400 and remembered in [`ModelServer::violations`]. A server that is dropped is stopped.
+//! Each test starts one ([`ModelServer::start`]), points `OPENAI_BASE_URL` at [`ModelServer::base_url`] and scripts
+//! [`Reply`]s. It is as strict as a real provider: a conversation in which a tool call has no answer, or an answer no
+//! call, is rejected with 400 and recorded in [`ModelServer::violations`]. A dropped server is stopped.
 //!
-//! - `reply`     what can be said, and how it goes wrong
-//! - `protocol`  the frames, and the check of requests
+//! - `reply`     scripted answers and failures
+//! - `protocol`  the frames, and the validation of requests
 
 mod protocol;
 mod reply;
@@ -62,18 +62,18 @@ struct Inner {
 struct Rule {
     applies: Predicate,
     replies: VecDeque<Reply>,
-    /// Gives its one reply for ever.
+    /// Repeats its only reply forever.
     repeats: bool,
 }
 
-/// What became of the calls so far.
+/// Counts of the calls so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Calls that arrived, refused ones counted.
+    /// Calls received, including rejected ones.
     pub requests: usize,
-    /// Answers that were sent to their scripted end.
+    /// Answers sent to their scripted end.
     pub finished: usize,
-    /// Answers whose reader went away before their end.
+    /// Answers whose reader disconnected before.
     pub abandoned: usize,
 }
 
@@ -103,27 +103,28 @@ impl ModelServer {
         })
     }
 
-    /// With `/v1`, without a last slash: what `OPENAI_BASE_URL` takes.
+    /// Includes `/v1`, without a trailing slash: the value of `OPENAI_BASE_URL`.
     pub fn base_url(&self) -> &str {
         &self.base_url
     }
 
-    /// Replies for whoever asks, in this order, after the rules of [`Self::on`] found nothing.
+    /// Queues replies for any request without a matching rule of [`Self::on`], in this order.
     pub fn script(&self, replies: impl IntoIterator<Item = Reply>) {
         self.state.lock().queue.extend(replies);
     }
 
-    /// Replies, in this order, for requests whose last user message holds `text`: parallel conversations keep theirs apart.
+    /// Queues replies, in this order, for requests whose last user message contains `text`: parallel conversations keep
+    /// theirs apart.
     pub fn on(&self, text: &str, replies: impl IntoIterator<Item = Reply>) {
         self.rule(holds(text), replies, false);
     }
 
-    /// This reply for each request whose last user message holds `text`.
+    /// Sets a reply for every request whose last user message contains `text`.
     pub fn always(&self, text: &str, reply: Reply) {
         self.rule(holds(text), [reply], true);
     }
 
-    /// Replies, in this order, for requests whose body fits.
+    /// Queues replies, in this order, for matching requests.
     pub fn on_request(
         &self,
         applies: impl Fn(&Value) -> bool + Send + Sync + 'static,
@@ -132,7 +133,8 @@ impl ModelServer {
         self.rule(Box::new(applies), replies, false);
     }
 
-    /// From now on this makes the replies that no rule has, from the request alone. Requests are no longer kept: there may be very many.
+    /// From now on computes replies without a rule from the request alone. Requests are no longer recorded: there may
+    /// be very many.
     pub fn answer_by(&self, answer: impl Fn(&Value) -> Option<Reply> + Send + Sync + 'static) {
         self.state.lock().answer = Some(Box::new(answer));
     }
@@ -150,12 +152,12 @@ impl ModelServer {
         self.state.lock().requests.clone()
     }
 
-    /// What a strict provider would have refused.
+    /// Returns what a strict provider would have rejected.
     pub fn violations(&self) -> Vec<String> {
         self.state.lock().violations.clone()
     }
 
-    /// Replies of queue and rules that nobody has taken.
+    /// Returns the number of unused replies of queue and rules.
     pub fn left(&self) -> usize {
         let inner = self.state.lock();
         let ruled: usize = inner
@@ -171,7 +173,7 @@ impl ModelServer {
         *self.state.counts.borrow()
     }
 
-    /// Waits until the calls so far fit the condition.
+    /// Waits until the counts satisfy the condition.
     pub async fn wait_for(&self, limit: Duration, condition: impl Fn(Counts) -> bool) -> Result<Counts> {
         let mut counts = self.state.counts.subscribe();
         let reached = tokio::time::timeout(limit, counts.wait_for(|counts| condition(*counts))).await;
@@ -199,7 +201,7 @@ fn holds(text: &str) -> Predicate {
 
 impl Script {
     fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {
-        // A panic of one test thread must not hide what the others find.
+        // A panic of one test thread must not hide other results.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -270,7 +272,7 @@ async fn complete(State(script): State<Arc<Script>>, headers: HeaderMap, body: B
     }
 }
 
-/// Tells, when it is dropped, whether the reader stayed to the end.
+/// Records, when dropped, whether the reader stayed to the end.
 struct Reading {
     script: Arc<Script>,
     finished: bool,
@@ -310,8 +312,8 @@ fn stream(reading: Reading, actions: VecDeque<Action>) -> Response {
                 Action::Wait(pause) => tokio::time::sleep(pause).await,
                 Action::Gate(gate) => gate.notified().await,
                 Action::Hang => std::future::pending().await,
-                // An error of the body makes hyper close the socket without the last chunk, and forget what it had not
-                // written yet; it writes when the body has nothing to give, so give nothing once.
+                // An error of the body makes hyper close the socket without the last chunk, and drop unwritten data; it
+                // writes when the body is pending, so be pending once.
                 Action::Cut => {
                     tokio::task::yield_now().await;
                     reading.finish();
@@ -349,7 +351,7 @@ fn refuse(status: StatusCode, message: &str) -> Response {
     (status, axum::Json(body)).into_response()
 }
 
-/// Messages of a recorded model request: (role, content).
+/// Returns the messages of a recorded model request: (role, content).
 pub fn sent(request: &Value) -> Vec<(String, String)> {
     let messages = request["messages"].as_array().expect("messages");
     messages

@@ -1,17 +1,17 @@
-//! Programs that a test needs and a machine may lack. Under `CI=true` a missing one is a failure; elsewhere the suite is skipped, and one
-//! line says so.
+//! Programs required by a test. With `CI=true` a missing one is a failure; elsewhere the test is skipped with a
+//! message.
 
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::sync::{LazyLock, Mutex, PoisonError};
 
-/// What was reported already in this process.
+/// Messages already reported by this process.
 static REPORTED: LazyLock<Mutex<BTreeSet<String>>> = LazyLock::new(Mutex::default);
 
-/// Reports that something is missing, once per process and reason. The caller's test then returns.
+/// Reports a missing program, once per process and reason. The caller's test then returns.
 ///
 /// # Panics
-/// Where `CI=true`: there, everything must be tried.
+/// With `CI=true`: nothing may be skipped there.
 pub fn skip(reason: &str) {
     assert!(
         !std::env::var("CI").is_ok_and(|value| value == "true"),
@@ -22,7 +22,7 @@ pub fn skip(reason: &str) {
         .unwrap_or_else(PoisonError::into_inner)
         .insert(reason.to_owned());
     if first {
-        // Not eprintln!: the test harness would hide it, as it does for all tests that pass.
+        // Not eprintln!: the test harness would hide it, as for all passing tests.
         let _ = writeln!(std::io::stderr(), "SKIPPED: {reason}");
     }
 }

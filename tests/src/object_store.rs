@@ -1,7 +1,7 @@
-//! A real server that speaks S3, for tests of files: Ceph's RADOS Gateway, started by `tests/object-store/radosgw.sh`. `scripts/setup-test.sh`
-//! installs it; a test whose server is missing fails under CI and is skipped elsewhere.
+//! A real S3 server for tests of files: Ceph's RADOS Gateway, started by `tests/object-store/radosgw.sh`.
+//! `scripts/setup-test.sh` installs it; without it a test fails in CI and is skipped elsewhere.
 //!
-//! What the tests ask of it themselves goes by curl, which signs requests by itself: another client than the one that is tested.
+//! The tests' own requests use curl, which signs requests itself: a different client from the one being tested.
 
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
@@ -17,7 +17,7 @@ use crate::needs;
 
 pub const ACCESS_KEY: &str = "rejoin-test";
 pub const SECRET_KEY: &str = "rejoin-test-secret";
-/// A bucket that is there.
+/// An existing bucket.
 pub const BUCKET: &str = "rejoin-files";
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/object-store/radosgw.sh");
@@ -27,7 +27,7 @@ const TRIES: u32 = 3;
 
 static SHARED: OnceCell<Option<ObjectServer>> = OnceCell::const_new();
 
-/// A server of this process. Its script ends when this process does: its standard input is closed then.
+/// A server of this process. Its script ends with this process, which closes its standard input.
 pub struct ObjectServer {
     /// Its URL.
     pub endpoint: String,
@@ -35,7 +35,7 @@ pub struct ObjectServer {
 }
 
 impl ObjectServer {
-    /// The server that all tests of this process share. None: it is not installed.
+    /// The server shared by all tests of this process. None: it is not installed.
     pub async fn shared() -> Option<&'static Self> {
         SHARED.get_or_init(Self::start).await.as_ref()
     }
@@ -51,15 +51,15 @@ impl ObjectServer {
         Some(started.await.expect("it does not panic").expect("radosgw starts"))
     }
 
-    /// The keys of the bucket's objects that begin so, in order.
+    /// Returns the keys of the bucket's objects with this prefix, in order.
     pub async fn keys(&self, prefix: &str) -> Vec<String> {
-        // The server signs the query with its slashes encoded, and curl as it is given.
+        // The server signs the query with encoded slashes, and curl as given.
         let prefix = prefix.replace('/', "%2F");
         let list = self.ask(&["--get"], &format!("?list-type=2&prefix={prefix}")).await;
         elements(&String::from_utf8_lossy(&list), "Key")
     }
 
-    /// The keys of uploads in parts that are not over.
+    /// Returns the keys of unfinished multipart uploads.
     pub async fn uploads(&self) -> Vec<String> {
         let list = self.ask(&["--get"], "?uploads=").await;
         elements(&String::from_utf8_lossy(&list), "Key")

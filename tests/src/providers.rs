@@ -1,24 +1,26 @@
-//! A strict stand-in of model providers: a real HTTP server on a loopback port that speaks OpenAI's Chat Completions and Responses,
-//! Anthropic's Messages and Google's Gemini API, and refuses what they refuse, with their statuses and error shapes.
+//! A strict fake of model providers: a real HTTP server on a loopback port with OpenAI's Chat Completions and
+//! Responses, Anthropic's Messages and Google's Gemini API, which rejects what they reject, with their statuses and
+//! error formats.
 //!
-//! A test starts one ([`Providers::start`]), points `OPENAI_BASE_URL`, `ANTHROPIC_BASE_URL` and `GEMINI_BASE_URL` at it and scripts
-//! [`Turn`]s. It knows the models of the catalogue; each rule names the provider's page that says it. Beyond refusals it keeps
-//! [`Providers::losses`]: what a provider accepts and advises against, such as calls that come back without their reasoning.
+//! A test starts one ([`Providers::start`]), points `OPENAI_BASE_URL`, `ANTHROPIC_BASE_URL` and `GEMINI_BASE_URL` at it
+//! and scripts [`Turn`]s. It knows the models of the catalogue; each rule names the provider's page. Beyond rejections
+//! it records [`Providers::losses`]: what a provider accepts but advises against, such as calls sent back without their
+//! reasoning.
 //!
 //! - `turn`       one scripted answer
 //! - `refusal`    a broken rule
 //! - `fields`     unknown, missing and mistyped fields
-//! - `schemas`    JSON Schemas that providers refuse
-//! - `models`     what the named model takes
+//! - `schemas`    JSON Schemas that providers reject
+//! - `models`     the abilities of the named model
 //! - `account`    tokens and prompt caches
-//! - `ledger`     what was said before, and must come back as it was
-//! - `plan`       a request, and what its check made of it
+//! - `ledger`     earlier outputs that must be sent back unchanged
+//! - `plan`       a validated request
 //! - `answer`     a turn with ids, signatures and tokens
 //! - `delivery`   frames with pauses, gates and cuts
-//! - `openai`     what OpenAI's protocols share
+//! - `openai`     shared by OpenAI's protocols
 //! - `chat`, `responses`, `messages`, `gemini`  the protocols
-//! - `protocol`   the four behind one name
-//! - `server`     takes requests and gives turns
+//! - `protocol`   the four protocols behind one type
+//! - `server`     receives requests and serves turns
 
 mod account;
 mod answer;
@@ -52,7 +54,7 @@ use self::server::Standin;
 pub use self::server::{Outcome, Recorded};
 pub use self::turn::{Stop, Turn};
 
-/// The stand-in. Stopped when dropped.
+/// The fake providers. Stopped when dropped.
 pub struct Providers {
     address: String,
     state: Arc<Standin>,
@@ -60,7 +62,7 @@ pub struct Providers {
 }
 
 impl Providers {
-    /// Starts one on a free port. Its day is that on which the catalogue was made, so that what is retired does not change with time.
+    /// Starts on a free port. Its date is that of the catalogue, so that retirements do not depend on the current date.
     pub async fn start() -> Result<Self> {
         Self::start_on("127.0.0.1:0").await
     }
@@ -79,23 +81,23 @@ impl Providers {
         Ok(Self { address, state, server })
     }
 
-    /// What `OPENAI_BASE_URL` takes.
+    /// The value of `OPENAI_BASE_URL`.
     pub fn openai_url(&self) -> String {
         format!("{}/v1", self.address)
     }
 
-    /// What `ANTHROPIC_BASE_URL` takes.
+    /// The value of `ANTHROPIC_BASE_URL`.
     pub fn anthropic_url(&self) -> String {
         self.address.clone()
     }
 
-    /// What `GEMINI_BASE_URL` takes.
+    /// The value of `GEMINI_BASE_URL`.
     pub fn gemini_url(&self) -> String {
         format!("{}/v1beta", self.address)
     }
 
-    /// Turns, in this order, for conversations whose system prompt or first message of the user holds `marker`: parallel ones keep theirs
-    /// apart. An empty marker fits all.
+    /// Queues turns, in this order, for conversations whose system prompt or first user message contains `marker`:
+    /// parallel ones keep theirs apart. An empty marker matches all.
     pub fn script(&self, marker: &str, turns: impl IntoIterator<Item = Turn>) {
         self.state
             .lock()
@@ -103,17 +105,17 @@ impl Providers {
             .push((marker.to_owned(), turns.into_iter().collect()));
     }
 
-    /// From now on nothing is cached, as by a provider without a cache: what the same calls would cost then.
+    /// Disables caching from now on, to compute the costs without a cache.
     pub fn forget_caches(&self) {
         self.state.lock().caching = false;
     }
 
-    /// All calls so far, in the order in which they came.
+    /// Returns all calls so far, in order.
     pub fn recorded(&self) -> Vec<Recorded> {
         self.state.lock().recorded.clone()
     }
 
-    /// Calls that broke a rule: status and message.
+    /// Returns calls that violated a rule: status and message.
     pub fn refusals(&self) -> Vec<(u16, String)> {
         self.recorded()
             .into_iter()
@@ -124,17 +126,17 @@ impl Providers {
             .collect()
     }
 
-    /// What was accepted although the provider advises against it: reasoning that was not sent back, caches that were switched off.
+    /// Returns what was accepted although the provider advises against it: omitted reasoning, disabled caches.
     pub fn losses(&self) -> Vec<String> {
         self.state.lock().losses.clone()
     }
 
-    /// Turns that nobody has taken.
+    /// Returns the number of unused turns.
     pub fn left(&self) -> usize {
         self.state.lock().scripts.iter().map(|(_, turns)| turns.len()).sum()
     }
 
-    /// Dollars of all answers so far, by the catalogue's prices.
+    /// Returns the cost of all answers so far, by the catalogue's prices.
     pub fn cost_usd(&self) -> f64 {
         self.recorded()
             .iter()
@@ -145,7 +147,7 @@ impl Providers {
             .sum()
     }
 
-    /// Tokens of all answers so far.
+    /// Returns the tokens of all answers so far.
     pub fn tokens(&self) -> Tokens {
         self.recorded()
             .iter()
@@ -160,7 +162,7 @@ impl Providers {
             })
     }
 
-    /// Waits until so many calls have come in.
+    /// Waits for this many calls.
     pub async fn wait_for_calls(&self, calls: usize, limit: Duration) -> Result<()> {
         let mut count = self.state.count.subscribe();
         match tokio::time::timeout(limit, count.wait_for(|count| *count >= calls)).await {
@@ -177,12 +179,12 @@ impl Drop for Providers {
     }
 }
 
-/// An error of a provider, apart from its shape: for tests of the shapes themselves.
+/// Returns a provider's error message, whatever the format: for tests of the formats themselves.
 pub fn message_of(body: &Value) -> &str {
     body["error"]["message"].as_str().unwrap_or_default()
 }
 
-/// A request that all protocols take, in the form of each.
+/// Returns a minimal request in a protocol's format.
 pub fn hello(protocol: Protocol, model: &str) -> Value {
     match protocol {
         Protocol::Chat => json!({"model": model, "messages": [{"role": "user", "content": "hello"}]}),

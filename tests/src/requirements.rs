@@ -1,15 +1,17 @@
 //! Reads the tables of requirements (`docs/reference/requirements/`) and checks what they name: the code exists, and every test exists, is run,
-//! and asserts something. `requirements::each_requirement_has_code_and_a_test_that_asserts` calls it.
+//! and asserts something. And what tests say of themselves: above a test, `/// Requirements: E01, E03.` (`//` in JavaScript) lists the ids that it
+//! covers. The tests in `tests/tests/it/repository/requirements.rs` call it.
 //!
-//! - `tests` the tests of a file, in Rust or JavaScript, with what they assert
+//! - `tests` the tests of a file, in Rust or JavaScript, with the ids that they list and what they assert
 //!
-//! Invariant: a test counts as asserting only if its own body asserts, or calls a function of the same file whose body does.
+//! Invariant: a test counts as asserting only if its own body asserts, or calls a function of the same file whose body
+//! does.
 
 mod tests;
 
-pub use tests::{Found, in_javascript, in_rust};
+pub use tests::{TestFunction, in_javascript, in_rust};
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
 /// One row of a table.
@@ -19,12 +21,12 @@ pub struct Row {
     pub requirement: String,
     /// Paths from the root of the repository.
     pub code: Vec<String>,
-    /// Tests as the table names them.
+    /// Tests as named in the table.
     pub tests: Vec<String>,
     pub verdict: String,
 }
 
-/// The rows of a table in Markdown. Err: a line of the table that is not a row.
+/// Parses the rows of a Markdown table. Err: a line that is not a row.
 pub fn rows(table: &str) -> Result<Vec<Row>, String> {
     let lines = table.lines().filter(|line| line.starts_with('|')).skip(2);
     lines
@@ -47,7 +49,7 @@ pub fn rows(table: &str) -> Result<Vec<Row>, String> {
         .collect()
 }
 
-/// The cells of a row; `\|` is a bar within a cell.
+/// Splits a row into cells; `\|` is a literal bar.
 fn cells(line: &str) -> Vec<String> {
     const BAR: &str = "\u{0}";
     let line = line.trim().replace("\\|", BAR);
@@ -56,7 +58,7 @@ fn cells(line: &str) -> Vec<String> {
     inner.split('|').map(|cell| cell.trim().replace(BAR, "|")).collect()
 }
 
-/// What a cell lists: its code spans; or, in a cell without any, what commas and line breaks separate.
+/// Returns a cell's items: its code spans or, without any, the parts separated by commas and line breaks.
 fn items(cell: &str) -> Vec<String> {
     let spans: Vec<String> = cell.split('`').skip(1).step_by(2).map(str::to_owned).collect();
     if !spans.is_empty() {
@@ -69,10 +71,44 @@ fn items(cell: &str) -> Vec<String> {
         .collect()
 }
 
-/// Looks up what rows name in a repository; reads each file once.
+/// The tests of a file, in the language that its name says.
+pub fn tests_of(path: &Path, source: &str) -> Result<Vec<TestFunction>, String> {
+    match path.extension().and_then(|extension| extension.to_str()) {
+        Some("rs") => in_rust(source).map_err(|error| format!("{}: {error}", path.display())),
+        _ => Ok(in_javascript(source)),
+    }
+}
+
+/// What is wrong with the lists of requirements in a file: ids that do not exist, and lists that are above no test.
+pub fn list_faults(path: &Path, source: &str, ids: &BTreeSet<String>) -> Vec<String> {
+    // Most files list none, and to read a file takes much longer than to look for comments.
+    let lists = tests::lists(source);
+    if lists == 0 {
+        return Vec::new();
+    }
+    let tests = match tests_of(path, source) {
+        Ok(tests) => tests,
+        Err(fault) => return vec![fault],
+    };
+    let file = path.display();
+    let mut faults = Vec::new();
+    for test in &tests {
+        let unknown = test.requirements.iter().filter(|id| !ids.contains(*id));
+        faults.extend(unknown.map(|id| format!("{file}: {}: there is no requirement {id:?}", test.name)));
+    }
+    let listing = tests.iter().filter(|test| !test.requirements.is_empty()).count();
+    if lists != listing {
+        faults.push(format!(
+            "{file}: lists of requirements: {lists}, of them above a test: {listing}; each list is one line above a test"
+        ));
+    }
+    faults
+}
+
+/// Looks up the names in rows; reads each file once.
 pub struct Repository {
     root: PathBuf,
-    files: HashMap<PathBuf, Vec<Found>>,
+    files: HashMap<PathBuf, Vec<TestFunction>>,
 }
 
 impl Repository {
@@ -83,7 +119,7 @@ impl Repository {
         }
     }
 
-    /// What is wrong with a row.
+    /// Returns the faults of a row.
     pub fn faults(&mut self, row: &Row) -> Vec<String> {
         let mut faults = Vec::new();
         if row.requirement.is_empty() {
@@ -127,27 +163,23 @@ impl Repository {
         }
     }
 
-    /// Err: why a test as a table names it is none.
+    /// Err: why a named test is invalid.
     pub fn check(&mut self, named: &str) -> Result<(), String> {
         let (path, name) = place(named).ok_or_else(|| format!("this names no test: {named}"))?;
         let file = self.root.join(&path);
         if !self.files.contains_key(&file) {
             let source =
                 std::fs::read_to_string(&file).map_err(|error| format!("{named}: {}: {error}", path.display()))?;
-            let found = match file.extension().and_then(|extension| extension.to_str()) {
-                Some("rs") => in_rust(&source).map_err(|error| format!("{}: {error}", path.display()))?,
-                _ => in_javascript(&source),
-            };
-            self.files.insert(file.clone(), found);
+            self.files.insert(file.clone(), tests_of(&path, &source)?);
         }
         let mut found = self.files[&file].iter().filter(|test| test.name == name);
         let Some(test) = found.next() else {
             return Err(format!("there is no such test: {named}"));
         };
         match test {
-            Found { runs: false, .. } => Err(format!("the test is not run: {named}")),
-            Found { asserts: false, .. } => Err(format!("the test asserts nothing: {named}")),
-            Found { .. } => Ok(()),
+            TestFunction { runs: false, .. } => Err(format!("the test is not run: {named}")),
+            TestFunction { asserts: false, .. } => Err(format!("the test asserts nothing: {named}")),
+            TestFunction { .. } => Ok(()),
         }
     }
 }
@@ -156,14 +188,14 @@ fn is_decision(verdict: &str) -> bool {
     verdict.contains("decision")
 }
 
-/// The file and the name of a test: `chat::name`, `worker/src/run/limits.rs::name`, or `web/tests/chat.test.mjs: title`.
+/// The file and the name of a test: `chat::turns::name`, `worker/src/run/limits.rs::name`, or `web/tests/chat.test.mjs: title`.
 fn place(named: &str) -> Option<(PathBuf, String)> {
     if let Some((path, title)) = named.split_once(": ") {
         return Some((path.into(), title.trim().to_owned()));
     }
     let (path, name) = named.rsplit_once("::")?;
     let path = match path.split_once(".rs") {
-        // What follows are the modules in the file.
+        // The rest are modules in the file.
         Some((file, _)) => PathBuf::from(format!("{file}.rs")),
         None => Path::new("tests/tests/it").join(format!("{}.rs", path.replace("::", "/"))),
     };
@@ -242,6 +274,29 @@ mod checks {
             faults("#[test]\n#[ignore]\nfn runs() { assert!(true) }"),
             ["C01: the test is not run: one::runs"]
         );
+    }
+
+    #[test]
+    fn a_list_of_unknown_requirements_or_above_no_test_is_found() {
+        let ids = BTreeSet::from(["E01".to_owned()]);
+        let faults = |source: &str| list_faults(Path::new("one.rs"), source, &ids);
+        assert_eq!(faults("/// Requirements: E01.\n#[test]\nfn one() {}\n"), [""; 0]);
+        assert_eq!(
+            faults("/// Requirements: E01, E99.\n#[test]\nfn one() {}\n"),
+            ["one.rs: one: there is no requirement \"E99\""]
+        );
+        for source in [
+            "/// Requirements: E01.\nfn one() {}\n",
+            "//! Requirements: E01.\n",
+            "// Requirements: E01.\n#[test]\nfn one() {}\n",
+            "/// Requirements: E01.\nstruct One;\n",
+        ] {
+            assert_eq!(
+                faults(source),
+                ["one.rs: lists of requirements: 1, of them above a test: 0; each list is one line above a test"],
+                "{source}"
+            );
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
-//! Databases that tests ask as data sources: PostgreSQL as a role that may only read, SQLite, MariaDB and MongoDB's wire as children of the
-//! test. `scripts/setup-test.sh` installs them; a test whose program is missing fails under CI and is skipped elsewhere.
+//! Databases used by tests as data sources: PostgreSQL with a read-only role, SQLite, MariaDB, and MongoDB's protocol,
+//! as children of the test. `scripts/setup-test.sh` installs them; without its program a test fails in CI and is
+//! skipped elsewhere.
 
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -16,7 +17,7 @@ use crate::app;
 use crate::needs;
 use crate::support::{self, TestDatabase, wait_for};
 
-/// What processes of tests may ask: everything on this machine.
+/// The settings of test processes: everything on this machine is allowed.
 pub fn args() -> SourceArgs {
     SourceArgs {
         source_hosts: vec!["*".to_owned()],
@@ -36,20 +37,20 @@ pub fn duckdb() -> Option<PathBuf> {
     program.is_file().then_some(program)
 }
 
-/// A worker that may ask them, and opens secrets as the tests' API does.
+/// Allows a worker to query them, and to decrypt secrets like the tests' API.
 pub fn allow(config: &mut WorkerConfig) {
     config.sources = args();
     config.mcp.keys.secret_keys_file = Some(secret_keys_file().into());
 }
 
-/// A file with the master key under which tests seal sources' secrets.
+/// Returns a file with the master key of tests' source secrets.
 pub fn secret_keys_file() -> PathBuf {
     let path = std::env::temp_dir().join(format!("rejoin-source-keys-{}", std::process::id()));
     std::fs::write(&path, crate::mcp::SECRET_KEYS).expect("a file with a key");
     path
 }
 
-/// A read-only source that is reached so.
+/// Returns a read-only source with these settings.
 pub fn content(kind: Kind, settings: Settings) -> Content {
     Content {
         name: "shop".to_owned(),
@@ -60,7 +61,7 @@ pub fn content(kind: Kind, settings: Settings) -> Content {
     }
 }
 
-/// The test's own database with a table `orders`, as a role that may read that and nothing else.
+/// The test's own database with a table `orders`, and a role that may only read it.
 pub async fn postgresql(db: &TestDatabase) -> Settings {
     let reader = format!("reader_{}", Uuid::now_v7().simple());
     let setup = format!(
@@ -86,11 +87,11 @@ pub async fn postgresql(db: &TestDatabase) -> Settings {
     }
 }
 
-/// The folder of a project's files, which goes with it.
+/// The folder of a project's files, removed when dropped.
 pub struct Folder(pub PathBuf, pub Uuid);
 
 impl Folder {
-    /// Of a project that nobody else has.
+    /// For a new project.
     pub fn new() -> Self {
         Self::of(Uuid::now_v7())
     }
@@ -110,7 +111,7 @@ impl Default for Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // What is left there goes with the machine's temporary files.
+        // Remains are removed with the machine's temporary files.
         let _left = std::fs::remove_dir_all(&self.0);
     }
 }
@@ -127,7 +128,7 @@ fn installed(program: &str) -> bool {
     found
 }
 
-/// A MariaDB of the test's own, on a socket. `orders` is in its database `shop`; `reader` may only read that.
+/// A private MariaDB on a socket. `orders` is in its database `shop`; `reader` may only read that.
 pub struct MariaDb {
     folder: Folder,
     // Killed when it is dropped.
@@ -199,12 +200,12 @@ impl MariaDb {
         Some(this)
     }
 
-    /// As its root, by its own program.
+    /// Runs as its root, with its own client.
     pub async fn sql(&self, sql: &str) -> bool {
         self.output(sql).await.is_some()
     }
 
-    /// What it prints; None: it fails.
+    /// Returns its output; None: it failed.
     pub async fn output(&self, sql: &str) -> Option<String> {
         let ran = Command::new("mariadb")
             .args([
@@ -234,12 +235,12 @@ impl MariaDb {
     }
 }
 
-/// Servers of databases refuse to run as root.
+/// Database servers refuse to run as root.
 fn is_root() -> bool {
     std::fs::metadata("/proc/self").is_ok_and(|itself| std::os::unix::fs::MetadataExt::uid(&itself) == 0)
 }
 
-/// A stand-in of another kind of database, on a port of this machine.
+/// A fake of another kind of database, on a local port.
 pub struct StandIn {
     pub port: u16,
     _folder: Folder,
@@ -248,7 +249,7 @@ pub struct StandIn {
 }
 
 impl StandIn {
-    /// Speaks MongoDB's wire. None: it is not installed.
+    /// A fake MongoDB. None: it is not installed.
     pub async fn mongodb() -> Option<Self> {
         Self::start("bin/nx-27017", |port, folder| {
             let file = |name: &str| folder.join(name).display().to_string();
@@ -266,7 +267,7 @@ impl StandIn {
         .await
     }
 
-    /// Speaks BigQuery's API. None: it is not installed.
+    /// A fake BigQuery. None: it is not installed.
     pub async fn bigquery() -> Option<Self> {
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/source-servers/bigquery.py");
         Self::start("bin/python", |port, _| vec![script.to_owned(), port.to_string()]).await
@@ -310,14 +311,14 @@ impl StandIn {
 
     async fn start(program: &str, arguments: impl Fn(u16, &std::path::Path) -> Vec<String>) -> Option<Self> {
         let venv = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../.cache/source-servers/venv"));
-        // Its list of packages is put there when all of them are.
+        // The list of packages is written after all are installed.
         if !venv.with_file_name("requirements.txt").is_file() {
             needs::skip(
                 "the stand-ins for MongoDB and BigQuery are not installed: scripts/setup-sources.sh installs them",
             );
             return None;
         }
-        // Free just now: the stand-ins say nowhere which port they took.
+        // A free port: the fakes don't report which port they use.
         let port = std::net::TcpListener::bind(("127.0.0.1", 0))
             .and_then(|free| free.local_addr())
             .expect("a port")

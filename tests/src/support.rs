@@ -1,6 +1,6 @@
 //! A fresh database for each test.
 //!
-//! One private PostgreSQL serves the whole test binary; it goes when its process does. Each test gets a copy of a migrated
+//! One private PostgreSQL serves the whole test binary and ends with its process. Each test gets a copy of a migrated
 //! template, with a project, a user and a key.
 
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -23,16 +23,16 @@ use uuid::Uuid;
 
 use crate::needs;
 
-/// No condition that a test waits for takes longer.
+/// Timeout of any condition that a test waits for.
 pub const LIMIT: Duration = Duration::from_secs(30);
 const TEMPLATE: &str = "rejoin_template";
 
 static SERVER: OnceCell<PrivatePostgres> = OnceCell::const_new();
-/// A template can't be copied by two at once.
+/// A template can't be copied concurrently.
 static COPYING: Mutex<()> = Mutex::const_new(());
 static NEXT: AtomicU32 = AtomicU32::new(1);
 
-/// A migrated database with a project, a user who is its member, and that user's key.
+/// A migrated database with a project, a member, and that user's key.
 pub struct TestDatabase {
     pub pool: PgPool,
     pub db: Db,
@@ -111,9 +111,9 @@ pub async fn database() -> TestDatabase {
     populated(server.admin_url(&name)).await
 }
 
-/// A migrated database on a server of the test's own, which it may stop, crash and start again.
+/// A migrated database on a separate server, which the test may stop, crash and restart.
 pub async fn own_server_database() -> (PrivatePostgres, TestDatabase) {
-    // Without it a crash of the server takes the newest commits with it.
+    // Without it a crash of the server loses the newest commits.
     let kept = ("synchronous_commit".into(), "on".into());
     let options = PostgresOptions {
         extra_settings: vec![kept],
@@ -124,7 +124,7 @@ pub async fn own_server_database() -> (PrivatePostgres, TestDatabase) {
     (server, database)
 }
 
-/// A server of the test's own that has pgvector (`scripts/setup-pgvector.sh`). None: it is not installed.
+/// A separate server with pgvector (`scripts/setup-pgvector.sh`). None: it is not installed.
 pub async fn server_with_pgvector() -> Option<PrivatePostgres> {
     let programs = concat!(
         env!("CARGO_MANIFEST_DIR"),
@@ -141,7 +141,7 @@ pub async fn server_with_pgvector() -> Option<PrivatePostgres> {
     Some(PrivatePostgres::start(options).await.expect("a private PostgreSQL"))
 }
 
-/// A migrated database on a server that the test has made.
+/// A migrated database on the test's server.
 pub async fn on_server(server: &PrivatePostgres) -> TestDatabase {
     rejoin_cli::migrate::up(&server.url()).await.expect("migrations");
     populated(server.url()).await
@@ -150,7 +150,7 @@ pub async fn on_server(server: &PrivatePostgres) -> TestDatabase {
 /// The migrated database at `url`, with a project, a user and a key.
 pub async fn populated(url: String) -> TestDatabase {
     let db = Db::connect_lazy(&DatabaseArgs::new(&url), "rejoin-test", Role::Login).expect("a readable URL");
-    let pool = db.sql.clone();
+    let pool = db.pool_sqlx.clone();
     let mut connection = pool.acquire().await.expect("a connection");
     let project_id = projects::create(&mut connection, "test").await.unwrap();
     let user_id = projects::ensure_user(&mut connection, "user@example.org")
@@ -173,10 +173,10 @@ pub async fn populated(url: String) -> TestDatabase {
     }
 }
 
-/// The same database, for another app: with the same project and user, and a new key.
+/// The same database for another app: with the same project and user, and a new key.
 pub async fn populated_again(database: &TestDatabase) -> TestDatabase {
     let db = Db::connect_lazy(&DatabaseArgs::new(&database.url), "rejoin-test", Role::Login).expect("a readable URL");
-    let pool = db.sql.clone();
+    let pool = db.pool_sqlx.clone();
     let mut connection = pool.acquire().await.expect("a connection");
     let (project_id, user_id) = (database.project_id, database.user_id);
     let (_, api_key) = auth::create_key(&mut connection, user_id, Some(project_id), "again", &Scope::ALL, None)
@@ -193,7 +193,7 @@ pub async fn populated_again(database: &TestDatabase) -> TestDatabase {
     }
 }
 
-/// Sets a secret of the test's project, as an operator would.
+/// Sets a secret of the test's project, like an operator.
 pub async fn set_secret(db: &TestDatabase, keys: &MasterKeys, name: &str, value: &str) {
     let mut tx = db.pool.begin().await.expect("a transaction");
     let value = Plaintext::new(value.as_bytes().to_vec());
@@ -203,7 +203,7 @@ pub async fn set_secret(db: &TestDatabase, keys: &MasterKeys, name: &str, value:
     tx.commit().await.expect("a commit");
 }
 
-/// Runs a statement of our own making on a connection of its own.
+/// Runs a trusted statement on its own connection.
 async fn run_sql(url: &str, sql: &str) {
     let pool = PgPoolOptions::new()
         .max_connections(1)
@@ -217,13 +217,13 @@ async fn run_sql(url: &str, sql: &str) {
     pool.close().await;
 }
 
-/// Until when sweeps of tests may act: later than any of them ends.
+/// The deadline of tests' sweeps: later than any of them ends.
 #[expect(clippy::disallowed_methods, reason = "any moment beyond the test's end will do")]
 pub fn later() -> DateTime<Utc> {
     Utc::now() + TimeDelta::days(1)
 }
 
-/// Waits until `condition` gives something, looking again and again; panics with `what` after [`LIMIT`].
+/// Polls until `condition` returns something; panics with `what` after [`LIMIT`].
 pub async fn wait_for<T>(what: &str, mut condition: impl AsyncFnMut() -> Option<T>) -> T {
     let began = Instant::now();
     loop {

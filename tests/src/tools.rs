@@ -1,5 +1,5 @@
-//! Tools that tests hold by the hand: one that has a side effect, kept in a ledger outside the database, and waits at a gate; one that waits
-//! for others like it.
+//! Tools controlled by tests: one with a side effect, recorded in a ledger outside the database, that waits at a gate;
+//! one that waits for concurrent calls of itself.
 
 use std::sync::{Arc, Mutex};
 
@@ -8,7 +8,7 @@ use rejoin_tools::{SharedTool, Tool, ToolContext, ToolError, ToolSpec};
 use serde_json::{Value, json};
 use tokio::sync::{Barrier, Semaphore};
 
-/// What a [`Payment`] did, by call id: the world outside.
+/// The effects of [`Payment`] calls, by call id: the outside world.
 #[derive(Clone, Default)]
 pub struct Ledger(Arc<Mutex<Vec<String>>>);
 
@@ -18,7 +18,7 @@ impl Ledger {
     }
 }
 
-/// A call acts at once, then waits at the gate before it answers.
+/// A tool that acts immediately, then waits at the gate before it answers.
 pub struct Payment {
     spec: ToolSpec,
     ledger: Ledger,
@@ -61,7 +61,7 @@ impl Tool for Payment {
             .lock()
             .expect("no panic while it is held")
             .push(context.call_id.clone());
-        // Every call needs a permit of its own.
+        // Every call needs its own permit.
         self.gate.acquire().await.expect("the gate is never closed").forget();
         if arguments["amount"].as_i64().is_some_and(|amount| amount < 0) {
             return Err(ToolError::RespondToModel("the amount must not be negative".to_owned()));
@@ -70,7 +70,7 @@ impl Tool for Payment {
     }
 }
 
-/// Counts how many of its calls are under way at once; a call ends when `meets` of them are there, or the run is stopped.
+/// Counts concurrent calls; a call ends when `meets` of them are in progress, or the run is stopped.
 pub struct Meeting {
     spec: ToolSpec,
     there: Arc<Mutex<usize>>,
@@ -79,7 +79,7 @@ pub struct Meeting {
 }
 
 impl Meeting {
-    /// With how many calls were under way at most.
+    /// Returns the tool, with the maximum number of concurrent calls.
     pub fn shared(name: &str, read_only: bool, meets: usize) -> (SharedTool, Arc<Mutex<usize>>) {
         let most = Arc::default();
         let tool = Self {

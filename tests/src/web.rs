@@ -1,4 +1,4 @@
-//! Sites and search providers that tests ask, and a project whose agents may.
+//! Fake sites and search providers, and a project whose agents may use them.
 
 use std::sync::{Arc, Mutex};
 
@@ -6,7 +6,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::Request;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
-use rejoin_graph::meaning::NoModel;
+use rejoin_graph::embedder::NoEmbedder;
 use rejoin_integrations::web_settings::{self, Provider, WebSettings};
 use rejoin_secrets::MasterKeys;
 use rejoin_tools::{ToolContext, ToolError, arguments};
@@ -20,20 +20,20 @@ use tokio_util::sync::CancellationToken;
 use crate::mcp::SECRET_KEYS;
 use crate::support::{self, TestDatabase};
 
-/// Where sites are: workers of tests may visit it, and nothing else of this machine.
+/// The address of fake sites: test workers may visit it, and nothing else on this machine.
 pub const PLACE: &str = "127.0.0.2";
 
-/// What was asked of a site: method and path with its query, headers, body.
+/// A request to a site: method and path with query, headers, body.
 pub type Asked = (String, HeaderMap, Bytes);
 
-/// A site that answers what it is told to.
+/// A site with scripted responses.
 pub struct Site {
     pub url: String,
     asked: Arc<Mutex<Vec<Asked>>>,
 }
 
 impl Site {
-    /// Answers on a port of its own until the test ends.
+    /// Serves on its own port until the test ends.
     pub async fn start(answer: impl Fn(&str, &HeaderMap) -> Response + Clone + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind((PLACE, 0)).await.expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
@@ -77,7 +77,7 @@ pub fn typed(kind: &str, body: impl Into<Body>) -> Response {
         .expect("a response")
 }
 
-/// A project that lets its agents use the web, and the tools that they have.
+/// A project with web access for its agents, and their tools.
 pub struct Project {
     pub db: TestDatabase,
     web: Web,
@@ -118,7 +118,7 @@ impl Project {
         let context = ToolContext {
             db: self.db.pool.clone(),
             project_id: self.db.project_id,
-            model: Arc::new(NoModel),
+            model: Arc::new(NoEmbedder),
             run_id: None,
             user_id: Some(self.db.user_id),
             call_id: "call".to_owned(),

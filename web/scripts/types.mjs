@@ -2,7 +2,10 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import openapiTS, { astToString } from 'openapi-typescript';
 
-const REVIEWED = new URL('../../tests/tests/it/snapshots/it__openapi__openapi.snap', import.meta.url);
+const REVIEWED = new URL(
+  '../../tests/tests/it/repository/snapshots/it__repository__openapi__openapi.snap',
+  import.meta.url,
+);
 
 // The snapshot begins with a few lines about itself, between dashes.
 const [, , ...document] = readFileSync(REVIEWED, 'utf8').split(/^---$/m);

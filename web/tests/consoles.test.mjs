@@ -126,7 +126,8 @@ function randomly(seed) {
   };
 }
 
-test('d35 d45 d49 an agent writes into the attached console, which is run, seen and exported', { skip }, async () => {
+// Requirements: D35, D45, D49.
+test('an agent writes into the attached console, which is run, seen and exported', { skip }, async () => {
   const { context, page, faults } = await talk();
   const id = await make(page, TEXT);
   await page.getByLabel('Data source').selectOption(source);
@@ -184,7 +185,8 @@ test('d35 d45 d49 an agent writes into the attached console, which is run, seen 
   await context.close();
 });
 
-test('d45 d49 another console is attached by its button, and those of an earlier visit are marked as restored', {
+// Requirements: D45, D49.
+test('another console is attached by its button, and those of an earlier visit are marked as restored', {
   skip,
 }, async () => {
   const { context, page, conversation } = await talk();

@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import { signedIn } from './support/browser.mjs';
 import { skip, stage } from './support/stage.mjs';
 
-const RECORDING = new URL('../../tests/tests/it/snapshots/it__story__story_events.snap', import.meta.url);
+const RECORDING = new URL('../../tests/tests/it/chat/snapshots/it__chat__story__story_events.snap', import.meta.url);
 /** All that this page is told of. Another kind in the recording: see to it that it is shown, and name it here. */
 const KINDS =
   'agent_state clarifying_questions context_shift context_usage done error executor_result executor_spawned focus_active focus_changed last_turn_context ' +
@@ -23,7 +23,8 @@ function recorded() {
   });
 }
 
-test('e01 e17 e20 e26 e60 a recorded story of plans, questions and shifts is shown with all that it tells', {
+// Requirements: E01, E17, E20, E26, E60.
+test('a recorded story of plans, questions and shifts is shown with all that it tells', {
   skip,
 }, async () => {
   const events = recorded();

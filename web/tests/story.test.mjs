@@ -257,7 +257,8 @@ async function listed(kind, projectId) {
 }
 
 for (let seed = 1; seed <= SEEDS; seed += 1) {
-  test(`e13 e28 e33 e42 e44 e47 e57 e59 a launch is lived through while processes die (seed ${seed})`, {
+  // Requirements: E13, E28, E33, E42, E44, E47, E57, E59.
+  test(`a launch is lived through while processes die (seed ${seed})`, {
     skip,
     timeout: 600_000,
   }, async () => {

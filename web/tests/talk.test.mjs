@@ -161,7 +161,8 @@ test('a paused answer says why once, and goes on from the chat', { skip }, async
   await context.close();
 });
 
-test('d19 a handoff is shown where it happened, and what a development server tells of the turn is folded', {
+// Requirements: D19.
+test('a handoff is shown where it happened, and what a development server tells of the turn is folded', {
   skip,
 }, async () => {
   await definition({ name: 'second', systemPrompt: 'SECOND' });
@@ -180,7 +181,8 @@ test('d19 a handoff is shown where it happened, and what a development server te
   await context.close();
 });
 
-test('d58 an answer is rated, and rated anew', { skip }, async () => {
+// Requirements: D58.
+test('an answer is rated, and rated anew', { skip }, async () => {
   const { context, page } = await signedIn(browser, dev);
   await ask(page, 'rate me');
   await finished(page);
@@ -241,7 +243,8 @@ test('a run whose answer broke off shows its words, and is asked again or forked
   await context.close();
 });
 
-test('e11 e37 a chat is warmed as it opens and as its focus changes, down to one task', { skip }, async () => {
+// Requirements: E11, E37.
+test('a chat is warmed as it opens and as its focus changes, down to one task', { skip }, async () => {
   const made = await dev.api('/api/onto/projects/instantiate', {
     method: 'POST',
     body: { project: { name: 'Garden' } },

@@ -156,7 +156,8 @@ test('a telephone shows no keyboard by itself, and nothing sticks out', { skip }
   await context.close();
 });
 
-test('d47 d50 an admin sets what all agents are told, and the agent that is preferred', { skip }, async () => {
+// Requirements: D47, D50.
+test('an admin sets what all agents are told, and the agent that is preferred', { skip }, async () => {
   const { context, page } = await signedIn(browser, dev);
   await page.goto(`${dev.url}/settings?part=prompts`);
   await page.getByRole('textbox', { name: 'For everyone in the project' }).fill('Be brief.');

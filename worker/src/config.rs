@@ -7,7 +7,7 @@ use clap::Args;
 use rejoin_calendar::google::GoogleArgs;
 use rejoin_data_sources::SourceArgs;
 use rejoin_db::config::DatabaseArgs;
-use rejoin_db::horizon;
+use rejoin_db::vacuum_blockers;
 use rejoin_embeddings::EmbeddingsArgs;
 use rejoin_event_log::writer::WriterOptions;
 use rejoin_files::FilesArgs;
@@ -16,10 +16,10 @@ use rejoin_web_search::web::WebArgs;
 
 use crate::mcp::McpArgs;
 
-/// What providers take in one request, as base64, is some tens of megabytes.
+/// Providers accept some tens of megabytes per request, as base64.
 const MODEL_FILES_BYTES: u64 = 40 * 1024 * 1024;
 
-/// Dollars that all runs of a tree may cost together, unless the deployment says otherwise.
+/// Default maximum cost of all runs of a tree, in dollars.
 pub(crate) const TREE_COST_USD: f64 = 25.0;
 
 #[derive(Debug, Clone, Args)]
@@ -131,7 +131,7 @@ pub struct WorkerConfig {
     pub compact_events_after_s: u64,
 
     /// Age at which an open transaction is logged because it blocks vacuum, in seconds
-    #[arg(long, env = "REJOIN_OLD_TRANSACTION_S", default_value_t = horizon::OLD.as_secs())]
+    #[arg(long, env = "REJOIN_OLD_TRANSACTION_S", default_value_t = vacuum_blockers::OLD.as_secs())]
     pub old_transaction_s: u64,
 
     /// Send readers details of tool selection, tool runs and prompts (`telemetry`, `debug_context`), for development
@@ -204,7 +204,7 @@ impl WorkerConfig {
             keep_consoles_d: 30.0,
             keep_events_h: 0.0,
             compact_events_after_s: 3600,
-            old_transaction_s: horizon::OLD.as_secs(),
+            old_transaction_s: vacuum_blockers::OLD.as_secs(),
             debug_agent_context: false,
             mcp: McpArgs::default(),
             sources: SourceArgs::default(),

@@ -1,13 +1,14 @@
-//! Tools by which agents work together and with people: find agents, start them, ask a person. They are part of every project's pool,
-//! and granted by whitelists like all others; below the top of a tree only where a whitelist names them ([`keeps`]).
+//! Coordination tools: find agents, start them, ask a user. They are part of every project's pool, and granted by
+//! whitelists like all others; below the root of a run tree only if a whitelist names them ([`keeps`]).
 //!
-//! - `discussions` what discussions write into the graph; for flows only
-//! - `handoffs`    agents that may take a run over
-//! - `plans`       plans: made, reviewed, and what came of them
+//! - `deliberation` records discussions in the graph; for flows only
+//! - `handoffs`    handing a run over to another agent
+//! - `plans`       creating plans
 //!
-//! `spawn_agents`, `create_tasks` and `ask_user` are answered by the step loop (`run/deferred.rs`): their run waits without a worker.
+//! `spawn_agents`, `create_tasks` and `ask_user` are handled by the step loop (`run/deferred.rs`): their run is
+//! suspended.
 
-pub mod discussions;
+pub mod deliberation;
 pub mod handoffs;
 pub mod plans;
 
@@ -30,19 +31,19 @@ pub const SPAWN_AGENTS: &str = "spawn_agents";
 pub const ASK_USER: &str = "ask_user";
 pub const CREATE_TASKS: &str = "create_tasks";
 
-/// A run at this depth starts no sub-agents, whatever its definition says (requirement C24).
+/// Maximum depth of a run that may start sub-agents, whatever its definition says (requirement C24).
 pub const MAX_DEPTH: i32 = 2;
-/// Sub-agents that one call starts.
+/// Maximum number of sub-agents started by one call.
 const SPAWN_MAX: usize = 20;
-/// Tasks that one call makes.
+/// Maximum number of tasks created by one call.
 const CREATE_TASKS_MAX: usize = 200;
-/// Agents that one list names.
+/// Maximum number of agents in one list.
 const LIST_MAX: i64 = 200;
-/// Of a sub-agent's task [characters].
+/// Maximum length of a sub-agent's task, in characters.
 const TASK_MAX_CHARS: usize = 100_000;
-/// Of a sub-agent [seconds].
+/// Maximum timeout of a sub-agent, in seconds.
 const TIMEOUT_MAX_S: i64 = 86_400;
-/// Of a question [characters].
+/// Maximum length of a question, in characters.
 pub const QUESTION_MAX_CHARS: usize = 4_000;
 pub const OPTIONS_MAX: usize = 50;
 const INTERACTION_TYPES: [&str; 4] = ["buttons", "select", "multi_select", "text"];
@@ -109,7 +110,7 @@ struct Coordination {
     spec: ToolSpec,
 }
 
-/// A tool of this file, whose arguments are these.
+/// Creates a tool of this file with these parameters.
 fn tool(name: &str, description: &str, parameters: &[Parameter], read_only: bool) -> SharedTool {
     Arc::new(Coordination {
         spec: ToolSpec {
@@ -186,24 +187,24 @@ static TOOLS: LazyLock<Vec<SharedTool>> = LazyLock::new(|| {
     ]
 });
 
-/// All of them.
+/// All coordination tools.
 pub fn tools() -> Vec<SharedTool> {
     TOOLS.clone()
 }
 
-/// The tool that starts sub-agents: flows use it whatever their whitelist says.
+/// The tool that starts sub-agents: flows use it regardless of their whitelist.
 pub fn spawn_agents() -> SharedTool {
     // In the order of the list above.
     TOOLS[1].clone()
 }
 
-/// The tool that asks a person; likewise.
+/// The tool that asks a user; likewise.
 pub fn ask_user() -> SharedTool {
     TOOLS[3].clone()
 }
 
-/// Whether a run at this depth keeps a tool that its whitelist grants: below the top, agents are started only by those whose whitelist
-/// names that tool (a glob is no name), and at [`MAX_DEPTH`] by none.
+/// Returns whether a run at this depth keeps a tool granted by its whitelist: below the root, starting agents requires
+/// that the whitelist names the tool (a glob is not enough), and at [`MAX_DEPTH`] it is impossible.
 pub fn keeps(tool: &str, whitelist: &[String], depth: i32, max_depth: Option<i32>) -> bool {
     if ![SPAWN_AGENTS, LIST_AVAILABLE_AGENTS, CREATE_TASKS, PLAN_TOOL].contains(&tool) {
         return true;
@@ -236,7 +237,8 @@ impl Tool for Coordination {
     }
 }
 
-/// The sub-agents that a call asks for. A bad item is refused by itself; an outer Err concerns the whole call. Both are for the model.
+/// Returns the sub-agents requested by a call. An invalid item is refused individually; an outer Err concerns the whole
+/// call. Both are for the model.
 pub async fn spawn_items(
     db: &sqlx::PgPool,
     project_id: Uuid,
@@ -287,7 +289,7 @@ pub async fn spawn_items(
     Ok(Ok(items))
 }
 
-/// The DAG that a call makes. Err: what is wrong with it, for the model.
+/// Returns the DAG requested by a call. Err: what is wrong with it, for the model.
 pub fn new_tasks(arguments: Value) -> Result<NewTasks, String> {
     let arguments = Arguments::of(arguments);
     let tasks = arguments.objects("tasks");
@@ -327,7 +329,7 @@ pub fn new_tasks(arguments: Value) -> Result<NewTasks, String> {
     })
 }
 
-/// The question that a call asks. Err: what is wrong with it, for the model.
+/// Returns the question of a call. Err: what is wrong with it, for the model.
 pub fn question(arguments: Value) -> Result<NewQuestion, String> {
     let arguments = Arguments::of(arguments);
     let question = arguments.text("question").unwrap_or_default().to_owned();
@@ -370,7 +372,7 @@ pub fn question(arguments: Value) -> Result<NewQuestion, String> {
     })
 }
 
-/// Whether a call may act.
+/// Returns the question whether a call may act.
 pub fn confirmation(tool: &str, input: &Value) -> NewQuestion {
     let option = |label: &str, value: &str| AnswerOption {
         label: label.to_owned(),

@@ -1,16 +1,16 @@
-//! One claimed run, from its start to `done`: loads what it needs, opens the turn (or takes it up where an earlier attempt left
-//! it), lets the step loop work, and ends the turn. Returns what is to become of the job, or None where that is settled.
+//! Executes one claimed run up to `done`: loads its data, opens the turn (or resumes it after an earlier attempt), runs
+//! the step loop, and ends the turn. Returns the job's outcome, or None if it is already settled.
 //!
-//! Invariants: every write is fenced by the attempt (I4); a turn ends with exactly one `done`, in one transaction with its
-//! message and its job (I1); what is stored is not done again (recovery).
+//! Invariants: every write is fenced by the attempt (I4); a turn ends with exactly one `done`, in one transaction with
+//! its message and its job (I1); recorded work is not repeated (recovery).
 //!
-//! - `agent`   the agent of a run, with the model that answers
-//! - `budget`  what is told where a budget can't count
-//! - `trouble` why an attempt can't go on
+//! - `agent`   the run's agent and model
+//! - `budget`  warns if a budget can't be counted
+//! - `attempt_error` errors that end an attempt
 
 mod agent;
+mod attempt_error;
 mod budget;
-mod trouble;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,8 +18,8 @@ use std::time::Duration;
 use rejoin_commands::{Begun, FinishRun, Finished, RunError, SpawnLimits, StartRun, Started};
 use rejoin_event_log::stream::{RunStream, Seen};
 use rejoin_extension::Signals;
-use rejoin_faults::Break;
-use rejoin_identity::makers;
+use rejoin_faults::Fault;
+use rejoin_identity::initiators;
 use rejoin_queue::{ClaimedJob, KIND_RUN, Outcome};
 use rejoin_runs::agents::settings::{Settings, TreeSettings};
 use rejoin_runs::agents::{self, AgentDefinition};
@@ -42,19 +42,19 @@ use crate::models::fallback::Candidates;
 use crate::models::flow::FlowModel;
 use crate::publish;
 use crate::run::errors;
-use crate::run::history::{self, Opening};
+use crate::run::history::{self, InitialMessages};
 use crate::run::limits::{SUB_AGENT_MAX_STEPS, TreeLimits};
 use crate::run::selection::Selection;
 use crate::run::{End, ExecuteRequest, Execution, Limits};
 use crate::services::Services;
 use agent::Agent;
-use trouble::Trouble;
+use attempt_error::AttemptError;
 
-/// Before a run goes on that met a database that was away.
+/// Delay before a run continues after a database failure.
 const DATABASE_PAUSE: Duration = Duration::from_millis(500);
 
-/// Executes a claimed job. None: settled already, or no longer ours.
-pub async fn execute(services: Services, handlers: Handlers, job: ClaimedJob, signals: Signals) -> Option<Outcome> {
+/// Executes a claimed job. None: already settled, or no longer held.
+pub async fn execute_job(services: Services, handlers: Handlers, job: ClaimedJob, signals: Signals) -> Option<Outcome> {
     let Some(run_id) = job.run_id.filter(|_| job.kind == KIND_RUN) else {
         return Some(match handlers.get(&job.kind) {
             Some(handler) => handler.handle(&services, &job, &signals).await,
@@ -64,34 +64,34 @@ pub async fn execute(services: Services, handlers: Handlers, job: ClaimedJob, si
         });
     };
     let span = info_span!("run", run = %run_id, attempt = job.attempt);
-    // Boxed: a run's future is large, and jobs of other kinds must not be moved about at its size.
+    // Boxed: a run's future is large, and other jobs must not be moved at its size.
     Box::pin(async {
-        let trouble = match run_job(&services, &job, &signals).await {
+        let failure = match attempt_run(&services, &job, &signals).await {
             Ok(outcome) => return outcome,
-            Err(trouble) => trouble,
+            Err(failure) => failure,
         };
-        match trouble {
-            Trouble::LeaseLost => {
+        match failure {
+            AttemptError::LeaseLost => {
                 warn!("the lease was lost; another attempt owns the run, or it has ended");
                 None
             }
-            Trouble::DatabaseAway(error) => {
+            AttemptError::DatabaseAway(error) => {
                 warn!(error, "the database is unavailable; the run continues when it is back");
                 Some(Outcome::Snooze { after: DATABASE_PAUSE })
             }
-            Trouble::Refused(error) => match give_up(&services, &job, &error).await {
+            AttemptError::Refused(error) => match fail_refused_run(&services, &job, &error).await {
                 Ok(()) => None,
-                Err(trouble) => {
-                    warn!(error, because = %trouble, "finalizing the run failed; the job will be retried");
+                Err(failure) => {
+                    warn!(error, because = %failure, "finalizing the run failed; the job will be retried");
                     Some(Outcome::Retry { error, after: None })
                 }
             },
-            Trouble::Infrastructure(error) if job.attempt < job.max_attempts => {
+            AttemptError::Infrastructure(error) if job.attempt < job.max_attempts => {
                 warn!(error, "the attempt failed; the job will be retried");
                 Some(Outcome::Retry { error, after: None })
             }
-            Trouble::Infrastructure(error) => {
-                // The sweep ends the run once the lease has expired: a `done` needs the database that failed us.
+            AttemptError::Infrastructure(error) => {
+                // The sweep ends the run once the lease has expired: `done` needs the database, which has failed.
                 warn!(error, "the last attempt failed");
                 None
             }
@@ -101,13 +101,13 @@ pub async fn execute(services: Services, handlers: Handlers, job: ClaimedJob, si
     .await
 }
 
-/// Ends a run that can't be recorded as it was meant to be, with as little as there is to record.
-async fn give_up(services: &Services, job: &ClaimedJob, error: &str) -> Result<(), Trouble> {
+/// Ends a run whose records the database rejects, with a minimal record.
+async fn fail_refused_run(services: &Services, job: &ClaimedJob, error: &str) -> Result<(), AttemptError> {
     let Some(run) = (match job.run_id {
-        Some(id) => runs::get(&services.db.sql, id).await?,
+        Some(id) => runs::get(&services.db.pool_sqlx, id).await?,
         None => None,
     }) else {
-        return Err(Trouble::LeaseLost);
+        return Err(AttemptError::LeaseLost);
     };
     let error = RunError {
         code: "refused_by_database".to_owned(),
@@ -130,26 +130,32 @@ async fn give_up(services: &Services, job: &ClaimedJob, error: &str) -> Result<(
     Ok(())
 }
 
-async fn run_job(services: &Services, job: &ClaimedJob, signals: &Signals) -> Result<Option<Outcome>, Trouble> {
+async fn attempt_run(
+    services: &Services,
+    job: &ClaimedJob,
+    signals: &Signals,
+) -> Result<Option<Outcome>, AttemptError> {
     let Some(run) = (match job.run_id {
-        Some(id) => runs::get(&services.db.sql, id).await?,
+        Some(id) => runs::get(&services.db.pool_sqlx, id).await?,
         None => None,
     }) else {
         return Ok(Some(Outcome::Complete));
     };
     if run.state().has_ended() {
-        // Its end was committed, and the answer to that lost.
+        // Its end was committed, and the response lost.
         return Ok(Some(Outcome::Complete));
     }
     let mut agent = Agent::of(services, &run).await?;
-    let mut opening = match run.safe_seq {
-        // An earlier attempt, an earlier turn, or a fork has stored it.
-        Some(_) => Opening::default(),
-        None if run.turn_step > 0 || run.total_steps > 0 || run.forked_from_run_id.is_some() => Opening::default(),
-        None => history::open(services, &run, agent.definition.as_ref()).await?,
+    let mut initial = match run.safe_seq {
+        // Stored by an earlier attempt or turn, or by a fork.
+        Some(_) => InitialMessages::default(),
+        None if run.turn_step > 0 || run.total_steps > 0 || run.forked_from_run_id.is_some() => {
+            InitialMessages::default()
+        }
+        None => history::initial_messages(services, &run, agent.definition.as_ref()).await?,
     };
     let model = agent.model_name();
-    if let Some(turn) = &mut opening.context {
+    if let Some(turn) = &mut initial.context {
         turn.usage = contexts::with_window(turn.usage.take(), Some(&model));
     }
     let replaced = agent.replaced();
@@ -172,11 +178,11 @@ async fn run_job(services: &Services, job: &ClaimedJob, signals: &Signals) -> Re
             model_retired_on: replaced
                 .and_then(|replaced| replaced.retired_on)
                 .map(|day| day.to_string()),
-            citations: opening.citations.clone(),
+            citations: initial.citations.clone(),
             attempt: job.attempt,
         },
-        opening: opening.messages,
-        context: opening.context.as_ref(),
+        initial_messages: initial.messages,
+        context: initial.context.as_ref(),
         part: agent.plans().then_some(Part::Planner),
         notices,
         tells_routing: services.config.debug_agent_context,
@@ -187,11 +193,11 @@ async fn run_job(services: &Services, job: &ClaimedJob, signals: &Signals) -> Re
     };
     let Begun { started, mut run, .. } = services.execute(&start).await?;
     let fresh = match started {
-        // A new turn of a resumed run goes on from its records.
-        Started::Fresh if start.opening.is_empty() => None,
-        Started::Fresh => Some(Opening {
-            messages: start.opening,
-            citations: opening.citations,
+        // A new turn of a resumed run continues from its records.
+        Started::Fresh if start.initial_messages.is_empty() => None,
+        Started::Fresh => Some(InitialMessages {
+            messages: start.initial_messages,
+            citations: initial.citations,
             context: None,
         }),
         Started::Resumed => {
@@ -202,47 +208,49 @@ async fn run_job(services: &Services, job: &ClaimedJob, signals: &Signals) -> Re
     };
 
     if run.cancel_requested_at.is_some() {
-        // Asked while nobody was at work on it.
+        // Requested while no worker held it.
         signals.cancel.cancel();
     }
     let seen = Seen::through(run.safe_seq.unwrap_or_default());
-    let mut opening = fresh.as_ref();
-    let withdrawn = match run.cancel_requested_at {
+    let mut initial = fresh.as_ref();
+    let revoked = match run.cancel_requested_at {
         // It ends as cancelled.
         Some(_) => None,
-        None => makers::standing(&services.db.sql, run.project_id, run.user_id)
+        None => initiators::membership(&services.db.pool_sqlx, run.project_id, run.user_id)
             .await?
-            .withdrawn(),
+            .revoked(),
     };
     let end = loop {
-        if let Some(withdrawn) = withdrawn {
+        if let Some(revoked) = revoked {
             break End::failed(RunError {
-                code: withdrawn.code().to_owned(),
-                message: withdrawn.to_string(),
+                code: revoked.code().to_owned(),
+                message: revoked.to_string(),
                 retryable: false,
             });
         }
-        match work(services, job, (signals, &seen), &run, &agent, opening).await? {
+        match run_agent(services, job, (signals, &seen), &run, &agent, initial).await? {
             End::Transferred => {
-                run = runs::get(&services.db.sql, run.id).await?.ok_or(Trouble::LeaseLost)?;
+                run = runs::get(&services.db.pool_sqlx, run.id)
+                    .await?
+                    .ok_or(AttemptError::LeaseLost)?;
                 agent = Agent::of(services, &run).await?;
-                opening = None;
+                initial = None;
             }
             end => break end,
         }
     };
-    finish(services, job, &run, end, fresh, &seen).await
+    end_turn(services, job, &run, end, fresh, &seen).await
 }
 
-/// One agent's part of the run.
-async fn work(
+/// Runs the part of one agent.
+async fn run_agent(
     services: &Services,
     job: &ClaimedJob,
     attempt: (&Signals, &Seen),
     run: &Run,
     agent: &Agent,
-    fresh: Option<&Opening>,
-) -> Result<End, Trouble> {
+    fresh: Option<&InitialMessages>,
+) -> Result<End, AttemptError> {
     let definition = agent.definition.as_ref();
     if definition.is_none() && (run.agent_definition_id.is_some() || run.agent_name.is_some()) {
         let message = "the agent definition of this run has been deleted".to_owned();
@@ -256,21 +264,21 @@ async fn work(
         Err(error) => Ok(End::failed(errors::of_model(error))),
         Ok(model) => {
             let models = agent.candidates(services, run, model).await?;
-            go(services, job, attempt, run, definition, models, fresh).await
+            step_loop(services, job, attempt, run, definition, models, fresh).await
         }
     }
 }
 
-/// The step loop, with its events going to the log.
-async fn go(
+/// Runs the step loop, with its events going to the log.
+async fn step_loop(
     services: &Services,
     job: &ClaimedJob,
     (signals, seen): (&Signals, &Seen),
     run: &Run,
     definition: Option<&AgentDefinition>,
     models: Candidates,
-    fresh: Option<&Opening>,
-) -> Result<End, Trouble> {
+    fresh: Option<&InitialMessages>,
+) -> Result<End, AttemptError> {
     let stream = Arc::new(RunStream {
         log_id: run.log_id,
         root_run_id: run.root_run_id,
@@ -281,7 +289,7 @@ async fn go(
     });
     let clocks = match fresh {
         Some(_) if !run.is_sub_agent() => Clocks::default(),
-        Some(_) | None => runs::clocks(&services.db.sql, run.id).await?,
+        Some(_) | None => runs::clocks(&services.db.pool_sqlx, run.id).await?,
     };
     let tree = tree_limits(services, run, definition, &clocks).await?;
     let settings = definition
@@ -299,18 +307,18 @@ async fn go(
     let is_flow = flow.is_some();
     let max_depth = definition.and_then(|definition| definition.max_depth);
     let handoffs = match is_flow || matches!(run.part(), Some(Part::PlanStep { .. } | Part::Suggestion)) {
-        // What a flow does next is in its definition; a plan's step stays with its agent.
+        // A flow's next step is defined by its definition; a plan's step keeps its agent.
         true => Vec::new(),
-        false => handoffs::targets(&services.db.sql, run.project_id, &settings.handoffs).await?,
+        false => handoffs::targets(&services.db.pool_sqlx, run.project_id, &settings.handoffs).await?,
     };
-    // A run that changes hands is bounded, whoever has it.
+    // Runs with handoffs are bounded, across all agents.
     let changes_hands = !handoffs.is_empty()
         || fresh.is_none()
-            && !tool_calls::outputs_of(&services.db.sql, run.id, handoffs::PREFIX, run.turn_step)
+            && !tool_calls::outputs_of(&services.db.pool_sqlx, run.id, handoffs::PREFIX, run.turn_step)
                 .await?
                 .is_empty();
     let (tools, named) = match flow {
-        // A flow has what it works with, whatever the whitelist says.
+        // A flow has its tools regardless of the whitelist.
         Some(flow) => (flow.tools(), vec![coordination::SPAWN_AGENTS.to_owned()]),
         None => (
             services.pools.resolve(run.project_id, whitelist).await?,
@@ -326,7 +334,7 @@ async fn go(
     let tools: Vec<SharedTool> = tools
         .into_iter()
         .filter(|tool| coordination::keeps(&tool.spec().name, &named, run.depth, max_depth))
-        // A plan's step has those that its plan gives it, as far as its agent has them.
+        // A plan's step has the tools of its plan, if its agent has them.
         .filter(|tool| of_step.is_none_or(|tools| tools.contains(&tool.spec().name)))
         .chain(handoffs.iter().map(|target| target.tool.clone()))
         .collect();
@@ -361,7 +369,7 @@ async fn go(
             Duration::from_secs(services.config.run_grace_s),
             Duration::from_secs_f64(clocks.age_s.max(0.0)),
             tree,
-            services.absence.clone(),
+            services.downtime.clone(),
         ),
         signals: signals.clone(),
         may_repeat_calls: is_flow,
@@ -374,13 +382,13 @@ async fn go(
         stream,
     };
     let execution = match fresh {
-        Some(opening) => Execution::begin(request, opening)?,
+        Some(initial) => Execution::begin(request, initial)?,
         None => Execution::load(request).await?,
     };
     Ok(execution.run().await)
 }
 
-/// What the run's tree may still use: the deployment's limits, or those of the root's definition, where they are smaller.
+/// Returns the limits of the run's tree: the smaller ones of the deployment's and those of the root's definition.
 async fn tree_limits(
     services: &Services,
     run: &Run,
@@ -390,7 +398,7 @@ async fn tree_limits(
     let of_root = match (run.is_sub_agent(), definition) {
         (false, Some(definition)) => definition.config.clone(),
         (false, None) => Value::Null,
-        (true, _) => agents::config_of_run(&services.db.sql, run.root_run_id).await?,
+        (true, _) => agents::config_of_run(&services.db.pool_sqlx, run.root_run_id).await?,
     };
     let wanted = match of_root {
         Value::Null => TreeSettings::default(),
@@ -410,14 +418,14 @@ async fn tree_limits(
 }
 
 /// Ends the turn.
-async fn finish(
+async fn end_turn(
     services: &Services,
     job: &ClaimedJob,
     run: &Run,
     end: End,
-    fresh: Option<Opening>,
+    fresh: Option<InitialMessages>,
     seen: &Seen,
-) -> Result<Option<Outcome>, Trouble> {
+) -> Result<Option<Outcome>, AttemptError> {
     let (status, text, error, usage) = match end {
         End::Finished {
             status,
@@ -425,20 +433,20 @@ async fn finish(
             error,
             usage,
         } => (status, text, error, usage),
-        End::HandOver if rejoin_faults::is(Break::DrainDrops) => return Ok(None),
-        End::HandOver => return Ok(Some(Outcome::HandOver)),
-        End::LeaseLost => return Err(Trouble::LeaseLost),
-        // Its job waits, and is nobody's.
-        End::Parked => return Ok(None),
-        End::Transferred => return Ok(Some(Outcome::HandOver)),
-        End::Database { attempted, error } => return Err(Trouble::of(attempted, &error)),
+        End::Release if rejoin_faults::enabled(Fault::DrainDrops) => return Ok(None),
+        End::Release => return Ok(Some(Outcome::Release)),
+        End::LeaseLost => return Err(AttemptError::LeaseLost),
+        // Its job waits, held by no worker.
+        End::Suspended => return Ok(None),
+        End::Transferred => return Ok(Some(Outcome::Release)),
+        End::Database { attempted, error } => return Err(AttemptError::of(attempted, &error)),
     };
     let citations = match fresh {
-        Some(opening) => opening.citations,
-        None => history::citations(&services.db.sql, run).await?,
+        Some(initial) => initial.citations,
+        None => history::citations(&services.db.pool_sqlx, run).await?,
     };
     let usage = usage.unwrap_or_else(|| run.usage.clone());
-    // The text of an answer that fits its schema is its JSON.
+    // The text of a valid structured output is its JSON.
     let output: Option<Value> = run
         .output_schema
         .as_ref()
@@ -455,9 +463,9 @@ async fn finish(
         usage: &usage,
         output: output.as_ref(),
     };
-    if services.execute(&command).await? == Finished::HasMail {
-        // Somebody told it something in the last moment: it goes on with that.
-        return Ok(Some(Outcome::HandOver));
+    if services.execute(&command).await? == Finished::HasPending {
+        // A steering message arrived at the last moment: the run continues with it.
+        return Ok(Some(Outcome::Release));
     }
     let status = match status {
         DoneStatus::Completed => "completed",

@@ -1,6 +1,7 @@
-//! Kinds of jobs besides runs: what a program of its own, or a later part of this one, lets the queue do.
+//! Handlers of job kinds besides runs, registered by this or another program.
 //!
-//! A handler is called by the claimer for each claimed job of its kind, under the same lease, fence, cancellation and drain as runs.
+//! The poller calls a handler for each claimed job of its kind, under the same lease, fence, cancellation and drain as
+//! runs.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,14 +12,15 @@ use rejoin_queue::{ClaimedJob, Outcome};
 
 use crate::services::Services;
 
-/// Does the jobs of one kind.
+/// The handler of one kind of job.
 #[async_trait]
 pub trait Handler: Send + Sync {
-    /// What `queue.jobs.kind` says of its jobs.
+    /// The `queue.jobs.kind` of its jobs.
     fn kind(&self) -> &'static str;
 
-    /// Does one job. It may be done again after a crash, so that its effects must be idempotent, or fenced by the job's attempt. On
-    /// `signals.drain` it should return [`Outcome::HandOver`] soon; on `signals.lost` it must write nothing more.
+    /// Executes one job. A job may be repeated after a crash, so its effects must be idempotent, or fenced by the job's
+    /// attempt. On `signals.drain` it should soon return [`Outcome::Release`]; on `signals.lost` it must write nothing
+    /// more.
     async fn handle(&self, services: &Services, job: &ClaimedJob, signals: &Signals) -> Outcome;
 }
 
@@ -27,7 +29,7 @@ pub trait Handler: Send + Sync {
 pub struct Handlers(Arc<HashMap<&'static str, Arc<dyn Handler>>>);
 
 impl Handlers {
-    /// Of two handlers of the same kind the later one counts.
+    /// Of two handlers of the same kind the later one wins.
     pub fn new(handlers: impl IntoIterator<Item = Arc<dyn Handler>>) -> Self {
         let by_kind = handlers.into_iter().map(|handler| (handler.kind(), handler));
         Self(Arc::new(by_kind.collect()))

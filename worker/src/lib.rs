@@ -2,9 +2,9 @@
 //!
 //! # Layout
 //! - `config`       settings, each an option and an environment variable
-//! - `services`     what every part is given: database, bus, event writer, models, tools
-//! - `absence`      how long the database was away
-//! - `claimer`      claims due jobs into bounded slots; heartbeat, cancellation, drain
+//! - `services`     shared dependencies: database, bus, event writer, models, tools
+//! - `downtime`     tracks database outages
+//! - `poller`       claims due jobs into bounded slots; heartbeat, cancellation, drain
 //! - `executor`     one claimed run from its start to `done`; recovery; the outcome of the job
 //! - `jobs`         handlers of other kinds of jobs, those of extensions among them
 //! - `run`          the step loop: model call, tool calls, limits
@@ -13,21 +13,21 @@
 //! - `pools`        which tools there are for a project, and which of them an agent is given
 //! - `mcp`          MCP servers: connections, calls, what they offer
 //! - `net`          the HTTP client for URLs from a project
-//! - `maintenance`  sweeps: expired leases, dead jobs, stranded keys, retention
+//! - `maintenance`  sweeps: expired leases, dead jobs, orphaned keys, retention
 //!
-//! Where a token is born: `run/answer.rs` reads it from the model, `publish.rs` hands it to the event writer.
+//! The path of a token: `run/answer.rs` reads it from the model, `publish.rs` passes it to the event writer.
 
-pub mod absence;
-pub mod claimer;
 pub mod compression;
 pub mod config;
 pub mod coordination;
+pub mod downtime;
 pub mod executor;
 pub mod jobs;
 pub mod maintenance;
 pub mod mcp;
 pub mod models;
 pub mod net;
+pub mod poller;
 pub mod pools;
 pub mod publish;
 pub mod run;
@@ -43,7 +43,7 @@ use tracing::info;
 pub use config::WorkerConfig;
 pub use services::Services;
 
-use compression::Compressing;
+use compression::CompressionHandler;
 use jobs::{ExtensionJobs, Handler, Handlers};
 use mcp::probe::Probe;
 
@@ -65,7 +65,7 @@ pub enum WorkerError {
     },
 }
 
-/// Runs a worker until `drain` is cancelled; then running work is handed over and the function returns.
+/// Runs a worker until `drain` is cancelled; then running work is released and the function returns.
 pub async fn work(config: WorkerConfig, drain: CancellationToken) -> Result<(), WorkerError> {
     let services = Services::start(config).await?;
     services.serve_metrics(drain.clone()).await?;
@@ -74,23 +74,23 @@ pub async fn work(config: WorkerConfig, drain: CancellationToken) -> Result<(), 
     Ok(())
 }
 
-/// The same with services that the caller has made.
+/// The same with the caller's services.
 pub async fn work_with(services: Services, drain: CancellationToken) {
     let handlers = handlers(&services);
     work_on(services, handlers, drain).await;
 }
 
-/// The same for these kinds of jobs, beside runs.
+/// The same with additional job handlers.
 pub async fn work_on(services: Services, handlers: Handlers, drain: CancellationToken) {
     let sweeping = tokio::spawn(maintenance::run(services.clone(), drain.clone()));
-    claimer::run(services.clone(), handlers, drain).await;
+    poller::run(services.clone(), handlers, drain).await;
     sweeping.abort();
     services.pools.connections().close().await;
 }
 
 /// The handlers of all kinds of jobs besides runs: the worker's own and those of extensions.
 fn handlers(services: &Services) -> Handlers {
-    let own: [Arc<dyn Handler>; 2] = [Arc::new(Probe), Arc::new(Compressing)];
+    let own: [Arc<dyn Handler>; 2] = [Arc::new(Probe), Arc::new(CompressionHandler)];
     let of_extensions = services.extensions.jobs().into_iter();
     Handlers::new(
         own.into_iter()

@@ -1,5 +1,5 @@
-//! Sweeps: what any worker does now and then for the whole fleet. Each is idempotent, needs no leader, and takes rows that
-//! nobody else is working on.
+//! Fleet-wide sweeps, run periodically by every worker. Each is idempotent, needs no leader, and skips rows that others
+//! are working on.
 
 use std::fmt::Display;
 use std::time::Duration;
@@ -8,13 +8,13 @@ use futures::future::join_all;
 use rejoin_commands::{
     AnswerError, ChangeDag, CloseQuestion, Closing, DagChange, DagError, FencedError, FinishRun, FireSchedule, RunError,
 };
-use rejoin_db::horizon;
-use rejoin_db::outage::{Causes, Outage};
+use rejoin_db::failure_log::{ErrorChain, FailureLog};
+use rejoin_db::vacuum_blockers;
 use rejoin_event_log::stream::Seen;
 use rejoin_event_log::wakeup::Wake;
 use rejoin_event_log::{compaction, retention};
 use rejoin_files::objects::{self, SweepError};
-use rejoin_queue::sweep::{self, DeadJob, Watch};
+use rejoin_queue::sweep::{self, AvailabilityWatch, DeadJob};
 use rejoin_queue::{Outcome, Settlement};
 use rejoin_runs::contexts::location;
 use rejoin_runs::{consoles, questions, runs};
@@ -27,33 +27,33 @@ use tracing::{info, warn};
 
 use crate::services::Services;
 
-/// Between two looks for expired leases: with the lease, it bounds how long a crash is felt (I6).
+/// Interval of checks for expired leases: with the lease, it bounds the recovery time after a crash (I6).
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
-/// Between two rounds of retention and compaction.
+/// Interval of retention and compaction.
 const UPKEEP_EVERY: Duration = Duration::from_secs(60);
-/// Between two of their transactions, of what the last one took: they have at most a third of one connection's time, so that
-/// appends don't feel them.
+/// Pause between their transactions, as a multiple of the last one's duration: they use at most a third of one
+/// connection's time, so that appends are not slowed down.
 const UPKEEP_REST: u32 = 2;
-/// Between two looks for transactions that stay open, and between two words about the same one.
+/// Interval of checks for vacuum blockers, and of log lines about the same one.
 const HORIZON_EVERY: Duration = Duration::from_secs(15);
 const HORIZON_SAID_EVERY: Duration = Duration::from_secs(600);
-/// Idempotency keys are remembered this long.
+/// Lifetime of idempotency keys, in hours.
 const KEEP_KEYS_H: f64 = 48.0;
-/// Questions that one sweep lets expire.
+/// Maximum number of questions expired per sweep.
 const QUESTIONS: i64 = 100;
-/// Consoles that one statement removes.
+/// Maximum number of consoles removed per statement.
 const CONSOLES: i64 = 500;
-/// DAGs that one sweep looks at.
+/// Maximum number of DAGs per sweep.
 const DAGS: i64 = 20;
 
-/// Schedules that one sweep fires.
+/// Maximum number of schedules fired per sweep.
 const FIRINGS: usize = 100;
 
-/// Sweeps until the worker drains.
+/// Runs the sweeps until the worker drains.
 pub async fn run(services: Services, drain: CancellationToken) {
     tokio::select! {
         () = drain.cancelled() => {}
-        // Apart from each other: a lease that expires must not wait for the removal of old rows.
+        // Independently: expired leases must not wait for the removal of old rows.
         ((), (), (), (), ()) = async {
             tokio::join!(
                 sweep_leases(&services),
@@ -66,8 +66,8 @@ pub async fn run(services: Services, drain: CancellationToken) {
     }
 }
 
-/// Says how a round of some work went.
-fn note<E: Display>(outage: &mut Outage, done: Result<(), E>) {
+/// Logs the result of a round of work.
+fn note<E: Display>(outage: &mut FailureLog, done: Result<(), E>) {
     match done {
         Ok(()) => outage.over(),
         Err(error) => outage.failed(error),
@@ -77,8 +77,8 @@ fn note<E: Display>(outage: &mut Outage, done: Result<(), E>) {
 async fn sweep_leases(services: &Services) {
     let mut tick = interval(SWEEP_EVERY);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut outage = Outage::of("sweeping leases");
-    let mut watch = Watch::new(services.config.heartbeat());
+    let mut outage = FailureLog::of("sweeping leases");
+    let mut watch = AvailabilityWatch::new(services.config.heartbeat());
     loop {
         tick.tick().await;
         note(&mut outage, sweep_once(services, &mut watch).await);
@@ -88,18 +88,18 @@ async fn sweep_leases(services: &Services) {
 async fn sweep(services: &Services) {
     let mut tick = interval(SWEEP_EVERY);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut questions = Outage::of("expiring unanswered questions");
-    let mut tasks = Outage::of("starting tasks that are ready");
-    let mut schedules = Outage::of("firing schedules");
+    let mut questions = FailureLog::of("expiring unanswered questions");
+    let mut tasks = FailureLog::of("starting tasks that are ready");
+    let mut schedules = FailureLog::of("firing schedules");
     loop {
         tick.tick().await;
         note(&mut questions, expire_questions(services).await);
-        note(&mut tasks, dispatch_tasks(services).await);
+        note(&mut tasks, schedule_tasks(services).await);
         note(
             &mut schedules,
             fire_schedules(services)
                 .await
-                .map_err(|error| Causes(&error).to_string()),
+                .map_err(|error| ErrorChain(&error).to_string()),
         );
     }
 }
@@ -107,17 +107,21 @@ async fn sweep(services: &Services) {
 async fn keep_up(services: &Services) {
     let mut tick = interval(UPKEEP_EVERY);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut retention = Outage::of("retention");
-    let mut compaction = Outage::of("compacting events");
+    let mut retention = FailureLog::of("retention");
+    let mut compaction = FailureLog::of("compacting events");
     loop {
         tick.tick().await;
         note(
             &mut retention,
-            retain_once(services).await.map_err(|error| Causes(&error).to_string()),
+            retain_once(services)
+                .await
+                .map_err(|error| ErrorChain(&error).to_string()),
         );
         note(
             &mut compaction,
-            compact_all(services).await.map_err(|error| Causes(&error).to_string()),
+            compact_all(services)
+                .await
+                .map_err(|error| ErrorChain(&error).to_string()),
         );
     }
 }
@@ -129,31 +133,31 @@ async fn sweep_extensions(services: &Services) {
         let host = services.host();
         let mut tick = interval(one.every());
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut outage = Outage::of(one.what());
+        let mut outage = FailureLog::of(one.what());
         loop {
             tick.tick().await;
             let done = one.sweep(&host).await;
-            note(&mut outage, done.map_err(|error| Causes(&*error).to_string()));
+            note(&mut outage, done.map_err(|error| ErrorChain(&*error).to_string()));
         }
     }))
     .await;
 }
 
-/// Tells of what keeps dead rows from being removed.
+/// Reports vacuum blockers.
 async fn watch_horizon(services: &Services) {
     let mut said: Option<Instant> = None;
-    let mut outage = Outage::of("looking up long-running transactions");
+    let mut outage = FailureLog::of("looking up long-running transactions");
     let limit_s = services.config.old_transaction_s as f64;
-    // Often where little is a lot, as in tests.
+    // More often with a low threshold, as in tests.
     let mut tick = interval(HORIZON_EVERY.min(Duration::from_secs(services.config.old_transaction_s.max(1))));
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tick.tick().await;
-        let asked = async { horizon::oldest(&mut *services.db.sql.acquire().await?).await };
+        let asked = async { vacuum_blockers::oldest(&mut *services.db.pool_sqlx.acquire().await?).await };
         let oldest = match asked.await {
             Ok(oldest) => oldest,
             Err(error) => {
-                outage.failed(Causes(&error));
+                outage.failed(ErrorChain(&error));
                 continue;
             }
         };
@@ -178,15 +182,15 @@ async fn watch_horizon(services: &Services) {
     }
 }
 
-async fn sweep_once(services: &Services, watch: &mut Watch) -> Result<(), String> {
-    let db = &services.db.sql;
-    let failed = |error: sqlx::Error| Causes(&error).to_string();
-    let stranded = sweep::stranded(db).await.map_err(failed)?;
-    if stranded > 0 {
+async fn sweep_once(services: &Services, watch: &mut AvailabilityWatch) -> Result<(), String> {
+    let db = &services.db.pool_sqlx;
+    let failed = |error: sqlx::Error| ErrorChain(&error).to_string();
+    let orphaned_keys = sweep::orphaned_keys(db).await.map_err(failed)?;
+    if orphaned_keys > 0 {
         services.bus.publish(Wake::queue(rejoin_queue::DEFAULT_QUEUE));
     }
-    // Where live workers may not have renewed their leases yet, an expired one says nothing.
-    let Some(until) = watch.look(db).await.map_err(failed)? else {
+    // While live workers may not have renewed their leases yet, an expired one means nothing.
+    let Some(until) = watch.sweep_deadline(db).await.map_err(failed)? else {
         return Ok(());
     };
     let expired = sweep::expired(db, until).await.map_err(failed)?;
@@ -196,25 +200,25 @@ async fn sweep_once(services: &Services, watch: &mut Watch) -> Result<(), String
         services.bus.publish(Wake::queue(rejoin_queue::DEFAULT_QUEUE));
     }
     for job in sweep::dead(db, until).await.map_err(failed)? {
-        bury(services, &job).await?;
-        watch.answered();
+        fail_dead_job(services, &job).await?;
+        watch.record_answer();
     }
     Ok(())
 }
 
-/// Ends questions that nobody has answered for long: their runs go on without.
+/// Expires unanswered questions: their runs continue without an answer.
 async fn expire_questions(services: &Services) -> Result<(), String> {
     let hours = services.config.question_expires_h;
     if hours <= 0.0 {
         return Ok(());
     }
-    let overdue = questions::overdue(&services.db.sql, hours * 3600.0, QUESTIONS)
+    let overdue = questions::overdue(&services.db.pool_sqlx, hours * 3600.0, QUESTIONS)
         .await
         .map_err(|error| error.to_string())?;
     for id in overdue {
         let closing = Closing::Expire;
         match services.execute(&CloseQuestion { id, closing }).await {
-            // Somebody else was faster.
+            // Another worker was faster.
             Ok(_) | Err(AnswerError::Closed { .. } | AnswerError::NotFound) => {}
             Err(error @ (AnswerError::Unfit(_) | AnswerError::Database(_))) => return Err(error.to_string()),
         }
@@ -222,13 +226,13 @@ async fn expire_questions(services: &Services) -> Result<(), String> {
     Ok(())
 }
 
-/// Starts tasks that had to wait for others of their project: what ends a task looks at its own DAG alone.
-async fn dispatch_tasks(services: &Services) -> Result<(), String> {
-    let ready = tasks::with_ready_tasks(&services.db.sql, DAGS)
+/// Starts tasks that waited for others of their project: the end of a task dispatches its own DAG only.
+async fn schedule_tasks(services: &Services) -> Result<(), String> {
+    let ready = tasks::with_ready_tasks(&services.db.pool_sqlx, DAGS)
         .await
         .map_err(|error| error.to_string())?;
     for id in ready {
-        let change = DagChange::Dispatch;
+        let change = DagChange::StartReady;
         match services.execute(&ChangeDag { id, change }).await {
             Ok(_) | Err(DagError::NotFound | DagError::Stands(_)) => {}
             Err(error) => return Err(error.to_string()),
@@ -237,9 +241,9 @@ async fn dispatch_tasks(services: &Services) -> Result<(), String> {
     Ok(())
 }
 
-/// Starts what is due by the clock. Workers that look at the same time fire different schedules.
+/// Fires due schedules. Concurrent workers fire different ones.
 async fn fire_schedules(services: &Services) -> Result<(), sqlx::Error> {
-    if !schedules::any_due(&services.db.sql).await? {
+    if !schedules::any_due(&services.db.pool_sqlx).await? {
         return Ok(());
     }
     for _ in 0..FIRINGS {
@@ -257,14 +261,14 @@ async fn fire_schedules(services: &Services) -> Result<(), sqlx::Error> {
     Ok(())
 }
 
-/// Ends a job whose last attempt was lost, and its run with it: readers get their `error` and `done`.
-async fn bury(services: &Services, job: &DeadJob) -> Result<(), String> {
+/// Fails a job whose last attempt was lost, with its run: readers get their `error` and `done`.
+async fn fail_dead_job(services: &Services, job: &DeadJob) -> Result<(), String> {
     let message = format!(
         "the run was aborted after {} attempts: its workers died or hung each time",
         job.attempt
     );
     let run = match job.run_id {
-        Some(id) => runs::get(&services.db.sql, id)
+        Some(id) => runs::get(&services.db.pool_sqlx, id)
             .await
             .map_err(|error| error.to_string())?,
         None => None,
@@ -276,10 +280,10 @@ async fn bury(services: &Services, job: &DeadJob) -> Result<(), String> {
             max_attempts: job.attempt,
             outcome: Outcome::Fail { error: message },
         };
-        return rejoin_queue::settle(&services.db.hot, &[settlement], true)
+        return rejoin_queue::settle(&services.db.pool_pg, &[settlement], true)
             .await
             .map(|_| ())
-            .map_err(|error| Causes(&error).to_string());
+            .map_err(|error| ErrorChain(&error).to_string());
     };
     let error = RunError {
         code: "attempts_exhausted".to_owned(),
@@ -298,14 +302,14 @@ async fn bury(services: &Services, job: &DeadJob) -> Result<(), String> {
         output: None,
     };
     match services.execute(&finish).await {
-        // Somebody else was faster.
+        // Another worker was faster.
         Ok(_) | Err(FencedError::LeaseLost) => Ok(()),
-        Err(error @ FencedError::Database { .. }) => Err(Causes(&error).to_string()),
+        Err(error @ FencedError::Database { .. }) => Err(ErrorChain(&error).to_string()),
     }
 }
 
 async fn retain_once(services: &Services) -> Result<(), sqlx::Error> {
-    let db = &services.db.sql;
+    let db = &services.db.pool_sqlx;
     let hours = |h: u64| h as f64 * 3600.0;
     sweep::retention(
         db,
@@ -345,10 +349,10 @@ async fn retain_once(services: &Services) -> Result<(), sqlx::Error> {
     Ok(())
 }
 
-/// Removes what deleted files have left in the object store. One that does not answer keeps nothing else from being tidied up.
+/// Removes the objects of deleted files. An unreachable object store does not delay other maintenance.
 async fn remove_objects(services: &Services) -> Result<(), sqlx::Error> {
     loop {
-        match objects::sweep(&services.db.sql, services.files.objects()).await {
+        match objects::sweep(&services.db.pool_sqlx, services.files.objects()).await {
             Ok(true) => {}
             Ok(false) => return Ok(()),
             Err(SweepError::Database(error)) => return Err(error),
@@ -368,7 +372,7 @@ async fn compact_all(services: &Services) -> Result<(), sqlx::Error> {
     let (mut runs, mut rows) = (0, 0);
     loop {
         let began = Instant::now();
-        let compacted = compaction::compact(&services.db.sql, after_s as f64).await?;
+        let compacted = compaction::compact(&services.db.pool_sqlx, after_s as f64).await?;
         runs += compacted.runs;
         rows += compacted.rows_before - compacted.rows_after;
         if compacted.runs == 0 {

@@ -1,17 +1,17 @@
-//! MCP servers as a worker uses them: tools of other programs, by the Model Context Protocol.
+//! MCP client of the worker: calls tools of MCP servers (Model Context Protocol).
 //!
 //! - `connections`  one connection for each server of each project, shared by all runs
-//! - `connection`   one of them: a process, or streamable HTTP
-//! - `listing`      what a server offers, read and judged
-//! - `http`         how a server over HTTP is connected to
+//! - `connection`   a connection: a process, or streamable HTTP
+//! - `listing`      reads and validates a server's list of tools
+//! - `http`         connects to servers over HTTP
 //! - `authorized`   HTTP with a token in each request
 //! - `oauth`        tokens by the client-credentials grant
-//! - `breaker`      leaves a server alone that fails again and again
-//! - `secrets`      `${NAME}` in settings
-//! - `redact`       removes secrets from what servers say
-//! - `transport`    what process and HTTP connections share
-//! - `answer`       what a server answers, as a tool's result
-//! - `stderr`       what a process writes to its standard error
+//! - `breaker`      circuit breaker for failing servers
+//! - `secrets`      resolves `${NAME}` in settings
+//! - `redact`       removes secrets from servers' output
+//! - `transport`    shared by process and HTTP connections
+//! - `answer`       converts a server's answer to a tool result
+//! - `stderr`       logs a process's standard error
 //! - `probe`        the job behind "test this server"
 //!
 //! Settings and what servers offer are in `rejoin_integrations::mcp`; which of it an agent is given is decided by `pools`.
@@ -55,7 +55,7 @@ use connections::{Connections, Limits};
 use rejoin_egress::net::Hosts;
 use transport::{ConnectorDeps, Processes};
 
-/// Providers allow so many characters in a tool's name.
+/// Maximum length of a tool's name for providers, in characters.
 const NAME_MAX_CHARS: usize = 64;
 
 /// How a worker uses MCP servers.
@@ -108,7 +108,7 @@ impl Default for McpArgs {
     }
 }
 
-/// Why a worker can't use MCP servers as it is configured.
+/// The reason why a worker can't use MCP servers with its configuration.
 #[derive(Debug, thiserror::Error)]
 pub enum McpError {
     #[error(transparent)]
@@ -120,10 +120,10 @@ pub enum McpError {
 }
 
 impl McpArgs {
-    /// The connections of a worker; none is made yet.
+    /// Returns the connections of a worker; none is open yet.
     ///
     /// # Errors
-    /// What is configured can't be used.
+    /// The configuration is invalid.
     pub fn connections(
         &self,
         db: PgPool,
@@ -153,11 +153,11 @@ impl McpArgs {
     }
 }
 
-/// A tool of an MCP server, as a run is given it.
+/// A tool of an MCP server, as given to a run.
 pub struct McpTool {
     spec: ToolSpec,
     server: Arc<Server>,
-    /// The server's own name of it.
+    /// The server's name for it.
     name: String,
     connections: Arc<Connections>,
 }
@@ -170,7 +170,7 @@ impl McpTool {
         if !schema.is_object() {
             schema = json!({"type": "object"});
         }
-        // Some providers want it said.
+        // Required by some providers.
         if schema["properties"].is_null() {
             schema["properties"] = json!({});
         }
@@ -213,7 +213,7 @@ impl Tool for McpTool {
     }
 }
 
-/// Keeps what a call gives as files of its run.
+/// Stores a call's output as files of its run.
 struct KeepForCall<'a> {
     context: &'a ToolContext,
     tool: &'a str,
@@ -229,7 +229,7 @@ impl Keep for KeepForCall<'_> {
             error!(%error, tool = self.tool, "storing a tool's file failed");
             "storing it failed".to_owned()
         };
-        // A call that is made again after a crash gives its files again.
+        // A call repeated after a crash produces its files again.
         if self.is_first.swap(false, Ordering::Relaxed) {
             let forgotten = rejoin_files::forget_call(&context.db, context.record_id).await;
             forgotten.map_err(|error| failed(&error))?;
@@ -261,14 +261,14 @@ impl Keep for KeepForCall<'_> {
     }
 }
 
-/// The name of a server's tool for models: `server_tool`, with `_` for what providers don't allow.
+/// Returns a tool's name for models: `server_tool`, with `_` for disallowed characters.
 pub fn called(server: &str, tool: &str) -> String {
     let allowed = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
     let name = format!("{server}_{}", tool.chars().map(allowed).collect::<String>());
     if name.len() <= NAME_MAX_CHARS {
         return name;
     }
-    // Two long names must not become one.
+    // Two long names must stay distinct.
     let digest = rejoin_types::digest::hex(&rejoin_types::digest::of_json(&[&json!([server, tool])])[..4]);
     format!("{}-{digest}", &name[..NAME_MAX_CHARS - digest.len() - 1])
 }
@@ -278,7 +278,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tool_is_called_after_its_server_in_letters_that_providers_allow() {
+    fn tools_are_named_after_their_server_in_allowed_letters() {
         assert_eq!(called("files", "read_file"), "files_read_file");
         assert_eq!(called("a-b", "x.y/z é"), "a-b_x_y_z__");
         let (one, other) = (called("files", &"a".repeat(100)), called("files", &"a".repeat(101)));

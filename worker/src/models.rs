@@ -1,15 +1,15 @@
-//! What the agent loop asks of a language model: one trait, and the types that cross it.
+//! The interface to language models: one trait and its types.
 //!
 //! The executor builds a [`ModelRequest`] per step and reads a [`ModelStream`]. Providers live in the files beside:
 //!
 //! - `name`      `provider:model` names, bare well-known names, and where keys and base URLs come from
-//! - `registry`  from a definition's model to a provider that is ready to be called
-//! - `retry`     repeats a call that failed before it said anything
-//! - `fallback`  asks another model where the first one can't answer now
-//! - `reasoning` what a provider wants back of a model's reasoning
-//! - `genai`     every model of the network, through the genai crate
+//! - `registry`  resolves a definition's model to a provider
+//! - `retry`     retries a call that failed before its first chunk
+//! - `fallback`  switches to another model if the first one can't answer
+//! - `reasoning` a model's reasoning, as its provider expects it back
+//! - `genai`     models over the network, through the genai crate
 //! - `flow`      sequential, loop and parallel definitions: no language model, but sub-agents
-//! - `demo`      `demo:graph`, the rule-based stand-in of `rejoin dev`
+//! - `demo`      `demo:graph`, the rule-based substitute of `rejoin dev`
 //!
 //! The message types here are also what `kb.agent_run_messages.content` stores, so that a run can be rebuilt exactly.
 
@@ -39,36 +39,36 @@ use rejoin_types::file_ref::FileRef;
 
 pub use reasoning::{Reasoning, ReasoningPart};
 
-/// One model call: the whole context of a step.
+/// One model call: the whole input of a step.
 #[derive(Debug, Clone, Default)]
 pub struct ModelRequest {
-    /// As the definition names it, e.g. `openai:gpt-6-luna`; resolved by the provider registry.
+    /// As named by the definition, such as `openai:gpt-6-luna`; resolved by the provider registry.
     pub model: String,
     pub system: String,
     pub messages: Vec<Message>,
     /// Tools that the model may call in this step. Empty: it must answer in text.
     pub tools: Vec<ToolSpec>,
-    /// Tools that earlier steps had and this one, without any, may not call. A provider that ties the model's reasoning to them is told of
-    /// them all the same, and that none may be called.
+    /// Tools of earlier steps that this one, without any tools, may not call. Providers that tie the model's reasoning
+    /// to the tools still receive them, with calls disabled.
     pub withdrawn_tools: Vec<ToolSpec>,
     pub temperature: Option<f64>,
-    /// Maximum length of the answer, reasoning included [tokens].
+    /// Maximum length of the answer, including reasoning, in tokens.
     pub max_tokens: Option<u32>,
-    /// How hard the model reasons. None: as its provider sets it.
+    /// Reasoning effort. None: the provider's default.
     pub effort: Option<ReasoningEffort>,
-    /// The JSON schema that an answer in words has to fit, for providers that see to it themselves.
+    /// The JSON Schema of a text answer, for providers that enforce it.
     pub output: Option<Value>,
-    /// Requests with one key begin with the same words: a hint for the provider's prompt cache.
+    /// Requests with the same key share a prefix: a hint for the provider's prompt cache.
     pub cache_key: Option<String>,
 }
 
-/// A message of the run, in the form that is stored and sent.
+/// A message of the run, as stored and sent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Message {
     User {
         text: String,
-        /// The files that came with it.
+        /// The attached files.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         attachments: Vec<Attached>,
     },
@@ -76,25 +76,25 @@ pub enum Message {
         text: String,
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         tool_calls: Vec<ToolCall>,
-        /// What the provider wants back with it.
+        /// The reasoning that the provider expects back.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reasoning: Option<Reasoning>,
     },
     ToolResult {
         call_id: String,
         tool: String,
-        /// What the model reads: the tool's JSON, or an error in words.
+        /// The text for the model: the tool's JSON, or an error.
         content: String,
         #[serde(default)]
         is_error: bool,
-        /// Files that the tool has made and a model may read.
+        /// Files produced by the tool that a model may read.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         attachments: Vec<Attached>,
     },
 }
 
 impl Message {
-    /// What a user says, without files.
+    /// Creates a user message without files.
     pub fn user(text: impl Into<String>) -> Self {
         Self::User {
             text: text.into(),
@@ -102,7 +102,7 @@ impl Message {
         }
     }
 
-    /// The files that go with it.
+    /// Returns its files.
     pub fn attachments(&self) -> &[Attached] {
         match self {
             Self::User { attachments, .. } | Self::ToolResult { attachments, .. } => attachments,
@@ -111,7 +111,8 @@ impl Message {
     }
 }
 
-/// A file that goes with a message. Its content is loaded for each call anew (`run/files.rs`), and never stored with the message.
+/// A file attached to a message. Its content is loaded for each call (`run/files.rs`), and never stored with the
+/// message.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Attached {
     #[serde(flatten)]
@@ -126,7 +127,7 @@ impl From<FileRef> for Attached {
     }
 }
 
-/// Bytes as base64.
+/// Base64-encoded bytes.
 #[derive(Clone, PartialEq)]
 pub struct Base64(pub Arc<str>);
 
@@ -136,53 +137,53 @@ impl fmt::Debug for Base64 {
     }
 }
 
-/// A call that the model asked for.
+/// A tool call requested by the model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolCall {
-    /// The provider's id of the call, unique in its run; made up by us where the provider gives none.
+    /// The provider's id of the call, unique in its run; generated if the provider gives none.
     pub id: String,
     pub name: String,
-    /// Parsed arguments. Where the model's text was not JSON, this is a JSON string of that text, and the executor answers
-    /// with an error that the model can repair.
+    /// Parsed arguments. If the model's text was not JSON, a JSON string of that text, to which the executor responds
+    /// with an error that the model can correct.
     pub arguments: Value,
 }
 
-/// A piece of a model's answer, in the order that it arrives.
+/// A part of a model's answer, in order of arrival.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Chunk {
     /// An increment of the reply's text, never empty.
     Text(String),
     /// An increment of the model's reasoning.
     Reasoning(String),
-    /// A whole tool call (providers' partial arguments are collected first).
+    /// A complete tool call (partial arguments are collected first).
     ToolCall(ToolCall),
-    /// The answer is complete. Always the last chunk of a stream that did not fail.
+    /// The answer is complete. Always the last chunk of a successful stream.
     End {
         usage: Usage,
         finish: Finish,
-        /// What the provider wants back with this answer in the next step.
+        /// The reasoning that the provider expects back in the next step.
         reasoning: Option<Reasoning>,
     },
 }
 
-/// Whether a model (`provider:model`) uses tokens. Flows and the stand-in of `rejoin dev` follow rules.
+/// Returns whether a model (`provider:model`) uses tokens. Flows and the demo model follow rules.
 pub fn is_language_model(name: &str) -> bool {
     !["demo:", "flow:"].iter().any(|provider| name.starts_with(provider))
 }
 
-/// Tokens of one model call, as the provider counted them; 0 where it does not say.
+/// Token counts of one model call, as reported by the provider; 0 if it reports none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Usage {
-    /// The whole prompt, with what was read from and written to a cache.
+    /// The whole prompt, including tokens read from or written to a cache.
     pub input_tokens: u64,
-    /// The whole answer, with its reasoning.
+    /// The whole answer, including its reasoning.
     pub output_tokens: u64,
-    /// Of the input: read from the provider's prompt cache.
+    /// Input tokens read from the provider's prompt cache.
     pub cached_tokens: u64,
-    /// Of the input: written to the provider's prompt cache.
+    /// Input tokens written to the provider's prompt cache.
     pub cache_write_tokens: u64,
-    /// Of the output: spent on reasoning.
+    /// Output tokens spent on reasoning.
     pub reasoning_tokens: u64,
 }
 
@@ -207,12 +208,12 @@ impl From<Usage> for Tokens {
     }
 }
 
-/// Why the model stopped.
+/// The stop reason of the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Finish {
     Stop,
     ToolCalls,
-    /// The answer hit its token limit.
+    /// The answer reached its token limit.
     Length,
     /// Refused or filtered by the provider.
     ContentFilter,
@@ -220,18 +221,18 @@ pub enum Finish {
 
 pub type ModelStream = BoxStream<'static, Result<Chunk, ModelError>>;
 
-/// Dropping the stream closes the call upstream.
+/// A provider of models. Dropping the stream cancels the call.
 #[async_trait]
 pub trait Provider: Send + Sync {
-    /// Starts a model call. An error here, or as the stream's first item, came before any token.
+    /// Starts a model call. An error here, or as the stream's first item, precedes any token.
     async fn stream(&self, request: ModelRequest) -> Result<ModelStream, ModelError>;
 }
 
-/// A model call that failed.
+/// The error of a model call.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{message}")]
 pub struct ModelError {
-    /// Stable word for clients: `model_key_missing`, `model_key_rejected`, `model_rate_limited`, `model_overloaded`,
+    /// A stable code for clients: `model_key_missing`, `model_key_rejected`, `model_rate_limited`, `model_overloaded`,
     /// `model_quota_exhausted`, `model_context_overflow`, `model_refused`, `model_unavailable`, `model_rejected`,
     /// `model_stream_cut`, `model_protocol`, `model_unknown`, `model_misconfigured`, `model_cannot_read_file`,
     /// `model_files_too_large` (docs/guide/models.md, docs/guide/files.md).
@@ -240,6 +241,6 @@ pub struct ModelError {
     pub message: String,
     /// Whether the same call may succeed later.
     pub retryable: bool,
-    /// The provider's own wish (`Retry-After`).
+    /// The delay requested by the provider (`Retry-After`).
     pub retry_after: Option<Duration>,
 }

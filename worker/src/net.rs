@@ -1,6 +1,6 @@
 //! The HTTP client for URLs that projects have set: `rejoin_egress::net` judges where it connects to.
 //!
-//! Invariant: redirects are not followed, and no proxy is asked.
+//! Invariant: no redirects are followed and no proxy is used.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -9,24 +9,24 @@ use std::time::Duration;
 use rejoin_egress::net::Hosts;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
-/// Until a connection is there.
+/// Timeout of connecting.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A client that connects only where it may, asks nobody else, and follows no redirects.
+/// Creates a client that connects only to allowed hosts, uses no proxy, and follows no redirects.
 ///
 /// # Errors
-/// The system gives no TLS roots.
+/// The system provides no TLS roots.
 pub fn client(hosts: &Hosts) -> Result<reqwest::Client, reqwest::Error> {
     reqwest::Client::builder()
         .dns_resolver(Arc::new(Judging(hosts.clone())))
         .redirect(reqwest::redirect::Policy::none())
         .connect_timeout(CONNECT_TIMEOUT)
-        // A proxy would resolve names by itself, unjudged.
+        // A proxy would resolve names itself, unchecked.
         .no_proxy()
         .build()
 }
 
-/// Resolves, and hands on only what may be asked.
+/// Resolves names, and returns only allowed addresses.
 struct Judging(Hosts);
 
 impl Resolve for Judging {

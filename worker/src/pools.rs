@@ -1,11 +1,11 @@
-//! Which tools there are for a project, and which of them an agent is given: the built-in ones, those over the project's data sources if it
-//! has any, those over its work graph where the pack `work` is installed, those of the web if it has switched them on, and those of its MCP
-//! servers that are on, matched by the server's own patterns, and approved as they are defined now. Called by
-//! the executor when an attempt begins.
+//! Tool pools: the tools of a project, and the selection for an agent: the built-in tools, those over the project's
+//! data sources if it has any, those over its work graph if the pack `work` is installed, web tools if enabled, and
+//! those of its enabled MCP servers that match the server's patterns and whose current definition is approved. Called
+//! by the executor when an attempt begins.
 //!
-//! Invariants: a whitelist is never widened; a built-in tool is never shadowed; what was read is dropped when the wake-up bus tells of a
-//! change, and looked at again after a while (`REJOIN_TOOLS_KEPT_S`) even if it does not. No connection is made for what was seen before: a server is asked
-//! what it offers when it is first wanted, and again whenever it is connected to.
+//! Invariants: a whitelist is never widened; a built-in tool is never shadowed; cached pools are dropped on a wake-up
+//! about a change, and reloaded after `REJOIN_TOOLS_KEPT_S` in any case. Known servers need no connection: a server is
+//! listed on first use, and on each connection.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -27,10 +27,10 @@ use crate::coordination;
 use crate::mcp::McpTool;
 use crate::mcp::connections::Connections;
 
-/// The tools over a project's data sources and its work graph, of the web, and of its MCP servers.
+/// The tools of a project: over its data sources and work graph, of the web, and of its MCP servers.
 struct OfProject {
     tools: BTreeMap<String, SharedTool>,
-    /// Servers that were never asked what they offer.
+    /// Servers that were never listed.
     unseen: Vec<Arc<Server>>,
     read_at: Instant,
 }
@@ -40,13 +40,13 @@ pub struct Pools {
     connections: Arc<Connections>,
     extensions: Extensions,
     db: PgPool,
-    /// For so long a project's tools are believed without another look: a hint that they have changed may be lost.
+    /// Lifetime of a project's cached tools: a hint about a change may be lost.
     kept_for: Duration,
     projects: DashMap<Uuid, Arc<OfProject>>,
 }
 
 impl Pools {
-    /// Listens to the bus as long as it is used.
+    /// Listens to the bus while it is in use.
     pub fn start(
         builtin: Registry,
         connections: Arc<Connections>,
@@ -71,7 +71,7 @@ impl Pools {
         &self.connections
     }
 
-    /// The tools that a whitelist grants in a project, in the order of names.
+    /// Returns the tools that a whitelist grants in a project, sorted by name.
     pub async fn resolve(&self, project_id: Uuid, whitelist: &[String]) -> Result<Vec<SharedTool>, sqlx::Error> {
         let mut granted = self.builtin.resolve(whitelist);
         if whitelist.is_empty() {
@@ -110,7 +110,7 @@ impl Pools {
         {
             return Ok(known);
         }
-        // Before it is read: what changes meanwhile is read again.
+        // Taken before reading: concurrent changes cause another read.
         let read_at = Instant::now();
         let servers = mcp::list(&self.db, project_id).await?;
         self.connections.keep_only(project_id, &servers).await;
@@ -162,7 +162,8 @@ impl Pools {
     }
 }
 
-/// Drops what the bus says has changed. Where there are connections it is read again at once: their server may be gone, or off.
+/// Drops cached tools on hints of the bus. Projects with connections are reloaded immediately: their server may have
+/// been removed or disabled.
 async fn forget(pools: Weak<Pools>, mut wakes: tokio::sync::broadcast::Receiver<Arc<wakeup::Wake>>) {
     loop {
         let wake = wakeup::next(&mut wakes).await;
@@ -178,7 +179,7 @@ async fn forget(pools: Weak<Pools>, mut wakes: tokio::sync::broadcast::Receiver<
         }
         for project in connected {
             if let Err(error) = pools.of(project).await {
-                // Looked at again when an agent of the project's runs.
+                // Retried when an agent of the project runs.
                 warn!(%project, %error, "reading a project's MCP servers failed");
             }
         }

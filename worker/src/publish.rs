@@ -1,7 +1,6 @@
-//! From what the step loop does to what the wire says: `TextDelta` -> `token`, and so on, through the process's event writer.
+//! Publishes the step loop's events to the wire: `TextDelta` -> `token`, and so on, through the process's event writer.
 //!
-//! Tool calls are told of by the commands that record them, in the same transaction; the callback hears of them too, and has
-//! nothing left to write.
+//! Tool calls are published by the commands that record them, in the same transaction; the callback ignores them.
 
 use std::sync::Arc;
 
@@ -14,21 +13,21 @@ use rejoin_types::events::Kind;
 use serde_json::Value;
 use uuid::Uuid;
 
-/// What a caller of the executor may watch as it happens.
+/// An event that a caller of the executor may observe.
 #[derive(Debug, Clone, PartialEq)]
 pub enum StreamEvent {
     /// An increment of the reply.
     TextDelta { text: String },
     /// An increment of the model's reasoning.
     ReasoningDelta { text: String },
-    /// A call begins: it is about to act, or others begin to answer it. Calls of every kind begin, also those that are refused. A run
-    /// that goes on elsewhere (after a wait or a crash) tells the start of a call once.
+    /// A call begins: it is about to act, or others begin to answer it. Calls of every kind begin, including refused
+    /// ones. A run that continues elsewhere (after a wait or a crash) reports the start of a call once.
     ToolCallStart {
         call_id: String,
         tool: String,
         input: Value,
     },
-    /// A call is over; `error` where it failed. There is one end for each start.
+    /// A call ended; `error` if it failed. There is one end for each start.
     ToolCallEnd {
         call_id: String,
         tool: String,
@@ -37,19 +36,19 @@ pub enum StreamEvent {
     },
     /// How something was decided, for development.
     Note { event: Kind },
-    /// A limit has struck.
+    /// A limit was reached.
     Limit { limit: &'static str, message: String },
     /// The execution failed.
     Error { error: String },
 }
 
-/// Optional: without one, the executor runs in batch and tells nobody. An error stops the run.
+/// Optional: without a callback, the executor runs in batch mode and publishes nothing. An error stops the run.
 pub type StreamCallback = Arc<dyn Fn(StreamEvent) -> BoxFuture<'static, Result<(), LeaseLost>> + Send + Sync>;
 
-/// A program's own look at what all runs of its worker tell: the run's id, and the event.
+/// An observer of all runs of its worker: the run's id, and the event.
 pub type Observer = Arc<dyn Fn(Uuid, &StreamEvent) + Send + Sync>;
 
-/// The callback that writes to the run's log, and tells the observer first.
+/// Returns the callback that writes to the run's log, after calling the observer.
 pub fn to_log(writer: EventWriter, stream: Arc<RunStream>, run: Run, observer: Option<Observer>) -> StreamCallback {
     let run = Arc::new(run);
     Arc::new(move |event| {

@@ -1,29 +1,30 @@
-//! The step loop: model call, tool calls, next step, under its limits, until there is an answer or a reason to stop.
+//! The step loop: model call, tool calls, next step, under its limits, until an answer or a stop reason.
 //!
 //! - `answer`   one model call, streamed
 //! - `calls`    the tool calls of a step, on record before they act
-//! - `act`      one call: acting, and how it ended
+//! - `act`      executes one call
 //! - `transfer` calls that hand the run over to another agent
 //! - `files`    files of messages, loaded for a model call
-//! - `deferred` calls that sub-agents or people answer: the run waits without a worker
-//! - `clarify`  what is asked before a project is begun
+//! - `deferred` calls answered by sub-agents or users: the run is suspended
+//! - `clarify`  clarifying questions before a project is created
 //! - `output`   answers that fit a JSON schema
-//! - `errors`   errors with which a run ends
+//! - `errors`   errors that end a run
 //! - `planning` calls that make plans
-//! - `limits`   steps, time, the same call over and over
-//! - `record`   a step as it is stored; what is told for development
-//! - `ranking`  how near tools are to a message
-//! - `selection` which of its tools the agent is shown
-//! - `surroundings` what the conversation is about, in words for the model
-//! - `history`  what the model is given at first; what a new attempt rebuilds
+//! - `limits`   steps, time, repeated calls
+//! - `record`   stores a step; development telemetry
+//! - `ranking`  similarity of tools to a message
+//! - `selection` which tools are shown to the agent
+//! - `context_prompt` the conversation's context prompt
+//! - `history`  the initial messages; rebuilding for a new attempt
 //!
-//! The loop has no state of its own that isn't stored: [`Execution::load`] rebuilds it from `kb.agent_run_messages` and
-//! `kb.agent_run_tool_calls`, so that a new attempt goes on after the last thing that was recorded.
+//! All state of the loop is stored: [`Execution::load`] rebuilds it from `kb.agent_run_messages` and
+//! `kb.agent_run_tool_calls`, so that a new attempt continues after the last record.
 
 mod act;
 pub mod answer;
 pub mod calls;
 mod clarify;
+mod context_prompt;
 mod deferred;
 pub(crate) mod errors;
 mod files;
@@ -34,7 +35,6 @@ mod planning;
 pub mod ranking;
 mod record;
 pub mod selection;
-mod surroundings;
 mod transfer;
 
 use std::sync::Arc;
@@ -44,11 +44,11 @@ use rejoin_commands::{FencedError, RunError};
 use rejoin_event_log::stream::RunStream;
 use rejoin_event_log::writer::LeaseLost;
 use rejoin_extension::Signals;
-use rejoin_faults::Break;
+use rejoin_faults::Fault;
 use rejoin_models::choice::ReasoningEffort;
 use rejoin_runs::agents::settings::Planning;
-use rejoin_runs::inbox;
 use rejoin_runs::runs::{Run, TreeUse};
+use rejoin_runs::steering;
 use rejoin_runs::tool_calls::ToolCallRow;
 use rejoin_tools::registry::Patterns;
 use rejoin_types::events::DoneStatus;
@@ -63,47 +63,47 @@ use rejoin_tools::SharedTool;
 
 use answer::AnswerError;
 pub use history::LoadError;
-use history::{Opening, Stored};
+use history::{InitialMessages, Stored};
 pub use limits::Limits;
 use limits::{Repeats, StopReason};
 use output::Fit;
 use selection::Selection;
 
-/// What is to be executed.
+/// The run to execute, with its settings.
 pub struct ExecuteRequest {
     pub services: Services,
     pub run: Run,
     pub attempt: i32,
     pub tools: Vec<SharedTool>,
-    /// Which of them the model is shown.
+    /// Which of them are shown to the model.
     pub selection: Selection,
-    /// Who is asked: the definition's model, then its fallbacks.
+    /// The models: the definition's, then its fallbacks.
     pub models: Candidates,
     pub temperature: Option<f64>,
     pub max_tokens: Option<u32>,
     pub effort: Option<ReasoningEffort>,
     pub limits: Limits,
-    /// Tools whose calls a person approves before they act.
+    /// Tools whose calls need a user's approval.
     pub confirm: Arc<Patterns>,
-    /// Questions that the run may ask with `ask_user`; none: any number.
+    /// Maximum number of questions by `ask_user`; none: unlimited.
     pub questions: Option<u32>,
-    /// Agents that may take the run over; their tools are among `tools`.
+    /// Handoff targets; their tools are among `tools`.
     pub handoffs: Vec<Target>,
-    /// Who does and reviews the steps of its plans.
+    /// The agents that execute and review the steps of its plans.
     pub planning: Planning,
-    /// Calls of tools that a turn may make; none: any number.
+    /// Maximum number of tool calls in a turn; none: unlimited.
     pub tool_calls: Option<usize>,
-    /// Whether the same call for others to answer may be made again and again: a flow's rounds are counted by the flow.
+    /// Whether identical deferred calls may be repeated: a flow counts its own rounds.
     pub may_repeat_calls: bool,
-    /// What the run's tree has used so far.
+    /// The usage of the run's tree so far.
     pub tree: TreeUse,
     pub signals: Signals,
     pub stream: Arc<RunStream>,
-    /// None: in batch; nothing is told to anybody until the run's end.
+    /// None: batch mode; nothing is published until the run's end.
     pub callback: Option<StreamCallback>,
 }
 
-/// How the loop ended.
+/// The end of the loop.
 #[derive(Debug)]
 pub enum End {
     /// The turn is over.
@@ -113,12 +113,12 @@ pub enum End {
         error: Option<RunError>,
         usage: Option<Value>,
     },
-    /// The worker is leaving; another one goes on.
-    HandOver,
+    /// The worker drains; another one continues.
+    Release,
     LeaseLost,
-    /// It waits for others; whoever ends the wait lets it go on.
-    Parked,
-    /// Another agent goes on with it, at once.
+    /// It waits for others, and resumes when the wait ends.
+    Suspended,
+    /// Another agent continues it immediately.
     Transferred,
     /// The database failed; another attempt may succeed.
     Database {
@@ -143,69 +143,69 @@ impl End {
     }
 }
 
-/// Why an await was given up.
+/// The reason why an await was interrupted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Interrupt {
     Cancelled,
     LeaseLost,
     Drain,
-    /// The hard end of the run's time.
+    /// The hard end of the run's time limit.
     Timeout,
 }
 
-/// Between two tries of a read while the database is away, and for how long: as long as commands wait.
+/// Retry interval of reads while the database is unreachable, and their timeout: the same as for commands.
 const READ_RETRY: Duration = Duration::from_millis(200);
 const READ_TRIES: u32 = 3_000;
 
-/// Tokens and calls of the run so far.
+/// Token and call counts of the run so far.
 #[derive(Debug, Clone, Copy, Default)]
 struct Totals {
     usage: Usage,
-    /// The sum of what the steps cost, each at the price of its model on its day. None: none of them had a price.
+    /// The total cost of the steps, each at the price of its model on its day. None: none of them had a price.
     cost_usd: Option<f64>,
-    /// What the newest model call was given.
+    /// The input tokens of the newest model call.
     context_tokens: u64,
 }
 
-/// A run being executed.
+/// A run in execution.
 pub struct Execution {
     request: ExecuteRequest,
     system: String,
     messages: Vec<Message>,
-    /// Calls of the last assistant's message, as they are on record.
+    /// The recorded calls of the last assistant message.
     open_calls: Vec<ToolCallRow>,
     step: i32,
     repeats: Repeats,
     totals: Totals,
     tree: TreeUse,
-    /// Calls of tools in this turn, so far.
+    /// The number of tool calls in this turn so far.
     calls_made: usize,
-    /// The reply so far: what readers who apply resets have on their screens.
+    /// The reply so far, as displayed by readers that apply resets.
     reply: String,
-    /// What the answer has to be; none: any text.
+    /// The required structured output; none: any text.
     output: Option<output::Output>,
-    /// What the model is told before it is asked again for an answer that did not fit.
+    /// The message to the model before it is asked again for a valid answer.
     repair: Option<String>,
-    /// The last step has begun: tools are off, and the run pauses after it.
+    /// The last step has begun: tools are disabled, and the run pauses after it.
     stopping: Option<StopReason>,
 }
 
-/// What comes after a step.
+/// What follows a step.
 enum Next {
     Step,
     End(End),
 }
 
 impl Execution {
-    /// Rebuilds the run as it is on record.
+    /// Rebuilds the run from its records.
     pub async fn load(request: ExecuteRequest) -> Result<Self, LoadError> {
-        let stored = history::rebuild(&request.services.db.sql, &request.run).await?;
+        let stored = history::rebuild(&request.services.db.pool_sqlx, &request.run).await?;
         Ok(Self::of(request, stored))
     }
 
-    /// A run of which nothing but its opening is on record yet.
-    pub fn begin(request: ExecuteRequest, opening: &Opening) -> Result<Self, LoadError> {
-        let stored = history::begin(&request.run, opening)?;
+    /// Begins a run of which only the initial messages are recorded.
+    pub fn begin(request: ExecuteRequest, initial: &InitialMessages) -> Result<Self, LoadError> {
+        let stored = history::begin(&request.run, initial)?;
         Ok(Self::of(request, stored))
     }
 
@@ -231,15 +231,16 @@ impl Execution {
         }
     }
 
-    /// Steps until the end.
+    /// Runs steps until the end.
     pub async fn run(mut self) -> End {
         loop {
             let next = match self.messages.last() {
-                // A step whose calls are not all answered, a stored answer, or a question: in this order a new attempt meets them.
+                // A step with unanswered calls, a stored answer, or a question: the order in which a new attempt finds
+                // them.
                 _ if !self.open_calls.is_empty() => self.answer_calls().await,
                 Some(Message::Assistant { .. }) => match self.stopping {
                     Some(reason) => Next::End(self.paused(reason)),
-                    None if self.has_mail().await => self.next_step().await,
+                    None if self.has_pending().await => self.next_step().await,
                     None => match self.fit() {
                         Fit::Fits => Next::End(self.finished(DoneStatus::Completed, None)),
                         Fit::Fails(error) => Next::End(self.unfit(error)),
@@ -262,7 +263,7 @@ impl Execution {
                         end => end,
                     };
                     if let End::Finished { error: Some(error), .. } = &end {
-                        // Told for completeness' sake: the run is over, whatever the callback says.
+                        // Reported for completeness: the run has ended, whatever the callback returns.
                         let _ = self
                             .tell(StreamEvent::Error {
                                 error: error.message.clone(),
@@ -275,19 +276,19 @@ impl Execution {
         }
     }
 
-    /// The run's end comes after all of its events: nothing of a turn follows its `done`.
+    /// The run's end follows all of its events: nothing of a turn follows its `done`.
     async fn after_its_events(&self, end: End) -> End {
         match end {
-            End::Finished { .. } if rejoin_faults::is(Break::SettleBeforeEvents) => end,
+            End::Finished { .. } if rejoin_faults::enabled(Fault::SettleBeforeEvents) => end,
             End::Finished { .. } => match self.request.services.writer.flush(&self.request.stream).await {
                 Ok(()) => end,
                 Err(LeaseLost) => End::LeaseLost,
             },
-            End::HandOver | End::LeaseLost | End::Parked | End::Transferred | End::Database { .. } => end,
+            End::Release | End::LeaseLost | End::Suspended | End::Transferred | End::Database { .. } => end,
         }
     }
 
-    /// One model call, stored before anything of it is acted upon.
+    /// Makes one model call, stored before anything of it is acted upon.
     async fn next_step(&mut self) -> Next {
         if let Some(interrupt) = self.interrupted_already() {
             return Next::End(self.interrupted(interrupt));
@@ -298,14 +299,14 @@ impl Execution {
             Err(end) => return Next::End(end),
         }
         let mut injected = Vec::new();
-        let mail = match self.mail().await {
-            Ok(mail) => mail,
+        let pending = match self.pending_messages().await {
+            Ok(pending) => pending,
             Err(error) => return Next::End(End::database("reading the run's pending messages", error)),
         };
-        for mail in &mail {
+        for sent in &pending {
             let message = Message::User {
-                text: mail.content.clone(),
-                attachments: mail.files().into_iter().map(Into::into).collect(),
+                text: sent.content.clone(),
+                attachments: sent.files().into_iter().map(Into::into).collect(),
             };
             injected.push(("user", json!(message)));
             self.messages.push(message);
@@ -362,7 +363,7 @@ impl Execution {
         let used = self.used(&answer);
         self.count(&used);
         self.totals.context_tokens = used.input_tokens;
-        // Calls that were not offered any more are refused as a whole: the answer is what there is of text.
+        // Calls of withdrawn tools are refused as a whole: the answer is the text so far.
         let calls = if self.stopping.is_some() {
             Vec::new()
         } else {
@@ -377,41 +378,41 @@ impl Execution {
             };
             return Next::End(self.finished(DoneStatus::Failed, Some(error)));
         }
-        let mail: Vec<i64> = mail.iter().map(|mail| mail.id).collect();
+        let taken: Vec<i64> = pending.iter().map(|sent| sent.id).collect();
         let said = Message::Assistant {
             text: answer.text,
             tool_calls: calls,
             reasoning: answer.reasoning,
         };
-        if let Err(end) = self.record(said, used, &injected, &mail).await {
+        if let Err(end) = self.record(said, used, &injected, &taken).await {
             return Next::End(end);
         }
         Next::Step
     }
 
-    /// Messages to the run. A database that is away is waited for, so that the run goes on where it is.
-    async fn mail(&self) -> Result<Vec<inbox::Mail>, sqlx::Error> {
-        let (db, run) = (&self.request.services.db.sql, self.request.run.id);
+    /// Returns steering messages. Waits for an unreachable database, so that the run can continue.
+    async fn pending_messages(&self) -> Result<Vec<steering::PendingMessage>, sqlx::Error> {
+        let (db, run) = (&self.request.services.db.pool_sqlx, self.request.run.id);
         for _ in 1..READ_TRIES {
-            match inbox::of_run(db, run).await {
+            match steering::pending(db, run).await {
                 Err(error) if rejoin_db::is_transient(&error) => tokio::time::sleep(READ_RETRY).await,
                 done => return done,
             }
         }
-        inbox::of_run(db, run).await
+        steering::pending(db, run).await
     }
 
     fn out_of_calls(&self) -> bool {
         self.request.tool_calls.is_some_and(|most| self.calls_made >= most)
     }
 
-    /// Whether somebody has told the run something. A database that is away is asked again at the run's end.
-    async fn has_mail(&self) -> bool {
-        let mail = inbox::of_run(&self.request.services.db.sql, self.request.run.id).await;
-        mail.is_ok_and(|mail| !mail.is_empty())
+    /// Returns whether there are steering messages. An unreachable database is asked again at the run's end.
+    async fn has_pending(&self) -> bool {
+        let pending = steering::pending(&self.request.services.db.pool_sqlx, self.request.run.id).await;
+        pending.is_ok_and(|pending| !pending.is_empty())
     }
 
-    /// A limit strikes: counted, and told.
+    /// Counts and publishes a reached limit.
     async fn limit(&self, limit: &'static str, message: &str) -> Result<(), End> {
         metrics::counter!("rejoin_limits_total", "limit" => limit).increment(1);
         let event = StreamEvent::Limit {
@@ -455,7 +456,7 @@ impl Execution {
         match interrupt {
             Interrupt::Cancelled => self.finished(DoneStatus::Cancelled, None),
             Interrupt::LeaseLost => End::LeaseLost,
-            Interrupt::Drain => End::HandOver,
+            Interrupt::Drain => End::Release,
             Interrupt::Timeout => self.paused(StopReason::Time),
         }
     }
@@ -470,7 +471,7 @@ impl Execution {
         }
     }
 
-    /// An interrupt that has come already.
+    /// Returns an interrupt that has already arrived.
     fn interrupted_already(&self) -> Option<Interrupt> {
         let signals = &self.request.signals;
         if signals.lost.is_cancelled() {
@@ -484,7 +485,7 @@ impl Execution {
         }
     }
 
-    /// Resolves when the run has to let go of whatever it awaits. A drain only counts where giving up loses nothing.
+    /// Resolves when the run must abandon what it awaits. A drain only counts if nothing is lost by it.
     async fn interrupt(signals: &Signals, limits: &Limits, heed_drain: bool) -> Interrupt {
         tokio::select! {
             biased;

@@ -1,4 +1,4 @@
-//! What every part of a worker is given. Made once per process; cheap to clone.
+//! Shared dependencies of a worker's parts. Created once per process; cheap to clone.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use rejoin_event_log::EventWriter;
 use rejoin_event_log::wakeup::{self, SharedBus};
 use rejoin_extension::{Extension, Extensions, Host};
 use rejoin_files::FileStore;
-use rejoin_graph::meaning::SharedTextModel;
+use rejoin_graph::embedder::SharedTextEmbedder;
 use rejoin_queue::lease::WorkerInfo;
 use rejoin_registry::Settings;
 use rejoin_runs::builtin;
@@ -23,8 +23,8 @@ use rejoin_web_search::web::Web;
 use tokio_util::sync::CancellationToken;
 
 use crate::WorkerError;
-use crate::absence::Absence;
 use crate::config::WorkerConfig;
+use crate::downtime::Downtime;
 use crate::mcp::McpError;
 use crate::models::name::ModelSettings;
 use crate::models::registry::Models;
@@ -42,25 +42,25 @@ pub struct Services {
     pub writer: EventWriter,
     pub models: Models,
     pub retry: RetryPolicy,
-    /// Makes vectors of objects and queries.
+    /// Computes vectors of objects and queries.
     pub embedder: Embedder,
-    /// Which tools are near to a message.
+    /// Ranks tools by similarity to a message.
     pub tool_vectors: Arc<ToolVectors>,
     /// The tools of each project.
     pub pools: Arc<Pools>,
     /// Features that plug in: their tools, jobs and sweeps.
     pub extensions: Extensions,
-    /// Where the content of files is kept.
+    /// The storage of file content.
     pub files: FileStore,
-    /// Sees what runs tell while they tell it.
+    /// Observes runs' events.
     pub observer: Option<Observer>,
     pub worker: Arc<WorkerInfo>,
-    /// How long the database was away.
-    pub absence: Absence,
+    /// The clock of database outages.
+    pub downtime: Downtime,
 }
 
 impl Services {
-    /// Connects, waiting for a database that is not up yet, with the models that the environment gives.
+    /// Connects, waiting for a database that is not up yet, with the environment's model settings.
     pub async fn start(config: WorkerConfig) -> Result<Self, WorkerError> {
         let db = Db::connect_lazy(&config.database, "rejoin-worker", Role::Worker)?;
         db.wait_until_up().await;
@@ -101,13 +101,13 @@ impl Services {
         let files = FileStore::of(&config.files)?;
         let connections = config
             .mcp
-            .connections(db.sql.clone(), bus.clone(), call, files.clone())?;
+            .connections(db.pool_sqlx.clone(), bus.clone(), call, files.clone())?;
         Ok(Self {
             pools: Pools::start(
                 tools,
                 connections,
                 extensions.clone(),
-                db.sql.clone(),
+                db.pool_sqlx.clone(),
                 Duration::from_secs(config.mcp.tools_kept_s),
                 &bus,
             ),
@@ -120,14 +120,14 @@ impl Services {
             tool_vectors: Arc::default(),
             observer: None,
             worker: Arc::new(worker),
-            absence: Absence::default(),
+            downtime: Downtime::default(),
             config: Arc::new(config),
             db,
             bus,
         })
     }
 
-    /// With these tools in the place of the built-in ones.
+    /// Replaces the built-in tools.
     pub fn offering(mut self, tools: Registry) -> Self {
         self.restart_pools(tools);
         self
@@ -145,7 +145,7 @@ impl Services {
             tools,
             self.pools.connections().clone(),
             self.extensions.clone(),
-            self.db.sql.clone(),
+            self.db.pool_sqlx.clone(),
             Duration::from_secs(self.config.mcp.tools_kept_s),
             &self.bus,
         );
@@ -154,23 +154,23 @@ impl Services {
     /// What extensions are given.
     pub fn host(&self) -> Host {
         Host {
-            db: self.db.sql.clone(),
+            db: self.db.pool_sqlx.clone(),
             bus: self.bus.clone(),
         }
     }
 
-    /// The embedder, for the tools.
-    pub fn text_model(&self) -> SharedTextModel {
+    /// Returns the embedding model for tools.
+    pub fn text_model(&self) -> SharedTextEmbedder {
         Arc::new(self.embedder.clone())
     }
 
-    /// With somebody who sees what runs tell.
+    /// Adds an observer of runs' events.
     pub fn observed_by(mut self, observer: Observer) -> Self {
         self.observer = Some(observer);
         self
     }
 
-    /// Serves `/metrics` where the configuration says so, until the worker drains.
+    /// Serves `/metrics` if configured, until the worker drains.
     pub async fn serve_metrics(&self, drain: CancellationToken) -> Result<(), WorkerError> {
         let Some(address) = self.config.metrics else {
             return Ok(());
@@ -185,19 +185,20 @@ impl Services {
             .route("/livez", get(|| std::future::ready("ok\n")));
         tokio::spawn(async move {
             let serving = axum::serve(listener, router).with_graceful_shutdown(drain.cancelled_owned());
-            // Metrics are a convenience: the worker goes on without them.
+            // Metrics are optional: the worker continues without them.
             let _ = serving.await;
         });
         Ok(())
     }
 
-    /// Runs a command, and wakes whom it concerns. A database that is away is waited for: the run's lease does not end meanwhile.
+    /// Executes a command, and sends its wake-ups. Waits for an unreachable database: the run's lease does not expire
+    /// meanwhile.
     pub async fn execute<C>(&self, command: &C) -> Result<C::Output, C::Error>
     where
         C: rejoin_commands::Command,
         C::Output: Wakes,
     {
-        let output = rejoin_commands::execute_patiently(&self.db.sql, command).await?;
+        let output = rejoin_commands::execute_patiently(&self.db.pool_sqlx, command).await?;
         let wake = output.wake();
         if !wake.is_empty() {
             self.bus.publish(wake);
@@ -206,7 +207,7 @@ impl Services {
     }
 }
 
-/// What a command's outcome wakes.
+/// The wake-ups of a command's outcome.
 pub trait Wakes {
     fn wake(&self) -> wakeup::Wake;
 }
@@ -233,7 +234,7 @@ impl Wakes for rejoin_commands::Finished {
     fn wake(&self) -> wakeup::Wake {
         match self {
             rejoin_commands::Finished::Ended(wake) => wake.clone(),
-            rejoin_commands::Finished::HasMail => wakeup::Wake::default(),
+            rejoin_commands::Finished::HasPending => wakeup::Wake::default(),
         }
     }
 }
@@ -241,7 +242,7 @@ impl Wakes for rejoin_commands::Finished {
 impl Wakes for rejoin_commands::Suspended {
     fn wake(&self) -> wakeup::Wake {
         match self {
-            rejoin_commands::Suspended::Parked(wake) | rejoin_commands::Suspended::Answered(wake) => wake.clone(),
+            rejoin_commands::Suspended::Waiting(wake) | rejoin_commands::Suspended::Answered(wake) => wake.clone(),
             rejoin_commands::Suspended::Cancelled => wakeup::Wake::default(),
         }
     }
@@ -259,7 +260,7 @@ impl<T> Wakes for (T, wakeup::Wake) {
     }
 }
 
-/// This machine, as the fleet's list names it.
+/// Returns this machine's name for the list of workers.
 pub fn hostname() -> String {
     std::fs::read_to_string("/proc/sys/kernel/hostname")
         .map(|name| name.trim().to_owned())

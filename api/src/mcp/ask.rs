@@ -1,13 +1,14 @@
-//! `ask_agent`: a message to an agent, as any other message: stored with its run and its job, answered by a worker. The client hears of
-//! its progress from the log, and may cancel it. Called by the server in `mcp`.
+//! `ask_agent`: a message to an agent, stored with its run and job and answered by a worker, like any other message.
+//! The client receives its progress from the log, and may cancel it. Called by the server in `mcp`.
 //!
-//! Invariants: the same request of the same session is one run, however often it comes and wherever; the run goes on when the client is gone.
+//! Invariants: a repeated request of the same session is one run, on any process; the run continues when the client
+//! disconnects.
 
 use std::time::Duration;
 
 use rejoin_commands::{CancelRun, OnBusy, PostMessage, Posted};
 use rejoin_db::config::poll_interval;
-use rejoin_db::walls;
+use rejoin_db::rls;
 use rejoin_event_log::log;
 use rejoin_event_log::wakeup;
 use rejoin_models::answering::Environment;
@@ -29,13 +30,13 @@ use crate::problem::Problem;
 use crate::routes::chat;
 
 pub const NAME: &str = "ask_agent";
-/// Agents that its description names.
+/// Maximum number of agents named in its description.
 const NAMED_AGENTS: i64 = 50;
-/// Between two notices of progress.
+/// Minimum interval between progress notifications.
 const NOTICE_EVERY: Duration = Duration::from_millis(250);
-/// Of the text in a notice [characters].
+/// Maximum length of a notification's text, in characters.
 const NOTICE_CHARS: usize = 200;
-/// A request to cancel may come before the request that it is about is stored: looked for this often, this long apart.
+/// Number of lookups for the request to be cancelled, which may not be stored yet, and their interval.
 const CANCEL_LOOKS: u32 = 20;
 const CANCEL_PAUSE: Duration = Duration::from_millis(100);
 
@@ -65,11 +66,11 @@ fn spec() -> ToolSpec {
     }
 }
 
-/// With the agents that there are.
+/// Adds the available agents.
 pub async fn described(asked: &Asked) -> Result<Tool, ErrorData> {
     let spec = spec();
     let failed = |error: sqlx::Error| refused(Problem::from(error));
-    let mut db = walls::begin(&asked.state.db.sql, asked.caller.asking())
+    let mut db = rls::begin(&asked.state.db.pool_sqlx, asked.caller.rls_scope())
         .await
         .map_err(failed)?;
     let agents = agents::list(&mut *db, asked.caller.project_id, None, NAMED_AGENTS)
@@ -95,7 +96,7 @@ pub async fn described(asked: &Asked) -> Result<Tool, ErrorData> {
     Ok(tool)
 }
 
-/// The name under which a request of a session is one run.
+/// Returns the idempotency key of a session's request.
 fn key(session: &str, request: &RequestId) -> String {
     format!("mcp:{session}:{request}")
 }
@@ -112,7 +113,7 @@ pub async fn call(
     };
     let posted = match post(asked, session, &given, &context.id).await {
         Ok(posted) => posted,
-        // In words that let the caller repair it.
+        // Worded so that the caller can fix it.
         Err(problem) => return Ok(failed(problem.detail)),
     };
     Follow {
@@ -140,7 +141,7 @@ async fn post(asked: &Asked, session: Option<String>, given: &Value, request: &R
     };
     let agent_definition_id = match (given["agent"].as_str(), conversation_id) {
         (Some(name), None) => {
-            let mut db = walls::begin(&state.db.sql, caller.asking()).await?;
+            let mut db = rls::begin(&state.db.pool_sqlx, caller.rls_scope()).await?;
             let found = agents::find_by_name(&mut *db, caller.project_id, name).await?;
             let found = found.filter(agents::AgentDefinition::is_open);
             let found = found.ok_or_else(|| {
@@ -165,13 +166,13 @@ async fn post(asked: &Asked, session: Option<String>, given: &Value, request: &R
         models: Environment::default(),
         consoles: Vec::new(),
         output_schema: None,
-        exhausted: state.quotas.exhausted(&state.db.sql, caller).await?,
+        exhausted: state.quotas.exhausted(&state.db.pool_sqlx, caller).await?,
         message: message.to_owned(),
     };
-    chat::post(state, caller.asking(), &command).await
+    chat::post(state, caller.rls_scope(), &command).await
 }
 
-/// Tells a client of a turn.
+/// Reports a turn's progress to a client.
 struct Follow<'a> {
     asked: &'a Asked,
     posted: &'a Posted,
@@ -189,7 +190,7 @@ impl Follow<'_> {
         let log_id = self.posted.conversation_id;
         let mut error = None;
         loop {
-            let events = log::read(&state.db.hot, log_id, cursor).await;
+            let events = log::read(&state.db.pool_pg, log_id, cursor).await;
             let events = events.map_err(|error| {
                 warn!(%error, "reading a log failed");
                 ErrorData::internal_error(
@@ -236,7 +237,8 @@ impl Follow<'_> {
             };
             tokio::select! {
                 _ = timeout(poll_interval(), hinted) => {}
-                // The client has cancelled it, which its own notice does; or this API stops, and the run goes on.
+                // Cancelled by the client, which its own notification handles; or this API stops, and the run
+                // continues.
                 () = self.context.ct.cancelled() => {
                     let told = format!("the client no longer waits for the answer; the run is {}", self.posted.run_id);
                     return Err(ErrorData::internal_error(told, None));
@@ -262,7 +264,7 @@ impl Follow<'_> {
         }
     }
 
-    /// Tells how far it is, if the client wants to know, and not too often.
+    /// Sends a progress notification, if the client requested it, rate-limited.
     async fn notice(&mut self, message: String, important: bool) {
         let Some(token) = self.context.meta.get_progress_token() else {
             return;
@@ -274,22 +276,23 @@ impl Follow<'_> {
         self.steps += 1.0;
         let mut progress = ProgressNotificationParam::new(token, self.steps);
         progress.message = Some(message);
-        // A client that hears nothing of it still gets the answer.
+        // A client that misses it still gets the answer.
         let _ = self.context.peer.notify_progress(progress).await;
     }
 }
 
-/// The client wants the run of this request to stop.
+/// Cancels the run of this request.
 pub async fn cancel(asked: &Asked, session: &str, request: &RequestId) {
     let (state, caller) = (&asked.state, &asked.caller);
     for _ in 0..CANCEL_LOOKS {
         let run = async {
-            let mut db = walls::begin(&state.db.sql, caller.asking()).await?;
+            let mut db = rls::begin(&state.db.pool_sqlx, caller.rls_scope()).await?;
             rejoin_commands::run_of_key(&mut db, caller.owner(), &key(session, request)).await
         };
         match run.await {
             Ok(Some(run_id)) => {
-                match rejoin_commands::execute_for(&state.db.sql, caller.asking(), &CancelRun { run_id }).await {
+                match rejoin_commands::execute_for(&state.db.pool_sqlx, caller.rls_scope(), &CancelRun { run_id }).await
+                {
                     Ok(wake) => state.bus.publish(wake),
                     Err(error) => warn!(%error, "cancelling a run for an MCP client failed"),
                 }

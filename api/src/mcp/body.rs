@@ -1,4 +1,5 @@
-//! A body that ends when its stream has to: its credential was revoked, or its user has left. Called by the server in `mcp`.
+//! A response body that ends when its credential is revoked or its user leaves the project. Called by the server in
+//! `mcp`.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -11,7 +12,7 @@ use http_body::{Body, Frame, SizeHint};
 
 use crate::sse::streams::Permit;
 
-/// How often it is looked whether it may stay open.
+/// Interval of checks whether it may stay open.
 const LOOK: Duration = Duration::from_secs(1);
 
 pub struct Permitted<B> {

@@ -1,6 +1,6 @@
-//! Prompts of the products that the project has installed, for MCP clients. Called by the server in `mcp`.
+//! Prompts of the project's installed products, for MCP clients. Called by the server in `mcp`.
 
-use rejoin_db::walls;
+use rejoin_db::rls;
 use rmcp::ErrorData;
 use rmcp::model::{GetPromptResult, JsonObject, Prompt, PromptArgument, PromptMessage, Role};
 use serde_json::Value;
@@ -8,10 +8,10 @@ use serde_json::Value;
 use super::{Asked, refused};
 use crate::problem::Problem;
 
-/// The prompts as manifests have them; of two of a name the first product's, by name.
+/// Returns the prompts of manifests; of two with the same name the one of the first product by name.
 async fn all(asked: &Asked) -> Result<Vec<Value>, ErrorData> {
     let failed = |error: sqlx::Error| refused(Problem::from(error));
-    let mut db = walls::begin(&asked.state.db.sql, asked.caller.asking())
+    let mut db = rls::begin(&asked.state.db.pool_sqlx, asked.caller.rls_scope())
         .await
         .map_err(failed)?;
     let products = rejoin_products::list(&mut *db, asked.caller.project_id)
@@ -65,7 +65,7 @@ pub async fn get(asked: &Asked, name: &str, given: &JsonObject) -> Result<GetPro
     Ok(result)
 }
 
-/// The text with `{{argument}}` replaced. What is filled in is not looked at again.
+/// Replaces `{{argument}}` in a text. Inserted values are not expanded again.
 fn filled(prompt: &Value, given: &JsonObject) -> Result<String, ErrorData> {
     for argument in arguments(prompt) {
         let name = words(argument, "name");
@@ -89,7 +89,7 @@ fn filled(prompt: &Value, given: &JsonObject) -> Result<String, ErrorData> {
                 Some(other) => text.push_str(&other.to_string()),
                 None => {}
             },
-            // Not one of its arguments: words.
+            // Not one of its arguments: literal text.
             false => text.push_str(&rest[at..at + 2 + end + 2]),
         }
         rest = &after[end + 2..];

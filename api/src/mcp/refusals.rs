@@ -1,9 +1,9 @@
-//! Methods of the protocol that are not there, refused in words: the library says a method's bare name. Called by `mcp`.
+//! Error messages for unknown methods of the protocol: the library would return the bare method name. Called by `mcp`.
 
 use rmcp::ErrorData;
 use rmcp::model::ErrorCode;
 
-/// The refusal of a method that this server does not have.
+/// Returns the error of an unknown method.
 pub fn unsupported(method: &str) -> ErrorData {
     let message = format!(
         "the method {method} is not supported; this server offers tools (tools/list, tools/call) and prompts \

@@ -1,13 +1,13 @@
-//! Sessions of MCP clients in the database, each for its own caller: an API that was restarted, or another one behind the same balancer, goes
-//! on with them. Called by the server in `mcp`.
+//! MCP sessions in the database, each bound to its caller: a restarted API, or another one behind the same load
+//! balancer, can continue them. Called by the server in `mcp`.
 
-use rejoin_db::walls::{self, Asking};
+use rejoin_db::rls;
 use rejoin_types::owner::Owner;
 use rmcp::transport::streamable_http_server::session::store::{SessionState, SessionStore, SessionStoreError};
 use serde_json::Value;
 use sqlx::PgPool;
 
-/// Sessions of one user; those that were not used for longest are forgotten.
+/// Maximum number of sessions of one user; the least recently used are removed.
 const MAX_PER_USER: i64 = 200;
 
 /// The sessions of one caller.
@@ -21,13 +21,13 @@ impl Sessions {
         Self { db, owner }
     }
 
-    /// Whether the caller has this session.
+    /// Returns whether the caller has this session.
     pub async fn is_there(&self, session: &str) -> Result<bool, sqlx::Error> {
         Ok(self.find(session).await?.is_some())
     }
 
     async fn find(&self, session: &str) -> Result<Option<Value>, sqlx::Error> {
-        let mut db = walls::begin(&self.db, Asking::For(self.owner)).await?;
+        let mut db = rls::begin(&self.db, rls::Scope::User(self.owner)).await?;
         let found = sqlx::query!(
             r#"select state, used_at < now() - interval '1 hour' as "is_stale!" from kb.mcp_sessions
                where id = $1 and project_id = $2 and user_id = $3"#,
@@ -58,7 +58,7 @@ impl SessionStore for Sessions {
     }
 
     async fn store(&self, session: &str, state: &SessionState) -> Result<(), SessionStoreError> {
-        let mut db = walls::begin(&self.db, Asking::For(self.owner)).await?;
+        let mut db = rls::begin(&self.db, rls::Scope::User(self.owner)).await?;
         sqlx::query!(
             "insert into kb.mcp_sessions (id, project_id, user_id, state) values ($1, $2, $3, $4)",
             session,
@@ -82,7 +82,7 @@ impl SessionStore for Sessions {
     }
 
     async fn delete(&self, session: &str) -> Result<(), SessionStoreError> {
-        let mut db = walls::begin(&self.db, Asking::For(self.owner)).await?;
+        let mut db = rls::begin(&self.db, rls::Scope::User(self.owner)).await?;
         sqlx::query!(
             "delete from kb.mcp_sessions where id = $1 and project_id = $2 and user_id = $3",
             session,
@@ -96,7 +96,7 @@ impl SessionStore for Sessions {
     }
 }
 
-/// Nobody's: until a caller is known.
+/// The empty store, used until a caller is known.
 pub struct Nobodys;
 
 #[async_trait::async_trait]

@@ -1,6 +1,6 @@
-//! The built-in tools as MCP has them. Called by the server in `mcp`.
+//! The built-in tools in MCP's format. Called by the server in `mcp`.
 //!
-//! Invariant: what is listed is what can be called, by the caller's scopes and the agent's whitelist.
+//! Invariant: the listed tools are those that can be called, by the caller's scopes and the agent's whitelist.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ fn described(spec: &ToolSpec) -> Tool {
     tool
 }
 
-/// Models want every property required, with null for what is absent; programs may leave out what may be null.
+/// Models require every property, with null for absent ones; programs may omit nullable ones.
 pub fn schema(document: &Value) -> Arc<JsonObject> {
     let mut schema = document.as_object().cloned().unwrap_or_default();
     let properties = &document["properties"];
@@ -78,7 +78,7 @@ pub async fn call(
         Err(fault) => return Ok(failed(fault)),
     };
     let context = ToolContext {
-        db: asked.state.db.sql.clone(),
+        db: asked.state.db.pool_sqlx.clone(),
         project_id: asked.caller.project_id,
         model: std::sync::Arc::new(asked.state.embedder.clone()),
         run_id: None,
@@ -106,7 +106,7 @@ pub async fn call(
     })
 }
 
-/// In words, for whoever called.
+/// Returns a failed result, worded for the caller.
 pub fn failed(words: String) -> CallToolResult {
     CallToolResult::error(vec![ContentBlock::text(words)])
 }

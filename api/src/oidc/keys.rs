@@ -1,8 +1,8 @@
-//! The issuer's published keys (JWKS): found by discovery, kept, and fetched again when they are old or when a token names a key
-//! that is not among them.
+//! The issuer's published keys (JWKS): found by discovery, cached, and refreshed when they are old or when a token
+//! names an unknown key.
 //!
-//! Invariant: whatever tokens come, the issuer is asked at most once in a while ([`PublishedKeys::refetch`]), by one of us at a time;
-//! a key that the issuer has withdrawn opens nothing after `max_age`, or, while the issuer is away, after [`MAX_STALE`].
+//! Invariant: whatever tokens arrive, the issuer is asked at most once per [`PublishedKeys::refetch`], by one task at a
+//! time; a withdrawn key is rejected after `max_age` or, while the issuer is unreachable, after [`MAX_STALE`].
 
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
@@ -19,20 +19,20 @@ use url::Url;
 
 use super::settings::is_safe;
 
-/// One request to the issuer has this long.
+/// Timeout of one request to the issuer.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(5);
-/// The longest document of an issuer that is read [bytes].
+/// Maximum size of an issuer's document, in bytes.
 const MAX_DOCUMENT_BYTES: usize = 1024 * 1024;
-/// Keys of an issuer that are kept.
+/// Maximum number of cached keys of an issuer.
 const MAX_KEYS: usize = 100;
-/// While the issuer is away, its last keys are good for this long.
+/// How long the last keys stay valid while the issuer is unreachable.
 const MAX_STALE: Duration = Duration::from_secs(60 * 60);
 
-/// A key that signatures are checked with.
+/// A key for verifying signatures.
 #[derive(Clone)]
 pub struct PublishedKey {
     id: Option<String>,
-    /// The one algorithm that it is used with.
+    /// Its only algorithm.
     pub algorithm: Algorithm,
     pub public: DecodingKey,
 }
@@ -43,7 +43,7 @@ struct Held {
 }
 
 impl Held {
-    /// The key of this id; a token without an id means the only key of its algorithm.
+    /// Returns the key with this id; without an id, the only key with this algorithm.
     fn find(&self, id: Option<&str>, algorithm: Algorithm) -> Option<PublishedKey> {
         let mut fitting = self
             .keys
@@ -56,7 +56,7 @@ impl Held {
     }
 }
 
-/// There are no keys to check with: the issuer did not answer for too long, or never did.
+/// There are no keys: the issuer has been unreachable for too long, or always.
 #[derive(Debug, thiserror::Error)]
 #[error("the identity provider does not respond")]
 pub struct IssuerAway;
@@ -67,9 +67,9 @@ pub struct PublishedKeys {
     max_age: Duration,
     refetch: Duration,
     http: reqwest::Client,
-    // A std lock: nothing awaits while it is held.
+    // A std lock: no await while it is held.
     held: RwLock<Option<Arc<Held>>>,
-    /// When the issuer was asked last; held while it is asked.
+    /// The time of the last fetch; locked during a fetch.
     asked: Arc<Mutex<Option<Instant>>>,
 }
 
@@ -82,7 +82,7 @@ impl PublishedKeys {
     ) -> Result<Self, reqwest::Error> {
         let http = reqwest::Client::builder()
             .timeout(FETCH_TIMEOUT)
-            // The issuer's own word says where its keys are; whoever answers in its place has none.
+            // Only the issuer itself may say where its keys are.
             .redirect(reqwest::redirect::Policy::none())
             .build()?;
         Ok(Self {
@@ -96,7 +96,7 @@ impl PublishedKeys {
         })
     }
 
-    /// The issuer's key of this id and algorithm. None: it has none.
+    /// Returns the issuer's key with this id and algorithm. None: there is none.
     pub async fn find(
         self: &Arc<Self>,
         id: Option<&str>,
@@ -118,14 +118,14 @@ impl PublishedKeys {
         held.clone().filter(|held| held.fetched.elapsed() < age)
     }
 
-    /// Asks the issuer, unless somebody has just done so; whoever comes meanwhile waits for the same answer.
+    /// Fetches the keys, unless that was just done; concurrent callers wait for the same result.
     async fn refresh(self: &Arc<Self>) {
         let mut asked = self.asked.clone().lock_owned().await;
         if asked.is_some_and(|at| at.elapsed() < self.refetch) {
             return;
         }
         let keys = self.clone();
-        // Spawned: a caller that hangs up must not leave the keys unfetched for those who come next.
+        // Spawned, so that a disconnecting caller does not abort the fetch for others.
         let fetching = tokio::spawn(async move {
             *asked = Some(Instant::now());
             match keys.fetch().await {
@@ -140,7 +140,7 @@ impl PublishedKeys {
                 Err(error) => warn!(issuer = keys.issuer, error, "fetching the issuer's keys failed"),
             }
         });
-        // It does not panic, and nobody aborts it.
+        // It neither panics nor is aborted.
         let _ = fetching.await;
     }
 
@@ -163,7 +163,7 @@ impl PublishedKeys {
         Ok(usable.take(MAX_KEYS).collect())
     }
 
-    /// A JSON document of the issuer, in bounds.
+    /// Fetches a JSON document of the issuer, bounded in size and time.
     async fn document<T: for<'de> Deserialize<'de>>(&self, url: Url) -> Result<T, String> {
         let failed = |error: reqwest::Error| format!("{url}: {error}");
         let response = self.http.get(url.clone()).send().await.map_err(failed)?;
@@ -188,13 +188,13 @@ struct Configuration {
     jwks_uri: String,
 }
 
-/// Each key as it comes: one that nobody here understands must not hide the others.
+/// Unparsed keys: one with an unknown type must not break the others.
 #[derive(Deserialize)]
 struct KeySet {
     keys: Vec<Value>,
 }
 
-/// A key that may check signatures here. Its kind alone says with which algorithm: what a token says never does.
+/// Returns a key suitable for verification. Its type alone determines the algorithm, never the token.
 fn usable(key: Value, algorithms: &[Algorithm]) -> Option<PublishedKey> {
     let key: Jwk = serde_json::from_value(key).ok()?;
     let (algorithm, named) = match &key.algorithm {
@@ -205,7 +205,7 @@ fn usable(key: Value, algorithms: &[Algorithm]) -> Option<PublishedKey> {
         AlgorithmParameters::EllipticCurve(_)
         | AlgorithmParameters::OctetKey(_)
         | AlgorithmParameters::OctetKeyPair(_) => return None,
-        // What the library learns to read one day.
+        // Types that the library may support later.
         _ => return None,
     };
     let for_signatures = matches!(key.common.public_key_use, None | Some(PublicKeyUse::Signature));

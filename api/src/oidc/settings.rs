@@ -1,4 +1,4 @@
-//! Which issuer is trusted, and how its tokens' claims are read: options of `rejoin api`.
+//! The trusted issuer and the mapping of its tokens' claims: options of `rejoin api`.
 
 use clap::{Args, ValueEnum};
 use jsonwebtoken::Algorithm;
@@ -120,7 +120,7 @@ pub enum SettingsError {
     Client(#[from] reqwest::Error),
 }
 
-/// Options that make sense.
+/// Validated options.
 pub struct Settings {
     pub issuer: String,
     pub audience: String,
@@ -159,12 +159,12 @@ impl OidcArgs {
     }
 }
 
-/// An empty variable is as good as none.
+/// An empty variable counts as absent.
 fn given(option: &Option<String>) -> Option<String> {
     option.clone().filter(|text| !text.trim().is_empty())
 }
 
-/// Whether what comes from there can't be somebody else's: TLS, or this machine.
+/// Returns whether its responses can't be forged: TLS, or this machine.
 pub(super) fn is_safe(url: &Url) -> bool {
     let loopback = match url.host() {
         Some(url::Host::Domain(name)) => name == "localhost",
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn an_issuer_is_reached_by_tls_or_on_this_machine_and_has_an_audience() {
+    fn an_issuer_needs_an_audience_and_tls_or_this_machine() {
         assert!(matches!(with("", ""), Ok(None)));
         for good in [
             "https://id.example/realms/a",

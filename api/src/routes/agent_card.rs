@@ -1,5 +1,5 @@
-//! `/.well-known/agent-card.json`: the project's agents that are meant for programs outside, as the card by which the A2A protocol
-//! (version 1.0) finds agents. Calls of that protocol are not answered: what the card leads to is `/mcp`.
+//! `/.well-known/agent-card.json`: the project's public agents, as the card by which the A2A protocol (version 1.0)
+//! discovers agents. A2A calls are not supported: the card refers to `/mcp`.
 
 use axum::Json;
 use axum::extract::State;
@@ -7,24 +7,23 @@ use rejoin_runs::agents::{self, AgentDefinition};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Caller, Read};
 use crate::extract::Params;
 use crate::mcp;
 use crate::origin::Origin;
 use crate::problem::{Problem, Refused};
 use crate::state::AppState;
 
-/// Agents that one card names.
+/// Maximum number of agents on one card.
 const MAX_SKILLS: i64 = 200;
-/// How the card calls what it leads to: of the protocol's own bindings none is spoken.
+/// The card's name for the binding: none of the protocol's own is supported.
 const BINDING: &str = "https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#streamable-http";
 const BINDING_VERSION: &str = "2025-11-25";
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new().routes(routes!(card))
+pub fn routes() -> Routes {
+    Routes::new().routes(routes!(card))
 }
 
 /// An agent card of the A2A protocol
@@ -84,11 +83,11 @@ pub struct Which {
     responses((status = 200, description = "The card", body = AgentCard), Refused))]
 async fn card(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Origin(origin): Origin,
     Params(which): Params<Which>,
 ) -> Result<Json<AgentCard>, Problem> {
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     let external = match &which.agent {
         None => agents::list_visible(&mut *db, caller.project_id, &[agents::EXTERNAL], None, MAX_SKILLS).await?,
         Some(name) => agents::find_by_name(&mut *db, caller.project_id, name)

@@ -1,5 +1,5 @@
-//! Agent definitions of a project (admin), and the installation of the default ones. Accepts the snake_case spelling of every
-//! field, too.
+//! Agent definitions of a project (admin), and installation of the default ones. Every field may also be spelled in
+//! snake_case.
 
 use axum::Json;
 use axum::extract::State;
@@ -13,18 +13,17 @@ use rejoin_runs::agents::{self, AgentDefinition, DefinitionContent};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use super::audit::record;
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Admin, Caller};
 use crate::extract::{Body, Limit, PageParams, Params, Segments, page, present};
 use crate::problem::{BodyRefused, Problem, Refused};
 use crate::state::AppState;
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new()
+pub fn routes() -> Routes {
+    Routes::new()
         .routes(routes!(list, create))
         .routes(routes!(get, update, delete))
         .routes(routes!(install_defaults))
@@ -149,7 +148,7 @@ pub struct DefinitionRequest {
 }
 
 impl DefinitionRequest {
-    /// Puts what the request says over `content`.
+    /// Applies the request's patch to `content`.
     fn apply(self, content: &mut DefinitionContent) {
         fn set<T>(field: &mut T, value: Option<T>) {
             if let Some(value) = value {
@@ -197,7 +196,7 @@ fn name_taken(name: &str) -> Problem {
     )
 }
 
-/// How the audit log calls a definition.
+/// Returns a definition's name in the audit log.
 fn audited(id: Uuid) -> String {
     format!("agent_definition:{id}")
 }
@@ -240,7 +239,7 @@ impl ListParams {
     responses((status = 200, description = "A page", body = DefinitionPage), Refused))]
 async fn list(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Admin>,
     Segments(project_id): Segments<Uuid>,
     Params(params): Params<ListParams>,
 ) -> Result<Json<DefinitionPage>, Problem> {
@@ -253,7 +252,7 @@ async fn list(
     let limit = paging.limit(&state)?;
     let after: Option<String> = paging.after()?;
     let rows = agents::list_visible(
-        &mut *caller.walled(&state).await?,
+        &mut *caller.begin(&state).await?,
         project_id,
         visibilities,
         after.as_deref(),
@@ -271,7 +270,7 @@ async fn list(
         (status = 409, description = "The name is taken", body = crate::problem::ProblemBody, content_type = "application/problem+json"), Refused, BodyRefused))]
 async fn create(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Admin>,
     Segments(project_id): Segments<Uuid>,
     Body(request): Body<DefinitionRequest>,
 ) -> Result<(StatusCode, [(HeaderName, String); 1], Json<DefinitionBody>), Problem> {
@@ -279,7 +278,7 @@ async fn create(
     let mut content = DefinitionContent::blank();
     request.apply(&mut content);
     check(&content)?;
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     let made = agents::insert(&mut db, project_id, &content)
         .await?
         .ok_or_else(|| name_taken(&content.name))?;
@@ -296,11 +295,11 @@ async fn create(
     responses((status = 200, description = "It", body = DefinitionBody), Refused))]
 async fn get(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Admin>,
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<Json<DefinitionBody>, Problem> {
     caller.in_project(project_id)?;
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     let found = agents::get(&mut db, project_id, id).await?.ok_or_else(not_found)?;
     Ok(Json(found.into()))
 }
@@ -313,12 +312,12 @@ async fn get(
         (status = 409, description = "The name is taken", body = crate::problem::ProblemBody, content_type = "application/problem+json"), Refused, BodyRefused))]
 async fn update(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Admin>,
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
     Body(request): Body<DefinitionRequest>,
 ) -> Result<Json<DefinitionBody>, Problem> {
     caller.in_project(project_id)?;
-    let mut tx = caller.walled(&state).await?;
+    let mut tx = caller.begin(&state).await?;
     let before = DefinitionContent::from(agents::get(&mut tx, project_id, id).await?.ok_or_else(not_found)?);
     let mut content = before.clone();
     request.apply(&mut content);
@@ -344,11 +343,11 @@ async fn update(
         (status = 409, description = "Conversations use it", body = crate::problem::ProblemBody, content_type = "application/problem+json"), Refused))]
 async fn delete(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Admin>,
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<StatusCode, Problem> {
     caller.in_project(project_id)?;
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     let found = agents::get(&mut db, project_id, id).await?.ok_or_else(not_found)?;
     match agents::delete(&mut *db, project_id, id).await {
         Ok(true) => {
@@ -372,7 +371,7 @@ async fn delete(
     responses((status = 200, description = "The default definitions are installed", body = Installed), Refused))]
 async fn install_defaults(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Admin>,
     Segments(project_id): Segments<Uuid>,
     Params(params): Params<InstallParams>,
 ) -> Result<Json<Installed>, Problem> {
@@ -391,7 +390,7 @@ async fn install_defaults(
         existing: vec![],
         items: vec![],
     };
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     for content in definitions {
         let item = match agents::insert(&mut db, project_id, &content).await? {
             Some(made) => {
@@ -407,7 +406,7 @@ async fn install_defaults(
         answer.items.extend(item.map(DefinitionBody::from));
     }
     if params.set.as_deref() == Some("planner") {
-        // What they work on: without its types they would have no tools for it.
+        // The types of their objects: without them they would have no tools.
         rejoin_work_graph::pack::install(&mut db, project_id).await?;
     }
     if !answer.installed.is_empty() {

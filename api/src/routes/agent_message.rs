@@ -1,5 +1,5 @@
-//! `POST /api/agentic-chat/agent-message`: what one agent would say next to another. A run without tools and without a conversation: nothing is
-//! sent, stored with a chat, or done; what becomes of the proposal is the caller's to decide.
+//! `POST /api/agentic-chat/agent-message`: proposes an agent's message to another agent. A run without tools and
+//! without a conversation: nothing is sent, stored in a chat, or executed; the caller decides about the proposal.
 
 use std::fmt::Write as _;
 
@@ -13,23 +13,22 @@ use rejoin_runs::runs::part::Part;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::trigger::{self, Triggered};
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Caller, Write};
 use crate::extract::Body;
 use crate::idempotency;
 use crate::problem::{BodyRefused, Problem, Refused};
 use crate::sse::dialects::Dialect;
-use crate::sse::start::{self, Start, StreamParams, Wanted};
+use crate::sse::start::{self, Start, StreamParams, StreamSource};
 use crate::state::AppState;
 
-/// Messages that a request may tell of.
+/// Maximum number of messages in a request.
 const MESSAGES_MAX: usize = 50;
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new().routes(routes!(propose))
+pub fn routes() -> Routes {
+    Routes::new().routes(routes!(propose))
 }
 
 /// The messages so far, the sender and the recipient
@@ -69,7 +68,7 @@ pub struct SaidMessage {
         Refused, BodyRefused))]
 async fn propose(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     headers: HeaderMap,
     Body(request): Body<AgentMessageRequest>,
 ) -> Result<Response, Problem> {
@@ -105,21 +104,21 @@ async fn propose(
         input,
         idempotency,
         output_schema: None,
-        exhausted: state.quotas.exhausted(&state.db.sql, &caller).await?,
+        exhausted: state.quotas.exhausted(&state.db.pool_sqlx, &caller).await?,
         part: Some(Part::Suggestion),
     };
-    let (run_id, wake) = rejoin_commands::execute_for(&state.db.sql, caller.asking(), &command).await?;
+    let (run_id, wake) = rejoin_commands::execute_for(&state.db.pool_sqlx, caller.rls_scope(), &command).await?;
     state.bus.publish(wake);
     let mut response = match permit {
         None => (StatusCode::ACCEPTED, Json(Triggered { run_id, cursor: 0 })).into_response(),
         Some(permit) => {
-            let wanted = Wanted::Run(run_id);
+            let source = StreamSource::Run(run_id);
             let params = StreamParams::default();
             start::open(
                 &state,
                 permit,
                 caller.owner(),
-                wanted,
+                source,
                 Start::Beginning,
                 &params,
                 Dialect::Native,
@@ -137,7 +136,7 @@ async fn propose(
     Ok(response)
 }
 
-/// What the agent is asked.
+/// Returns the agent's input.
 fn input(request: &AgentMessageRequest) -> Result<String, Problem> {
     if request.messages.len() > MESSAGES_MAX {
         let detail = format!(

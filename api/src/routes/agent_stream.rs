@@ -1,5 +1,5 @@
-//! `/api/agent/stream`: the agent endpoint in the dialect of chat pages of before, over the same conversations, log and cursors as
-//! `/api/chat/stream`: a session is a conversation.
+//! `/api/agent/stream`: the agent endpoint in the dialect of earlier chat pages, over the same conversations, log and
+//! cursors as `/api/chat/stream`: a session is a conversation.
 
 use std::collections::BTreeMap;
 
@@ -18,33 +18,32 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sqlx::PgConnection;
 use utoipa::{IntoParams, ToSchema};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use super::chat::{self, ChatParams, ChatRequest};
 use super::consoles::AttachedConsole;
 use super::conversations::{ConversationBody, MessageBody, with_tools};
 use super::visible;
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Caller, Read, Write};
 use crate::extract::{Body, PageParams, Params, page};
 use crate::problem::{BodyRefused, Problem, Refused};
 use crate::sse::dialects::Dialect;
-use crate::sse::start::{self, StreamParams, Wanted};
+use crate::sse::start::{self, StreamParams, StreamSource};
 use crate::state::AppState;
 
-/// Earlier messages that a request may tell of.
+/// Maximum number of earlier messages in a request.
 const HISTORY_MAX: usize = 100;
-/// Messages that a fetched session holds: the newest.
+/// Maximum number of messages in a fetched session, newest first.
 const MESSAGES: i64 = 200;
-/// The header that names the fields of a request that were ignored.
+/// The header that lists the ignored fields of a request.
 const IGNORED_FIELDS: HeaderName = HeaderName::from_static("x-ignored-fields");
-/// Names in that header, and the length of one in bytes.
+/// Maximum number of names in that header, and maximum length of one, in bytes.
 const IGNORED_NAMED_MAX: usize = 20;
 const IGNORED_NAME_MAX_BYTES: usize = 64;
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new().routes(routes!(post_message, sessions))
+pub fn routes() -> Routes {
+    Routes::new().routes(routes!(post_message, sessions))
 }
 
 /// A message to send. Fields about the user's current page are stored with the message. Unknown fields are ignored and
@@ -103,7 +102,7 @@ pub struct AgentRequest {
 }
 
 impl AgentRequest {
-    /// The names of fields that were ignored, as a header's value.
+    /// Returns the names of ignored fields, as a header's value.
     fn ignored_fields(&self) -> Option<HeaderValue> {
         let is_name = |name: &&String| {
             name.len() <= IGNORED_NAME_MAX_BYTES && name.bytes().all(|byte| byte.is_ascii_graphic() && byte != b',')
@@ -132,7 +131,7 @@ pub struct SessionBody {
     pub active_agent: Option<String>,
 }
 
-/// The sessions that these conversations are, each with its agent's name.
+/// Returns the sessions of these conversations, each with its agent's name.
 async fn named(db: &mut PgConnection, conversations: Vec<Conversation>) -> Result<Vec<SessionBody>, Problem> {
     let ids: Vec<Uuid> = conversations.iter().filter_map(|one| one.agent_definition_id).collect();
     let names = agents::names(&mut *db, &ids).await?;
@@ -182,7 +181,7 @@ pub struct SessionDetail {
         Refused, BodyRefused))]
 async fn post_message(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     headers: HeaderMap,
     Params(params): Params<ChatParams>,
     Body(request): Body<AgentRequest>,
@@ -223,9 +222,9 @@ async fn post_message(
     Ok(response)
 }
 
-/// The focus on an entity of the work graph: its project, and the entity itself where that is no project.
+/// Returns the focus on an entity of the work graph: its project, and the entity itself unless it is a project.
 async fn focus_on(state: &AppState, caller: &Caller, id: Uuid, named: Option<&str>) -> Result<Value, Problem> {
-    let mut db = caller.walled(state).await?;
+    let mut db = caller.begin(state).await?;
     let found = match entities::get_any(&mut db, caller.project_id, id).await {
         Ok(entity) => Some(entity),
         Err(rejoin_graph::Error::NotFound { .. }) => None,
@@ -236,7 +235,7 @@ async fn focus_on(state: &AppState, caller: &Caller, id: Uuid, named: Option<&st
         Some(entity) => Ok(json!({
             "projectId": entity.project, "focusType": entity.kind.as_str(), "focusEntityId": id,
         })),
-        // A project that the work graph does not hold: the focus only narrows what tools may touch.
+        // A project outside the work graph: the focus only narrows what tools may access.
         None if matches!(named, None | Some("project")) => Ok(json!({ "projectId": id })),
         None => {
             let detail = format!(
@@ -257,7 +256,7 @@ async fn focus_on(state: &AppState, caller: &Caller, id: Uuid, named: Option<&st
     responses((status = 200, description = "A page of sessions, or one session (or its events, as `text/event-stream`)", body = SessionPage), Refused))]
 async fn sessions(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     headers: HeaderMap,
     Params(params): Params<PageParams>,
     Params(stream): Params<StreamParams>,
@@ -265,7 +264,7 @@ async fn sessions(
 ) -> Result<Response, Problem> {
     let Some(id) = session.session_id else {
         let limit = params.limit(&state)?;
-        let mut db = caller.walled(&state).await?;
+        let mut db = caller.begin(&state).await?;
         let rows = conversations::list(&mut *db, caller.owner(), params.after()?, limit + 1).await?;
         let (rows, next_cursor) = page(rows, limit, |row| (row.updated_at, row.id), |row| row);
         let sessions = named(&mut db, rows).await?;
@@ -278,12 +277,12 @@ async fn sessions(
             ..StreamParams::default()
         };
         let start = params.start(&headers)?;
-        let wanted = Wanted::Conversation(id);
+        let source = StreamSource::Conversation(id);
         return start::open(
             &state,
             permit,
             caller.owner(),
-            wanted,
+            source,
             start,
             &params,
             Dialect::AgentStream,
@@ -291,7 +290,7 @@ async fn sessions(
         .await;
     }
     let conversation = visible::conversation(&state, &caller, id).await?;
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     let newest = messages::newest(&mut *db, id, MESSAGES).await?;
     let console = attached::pinned(&mut db, caller.owner(), id).await?;
     Ok(Json(SessionDetail {

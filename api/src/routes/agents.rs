@@ -1,4 +1,4 @@
-//! The project's agents, for whoever chooses one: names and what they are for. Their prompts and limits are for admins
+//! The project's agents to choose from: names and descriptions. Their prompts and limits are for admins
 //! (`agent_definitions`).
 
 use axum::Json;
@@ -6,20 +6,19 @@ use axum::extract::State;
 use rejoin_runs::agents::{self, AgentDefinition};
 use serde::Serialize;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Caller, Read};
 use crate::extract::{PageParams, Params, Segments, page};
 use crate::problem::{Problem, Refused};
 use crate::state::AppState;
 
-/// Visibilities of agents that callers from outside may choose.
+/// Visibilities of agents that external callers may choose.
 const CHOOSABLE: [&str; 2] = [agents::EXTERNAL, agents::PROJECT];
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new().routes(routes!(list))
+pub fn routes() -> Routes {
+    Routes::new().routes(routes!(list))
 }
 
 /// An agent that the caller can choose
@@ -62,14 +61,14 @@ pub struct AgentPage {
     responses((status = 200, description = "A page", body = AgentPage), Refused))]
 async fn list(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments(project_id): Segments<Uuid>,
     Params(params): Params<PageParams>,
 ) -> Result<Json<AgentPage>, Problem> {
     caller.in_project(project_id)?;
     let limit = params.limit(&state)?;
     let after: Option<String> = params.after()?;
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     let rows = agents::list_visible(&mut *db, project_id, &CHOOSABLE, after.as_deref(), limit + 1).await?;
     let (items, next_cursor) = page(rows, limit, |row| row.name.clone(), AgentItem::from);
     Ok(Json(AgentPage { items, next_cursor }))

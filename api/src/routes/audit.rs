@@ -1,5 +1,5 @@
-//! The audit log of a project (admin): who changed what, the newest first. What is no project's, operators read with `rejoin audit`.
-//! Handlers that change what is audited [`record`] it.
+//! The audit log of a project (admin), newest entry first. Operators read entries without a project with
+//! `rejoin audit`. Handlers of audited changes call [`record`].
 
 use axum::Json;
 use axum::extract::State;
@@ -10,21 +10,20 @@ use serde::Serialize;
 use serde_json::Value;
 use sqlx::PgConnection;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Admin, Caller};
 use crate::extract::{PageParams, Params, Segments, page};
 use crate::problem::{Problem, Refused};
 use crate::state::AppState;
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new().routes(routes!(list))
+pub fn routes() -> Routes {
+    Routes::new().routes(routes!(list))
 }
 
-/// Puts into the audit log what a caller has done in their project: names and ids, never what somebody wrote. The last thing before
-/// the commit. How often a user may is bounded.
+/// Appends a caller's change in their project to the audit log: names and ids, never texts. The last statement before
+/// the commit. Rate-limited per user.
 pub async fn record(
     db: &mut PgConnection,
     caller: &Caller,
@@ -36,7 +35,7 @@ pub async fn record(
     record_counted(db, caller, action, target, detail).await
 }
 
-/// The same for what was counted before it was done, since it can't be taken back.
+/// The same for changes that were counted before, since they can't be undone.
 pub async fn record_counted(
     db: &mut PgConnection,
     caller: &Caller,
@@ -106,14 +105,14 @@ pub struct AuditPage {
     responses((status = 200, description = "A page", body = AuditPage), Refused))]
 async fn list(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Admin>,
     Segments(project_id): Segments<Uuid>,
     Params(params): Params<PageParams>,
 ) -> Result<Json<AuditPage>, Problem> {
     caller.in_project(project_id)?;
     let limit = params.limit(&state)?;
     let before: Option<i64> = params.after()?;
-    let rows = audit::page(&mut *caller.walled(&state).await?, project_id, before, limit + 1).await?;
+    let rows = audit::page(&mut *caller.begin(&state).await?, project_id, before, limit + 1).await?;
     let (items, next_cursor) = page(rows, limit, |row| row.id, AuditEntryBody::from);
     Ok(Json(AuditPage { items, next_cursor }))
 }

@@ -1,27 +1,26 @@
-//! `/api/calendar-events/{id}/entities`: the entities of the work graph that an event of a calendar belongs to, such as the task that is done then, or
-//! the event of a project that it is.
+//! `/api/calendar-events/{id}/entities`: the entities of the work graph that a calendar event belongs to, such as its
+//! task or work-graph event.
 
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use chrono::{DateTime, Utc};
+use rejoin_calendar::entity_links::{self, LinkedEntity, LinkedEvent, MAX_ENTITIES};
 use rejoin_calendar::events;
-use rejoin_calendar::links::{self, LinkedEntity, LinkedEvent, MAX_ENTITIES};
 use rejoin_work_graph::entities;
 use serde::Serialize;
 use sqlx::PgConnection;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Caller, Read, Write};
 use crate::extract::Segments;
 use crate::problem::{Problem, ProblemBody, Refused};
 use crate::state::AppState;
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new().routes(routes!(list)).routes(routes!(link, unlink))
+pub fn routes() -> Routes {
+    Routes::new().routes(routes!(list)).routes(routes!(link, unlink))
 }
 
 /// An entity that an event belongs to
@@ -76,7 +75,7 @@ impl From<LinkedEvent> for EventBody {
     }
 }
 
-/// Refuses an event that the caller has not.
+/// Refuses an event that is not the caller's.
 async fn seen(db: &mut PgConnection, caller: &Caller, id: Uuid) -> Result<(), Problem> {
     let event = events::locked(db, caller.owner(), id).await?;
     match event.filter(|event| !event.is_deleted) {
@@ -91,12 +90,12 @@ async fn seen(db: &mut PgConnection, caller: &Caller, id: Uuid) -> Result<(), Pr
     responses((status = 200, description = "All linked entities", body = EntityList), Refused))]
 async fn list(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments(id): Segments<Uuid>,
 ) -> Result<Json<EntityList>, Problem> {
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     seen(&mut db, &caller, id).await?;
-    let items = links::entities_of(&mut *db, caller.owner(), id).await?;
+    let items = entity_links::entities_of(&mut *db, caller.owner(), id).await?;
     let items = items.into_iter().map(EntityBody::from).collect();
     Ok(Json(EntityList { items }))
 }
@@ -109,17 +108,17 @@ async fn list(
         Refused))]
 async fn link(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments((id, entity)): Segments<(Uuid, Uuid)>,
 ) -> Result<StatusCode, Problem> {
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     seen(&mut db, &caller, id).await?;
     match entities::get_any(&mut db, caller.project_id, entity).await {
         Ok(_) => {}
         Err(rejoin_graph::Error::NotFound { .. }) => return Err(Problem::not_found("not_found", "The entity")),
         Err(error) => return Err(error.into()),
     }
-    if !links::link(&mut db, caller.owner(), id, entity).await? {
+    if !entity_links::link(&mut db, caller.owner(), id, entity).await? {
         let detail = format!("An event belongs to at most {MAX_ENTITIES} entities. Unlink one first.");
         return Err(Problem::conflict("too_many_entities", detail));
     }
@@ -133,12 +132,12 @@ async fn link(
     responses((status = 204, description = "They are no longer linked"), Refused))]
 async fn unlink(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments((id, entity)): Segments<(Uuid, Uuid)>,
 ) -> Result<StatusCode, Problem> {
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     seen(&mut db, &caller, id).await?;
-    links::unlink(&mut *db, caller.owner(), id, entity).await?;
+    entity_links::unlink(&mut *db, caller.owner(), id, entity).await?;
     db.commit().await?;
     Ok(StatusCode::NO_CONTENT)
 }

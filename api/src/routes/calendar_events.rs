@@ -1,31 +1,31 @@
-//! `/api/calendars/{id}/events` and `/api/calendar-events/{id}`: events that callers make, change and remove by hand, as their agents do.
+//! `/api/calendars/{id}/events` and `/api/calendar-events/{id}`: events that callers create, change and delete, as
+//! their agents do.
 //!
-//! Invariant: a change says which version it was made of, if it wants to be sure: another one there is refused.
+//! Invariant: a change may name the version that it is based on: it is refused if the event has another one.
 
 use axum::Json;
 use axum::extract::State;
 use axum::http::header::{ETAG, IF_MATCH, LOCATION};
 use axum::http::{HeaderMap, HeaderName, StatusCode};
 use chrono::{DateTime, Utc};
-use rejoin_calendar::changes::{self, Extent};
+use rejoin_calendar::edit_series::{self, Extent};
+use rejoin_calendar::event_patch::EventPatch;
 use rejoin_calendar::events::{self, Event};
-use rejoin_calendar::occurrences::{self, AskError};
-use rejoin_calendar::said::Said;
+use rejoin_calendar::expand::{self, CalendarError};
 use rejoin_types::ids;
 use serde::{Deserialize, Serialize};
 use sqlx::PgConnection;
 use utoipa::{IntoParams, ToSchema};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Caller, Read, Write};
 use crate::extract::{Body, Params, Segments};
 use crate::problem::{BodyRefused, Problem, ProblemBody, Refused};
 use crate::state::AppState;
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new()
+pub fn routes() -> Routes {
+    Routes::new()
         .routes(routes!(create))
         .routes(routes!(get, change, delete))
 }
@@ -51,7 +51,7 @@ pub struct EventRequest {
     pub rrule: Option<String>,
 }
 
-impl From<EventRequest> for Said {
+impl From<EventRequest> for EventPatch {
     fn from(request: EventRequest) -> Self {
         Self {
             title: request.title,
@@ -90,7 +90,7 @@ pub struct EventBody {
 
 impl From<Event> for EventBody {
     fn from(event: Event) -> Self {
-        let shown = occurrences::occurrence(&event, event.content.start);
+        let shown = expand::occurrence(&event, event.content.start);
         Self {
             id: event.id,
             calendar_id: event.calendar_id,
@@ -133,21 +133,21 @@ impl ExtentParams {
     }
 }
 
-type Told = ([(HeaderName, String); 1], Json<EventBody>);
+type EventResponse = ([(HeaderName, String); 1], Json<EventBody>);
 
-fn told(event: Event) -> Told {
+fn event_response(event: Event) -> EventResponse {
     let etag = format!("\"{}\"", event.version);
     ([(ETAG, etag)], Json(event.into()))
 }
 
-fn problem(error: AskError) -> Problem {
+fn problem(error: CalendarError) -> Problem {
     match error {
-        AskError::Wrong(detail) => Problem::bad_request("invalid_event", detail),
-        AskError::Database(error) => error.into(),
+        CalendarError::Wrong(detail) => Problem::bad_request("invalid_event", detail),
+        CalendarError::Database(error) => error.into(),
     }
 }
 
-/// The caller's event, locked; the one that a change was made of, where it says so.
+/// Locks and returns the caller's event; checks its version, if given.
 async fn expected(db: &mut PgConnection, caller: &Caller, id: Uuid, headers: &HeaderMap) -> Result<Event, Problem> {
     let event = events::locked(db, caller.owner(), id).await?;
     let event = event
@@ -183,17 +183,17 @@ async fn expected(db: &mut PgConnection, caller: &Caller, id: Uuid, headers: &He
         Refused, BodyRefused))]
 async fn create(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments(calendar_id): Segments<Uuid>,
     Body(request): Body<EventRequest>,
 ) -> Result<(StatusCode, [(HeaderName, String); 1], Json<EventBody>), Problem> {
-    let mut db = caller.walled(&state).await?;
-    let found = occurrences::asked(&mut db, caller.owner(), Some(calendar_id)).await?;
+    let mut db = caller.begin(&state).await?;
+    let found = expand::asked(&mut db, caller.owner(), Some(calendar_id)).await?;
     let calendar = found
         .first()
         .ok_or_else(|| Problem::not_found("calendar_not_found", "The calendar"))?;
-    let content = Said::from(request)
-        .made(calendar)
+    let content = EventPatch::from(request)
+        .new_content(calendar)
         .map_err(|detail| Problem::bad_request("invalid_event", detail))?;
     let id = ids::new();
     events::add(&mut db, id, calendar.id, &content, None).await?;
@@ -207,9 +207,13 @@ async fn create(
 #[utoipa::path(get, path = "/api/calendar-events/{id}", tag = "calendar events",
     params(("id" = Uuid, Path, description = "The event")),
     responses((status = 200, description = "It", body = EventBody, headers(("ETag" = String, description = "Its version"))), Refused))]
-async fn get(State(state): State<AppState>, caller: Caller, Segments(id): Segments<Uuid>) -> Result<Told, Problem> {
-    let mut db = caller.walled(&state).await?;
-    Ok(told(expected(&mut db, &caller, id, &HeaderMap::new()).await?))
+async fn get(
+    State(state): State<AppState>,
+    caller: Caller<Read>,
+    Segments(id): Segments<Uuid>,
+) -> Result<EventResponse, Problem> {
+    let mut db = caller.begin(&state).await?;
+    Ok(event_response(expected(&mut db, &caller, id, &HeaderMap::new()).await?))
 }
 
 /// Update an event, or a part of a repeating event
@@ -223,21 +227,21 @@ async fn get(State(state): State<AppState>, caller: Caller, Segments(id): Segmen
         Refused, BodyRefused))]
 async fn change(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments(id): Segments<Uuid>,
     Params(params): Params<ExtentParams>,
     headers: HeaderMap,
     Body(request): Body<EventRequest>,
-) -> Result<Told, Problem> {
-    let (extent, said) = (params.extent()?, Said::from(request));
-    let mut db = caller.walled(&state).await?;
+) -> Result<EventResponse, Problem> {
+    let (extent, patch) = (params.extent()?, EventPatch::from(request));
+    let mut db = caller.begin(&state).await?;
     let event = expected(&mut db, &caller, id, &headers).await?;
-    let changed = changes::update(&mut db, caller.owner(), event.id, extent, ids::new(), |content| {
-        said.over(content)
+    let changed = edit_series::update(&mut db, caller.owner(), event.id, extent, ids::new(), |content| {
+        patch.apply_to(content)
     });
     let changed = changed.await.map_err(problem)?;
     db.commit().await?;
-    Ok(told(changed))
+    Ok(event_response(changed))
 }
 
 /// Delete an event, or a part of a repeating event
@@ -249,15 +253,15 @@ async fn change(
         Refused))]
 async fn delete(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments(id): Segments<Uuid>,
     Params(params): Params<ExtentParams>,
     headers: HeaderMap,
 ) -> Result<StatusCode, Problem> {
     let extent = params.extent()?;
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     let event = expected(&mut db, &caller, id, &headers).await?;
-    changes::delete(&mut db, caller.owner(), event.id, extent)
+    edit_series::delete(&mut db, caller.owner(), event.id, extent)
         .await
         .map_err(problem)?;
     db.commit().await?;

@@ -1,4 +1,4 @@
-//! `/api/calendars/{id}/feed`: an address for programs that subscribe to a calendar, and what is there. Who knows it needs no key.
+//! `/api/calendars/{id}/feed`: a calendar's secret subscription address, and its content. The address needs no key.
 
 use axum::Extension;
 use axum::Json;
@@ -7,30 +7,29 @@ use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use rejoin_calendar::feeds;
-use rejoin_db::walls::{self, Asking};
+use rejoin_db::rls;
 use rejoin_identity::audit::Action;
 use rejoin_types::digest;
 use serde::Serialize;
 use serde_json::json;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use super::audit::record;
 use super::calendar_files::{WITH_CHARSET, found, written};
-use crate::caller::Caller;
+use crate::authorization::{Public, Routes, routes};
+use crate::caller::{Caller, Write};
 use crate::extract::Segments;
 use crate::origin::Origin;
-use crate::pace::{Counted, Told};
 use crate::problem::{Problem, Refused};
+use crate::rate_limit::{Counted, ReportedLimit};
 use crate::state::AppState;
 
-/// What a feed's address ends with, for programs that go by it.
+/// Suffix of a feed's address, for programs that need it.
 const ENDING: &str = ".ics";
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new()
+pub fn routes() -> Routes {
+    Routes::new()
         .routes(routes!(create_feed, remove_feed))
         .routes(routes!(show_feed))
 }
@@ -48,11 +47,11 @@ pub struct FeedBody {
     responses((status = 201, description = "Made", body = FeedBody), Refused))]
 async fn create_feed(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Origin(origin): Origin,
     Segments(id): Segments<Uuid>,
 ) -> Result<(StatusCode, Json<FeedBody>), Problem> {
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     let secret = feeds::create(&mut *db, caller.owner(), id).await?;
     let secret = secret.ok_or_else(|| Problem::not_found("calendar_not_found", "The calendar"))?;
     let target = format!("calendar:{id}");
@@ -68,10 +67,10 @@ async fn create_feed(
     responses((status = 204, description = "Gone"), Refused))]
 async fn remove_feed(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments(id): Segments<Uuid>,
 ) -> Result<StatusCode, Problem> {
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     if !feeds::remove(&mut *db, caller.owner(), id).await? {
         return Err(Problem::not_found("calendar_feed_not_found", "The calendar's feed"));
     }
@@ -84,7 +83,7 @@ async fn remove_feed(
 /// Read a feed: the calendar as an iCalendar file
 ///
 /// The URL is the secret: no key is needed. Requests with `If-None-Match` get 304 if nothing has changed.
-#[utoipa::path(get, path = "/api/calendar-feeds/{file}", tag = "calendars", security(()),
+#[utoipa::path(get, path = "/api/calendar-feeds/{file}", tag = "calendars",
     params(("file" = String, Path, description = "The feed's secret, followed by .ics"),
         ("If-None-Match" = Option<String>, Header, description = "The ETag of the version that the reader has")),
     responses((status = 200, description = "All events of the calendar", body = String, content_type = "text/calendar"),
@@ -94,21 +93,22 @@ async fn remove_feed(
         (status = 429, description = "Requested too often", body = crate::problem::ProblemBody, content_type = "application/problem+json")))]
 async fn show_feed(
     State(state): State<AppState>,
-    Extension(told): Extension<Told>,
+    _: Public,
+    Extension(reported): Extension<ReportedLimit>,
     headers: HeaderMap,
     Segments(file): Segments<String>,
 ) -> Result<Response, Problem> {
     let not_found = || Problem::not_found("calendar_feed_not_found", "The calendar's feed");
     let secret = file.strip_suffix(ENDING).unwrap_or(&file);
-    let feed = feeds::find(&state.db.sql, secret).await?.ok_or_else(not_found)?;
-    let (pace, counted) = state.rates.count(Counted {
+    let feed = feeds::find(&state.db.pool_sqlx, secret).await?.ok_or_else(not_found)?;
+    let (rate, counted) = state.rates.count(Counted {
         credential: feed.calendar_id,
         user: feed.owner.user_id,
         project: feed.owner.project_id,
     });
-    told.tell(pace);
+    reported.report(rate);
     counted?;
-    let mut db = walls::begin(&state.db.sql, Asking::For(feed.owner)).await?;
+    let mut db = rls::begin(&state.db.pool_sqlx, rls::Scope::User(feed.owner)).await?;
     let calendar = found(&mut db, feed.owner, feed.calendar_id).await?;
     let text = written(&mut db, &calendar).await?;
     let tag = format!("\"{}\"", digest::hex(&digest::of_json(&[&json!(text)])[..16]));

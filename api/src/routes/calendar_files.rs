@@ -1,4 +1,4 @@
-//! `/api/calendars/{id}/export.ics` and `…/import`: the caller's calendars as iCalendar files, for other programs and from them.
+//! `/api/calendars/{id}/export.ics` and `…/import`: export and import of the caller's calendars as iCalendar files.
 
 use axum::Json;
 use axum::body::Bytes;
@@ -8,35 +8,34 @@ use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderName, StatusCode};
 use chrono::{DateTime, TimeDelta};
 use rejoin_calendar::events::{self, Calendar, MAX_ROWS};
-use rejoin_calendar::ical::{self, Told};
+use rejoin_calendar::expand::{self, CalendarError};
+use rejoin_calendar::ical::{self, ImportNote};
 use rejoin_calendar::imports::{self, Imported};
-use rejoin_calendar::occurrences::{self, AskError};
 use rejoin_types::owner::Owner;
 use serde::Serialize;
 use sqlx::PgConnection;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Caller, Read, Write};
 use crate::extract::Segments;
 use crate::problem::{Problem, Refused};
 use crate::state::AppState;
 
-/// Of iCalendar files (RFC 5545, 8.1).
+/// The media type of iCalendar files (RFC 5545, 8.1).
 const KIND: &str = "text/calendar";
 pub(super) const WITH_CHARSET: &str = "text/calendar; charset=utf-8";
-/// Before and after everything that a calendar holds [days since 1970].
+/// Bounds of everything in a calendar, in days since 1970.
 const EVER: (i64, i64) = (-36_500, 100_000);
 
-/// Where a file is imported; its body may be larger than those of other requests.
+/// The import path, whose body may be larger than others.
 pub const IMPORT_PATH: &str = "/api/calendars/{id}/import";
 pub use rejoin_calendar::ical::MAX_BYTES;
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    let import = OpenApiRouter::new().routes(routes!(import));
-    OpenApiRouter::new()
+pub fn routes() -> Routes {
+    let import = Routes::new().routes(routes!(import));
+    Routes::new()
         .routes(routes!(export))
         .merge(import.layer(DefaultBodyLimit::max(MAX_BYTES)))
 }
@@ -50,8 +49,8 @@ pub struct ToldBody {
     pub why: String,
 }
 
-impl From<Told> for ToldBody {
-    fn from(told: Told) -> Self {
+impl From<ImportNote> for ToldBody {
+    fn from(told: ImportNote) -> Self {
         Self {
             line: told.line,
             uid: told.uid,
@@ -77,7 +76,7 @@ pub struct ImportedBody {
 
 impl From<Imported> for ImportedBody {
     fn from(done: Imported) -> Self {
-        let told = |list: Vec<Told>| list.into_iter().map(ToldBody::from).collect();
+        let told = |list: Vec<ImportNote>| list.into_iter().map(ToldBody::from).collect();
         Self {
             added: done.added,
             changed: done.changed,
@@ -88,15 +87,15 @@ impl From<Imported> for ImportedBody {
     }
 }
 
-/// A calendar of the owner's.
+/// Returns a calendar of the owner.
 pub(super) async fn found(db: &mut PgConnection, owner: Owner, id: Uuid) -> Result<Calendar, Problem> {
-    let mut calendars = occurrences::asked(db, owner, Some(id)).await?;
+    let mut calendars = expand::asked(db, owner, Some(id)).await?;
     calendars
         .pop()
         .ok_or_else(|| Problem::not_found("calendar_not_found", "The calendar"))
 }
 
-/// All of a calendar, as a file.
+/// Writes a whole calendar as a file.
 pub(super) async fn written(db: &mut PgConnection, calendar: &Calendar) -> Result<String, Problem> {
     let ever = |days| DateTime::UNIX_EPOCH + TimeDelta::days(days);
     let events = events::within(&mut *db, &[calendar.id], ever(EVER.0), ever(EVER.1)).await?;
@@ -116,10 +115,10 @@ pub(super) async fn written(db: &mut PgConnection, calendar: &Calendar) -> Resul
         Refused))]
 async fn export(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments(id): Segments<Uuid>,
 ) -> Result<([(HeaderName, &'static str); 2], String), Problem> {
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     let calendar = found(&mut db, caller.owner(), id).await?;
     let text = written(&mut db, &calendar).await?;
     let headers = [
@@ -141,7 +140,7 @@ async fn export(
         Refused))]
 async fn import(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments(id): Segments<Uuid>,
     headers: HeaderMap,
     body: Result<Bytes, BytesRejection>,
@@ -165,17 +164,17 @@ async fn import(
     })?;
     let wrong = |detail: String| Problem::bad_request("invalid_icalendar", detail);
     let text = String::from_utf8(body.into()).map_err(|_| wrong("the file is not UTF-8".to_owned()))?;
-    let calendar = found(&mut *caller.walled(&state).await?, caller.owner(), id).await?;
-    // Rules are walked: not among what answers other callers.
+    let calendar = found(&mut *caller.begin(&state).await?, caller.owner(), id).await?;
+    // Expanding rules takes time: not on a thread that serves other callers.
     let (read, calendar) = tokio::task::spawn_blocking(move || (ical::read(&text, &calendar), calendar))
         .await
         .map_err(|_| Problem::internal())?;
     let read = read.map_err(wrong)?;
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     let done = imports::import(&mut db, caller.owner(), &calendar, read).await;
     let done = done.map_err(|error| match error {
-        AskError::Wrong(detail) => wrong(detail),
-        AskError::Database(error) => error.into(),
+        CalendarError::Wrong(detail) => wrong(detail),
+        CalendarError::Database(error) => error.into(),
     })?;
     db.commit().await?;
     Ok(Json(done.into()))

@@ -1,4 +1,5 @@
-//! `/api/calendars`: the caller's calendars, and what happens in them. Agents put events there for the caller; nobody else sees them.
+//! `/api/calendars`: the caller's calendars and their occurrences. Agents create events there for the caller; other
+//! users cannot see them.
 
 use std::collections::HashMap;
 
@@ -7,27 +8,26 @@ use axum::extract::State;
 use axum::http::{HeaderName, StatusCode, header::LOCATION};
 use chrono::{DateTime, Utc};
 use rejoin_calendar::events::{self, Calendar, MAX_CALENDARS};
+use rejoin_calendar::expand::{self, CalendarError, Occurrence};
 use rejoin_calendar::feeds;
 use rejoin_calendar::google::links;
-use rejoin_calendar::occurrences::{self, AskError, Occurrence};
 use rejoin_types::ids;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use super::google_calendars::GoogleState;
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Caller, Read, Write};
 use crate::extract::{Body, Params, Segments};
 use crate::problem::{BodyRefused, Problem, Refused};
 use crate::state::AppState;
 
-/// Of a calendar's name [characters].
+/// Maximum length of a calendar's name, in characters.
 const NAME_MAX_CHARS: usize = 200;
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new()
+pub fn routes() -> Routes {
+    Routes::new()
         .routes(routes!(list, create))
         .routes(routes!(delete))
         .routes(routes!(happening))
@@ -138,8 +138,8 @@ fn not_found() -> Problem {
 /// List the caller's calendars, oldest first
 #[utoipa::path(get, path = "/api/calendars", tag = "calendars",
     responses((status = 200, description = "All calendars", body = Calendars), Refused))]
-async fn list(State(state): State<AppState>, caller: Caller) -> Result<Json<Calendars>, Problem> {
-    let mut db = caller.walled(&state).await?;
+async fn list(State(state): State<AppState>, caller: Caller<Read>) -> Result<Json<Calendars>, Problem> {
+    let mut db = caller.begin(&state).await?;
     let calendars = events::calendars(&mut *db, caller.owner()).await?;
     let feeds = feeds::list(&mut *db, caller.owner()).await?;
     let mut google: HashMap<Uuid, String> = links::states(&mut *db, caller.owner()).await?.into_iter().collect();
@@ -163,7 +163,7 @@ async fn list(State(state): State<AppState>, caller: Caller) -> Result<Json<Cale
         Refused, BodyRefused))]
 async fn create(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Body(request): Body<NewCalendar>,
 ) -> Result<(StatusCode, [(HeaderName, String); 1], Json<CalendarBody>), Problem> {
     let wrong = |detail: String| Problem::bad_request("invalid_calendar", detail);
@@ -186,7 +186,7 @@ async fn create(
         time_zone: request.time_zone,
         work_project: None,
     };
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     if !events::add_calendar(&mut db, caller.owner(), &calendar).await? {
         let detail = format!("a user can have at most {MAX_CALENDARS} calendars per project");
         return Err(Problem::conflict("too_many_calendars", detail));
@@ -208,10 +208,10 @@ async fn create(
         Refused))]
 async fn delete(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments(id): Segments<Uuid>,
 ) -> Result<StatusCode, Problem> {
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     if links::get(&mut *db, caller.owner(), id).await?.is_some() {
         let detail = "the calendar is linked to a Google calendar; unlink it first";
         return Err(Problem::conflict("calendar_linked", detail));
@@ -229,19 +229,19 @@ async fn delete(
     responses((status = 200, description = "In chronological order", body = Occurrences), Refused))]
 async fn happening(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments(id): Segments<Uuid>,
     Params(params): Params<TimeParams>,
 ) -> Result<Json<Occurrences>, Problem> {
-    let mut db = caller.walled(&state).await?;
-    let calendars = occurrences::asked(&mut db, caller.owner(), Some(id)).await?;
+    let mut db = caller.begin(&state).await?;
+    let calendars = expand::asked(&mut db, caller.owner(), Some(id)).await?;
     if calendars.is_empty() {
         return Err(not_found());
     }
-    let happening = occurrences::between(&mut db, &calendars, (params.from, params.to), params.q.as_deref());
+    let happening = expand::between(&mut db, &calendars, (params.from, params.to), params.q.as_deref());
     let happening = happening.await.map_err(|error| match error {
-        AskError::Wrong(detail) => Problem::bad_request("invalid_query", detail),
-        AskError::Database(error) => error.into(),
+        CalendarError::Wrong(detail) => Problem::bad_request("invalid_query", detail),
+        CalendarError::Database(error) => error.into(),
     })?;
     Ok(Json(Occurrences {
         items: happening.events.into_iter().map(OccurrenceBody::from).collect(),

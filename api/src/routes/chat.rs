@@ -1,5 +1,5 @@
-//! `POST /api/chat/stream`: a message in, its turn out. The message is stored, with its run, before anything is answered; from
-//! then on the turn happens whether or not anybody reads.
+//! `POST /api/chat/stream`: posts a message and streams its turn. The message is stored, with its run, before the
+//! response starts; the turn then proceeds with or without readers.
 
 use axum::Json;
 use axum::extract::State;
@@ -7,7 +7,7 @@ use axum::http::header::{ACCEPT, LOCATION};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use rejoin_commands::{OnBusy, PostError, PostMessage, Posted};
-use rejoin_db::walls::Asking;
+use rejoin_db::rls;
 use rejoin_runs::attachments::{self, Attachment};
 use rejoin_runs::consoles::NewConsole;
 use rejoin_runs::consoles::attached::{ATTACHED_MAX, Attached};
@@ -16,25 +16,24 @@ use rejoin_tools::outputs;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use utoipa::{IntoParams, ToSchema};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Caller, Write};
 use crate::extract::{Body, Params};
 use crate::idempotency;
 use crate::problem::{BodyRefused, Problem, Refused};
 use crate::sse::dialects::Dialect;
-use crate::sse::start::{self, Start, StreamParams, Wanted};
+use crate::sse::start::{self, Start, StreamParams, StreamSource};
 use crate::state::AppState;
 
-/// Of an id that is not one, so much is shown.
+/// Length of an invalid id that is quoted, in characters.
 const SHOWN_CHARS: usize = 255;
-/// What a console is called that has no title.
+/// The name of a console without a title.
 const UNTITLED: &str = "Console";
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new().routes(routes!(post_message))
+pub fn routes() -> Routes {
+    Routes::new().routes(routes!(post_message))
 }
 
 #[derive(Debug, Clone, Deserialize, Serialize, ToSchema)]
@@ -130,7 +129,7 @@ impl ChatParams {
         Refused, BodyRefused))]
 async fn post_message(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     headers: HeaderMap,
     Params(params): Params<ChatParams>,
     Body(request): Body<ChatRequest>,
@@ -138,7 +137,7 @@ async fn post_message(
     take(&state, &caller, &headers, &params, request, Dialect::Native).await
 }
 
-/// Stores the message and answers with its turn, as `dialect` has it, or with where it is to be read.
+/// Stores the message and responds with its turn in `dialect`, or with its location.
 pub async fn take(
     state: &AppState,
     caller: &Caller,
@@ -148,24 +147,24 @@ pub async fn take(
     dialect: Dialect,
 ) -> Result<Response, Problem> {
     let mut command = command(state, caller, headers, params, request)?;
-    command.exhausted = state.quotas.exhausted(&state.db.sql, caller).await?;
-    // Before anything is stored: whoever can't be streamed to is told so.
+    command.exhausted = state.quotas.exhausted(&state.db.pool_sqlx, caller).await?;
+    // Before anything is stored, so that a caller without a free stream is refused.
     let permit = if wants_json(headers) {
         None
     } else {
         Some(start::admit(state, caller)?)
     };
-    let posted = post(state, caller.asking(), &command).await?;
+    let posted = post(state, caller.rls_scope(), &command).await?;
     let mut response = match permit {
         None => (StatusCode::ACCEPTED, Json(accepted(&posted))).into_response(),
         Some(permit) if posted.fresh => start::open_turn(state, permit, &posted, dialect),
         Some(permit) => {
-            let wanted = Wanted::Run(posted.run_id);
+            let source = StreamSource::Run(posted.run_id);
             start::open(
                 state,
                 permit,
                 caller.owner(),
-                wanted,
+                source,
                 Start::Beginning,
                 &StreamParams::default(),
                 dialect,
@@ -193,7 +192,7 @@ fn accepted(posted: &Posted) -> Accepted {
     }
 }
 
-/// Asked for JSON by name, and not for a stream.
+/// Returns whether JSON is requested explicitly, rather than a stream.
 fn wants_json(headers: &HeaderMap) -> bool {
     let mut json = false;
     for value in headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok()) {
@@ -208,7 +207,7 @@ fn wants_json(headers: &HeaderMap) -> bool {
     json
 }
 
-/// Checks the request and makes the command of it.
+/// Validates the request and builds the command.
 fn command(
     state: &AppState,
     caller: &Caller,
@@ -217,7 +216,7 @@ fn command(
     mut request: ChatRequest,
 ) -> Result<PostMessage, Problem> {
     check_message(&request.message, state.config.max_message_chars)?;
-    // Before consoles are taken out of it: the key belongs to the body as it was sent.
+    // Before consoles are removed from it: the key belongs to the body as sent.
     let idempotency = idempotency::of(headers, request.client_turn_id.as_deref(), &request)?;
     let items = attachments(&mut request, state.config.max_message_chars)?;
     let files = attached_files(request.attachments.as_deref(), state.config.files.max_message_files)?;
@@ -230,10 +229,10 @@ fn command(
     };
     let agent_definition_id = match (&request.agent_definition_id, conversation_id) {
         (Some(text), None) => Some(text.parse::<Uuid>().map_err(|_| definition_not_found(text))?),
-        // An existing conversation keeps what it is bound to.
+        // An existing conversation keeps its agent.
         (Some(_), Some(_)) | (None, _) => None,
     };
-    contexts::Told::of(request.context_type.as_deref(), request.project_focus.as_ref())
+    contexts::ContextPatch::of(request.context_type.as_deref(), request.project_focus.as_ref())
         .map_err(|fault| Problem::bad_request("invalid_context", fault))?;
     check_output_schema(request.output_schema.as_ref())?;
     Ok(PostMessage {
@@ -257,7 +256,7 @@ pub fn check_message(message: &str, max_chars: usize) -> Result<(), Problem> {
     if message.trim().is_empty() {
         return Err(Problem::bad_request("message_empty", "the message is empty"));
     }
-    // Bytes first: counting characters of something huge is not free.
+    // Bytes first: counting characters of a huge text is expensive.
     if message.len() > max_chars && message.chars().count() > max_chars {
         let detail = format!("the message is longer than {max_chars} characters");
         return Err(Problem::bad_request("message_too_long", detail));
@@ -271,7 +270,7 @@ pub fn check_message(message: &str, max_chars: usize) -> Result<(), Problem> {
     Ok(())
 }
 
-/// A schema that answers are asked for by.
+/// Validates the schema of a structured output.
 pub fn check_output_schema(schema: Option<&Value>) -> Result<(), Problem> {
     match schema {
         Some(schema) => outputs::check(schema).map_err(|why| Problem::bad_request("invalid_output_schema", why)),
@@ -287,7 +286,7 @@ fn definition_not_found(id: &str) -> Problem {
     )
 }
 
-/// The files of a message, each once.
+/// Returns the files of a message, without duplicates.
 fn attached_files(told: Option<&[AttachedFile]>, most: usize) -> Result<Vec<Uuid>, Problem> {
     let told = told.unwrap_or_default();
     if told.len() > most {
@@ -309,7 +308,7 @@ fn attached_files(told: Option<&[AttachedFile]>, most: usize) -> Result<Vec<Uuid
     Ok(files)
 }
 
-/// Takes the attachments out of the request: consoles become `consoles`, the others are given back.
+/// Takes the attachments out of the request: consoles are put into `consoles`, the others are returned.
 fn attachments(request: &mut ChatRequest, max_chars: usize) -> Result<Vec<Attachment>, Problem> {
     let invalid = |fault: String| Problem::bad_request("invalid_attachment", fault);
     let told = request.attached_context.take().unwrap_or_default();
@@ -347,7 +346,7 @@ fn attachments(request: &mut ChatRequest, max_chars: usize) -> Result<Vec<Attach
     Ok(items)
 }
 
-/// What the client told of its surroundings, as it is stored with the message.
+/// Returns the client's context in the form stored with the message.
 fn attached_context(request: &ChatRequest, items: &[Attachment]) -> Option<Value> {
     let mut context = Map::new();
     let parts = [
@@ -365,10 +364,10 @@ fn attached_context(request: &ChatRequest, items: &[Attachment]) -> Option<Value
     (!context.is_empty()).then_some(Value::Object(context))
 }
 
-/// A console as a client tells of it, whatever else it says.
+/// A console as sent by a client; unknown fields are ignored.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct ToldConsole {
+struct ConsoleEntry {
     id: Uuid,
     #[serde(default)]
     title: Option<String>,
@@ -382,47 +381,47 @@ struct ToldConsole {
     database_id: Option<Uuid>,
     #[serde(default, alias = "databaseName")]
     database: Option<String>,
-    /// Chat pages of before say here what its database is
+    /// Earlier chat pages put its database here.
     #[serde(default)]
     metadata: Option<Value>,
 }
 
-impl ToldConsole {
-    fn told(&self, name: &str) -> Option<String> {
+impl ConsoleEntry {
+    fn metadata_text(&self, name: &str) -> Option<String> {
         self.metadata.as_ref()?[name].as_str().map(str::to_owned)
     }
 }
 
-/// The consoles of a request that the server keeps. Entries without an id of ours are context, and nothing more.
+/// Returns the consoles of a request to store. Entries without a valid id are context only.
 pub fn attached_consoles(told: Option<&Value>) -> Result<Vec<Attached>, Problem> {
     let invalid = |fault: String| Problem::bad_request("invalid_console", fault);
     let entries = told.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     if entries.len() > ATTACHED_MAX {
         return Err(invalid(format!("at most {ATTACHED_MAX} consoles can be attached")));
     }
-    let known = entries.iter().filter_map(|entry| ToldConsole::deserialize(entry).ok());
+    let known = entries.iter().filter_map(|entry| ConsoleEntry::deserialize(entry).ok());
     known
-        .map(|told| {
-            let kind = told.kind.clone().or_else(|| told.told("databaseType"));
-            let source = told.told("databaseId").and_then(|id| id.parse().ok());
-            let database = told.database.clone().or_else(|| told.told("databaseName"));
-            let content = told.content.unwrap_or_default();
+        .map(|entry| {
+            let kind = entry.kind.clone().or_else(|| entry.metadata_text("databaseType"));
+            let source = entry.metadata_text("databaseId").and_then(|id| id.parse().ok());
+            let database = entry.database.clone().or_else(|| entry.metadata_text("databaseName"));
+            let content = entry.content.unwrap_or_default();
             let new = NewConsole {
-                title: told
+                title: entry
                     .title
                     .filter(|title| !title.trim().is_empty())
                     .unwrap_or_else(|| UNTITLED.to_owned()),
                 content: content.clone(),
                 kind,
-                data_source_id: told.database_id.or(source),
+                data_source_id: entry.database_id.or(source),
                 database,
-                metadata: told.metadata.filter(Value::is_object),
+                metadata: entry.metadata.filter(Value::is_object),
                 ..NewConsole::default()
             };
             new.check().map_err(invalid)?;
             Ok(Attached {
-                id: told.id,
-                text: told.version.map(|version| (content, version)),
+                id: entry.id,
+                text: entry.version.map(|version| (content, version)),
                 new,
             })
         })
@@ -430,8 +429,8 @@ pub fn attached_consoles(told: Option<&Value>) -> Result<Vec<Attached>, Problem>
 }
 
 /// Stores the message, its run and its job; then wakes the workers.
-pub async fn post(state: &AppState, asking: Asking, command: &PostMessage) -> Result<Posted, Problem> {
-    let posted = match rejoin_commands::execute_for(&state.db.sql, asking, command).await {
+pub async fn post(state: &AppState, scope: rls::Scope, command: &PostMessage) -> Result<Posted, Problem> {
+    let posted = match rejoin_commands::execute_for(&state.db.pool_sqlx, scope, command).await {
         Ok(posted) => posted,
         Err(PostError::DefinitionNotFound) => {
             return Err(definition_not_found(

@@ -1,5 +1,5 @@
-//! Consoles: texts that the caller and agents write together. A save says which version it was made of: what an agent has changed meanwhile
-//! is merged, or the save is refused with the text as it is.
+//! Consoles: texts that the caller and agents edit together. A save names the version that it is based on: concurrent
+//! changes of an agent are merged, or the save is refused with the current text.
 
 use axum::Json;
 use axum::extract::State;
@@ -14,18 +14,17 @@ use rejoin_types::ids;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use super::visible;
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Caller, Read, Write};
 use crate::extract::{Body, PageParams, Params, Segments, page, present};
 use crate::problem::{BodyRefused, Problem, Refused};
 use crate::state::AppState;
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new()
+pub fn routes() -> Routes {
+    Routes::new()
         .routes(routes!(list, create))
         .routes(routes!(get, update, delete))
         .routes(routes!(list_versions))
@@ -238,7 +237,7 @@ fn check_metadata(metadata: Option<&Value>) -> Result<(), Problem> {
 /// Err: the project has no such data source.
 async fn check_source(state: &AppState, caller: &Caller, id: Option<Uuid>) -> Result<(), Problem> {
     let Some(id) = id else { return Ok(()) };
-    let mut db = caller.walled(state).await?;
+    let mut db = caller.begin(state).await?;
     match data_sources::get(&mut *db, caller.project_id, id).await? {
         Some(_) => Ok(()),
         None => Err(invalid(format!("the project has no data source {id}"))),
@@ -250,7 +249,7 @@ async fn check_source(state: &AppState, caller: &Caller, id: Option<Uuid>) -> Re
     responses((status = 200, description = "A page", body = ConsolePage), Refused))]
 async fn list(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Params(params): Params<PageParams>,
     Params(filter): Params<ConsoleParams>,
 ) -> Result<Json<ConsolePage>, Problem> {
@@ -259,7 +258,7 @@ async fn list(
         conversation_id: filter.conversation_id,
         words: filter.q.as_deref(),
     };
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     let rows = consoles::list(&mut *db, caller.owner(), filter, params.after()?, limit + 1).await?;
     let (items, next_cursor) = page(rows, limit, |row| (row.updated_at, row.id), ConsoleBody::from);
     Ok(Json(ConsolePage { items, next_cursor }))
@@ -272,7 +271,7 @@ async fn list(
         Refused, BodyRefused))]
 async fn create(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Body(request): Body<NewConsoleBody>,
 ) -> Result<(StatusCode, [(axum::http::HeaderName, String); 1], Json<ConsoleBody>), Problem> {
     check_metadata(request.metadata.as_ref())?;
@@ -292,7 +291,7 @@ async fn create(
     new.check().map_err(invalid)?;
     check_source(&state, &caller, new.data_source_id).await?;
     let id = request.id.unwrap_or_else(ids::new);
-    let mut tx = caller.walled(&state).await?;
+    let mut tx = caller.begin(&state).await?;
     if !consoles::insert(&mut tx, caller.owner(), id, &new, Writer::User).await? {
         return Err(Problem::conflict(
             "console_id_taken",
@@ -313,10 +312,10 @@ async fn create(
     responses((status = 200, description = "It", body = ConsoleBody), Refused))]
 async fn get(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments(id): Segments<Uuid>,
 ) -> Result<Json<ConsoleBody>, Problem> {
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     let mut found = consoles::get(&mut *db, caller.owner(), id)
         .await?
         .ok_or_else(not_found)?;
@@ -335,7 +334,7 @@ async fn get(
         Refused, BodyRefused))]
 async fn update(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments(id): Segments<Uuid>,
     Body(patch): Body<ConsolePatch>,
 ) -> Result<Json<SavedConsole>, Problem> {
@@ -357,7 +356,7 @@ async fn update(
         metadata: patch.metadata,
         is_temporary: patch.is_temporary,
     };
-    let mut tx = caller.walled(&state).await?;
+    let mut tx = caller.begin(&state).await?;
     let mut merged = false;
     if let Some((content, version)) = text {
         let written = consoles::write(&mut tx, caller.owner(), id, Some(version), Writer::User, |_| {
@@ -389,10 +388,10 @@ async fn update(
     responses((status = 204, description = "Gone"), Refused))]
 async fn delete(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments(id): Segments<Uuid>,
 ) -> Result<StatusCode, Problem> {
-    let mut tx = caller.walled(&state).await?;
+    let mut tx = caller.begin(&state).await?;
     if !consoles::delete(&mut tx, caller.owner(), id).await? {
         return Err(not_found());
     }
@@ -406,12 +405,12 @@ async fn delete(
     responses((status = 200, description = "A page", body = VersionPage), Refused))]
 async fn list_versions(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments(id): Segments<Uuid>,
     Params(params): Params<PageParams>,
 ) -> Result<Json<VersionPage>, Problem> {
     let limit = params.limit(&state)?;
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     consoles::get(&mut *db, caller.owner(), id)
         .await?
         .ok_or_else(not_found)?;
@@ -426,12 +425,12 @@ async fn list_versions(
     responses((status = 204, description = "The conversation works on the console"), Refused, BodyRefused))]
 async fn pin(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments(id): Segments<Uuid>,
     Body(request): Body<PinRequest>,
 ) -> Result<StatusCode, Problem> {
     visible::conversation(&state, &caller, id).await?;
-    let mut tx = caller.walled(&state).await?;
+    let mut tx = caller.begin(&state).await?;
     if !attached::pin(&mut tx, caller.owner(), id, request.console_id).await? {
         return Err(not_found());
     }

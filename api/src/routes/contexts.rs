@@ -1,4 +1,4 @@
-//! What conversations may be about: the types of contexts, as a project has them.
+//! Context types of conversations, as configured by a project.
 
 use axum::Json;
 use axum::extract::State;
@@ -7,18 +7,17 @@ use rejoin_runs::contexts::{self, ContextType, PROMPT_MAX_CHARS, TOOLS_MAX};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use super::audit::record;
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Admin, Caller, Read};
 use crate::extract::{Body, Segments};
 use crate::problem::{BodyRefused, Problem, Refused};
 use crate::state::AppState;
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new().routes(routes!(list)).routes(routes!(put))
+pub fn routes() -> Routes {
+    Routes::new().routes(routes!(list)).routes(routes!(put))
 }
 
 /// A context type with the project's settings
@@ -67,11 +66,11 @@ async fn read(db: &mut sqlx::PgConnection, project_id: Uuid, one: ContextType) -
     responses((status = 200, description = "All context types", body = ContextList), Refused))]
 async fn list(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments(project_id): Segments<Uuid>,
 ) -> Result<Json<ContextList>, Problem> {
     caller.in_project(project_id)?;
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     let mut items = Vec::new();
     for one in ContextType::ALL {
         items.push(read(&mut db, project_id, one).await?);
@@ -85,7 +84,7 @@ async fn list(
     responses((status = 200, description = "The updated context type", body = ContextSettings), Refused, BodyRefused))]
 async fn put(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Admin>,
     Segments((project_id, named)): Segments<(Uuid, String)>,
     Body(request): Body<ContextRequest>,
 ) -> Result<Json<ContextSettings>, Problem> {
@@ -100,7 +99,7 @@ async fn put(
         );
         return Err(Problem::bad_request("invalid_context", detail));
     }
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     contexts::set_of_project(
         &mut *db,
         project_id,

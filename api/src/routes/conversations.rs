@@ -1,4 +1,4 @@
-//! Conversations: what a chat UI lists, their messages, and their events. Nobody sees another owner's.
+//! Conversations, their messages, and their events. Other owners' conversations are invisible.
 
 use axum::Json;
 use axum::extract::State;
@@ -24,31 +24,30 @@ use sqlx::PgConnection;
 use std::collections::HashMap;
 use tracing::warn;
 use utoipa::{IntoParams, ToSchema};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use super::consoles::AttachedConsole;
 use super::prewarm::warm;
 use super::tickets::Follower;
 use super::visible;
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Caller, Read, Write};
 use crate::extract::{Body, PageParams, Params, Segments, cursor, page};
 use crate::problem::{BodyRefused, Problem, Refused};
-use crate::sse::start::{StreamParams, Wanted};
+use crate::sse::start::{StreamParams, StreamSource};
 use crate::state::AppState;
 
-/// Longest title [characters].
+/// Maximum length of a title, in characters.
 const TITLE_MAX_CHARS: usize = 500;
 /// Maximum length of a search text, in characters.
 const SEARCH_MAX_CHARS: usize = 200;
-/// Results of tools on one page of messages.
+/// Maximum number of tool results on one page of messages.
 pub const TOOL_MESSAGES_MAX: i64 = 1_000;
-/// What a conversation is called that has neither title nor message yet.
+/// The title of a conversation without title and messages.
 pub const UNTITLED: &str = "New conversation";
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new()
+pub fn routes() -> Routes {
+    Routes::new()
         .routes(routes!(list, create))
         .routes(routes!(get, update, delete))
         .routes(routes!(list_messages))
@@ -184,7 +183,7 @@ impl MessageBody {
     }
 }
 
-/// Messages with what tools gave in the turns that they began: each call's result behind the message of its turn.
+/// Adds the tool results of the messages' turns: each after the message of its turn.
 pub async fn with_tools(
     db: &mut PgConnection,
     conversation_id: Uuid,
@@ -275,7 +274,7 @@ fn check(title: Option<&str>, metadata: Option<&Value>) -> Result<(), Problem> {
     responses((status = 200, description = "A page", body = ConversationPage), Refused))]
 async fn list(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Params(params): Params<PageParams>,
     Params(search): Params<SearchParams>,
 ) -> Result<Json<ConversationPage>, Problem> {
@@ -285,7 +284,7 @@ async fn list(
             let detail = format!("q must have 1 to {SEARCH_MAX_CHARS} characters and no NUL");
             return Err(Problem::bad_request("invalid_query", detail));
         }
-        let mut db = caller.walled(&state).await?;
+        let mut db = caller.begin(&state).await?;
         let found = conversations::search(&mut db, caller.owner(), text.trim(), params.after()?, limit).await?;
         return Ok(Json(ConversationPage {
             items: found.conversations.into_iter().map(ConversationBody::from).collect(),
@@ -293,7 +292,7 @@ async fn list(
         }));
     }
     let rows = conversations::list(
-        &mut *caller.walled(&state).await?,
+        &mut *caller.begin(&state).await?,
         caller.owner(),
         params.after()?,
         limit + 1,
@@ -308,7 +307,7 @@ async fn list(
     responses((status = 201, description = "Made", body = ConversationBody), Refused, BodyRefused))]
 async fn create(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Body(request): Body<NewConversation>,
 ) -> Result<
     (
@@ -319,7 +318,7 @@ async fn create(
     Problem,
 > {
     check(request.title.as_deref(), request.metadata.as_ref())?;
-    let mut tx = caller.walled(&state).await?;
+    let mut tx = caller.begin(&state).await?;
     let agent_definition_id = match &request.agent_definition_id {
         None => None,
         Some(text) => {
@@ -357,11 +356,11 @@ async fn create(
     responses((status = 200, description = "It", body = ConversationDetail), Refused))]
 async fn get(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments(id): Segments<Uuid>,
 ) -> Result<Json<ConversationDetail>, Problem> {
     let conversation = visible::conversation(&state, &caller, id).await?.into();
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     let console = attached::pinned(&mut db, caller.owner(), id).await?;
     let (context, last_turn_context) = contexts::of_conversation(&mut *db, id).await?;
     Ok(Json(ConversationDetail {
@@ -379,22 +378,22 @@ async fn get(
     responses((status = 200, description = "The updated conversation", body = ConversationBody), Refused, BodyRefused))]
 async fn update(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments(id): Segments<Uuid>,
     Body(patch): Body<ConversationPatch>,
 ) -> Result<Json<ConversationBody>, Problem> {
     check(patch.title.as_deref(), patch.metadata.as_ref())?;
-    let told = contexts::Told::of(patch.context_type.as_deref(), patch.project_focus.as_ref())
+    let context_patch = contexts::ContextPatch::of(patch.context_type.as_deref(), patch.project_focus.as_ref())
         .map_err(|fault| Problem::bad_request("invalid_context", fault))?;
     let (title, metadata) = (patch.title.as_deref(), patch.metadata.as_ref());
-    let mut tx = caller.walled(&state).await?;
+    let mut tx = caller.begin(&state).await?;
     let updated = conversations::update(&mut *tx, caller.owner(), id, title, metadata).await?;
     let updated = updated.ok_or_else(visible::conversation_not_found)?;
-    let has_turned = contexts::turn(&mut tx, id, told).await?;
+    let has_changed = contexts::patch_conversation(&mut tx, id, context_patch).await?;
     tx.commit().await?;
-    if has_turned {
+    if has_changed {
         state.bus.publish(Wake::log(id));
-        // What the model is told of it is read while its user still writes. The change is made, whatever becomes of that.
+        // Prefetches the model's context while the user still types. The change takes effect even if that fails.
         if let Err(problem) = warm::warm(&state, &caller, id).await {
             warn!(?problem, "prefetching the conversation's new subject failed");
         }
@@ -408,7 +407,7 @@ async fn update(
     responses((status = 204, description = "Gone"), Refused))]
 async fn delete(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments(id): Segments<Uuid>,
 ) -> Result<StatusCode, Problem> {
     caller.counts_audited()?;
@@ -417,7 +416,7 @@ async fn delete(
         by: Actor::caller(&caller),
         id,
     };
-    if !rejoin_commands::execute_for(&state.db.sql, caller.asking(), &command).await? {
+    if !rejoin_commands::execute_for(&state.db.pool_sqlx, caller.rls_scope(), &command).await? {
         return Err(visible::conversation_not_found());
     }
     state.bus.publish(Wake::log(id));
@@ -430,7 +429,7 @@ async fn delete(
     responses((status = 200, description = "A page", body = MessagePage), Refused))]
 async fn list_messages(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments(id): Segments<Uuid>,
     Params(params): Params<PageParams>,
     Params(IncludeParams { include }): Params<IncludeParams>,
@@ -442,7 +441,7 @@ async fn list_messages(
     let limit = params.limit(&state)?;
     let after = params.after()?.unwrap_or(0);
     visible::conversation(&state, &caller, id).await?;
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     let rows = messages::list(&mut *db, id, after, limit + 1).await?;
     let (rows, next_cursor) = page(rows, limit, |row| row.seq, |row| row);
     let items = match include {
@@ -467,5 +466,7 @@ async fn events(
     Segments(id): Segments<Uuid>,
     Params(params): Params<StreamParams>,
 ) -> Result<Response, Problem> {
-    follower.follow(&state, id, Wanted::Conversation(id), &params).await
+    follower
+        .follow(&state, id, StreamSource::Conversation(id), &params)
+        .await
 }

@@ -1,5 +1,5 @@
-//! `/api/workspaces/{id}/custom-prompt`: what a project, and the caller in it, tells every agent beside the agent's own prompt. (Chat pages of
-//! before call a project a workspace.)
+//! `/api/workspaces/{id}/custom-prompt`: prompts of a project, and of the caller in it, added to every agent's own
+//! prompt. (Earlier chat pages call a project a workspace.)
 
 use axum::Json;
 use axum::extract::State;
@@ -10,18 +10,17 @@ use rejoin_types::access::Scope;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use super::audit::record;
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Caller, Read, Write};
 use crate::extract::{Body, Segments};
 use crate::problem::{BodyRefused, Problem, Refused};
 use crate::state::AppState;
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new().routes(routes!(get, put))
+pub fn routes() -> Routes {
+    Routes::new().routes(routes!(get, put))
 }
 
 /// Custom prompts. Empty: none
@@ -61,11 +60,11 @@ pub struct CustomPromptRequest {
     responses((status = 200, description = "Both", body = CustomPrompt), Refused))]
 async fn get(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments(project_id): Segments<Uuid>,
 ) -> Result<Json<CustomPrompt>, Problem> {
     caller.in_project(project_id)?;
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     Ok(Json(
         prompts::get(&mut *db, project_id, Some(caller.user_id)).await?.into(),
     ))
@@ -77,7 +76,7 @@ async fn get(
     responses((status = 200, description = "The updated prompts", body = CustomPrompt), Refused, BodyRefused))]
 async fn put(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments(project_id): Segments<Uuid>,
     Body(request): Body<CustomPromptRequest>,
 ) -> Result<Json<CustomPrompt>, Problem> {
@@ -88,7 +87,7 @@ async fn put(
             return Err(Problem::bad_request("invalid_prompt", detail));
         }
     }
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     if let Some(prompt) = &request.custom_prompt {
         if !caller.may(Scope::Admin) {
             let detail = "the project's prompt can be set only with the scope admin; you can set userPrompt";

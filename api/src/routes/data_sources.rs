@@ -1,10 +1,10 @@
-//! `/api/projects/{p}/data-sources`: databases of others that the project's people and agents may ask. Who may read may look and ask; admins
-//! add, change and remove.
+//! `/api/projects/{p}/data-sources`: external databases that the project's users and agents may query. Callers with
+//! read access may list and query; admins add, change and remove.
 //!
-//! - `bodies`  what requests and answers say
-//! - `join`    one answer from several sources
+//! - `bodies`  request and response bodies
+//! - `join`    joins several sources
 //!
-//! Invariant: no transaction of Rejoin's own database is open while a source is asked.
+//! Invariant: no transaction of Rejoin's own database is open during a query to a source.
 
 mod bodies;
 mod join;
@@ -24,8 +24,6 @@ use rejoin_secrets::Plaintext;
 use rejoin_secrets::envelope::Sealed;
 use rejoin_types::access::Scope;
 use serde_json::json;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use self::bodies::{
@@ -33,16 +31,17 @@ use self::bodies::{
     SchemaBody, SchemaParams, Tables, TablesParams, TestedBody, problem,
 };
 use super::audit::{record, record_counted};
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Admin, Caller, Read};
 use crate::extract::{Body, Params, Segments};
 use crate::problem::{BodyRefused, Problem, Refused};
 use crate::state::AppState;
 
-/// How long a request asks a source: less than a request may take.
+/// Timeout of a query to a source: less than a request's.
 const ASK_LIMIT: Duration = Duration::from_secs(20);
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new()
+pub fn routes() -> Routes {
+    Routes::new()
         .routes(routes!(list, create))
         .routes(routes!(get, change, delete))
         .routes(routes!(test))
@@ -67,11 +66,11 @@ fn name_taken(name: &str) -> Problem {
 
 async fn find(state: &AppState, caller: &Caller, project_id: Uuid, id: Uuid) -> Result<DataSource, Problem> {
     caller.in_project(project_id)?;
-    let mut db = caller.walled(state).await?;
+    let mut db = caller.begin(state).await?;
     data_sources::get(&mut *db, project_id, id).await?.ok_or_else(not_found)
 }
 
-/// Seals what a request says of a secret.
+/// Encrypts the secret in a request.
 fn sealed(state: &AppState, project_id: Uuid, id: Uuid, secret: Option<&str>) -> Result<Option<Sealed>, Problem> {
     let Some(secret) = secret else { return Ok(None) };
     let keys = state.sources.keys().map_err(problem)?;
@@ -80,7 +79,7 @@ fn sealed(state: &AppState, project_id: Uuid, id: Uuid, secret: Option<&str>) ->
         .map_err(|error| Problem::bad_request("invalid_data_source", error.to_string()))
 }
 
-/// Err: it does not answer, and is not to be saved all the same.
+/// Err: it does not respond, and is not to be saved anyway.
 fn must_answer(tested: &Result<Tested, SourceError>, force: bool) -> Result<(), Problem> {
     match tested {
         Err(error) if !force => {
@@ -105,11 +104,11 @@ fn failure(tested: &Result<Tested, SourceError>) -> Option<String> {
     responses((status = 200, description = "All data sources, by name", body = DataSources), Refused))]
 async fn list(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments(project_id): Segments<Uuid>,
 ) -> Result<Json<DataSources>, Problem> {
     caller.in_project(project_id)?;
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     let sources = data_sources::list(&mut *db, project_id).await?;
     let items = sources.into_iter().map(DataSourceBody::from).collect();
     Ok(Json(DataSources { items }))
@@ -127,19 +126,19 @@ async fn list(
         Refused, BodyRefused))]
 async fn create(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Admin>,
     Segments(project_id): Segments<Uuid>,
     Params(params): Params<ForceParams>,
     Body(request): Body<DataSourceRequest>,
 ) -> Result<(StatusCode, [(HeaderName, String); 1], Json<DataSourceBody>), Problem> {
     caller.in_project(project_id)?;
-    let content = request.over(None)?;
+    let content = request.apply_to(None)?;
     let secret = request.secret.flatten();
     let id = data_sources::new_id();
     let sealed = sealed(&state, project_id, id, secret.as_deref())?;
     let tested = tried(&state, project_id, &content, secret).await;
     must_answer(&tested, params.force)?;
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     if data_sources::count(&mut *db, project_id).await? >= data_sources::MAX_SOURCES {
         let detail = format!("a project can have at most {} data sources", data_sources::MAX_SOURCES);
         return Err(Problem::conflict("too_many_data_sources", detail));
@@ -150,7 +149,7 @@ async fn create(
         .ok_or_else(|| name_taken(&content.name))?;
     data_sources::tested(&mut *db, project_id, id, failure(&tested).as_deref()).await?;
     let source = data_sources::get(&mut *db, project_id, id).await?.unwrap_or(source);
-    let (target, detail) = (format!("data_source:{id}"), told(&content));
+    let (target, detail) = (format!("data_source:{id}"), audit_detail(&content));
     record(&mut db, &caller, Action::DataSourceCreated, target, detail).await?;
     db.commit().await?;
     state.bus.publish(Wake::tools(project_id));
@@ -158,8 +157,8 @@ async fn create(
     Ok((StatusCode::CREATED, [(LOCATION, location)], Json(source.into())))
 }
 
-/// What the audit log is told of a source.
-fn told(content: &Content) -> serde_json::Value {
+/// Returns the details of a source for the audit log.
+fn audit_detail(content: &Content) -> serde_json::Value {
     json!({ "name": content.name, "kind": content.kind, "readOnly": content.read_only })
 }
 
@@ -179,7 +178,7 @@ async fn tried(
     responses((status = 200, description = "It", body = DataSourceBody), Refused))]
 async fn get(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<Json<DataSourceBody>, Problem> {
     Ok(Json(find(&state, &caller, project_id, id).await?.into()))
@@ -197,13 +196,13 @@ async fn get(
         Refused, BodyRefused))]
 async fn change(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Admin>,
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
     Params(params): Params<ForceParams>,
     Body(request): Body<DataSourceRequest>,
 ) -> Result<Json<DataSourceBody>, Problem> {
     let before = find(&state, &caller, project_id, id).await?;
-    let content = request.over(Some(&before.content))?;
+    let content = request.apply_to(Some(&before.content))?;
     let moves = content.settings != before.content.settings;
     if moves && before.has_secret && request.secret.is_none() {
         let detail = "the connection settings changed, so pass `secret` again, or null if there is none";
@@ -218,14 +217,14 @@ async fn change(
         },
     };
     let tested = match request.secret {
-        // Reached as it was.
+        // Its connection is unchanged.
         None if !moves => None,
         secret => Some(tried(&state, project_id, &content, secret.flatten()).await),
     };
     if let Some(tested) = &tested {
         must_answer(tested, params.force)?;
     }
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     let source = data_sources::update(&mut db, project_id, id, &content, &secret).await?;
     let Some(mut source) = source else {
         return match data_sources::get(&mut *db, project_id, id).await? {
@@ -237,7 +236,7 @@ async fn change(
         data_sources::tested(&mut *db, project_id, id, failure(tested).as_deref()).await?;
         source = data_sources::get(&mut *db, project_id, id).await?.unwrap_or(source);
     }
-    let (target, detail) = (format!("data_source:{id}"), told(&content));
+    let (target, detail) = (format!("data_source:{id}"), audit_detail(&content));
     record(&mut db, &caller, Action::DataSourceChanged, target, detail).await?;
     db.commit().await?;
     state.bus.publish(Wake::tools(project_id));
@@ -250,11 +249,11 @@ async fn change(
     responses((status = 204, description = "Gone"), Refused))]
 async fn delete(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Admin>,
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<StatusCode, Problem> {
     caller.in_project(project_id)?;
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     if !data_sources::delete(&mut db, project_id, id).await? {
         return Err(not_found());
     }
@@ -271,15 +270,19 @@ async fn delete(
     responses((status = 200, description = "The result of the test: `ok` tells whether it responds", body = TestedBody), Refused))]
 async fn test(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Admin>,
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<Json<TestedBody>, Problem> {
     let source = find(&state, &caller, project_id, id).await?;
-    let tested = match state.sources.open(&state.db.sql, caller.asking(), &source).await {
+    let tested = match state
+        .sources
+        .open(&state.db.pool_sqlx, caller.rls_scope(), &source)
+        .await
+    {
         Ok(opened) => opened.test().await,
         Err(error) => Err(error),
     };
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     data_sources::tested(&mut *db, project_id, id, failure(&tested).as_deref()).await?;
     db.commit().await?;
     Ok(Json(TestedBody::of(&tested)))
@@ -293,13 +296,13 @@ async fn test(
         Refused))]
 async fn databases(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<Json<Databases>, Problem> {
     let source = find(&state, &caller, project_id, id).await?;
     let opened = state
         .sources
-        .open(&state.db.sql, caller.asking(), &source)
+        .open(&state.db.pool_sqlx, caller.rls_scope(), &source)
         .await
         .map_err(problem)?;
     let items = opened.databases().await.map_err(problem)?;
@@ -314,14 +317,14 @@ async fn databases(
         Refused))]
 async fn tables(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
     Params(params): Params<TablesParams>,
 ) -> Result<Json<Tables>, Problem> {
     let source = find(&state, &caller, project_id, id).await?;
     let opened = state
         .sources
-        .open(&state.db.sql, caller.asking(), &source)
+        .open(&state.db.pool_sqlx, caller.rls_scope(), &source)
         .await
         .map_err(problem)?;
     let items = opened.tables(params.database.as_deref()).await.map_err(problem)?;
@@ -341,15 +344,15 @@ async fn tables(
         Refused))]
 async fn schema(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
     Params(params): Params<SchemaParams>,
 ) -> Result<Json<SchemaBody>, Problem> {
     let source = find(&state, &caller, project_id, id).await?;
     let database = params.database.as_deref().filter(|database| !database.is_empty());
     let looking = state.sources.schema(
-        &state.db.sql,
-        caller.asking(),
+        &state.db.pool_sqlx,
+        caller.rls_scope(),
         &source,
         database,
         &params.table,
@@ -371,7 +374,7 @@ async fn schema(
         Refused, BodyRefused))]
 async fn query(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
     Body(request): Body<QueryRequest>,
 ) -> Result<Json<QueryAnswer>, Problem> {
@@ -391,18 +394,18 @@ async fn query(
     }
     let answer = state
         .sources
-        .query(&state.db.sql, caller.asking(), &source, ask)
+        .query(&state.db.pool_sqlx, caller.rls_scope(), &source, ask)
         .await
         .map_err(problem)?;
     if request.write {
-        let mut db = caller.walled(&state).await?;
+        let mut db = caller.begin(&state).await?;
         let target = format!("data_source:{id}");
         record_counted(
             &mut db,
             &caller,
             Action::DataSourceWritten,
             target,
-            told(&source.content),
+            audit_detail(&source.content),
         )
         .await?;
         db.commit().await?;
@@ -421,14 +424,14 @@ async fn query(
         Refused, BodyRefused))]
 async fn explain(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
     Body(request): Body<QueryRequest>,
 ) -> Result<Json<Plan>, Problem> {
     let source = find(&state, &caller, project_id, id).await?;
     let opened = state
         .sources
-        .open(&state.db.sql, caller.asking(), &source)
+        .open(&state.db.pool_sqlx, caller.rls_scope(), &source)
         .await
         .map_err(problem)?;
     let ask = Ask {

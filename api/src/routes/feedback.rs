@@ -1,21 +1,20 @@
-//! What a user says of an answer: whether it helped.
+//! Feedback of a user on an answer.
 
 use axum::extract::State;
 use axum::http::StatusCode;
 use rejoin_runs::feedback::{self, COMMENT_MAX_CHARS};
 use serde::Deserialize;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Caller, Write};
 use crate::extract::{Body, Segments};
 use crate::problem::{BodyRefused, Problem, Refused};
 use crate::state::AppState;
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new().routes(routes!(put))
+pub fn routes() -> Routes {
+    Routes::new().routes(routes!(put))
 }
 
 /// Feedback about an answer
@@ -33,7 +32,7 @@ pub struct FeedbackRequest {
     responses((status = 204, description = "Noted"), Refused, BodyRefused))]
 async fn put(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments(id): Segments<Uuid>,
     Body(request): Body<FeedbackRequest>,
 ) -> Result<StatusCode, Problem> {
@@ -42,7 +41,7 @@ async fn put(
         let detail = format!("comment must have at most {COMMENT_MAX_CHARS} characters and no NUL");
         return Err(Problem::bad_request("invalid_comment", detail));
     }
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     if !feedback::set(&mut *db, caller.owner(), id, request.helped, comment).await? {
         return Err(Problem::not_found("message_not_found", "The answer"));
     }

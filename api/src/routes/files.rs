@@ -1,9 +1,9 @@
-//! `/api/files`: files that callers attach to messages, and those that tools made for them.
+//! `/api/files`: callers' uploads, and files made for them by tools.
 //!
-//! - `uploads`   a file on its way in
-//! - `downloads` a file on its way out
+//! - `uploads`   receives a file
+//! - `downloads` sends a file
 //!
-//! A file goes to where it is kept, the database or an object store, and comes out of it, piece by piece: none is held whole.
+//! A file is streamed to and from its store, the database or an object store, piece by piece: none is held as a whole.
 
 mod downloads;
 mod uploads;
@@ -19,19 +19,18 @@ use rejoin_types::digest::hex;
 use serde::Serialize;
 use tracing::error;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Caller, Read, Write};
 use crate::extract::{PageParams, Params, Segments, page};
 use crate::problem::{Problem, Refused};
 use crate::state::AppState;
 
 pub const PATH: &str = "/api/files";
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new()
+pub fn routes() -> Routes {
+    Routes::new()
         .routes(routes!(uploads::create, list))
         .routes(routes!(get, delete))
         .routes(routes!(downloads::content))
@@ -106,11 +105,11 @@ fn not_found() -> Problem {
     responses((status = 200, description = "A page", body = FilePage), Refused))]
 async fn list(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Params(params): Params<PageParams>,
 ) -> Result<Json<FilePage>, Problem> {
     let limit = params.limit(&state)?;
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     let rows = rejoin_files::list(&mut *db, caller.owner(), params.after()?, limit + 1).await?;
     let (items, next_cursor) = page(rows, limit, |row| (row.created_at, row.id), FileBody::from);
     Ok(Json(FilePage { items, next_cursor }))
@@ -121,14 +120,14 @@ async fn list(
     responses((status = 200, description = "The file", body = FileBody), Refused))]
 async fn get(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments(id): Segments<Uuid>,
 ) -> Result<Json<FileBody>, Problem> {
     Ok(Json(visible(&state, &caller, id).await?.into()))
 }
 
 async fn visible(state: &AppState, caller: &Caller, id: Uuid) -> Result<File, Problem> {
-    let mut db = caller.walled(state).await?;
+    let mut db = caller.begin(state).await?;
     rejoin_files::get(&mut *db, caller.project_id, id)
         .await?
         .ok_or_else(not_found)
@@ -139,10 +138,10 @@ async fn visible(state: &AppState, caller: &Caller, id: Uuid) -> Result<File, Pr
     responses((status = 204, description = "Deleted"), Refused))]
 async fn delete(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments(id): Segments<Uuid>,
 ) -> Result<StatusCode, Problem> {
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     let deleted = rejoin_files::delete(&mut db, caller.owner(), id).await?;
     db.commit().await?;
     if deleted {

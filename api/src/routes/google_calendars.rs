@@ -1,34 +1,33 @@
-//! `/api/calendars/{id}/google`: a calendar that is kept the same as one at Google. Users are sent there to let us in, and come back to the page,
-//! which brings the code here with the user's own session. Google itself is asked by workers alone.
+//! `/api/calendars/{id}/google`: sync with Google Calendar. Users authorize at Google and return to the page, which
+//! sends the code here with the user's own session. Only workers call Google.
 
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use chrono::{DateTime, Utc};
-use rejoin_calendar::google::consents::{self, CODE_MAX_BYTES, Outcome};
 use rejoin_calendar::google::links::{self, Link};
+use rejoin_calendar::google::oauth_states::{self, CODE_MAX_BYTES, Outcome};
 use rejoin_event_log::wakeup::Wake;
 use rejoin_identity::audit::Action;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use super::audit::record;
 use super::probes::Probe;
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Caller, Read, Write};
 use crate::extract::{Body, Segments};
 use crate::origin::Origin;
 use crate::problem::{BodyRefused, Problem, Refused};
 use crate::state::AppState;
 
-/// The page's own address to which Google sends users back.
+/// The page to which Google redirects users.
 const BACK: &str = "/calendar/google";
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new()
+pub fn routes() -> Routes {
+    Routes::new()
         .routes(routes!(begin_google, show_google, choose_google, unlink_google))
         .routes(routes!(sync_google))
         .routes(routes!(come_back_from_google))
@@ -170,7 +169,7 @@ fn no_link() -> Problem {
 }
 
 async fn link(state: &AppState, caller: &Caller, id: Uuid) -> Result<Link, Problem> {
-    let mut db = caller.walled(state).await?;
+    let mut db = caller.begin(state).await?;
     links::get(&mut *db, caller.owner(), id).await?.ok_or_else(no_link)
 }
 
@@ -182,7 +181,7 @@ async fn link(state: &AppState, caller: &Caller, id: Uuid) -> Result<Link, Probl
         Refused))]
 async fn begin_google(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Origin(origin): Origin,
     Segments(id): Segments<Uuid>,
 ) -> Result<(StatusCode, Json<GoogleConsentBody>), Problem> {
@@ -192,7 +191,7 @@ async fn begin_google(
             REJOIN_GOOGLE_CLIENT_SECRET";
         return Err(Problem::conflict("google_not_configured", detail));
     }
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     let known = links::get(&mut *db, caller.owner(), id).await?;
     if known.is_some_and(|link| link.state == "linked") {
         return Err(Problem::conflict(
@@ -204,7 +203,7 @@ async fn begin_google(
         Some(url) => url.to_string(),
         None => format!("{origin}{BACK}"),
     };
-    let url = consents::begin(&mut db, args, caller.owner(), id, &back).await?;
+    let url = oauth_states::begin(&mut db, args, caller.owner(), id, &back).await?;
     let url = url.ok_or_else(|| Problem::not_found("calendar_not_found", "The calendar"))?;
     db.commit().await?;
     Ok((StatusCode::CREATED, Json(GoogleConsentBody { url: url.to_string() })))
@@ -218,7 +217,7 @@ async fn begin_google(
         Refused, BodyRefused))]
 async fn come_back_from_google(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Body(answer): Body<GoogleAnswer>,
 ) -> Result<Json<GoogleEntered>, Problem> {
     let unknown = || {
@@ -228,8 +227,8 @@ async fn come_back_from_google(
     let owner = caller.owner();
     let code = answer.code.as_deref().filter(|code| !code.is_empty());
     let Some(code) = code else {
-        let mut db = caller.walled(&state).await?;
-        if !consents::end(&mut *db, owner, &answer.state).await? {
+        let mut db = caller.begin(&state).await?;
+        if !oauth_states::end(&mut *db, owner, &answer.state).await? {
             return Err(unknown());
         }
         db.commit().await?;
@@ -254,18 +253,18 @@ async fn come_back_from_google(
         let detail = format!("a code can have at most {CODE_MAX_BYTES} bytes");
         return Err(Problem::bad_request("invalid_code", detail));
     }
-    let mut db = caller.walled(&state).await?;
-    let calendar_id = consents::come_back(&mut *db, owner, &answer.state, code).await?;
+    let mut db = caller.begin(&state).await?;
+    let calendar_id = oauth_states::redeem(&mut *db, owner, &answer.state, code).await?;
     let calendar_id = calendar_id.ok_or_else(unknown)?;
     db.commit().await?;
     let job = json!({ "calendarId": calendar_id });
     let mut probe = Probe::start(&state, &caller, links::KIND, job, calendar_id).await?;
     loop {
-        let mut db = caller.walled(&state).await?;
-        match consents::outcome(&mut *db, owner, &answer.state).await? {
+        let mut db = caller.begin(&state).await?;
+        match oauth_states::outcome(&mut *db, owner, &answer.state).await? {
             Outcome::Waiting => drop(db),
             Outcome::Failed(failure) => {
-                consents::end(&mut *db, owner, &answer.state).await?;
+                oauth_states::end(&mut *db, owner, &answer.state).await?;
                 db.commit().await?;
                 return Err(Problem::new(StatusCode::BAD_GATEWAY, "google_failed", failure));
             }
@@ -285,7 +284,7 @@ async fn come_back_from_google(
     responses((status = 200, description = "The link", body = GoogleLinkBody), Refused))]
 async fn show_google(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments(id): Segments<Uuid>,
 ) -> Result<Json<GoogleLinkBody>, Problem> {
     Ok(Json(link(&state, &caller, id).await?.into()))
@@ -299,11 +298,11 @@ async fn show_google(
         Refused, BodyRefused))]
 async fn choose_google(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments(id): Segments<Uuid>,
     Body(chosen): Body<ChosenGoogleCalendar>,
 ) -> Result<Json<GoogleLinkBody>, Problem> {
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     let known = links::get(&mut *db, caller.owner(), id).await?.ok_or_else(no_link)?;
     if known.state == "revoked" {
         let detail = "Google access was revoked; grant it again first";
@@ -336,11 +335,11 @@ async fn choose_google(
         Refused))]
 async fn sync_google(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments(id): Segments<Uuid>,
 ) -> Result<(StatusCode, Json<GoogleLinkBody>), Problem> {
     let known = link(&state, &caller, id).await?;
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     if !links::ask(&mut *db, caller.owner(), id).await? {
         let detail = format!("the calendar is {}, so it cannot be synced", known.state);
         return Err(Problem::conflict("calendar_not_linked", detail));
@@ -356,10 +355,10 @@ async fn sync_google(
     responses((status = 204, description = "Unlinked"), Refused))]
 async fn unlink_google(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments(id): Segments<Uuid>,
 ) -> Result<StatusCode, Problem> {
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     if !links::remove(&mut *db, caller.owner(), id).await? {
         return Err(no_link());
     }
@@ -369,10 +368,10 @@ async fn unlink_google(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Lets a worker begin at once; the sweep would a moment later.
+/// Starts a worker's job immediately; the sweep would do so a moment later.
 async fn start(state: &AppState, caller: &Caller, id: Uuid) -> Result<(), Problem> {
     let job = links::job(caller.project_id, id);
-    let mut db = caller.walled(state).await?;
+    let mut db = caller.begin(state).await?;
     rejoin_queue::enqueue(&mut db, &job).await?;
     db.commit().await?;
     state.bus.publish(Wake::queue(job.queue));

@@ -1,10 +1,10 @@
-//! The knowledge graph of a project, for people and programs (agents have their tools).
+//! The knowledge graph of a project, for users and programs (agents have their tools).
 //!
-//! - `objects`        things: list, make, change, delete, restore; their versions and edges
-//! - `relationships`  what holds between two things
-//! - `packs`          sets of types with schemas, and which of them are installed
-//! - `explore`        search, types, walks
-//! - `transfer`       NDJSON in and out, streamed
+//! - `objects`        list, create, change, delete, restore; versions and edges
+//! - `relationships`  relationships between objects
+//! - `packs`          template packs and their installation
+//! - `explore`        search, types, traversals
+//! - `transfer`       NDJSON import and export, streamed
 //!
 //! Invariant: every handler checks first that the path's project is the caller's.
 
@@ -18,14 +18,13 @@ use axum::http::header::IF_MATCH;
 use axum::http::{HeaderMap, HeaderName, StatusCode};
 use rejoin_graph::{Actor, ActorKind};
 use tracing::error;
-use utoipa_axum::router::OpenApiRouter;
 
+use crate::authorization::Routes;
 use crate::caller::Caller;
 use crate::problem::Problem;
-use crate::state::AppState;
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new()
+pub fn routes() -> Routes {
+    Routes::new()
         .merge(objects::routes())
         .merge(relationships::routes())
         .merge(packs::routes())
@@ -33,9 +32,9 @@ pub fn routes() -> OpenApiRouter<AppState> {
         .merge(transfer::routes())
 }
 
-/// What goes with a made thing: where it is, and its version.
+/// The response of a creation: location and version.
 pub(super) type Made<T> = (StatusCode, [(HeaderName, String); 2], axum::Json<T>);
-/// What goes with a thing: its version.
+/// The response with an item and its version.
 pub(super) type Versioned<T> = ([(HeaderName, String); 1], axum::Json<T>);
 
 fn actor(caller: &Caller) -> Actor {
@@ -49,7 +48,7 @@ pub(super) fn etag(version: i32) -> String {
     format!("\"{version}\"")
 }
 
-/// The version that a change was made for, from `If-Match` or the body's `version`. None: whatever there is.
+/// Returns the expected version of a change, from `If-Match` or the body's `version`. None: any.
 pub(super) fn expected_version(headers: &HeaderMap, in_body: Option<i32>) -> Result<Option<i32>, Problem> {
     let Some(header) = headers.get(IF_MATCH) else {
         return Ok(in_body);

@@ -1,4 +1,4 @@
-//! `GET /livez`: the process answers. `GET /readyz`: send it requests.
+//! Health checks. `GET /livez`: the process responds. `GET /readyz`: it is ready for requests.
 
 use std::time::Duration;
 
@@ -8,12 +8,11 @@ use axum::http::StatusCode;
 use serde::Serialize;
 use tokio::time::timeout;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
+use crate::authorization::{Public, Routes, routes};
 use crate::state::AppState;
 
-/// What the migrations must have made.
+/// Tables that the migrations must have created.
 const NEEDED_TABLES: [&str; 8] = [
     "queue.jobs",
     "stream.events",
@@ -24,11 +23,11 @@ const NEEDED_TABLES: [&str; 8] = [
     "kb.graph_objects",
     "kb.graph_relationships",
 ];
-/// The database has this long to answer.
+/// Timeout of the database.
 const QUERY_LIMIT: Duration = Duration::from_secs(2);
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new().routes(routes!(live)).routes(routes!(ready))
+pub fn routes() -> Routes {
+    Routes::new().routes(routes!(live)).routes(routes!(ready))
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -56,17 +55,17 @@ impl Health {
 }
 
 /// Check whether the process responds
-#[utoipa::path(get, path = "/livez", tag = "operation", security(()),
+#[utoipa::path(get, path = "/livez", tag = "operation",
     responses((status = 200, description = "The process responds", body = Health)))]
-async fn live() -> (StatusCode, Json<Health>) {
+async fn live(_: Public) -> (StatusCode, Json<Health>) {
     Health::of(vec![])
 }
 
 /// Check whether the process is ready for requests
-#[utoipa::path(get, path = "/readyz", tag = "operation", security(()),
+#[utoipa::path(get, path = "/readyz", tag = "operation",
     responses((status = 200, description = "Yes", body = Health), (status = 503, description = "Not ready, with the \
         reasons", body = Health)))]
-async fn ready(State(state): State<AppState>) -> (StatusCode, Json<Health>) {
+async fn ready(State(state): State<AppState>, _: Public) -> (StatusCode, Json<Health>) {
     let mut reasons = Vec::new();
     if state.draining.is_cancelled() {
         reasons.push("draining: the server is shutting down".to_owned());
@@ -78,7 +77,7 @@ async fn ready(State(state): State<AppState>) -> (StatusCode, Json<Health>) {
     let missing =
         sqlx::query_scalar::<_, String>("select name from unnest($1::text[]) name where to_regclass(name) is null")
             .bind(&NEEDED_TABLES[..])
-            .fetch_all(&state.db.sql);
+            .fetch_all(&state.db.pool_sqlx);
     match timeout(QUERY_LIMIT, missing).await {
         Ok(Ok(missing)) if missing.is_empty() => {}
         Ok(Ok(missing)) => reasons.push(format!("schema: migrations are missing ({})", missing.join(", "))),

@@ -1,4 +1,4 @@
-//! The audit trail of a project's runs: lists, and each thing in full. Six endpoints, three levels of detail.
+//! The audit trail of a project's runs: lists and details. Six endpoints, three levels of detail.
 
 use axum::Json;
 use axum::extract::State;
@@ -9,22 +9,21 @@ use rejoin_runs::tool_calls::{self, ToolCallRow};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use super::runs::{RunBody, RunDetail, detail};
 use super::visible;
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Caller, Read};
 use crate::extract::{Limit, PageParams, Params, Segments, page};
 use crate::problem::{Problem, Refused};
 use crate::state::AppState;
 
-/// Characters of a message that lists show.
+/// Length of a message's preview in lists, in characters.
 const PREVIEW_CHARS: usize = 200;
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new()
+pub fn routes() -> Routes {
+    Routes::new()
         .routes(routes!(list_runs))
         .routes(routes!(get_run))
         .routes(routes!(list_messages))
@@ -231,7 +230,7 @@ impl From<ToolCallRow> for ToolCallDetail {
     }
 }
 
-/// The beginning of a stored message, and whether there is more: its text, or else its JSON.
+/// Returns the beginning of a stored message, and whether there is more: its text, or else its JSON.
 fn preview(content: &Value) -> (String, bool) {
     let text = match content {
         Value::String(text) => text.clone(),
@@ -247,7 +246,7 @@ fn preview(content: &Value) -> (String, bool) {
     }
 }
 
-/// The run, if the caller may see it in this project.
+/// Returns the run, if the caller may see it in this project.
 async fn run_of(state: &AppState, caller: &Caller, project_id: Uuid, id: Uuid) -> Result<Run, Problem> {
     caller.in_project(project_id)?;
     visible::run(state, caller, id).await
@@ -262,7 +261,7 @@ async fn run_of(state: &AppState, caller: &Caller, project_id: Uuid, id: Uuid) -
     responses((status = 200, description = "A page", body = RunPage), Refused))]
 async fn list_runs(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments(project_id): Segments<Uuid>,
     Params(params): Params<RunParams>,
 ) -> Result<Json<RunPage>, Problem> {
@@ -274,7 +273,7 @@ async fn list_runs(
     };
     let limit = paging.limit(&state)?;
     let rows = runs::list(
-        &mut *caller.walled(&state).await?,
+        &mut *caller.begin(&state).await?,
         caller.owner(),
         &filter,
         paging.after()?,
@@ -291,7 +290,7 @@ async fn list_runs(
     responses((status = 200, description = "It", body = RunDetail), Refused))]
 async fn get_run(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments((project_id, run)): Segments<(Uuid, Uuid)>,
 ) -> Result<Json<RunDetail>, Problem> {
     let run = run_of(&state, &caller, project_id, run).await?;
@@ -304,14 +303,14 @@ async fn get_run(
     responses((status = 200, description = "A page", body = RunMessagePage), Refused))]
 async fn list_messages(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments((project_id, run)): Segments<(Uuid, Uuid)>,
     Params(params): Params<PageParams>,
 ) -> Result<Json<RunMessagePage>, Problem> {
     let limit = params.limit(&state)?;
     let after = params.after()?.unwrap_or(0);
     let run = run_of(&state, &caller, project_id, run).await?;
-    let rows = run_messages::list(&mut *caller.walled(&state).await?, run.id, after, limit + 1).await?;
+    let rows = run_messages::list(&mut *caller.begin(&state).await?, run.id, after, limit + 1).await?;
     let (items, next_cursor) = page(rows, limit, |row| row.position, RunMessageBody::from);
     Ok(Json(RunMessagePage { items, next_cursor }))
 }
@@ -323,11 +322,11 @@ async fn list_messages(
     responses((status = 200, description = "It", body = RunMessageDetail), Refused))]
 async fn get_message(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments((project_id, run, id)): Segments<(Uuid, Uuid, Uuid)>,
 ) -> Result<Json<RunMessageDetail>, Problem> {
     let run = run_of(&state, &caller, project_id, run).await?;
-    let message = run_messages::get(&mut *caller.walled(&state).await?, run.id, id).await?;
+    let message = run_messages::get(&mut *caller.begin(&state).await?, run.id, id).await?;
     let message = message.ok_or_else(|| Problem::not_found("message_not_found", "The message"))?;
     Ok(Json(message.into()))
 }
@@ -338,7 +337,7 @@ async fn get_message(
     responses((status = 200, description = "A page", body = ToolCallPage), Refused))]
 async fn list_tool_calls(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments((project_id, run)): Segments<(Uuid, Uuid)>,
     Params(params): Params<PageParams>,
 ) -> Result<Json<ToolCallPage>, Problem> {
@@ -346,7 +345,7 @@ async fn list_tool_calls(
     // Before the first: steps and positions are not negative.
     let after = params.after()?.unwrap_or((-1, -1));
     let run = run_of(&state, &caller, project_id, run).await?;
-    let rows = tool_calls::list(&mut *caller.walled(&state).await?, run.id, after, limit + 1).await?;
+    let rows = tool_calls::list(&mut *caller.begin(&state).await?, run.id, after, limit + 1).await?;
     let (items, next_cursor) = page(rows, limit, |row| (row.step_number, row.position), ToolCallBody::from);
     Ok(Json(ToolCallPage { items, next_cursor }))
 }
@@ -358,11 +357,11 @@ async fn list_tool_calls(
     responses((status = 200, description = "It", body = ToolCallDetail), Refused))]
 async fn get_tool_call(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments((project_id, run, id)): Segments<(Uuid, Uuid, Uuid)>,
 ) -> Result<Json<ToolCallDetail>, Problem> {
     let run = run_of(&state, &caller, project_id, run).await?;
-    let row = tool_calls::get(&mut *caller.walled(&state).await?, run.id, id).await?;
+    let row = tool_calls::get(&mut *caller.begin(&state).await?, run.id, id).await?;
     let row = row.ok_or_else(|| Problem::not_found("tool_call_not_found", "The tool call"))?;
     Ok(Json(row.into()))
 }

@@ -1,11 +1,11 @@
-//! `/api/admin/projects/{p}/keys`: who may come into a project with an API key. Admins make keys for themselves, and revoke any.
+//! `/api/admin/projects/{p}/keys`: API keys of a project. Admins create keys for themselves, and revoke any.
 
 use axum::Json;
 use axum::extract::State;
 use axum::http::header::CACHE_CONTROL;
 use axum::http::{HeaderName, StatusCode};
 use chrono::{DateTime, Utc};
-use rejoin_db::walls::{self, Asking};
+use rejoin_db::rls;
 use rejoin_event_log::wakeup::Wake;
 use rejoin_identity::audit::Action;
 use rejoin_identity::keys::{self, KeyError, NewKey, ProjectKey};
@@ -14,22 +14,21 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use sqlx::{Postgres, Transaction};
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use super::audit::record;
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Admin, Caller};
 use crate::extract::{Body, PageParams, Params, Segments, page};
 use crate::problem::{BodyRefused, Problem, Refused};
 use crate::state::AppState;
 
 const DAY_S: i64 = 24 * 60 * 60;
-/// How long a key may be good [days]; as `rejoin keys create` has it.
+/// Maximum lifetime of a key, in days; the same as in `rejoin keys create`.
 const MAX_DAYS: i64 = 36_500;
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new().routes(routes!(list, make)).routes(routes!(revoke))
+pub fn routes() -> Routes {
+    Routes::new().routes(routes!(list, make)).routes(routes!(revoke))
 }
 
 /// A key, without its secret
@@ -139,9 +138,9 @@ impl From<KeyError> for Problem {
     }
 }
 
-/// A transaction that may change keys of the caller's project.
+/// Begins a transaction that may change keys of the caller's project.
 async fn begin(state: &AppState, caller: &Caller) -> Result<Transaction<'static, Postgres>, Problem> {
-    Ok(walls::begin(&state.db.sql, Asking::GateFor(caller.owner())).await?)
+    Ok(rls::begin(&state.db.pool_sqlx, rls::Scope::UserLogin(caller.owner())).await?)
 }
 
 /// List the project's keys, newest first
@@ -153,7 +152,7 @@ async fn begin(state: &AppState, caller: &Caller) -> Result<Transaction<'static,
     responses((status = 200, description = "A page", body = KeyPage), Refused))]
 async fn list(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Admin>,
     Segments(project_id): Segments<Uuid>,
     Params(params): Params<PageParams>,
 ) -> Result<Json<KeyPage>, Problem> {
@@ -175,7 +174,7 @@ async fn list(
         Refused, BodyRefused))]
 async fn make(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Admin>,
     Segments(project_id): Segments<Uuid>,
     Body(request): Body<KeyRequest>,
 ) -> Result<(StatusCode, [(HeaderName, &'static str); 1], Json<MadeKey>), Problem> {
@@ -187,7 +186,7 @@ async fn make(
         let detail = format!("expiresInDays must be 1 to {MAX_DAYS}; omit it for a key that does not expire");
         return Err(Problem::bad_request("invalid_key", detail));
     }
-    // Each once, in the order that everybody knows.
+    // Without duplicates, in canonical order.
     let asked: Vec<Scope> = request.scopes.into_iter().map(Scope::from).collect();
     let scopes: Vec<Scope> = Scope::ALL.into_iter().filter(|scope| asked.contains(scope)).collect();
     let new = NewKey {
@@ -221,7 +220,7 @@ async fn make(
         Refused))]
 async fn revoke(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Admin>,
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<StatusCode, Problem> {
     caller.in_project(project_id)?;
@@ -230,7 +229,7 @@ async fn revoke(
         record(&mut db, &caller, Action::KeyRevoked, target(id), json!({})).await?;
     }
     db.commit().await?;
-    // Here at once, elsewhere when they hear of it.
+    // Here immediately, elsewhere on the wake-up.
     state.keys.forget_project(project_id);
     state.bus.publish(Wake::keys(project_id));
     Ok(StatusCode::NO_CONTENT)

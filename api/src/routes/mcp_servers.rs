@@ -1,6 +1,6 @@
-//! `/api/admin/projects/{p}/mcp-servers`: MCP servers whose tools the project's agents may be given, what they offer, and its approval.
+//! `/api/admin/projects/{p}/mcp-servers`: MCP servers of a project, their tools, and the tools' approval.
 //!
-//! - `bodies`  what requests and answers say
+//! - `bodies`  request and response bodies
 
 mod bodies;
 
@@ -8,32 +8,31 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::header::LOCATION;
 use axum::http::{HeaderName, StatusCode};
-use rejoin_db::walls::{self, Asking};
+use rejoin_db::rls;
 use rejoin_event_log::wakeup::Wake;
 use rejoin_identity::audit::Action;
 use rejoin_integrations::mcp::{self, KIND_PROBE, Settings, Transport, offers};
 use serde_json::json;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use self::bodies::{ApproveRequest, Approved, ServerBody, ServerRequest, Servers, transport};
 use super::audit::record;
 use super::probes::Probe;
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Admin, Caller};
 use crate::extract::{Body, Segments};
 use crate::problem::{BodyRefused, Problem, Refused};
 use crate::state::AppState;
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new()
+pub fn routes() -> Routes {
+    Routes::new()
         .routes(routes!(list, create))
         .routes(routes!(get, update, delete))
         .routes(routes!(approve))
         .routes(routes!(test))
 }
 
-/// Err: the settings are wrong, or name a command that is the operator's to name.
+/// Err: the settings are invalid, or name a command that is not the operator's.
 fn check(state: &AppState, settings: &Settings, args: Option<&[String]>) -> Result<(), Problem> {
     let forbidden = |detail: String| Problem::new(StatusCode::FORBIDDEN, "command_not_allowed", detail);
     if args.is_some_and(|args| !args.is_empty()) {
@@ -59,11 +58,11 @@ fn not_found() -> Problem {
     responses((status = 200, description = "All servers, by name", body = Servers), Refused))]
 async fn list(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Admin>,
     Segments(project_id): Segments<Uuid>,
 ) -> Result<Json<Servers>, Problem> {
     caller.in_project(project_id)?;
-    let mut db = walls::begin(&state.db.sql, Asking::For(caller.owner())).await?;
+    let mut db = rls::begin(&state.db.pool_sqlx, rls::Scope::User(caller.owner())).await?;
     let servers = mcp::list(&mut *db, project_id).await?;
     let items = servers.into_iter().map(|server| ServerBody::of(server, None)).collect();
     Ok(Json(Servers { items }))
@@ -80,7 +79,7 @@ async fn list(
         Refused, BodyRefused))]
 async fn create(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Admin>,
     Segments(project_id): Segments<Uuid>,
     Body(mut request): Body<ServerRequest>,
 ) -> Result<(StatusCode, [(HeaderName, String); 1], Json<ServerBody>), Problem> {
@@ -92,9 +91,9 @@ async fn create(
         (None, Some(_)) => Transport::Http,
         (None, None) => Transport::Stdio,
     };
-    let settings = request.over(Settings::new(name, named))?;
+    let settings = request.apply_to(Settings::new(name, named))?;
     check(&state, &settings, args.as_deref())?;
-    let mut db = walls::begin(&state.db.sql, Asking::For(caller.owner())).await?;
+    let mut db = rls::begin(&state.db.pool_sqlx, rls::Scope::User(caller.owner())).await?;
     if mcp::count(&mut *db, project_id).await? >= mcp::MAX_SERVERS {
         let detail = format!("a project can have at most {} MCP servers", mcp::MAX_SERVERS);
         return Err(Problem::conflict("too_many_mcp_servers", detail));
@@ -130,11 +129,11 @@ async fn create(
     responses((status = 200, description = "It", body = ServerBody), Refused))]
 async fn get(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Admin>,
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<Json<ServerBody>, Problem> {
     caller.in_project(project_id)?;
-    let mut db = walls::begin(&state.db.sql, Asking::For(caller.owner())).await?;
+    let mut db = rls::begin(&state.db.pool_sqlx, rls::Scope::User(caller.owner())).await?;
     let server = mcp::get(&mut *db, project_id, id).await?.ok_or_else(not_found)?;
     let offered = offers::of_server(&mut *db, id).await?;
     Ok(Json(ServerBody::of(server, Some(offered))))
@@ -149,19 +148,19 @@ async fn get(
     responses((status = 200, description = "The updated server", body = ServerBody), Refused, BodyRefused))]
 async fn update(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Admin>,
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
     Body(mut request): Body<ServerRequest>,
 ) -> Result<Json<ServerBody>, Problem> {
     caller.in_project(project_id)?;
-    let mut db = walls::begin(&state.db.sql, Asking::For(caller.owner())).await?;
+    let mut db = rls::begin(&state.db.pool_sqlx, rls::Scope::User(caller.owner())).await?;
     let server = mcp::get(&mut *db, project_id, id).await?.ok_or_else(not_found)?;
     if request.name.as_ref().is_some_and(|name| *name != server.settings.name) {
         let detail = "a server cannot be renamed, because its name is part of its tools' names; add another server";
         return Err(Problem::bad_request("invalid_mcp_server", detail));
     }
     let args = request.args.take();
-    let settings = request.over(server.settings.clone())?;
+    let settings = request.apply_to(server.settings.clone())?;
     check(&state, &settings, args.as_deref())?;
     let server = mcp::update(&mut db, &server, &settings).await?.ok_or_else(not_found)?;
     let offered = offers::of_server(&mut *db, id).await?;
@@ -185,11 +184,11 @@ async fn update(
     responses((status = 204, description = "Gone"), Refused))]
 async fn delete(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Admin>,
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<StatusCode, Problem> {
     caller.in_project(project_id)?;
-    let mut db = walls::begin(&state.db.sql, Asking::For(caller.owner())).await?;
+    let mut db = rls::begin(&state.db.pool_sqlx, rls::Scope::User(caller.owner())).await?;
     if !mcp::delete(&mut db, project_id, id).await? {
         return Err(not_found());
     }
@@ -214,12 +213,12 @@ async fn delete(
     responses((status = 200, description = "Done", body = Approved), Refused, BodyRefused))]
 async fn approve(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Admin>,
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
     Body(request): Body<ApproveRequest>,
 ) -> Result<Json<Approved>, Problem> {
     caller.in_project(project_id)?;
-    let mut db = walls::begin(&state.db.sql, Asking::For(caller.owner())).await?;
+    let mut db = rls::begin(&state.db.pool_sqlx, rls::Scope::User(caller.owner())).await?;
     mcp::get(&mut *db, project_id, id).await?.ok_or_else(not_found)?;
     let mut approved = offers::approve(&mut db, id, request.tools.as_deref()).await?;
     approved.sort_unstable();
@@ -232,7 +231,7 @@ async fn approve(
     Ok(Json(Approved { approved }))
 }
 
-/// Names of tools, as many as an entry of the audit log holds.
+/// Tool names, as many as an audit entry holds.
 fn shown(names: &[String]) -> &[String] {
     const SHOWN: usize = 50;
     &names[..names.len().min(SHOWN)]
@@ -248,16 +247,16 @@ fn shown(names: &[String]) -> &[String] {
         Refused))]
 async fn test(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Admin>,
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<Json<ServerBody>, Problem> {
     caller.in_project(project_id)?;
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     let before = mcp::get(&mut *db, project_id, id).await?.ok_or_else(not_found)?;
     drop(db);
     let mut probe = Probe::start(&state, &caller, KIND_PROBE, json!({ "serverId": id }), id).await?;
     loop {
-        let mut db = caller.walled(&state).await?;
+        let mut db = caller.begin(&state).await?;
         let server = mcp::get(&mut *db, project_id, id).await?.ok_or_else(not_found)?;
         if server.seen_at != before.seen_at || server.failed_at > before.failed_at {
             let offered = offers::of_server(&mut *db, id).await?;

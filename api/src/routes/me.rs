@@ -1,4 +1,4 @@
-//! `GET /api/me`: what a key or a token is good for, for programs that were given nothing else.
+//! `GET /api/me`: the rights of a key or token, for programs that know nothing else.
 
 use axum::Json;
 use axum::extract::State;
@@ -6,16 +6,15 @@ use chrono::{DateTime, Utc};
 use rejoin_identity::sign_in;
 use serde::Serialize;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Caller, Read};
 use crate::problem::{Problem, Refused};
 use crate::state::AppState;
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new().routes(routes!(me))
+pub fn routes() -> Routes {
+    Routes::new().routes(routes!(me))
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -40,8 +39,8 @@ pub struct Me {
 
 /// Get the caller and its project
 #[utoipa::path(get, path = "/api/me", tag = "callers", responses((status = 200, description = "The caller", body = Me), Refused))]
-async fn me(State(state): State<AppState>, caller: Caller) -> Result<Json<Me>, Problem> {
-    let (handle, _) = sign_in::handles(&state.db.sql, caller.user_id, caller.user_id).await?;
+async fn me(State(state): State<AppState>, caller: Caller<Read>) -> Result<Json<Me>, Problem> {
+    let (handle, _) = sign_in::handles(&state.db.pool_sqlx, caller.user_id, caller.user_id).await?;
     Ok(Json(Me {
         user_id: caller.user_id,
         handle,

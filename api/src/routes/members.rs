@@ -1,27 +1,26 @@
-//! `/api/admin/projects/{p}/members`: who is in a project, and as what. Owners change it.
+//! `/api/admin/projects/{p}/members`: members of a project and their roles. Owners change them.
 
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use chrono::{DateTime, Utc};
-use rejoin_db::walls::{self, Asking};
+use rejoin_db::rls;
 use rejoin_identity::audit::Action;
 use rejoin_identity::projects::{self, Member, Role};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use super::audit::record;
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Admin, Caller};
 use crate::extract::{Body, Segments};
 use crate::problem::{BodyRefused, Problem, Refused};
 use crate::state::AppState;
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new().routes(routes!(list)).routes(routes!(set, remove))
+pub fn routes() -> Routes {
+    Routes::new().routes(routes!(list)).routes(routes!(set, remove))
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -91,11 +90,11 @@ pub struct MemberRequest {
     responses((status = 200, description = "All members, oldest first", body = Members), Refused))]
 async fn list(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Admin>,
     Segments(project_id): Segments<Uuid>,
 ) -> Result<Json<Members>, Problem> {
     caller.in_project(project_id)?;
-    let mut db = walls::begin(&state.db.sql, Asking::Gate).await?;
+    let mut db = rls::begin(&state.db.pool_sqlx, rls::Scope::Login).await?;
     let members = projects::members(&mut db, project_id).await?;
     let items = members.into_iter().map(MemberItem::from).collect();
     Ok(Json(Members { items }))
@@ -111,12 +110,12 @@ async fn list(
         Refused, BodyRefused))]
 async fn set(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Admin>,
     Segments((project_id, user_id)): Segments<(Uuid, Uuid)>,
     Body(request): Body<MemberRequest>,
 ) -> Result<StatusCode, Problem> {
     caller.owns(project_id)?;
-    let mut db = walls::begin(&state.db.sql, Asking::Gate).await?;
+    let mut db = rls::begin(&state.db.pool_sqlx, rls::Scope::Login).await?;
     let role = Role::from(request.role);
     projects::set_role(&mut db, project_id, user_id, role).await?;
     let (target, detail) = (format!("user:{user_id}"), json!({ "role": role.as_str() }));
@@ -135,11 +134,11 @@ async fn set(
         Refused))]
 async fn remove(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Admin>,
     Segments((project_id, user_id)): Segments<(Uuid, Uuid)>,
 ) -> Result<StatusCode, Problem> {
     caller.owns(project_id)?;
-    let mut db = walls::begin(&state.db.sql, Asking::Gate).await?;
+    let mut db = rls::begin(&state.db.pool_sqlx, rls::Scope::Login).await?;
     projects::remove_member(&mut db, project_id, user_id).await?;
     record(
         &mut db,

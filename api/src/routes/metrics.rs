@@ -4,19 +4,18 @@ use axum::extract::{MatchedPath, Request, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
+use crate::authorization::{Public, Routes, routes};
 use crate::state::AppState;
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new().routes(routes!(show))
+pub fn routes() -> Routes {
+    Routes::new().routes(routes!(show))
 }
 
 /// Get the metrics of this process
-#[utoipa::path(get, path = "/metrics", tag = "operation", security(()),
+#[utoipa::path(get, path = "/metrics", tag = "operation",
     responses((status = 200, description = "Prometheus text format", body = String, content_type = "text/plain")))]
-async fn show(State(state): State<AppState>) -> Response {
+async fn show(State(state): State<AppState>, _: Public) -> Response {
     (
         [(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")],
         state.metrics.render(),

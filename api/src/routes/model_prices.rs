@@ -1,4 +1,4 @@
-//! What models cost in a project, where it knows better than the catalogue. Budgets of trees count by it.
+//! A project's prices of models, where they differ from the catalogue. Used by budgets of run trees.
 
 use axum::Json;
 use axum::extract::State;
@@ -9,18 +9,17 @@ use rejoin_runs::prices::{self, ModelPrice};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::{IntoParams, ToSchema};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use super::audit::record;
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Admin, Caller};
 use crate::extract::{Body, Params, Segments};
 use crate::problem::{BodyRefused, Problem, Refused};
 use crate::state::AppState;
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new().routes(routes!(list, put, delete))
+pub fn routes() -> Routes {
+    Routes::new().routes(routes!(list, put, delete))
 }
 
 /// The price of a model
@@ -102,11 +101,11 @@ pub struct Which {
     responses((status = 200, description = "All prices", body = Prices), Refused))]
 async fn list(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Admin>,
     Segments(project_id): Segments<Uuid>,
 ) -> Result<Json<Prices>, Problem> {
     caller.in_project(project_id)?;
-    let own = prices::list(&mut *caller.walled(&state).await?, project_id).await?;
+    let own = prices::list(&mut *caller.begin(&state).await?, project_id).await?;
     let own = own.into_iter().map(PriceBody::of_project);
     let today = rejoin_models::today();
     let served = rejoin_models::catalogue()
@@ -129,7 +128,7 @@ async fn list(
         Refused, BodyRefused))]
 async fn put(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Admin>,
     Segments(project_id): Segments<Uuid>,
     Body(request): Body<PriceRequest>,
 ) -> Result<Json<PriceBody>, Problem> {
@@ -142,7 +141,7 @@ async fn put(
     price
         .check()
         .map_err(|fault| Problem::bad_request("invalid_model_price", fault))?;
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     let there = prices::list(&mut *db, project_id).await?;
     if there.len() >= prices::MAX_PRICES && there.iter().all(|other| other.model != price.model) {
         let detail = format!("a project can have at most {} prices", prices::MAX_PRICES);
@@ -161,12 +160,12 @@ async fn put(
     responses((status = 204, description = "Gone"), Refused))]
 async fn delete(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Admin>,
     Segments(project_id): Segments<Uuid>,
     Params(which): Params<Which>,
 ) -> Result<StatusCode, Problem> {
     caller.in_project(project_id)?;
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     if !prices::remove(&mut *db, project_id, &which.model).await? {
         return Err(Problem::not_found("model_price_not_found", "The price"));
     }

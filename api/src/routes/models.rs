@@ -1,27 +1,25 @@
-//! `GET /api/models`: the catalogue of models, with what each costs, takes and can do.
+//! `GET /api/models`: the catalogue of models: prices, accepted input, abilities.
 
 use axum::Json;
 use rejoin_models::search::{Search, providers_with_key};
 use rejoin_models::{Ability, Model, Price};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Caller, Read};
 use crate::extract::Params;
 use crate::problem::{Problem, Refused};
-use crate::state::AppState;
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new().routes(routes!(list))
+pub fn routes() -> Routes {
+    Routes::new().routes(routes!(list))
 }
 
 /// Filter of models; all given conditions must match
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub struct Wanted {
+pub struct ModelFilter {
     /// The provider: the part of a name before the colon
     pub provider: Option<String>,
     /// A part of the name
@@ -168,14 +166,14 @@ fn abilities(can: &str) -> Result<Vec<Ability>, Problem> {
 ///
 /// Prices, limits and capabilities come from a catalogue that is part of this version. Models that are not in it can be
 /// used as well.
-#[utoipa::path(get, path = "/api/models", tag = "models", params(Wanted),
+#[utoipa::path(get, path = "/api/models", tag = "models", params(ModelFilter),
     responses((status = 200, description = "The matching models", body = ModelList), Refused))]
-async fn list(_: Caller, Params(wanted): Params<Wanted>) -> Result<Json<ModelList>, Problem> {
+async fn list(_: Caller<Read>, Params(filter): Params<ModelFilter>) -> Result<Json<ModelList>, Problem> {
     let search = Search {
-        provider: wanted.provider,
-        text: wanted.q,
-        can: abilities(wanted.can.as_deref().unwrap_or_default())?,
-        retired: wanted.retired,
+        provider: filter.provider,
+        text: filter.q,
+        can: abilities(filter.can.as_deref().unwrap_or_default())?,
+        retired: filter.retired,
     };
     let with_key = providers_with_key(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()));
     let catalogue = rejoin_models::catalogue();

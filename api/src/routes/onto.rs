@@ -1,13 +1,13 @@
 //! The work graph over HTTP: projects with their tasks, goals, plans, documents and so on. Their rules are in `rejoin_work_graph`, which
 //! the work tools use, too.
 //!
-//! - `entities`   one of any kind: make, list, read, change, delete; what it was like before
-//! - `projects`   a project made whole, rearranged, shown with all that belongs to it
-//! - `edges`      what holds between two entities
-//! - `documents`  the tree of a project's documents
+//! - `entities`   one entity of any kind: create, list, read, change, delete, history
+//! - `projects`   whole projects: create, rearrange, read
+//! - `edges`      links between two entities
+//! - `documents`  the document tree of a project
 //!
-//! Invariant: everything is in the caller's project of ours, its space; ids of others are not there. Fields may be spelt `dueAt` or
-//! `due_at`, and a name may be called `name` or `title`.
+//! Invariant: everything is in the caller's project (tenant), its space; ids of others are not found. Fields may be
+//! spelled `dueAt` or `due_at`, and a name may be called `name` or `title`.
 
 pub mod documents;
 pub mod edges;
@@ -23,20 +23,19 @@ use rejoin_work_graph::links::{End, Link};
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
 use uuid::Uuid;
 
+use crate::authorization::Routes;
 use crate::caller::Caller;
 use crate::problem::Problem;
-use crate::state::AppState;
 
-/// From where a change comes: `chat`, `ui`, … ; kept with the versions that it writes.
+/// The origin of a change: `chat`, `ui`, … ; stored with its versions.
 const CHANGE_SOURCE: &str = "x-change-source";
-/// Who says nothing is a program.
+/// The default: a program.
 const DEFAULT_SOURCE: &str = "api";
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new()
+pub fn routes() -> Routes {
+    Routes::new()
         .merge(projects::routes())
         .merge(edges::routes())
         .merge(documents::routes())
@@ -119,7 +118,7 @@ impl From<Link> for LinkBody {
     }
 }
 
-/// The caller's change, from where its header says.
+/// Returns the caller's change, with the origin in its header.
 fn change(caller: &Caller, headers: &HeaderMap) -> Result<Change, Problem> {
     let refused = |words: String| Problem::bad_request("invalid_change_source", words);
     let source = match headers.get(CHANGE_SOURCE) {

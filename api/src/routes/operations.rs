@@ -1,5 +1,5 @@
-//! The work of a project as a whole (admin): its queues, how fast its runs go, its dead jobs; and the fleet and this process, which it
-//! shares with others. Jobs of other projects are not told of, nor what anybody's runs say.
+//! Operation of a project (admin): its queues, throughput, dead jobs; and the fleet and this process, which it shares
+//! with others. Other projects' jobs and the content of runs are not shown.
 
 use std::time::Instant;
 
@@ -9,25 +9,24 @@ use chrono::{DateTime, Utc};
 use rejoin_event_log::wakeup::{Hearing, Wake};
 use rejoin_identity::audit::Action;
 use rejoin_queue::stats::{self, DeadJobInfo, ProjectQueue, WorkerStats};
-use rejoin_runs::runs::pace::{self, Pace};
+use rejoin_runs::runs::throughput::{self, Throughput};
 use serde::Serialize;
 use serde_json::json;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use super::audit::record;
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Admin, Caller};
 use crate::extract::Segments;
 use crate::problem::{Problem, Refused};
 use crate::state::AppState;
 
-/// Dead jobs that are shown.
+/// Maximum number of dead jobs shown.
 const MAX_DEAD_JOBS: i64 = 50;
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new().routes(routes!(show)).routes(routes!(retry))
+pub fn routes() -> Routes {
+    Routes::new().routes(routes!(show)).routes(routes!(retry))
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -129,18 +128,18 @@ pub struct PaceBody {
     pub took_p95_s: Option<f64>,
 }
 
-impl From<Pace> for PaceBody {
-    fn from(pace: Pace) -> Self {
+impl From<Throughput> for PaceBody {
+    fn from(minute: Throughput) -> Self {
         Self {
-            from: pace.minute,
-            started: pace.started,
-            completed: pace.completed,
-            failed: pace.failed,
-            cancelled: pace.cancelled,
-            waited_p50_s: pace.waited_p50_s,
-            waited_p95_s: pace.waited_p95_s,
-            took_p50_s: pace.took_p50_s,
-            took_p95_s: pace.took_p95_s,
+            from: minute.minute,
+            started: minute.started,
+            completed: minute.completed,
+            failed: minute.failed,
+            cancelled: minute.cancelled,
+            waited_p50_s: minute.waited_p50_s,
+            waited_p95_s: minute.waited_p95_s,
+            took_p50_s: minute.took_p50_s,
+            took_p95_s: minute.took_p95_s,
         }
     }
 }
@@ -224,27 +223,27 @@ pub struct RetriedBody {
     responses((status = 200, description = "The current state", body = Operations), Refused))]
 async fn show(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Admin>,
     Segments(project_id): Segments<Uuid>,
 ) -> Result<Json<Operations>, Problem> {
     caller.in_project(project_id)?;
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     let asked = Instant::now();
     let at: DateTime<Utc> = sqlx::query_scalar("select now()").fetch_one(&mut *db).await?;
     let database_ms = asked.elapsed().as_secs_f64() * 1e3;
     let queues = stats::queues_of(&mut *db, project_id).await?;
     let dead = stats::dead_of(&mut *db, project_id, MAX_DEAD_JOBS).await?;
-    let mut paces = pace::pace(&mut *db).await?.into_iter().map(PaceBody::from);
-    let hour = paces.next().ok_or(sqlx::Error::RowNotFound)?;
+    let mut minutes = throughput::per_minute(&mut *db).await?.into_iter().map(PaceBody::from);
+    let hour = minutes.next().ok_or(sqlx::Error::RowNotFound)?;
     let workers = stats::workers(&mut *db).await?;
     drop(db);
-    let (sql, hot) = (&state.db.sql, state.db.hot.status());
+    let (pool_sqlx, pool_pg) = (&state.db.pool_sqlx, state.db.pool_pg.status());
     Ok(Json(Operations {
         at,
         queues: queues.into_iter().map(QueueBody::from).collect(),
         dead_jobs: dead.into_iter().map(DeadJobBody::from).collect(),
         hour,
-        minutes: paces.collect(),
+        minutes: minutes.collect(),
         workers: workers.into_iter().map(WorkerBody::from).collect(),
         api: ApiProcess {
             wakeups: match state.bus.hearing() {
@@ -254,14 +253,14 @@ async fn show(
             },
             database_ms,
             connections: ConnectionsBody {
-                open: sql.size() as usize,
-                idle: sql.num_idle(),
-                max: sql.options().get_max_connections() as usize,
+                open: pool_sqlx.size() as usize,
+                idle: pool_sqlx.num_idle(),
+                max: pool_sqlx.options().get_max_connections() as usize,
             },
             stream_connections: ConnectionsBody {
-                open: hot.size,
-                idle: hot.available,
-                max: hot.max_size,
+                open: pool_pg.size,
+                idle: pool_pg.available,
+                max: pool_pg.max_size,
             },
         },
     }))
@@ -276,11 +275,11 @@ async fn show(
     responses((status = 200, description = "The job is available again", body = RetriedBody), Refused))]
 async fn retry(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Admin>,
     Segments((project_id, id)): Segments<(Uuid, i64)>,
 ) -> Result<Json<RetriedBody>, Problem> {
     caller.in_project(project_id)?;
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     let Some(job) = stats::retry_dead(&mut *db, id, Some(project_id)).await? else {
         let what = "A dead job of this project that can be retried (a run's job cannot be: the run has ended with it)";
         return Err(Problem::not_found("dead_job_not_found", what));

@@ -1,5 +1,5 @@
-//! Plans that agents have made: looked at with what became of their steps, and, while they wait for approval, edited. They are approved as any
-//! question is answered; paused, let go on and cancelled as the DAG of tasks that carries them out.
+//! Plans of agents: read with the state of their steps, and edited while they wait for approval. They are approved by
+//! answering their question, and paused, resumed and cancelled as the DAG of tasks that executes them.
 
 use axum::Json;
 use axum::extract::State;
@@ -9,17 +9,16 @@ use rejoin_scheduling::plans::{self, Plan, steps};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Caller, Read, Write};
 use crate::extract::{Body, PageParams, Params, Segments, page};
 use crate::problem::{BodyRefused, Problem, Refused};
 use crate::state::AppState;
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new().routes(routes!(list)).routes(routes!(get, edit))
+pub fn routes() -> Routes {
+    Routes::new().routes(routes!(list)).routes(routes!(get, edit))
 }
 
 /// A plan with the state of its steps
@@ -131,14 +130,14 @@ fn not_found() -> Problem {
     responses((status = 200, description = "A page", body = PlanPage), Refused))]
 async fn list(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments(project_id): Segments<Uuid>,
     Params(params): Params<PageParams>,
     Params(wanted): Params<PlanParams>,
 ) -> Result<Json<PlanPage>, Problem> {
     caller.in_project(project_id)?;
     let limit = params.limit(&state)?;
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     let found = plans::list(
         &mut *db,
         caller.owner(),
@@ -149,7 +148,7 @@ async fn list(
     .await?;
     let mut rows = Vec::with_capacity(found.len());
     for plan in found {
-        let steps = plans::standing(&mut *db, &plan).await?;
+        let steps = plans::current_steps(&mut *db, &plan).await?;
         rows.push((plan, json!(steps)));
     }
     let (items, next_cursor) = page(
@@ -167,15 +166,15 @@ async fn list(
     responses((status = 200, description = "It", body = PlanDetail), Refused))]
 async fn get(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<Json<PlanDetail>, Problem> {
     caller.in_project(project_id)?;
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     let plan = plans::get_visible(&mut *db, caller.owner(), id)
         .await?
         .ok_or_else(not_found)?;
-    let steps = json!(plans::standing(&mut *db, &plan).await?);
+    let steps = json!(plans::current_steps(&mut *db, &plan).await?);
     let versions = plans::versions(&mut *db, id).await?;
     Ok(Json(PlanDetail {
         plan: PlanBody::of(plan, steps),
@@ -199,12 +198,12 @@ async fn get(
         Refused, BodyRefused))]
 async fn edit(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
     Body(request): Body<PlanEdit>,
 ) -> Result<Json<PlanBody>, Problem> {
     caller.in_project(project_id)?;
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     let plan = plans::get_visible(&mut *db, caller.owner(), id)
         .await?
         .ok_or_else(not_found)?;

@@ -1,30 +1,29 @@
-//! `POST /api/agent/prewarm`: what a chat page says when it opens, or when its user turns to something else: the session is found or made, it is
-//! about what the request says, and what the model will be told of that is read before the first message needs it.
+//! `POST /api/agent/prewarm`: called by a chat page when it opens or changes its subject: finds or creates the session,
+//! sets its context, and prefetches what the model will need before the first message.
 
 use axum::Json;
 use axum::extract::State;
 use rejoin_event_log::wakeup::Wake;
-use rejoin_runs::contexts::{self, Told, location};
+use rejoin_runs::contexts::{self, ContextPatch, location};
 use rejoin_runs::conversations;
 use rejoin_types::ids;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use super::conversations::{ConversationBody, UNTITLED};
 use super::visible;
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Caller, Write};
 use crate::extract::Body;
 use crate::problem::{BodyRefused, Problem, Refused};
 use crate::state::AppState;
 
 pub mod warm;
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new().routes(routes!(prewarm))
+pub fn routes() -> Routes {
+    Routes::new().routes(routes!(prewarm))
 }
 
 #[derive(Debug, Deserialize, ToSchema)]
@@ -61,15 +60,15 @@ pub struct Prewarmed {
     responses((status = 200, description = "The session", body = Prewarmed), Refused, BodyRefused))]
 async fn prewarm(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Body(request): Body<PrewarmRequest>,
 ) -> Result<Json<Prewarmed>, Problem> {
-    let told = Told::of(request.context_type.as_deref(), request.project_focus.as_ref())
+    let context_patch = ContextPatch::of(request.context_type.as_deref(), request.project_focus.as_ref())
         .map_err(|fault| Problem::bad_request("invalid_context", fault))?;
     let session = match request.session_id {
         Some(id) => visible::conversation(&state, &caller, id).await?,
         None => {
-            let mut db = caller.walled(&state).await?;
+            let mut db = caller.begin(&state).await?;
             if let Some(agent) = request.agent_definition_id {
                 let found = rejoin_runs::agents::get(&mut db, caller.project_id, agent).await?;
                 let missing =
@@ -93,10 +92,10 @@ async fn prewarm(
             made
         }
     };
-    let mut db = caller.walled(&state).await?;
-    let has_turned = contexts::turn(&mut db, session.id, told).await?;
+    let mut db = caller.begin(&state).await?;
+    let has_changed = contexts::patch_conversation(&mut db, session.id, context_patch).await?;
     db.commit().await?;
-    if has_turned {
+    if has_changed {
         state.bus.publish(Wake::log(session.id));
     }
     let warmed = warm::warm(&state, &caller, session.id).await?;

@@ -1,4 +1,5 @@
-//! What only a worker can find out, because only workers open secrets and reach what is outside: a job, and a wait for what came of it.
+//! Tests that only a worker can run, because only workers decrypt secrets and reach external servers: enqueues a job
+//! and waits for its result.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,10 +17,10 @@ use crate::caller::Caller;
 use crate::problem::Problem;
 use crate::state::AppState;
 
-/// How long a request waits for a worker: less than it may take.
+/// Timeout of a request that waits for a worker: less than the request's own.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// A job that a worker is to do while a request waits.
+/// A worker's job awaited by a request.
 pub struct Probe {
     project_id: Uuid,
     wakes: broadcast::Receiver<Arc<Wake>>,
@@ -27,7 +28,7 @@ pub struct Probe {
 }
 
 impl Probe {
-    /// Lets a worker do a job of this kind; once at a time for the same `subject`.
+    /// Enqueues a job of this kind; one at a time per `subject`.
     pub async fn start(
         state: &AppState,
         caller: &Caller,
@@ -41,7 +42,7 @@ impl Probe {
             ..NewJob::new(kind, payload)
         };
         let wakes = state.bus.subscribe();
-        let mut db = caller.walled(state).await?;
+        let mut db = caller.begin(state).await?;
         enqueue::enqueue(&mut db, &job).await?;
         db.commit().await?;
         state.bus.publish(Wake::queue(job.queue));
@@ -52,7 +53,7 @@ impl Probe {
         })
     }
 
-    /// Returns when it is time to look whether there is an outcome.
+    /// Waits until the result should be polled.
     pub async fn wait(&mut self, state: &AppState) -> Result<(), Problem> {
         if Instant::now() >= self.last || state.draining.is_cancelled() {
             let detail = format!(
@@ -61,7 +62,7 @@ impl Probe {
             );
             return Err(Problem::new(StatusCode::GATEWAY_TIMEOUT, "no_worker_answered", detail));
         }
-        // A hint, or a look every now and then.
+        // A hint, or the poll interval.
         let hinted = async { while !wakeup::next(&mut self.wakes).await.tools.contains(&self.project_id) {} };
         if timeout(poll_interval() / 4, hinted).await.is_ok() {
             sleep(Duration::from_millis(10)).await;

@@ -1,29 +1,26 @@
-//! `/api/admin/projects/{p}/products`: what the project has installed by manifests.
+//! `/api/admin/projects/{p}/products`: products that the project has installed by manifests.
 
 use axum::Json;
 use axum::extract::State;
-use rejoin_db::walls::{self, Asking};
+use rejoin_db::rls;
 use rejoin_event_log::wakeup::Wake;
 use rejoin_identity::audit::Action;
 use rejoin_integrations::mcp::Transport;
-use rejoin_products::{Change, Manifest, Plan, Product, ProductError};
+use rejoin_products::{Change, InstallationDiff, Manifest, Product, ProductError};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use super::audit::record;
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Admin, Caller};
 use crate::extract::{Body, Params, Segments};
 use crate::problem::{BodyRefused, Problem, Refused};
 use crate::state::AppState;
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new()
-        .routes(routes!(list, install))
-        .routes(routes!(uninstall))
+pub fn routes() -> Routes {
+    Routes::new().routes(routes!(list, install)).routes(routes!(uninstall))
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -71,12 +68,12 @@ pub struct Done {
 }
 
 impl Done {
-    fn of(plan: Plan, dry_run: bool) -> Self {
+    fn of(diff: InstallationDiff, dry_run: bool) -> Self {
         Self {
-            name: plan.name,
-            version: plan.version,
-            previous_version: plan.previous_version,
-            changes: plan.changes,
+            name: diff.name,
+            version: diff.version,
+            previous_version: diff.previous_version,
+            changes: diff.changes,
             dry_run,
         }
     }
@@ -99,11 +96,11 @@ impl From<ProductError> for Problem {
     responses((status = 200, description = "All installed products, by name, with their manifests", body = Products), Refused))]
 async fn list(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Admin>,
     Segments(project_id): Segments<Uuid>,
 ) -> Result<Json<Products>, Problem> {
     caller.in_project(project_id)?;
-    let mut db = walls::begin(&state.db.sql, Asking::For(caller.owner())).await?;
+    let mut db = rls::begin(&state.db.pool_sqlx, rls::Scope::User(caller.owner())).await?;
     let items = rejoin_products::list(&mut *db, project_id).await?;
     Ok(Json(Products { items }))
 }
@@ -118,7 +115,7 @@ async fn list(
         Refused, BodyRefused))]
 async fn install(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Admin>,
     Segments(project_id): Segments<Uuid>,
     Body(request): Body<InstallRequest>,
 ) -> Result<Json<Done>, Problem> {
@@ -136,30 +133,30 @@ async fn install(
             Problem::new(axum::http::StatusCode::FORBIDDEN, "command_not_allowed", detail)
         })?;
     }
-    let mut db = walls::begin(&state.db.sql, Asking::For(caller.owner())).await?;
-    let plan = rejoin_products::install(&mut db, project_id, &manifest, request.adopt).await?;
+    let mut db = rls::begin(&state.db.pool_sqlx, rls::Scope::User(caller.owner())).await?;
+    let diff = rejoin_products::install(&mut db, project_id, &manifest, request.adopt).await?;
     if request.dry_run {
-        return Ok(Json(Done::of(plan, true)));
+        return Ok(Json(Done::of(diff, true)));
     }
-    let conflicts: Vec<String> = plan
+    let conflicts: Vec<String> = diff
         .conflicts()
         .map(|change| format!("{} {}: {}", change.kind, change.name, change.detail.join(", ")))
         .collect();
     if !conflicts.is_empty() {
         return Err(Problem::conflict("product_conflict", conflicts.join("; ")));
     }
-    let detail = json!({ "version": plan.version, "previousVersion": plan.previous_version });
+    let detail = json!({ "version": diff.version, "previousVersion": diff.previous_version });
     record(
         &mut db,
         &caller,
         Action::ProductInstalled,
-        format!("product:{}", plan.name),
+        format!("product:{}", diff.name),
         detail,
     )
     .await?;
     db.commit().await?;
     state.bus.publish(Wake::tools(project_id));
-    Ok(Json(Done::of(plan, false)))
+    Ok(Json(Done::of(diff, false)))
 }
 
 /// Uninstall a product
@@ -170,17 +167,17 @@ async fn install(
     responses((status = 200, description = "What was done or, with `dryRun`, would be done", body = Done), Refused))]
 async fn uninstall(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Admin>,
     Segments((project_id, name)): Segments<(Uuid, String)>,
     Params(params): Params<UninstallParams>,
 ) -> Result<Json<Done>, Problem> {
     caller.in_project(project_id)?;
-    let mut db = walls::begin(&state.db.sql, Asking::For(caller.owner())).await?;
-    let plan = rejoin_products::uninstall(&mut db, project_id, &name).await?;
+    let mut db = rls::begin(&state.db.pool_sqlx, rls::Scope::User(caller.owner())).await?;
+    let diff = rejoin_products::uninstall(&mut db, project_id, &name).await?;
     if params.dry_run.unwrap_or_default() {
-        return Ok(Json(Done::of(plan, true)));
+        return Ok(Json(Done::of(diff, true)));
     }
-    let detail = json!({ "previousVersion": plan.previous_version });
+    let detail = json!({ "previousVersion": diff.previous_version });
     record(
         &mut db,
         &caller,
@@ -191,5 +188,5 @@ async fn uninstall(
     .await?;
     db.commit().await?;
     state.bus.publish(Wake::tools(project_id));
-    Ok(Json(Done::of(plan, false)))
+    Ok(Json(Done::of(diff, false)))
 }

@@ -1,4 +1,4 @@
-//! Queries that were learned from the caller's questions: to see them, and to forget one.
+//! Queries learned from the caller's questions: list, and delete one.
 
 use axum::Json;
 use axum::extract::State;
@@ -7,17 +7,16 @@ use chrono::{DateTime, Utc};
 use rejoin_integrations::query_patterns::{self, Learned};
 use serde::Serialize;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Caller, Read, Write};
 use crate::extract::{PageParams, Params, Segments, page};
 use crate::problem::{Problem, Refused};
 use crate::state::AppState;
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new().routes(routes!(list)).routes(routes!(forget))
+pub fn routes() -> Routes {
+    Routes::new().routes(routes!(list)).routes(routes!(forget))
 }
 
 /// A query that answered one of the caller's questions
@@ -69,13 +68,13 @@ pub struct QueryPatternPage {
     responses((status = 200, description = "A page", body = QueryPatternPage), Refused))]
 async fn list(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments(project_id): Segments<Uuid>,
     Params(params): Params<PageParams>,
 ) -> Result<Json<QueryPatternPage>, Problem> {
     caller.in_project(project_id)?;
     let limit = params.limit(&state)?;
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     let rows = query_patterns::list(&mut *db, caller.owner(), params.after()?, limit + 1).await?;
     let (items, next_cursor) = page(rows, limit, |row| (row.learned_at, row.id), QueryPatternBody::from);
     Ok(Json(QueryPatternPage { items, next_cursor }))
@@ -87,11 +86,11 @@ async fn list(
     responses((status = 204, description = "Gone"), Refused))]
 async fn forget(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<StatusCode, Problem> {
     caller.in_project(project_id)?;
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     if !query_patterns::forget(&mut *db, caller.owner(), id).await? {
         return Err(Problem::not_found("query_pattern_not_found", "The query"));
     }

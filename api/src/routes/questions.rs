@@ -1,4 +1,5 @@
-//! What runs ask people: questions of agents, and calls that have to be confirmed. A question is seen where its run is.
+//! Runs' questions to users: agents' questions, and calls that need confirmation. A question is visible where its run
+//! is.
 
 use axum::Json;
 use axum::extract::State;
@@ -9,17 +10,16 @@ use rejoin_runs::questions::{self, Question};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Caller, Read, Write};
 use crate::extract::{Body, Limit, PageParams, Params, Segments, page};
 use crate::problem::{BodyRefused, Problem, Refused};
 use crate::state::AppState;
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new()
+pub fn routes() -> Routes {
+    Routes::new()
         .routes(routes!(list))
         .routes(routes!(get))
         .routes(routes!(answer))
@@ -105,7 +105,7 @@ pub struct AnswerRequest {
     responses((status = 200, description = "A page", body = QuestionPage), Refused))]
 async fn list(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Params(params): Params<QuestionParams>,
 ) -> Result<Json<QuestionPage>, Problem> {
     const KNOWN: [&str; 4] = ["pending", "answered", "expired", "cancelled"];
@@ -121,7 +121,7 @@ async fn list(
     };
     let limit = paging.limit(&state)?;
     let rows = questions::list_visible(
-        &mut *caller.walled(&state).await?,
+        &mut *caller.begin(&state).await?,
         caller.owner(),
         params.status.as_deref(),
         paging.after()?,
@@ -137,7 +137,7 @@ async fn list(
     responses((status = 200, description = "It", body = QuestionBody), Refused))]
 async fn get(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments(id): Segments<Uuid>,
 ) -> Result<Json<QuestionBody>, Problem> {
     Ok(Json(visible(&state, &caller, id).await?.into()))
@@ -151,7 +151,7 @@ async fn get(
         Refused, BodyRefused))]
 async fn answer(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments(id): Segments<Uuid>,
     Body(request): Body<AnswerRequest>,
 ) -> Result<(StatusCode, Json<QuestionBody>), Problem> {
@@ -164,13 +164,13 @@ async fn answer(
             user_id: Some(caller.user_id),
         },
     };
-    let wake = rejoin_commands::execute_for(&state.db.sql, caller.asking(), &command).await?;
+    let wake = rejoin_commands::execute_for(&state.db.pool_sqlx, caller.rls_scope(), &command).await?;
     state.bus.publish(wake);
     Ok((StatusCode::OK, Json(visible(&state, &caller, id).await?.into())))
 }
 
 async fn visible(state: &AppState, caller: &Caller, id: Uuid) -> Result<Question, Problem> {
-    questions::get_visible(&mut *caller.walled(state).await?, caller.owner(), id)
+    questions::get_visible(&mut *caller.begin(state).await?, caller.owner(), id)
         .await?
         .ok_or_else(not_found)
 }

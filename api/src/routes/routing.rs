@@ -1,33 +1,32 @@
-//! Which agent takes a new conversation that names none: how the project wants it, what would be chosen, and how that went.
+//! Assignment of agents to new conversations: settings, preview, and statistics.
 
 use axum::Json;
 use axum::extract::State;
 use chrono::{DateTime, Utc};
 use rejoin_identity::audit::Action;
+use rejoin_runs::agent_assignment::{self, Arm, AssignmentStats, Misrouted, Routing, TRIAGE};
 use rejoin_runs::agents;
-use rejoin_runs::reception::{self, Arm, Misrouted, Routing, TRIAGE, Went};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use super::audit::record;
 use super::chat::{attached_consoles, check_message};
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Admin, Caller, Read, Write};
 use crate::extract::{Body, PageParams, Params, Segments, page, present};
 use crate::problem::{BodyRefused, Problem, Refused};
 use crate::state::AppState;
 
-/// Days that statistics look back, unless asked for others.
+/// Default period of statistics, in days.
 const DAYS: i32 = 30;
 const MAX_DAYS: i32 = 365;
 /// Maximum length of a model's name, in characters.
 const SELECTOR_MODEL_MAX_CHARS: usize = 200;
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new()
+pub fn routes() -> Routes {
+    Routes::new()
         .routes(routes!(get, put))
         .routes(routes!(preview))
         .routes(routes!(stats))
@@ -151,18 +150,18 @@ pub struct WentBody {
     pub did_not_help: i64,
 }
 
-impl From<Went> for WentBody {
-    fn from(went: Went) -> Self {
+impl From<AssignmentStats> for WentBody {
+    fn from(stats: AssignmentStats) -> Self {
         Self {
-            agent: went.agent,
-            reason: went.reason,
-            confidence: went.confidence,
-            conversations: went.conversations,
-            handed_over: went.handed_over,
-            took_us_p50: went.took_us_p50,
-            start_ms_p50: went.start_ms_p50,
-            helped: went.helped,
-            did_not_help: went.did_not_help,
+            agent: stats.agent,
+            reason: stats.reason,
+            confidence: stats.confidence,
+            conversations: stats.conversations,
+            handed_over: stats.handed_over,
+            took_us_p50: stats.took_us_p50,
+            start_ms_p50: stats.start_ms_p50,
+            helped: stats.helped,
+            did_not_help: stats.did_not_help,
         }
     }
 }
@@ -253,12 +252,12 @@ pub struct MisroutedPage {
     responses((status = 200, description = "So", body = RoutingBody), Refused))]
 async fn get(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Admin>,
     Segments(project_id): Segments<Uuid>,
 ) -> Result<Json<RoutingBody>, Problem> {
     caller.in_project(project_id)?;
-    let mut db = caller.walled(&state).await?;
-    let wanted = reception::get(&mut *db, project_id).await?;
+    let mut db = caller.begin(&state).await?;
+    let wanted = agent_assignment::get(&mut *db, project_id).await?;
     Ok(Json(wanted.unwrap_or_else(off).into()))
 }
 
@@ -278,7 +277,7 @@ fn off() -> Routing {
     responses((status = 200, description = "The updated settings", body = RoutingBody), Refused, BodyRefused))]
 async fn put(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Admin>,
     Segments(project_id): Segments<Uuid>,
     Body(request): Body<RoutingRequest>,
 ) -> Result<Json<RoutingBody>, Problem> {
@@ -292,8 +291,8 @@ async fn put(
             format!("selectorModel must have 1 to {SELECTOR_MODEL_MAX_CHARS} characters; send null to use no model");
         return Err(Problem::bad_request("invalid_routing", detail));
     }
-    let mut db = caller.walled(&state).await?;
-    let before = reception::get(&mut *db, project_id).await?;
+    let mut db = caller.begin(&state).await?;
+    let before = agent_assignment::get(&mut *db, project_id).await?;
     let control_agent = match request.control_agent {
         Some(named) => named,
         None => before.as_ref().and_then(|before| before.control_agent.clone()),
@@ -316,7 +315,7 @@ async fn put(
         selector_model,
         control_agent,
     };
-    reception::set(&mut *db, project_id, &wanted).await?;
+    agent_assignment::set(&mut *db, project_id, &wanted).await?;
     let body = RoutingBody::from(wanted);
     let detail = json!({
         "percent": body.percent, "preferredAgent": body.preferred_agent, "triageAgent": body.triage_agent,
@@ -340,23 +339,24 @@ async fn put(
     responses((status = 200, description = "The routing decision", body = PreviewBody), Refused, BodyRefused))]
 async fn preview(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments(project_id): Segments<Uuid>,
     Body(request): Body<PreviewRequest>,
 ) -> Result<Json<PreviewBody>, Problem> {
     caller.in_project(project_id)?;
     check_message(&request.message, state.config.max_message_chars)?;
     let consoles = attached_consoles(request.consoles.as_ref())?;
-    let mut db = caller.walled(&state).await?;
-    let wanted = reception::get(&mut *db, project_id).await?.unwrap_or_else(off);
-    let received = reception::choose(&mut db, caller.owner(), &wanted, &request.message, &consoles, &[]).await?;
+    let mut db = caller.begin(&state).await?;
+    let wanted = agent_assignment::get(&mut *db, project_id).await?.unwrap_or_else(off);
+    let assignment =
+        agent_assignment::choose(&mut db, caller.owner(), &wanted, &request.message, &consoles, &[]).await?;
     Ok(Json(PreviewBody {
-        agent: received.agent.map(|(_, name)| name),
-        confidence: received.choice.confidence().name().to_owned(),
-        score: received.choice.score.into(),
-        reason: received.choice.reason.name().to_owned(),
-        because: received.choice.because,
-        took_us: received.took_us,
+        agent: assignment.agent.map(|(_, name)| name),
+        confidence: assignment.choice.confidence().name().to_owned(),
+        score: assignment.choice.score.into(),
+        reason: assignment.choice.reason.name().to_owned(),
+        because: assignment.choice.because,
+        took_us: assignment.took_us,
     }))
 }
 
@@ -366,17 +366,17 @@ async fn preview(
     responses((status = 200, description = "By agent and reason", body = RoutingStats), Refused))]
 async fn stats(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments(project_id): Segments<Uuid>,
     Params(params): Params<StatsParams>,
 ) -> Result<Json<RoutingStats>, Problem> {
     caller.in_project(project_id)?;
     let days = params.days()?;
-    let mut db = caller.walled(&state).await?;
-    let went = reception::stats(&mut *db, project_id, days).await?;
-    let arms = reception::arms(&mut *db, project_id, days).await?;
+    let mut db = caller.begin(&state).await?;
+    let stats = agent_assignment::stats(&mut *db, project_id, days).await?;
+    let arms = agent_assignment::arms(&mut *db, project_id, days).await?;
     Ok(Json(RoutingStats {
-        items: went.into_iter().map(WentBody::from).collect(),
+        items: stats.into_iter().map(WentBody::from).collect(),
         arms: arms.into_iter().map(ArmBody::from).collect(),
     }))
 }
@@ -388,15 +388,15 @@ async fn stats(
     responses((status = 200, description = "A page, newest first", body = MisroutedPage), Refused))]
 async fn misrouted(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments(project_id): Segments<Uuid>,
     Params(params): Params<StatsParams>,
     Params(wanted): Params<PageParams>,
 ) -> Result<Json<MisroutedPage>, Problem> {
     caller.in_project(project_id)?;
     let (days, limit) = (params.days()?, wanted.limit(&state)?);
-    let mut db = caller.walled(&state).await?;
-    let rows = reception::misrouted(&mut *db, caller.owner(), days, wanted.after()?, limit + 1).await?;
+    let mut db = caller.begin(&state).await?;
+    let rows = agent_assignment::misrouted(&mut *db, caller.owner(), days, wanted.after()?, limit + 1).await?;
     let (items, next_cursor) = page(rows, limit, |row| (row.created_at, row.run_id), MisroutedBody::from);
     Ok(Json(MisroutedPage { items, next_cursor }))
 }

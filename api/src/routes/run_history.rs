@@ -1,4 +1,4 @@
-//! Runs as wholes: the tree that a run has started, all of it in one document, and forks.
+//! Whole runs: the tree of a run, everything in one document, and forks.
 
 use std::collections::HashMap;
 
@@ -11,8 +11,6 @@ use rejoin_runs::runs::{self, Run};
 use rejoin_runs::{questions, run_messages, tool_calls};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use super::chat::check_message;
@@ -21,16 +19,17 @@ use super::questions::QuestionBody;
 use super::runs::{RunBody, RunDetail, describe};
 use super::trigger::Triggered;
 use super::visible;
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Caller, Read, Write};
 use crate::extract::{Body, Segments};
 use crate::problem::{BodyRefused, Problem, Refused};
 use crate::state::AppState;
 
-/// Runs that a tree or an export shows.
+/// Maximum number of runs in a tree or export.
 const MAX_RUNS: usize = 1_000;
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new()
+pub fn routes() -> Routes {
+    Routes::new()
         .routes(routes!(tree))
         .routes(routes!(export))
         .routes(routes!(fork))
@@ -82,11 +81,11 @@ impl From<ForkError> for Problem {
     }
 }
 
-/// The run and all that it has started, each before its children; and whether there are more.
+/// Returns the run and its descendants, parents first; and whether there are more.
 async fn tree_of(state: &AppState, caller: &Caller, project_id: Uuid, id: Uuid) -> Result<(Vec<Run>, bool), Problem> {
     caller.in_project(project_id)?;
     visible::run(state, caller, id).await?;
-    let mut rows = runs::tree(&mut *caller.walled(state).await?, id, MAX_RUNS as i64 + 1).await?;
+    let mut rows = runs::tree(&mut *caller.begin(state).await?, id, MAX_RUNS as i64 + 1).await?;
     let truncated = rows.len() > MAX_RUNS;
     rows.truncate(MAX_RUNS);
     let mut children: HashMap<Option<Uuid>, Vec<Run>> = HashMap::new();
@@ -113,7 +112,7 @@ async fn tree_of(state: &AppState, caller: &Caller, project_id: Uuid, id: Uuid) 
     responses((status = 200, description = "Them", body = RunTree), Refused))]
 async fn tree(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments((project_id, run)): Segments<(Uuid, Uuid)>,
 ) -> Result<Json<RunTree>, Problem> {
     let (rows, truncated) = tree_of(&state, &caller, project_id, run).await?;
@@ -131,7 +130,7 @@ async fn tree(
         Refused))]
 async fn export(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<Json<RunExport>, Problem> {
     let (rows, truncated) = tree_of(&state, &caller, project_id, id).await?;
@@ -139,10 +138,10 @@ async fn export(
         let detail = format!("the run has started more than {MAX_RUNS} other runs; export those individually");
         return Err(Problem::conflict("run_tree_too_large", detail));
     }
-    // One transaction: all of it as it was at one moment, or nearly so.
-    let mut db = caller.walled(&state).await?;
+    // One transaction: an almost consistent snapshot.
+    let mut db = caller.begin(&state).await?;
     let mut below: HashMap<Uuid, Vec<RunExport>> = HashMap::new();
-    // Children come after their parents: from the end, each finds its own complete.
+    // Children follow their parents: in reverse order, each node's children are complete.
     for run in rows.into_iter().rev() {
         let messages = run_messages::all(&mut *db, run.id).await?;
         let calls = tool_calls::all(&mut *db, run.id).await?;
@@ -176,7 +175,7 @@ async fn export(
         Refused, BodyRefused))]
 async fn fork(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments(id): Segments<Uuid>,
     Body(request): Body<ForkRequest>,
 ) -> Result<(StatusCode, [(HeaderName, String); 1], Json<Triggered>), Problem> {
@@ -189,9 +188,9 @@ async fn fork(
         step: i32::from(request.step),
         message: request.message.as_deref(),
         user_id: Some(caller.user_id),
-        exhausted: state.quotas.exhausted(&state.db.sql, &caller).await?,
+        exhausted: state.quotas.exhausted(&state.db.pool_sqlx, &caller).await?,
     };
-    let (run_id, wake) = rejoin_commands::execute_for(&state.db.sql, caller.asking(), &command).await?;
+    let (run_id, wake) = rejoin_commands::execute_for(&state.db.pool_sqlx, caller.rls_scope(), &command).await?;
     state.bus.publish(wake);
     Ok((
         StatusCode::ACCEPTED,

@@ -1,5 +1,5 @@
-//! One run: how it stands, its events, its end. A run of a conversation is its owner's alone, and one outside its maker's; of the latter the
-//! other members see in lists that it is there.
+//! One run: its state, its events, its end. A run of a conversation is visible to its owner only, and one outside to
+//! its maker; other members see the latter's existence in lists.
 
 use axum::Json;
 use axum::extract::State;
@@ -7,27 +7,26 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use chrono::{DateTime, Utc};
 use rejoin_commands::CancelRun;
-use rejoin_db::walls::{self, Asking};
+use rejoin_db::rls;
 use rejoin_runs::runs::{self, Listed, Run, RunHead};
 use rejoin_types::access::Scope;
 use rejoin_types::owner::Owner;
 use serde::Serialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use super::tickets::Follower;
 use super::visible;
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Caller, Read, Write};
 use crate::extract::{Params, Segments};
 use crate::problem::{Problem, Refused};
-use crate::sse::start::{StreamParams, Wanted};
+use crate::sse::start::{StreamParams, StreamSource};
 use crate::state::AppState;
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new()
+pub fn routes() -> Routes {
+    Routes::new()
         .routes(routes!(get))
         .routes(routes!(cancel))
         .routes(routes!(events))
@@ -189,9 +188,9 @@ pub struct Cancelled {
     pub status: String,
 }
 
-/// All that there is to say of a run.
+/// Returns all details of a run.
 pub async fn detail(state: &AppState, caller: &Caller, run: Run) -> Result<RunDetail, Problem> {
-    let children = runs::children(&mut *caller.walled(state).await?, run.id).await?;
+    let children = runs::children(&mut *caller.begin(state).await?, run.id).await?;
     Ok(describe(run, children))
 }
 
@@ -224,7 +223,7 @@ pub fn describe(run: Run, children: Vec<Uuid>) -> RunDetail {
     responses((status = 200, description = "It", body = RunDetail), Refused))]
 async fn get(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments(id): Segments<Uuid>,
 ) -> Result<Json<RunDetail>, Problem> {
     let run = visible::run(&state, &caller, id).await?;
@@ -239,13 +238,13 @@ async fn get(
     responses((status = 202, description = "It has stopped, or will stop at its next step", body = Cancelled), Refused))]
 async fn cancel(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments(id): Segments<Uuid>,
 ) -> Result<(StatusCode, Json<Cancelled>), Problem> {
-    let asking = may_cancel(&state, &caller, id).await?;
-    let wake = rejoin_commands::execute_for(&state.db.sql, asking, &CancelRun { run_id: id }).await?;
+    let scope = may_cancel(&state, &caller, id).await?;
+    let wake = rejoin_commands::execute_for(&state.db.pool_sqlx, scope, &CancelRun { run_id: id }).await?;
     state.bus.publish(wake);
-    let run = runs::get(&mut *walls::begin(&state.db.sql, asking).await?, id)
+    let run = runs::get(&mut *rls::begin(&state.db.pool_sqlx, scope).await?, id)
         .await?
         .ok_or_else(visible::run_not_found)?;
     let cancelled = Cancelled {
@@ -256,18 +255,18 @@ async fn cancel(
     Ok((StatusCode::ACCEPTED, Json(cancelled)))
 }
 
-/// On whose behalf the caller stops a run: their own; for another member's run, that member's.
-async fn may_cancel(state: &AppState, caller: &Caller, id: Uuid) -> Result<Asking, Problem> {
-    let mut db = caller.walled(state).await?;
+/// Returns the scope for stopping a run: the caller's own; for another member's run, that member's.
+async fn may_cancel(state: &AppState, caller: &Caller, id: Uuid) -> Result<rls::Scope, Problem> {
+    let mut db = caller.begin(state).await?;
     if runs::get_visible(&mut *db, caller.owner(), id).await?.is_some() {
-        return Ok(caller.asking());
+        return Ok(caller.rls_scope());
     }
     let maker = match caller.may(Scope::Admin) {
         true => runs::maker_of(&mut db, caller.project_id, id).await?,
         false => None,
     };
     let user_id = maker.ok_or_else(visible::run_not_found)?;
-    Ok(Asking::For(Owner {
+    Ok(rls::Scope::User(Owner {
         user_id,
         ..caller.owner()
     }))
@@ -289,5 +288,5 @@ async fn events(
     Segments(id): Segments<Uuid>,
     Params(params): Params<StreamParams>,
 ) -> Result<Response, Problem> {
-    follower.follow(&state, id, Wanted::Run(id), &params).await
+    follower.follow(&state, id, StreamSource::Run(id), &params).await
 }

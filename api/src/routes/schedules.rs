@@ -1,10 +1,10 @@
-//! Schedules: agents and DAGs of tasks that are started by the clock.
+//! Schedules: agents and DAGs of tasks started by the clock.
 
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use chrono::{DateTime, Utc};
-use rejoin_db::walls::{self, Asking};
+use rejoin_db::rls;
 use rejoin_identity::audit::Action;
 use rejoin_runs::agents::{self, AgentDefinition};
 use rejoin_scheduling::schedules::{self, Missed, Schedule, ScheduleContent, Target, UTC, When};
@@ -14,19 +14,18 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sqlx::PgConnection;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use super::audit::record;
 use super::task_dags;
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Caller, Read, Write};
 use crate::extract::{Body, PageParams, Params, Segments, page};
 use crate::problem::{BodyRefused, Problem, Refused};
 use crate::state::AppState;
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new()
+pub fn routes() -> Routes {
+    Routes::new()
         .routes(routes!(create, list))
         .routes(routes!(get, change, delete))
 }
@@ -136,13 +135,13 @@ pub struct ScheduleRequest {
 }
 
 impl ScheduleRequest {
-    /// Whether it says what is to be started.
+    /// Returns whether it names what to start.
     fn names_work(&self) -> bool {
         self.agent.is_some() || self.input.is_some() || self.tasks.is_some()
     }
 
-    /// With what there was before in the place of what is not said.
-    fn over(self, before: Option<&ScheduleContent>) -> Result<ScheduleContent, Problem> {
+    /// Applies the patch to the existing content.
+    fn apply_to(self, before: Option<&ScheduleContent>) -> Result<ScheduleContent, Problem> {
         let when = match (self.cron, self.at) {
             (Some(_), Some(_)) => return Err(invalid("pass either cron or at, not both")),
             (Some(cron), None) => When::Cron(cron),
@@ -201,7 +200,8 @@ fn name_taken(name: &str) -> Problem {
     Problem::conflict("schedule_name_taken", format!("a schedule named {name} already exists"))
 }
 
-/// What only the database knows: whether the agents are there for the caller, and whether the moment is still to come.
+/// Checks against the database: whether the agents are available to the caller, and whether the moment is in the
+/// future.
 async fn check(
     db: &mut PgConnection,
     caller: &Caller,
@@ -238,13 +238,13 @@ async fn check(
         Refused, BodyRefused))]
 async fn create(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments(project_id): Segments<Uuid>,
     Body(request): Body<ScheduleRequest>,
 ) -> Result<(StatusCode, Json<ScheduleBody>), Problem> {
     caller.in_project(project_id)?;
-    let content = request.over(None)?;
-    let mut db = walls::begin(&state.db.sql, Asking::For(caller.owner())).await?;
+    let content = request.apply_to(None)?;
+    let mut db = rls::begin(&state.db.pool_sqlx, rls::Scope::User(caller.owner())).await?;
     check(&mut db, &caller, &content, true).await?;
     if schedules::count(&mut *db, project_id).await? >= schedules::MAX_SCHEDULES {
         let detail = format!("a project can have at most {} schedules", schedules::MAX_SCHEDULES);
@@ -266,7 +266,7 @@ async fn create(
     responses((status = 200, description = "A page", body = SchedulePage), Refused))]
 async fn list(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments(project_id): Segments<Uuid>,
     Params(params): Params<PageParams>,
 ) -> Result<Json<SchedulePage>, Problem> {
@@ -274,7 +274,7 @@ async fn list(
     let limit = params.limit(&state)?;
     let after: Option<String> = params.after()?;
     let rows = schedules::list(
-        &mut *caller.walled(&state).await?,
+        &mut *caller.begin(&state).await?,
         project_id,
         after.as_deref(),
         limit + 1,
@@ -290,11 +290,11 @@ async fn list(
     responses((status = 200, description = "It", body = ScheduleBody), Refused))]
 async fn get(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<Json<ScheduleBody>, Problem> {
     caller.in_project(project_id)?;
-    let schedule = schedules::get(&mut *caller.walled(&state).await?, project_id, id)
+    let schedule = schedules::get(&mut *caller.begin(&state).await?, project_id, id)
         .await?
         .ok_or_else(not_found)?;
     Ok(Json(schedule.into()))
@@ -311,12 +311,12 @@ async fn get(
         Refused, BodyRefused))]
 async fn change(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
     Body(request): Body<ScheduleRequest>,
 ) -> Result<Json<ScheduleBody>, Problem> {
     caller.in_project(project_id)?;
-    let mut db = walls::begin(&state.db.sql, Asking::For(caller.owner())).await?;
+    let mut db = rls::begin(&state.db.pool_sqlx, rls::Scope::User(caller.owner())).await?;
     let before = schedules::lock(&mut db, project_id, id).await?.ok_or_else(not_found)?;
     let names_work = request.names_work();
     let created_by = match names_work {
@@ -324,7 +324,7 @@ async fn change(
         false => before.created_by,
     };
     let before = ScheduleContent::from(&before);
-    let content = request.over(Some(&before))?;
+    let content = request.apply_to(Some(&before))?;
     check(&mut db, &caller, &content, names_work).await?;
     let schedule = match schedules::update(&mut db, id, &content, created_by).await {
         Ok(schedule) => schedule,
@@ -353,11 +353,11 @@ async fn change(
     responses((status = 204, description = "Gone"), Refused))]
 async fn delete(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<StatusCode, Problem> {
     caller.in_project(project_id)?;
-    let mut db = walls::begin(&state.db.sql, Asking::For(caller.owner())).await?;
+    let mut db = rls::begin(&state.db.pool_sqlx, rls::Scope::User(caller.owner())).await?;
     if !schedules::delete(&mut *db, project_id, id).await? {
         return Err(not_found());
     }

@@ -1,11 +1,14 @@
 //! `/api/session`: a browser signs in with an API key, a token or a sign-in code, and out again.
 //!
-//! Invariant: a browser that is signed in becomes another user only if the request says that it may (`replace`): otherwise a link could
-//! put a user into somebody else's account without their notice.
+//! Invariant: a signed-in browser changes its user only if the request allows it (`replace`): otherwise a link could
+//! silently put a user into another user's account.
+
+use std::convert::Infallible;
 
 use axum::Json;
-use axum::extract::State;
+use axum::extract::{FromRequestParts, State};
 use axum::http::header::{AUTHORIZATION, SET_COOKIE};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use bytes::Bytes;
 use chrono::{DateTime, Utc};
@@ -15,11 +18,10 @@ use rejoin_identity::{sessions, sign_in};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
-use crate::caller::Caller;
+use crate::authorization::{Access, Admits, Routes, routes};
+use crate::caller::{Caller, Read, Scoped};
 use crate::cookie;
 use crate::extract;
 use crate::problem::{BodyRefused, Problem, Refused};
@@ -27,8 +29,8 @@ use crate::state::AppState;
 
 type SetCookie = [(HeaderName, HeaderValue); 1];
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new().routes(routes!(begin, end))
+pub fn routes() -> Routes {
+    Routes::new().routes(routes!(begin, end))
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -51,6 +53,21 @@ pub struct SignIn {
     pub replace: bool,
 }
 
+/// Who signs in: a caller, unless the body has a sign-in code.
+struct SignsIn(Result<Caller<Read>, Problem>);
+
+impl Admits for SignsIn {
+    const ACCESS: Access = Access::ScopeOrCode(Read::SCOPE);
+}
+
+impl FromRequestParts<AppState> for SignsIn {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Infallible> {
+        Ok(Self(Caller::from_request_parts(parts, state).await))
+    }
+}
+
 /// Sign in
 ///
 /// With the key or token of the header `Authorization`, or with a code in the body. If the browser is signed in as
@@ -64,7 +81,7 @@ pub struct SignIn {
         Refused, BodyRefused))]
 async fn begin(
     State(state): State<AppState>,
-    found: Result<Caller, Problem>,
+    SignsIn(found): SignsIn,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<(StatusCode, SetCookie, Json<Session>), Problem> {
@@ -75,7 +92,7 @@ async fn begin(
     };
     let caller = match &asked.code {
         Some(code) => by_code(&state, &headers, code).await?,
-        None => found?,
+        None => found?.plain(),
     };
     if caller.shown_in == Kind::Session {
         let detail = "sign in with an API key, a token or a sign-in code, not with a session";
@@ -93,15 +110,15 @@ async fn begin(
         return Err(is_another(&state, another, &caller).await?);
     }
     if let Some(code) = &asked.code
-        && !sign_in::use_up(&state.db.sql, code).await?
+        && !sign_in::use_up(&state.db.pool_sqlx, code).await?
     {
         return Err(no_code());
     }
     state.rates.count_audited(caller.user_id)?;
     let lifetime_s = i64::from(state.config.session_hours) * 60 * 60;
-    let begun = sessions::begin(&state.db.sql, &caller, lifetime_s).await?;
+    let begun = sessions::begin(&state.db.pool_sqlx, &caller, lifetime_s).await?;
     if let Some(another) = &another {
-        sessions::end(&state.db.sql, another).await?;
+        sessions::end(&state.db.pool_sqlx, another).await?;
         state.keys.forget(another);
     }
     let cookie = cookie::begun(&headers, &begun.secret, begun.lasts_s);
@@ -113,7 +130,7 @@ async fn begin(
     Ok((StatusCode::CREATED, [(SET_COOKIE, cookie)], Json(session)))
 }
 
-/// The user for whom a sign-in code was made. Pages of other sites can't bring one.
+/// Returns the user of a sign-in code. Cross-site requests are refused.
 async fn by_code(state: &AppState, headers: &HeaderMap, code: &str) -> Result<Caller, Problem> {
     if headers.contains_key(AUTHORIZATION) {
         let detail = "sign in either with a code or with the header Authorization, not with both";
@@ -123,7 +140,7 @@ async fn by_code(state: &AppState, headers: &HeaderMap, code: &str) -> Result<Ca
         let detail = "a sign-in code can be used only by pages of this server; other programs must use an API key";
         return Err(Problem::new(StatusCode::FORBIDDEN, "cross_site", detail));
     }
-    let caller = sign_in::whose(&state.db.sql, code).await?.ok_or_else(no_code)?;
+    let caller = sign_in::whose(&state.db.pool_sqlx, code).await?.ok_or_else(no_code)?;
     Ok(caller.into())
 }
 
@@ -132,21 +149,21 @@ fn no_code() -> Problem {
     Problem::unauthorized("code_invalid", detail)
 }
 
-/// Who is signed in in the browser already.
+/// Returns the user already signed in in the browser.
 async fn signed_in(state: &AppState, headers: &HeaderMap) -> Result<Option<Caller>, Problem> {
     let Some(secret) = cookie::shown(headers) else {
         return Ok(None);
     };
-    match auth::authenticate(&state.db.sql, Kind::Session, secret, None).await {
+    match auth::authenticate(&state.db.pool_sqlx, Kind::Session, secret, None).await {
         Ok(caller) => Ok(Some(caller.into())),
         Err(AuthError::Database(error)) => Err(error.into()),
-        // A session that has ended is nobody's.
+        // An ended session has no user.
         Err(_) => Ok(None),
     }
 }
 
 async fn is_another(state: &AppState, before: &Caller, caller: &Caller) -> Result<Problem, Problem> {
-    let (signed_in, instead) = sign_in::handles(&state.db.sql, before.user_id, caller.user_id).await?;
+    let (signed_in, instead) = sign_in::handles(&state.db.pool_sqlx, before.user_id, caller.user_id).await?;
     let detail = format!(
         "this browser is signed in as {signed_in}; to sign in as {instead}, sign out first, or send `replace`: true"
     );
@@ -160,9 +177,9 @@ async fn is_another(state: &AppState, before: &Caller, caller: &Caller) -> Resul
 /// The cookie's session and its open streams end.
 #[utoipa::path(delete, path = "/api/session", tag = "callers",
     responses((status = 204, description = "Signed out", headers(("Set-Cookie" = String))), Refused))]
-async fn end(State(state): State<AppState>, caller: Caller) -> Result<(StatusCode, SetCookie), Problem> {
+async fn end(State(state): State<AppState>, caller: Caller<Read>) -> Result<(StatusCode, SetCookie), Problem> {
     if caller.shown_in == Kind::Session {
-        sessions::end(&state.db.sql, &caller).await?;
+        sessions::end(&state.db.pool_sqlx, &caller).await?;
         state.keys.forget(&caller);
     }
     Ok((StatusCode::NO_CONTENT, [(SET_COOKIE, cookie::ended())]))

@@ -1,4 +1,5 @@
-//! `POST /api/sign-in-codes`: a code with which a browser signs in once, so that no link has to hold an API key.
+//! `POST /api/sign-in-codes`: a one-time code with which a browser signs in, so that no link has to contain the API
+//! key.
 
 use axum::Json;
 use axum::extract::State;
@@ -8,19 +9,15 @@ use rejoin_identity::auth::Kind;
 use rejoin_identity::sign_in;
 use serde::Serialize;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Caller, Read};
 use crate::origin::Origin;
 use crate::problem::{Problem, Refused};
 use crate::state::AppState;
 
-/// Making one lets its holder do what the caller may do anyway.
-pub const PATH: &str = "/api/sign-in-codes";
-
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new().routes(routes!(create))
+pub fn routes() -> Routes {
+    Routes::new().routes(routes!(create))
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -39,7 +36,7 @@ pub struct SignInCode {
     responses((status = 201, description = "Made", body = SignInCode), Refused))]
 async fn create(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Origin(origin): Origin,
 ) -> Result<(StatusCode, Json<SignInCode>), Problem> {
     let key_id = caller.credential.key_id().filter(|_| caller.shown_in == Kind::Key);
@@ -47,7 +44,7 @@ async fn create(
         let detail = "a sign-in code can be created only with an API key, not with a session or a token";
         return Err(Problem::new(StatusCode::FORBIDDEN, "key_needed", detail));
     };
-    let made = sign_in::create(&state.db.sql, &caller, key_id).await?;
+    let made = sign_in::create(&state.db.pool_sqlx, &caller, key_id).await?;
     let body = SignInCode {
         url: format!("{origin}/#code={}", made.code),
         code: made.code,

@@ -1,4 +1,4 @@
-//! What people say to a run after it has begun: a message while it is at work, and "go on" once it has paused.
+//! User input to started runs: a message to a running one, and resuming a paused one.
 
 use axum::Json;
 use axum::extract::State;
@@ -7,19 +7,18 @@ use axum::http::{HeaderName, StatusCode};
 use rejoin_commands::{ResumeError, ResumeRun, SteerError, SteerRun};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use super::chat::check_message;
 use super::visible;
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Caller, Write};
 use crate::extract::{Body, Segments};
 use crate::problem::{BodyRefused, Problem, Refused};
 use crate::state::AppState;
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new().routes(routes!(resume)).routes(routes!(steer))
+pub fn routes() -> Routes {
+    Routes::new().routes(routes!(resume)).routes(routes!(steer))
 }
 
 #[derive(Debug, Default, Deserialize, ToSchema)]
@@ -64,7 +63,7 @@ pub struct SteeredBody {
         Refused, BodyRefused))]
 async fn resume(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments(id): Segments<Uuid>,
     Body(request): Body<ResumeRequest>,
 ) -> Result<(StatusCode, [(HeaderName, String); 1], Json<ResumedBody>), Problem> {
@@ -72,7 +71,7 @@ async fn resume(
     if let Some(message) = &request.message {
         check_message(message, state.config.max_message_chars)?;
     }
-    if let Some(exhausted) = state.quotas.exhausted(&state.db.sql, &caller).await? {
+    if let Some(exhausted) = state.quotas.exhausted(&state.db.pool_sqlx, &caller).await? {
         return Err(rejoin_commands::PostError::Exhausted(exhausted).into());
     }
     let command = ResumeRun {
@@ -80,7 +79,7 @@ async fn resume(
         message: request.message.as_deref(),
         user_id: Some(caller.user_id),
     };
-    let resumed = rejoin_commands::execute_for(&state.db.sql, caller.asking(), &command).await?;
+    let resumed = rejoin_commands::execute_for(&state.db.pool_sqlx, caller.rls_scope(), &command).await?;
     state.bus.publish(resumed.wake);
     Ok((
         StatusCode::ACCEPTED,
@@ -102,7 +101,7 @@ async fn resume(
         Refused, BodyRefused))]
 async fn steer(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments(id): Segments<Uuid>,
     Body(request): Body<SteerRequest>,
 ) -> Result<(StatusCode, Json<SteeredBody>), Problem> {
@@ -113,7 +112,7 @@ async fn steer(
         message: &request.message,
         user_id: Some(caller.user_id),
     };
-    let steered = rejoin_commands::execute_for(&state.db.sql, caller.asking(), &command).await?;
+    let steered = rejoin_commands::execute_for(&state.db.pool_sqlx, caller.rls_scope(), &command).await?;
     state.bus.publish(steered.wake);
     Ok((
         StatusCode::ACCEPTED,

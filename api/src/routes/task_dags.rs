@@ -1,4 +1,4 @@
-//! DAGs of tasks: made, looked at, drawn, paused, let go on, cancelled.
+//! DAGs of tasks: create, read, draw, pause, resume, cancel.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -10,30 +10,29 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use chrono::{DateTime, Utc};
 use rejoin_commands::{ChangeDag, CreateDag, DagChange, DagError};
-use rejoin_db::walls::Asking;
+use rejoin_db::rls;
 use rejoin_runs::agents;
 use rejoin_scheduling::tasks::spec::DagSpec;
-use rejoin_scheduling::tasks::{self, Dag, Task};
+use rejoin_scheduling::tasks::{self, Dag, DagTask};
 use rejoin_types::access::Scope;
 use rejoin_types::ids;
 use rejoin_types::owner::Owner;
 use serde::{Deserialize, Serialize};
 use sqlx::PgConnection;
 use utoipa::{IntoParams, ToSchema};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Caller, Read, Write};
 use crate::extract::{Body, PageParams, Params, Segments, page};
 use crate::problem::{BodyRefused, Problem, Refused};
 use crate::state::AppState;
 
-/// Tasks that a picture shows.
+/// Maximum number of tasks in a drawing.
 const DRAWN: usize = 500;
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new()
+pub fn routes() -> Routes {
+    Routes::new()
         .routes(routes!(create, list))
         .routes(routes!(get))
         .routes(routes!(diagram))
@@ -132,7 +131,7 @@ fn not_found() -> Problem {
 }
 
 async fn body(state: &AppState, caller: &Caller, dag: Dag) -> Result<DagBody, Problem> {
-    let counts = tasks::counts(&mut *caller.walled(state).await?, dag.id).await?;
+    let counts = tasks::counts(&mut *caller.begin(state).await?, dag.id).await?;
     Ok(DagBody {
         id: dag.id,
         name: dag.name,
@@ -149,7 +148,7 @@ async fn body(state: &AppState, caller: &Caller, dag: Dag) -> Result<DagBody, Pr
 
 async fn found(state: &AppState, caller: &Caller, project_id: Uuid, id: Uuid) -> Result<Dag, Problem> {
     caller.in_project(project_id)?;
-    tasks::get_dag(&mut *caller.walled(state).await?, project_id, id)
+    tasks::get_dag(&mut *caller.begin(state).await?, project_id, id)
         .await?
         .ok_or_else(not_found)
 }
@@ -157,7 +156,7 @@ async fn found(state: &AppState, caller: &Caller, project_id: Uuid, id: Uuid) ->
 async fn detailed(state: &AppState, caller: &Caller, project_id: Uuid, id: Uuid) -> Result<DagDetail, Problem> {
     let dag = found(state, caller, project_id, id).await?;
     let (rows, edges) = {
-        let mut db = caller.walled(state).await?;
+        let mut db = caller.begin(state).await?;
         let rows = tasks::of_dag(&mut *db, id).await?;
         (rows, tasks::edges(&mut *db, project_id, id).await?)
     };
@@ -178,7 +177,7 @@ async fn detailed(state: &AppState, caller: &Caller, project_id: Uuid, id: Uuid)
     })
 }
 
-fn task_body(task: &Task, after: Vec<String>) -> TaskBody {
+fn task_body(task: &DagTask, after: Vec<String>) -> TaskBody {
     TaskBody {
         id: task.r#ref.clone(),
         object_id: task.id,
@@ -206,7 +205,7 @@ fn task_body(task: &Task, after: Vec<String>) -> TaskBody {
     responses((status = 201, description = "It", body = DagDetail), Refused, BodyRefused))]
 async fn create(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments(project_id): Segments<Uuid>,
     Body(spec): Body<DagSpec>,
 ) -> Result<(StatusCode, Json<DagDetail>), Problem> {
@@ -214,10 +213,10 @@ async fn create(
     let ordered = spec
         .check()
         .map_err(|fault| Problem::bad_request("invalid_task_dag", fault))?;
-    if let Some(exhausted) = state.quotas.exhausted(&state.db.sql, &caller).await? {
+    if let Some(exhausted) = state.quotas.exhausted(&state.db.pool_sqlx, &caller).await? {
         return Err(rejoin_commands::PostError::Exhausted(exhausted).into());
     }
-    if let Some(name) = internal_agent(&mut *caller.walled(&state).await?, &caller, &spec).await? {
+    if let Some(name) = internal_agent(&mut *caller.begin(&state).await?, &caller, &spec).await? {
         let detail = format!("there is no agent {name}");
         return Err(Problem::bad_request("invalid_task_dag", detail));
     }
@@ -231,13 +230,13 @@ async fn create(
         made_by: None,
         plan: None,
     };
-    let wake = rejoin_commands::execute_for(&state.db.sql, caller.asking(), &command).await?;
+    let wake = rejoin_commands::execute_for(&state.db.pool_sqlx, caller.rls_scope(), &command).await?;
     state.bus.publish(wake);
     let detail = detailed(&state, &caller, project_id, id).await?;
     Ok((StatusCode::CREATED, Json(detail)))
 }
 
-/// An agent that a spec names, and that is not there for the caller because it is internal.
+/// Returns an agent in a spec that is unavailable to the caller because it is internal.
 pub async fn internal_agent(
     db: &mut PgConnection,
     caller: &Caller,
@@ -257,14 +256,14 @@ pub async fn internal_agent(
     responses((status = 200, description = "A page", body = DagPage), Refused))]
 async fn list(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments(project_id): Segments<Uuid>,
     Params(params): Params<PageParams>,
 ) -> Result<Json<DagPage>, Problem> {
     caller.in_project(project_id)?;
     let limit = params.limit(&state)?;
     let rows = tasks::list_dags(
-        &mut *caller.walled(&state).await?,
+        &mut *caller.begin(&state).await?,
         project_id,
         params.after()?,
         limit + 1,
@@ -284,7 +283,7 @@ async fn list(
     responses((status = 200, description = "It", body = DagDetail), Refused))]
 async fn get(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<Json<DagDetail>, Problem> {
     Ok(Json(detailed(&state, &caller, project_id, id).await?))
@@ -296,7 +295,7 @@ async fn get(
     responses((status = 200, description = "It", body = String, content_type = "text/plain"), Refused))]
 async fn diagram(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
     Params(params): Params<DiagramParams>,
 ) -> Result<Response, Problem> {
@@ -321,7 +320,7 @@ async fn diagram(
         (status = 409, description = "It is not active", body = crate::problem::ProblemBody, content_type = "application/problem+json"), Refused))]
 async fn pause(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<Json<DagDetail>, Problem> {
     change(&state, &caller, project_id, id, DagChange::Pause).await
@@ -334,7 +333,7 @@ async fn pause(
         (status = 409, description = "It is not paused", body = crate::problem::ProblemBody, content_type = "application/problem+json"), Refused))]
 async fn resume(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<Json<DagDetail>, Problem> {
     change(&state, &caller, project_id, id, DagChange::Resume).await
@@ -347,12 +346,12 @@ async fn resume(
         (status = 409, description = "It has ended", body = crate::problem::ProblemBody, content_type = "application/problem+json"), Refused))]
 async fn cancel(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<(StatusCode, Json<DagDetail>), Problem> {
     let dag = found(&state, &caller, project_id, id).await?;
-    let asking = may_change(&caller, &dag, &DagChange::Cancel)?;
-    let wake = rejoin_commands::cancel_dag(&state.db.sql, asking, id).await?;
+    let scope = may_change(&caller, &dag, &DagChange::Cancel)?;
+    let wake = rejoin_commands::cancel_dag(&state.db.pool_sqlx, scope, id).await?;
     state.bus.publish(wake);
     Ok((
         StatusCode::ACCEPTED,
@@ -370,7 +369,7 @@ async fn cancel(
         (status = 409, description = "The task has not failed, or the DAG cannot continue", body = crate::problem::ProblemBody, content_type = "application/problem+json"), Refused))]
 async fn retry(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments((project_id, id, task)): Segments<(Uuid, Uuid, String)>,
 ) -> Result<Json<DagDetail>, Problem> {
     change(&state, &caller, project_id, id, DagChange::Retry(task)).await
@@ -384,20 +383,21 @@ async fn change(
     change: DagChange,
 ) -> Result<Json<DagDetail>, Problem> {
     let dag = found(state, caller, project_id, id).await?;
-    let asking = may_change(caller, &dag, &change)?;
-    let wake = rejoin_commands::execute_for(&state.db.sql, asking, &ChangeDag { id, change }).await?;
+    let scope = may_change(caller, &dag, &change)?;
+    let wake = rejoin_commands::execute_for(&state.db.pool_sqlx, scope, &ChangeDag { id, change }).await?;
     state.bus.publish(wake);
     Ok(Json(detailed(state, caller, project_id, id).await?))
 }
 
-/// On whose behalf a DAG is changed: its maker's, as whom its tasks are done. The maker may change it; with the scope `admin`, others may stop it.
-fn may_change(caller: &Caller, dag: &Dag, change: &DagChange) -> Result<Asking, Problem> {
+/// Returns the scope for changing a DAG: its maker's, on whose behalf its tasks run. The maker may change it; with the
+/// scope `admin`, others may stop it.
+fn may_change(caller: &Caller, dag: &Dag, change: &DagChange) -> Result<rls::Scope, Problem> {
     let Some(maker) = dag.user_id.filter(|maker| *maker != caller.user_id) else {
-        return Ok(caller.asking());
+        return Ok(caller.rls_scope());
     };
     let stops = match change {
         DagChange::Pause | DagChange::Cancel => true,
-        DagChange::Resume | DagChange::Retry(_) | DagChange::Dispatch => false,
+        DagChange::Resume | DagChange::Retry(_) | DagChange::StartReady => false,
     };
     if !(stops && caller.may(Scope::Admin)) {
         let detail = match stops {
@@ -406,13 +406,13 @@ fn may_change(caller: &Caller, dag: &Dag, change: &DagChange) -> Result<Asking, 
         };
         return Err(Problem::new(StatusCode::FORBIDDEN, "not_the_maker", detail));
     }
-    Ok(Asking::For(Owner {
+    Ok(rls::Scope::User(Owner {
         project_id: dag.project_id,
         user_id: maker,
     }))
 }
 
-/// A flowchart; each task in the colour of its state.
+/// Returns a flowchart; each task in the colour of its state.
 fn mermaid(tasks: &[TaskBody]) -> String {
     let mut out = String::from("flowchart TD\n");
     let shown = &tasks[..tasks.len().min(DRAWN)];
@@ -445,11 +445,11 @@ fn mermaid(tasks: &[TaskBody]) -> String {
     out
 }
 
-/// A line a task, behind those that it waits for, as far in as its longest way from a beginning.
+/// Returns one line per task, after its predecessors, indented by its longest path from a start.
 fn text(tasks: &[TaskBody]) -> String {
     let mut depth: BTreeMap<&str, usize> = BTreeMap::new();
     let mut out = String::new();
-    // In the order of their making, which is one in which they may run.
+    // In order of creation, which is a topological order.
     for task in tasks {
         let level = task.after.iter().filter_map(|before| depth.get(before.as_str())).max();
         let level = level.map_or(0, |level| level + 1);

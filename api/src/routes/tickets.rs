@@ -1,5 +1,5 @@
-//! `POST /api/stream-tickets`: a pass for one stream, once, for a browser's EventSource, which can't send headers; and who follows
-//! a stream, with one or without.
+//! `POST /api/stream-tickets`: a one-time ticket for one stream, for a browser's EventSource, which can't send headers;
+//! and the authentication of streams, with or without a ticket.
 
 use std::convert::Infallible;
 
@@ -12,22 +12,19 @@ use chrono::{DateTime, Utc};
 use rejoin_identity::auth;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use super::visible;
-use crate::caller::Caller;
+use crate::authorization::{Access, Admits, Routes, routes};
+use crate::caller::{Caller, Read, Scoped};
 use crate::extract::Body;
 use crate::problem::{BodyRefused, Problem, Refused};
 use crate::sse::dialects::Dialect;
-use crate::sse::start::{self, StreamParams, Wanted};
+use crate::sse::start::{self, StreamParams, StreamSource};
 use crate::state::AppState;
 
-pub const PATH: &str = "/api/stream-tickets";
-
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new().routes(routes!(create))
+pub fn routes() -> Routes {
+    Routes::new().routes(routes!(create))
 }
 
 /// Exactly one of the two.
@@ -51,7 +48,7 @@ pub struct Ticket {
     responses((status = 201, description = "Made", body = Ticket), Refused, BodyRefused))]
 async fn create(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Body(request): Body<TicketRequest>,
 ) -> Result<(StatusCode, Json<Ticket>), Problem> {
     let target = match (request.conversation_id, request.run_id) {
@@ -64,14 +61,18 @@ async fn create(
             ));
         }
     };
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     let (ticket, expires_at) = auth::create_ticket(&mut db, &caller, target).await?;
     db.commit().await?;
     Ok((StatusCode::CREATED, Json(Ticket { ticket, expires_at })))
 }
 
-/// Who asks for a stream: whoever has a ticket for it, or anybody who may read it.
+/// The caller of a stream: the holder of a ticket, or an authenticated caller.
 pub struct Follower(Parts);
+
+impl Admits for Follower {
+    const ACCESS: Access = Access::ScopeOrTicket(Read::SCOPE);
+}
 
 impl FromRequestParts<AppState> for Follower {
     type Rejection = Infallible;
@@ -82,27 +83,27 @@ impl FromRequestParts<AppState> for Follower {
 }
 
 impl Follower {
-    /// Answers with the events of what is wanted, whose id is `target`.
+    /// Streams the wanted events, for the id `target`.
     pub async fn follow(
         mut self,
         state: &AppState,
         target: Uuid,
-        wanted: Wanted,
+        source: StreamSource,
         params: &StreamParams,
     ) -> Result<Response, Problem> {
         let caller = match &params.ticket {
             Some(ticket) => redeem(state, ticket, target).await?,
-            None => Caller::from_request_parts(&mut self.0, state).await?,
+            None => Caller::<Read>::from_request_parts(&mut self.0, state).await?.plain(),
         };
         let start = params.start(&self.0.headers)?;
         let permit = start::admit(state, &caller)?;
-        start::open(state, permit, caller.owner(), wanted, start, params, Dialect::Native).await
+        start::open(state, permit, caller.owner(), source, start, params, Dialect::Native).await
     }
 }
 
-/// Uses a ticket up: the caller that it was made for.
+/// Redeems a ticket: returns the caller for whom it was created.
 async fn redeem(state: &AppState, ticket: &str, target: Uuid) -> Result<Caller, Problem> {
-    let caller = auth::redeem_ticket(&state.db.hot, ticket, target).await?;
+    let caller = auth::redeem_ticket(&state.db.pool_pg, ticket, target).await?;
     let refused = || {
         Problem::unauthorized(
             "ticket_invalid",

@@ -10,11 +10,10 @@ use rejoin_types::text::storable_json;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Caller, Write};
 use crate::extract::{Body, Segments};
 use crate::idempotency;
 use crate::problem::{BodyRefused, Problem, Refused};
@@ -22,8 +21,8 @@ use crate::state::AppState;
 
 use super::chat::check_output_schema;
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new().routes(routes!(trigger))
+pub fn routes() -> Routes {
+    Routes::new().routes(routes!(trigger))
 }
 
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
@@ -55,13 +54,13 @@ pub struct Triggered {
         Refused, BodyRefused))]
 async fn trigger(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments((project_id, definition)): Segments<(Uuid, String)>,
     headers: HeaderMap,
     Body(request): Body<TriggerRequest>,
 ) -> Result<(StatusCode, [(HeaderName, String); 1], Json<Triggered>), Problem> {
     caller.in_project(project_id)?;
-    // Of two agents: two requests.
+    // Includes the agent: the same key for two agents means two requests.
     let idempotency = idempotency::of(&headers, None, &json!({ "trigger": definition, "request": request }))?;
     let input = input_text(storable_json(request.input))?;
     if input.chars().count() > state.config.max_message_chars {
@@ -75,11 +74,11 @@ async fn trigger(
         user_id: Some(caller.user_id),
         input,
         idempotency,
-        exhausted: state.quotas.exhausted(&state.db.sql, &caller).await?,
+        exhausted: state.quotas.exhausted(&state.db.pool_sqlx, &caller).await?,
         part: None,
         output_schema: request.output_schema,
     };
-    let (run_id, wake) = rejoin_commands::execute_for(&state.db.sql, caller.asking(), &command).await?;
+    let (run_id, wake) = rejoin_commands::execute_for(&state.db.pool_sqlx, caller.rls_scope(), &command).await?;
     state.bus.publish(wake);
     let location = format!("/api/runs/{run_id}/events");
     Ok((
@@ -102,7 +101,7 @@ fn input_text(input: Value) -> Result<String, Problem> {
 
 /// By id or, failing that, by name.
 pub async fn find(state: &AppState, caller: &Caller, project_id: Uuid, text: &str) -> Result<AgentDefinition, Problem> {
-    let mut db = caller.walled(state).await?;
+    let mut db = caller.begin(state).await?;
     if let Ok(id) = text.parse()
         && let Some(found) = agents::get(&mut db, project_id, id).await?
         && found.is_open()

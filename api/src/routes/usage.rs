@@ -1,21 +1,21 @@
-//! What a project has used up today, beside the bounds that the operator has set. Admins of the project see them; nobody raises their own.
+//! A project's usage today, beside the quotas set by the operator. Visible to admins of the project; nobody can raise
+//! their own.
 
 use axum::Json;
 use axum::extract::State;
 use rejoin_identity::projects;
 use serde::Serialize;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Admin, Caller};
 use crate::extract::Segments;
 use crate::problem::{Problem, Refused};
 use crate::state::AppState;
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new().routes(routes!(show))
+pub fn routes() -> Routes {
+    Routes::new().routes(routes!(show))
 }
 
 /// Usage from midnight to midnight, UTC.
@@ -44,11 +44,11 @@ pub struct Part {
     responses((status = 200, description = "It", body = Usage), Refused))]
 async fn show(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Admin>,
     Segments(project_id): Segments<Uuid>,
 ) -> Result<Json<Usage>, Problem> {
     caller.in_project(project_id)?;
-    let used = projects::used_today(&state.db.sql, project_id).await?;
+    let used = projects::used_today(&state.db.pool_sqlx, project_id).await?;
     Ok(Json(Usage {
         runs: Part {
             used: used.runs,

@@ -1,4 +1,4 @@
-//! What a caller may see: conversations and runs by their ids, else 404.
+//! Visibility checks: conversations and runs by id, else 404.
 
 use rejoin_runs::conversations::{self, Conversation};
 use rejoin_runs::runs::{self, Run};
@@ -16,17 +16,17 @@ pub fn run_not_found() -> Problem {
     Problem::not_found("run_not_found", "The run")
 }
 
-/// The caller's conversation of this id.
+/// Returns the caller's conversation with this id.
 pub async fn conversation(state: &AppState, caller: &Caller, id: Uuid) -> Result<Conversation, Problem> {
-    let mut db = caller.walled(state).await?;
+    let mut db = caller.begin(state).await?;
     conversations::get(&mut db, caller.owner(), id)
         .await?
         .ok_or_else(conversation_not_found)
 }
 
-/// The run of this id, if the caller may see it.
+/// Returns the run with this id, if the caller may see it.
 pub async fn run(state: &AppState, caller: &Caller, id: Uuid) -> Result<Run, Problem> {
-    let mut db = caller.walled(state).await?;
+    let mut db = caller.begin(state).await?;
     runs::get_visible(&mut *db, caller.owner(), id)
         .await?
         .ok_or_else(run_not_found)

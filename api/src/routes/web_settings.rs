@@ -1,4 +1,5 @@
-//! `/api/admin/projects/{p}/web`: what agents of a project may do on the web (admin). Workers do it; here it is switched on and off.
+//! `/api/admin/projects/{p}/web`: settings of agents' web access (admin). Workers access the web; here it is switched
+//! on and off.
 
 use axum::Json;
 use axum::extract::State;
@@ -9,21 +10,18 @@ use rejoin_integrations::web_settings::{self, KIND_PROBE, Provider, WebSettings}
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use super::audit::record;
 use super::probes::Probe;
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Admin, Caller};
 use crate::extract::{Body, Segments};
 use crate::problem::{BodyRefused, Problem, Refused};
 use crate::state::AppState;
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new()
-        .routes(routes!(get, put, delete))
-        .routes(routes!(test))
+pub fn routes() -> Routes {
+    Routes::new().routes(routes!(get, put, delete)).routes(routes!(test))
 }
 
 /// What agents of a project may do on the web
@@ -88,11 +86,11 @@ impl WebBody {
     responses((status = 200, description = "So", body = WebBody), Refused))]
 async fn get(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Admin>,
     Segments(project_id): Segments<Uuid>,
 ) -> Result<Json<WebBody>, Problem> {
     caller.in_project(project_id)?;
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     let settings = web_settings::get(&mut *db, project_id).await?;
     Ok(Json(settings.unwrap_or_default().into()))
 }
@@ -103,13 +101,13 @@ async fn get(
     responses((status = 200, description = "The updated settings", body = WebBody), Refused, BodyRefused))]
 async fn put(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Admin>,
     Segments(project_id): Segments<Uuid>,
     Body(request): Body<WebBody>,
 ) -> Result<Json<WebBody>, Problem> {
     caller.in_project(project_id)?;
     let settings = request.settings()?;
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     web_settings::set(&mut *db, project_id, &settings).await?;
     let detail = json!({
         "provider": settings.provider,
@@ -136,11 +134,11 @@ async fn put(
     responses((status = 204, description = "Off"), Refused))]
 async fn delete(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Admin>,
     Segments(project_id): Segments<Uuid>,
 ) -> Result<StatusCode, Problem> {
     caller.in_project(project_id)?;
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     if !web_settings::delete(&mut *db, project_id).await? {
         return Err(Problem::not_found(
             "web_settings_not_found",
@@ -187,11 +185,11 @@ pub struct WebTestBody {
         Refused))]
 async fn test(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Admin>,
     Segments(project_id): Segments<Uuid>,
 ) -> Result<Json<WebTestBody>, Problem> {
     caller.in_project(project_id)?;
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     let settings = web_settings::get(&mut *db, project_id).await?;
     let before = web_settings::last_try(&mut *db, project_id).await?;
     drop(db);
@@ -201,7 +199,7 @@ async fn test(
     })?;
     let mut probe = Probe::start(&state, &caller, KIND_PROBE, json!({}), project_id).await?;
     loop {
-        let mut db = caller.walled(&state).await?;
+        let mut db = caller.begin(&state).await?;
         let newest = web_settings::last_try(&mut *db, project_id).await?;
         drop(db);
         if let Some(tried) = newest.filter(|newest| before.as_ref() != Some(newest)) {

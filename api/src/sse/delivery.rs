@@ -1,10 +1,10 @@
-//! A stream that has begun, written to its socket by ourselves.
+//! Delivery of a started stream: written to its socket directly.
 //!
-//! The server library reads the request and writes the head of the answer and the stream's first chunk. Then its connection is
-//! taken apart (`connections` does that), and what is left is a socket and a reader: about a tenth of the memory, and less to do for
-//! each event. The body stays chunked, as the head says; the connection closes at its end, as the head says, too.
+//! The server library reads the request and writes the response's head and the stream's first chunk. Then its
+//! connection is taken apart (by `connections`), and a socket and a reader remain: about a tenth of the memory, and
+//! less work for each event. The body stays chunked and the connection closes at its end, as the head announced.
 //!
-//! Invariant: what waits to be written is one chunk (I10).
+//! Invariant: at most one chunk waits to be written (I10).
 
 use std::io::{self, IoSlice, Write as _};
 use std::pin::Pin;
@@ -18,23 +18,24 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use super::reader::Reader;
 use super::socket::GuardedStream;
 
-/// A chunk up to this size is copied and written with one plain call, which is cheaper than one with several buffers.
+/// Maximum size of a chunk that is copied and written with one plain call, which is cheaper than one with several
+/// buffers.
 const COPIED_BYTES: usize = 1_024;
-/// The longest line of a chunk's size: 16 digits and the line end.
+/// Maximum length of a chunk's size line: 16 digits and the line end.
 const SIZE_LINE_BYTES: usize = 18;
-/// What ends a chunked body.
+/// The end of a chunked body.
 const LAST: &[u8] = b"0\r\n\r\n";
 
-/// A response's stream, which whoever has the connection may take over. Travels among the response's extensions.
+/// A response's stream, which the connection's owner may take over. Passed in the response's extensions.
 #[derive(Clone)]
 pub struct Handover(Arc<Mutex<State>>);
 
 struct State {
     reader: Option<Reader>,
-    /// Somebody is going to take it.
+    /// The takeover is requested.
     is_wanted: bool,
     has_begun: bool,
-    /// The first chunk has been given out, and the next one is left to whoever takes over.
+    /// The first chunk was returned, and the next one is left to the new owner.
     is_ready: bool,
 }
 
@@ -48,17 +49,17 @@ impl Handover {
         })))
     }
 
-    /// The body of the response: all of the stream, or, once it is wanted, its first chunk.
+    /// Returns the body of the response: the whole stream or, if a takeover is requested, its first chunk.
     pub fn body(&self) -> impl Stream<Item = <Reader as Stream>::Item> + Send + 'static {
         Body(self.0.clone())
     }
 
-    /// After its first chunk, the stream waits to be taken.
+    /// Requests the takeover after the first chunk.
     pub fn want(&self) {
         lock(&self.0).is_wanted = true;
     }
 
-    /// The reader, once the first chunk has been given out.
+    /// Returns the reader, once the first chunk was returned.
     pub fn take(&self) -> Option<Reader> {
         let mut state = lock(&self.0);
         if state.is_ready { state.reader.take() } else { None }
@@ -66,7 +67,7 @@ impl Handover {
 }
 
 fn lock(state: &Mutex<State>) -> std::sync::MutexGuard<'_, State> {
-    // Its holders never leave it half changed.
+    // A panicking holder never leaves it half changed.
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -78,7 +79,7 @@ impl Stream for Body {
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let mut state = lock(&self.0);
         if state.is_wanted && state.has_begun {
-            // Nobody needs to be woken: whoever takes over looks after each poll of the connection.
+            // No wake-up needed: the new owner checks after each poll of the connection.
             state.is_ready = true;
             return Poll::Pending;
         }
@@ -91,7 +92,7 @@ impl Stream for Body {
     }
 }
 
-/// Writes the rest of a stream. Ends with it, or when the peer has left.
+/// Writes the rest of a stream. Ends with it, or when the peer disconnects.
 pub struct Delivery {
     socket: GuardedStream,
     reader: Reader,
@@ -99,7 +100,7 @@ pub struct Delivery {
     is_over: bool,
 }
 
-/// A chunk of which something is left to write.
+/// A partially written chunk.
 struct Unwritten {
     size_line: [u8; SIZE_LINE_BYTES],
     size_line_bytes: usize,
@@ -117,7 +118,7 @@ impl Delivery {
         }
     }
 
-    /// Writes all that there is. Ready: the stream is over.
+    /// Writes everything available. Ready: the stream has ended.
     fn poll_deliver(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         loop {
             while let Some(unwritten) = &mut self.unwritten {
@@ -149,7 +150,7 @@ impl Delivery {
         loop {
             let mut unread = ReadBuf::new(&mut buffer);
             ready!(Pin::new(&mut self.socket).poll_read(context, &mut unread))?;
-            // Whatever else it says is not heard: the head has told that the connection closes.
+            // Other data are ignored: the head has announced that the connection closes.
             if unread.filled().is_empty() {
                 return Poll::Ready(Ok(()));
             }
@@ -183,7 +184,7 @@ impl Unwritten {
         }
     }
 
-    /// The end of the body: nothing but a chunk of no bytes, which has its line end twice.
+    /// The end of the body: an empty chunk, whose line end is doubled.
     fn last() -> Self {
         let mut unwritten = Self::chunk(Bytes::new());
         debug_assert_eq!(unwritten.parts().concat(), LAST);
@@ -191,7 +192,7 @@ impl Unwritten {
         unwritten
     }
 
-    /// What is left to write.
+    /// Returns the unwritten parts.
     fn parts(&self) -> [&[u8]; 3] {
         let mut skip = self.written;
         [&self.size_line[..self.size_line_bytes], &self.data[..], b"\r\n"].map(|part| {

@@ -1,6 +1,8 @@
-//! Dialects: other spellings of the same events, over the same log and the same cursor. One file a dialect; the native one is `frame`.
+//! Dialects: other formats of the same events, over the same log and the same cursor. One file per dialect; the native
+//! one is `frame`.
 //!
-//! Invariant: the last frame of an event bears the event's number, so that a reader may come back with it in any dialect.
+//! Invariant: the last frame of an event carries the event's number, so that a reader may resume with it in any
+//! dialect.
 
 use bytes::Bytes;
 
@@ -8,17 +10,17 @@ use super::frame::Frame;
 
 mod agent_stream;
 
-/// How a reader wants its events.
+/// A reader's event format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Dialect {
     #[default]
     Native,
-    /// Of `/api/agent/stream`.
+    /// The dialect of `/api/agent/stream`.
     AgentStream,
 }
 
 impl Dialect {
-    /// The event's frames. Empty: this dialect has no word for it.
+    /// Returns the event's frames. Empty: the dialect has no such event.
     pub fn render(self, frame: &Frame) -> Bytes {
         match self {
             Dialect::Native => frame.bytes.clone(),

@@ -8,11 +8,11 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-/// First in every stream: a client that loses it waits this long before it connects again.
+/// First in every stream: the client's delay before it reconnects.
 pub const RETRY: &[u8] = b"retry: 2000\n\n";
-/// Sent when there is nothing else to say, so that nobody between thinks the connection dead.
+/// Sent during silence, so that no intermediary considers the connection dead.
 pub const HEARTBEAT: &[u8] = b":hb\n\n";
-/// The server is stopping: connect again, elsewhere.
+/// The server is stopping: reconnect elsewhere.
 pub const GOAWAY: &[u8] = b"data: {\"type\":\"goaway\"}\n\n";
 
 /// An event, rendered once and shared by all of its readers.
@@ -26,17 +26,17 @@ pub struct Frame {
     pub bytes: Bytes,
 }
 
-/// Whose an event is.
+/// The origin of an event.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Origin {
     run_id: Option<Uuid>,
     parent_run_id: Option<Uuid>,
-    /// Of a sub-agent's event.
+    /// The status in a sub-agent's event.
     status: Option<String>,
 }
 
-/// What a numbered frame has before its JSON.
+/// What precedes the JSON of a numbered frame.
 const DATA: &[u8] = b"\ndata: ";
 
 impl Frame {
@@ -57,14 +57,14 @@ impl Frame {
         }
     }
 
-    /// Whether it comes from this run itself or from one that it started. Reads the JSON: only the few readers of a sub-agent
-    /// ask.
+    /// Returns whether it comes from this run itself or from its descendants. Parses the JSON: only the few readers of
+    /// a sub-agent ask.
     pub fn comes_from(&self, run: Uuid) -> bool {
         let origin: Origin = self.parsed().unwrap_or_default();
         origin.run_id == Some(run) || origin.parent_run_id == Some(run)
     }
 
-    /// The event. None: it can't be read.
+    /// Returns the event. None: it is unreadable.
     pub fn json(&self) -> Option<Value> {
         self.parsed()
     }
@@ -75,11 +75,11 @@ impl Frame {
     }
 }
 
-/// A frame that moves its reader's cursor to `seq`.
+/// Returns a frame that moves its reader's cursor to `seq`.
 fn numbered(seq: i64, data: &[u8]) -> Bytes {
     let mut out = Vec::with_capacity(data.len() + 32);
     out.extend_from_slice(format!("id: {seq}\ndata: ").as_bytes());
-    // Line ends within JSON text are blanks between its tokens, and would end the frame's line.
+    // Line ends in JSON text are white space between tokens, and would end the frame's line.
     out.extend(
         data.iter()
             .map(|byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte }),
@@ -88,17 +88,17 @@ fn numbered(seq: i64, data: &[u8]) -> Bytes {
     out.into()
 }
 
-/// The past has been sent, through this number.
+/// The past has been sent, up to this number.
 pub fn caught_up(through: i64) -> Bytes {
     unnumbered(&json!({ "type": "caught_up", "through": through }))
 }
 
-/// Events between the cursor and `oldest` are gone.
+/// Events between the cursor and `oldest` were deleted.
 pub fn gap(after: i64, oldest: i64) -> Bytes {
     unnumbered(&json!({ "type": "gap", "after": after, "oldest": oldest }))
 }
 
-/// The state up to a number, which the reader's cursor moves to.
+/// The state at a number, to which the reader's cursor moves.
 pub fn snapshot(snapshot: &Snapshot) -> Bytes {
     numbered(
         snapshot.through,

@@ -1,8 +1,9 @@
-//! The hub and its readers, as they are, in thousands of orders: whatever the tail, the table, the wake-ups, the beat and the clock do
-//! between two steps of a reader, it gets each event once, in order, and ends when it has to (invariants I3, I11).
+//! Tests of the hub and its readers under thousands of interleavings: whatever the tail, the table, the wake-ups, the
+//! beat and the clock do between two steps of a reader, it gets each event once, in order, and ends when it has to
+//! (invariants I3, I11).
 //!
-//! Only the database is a model: its answers are late, fail, or never come. The ring holds four events here, so that readers
-//! fall out of it all the time.
+//! Only the database is a model: its answers are late, fail, or never arrive. The ring holds four events here, so that
+//! readers often fall out of it.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -12,7 +13,7 @@ use bytes::Bytes;
 use futures::StreamExt;
 use rejoin_event_log::rows::StoredEvent;
 use rejoin_event_log::wakeup::{Bus, Wake};
-use rejoin_identity::auth::{self, Ground};
+use rejoin_identity::auth::{self, SessionBasis};
 use rejoin_identity::projects::{Quota, Role};
 use rejoin_interleave::{JoinHandle, any, explore, once_in, pause, spawn};
 use tokio::sync::broadcast;
@@ -25,22 +26,23 @@ use super::streams::Streams;
 use super::tail::Hub;
 use crate::caller::Caller;
 
-/// Orders that each model is run in.
+/// Number of interleavings tested per model.
 const ORDERS: usize = 1_200;
 const LOG: Uuid = Uuid::from_u128(1);
 const KEY: Uuid = Uuid::from_u128(2);
-/// What the log holds in the end: so few that most readers wait for the last one, or so many that they lag behind the ring.
+/// The final number of events in the log: so few that most readers wait for the last one, or so many that they fall out
+/// of the ring.
 const FEW: i64 = 2;
 const MANY: i64 = 24;
 const READERS: usize = 3;
-/// So rare that it comes in no order: a wake-up that is lost is not made good by a beat.
+/// So rare that it never occurs: a lost wake-up is not covered by a beat.
 const HEARTBEAT: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// A database with one log and one key.
 #[derive(Clone)]
 struct Table {
     rows: Arc<Mutex<Rows>>,
-    /// What the log holds in the end.
+    /// The final number of events in the log.
     events: i64,
 }
 
@@ -60,7 +62,7 @@ impl Table {
         self.rows(|rows| rows.last_seq)
     }
 
-    /// Up to `limit` events.
+    /// Returns up to `limit` events.
     fn read(&self, after: i64, limit: i64) -> Vec<StoredEvent> {
         let last = self.last_seq().min(after + limit);
         (after + 1..=last)
@@ -74,7 +76,7 @@ impl Table {
     }
 }
 
-/// A question on its way: `answer` is found at any moment, and comes late, or not at all.
+/// A query: `answer` is evaluated at any moment, and returned late, or never.
 async fn asked<T>(answer: impl FnOnce() -> T) -> Result<T, Failed> {
     pause().await;
     let answer = answer();
@@ -101,12 +103,12 @@ impl Source for Table {
         asked(|| self.read(after, i64::try_from(limit).expect("it is small"))).await
     }
 
-    async fn standing(&self, grounds: &[Ground]) -> Result<Vec<Ground>, Failed> {
+    async fn still_valid(&self, bases: &[SessionBasis]) -> Result<Vec<SessionBasis>, Failed> {
         asked(|| {
             if self.rows(|rows| rows.is_revoked) {
                 vec![]
             } else {
-                grounds.to_vec()
+                bases.to_vec()
             }
         })
         .await
@@ -124,12 +126,12 @@ impl Source for Table {
     }
 }
 
-/// A bus whose listeners fall behind soon.
+/// A bus whose listeners soon lag behind.
 struct Hints(broadcast::Sender<Arc<Wake>>);
 
 impl Bus for Hints {
     fn publish(&self, wake: Wake) {
-        // Nobody listens yet: a hint like any other that is lost.
+        // No listener yet: a lost hint like any other.
         let _ = self.0.send(Arc::new(wake));
     }
 
@@ -185,7 +187,7 @@ impl Process {
         })
     }
 
-    /// Readers that do as `read` says.
+    /// Spawns readers that execute `read`.
     fn readers<F>(&self, read: impl Fn(Arc<Hub>, Table) -> F) -> Vec<JoinHandle<()>>
     where
         F: Future<Output = ()> + Send + 'static,
@@ -218,10 +220,10 @@ fn open(hub: &Arc<Hub>, last_seq: i64, cursor: i64) -> Reader {
         quota: Quota::default(),
     });
     let permit = hub.streams.admit(&caller).expect("there is room for all readers");
-    Reader::new(hub.follow(LOG, last_seq), permit, Filter::Log, cursor)
+    Reader::new(hub.subscribe(LOG, last_seq), permit, Filter::Log, cursor)
 }
 
-/// The numbers of a chunk's events.
+/// Returns the numbers of a chunk's events.
 fn numbers(chunk: &Bytes) -> Vec<i64> {
     let text = std::str::from_utf8(chunk).expect("frames are text");
     text.lines()
@@ -230,12 +232,12 @@ fn numbers(chunk: &Bytes) -> Vec<i64> {
         .collect()
 }
 
-/// From anywhere to the end, leaving and coming back with the cursor.
+/// Reads from any position to the end, disconnecting and reconnecting with the cursor.
 async fn read_all(hub: Arc<Hub>, table: Table) {
     let begin = any(usize::try_from(table.last_seq()).expect("it counts") + 1);
     let mut cursor = i64::try_from(begin).expect("it is small");
     while cursor < table.events {
-        // Where the log ended a moment ago.
+        // The end of the log a moment ago.
         let last_seq = table.last_seq();
         pause().await;
         let mut reader = open(&hub, last_seq, cursor);
@@ -255,7 +257,7 @@ async fn read_all(hub: Arc<Hub>, table: Table) {
 }
 
 #[test]
-fn whoever_follows_gets_each_event_once_and_in_order_whatever_happens_in_between() {
+fn followers_get_each_event_once_in_order_whatever_happens() {
     explore(ORDERS, || async {
         let process = Process::start();
         let writing = process.write();
@@ -266,7 +268,7 @@ fn whoever_follows_gets_each_event_once_and_in_order_whatever_happens_in_between
     });
 }
 
-/// Until the stream ends. Its last chunk.
+/// Reads until the stream ends. Returns its last chunk.
 async fn read_until_it_ends(hub: Arc<Hub>, table: Table) -> Option<Bytes> {
     let mut last = None;
     let mut reader = open(&hub, table.last_seq(), 0);
@@ -285,7 +287,7 @@ fn a_drain_sends_every_reader_elsewhere() {
             let last = read_until_it_ends(hub, table).await.expect("it was said");
             assert_eq!(&last[..], super::frame::GOAWAY);
         });
-        // While they come, or while they wait.
+        // While they arrive, or while they wait.
         for _ in 0..any(16) {
             pause().await;
         }

@@ -1,12 +1,12 @@
 //! A reader: a cursor in a log, and the body of its response.
 //!
-//! It subscribes first, then reads the past from the table in pages until it meets the ring, then takes frames from the ring;
-//! if it falls out of the ring it is a reader of the table again. Nothing is queued for it: the next chunk is made when the
-//! connection asks for it, and dropping the body drops the cursor.
+//! It subscribes first, then reads the past from the table in pages until it meets the ring, then takes frames from the
+//! ring; if it falls out of the ring it is a reader of the table again. Nothing is queued for it: the next chunk is
+//! built on demand of the connection, and dropping the body drops the cursor.
 //!
-//! Thousands of them are woken by one event, so that it is polled by hand: what waits is one waker in the log's tail. Whatever
-//! else concerns a stream (it has to end, it was silent for long) is looked at when the hub's beat has changed, which wakes
-//! everybody, too.
+//! One event wakes thousands of readers, so they are polled by hand: a waiting reader is one waker in the log's tail.
+//! Other conditions of a stream (it has to end, it was silent for long) are checked when the hub's beat changes, which
+//! wakes all readers, too.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -15,37 +15,37 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::Stream;
-use rejoin_db::outage::Causes;
-use rejoin_faults::Break;
+use rejoin_db::failure_log::ErrorChain;
+use rejoin_faults::Fault;
 use tracing::debug;
 use uuid::Uuid;
 
 use super::dialects::Dialect;
 use super::frame::{self, Frame};
-use super::ground::{Instant, sleep, timeout};
-use super::ring::Look;
+use super::ring::Polled;
 use super::streams::Permit;
+use super::sync::{Instant, sleep, timeout};
 use super::tail::Subscription;
 
-/// Frames that are ready are sent together, up to this size.
+/// Maximum size of frames sent together, in bytes.
 const CHUNK_BYTES: usize = 16 * 1024;
-/// Frames that one look at the ring passes over at most: others want it, too.
-const LOOK_FRAMES: usize = 256;
-/// Delivered events that a reader counts by itself before it tells the counters that all readers share.
+/// Maximum number of frames examined in one pass over the ring, which others need, too.
+const POLL_FRAMES: usize = 256;
+/// Number of delivered events that a reader counts locally before it updates the shared counters.
 const COUNTED_EVENTS: u64 = 64;
-/// A page that takes longer is given up and asked for again: its connection may be dead.
+/// Timeout of a page, which is then requested again: its connection may be dead.
 const PAGE_LIMIT: Duration = Duration::from_secs(10);
-/// Between two tries while the database is away.
+/// Retry interval while the database is unreachable.
 const RETRY: Duration = Duration::from_millis(200);
 
-/// Which events of the log a reader sees.
+/// The events of the log that a reader sees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Filter {
-    /// All of them, for ever.
+    /// All events, without an end.
     Log,
-    /// Those of a run and its sub-agents; the stream ends with the run's first `done` after `open_through` (earlier ones
-    /// were followed by another turn of the same run). Events are marked with the root of their tree: a reader of a
-    /// sub-agent looks closer.
+    /// Events of a run and its sub-agents; the stream ends with the run's first `done` after `open_through` (earlier
+    /// ones were followed by another turn of the same run). Events carry the root of their tree: a reader of a
+    /// sub-agent examines them further.
     Run { id: Uuid, root: Uuid, open_through: i64 },
 }
 
@@ -70,39 +70,39 @@ pub struct Reader {
     pub(super) permit: Permit,
     pub(super) filter: Filter,
     pub(super) dialect: Dialect,
-    /// The number of the last event that was sent or passed over.
+    /// The number of the last event that was sent or skipped.
     pub(super) cursor: i64,
-    /// Where the past ends: once the cursor is there, the reader is told.
+    /// The end of the past: once the cursor reaches it, the reader is notified.
     pub(super) caught_up_at: Option<i64>,
-    /// What is sent before any event.
+    /// Sent before any event.
     pub(super) opening: Option<Bytes>,
-    /// Nothing more comes after the opening.
+    /// Nothing follows the opening.
     pub(super) ended: bool,
-    /// A page of the past that is on its way.
+    /// A page of the past being loaded.
     page: Option<Pin<Box<dyn Future<Output = Page> + Send>>>,
     spoke_at: Instant,
-    /// The hub's beat when it last looked around.
-    beat: u64,
-    /// What the counters have not been told yet.
+    /// The hub's beat at the last check.
+    tick: u64,
+    /// Events not yet counted in the shared counters.
     uncounted_events: u64,
     uncounted_bytes: u64,
 }
 
-/// What the table had for a reader.
+/// The table's result for a reader.
 enum Page {
     Frames(Vec<Frame>),
-    /// Try again now: a moment has passed.
+    /// Try again now, after a pause.
     NotNow,
-    /// The events after the cursor are not there any more.
+    /// The events after the cursor were deleted.
     Gone,
 }
 
 impl Reader {
-    /// A reader of all that comes after `cursor`.
+    /// Creates a reader of everything after `cursor`.
     pub fn new(subscription: Subscription, permit: Permit, filter: Filter, cursor: i64) -> Self {
         Self {
-            // Not the hub's: it looks around at first, for what was said before it was there.
-            beat: subscription.hub().beat().wrapping_sub(1),
+            // Differs from the hub's: the first poll checks conditions that arose before.
+            tick: subscription.hub().tick().wrapping_sub(1),
             subscription,
             permit,
             filter,
@@ -118,16 +118,16 @@ impl Reader {
         }
     }
 
-    /// The next bytes. None: the stream is over.
+    /// Returns the next bytes. None: the stream has ended.
     fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
         if let Some(opening) = self.opening.take() {
             return Poll::Ready(Some(opening));
         }
         let mut looks_around = false;
         while !self.ended {
-            let beat = self.subscription.hub().beat();
-            if beat != self.beat {
-                self.beat = beat;
+            let tick = self.subscription.hub().tick();
+            if tick != self.tick {
+                self.tick = tick;
                 looks_around = true;
                 self.count();
                 if let Some(last) = self.interrupted() {
@@ -142,8 +142,8 @@ impl Reader {
                 Poll::Ready(Some(chunk)) => chunk,
                 Poll::Ready(None) => return Poll::Ready(None),
                 Poll::Pending => {
-                    // A beat before the tail knew the waker has woken nobody.
-                    if self.subscription.hub().beat() != self.beat {
+                    // A beat before the waker was registered has woken no one.
+                    if self.subscription.hub().tick() != self.tick {
                         continue;
                     }
                     if looks_around && self.spoke_at.elapsed() >= self.subscription.hub().silence() {
@@ -159,9 +159,9 @@ impl Reader {
         Poll::Ready(None)
     }
 
-    /// What is said last, if the stream has to end.
+    /// Returns the last bytes, if the stream must end.
     fn interrupted(&mut self) -> Option<Option<Bytes>> {
-        // Both come back with their cursor; the latter are told then that it is ahead.
+        // Both reconnect with their cursor; the latter then learn that it is ahead.
         if self.subscription.hub().is_draining() || self.subscription.is_taken_back() {
             self.ended = true;
             return Some(Some(Bytes::from_static(frame::GOAWAY)));
@@ -169,9 +169,9 @@ impl Reader {
         (self.permit.is_ended() || self.subscription.is_gone()).then_some(None)
     }
 
-    /// What is after the cursor, as far as it is shown: maybe nothing. Pending: the tail knows the waker.
+    /// Returns visible events after the cursor: possibly none. Pending: the waker is registered.
     fn poll_frames(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
-        if rejoin_faults::is(Break::ReadersKeep) {
+        if rejoin_faults::enabled(Fault::ReadersKeep) {
             std::mem::forget(vec![1_u8; 1024 * 1024]);
         }
         loop {
@@ -182,41 +182,41 @@ impl Reader {
                 };
                 self.page = None;
                 match page {
-                    Page::Frames(frames) if rejoin_faults::is(Break::ReaderSkips) && frames.len() > 1 => {
+                    Page::Frames(frames) if rejoin_faults::enabled(Fault::ReaderSkips) && frames.len() > 1 => {
                         return Poll::Ready(Some(self.take(&frames[1..])));
                     }
                     Page::Frames(frames) => return Poll::Ready(Some(self.take(&frames))),
                     Page::NotNow => {}
-                    // Retention has overtaken the reader: it comes back with its cursor and is told.
+                    // Retention has overtaken the reader: it reconnects with its cursor and is notified.
                     Page::Gone => return Poll::Ready(None),
                 }
             }
-            match self.look(context) {
-                Look::Taken(chunk) => return Poll::Ready(Some(chunk)),
-                Look::Wait => return Poll::Pending,
-                Look::Behind => self.page = Some(self.read_table()),
+            match self.poll_log(context) {
+                Polled::Taken(chunk) => return Poll::Ready(Some(chunk)),
+                Polled::Wait => return Poll::Pending,
+                Polled::Behind => self.page = Some(self.read_table()),
             }
         }
     }
 
-    /// Takes what the ring has.
-    fn look(&mut self, context: &mut Context<'_>) -> Look<Bytes> {
+    /// Takes frames from the ring.
+    fn poll_log(&mut self, context: &mut Context<'_>) -> Polled<Bytes> {
         let mut chunk = Chunk::default();
-        let looked = self.subscription.look(context.waker(), self.cursor, |frames| {
-            for frame in frames.take(LOOK_FRAMES) {
+        let polled = self.subscription.poll_log(context.waker(), self.cursor, |frames| {
+            for frame in frames.take(POLL_FRAMES) {
                 if !chunk.add(frame, (self.filter, self.dialect), &mut self.cursor, &mut self.ended) {
                     break;
                 }
             }
         });
-        match looked {
-            Look::Taken(()) => Look::Taken(self.finish(chunk)),
-            Look::Wait => Look::Wait,
-            Look::Behind => Look::Behind,
+        match polled {
+            Polled::Taken(()) => Polled::Taken(self.finish(chunk)),
+            Polled::Wait => Polled::Wait,
+            Polled::Behind => Polled::Behind,
         }
     }
 
-    /// Takes a page of the past, all of it: what does not fit into one chunk would have to be read again.
+    /// Takes a whole page of the past: what does not fit into one chunk would have to be read again.
     fn take(&mut self, frames: &[Frame]) -> Bytes {
         let mut chunk = Chunk::unbounded();
         for frame in frames {
@@ -232,14 +232,14 @@ impl Reader {
         chunk.into_bytes()
     }
 
-    /// Tells the counters.
+    /// Updates the shared counters.
     fn count(&mut self) {
         let counters = &self.subscription.hub().counters;
         counters.events.increment(std::mem::take(&mut self.uncounted_events));
         counters.bytes.increment(std::mem::take(&mut self.uncounted_bytes));
     }
 
-    /// A page of the past.
+    /// Loads a page of the past.
     fn read_table(&self) -> Pin<Box<dyn Future<Output = Page> + Send>> {
         let hub = self.subscription.hub().clone();
         let (log_id, cursor) = (self.subscription.log_id, self.cursor);
@@ -251,7 +251,7 @@ impl Reader {
                 }
                 Ok(Ok(_)) => Page::Gone,
                 Ok(Err(error)) => {
-                    debug!(error = %Causes(&*error), %log_id, "reading past events failed; retrying");
+                    debug!(error = %ErrorChain(&*error), %log_id, "reading past events failed; retrying");
                     sleep(RETRY).await;
                     Page::NotNow
                 }
@@ -287,7 +287,7 @@ impl Drop for Reader {
     }
 }
 
-/// Frames that are sent together: one is shared as it is, several are copied.
+/// Frames sent together: one is shared, several are copied.
 struct Chunk {
     max_bytes: usize,
     first: Bytes,
@@ -314,7 +314,7 @@ impl Chunk {
         }
     }
 
-    /// Moves the cursor over a frame, and adds what the reader sees of it. False: no more.
+    /// Moves the cursor over a frame, and adds its visible part. False: no more.
     fn add(&mut self, frame: &Frame, (filter, dialect): (Filter, Dialect), cursor: &mut i64, ended: &mut bool) -> bool {
         if !filter.shows(frame) {
             *cursor = frame.seq;

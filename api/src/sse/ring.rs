@@ -1,7 +1,8 @@
-//! The newest events of one log, rendered, and the readers that wait for the next one. Filled by `tail`, read by `reader`.
+//! The newest events of one log, rendered, and the readers waiting for the next one. Filled by `tail`, read by
+//! `reader`.
 //!
-//! A ring holds contiguous numbers, `first..next`. A reader whose cursor is behind `first` reads the table. Waiting costs a
-//! reader one slot: no future, no timer, no lock of anybody else's.
+//! A ring holds contiguous numbers, `first..next`. A reader whose cursor is behind `first` reads the table. A waiting
+//! reader takes one slot: no future, no timer, no lock of others.
 
 use std::collections::VecDeque;
 use std::collections::vec_deque::Iter;
@@ -10,16 +11,16 @@ use std::task::Waker;
 use slab::Slab;
 
 use super::frame::Frame;
-use super::ground::atomic::{AtomicBool, Ordering};
-use super::ground::{Mutex, MutexGuard, PoisonError};
+use super::sync::atomic::{AtomicBool, Ordering};
+use super::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What one log's ring holds at most. In models, few: falling out of it is what they are about.
+/// Maximum number of frames in one log's ring. Few in models, which test falling out of it.
 const RING_FRAMES: usize = if cfg!(test) { 4 } else { 2_048 };
 const RING_BYTES: usize = 512 * 1024;
 
 /// The live end of one log.
 pub struct LogTail {
-    // A std mutex: nothing awaits while it is held.
+    // A std mutex: no await while it is locked.
     live: Mutex<Live>,
     gone: AtomicBool,
     taken_back: AtomicBool,
@@ -27,33 +28,33 @@ pub struct LogTail {
 
 struct Live {
     ring: Ring,
-    /// A place for each reader: who is to be woken by the next event.
+    /// A slot per reader, with its waker for the next event.
     waiting: Slab<Option<Waker>>,
 }
 
-/// What a ring has for a cursor.
+/// A ring's result for a cursor.
 #[derive(Debug)]
 pub enum Ahead<'a> {
     /// The events after it.
     Frames(Iter<'a, Frame>),
-    /// Nothing is new.
+    /// There are no new events.
     UpToDate,
     /// The ring begins later: read the table.
     Behind,
 }
 
-/// What a reader found.
-pub enum Look<T> {
-    /// What it made of the events after its cursor.
+/// A reader's result.
+pub enum Polled<T> {
+    /// The result for the events after its cursor.
     Taken(T),
-    /// Nothing is new. It will be woken.
+    /// There are no new events. The reader will be woken.
     Wait,
-    /// The table has what it wants.
+    /// The events are in the table.
     Behind,
 }
 
 impl LogTail {
-    /// Of a log whose next event has this number.
+    /// For a log whose next event has this number.
     pub fn new(next: i64) -> Self {
         Self {
             live: Mutex::new(Live {
@@ -66,11 +67,11 @@ impl LogTail {
     }
 
     fn lock(&self) -> MutexGuard<'_, Live> {
-        // Its holders never leave it half changed.
+        // A panicking holder never leaves it half changed.
         self.live.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A reader's place.
+    /// Allocates a reader's slot.
     pub fn enter(&self) -> usize {
         self.lock().waiting.insert(None)
     }
@@ -79,37 +80,37 @@ impl LogTail {
         self.lock().waiting.remove(place);
     }
 
-    /// The number of the last event that the tail knows.
+    /// Returns the number of the last known event.
     pub fn last_seq(&self) -> i64 {
         self.lock().ring.next - 1
     }
 
-    /// Hands the events after `cursor` to `take`. Where there are none, the reader is woken by the next one, or by
+    /// Passes the events after `cursor` to `take`. Without any, the reader is woken by the next one, or by
     /// [`LogTail::wake`].
-    pub fn look<T>(
+    pub fn poll_log<T>(
         &self,
         place: usize,
         waker: &Waker,
         cursor: i64,
         take: impl FnOnce(Iter<'_, Frame>) -> T,
-    ) -> Look<T> {
+    ) -> Polled<T> {
         let mut live = self.lock();
         match live.ring.after(cursor) {
-            Ahead::Frames(frames) => Look::Taken(take(frames)),
-            Ahead::Behind => Look::Behind,
+            Ahead::Frames(frames) => Polled::Taken(take(frames)),
+            Ahead::Behind => Polled::Behind,
             Ahead::UpToDate => {
                 live.wait(place, waker);
-                Look::Wait
+                Polled::Wait
             }
         }
     }
 
-    /// The reader is woken by the next event, or by [`LogTail::wake`].
+    /// Registers the reader to be woken by the next event, or by [`LogTail::wake`].
     pub fn wait(&self, place: usize, waker: &Waker) {
         self.lock().wait(place, waker);
     }
 
-    /// Appends events; those that are known already are passed over. Returns the number of the last.
+    /// Appends events; skips known ones. Returns the number of the last.
     pub fn append(&self, frames: impl Iterator<Item = Frame>) -> i64 {
         let mut live = self.lock();
         for frame in frames {
@@ -118,23 +119,23 @@ impl LogTail {
         let last = live.ring.next - 1;
         let woken = live.woken();
         drop(live);
-        // Without the lock: the first of them wants it at once.
+        // Without the lock, which the first of them needs immediately.
         woken.into_iter().for_each(Waker::wake);
         last
     }
 
-    /// Wakes all readers: something other than an event has happened.
+    /// Wakes all readers for something other than an event.
     pub fn wake(&self) {
         let woken = self.lock().woken();
         woken.into_iter().for_each(Waker::wake);
     }
 
-    /// The log was deleted. Readers see it when they are woken.
+    /// Marks the log as deleted. Readers see it when they are woken.
     pub fn end(&self) {
         self.gone.store(true, Ordering::Release);
     }
 
-    /// The log is shorter than it was. Readers see it when they are woken.
+    /// Marks the log as shortened. Readers see it when they are woken.
     pub fn take_back(&self) {
         self.taken_back.store(true, Ordering::Release);
     }
@@ -167,7 +168,7 @@ impl Live {
 struct Ring {
     frames: VecDeque<Frame>,
     bytes: usize,
-    /// The number that the next event will have.
+    /// The number of the next event.
     next: i64,
 }
 
@@ -185,7 +186,7 @@ impl Ring {
             return;
         }
         if frame.seq > self.next {
-            // Retention took what lay between: keep the ring contiguous.
+            // Retention deleted the events in between: keep the ring contiguous.
             self.frames.clear();
             self.bytes = 0;
         }
@@ -222,7 +223,7 @@ mod tests {
     use bytes::Bytes;
     use rejoin_interleave::explore;
 
-    use crate::sse::ground::atomic::AtomicUsize;
+    use crate::sse::sync::atomic::AtomicUsize;
 
     fn frame(seq: i64) -> Frame {
         Frame {
@@ -292,12 +293,12 @@ mod tests {
         let waker = Waker::from(count.clone());
         let (stays, leaves) = (tail.enter(), tail.enter());
         for place in [stays, stays, leaves] {
-            assert!(matches!(tail.look(place, &waker, 0, |_| ()), Look::Wait));
+            assert!(matches!(tail.poll_log(place, &waker, 0, |_| ()), Polled::Wait));
         }
         tail.leave(leaves);
         assert_eq!(tail.append([frame(1), frame(2)].into_iter()), 2);
         assert_eq!(count.0.load(Ordering::Relaxed), 1);
-        let Look::Taken(seqs) = tail.look(stays, &waker, 0, |frames| {
+        let Polled::Taken(seqs) = tail.poll_log(stays, &waker, 0, |frames| {
             frames.map(|frame| frame.seq).collect::<Vec<_>>()
         }) else {
             panic!("there are two");

@@ -1,6 +1,7 @@
-//! Connections that don't wait for ever: one whose peer takes nothing is cut, so that what it was owed is freed. With a
-//! bounded send buffer in the kernel, and the server library's own bounded one, a reader that does not read holds less than
-//! 1 MiB (invariant I10). And one whose peer does not finish the head of a request, or is one too many, is closed.
+//! Connections with timeouts: one whose peer does not read is closed, which frees its pending data. With a bounded send
+//! buffer in the kernel, and the server library's own bounded one, a reader that does not read holds less than 1 MiB
+//! (invariant I10). Connections whose peer does not complete a request's head, or that exceed the limit, are closed as
+//! well.
 
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
@@ -17,15 +18,15 @@ use tokio::time::{Instant, Sleep, sleep};
 use tracing::{debug, warn};
 
 use crate::config::ApiConfig;
-use crate::crowds::{Admitted, Crowds};
+use crate::connection_limits::{Admitted, ConnectionLimits};
 
-/// Connections that wait to be accepted: after a restart, everybody comes at once. The system's own limit may be lower.
+/// Backlog of connections: after a restart, all clients connect at once. The system's own limit may be lower.
 const BACKLOG: u32 = 8_192;
-/// What the kernel keeps for a peer that has not taken it yet; Linux counts its bookkeeping, too, and doubles it.
+/// Size of the kernel's send buffer; Linux includes its overhead, and doubles it.
 const SEND_BUFFER_BYTES: usize = 192 * 1024;
-/// A peer that says nothing is asked whether it is still there after this.
+/// Idle time before TCP keep-alive probes.
 const KEEPALIVE: Duration = Duration::from_secs(30);
-/// After an accept that failed for want of something (file descriptors, memory).
+/// Delay after a failed accept (file descriptors, memory).
 const ACCEPT_RETRY: Duration = Duration::from_millis(200);
 
 /// A listener of guarded connections.
@@ -33,7 +34,7 @@ pub struct GuardedListener {
     inner: TcpListener,
     stall_timeout: Duration,
     head_timeout: Duration,
-    crowds: Arc<Crowds>,
+    limits: Arc<ConnectionLimits>,
 }
 
 impl GuardedListener {
@@ -51,7 +52,7 @@ impl GuardedListener {
             inner,
             stall_timeout: config.stall_timeout(),
             head_timeout: config.head_timeout(),
-            crowds: Crowds::new(config),
+            limits: ConnectionLimits::new(config),
         })
     }
 
@@ -59,12 +60,12 @@ impl GuardedListener {
         self.inner.local_addr()
     }
 
-    /// The next connection. What fails is tried again, and one too many is closed.
+    /// Returns the next connection. Retries failures, and closes connections beyond the limit.
     pub async fn accept(&mut self) -> GuardedStream {
         loop {
             match self.inner.accept().await {
                 Ok((stream, peer)) => {
-                    let Some(admitted) = self.crowds.admit(peer.ip()) else {
+                    let Some(admitted) = self.limits.admit(peer.ip()) else {
                         debug!(%peer, "a connection was closed because there are too many");
                         continue;
                     };
@@ -105,9 +106,9 @@ fn prepare(stream: &TcpStream) -> io::Result<()> {
     socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE))
 }
 
-/// What a connection and whoever serves it tell each other.
+/// State shared between a connection and its server.
 pub struct Marks {
-    /// Whoever writes has flushed since its last write: nothing of it waits anywhere but in the kernel.
+    /// The writer has flushed since its last write: all data are in the kernel.
     is_flushed: AtomicBool,
     is_from_proxy: bool,
     phase: AtomicU8,
@@ -115,9 +116,9 @@ pub struct Marks {
 
 /// The head of a request is awaited, or has begun.
 const HEAD: u8 = 0;
-/// A request is served. What comes is its body.
+/// A request is being served. Incoming data are its body.
 const SERVING: u8 = 1;
-/// The request was answered; what comes is the next one.
+/// The request was answered; incoming data are the next one.
 const BETWEEN: u8 = 2;
 
 impl Marks {
@@ -129,7 +130,7 @@ impl Marks {
         }
     }
 
-    /// Whether all that was written has left whoever wrote it: they flush after they wrote.
+    /// Returns whether all written data have been flushed: writers flush after writing.
     pub fn is_flushed(&self) -> bool {
         self.is_flushed.load(Ordering::Relaxed)
     }
@@ -138,18 +139,18 @@ impl Marks {
         self.is_from_proxy
     }
 
-    /// A request's head is there.
+    /// A request's head has arrived.
     pub fn head_came(&self) {
         self.phase.store(SERVING, Ordering::Relaxed);
     }
 
-    /// The answer to a request begins.
+    /// The response to a request begins.
     pub fn answered(&self) {
         self.phase.store(BETWEEN, Ordering::Relaxed);
     }
 }
 
-/// A connection that fails when a write has made no progress for too long, or when the head of a request does not come.
+/// A connection that fails when a write makes no progress for too long, or when the head of a request does not arrive.
 pub struct GuardedStream {
     inner: TcpStream,
     stall_timeout: Duration,
@@ -159,17 +160,17 @@ pub struct GuardedStream {
     /// Runs while a head is awaited.
     head: Option<Pin<Box<Sleep>>>,
     marks: Arc<Marks>,
-    /// Its place among all connections.
+    /// Its slot among all connections.
     _admitted: Admitted,
 }
 
 impl GuardedStream {
-    /// Stays true also when the stream is in others' hands.
+    /// Remain valid when the stream is taken over.
     pub fn marks(&self) -> Arc<Marks> {
         self.marks.clone()
     }
 
-    /// Something is written: who sends the next head before the answer to the last one has ended waits for that, and is not late.
+    /// A response is being written: a pipelined head waits for its end, and is not late.
     fn answering(&mut self) {
         let timeout = self.head_timeout;
         if let Some(head) = &mut self.head {
@@ -177,13 +178,13 @@ impl GuardedStream {
         }
     }
 
-    /// No further request comes.
+    /// No further request will arrive.
     pub fn head_is_over(&mut self) {
         self.marks.head_came();
         self.head = None;
     }
 
-    /// Judges the outcome of a read: a head that has begun has to come to its end in time.
+    /// Checks the result of a read: a head that has begun must be completed in time.
     fn watch_head(
         &mut self,
         context: &mut Context<'_>,
@@ -213,7 +214,7 @@ impl GuardedStream {
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
 
-    /// Judges the outcome of a write.
+    /// Checks the result of a write.
     fn watch(&mut self, context: &mut Context<'_>, write: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         if write.is_ready() {
             self.stalled = None;
@@ -227,7 +228,7 @@ impl GuardedStream {
             "a peer did not read for {} ms; closing its connection",
             timeout.as_millis()
         );
-        // What the kernel still holds for it goes at once.
+        // The kernel's pending data are dropped immediately.
         if let Err(error) = SockRef::from(&self.inner).set_linger(Some(Duration::ZERO)) {
             debug!(%error, "setting a connection's options failed");
         }

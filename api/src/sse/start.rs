@@ -1,4 +1,4 @@
-//! Where a reader begins, and the answers that are no stream: 204 at the end of a finished run, 400 for a cursor that can't be,
+//! Where a reader begins, and responses without a stream: 204 at the end of a finished run, 400 for an invalid cursor,
 //! 410 for one that retention has overtaken.
 
 use std::time::Duration;
@@ -9,7 +9,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use bytes::{Bytes, BytesMut};
 use rejoin_commands::Posted;
-use rejoin_db::walls::{self, Asking};
+use rejoin_db::rls;
 use rejoin_event_log::log::LogEnds;
 use rejoin_event_log::snapshot;
 use rejoin_runs::conversations;
@@ -30,9 +30,9 @@ use crate::caller::Caller;
 use crate::problem::Problem;
 use crate::state::AppState;
 
-/// The cursor that a browser sends when it connects again.
+/// The cursor that a browser sends when it reconnects.
 const LAST_EVENT_ID: &str = "last-event-id";
-/// A look at the ends of a log takes no longer.
+/// Timeout of reading a log's ends.
 const QUERY_LIMIT: Duration = Duration::from_secs(5);
 
 /// Options for reading a log.
@@ -53,7 +53,7 @@ pub struct StreamParams {
     pub ticket: Option<String>,
 }
 
-/// Where to begin.
+/// The start position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Start {
     Beginning,
@@ -94,14 +94,14 @@ impl StreamParams {
     }
 }
 
-/// What a reader gets where events after its cursor are gone.
+/// The response if events after the cursor were deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum OnGap {
     Refuse,
     Tell,
 }
 
-/// A cursor as text: digits, and nothing else.
+/// Parses a cursor: digits only.
 fn cursor(text: &str) -> Option<i64> {
     if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
@@ -109,14 +109,14 @@ fn cursor(text: &str) -> Option<i64> {
     text.parse().ok()
 }
 
-/// Whose events are asked for.
+/// The requested events.
 #[derive(Debug, Clone, Copy)]
-pub enum Wanted {
+pub enum StreamSource {
     Conversation(Uuid),
     Run(Uuid),
 }
 
-/// What is read. The caller may see it.
+/// The log to read, visible to the caller.
 #[derive(Debug, Clone, Copy)]
 enum Target {
     Conversation(Uuid),
@@ -138,7 +138,7 @@ impl Target {
         }
     }
 
-    /// The number before its first event.
+    /// Returns the number before its first event.
     fn first_seq(&self) -> i64 {
         match self {
             Target::Conversation(_) => 0,
@@ -146,7 +146,7 @@ impl Target {
         }
     }
 
-    /// Whether nothing comes after `cursor` any more.
+    /// Returns whether no events will follow `cursor`.
     fn is_over_at(&self, cursor: i64) -> bool {
         match self {
             Target::Conversation(_) => false,
@@ -159,7 +159,7 @@ impl Target {
             Target::Conversation(_) => Filter::Log,
             Target::Run(run) => {
                 let done_seq = run.done_seq.unwrap_or_default();
-                // A `done` of a run that goes on closed an earlier turn of it.
+                // The `done` of a resumed run belongs to an earlier turn.
                 let open_through = if run.has_ended { done_seq - 1 } else { done_seq };
                 Filter::Run {
                     id: run.run_id,
@@ -178,18 +178,18 @@ impl Target {
     }
 }
 
-/// What the owner may see of what is wanted, and where its log begins and ends.
-async fn find(state: &AppState, owner: Owner, wanted: Wanted) -> Result<(Target, LogEnds), Problem> {
-    let hot = &state.db.hot;
+/// Returns the log, if visible to the owner, with its ends.
+async fn find(state: &AppState, owner: Owner, source: StreamSource) -> Result<(Target, LogEnds), Problem> {
+    let pool = &state.db.pool_pg;
     let looked = async {
-        Ok::<_, Problem>(match wanted {
-            Wanted::Conversation(id) => {
-                let ends = conversations::log_ends(hot, owner, id).await?;
+        Ok::<_, Problem>(match source {
+            StreamSource::Conversation(id) => {
+                let ends = conversations::log_ends(pool, owner, id).await?;
                 let missing = || Problem::not_found("conversation_not_found", "The conversation");
                 (Target::Conversation(id), ends.ok_or_else(missing)?)
             }
-            Wanted::Run(id) => {
-                let span = runs::span(hot, owner, id).await?;
+            StreamSource::Run(id) => {
+                let span = runs::span(pool, owner, id).await?;
                 let (span, ends) = span.ok_or_else(|| Problem::not_found("run_not_found", "The run"))?;
                 (Target::Run(span), ends)
             }
@@ -200,22 +200,22 @@ async fn find(state: &AppState, owner: Owner, wanted: Wanted) -> Result<(Target,
         .unwrap_or_else(|_| Err(Problem::database_away()))
 }
 
-/// Answers a request for events. Snapshots, and what tells of gaps, are the native dialect's.
+/// Responds to a request for events. Snapshots and gap notices exist in the native dialect only.
 pub async fn open(
     state: &AppState,
     permit: Permit,
     owner: Owner,
-    wanted: Wanted,
+    source: StreamSource,
     start: Start,
     params: &StreamParams,
     dialect: Dialect,
 ) -> Result<Response, Problem> {
     let on_gap = params.on_gap()?;
-    let (target, ends) = find(state, owner, wanted).await?;
+    let (target, ends) = find(state, owner, source).await?;
     let log_id = target.log_id();
     let cursor = match start {
         Start::Beginning => target.first_seq(),
-        // Never sent by this log: it was restored to an earlier moment, or the cursor is another one's.
+        // Never sent by this log: it was restored to an earlier state, or the cursor belongs to another log.
         Start::After(seq) if seq > ends.last_seq && on_gap == OnGap::Tell => {
             let opening = Opening {
                 gap: Some(frame::gap(seq, ends.oldest_seq)),
@@ -256,7 +256,7 @@ pub async fn open(
     Ok(respond(reader))
 }
 
-/// Streams the turn of a message that was stored just now.
+/// Streams the turn of a message that was just stored.
 pub fn open_turn(state: &AppState, permit: Permit, posted: &Posted, dialect: Dialect) -> Response {
     let filter = Filter::Run {
         id: posted.run_id,
@@ -269,7 +269,7 @@ pub fn open_turn(state: &AppState, permit: Permit, posted: &Posted, dialect: Dia
     respond(reader)
 }
 
-/// What comes before a snapshot.
+/// What precedes a snapshot.
 #[derive(Default)]
 struct Opening {
     gap: Option<Bytes>,
@@ -284,15 +284,15 @@ async fn from_snapshot(
     opening: Opening,
 ) -> Result<Response, Problem> {
     let log_id = target.log_id();
-    let mut db = walls::begin(&state.db.sql, Asking::For(owner)).await?;
+    let mut db = rls::begin(&state.db.pool_sqlx, rls::Scope::User(owner)).await?;
     let snapshot = snapshot::take(&mut *db, log_id, target.run_id())
         .await?
         .ok_or_else(no_log)?;
     drop(db);
-    // After the snapshot: a run that had ended by then has nothing more to say, and one that had not will say it.
+    // After the snapshot: a run that had ended by then has no further events.
     let target = match target {
         Target::Conversation(_) => target,
-        Target::Run(run) => find(state, owner, Wanted::Run(run.run_id)).await?.0,
+        Target::Run(run) => find(state, owner, StreamSource::Run(run.run_id)).await?.0,
     };
     let through = snapshot.through;
     let mut first = BytesMut::from(frame::RETRY);
@@ -308,7 +308,7 @@ async fn from_snapshot(
 }
 
 fn reader(state: &AppState, permit: Permit, log_id: Uuid, last_seq: i64, filter: Filter, cursor: i64) -> Reader {
-    let subscription = state.hub.follow(log_id, last_seq);
+    let subscription = state.hub.subscribe(log_id, last_seq);
     Reader::new(subscription, permit, filter, cursor)
 }
 
@@ -316,7 +316,7 @@ fn no_log() -> Problem {
     Problem::not_found("not_found", "The log")
 }
 
-/// A permit for one more stream of this caller, unless the server is stopping.
+/// Returns a permit for one more stream of this caller, unless the server is stopping.
 pub fn admit(state: &AppState, caller: &Caller) -> Result<Permit, Problem> {
     if state.draining.is_cancelled() {
         return Err(Problem::draining());

@@ -1,25 +1,25 @@
-//! The open streams of this process: how many each user and each project has, and the mark that ends each when what it stands on is
-//! gone: its key, its token, its user's membership.
+//! The open streams of this process: counts per user and project, and the signal that ends each stream when its key,
+//! token or membership is revoked.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use rejoin_identity::auth::{Credential, Ground};
+use rejoin_identity::auth::{Credential, SessionBasis};
 use uuid::Uuid;
 
-use super::ground::Mutex;
-use super::ground::atomic::{AtomicBool, Ordering};
+use super::sync::Mutex;
+use super::sync::atomic::{AtomicBool, Ordering};
 use crate::caller::Caller;
 use crate::problem::Problem;
 
-/// What somebody who has too many streams is told to wait.
+/// Retry delay of callers with too many streams, in seconds.
 const RETRY_AFTER_S: u64 = 5;
 
 pub struct Streams {
     max: usize,
     max_per_user: usize,
     max_per_project: usize,
-    // A std mutex: nothing awaits while it is held.
+    // A std mutex: no await while it is locked.
     open: Mutex<Open>,
 }
 
@@ -31,7 +31,7 @@ struct Open {
     per_project: HashMap<Uuid, usize>,
 }
 
-/// One more of `id`, if it may have one more.
+/// Counts one more for `id`, if allowed.
 fn take(counts: &mut HashMap<Uuid, usize>, id: Uuid, max: usize) -> bool {
     let count = counts.entry(id).or_default();
     let free = *count < max;
@@ -41,7 +41,7 @@ fn take(counts: &mut HashMap<Uuid, usize>, id: Uuid, max: usize) -> bool {
     free
 }
 
-/// One less of `id`.
+/// Counts one less for `id`.
 fn give_back(counts: &mut HashMap<Uuid, usize>, id: Uuid) {
     if let Some(count) = counts.get_mut(&id) {
         *count -= 1;
@@ -52,12 +52,12 @@ fn give_back(counts: &mut HashMap<Uuid, usize>, id: Uuid) {
 }
 
 struct Stream {
-    ground: Ground,
+    basis: SessionBasis,
     credential: Credential,
     ended: Arc<AtomicBool>,
 }
 
-/// The right to have one stream open; dropped with it.
+/// A permit for one open stream, released when dropped.
 pub struct Permit {
     streams: Arc<Streams>,
     id: u64,
@@ -67,7 +67,7 @@ pub struct Permit {
 }
 
 impl Permit {
-    /// Whether the stream has to end.
+    /// Returns whether the stream must end.
     pub fn is_ended(&self) -> bool {
         self.ended.load(Ordering::Acquire)
     }
@@ -105,7 +105,7 @@ impl Streams {
         open.streams.insert(
             id,
             Stream {
-                ground: caller.ground(),
+                basis: caller.session_basis(),
                 credential: caller.credential,
                 ended: ended.clone(),
             },
@@ -120,21 +120,21 @@ impl Streams {
         })
     }
 
-    /// What the open streams stand on.
-    pub fn grounds(&self) -> Vec<Ground> {
+    /// Returns the credentials of the open streams.
+    pub fn bases(&self) -> Vec<SessionBasis> {
         let open = self.open.lock().expect("nothing panics while it is held");
-        let mut grounds: Vec<Ground> = open.streams.values().map(|stream| stream.ground).collect();
-        grounds.sort_unstable();
-        grounds.dedup();
-        grounds
+        let mut bases: Vec<SessionBasis> = open.streams.values().map(|stream| stream.basis).collect();
+        bases.sort_unstable();
+        bases.dedup();
+        bases
     }
 
-    /// Marks the streams that stand on these as ended, and returns how many there are. They see it when they are woken.
-    pub fn end(&self, grounds: &HashSet<Ground>) -> usize {
-        self.end_where(|stream| grounds.contains(&stream.ground))
+    /// Marks the streams with these credentials as ended, and returns their number. They see it when they are woken.
+    pub fn end(&self, bases: &HashSet<SessionBasis>) -> usize {
+        self.end_where(|stream| bases.contains(&stream.basis))
     }
 
-    /// The same for streams whose token has expired.
+    /// The same for streams with expired tokens.
     pub fn end_expired(&self) -> usize {
         self.end_where(|stream| stream.credential.has_expired())
     }

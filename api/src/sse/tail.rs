@@ -1,8 +1,8 @@
-//! The live ends of the logs that somebody follows.
+//! The live ends of followed logs.
 //!
-//! One spawned future a process waits for wake-ups, gathers the logs that they name, and reads what is new in ALL of them with
-//! one query; each event is rendered once into its log's ring, which all readers share. It looks at every followed log by
-//! itself every [`poll_interval`], too: a lost wake-up costs at most that (invariant I11).
+//! One spawned future per process waits for wake-ups, gathers the logs that they name, and reads new events of ALL of
+//! them with one query; each event is rendered once into its log's ring, which all readers share. It also polls every
+//! followed log each [`poll_interval`]: a lost wake-up costs at most that (invariant I11).
 
 use std::collections::vec_deque::Iter;
 use std::collections::{HashMap, HashSet};
@@ -12,58 +12,58 @@ use std::time::Duration;
 
 use metrics::{Counter, counter};
 use rejoin_db::config::poll_interval;
-use rejoin_db::outage::Causes;
+use rejoin_db::failure_log::ErrorChain;
 use rejoin_event_log::log;
 use rejoin_event_log::rows::StoredEvent;
 use rejoin_event_log::wakeup::{self, SharedBus, Wake};
-use rejoin_identity::auth::Ground;
+use rejoin_identity::auth::SessionBasis;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 use uuid::Uuid;
 
 use super::frame::Frame;
-use super::ground::atomic::{AtomicBool, AtomicU64, Ordering};
-use super::ground::{Instant, Mutex, MutexGuard, PoisonError, sleep, sleep_until, timeout};
-use super::ring::{LogTail, Look};
+use super::ring::{LogTail, Polled};
 use super::source::{Cursor, Source};
 use super::streams::Streams;
+use super::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use super::sync::{Instant, Mutex, MutexGuard, PoisonError, sleep, sleep_until, timeout};
 use crate::config::ApiConfig;
 
-/// After a read, the tail rests for so many times as long as the read took, within these bounds: while many events come, they are
-/// read together, and the busier database or process are, the more of them. The first after a pause is read at once.
-const REST: u32 = 2;
-const REST_MIN: Duration = Duration::from_millis(1);
-const REST_MAX: Duration = Duration::from_millis(15);
-/// Within the time between two heartbeats, readers look around so many times.
-const BEATS: u32 = 4;
-/// Logs that one query looks at.
+/// Pause of the tail after a read, as a multiple of its duration, within these bounds: the higher the load, the more
+/// events are read together. The first read after a pause is immediate.
+const COALESCE_FACTOR: u32 = 2;
+const COALESCE_MIN: Duration = Duration::from_millis(1);
+const COALESCE_MAX: Duration = Duration::from_millis(15);
+/// Number of checks by readers between two heartbeats.
+const TICKS_PER_HEARTBEAT: u32 = 4;
+/// Maximum number of logs per query.
 const LOGS_PER_QUERY: usize = 256;
-/// A query that takes longer is given up and asked again.
+/// Timeout of a query, which is then retried.
 const QUERY_LIMIT: Duration = Duration::from_secs(5);
-/// Between two tries while the database is away.
+/// Retry interval while the database is unreachable.
 const RETRY: Duration = Duration::from_millis(200);
-/// How often keys and logs of open streams are checked. With the time that a key is remembered for: a stream ends within 5 s
-/// of its key's end.
+/// Interval of checks of open streams' keys and logs. With the cache lifetime of keys: a stream ends within 5 s of its
+/// key's end.
 const CHECK_EVERY: Duration = Duration::from_secs(2);
 
 pub struct Hub {
     followed: Mutex<HashMap<Uuid, Followed>>,
-    /// Logs to look at without waiting for a wake-up: somebody has begun to follow them.
-    asked: Mutex<HashSet<Uuid>>,
-    asked_news: Notify,
+    /// Logs to poll without a wake-up: they have new followers.
+    subscribed: Mutex<HashSet<Uuid>>,
+    new_subscription: Notify,
     pub streams: Arc<Streams>,
     pub source: Box<dyn Source>,
     pub counters: Counters,
     heartbeat: Duration,
-    /// Changes when readers are to look around: whether their stream has to end, how long it was silent.
-    beat: AtomicU64,
-    /// The server is stopping: readers are to go elsewhere.
+    /// Changes when readers must check whether their stream has to end, and how long it was silent.
+    tick: AtomicU64,
+    /// The server is stopping: readers must reconnect elsewhere.
     draining: AtomicBool,
     stop: CancellationToken,
 }
 
-/// Counters of what streams do: looked up once, not at every event.
+/// Metrics of streams: looked up once, not for every event.
 pub struct Counters {
     pub events: Counter,
     pub bytes: Counter,
@@ -87,28 +87,27 @@ struct Followed {
     readers: usize,
 }
 
-/// Locks a mutex whose holders never leave it half changed.
+/// Locks a mutex that a panicking holder never leaves half changed.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A reader's hold on a log's live end.
+/// A reader's subscription to a log's live end.
 pub struct Subscription {
     hub: Arc<Hub>,
     pub log_id: Uuid,
     tail: Arc<LogTail>,
-    /// Among the tail's readers.
+    /// Its slot among the tail's readers.
     place: usize,
 }
 
 impl Subscription {
-    /// Hands what is after `cursor` to `take`; where nothing is, `waker` is woken by what comes next, or by
-    /// the next beat.
-    pub fn look<T>(&self, waker: &Waker, cursor: i64, take: impl FnOnce(Iter<'_, Frame>) -> T) -> Look<T> {
-        self.tail.look(self.place, waker, cursor, take)
+    /// Passes events after `cursor` to `take`; without any, `waker` is woken by the next one, or by the next beat.
+    pub fn poll_log<T>(&self, waker: &Waker, cursor: i64, take: impl FnOnce(Iter<'_, Frame>) -> T) -> Polled<T> {
+        self.tail.poll_log(self.place, waker, cursor, take)
     }
 
-    /// As if nothing were after the cursor.
+    /// Waits as if there were no events after the cursor.
     pub fn wait(&self, waker: &Waker) {
         self.tail.wait(self.place, waker);
     }
@@ -117,12 +116,12 @@ impl Subscription {
         &self.hub
     }
 
-    /// Whether the log was deleted.
+    /// Returns whether the log was deleted.
     pub fn is_gone(&self) -> bool {
         self.tail.is_gone()
     }
 
-    /// Whether the log is shorter than what was read of it: the database was restored to an earlier moment.
+    /// Returns whether the log was shortened: the database was restored to an earlier state.
     pub fn is_taken_back(&self) -> bool {
         self.tail.is_taken_back()
     }
@@ -132,7 +131,7 @@ impl Drop for Subscription {
     fn drop(&mut self) {
         self.tail.leave(self.place);
         let mut followed = lock(&self.hub.followed);
-        // Of a log that was taken back, others may follow a new tail by now.
+        // After a shortening, others may already follow a new tail.
         if let Some(entry) = followed.get_mut(&self.log_id)
             && Arc::ptr_eq(&entry.tail, &self.tail)
         {
@@ -145,7 +144,7 @@ impl Drop for Subscription {
 }
 
 impl Hub {
-    /// Needs the recorder of metrics to be there.
+    /// Requires an installed metrics recorder.
     pub fn start(
         source: impl Source + 'static,
         bus: SharedBus,
@@ -168,13 +167,13 @@ impl Hub {
     pub(super) fn new(source: impl Source + 'static, streams: Streams, heartbeat: Duration) -> Self {
         Self {
             followed: Mutex::default(),
-            asked: Mutex::default(),
-            asked_news: Notify::new(),
+            subscribed: Mutex::default(),
+            new_subscription: Notify::new(),
             streams: Arc::new(streams),
             source: Box::new(source),
             counters: Counters::new(),
             heartbeat,
-            beat: AtomicU64::new(0),
+            tick: AtomicU64::new(0),
             draining: AtomicBool::new(false),
             stop: CancellationToken::new(),
         }
@@ -185,36 +184,39 @@ impl Hub {
         let stop = self.stop.clone();
         let follow = self.clone().follow_logs(bus);
         let check = self.clone().check_streams();
-        let beat = self.keep_beating(draining);
-        stop.run_until_cancelled(async { tokio::join!(follow, check, beat) })
+        let tick = self.keep_ticking(draining);
+        stop.run_until_cancelled(async { tokio::join!(follow, check, tick) })
             .await;
     }
 
-    pub fn beat(&self) -> u64 {
-        self.beat.load(Ordering::Acquire)
+    pub fn tick(&self) -> u64 {
+        self.tick.load(Ordering::Acquire)
     }
 
-    /// A stream that was silent for so long at a beat says that it is alive: the next beat would be too late.
+    /// Returns the silence after which a stream sends a heartbeat at a beat: the next beat would be too late.
     pub fn silence(&self) -> Duration {
-        self.heartbeat - self.heartbeat / BEATS
+        self.heartbeat - self.heartbeat / TICKS_PER_HEARTBEAT
     }
 
-    /// Whether readers are to go elsewhere.
+    /// Returns whether readers must reconnect elsewhere.
     pub fn is_draining(&self) -> bool {
         self.draining.load(Ordering::Acquire)
     }
 
-    async fn keep_beating(self: Arc<Self>, draining: CancellationToken) {
-        while timeout(self.heartbeat / BEATS, draining.cancelled()).await.is_err() {
+    async fn keep_ticking(self: Arc<Self>, draining: CancellationToken) {
+        while timeout(self.heartbeat / TICKS_PER_HEARTBEAT, draining.cancelled())
+            .await
+            .is_err()
+        {
             self.wake_all();
         }
         self.draining.store(true, Ordering::Release);
         self.wake_all();
     }
 
-    /// All readers look around.
+    /// Wakes all readers for checks.
     fn wake_all(&self) {
-        self.beat.fetch_add(1, Ordering::Release);
+        self.tick.fetch_add(1, Ordering::Release);
         let tails: Vec<Arc<LogTail>> = lock(&self.followed).values().map(|entry| entry.tail.clone()).collect();
         for tail in tails {
             tail.wake();
@@ -226,8 +228,8 @@ impl Hub {
         self.stop.cancel();
     }
 
-    /// Begins to follow a log whose last number was `last_seq` a moment ago.
-    pub fn follow(self: &Arc<Self>, log_id: Uuid, last_seq: i64) -> Subscription {
+    /// Begins to follow a log whose last number was recently `last_seq`.
+    pub fn subscribe(self: &Arc<Self>, log_id: Uuid, last_seq: i64) -> Subscription {
         let (tail, first) = {
             let mut followed = lock(&self.followed);
             let mut first = false;
@@ -242,9 +244,9 @@ impl Hub {
             (entry.tail.clone(), first)
         };
         if first {
-            // What was appended before we followed has had its wake-up already.
-            lock(&self.asked).insert(log_id);
-            self.asked_news.notify_one();
+            // The wake-up of events appended before has already passed.
+            lock(&self.subscribed).insert(log_id);
+            self.new_subscription.notify_one();
         }
         Subscription {
             hub: self.clone(),
@@ -256,25 +258,25 @@ impl Hub {
 
     async fn follow_logs(self: Arc<Self>, bus: SharedBus) {
         let mut wakes = bus.subscribe();
-        let mut look_at_all = Instant::now() + poll_interval();
+        let mut poll_all_at = Instant::now() + poll_interval();
         let mut may_read = Instant::now();
         loop {
             let mut news = Wake::default();
             tokio::select! {
                 biased;
-                // First: hints that never end must not keep it waiting.
-                () = sleep_until(look_at_all) => news.all = true,
-                () = self.asked_news.notified() => {}
+                // First: an endless series of hints must not delay it.
+                () = sleep_until(poll_all_at) => news.all = true,
+                () = self.new_subscription.notified() => {}
                 wake = wakeup::next(&mut wakes) => news.merge(Wake::clone(&wake)),
             }
-            // Whatever else comes until the next read is allowed is read with it.
+            // Hints until the next allowed read are handled with it.
             sleep_until(may_read).await;
             while !wakes.is_empty() {
                 news.merge(Wake::clone(&*wakeup::next(&mut wakes).await));
             }
-            news.logs.extend(lock(&self.asked).drain());
+            news.logs.extend(lock(&self.subscribed).drain());
             if news.all {
-                look_at_all = Instant::now() + poll_interval();
+                poll_all_at = Instant::now() + poll_interval();
             }
             let dirty = self.cursors(&news);
             let began = Instant::now();
@@ -282,12 +284,12 @@ impl Hub {
                 self.read_on(batch.to_vec()).await;
             }
             if !dirty.is_empty() {
-                may_read = Instant::now() + (began.elapsed() * REST).clamp(REST_MIN, REST_MAX);
+                may_read = Instant::now() + (began.elapsed() * COALESCE_FACTOR).clamp(COALESCE_MIN, COALESCE_MAX);
             }
         }
     }
 
-    /// Where the tails of the followed logs stand that `news` names.
+    /// Returns the positions of the followed logs named by `news`.
     fn cursors(&self, news: &Wake) -> Vec<Cursor> {
         let followed = lock(&self.followed);
         let cursor = |(id, entry): (&Uuid, &Followed)| (*id, entry.tail.last_seq());
@@ -302,13 +304,13 @@ impl Hub {
         }
     }
 
-    /// Reads on in these logs until nothing more is new. A database that is away is waited for.
+    /// Reads these logs until there is nothing more. Waits for an unreachable database.
     async fn read_on(&self, mut cursors: Vec<Cursor>) {
         let (mut said, mut checked) = (false, false);
         while !cursors.is_empty() {
             self.counters.queries.increment(1);
             let failed = match timeout(QUERY_LIMIT, self.source.news(&cursors)).await {
-                // It may not be the database that it was.
+                // It may be a different database now.
                 Ok(Ok(_)) if said && !checked => {
                     checked = self.check_logs(&cursors).await;
                     if !checked {
@@ -322,7 +324,7 @@ impl Hub {
                     cursors = self.append(&cursors, &events);
                     continue;
                 }
-                Ok(Err(error)) => Causes(&*error).to_string(),
+                Ok(Err(error)) => ErrorChain(&*error).to_string(),
                 Err(_) => format!("no response within {} s", QUERY_LIMIT.as_secs()),
             };
             if !said {
@@ -333,7 +335,7 @@ impl Hub {
         }
     }
 
-    /// Hands events to their logs' readers. Returns the logs that may have more, which is where a page was full.
+    /// Passes events to their logs' readers. Returns the logs that may have more, with full pages.
     fn append(&self, cursors: &[Cursor], events: &[(usize, StoredEvent)]) -> Vec<Cursor> {
         let page = usize::try_from(log::TAIL_PAGE).unwrap_or(usize::MAX);
         let mut more = Vec::new();
@@ -341,7 +343,7 @@ impl Hub {
             let Some((log_id, _)) = of_log.first().and_then(|(index, _)| cursors.get(*index)) else {
                 continue;
             };
-            // Nobody follows it any more: nothing to do.
+            // No followers left: nothing to do.
             let Some(tail) = lock(&self.followed).get(log_id).map(|entry| entry.tail.clone()) else {
                 continue;
             };
@@ -353,28 +355,25 @@ impl Hub {
         more
     }
 
-    /// Ends streams whose key was revoked, whose token has expired, whose user is no member any more, or whose log was deleted.
+    /// Ends streams with a revoked key, an expired token, a former member, or a deleted log.
     async fn check_streams(self: Arc<Self>) {
         loop {
             sleep(CHECK_EVERY).await;
             if self.streams.end_expired() > 0 {
                 self.wake_all();
             }
-            let grounds = self.streams.grounds();
-            if !grounds.is_empty() {
-                match timeout(QUERY_LIMIT, self.source.standing(&grounds)).await {
-                    Ok(Ok(standing)) => {
-                        let standing: HashSet<Ground> = standing.into_iter().collect();
-                        let ended = grounds
-                            .into_iter()
-                            .filter(|ground| !standing.contains(ground))
-                            .collect();
+            let bases = self.streams.bases();
+            if !bases.is_empty() {
+                match timeout(QUERY_LIMIT, self.source.still_valid(&bases)).await {
+                    Ok(Ok(valid)) => {
+                        let valid: HashSet<SessionBasis> = valid.into_iter().collect();
+                        let ended = bases.into_iter().filter(|basis| !valid.contains(basis)).collect();
                         if self.streams.end(&ended) > 0 {
                             self.wake_all();
                         }
                     }
-                    // Checked again soon; as long as the database is away, streams have nothing to tell anyway.
-                    Ok(Err(error)) => debug!(error = %Causes(&*error), "checking the credentials of open streams \
+                    // Checked again soon; while the database is unreachable, streams have no events anyway.
+                    Ok(Err(error)) => debug!(error = %ErrorChain(&*error), "checking the credentials of open streams \
                         failed"),
                     Err(_) => debug!("checking the credentials of open streams timed out"),
                 }
@@ -392,7 +391,7 @@ impl Hub {
         }
     }
 
-    /// Ends the streams of logs that are gone, or shorter than what was read of them. False: the database could not be asked.
+    /// Ends the streams of deleted or shortened logs. False: the database could not be queried.
     async fn check_logs(&self, logs: &[Cursor]) -> bool {
         let ids: Vec<Uuid> = logs.iter().map(|(id, _)| *id).collect();
         match timeout(QUERY_LIMIT, self.source.ends(&ids)).await {
@@ -400,7 +399,7 @@ impl Hub {
                 self.end_logs(logs, &ends.into_iter().collect());
                 return true;
             }
-            Ok(Err(error)) => debug!(error = %Causes(&*error), "checking the logs of open streams failed"),
+            Ok(Err(error)) => debug!(error = %ErrorChain(&*error), "checking the logs of open streams failed"),
             Err(_) => debug!("checking the logs of open streams timed out"),
         }
         false
@@ -413,7 +412,7 @@ impl Hub {
             if end.is_some_and(|end| end >= last_seq) {
                 continue;
             }
-            // Whoever comes next begins with a tail of its own.
+            // The next follower begins with a new tail.
             if let Some(entry) = lock(&self.followed).remove(log_id) {
                 match end {
                     None => entry.tail.end(),
@@ -425,7 +424,7 @@ impl Hub {
         if ended.is_empty() {
             return;
         }
-        self.beat.fetch_add(1, Ordering::Release);
+        self.tick.fetch_add(1, Ordering::Release);
         ended.iter().for_each(|tail| tail.wake());
     }
 }

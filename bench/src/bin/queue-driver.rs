@@ -1,15 +1,15 @@
-//! Rejoin's queue behind the protocol that a harness drives all queues with: one operation a call, over `DATABASE_URL`.
+//! Rejoin's queue behind the benchmark's driver protocol: one operation per call, over `DATABASE_URL`.
 //!
 //! | operation | does |
 //! |---|---|
 //! | `setup` | migrates |
 //! | `bulk N` | N jobs by `rejoin_queue::enqueue_many` |
-//! | `single SECONDS PRODUCERS` | a message and its job in one transaction, again and again |
+//! | `single SECONDS PRODUCERS` | a message and its job in one transaction, repeatedly |
 //! | `produce RATE SECONDS` | the same at a fixed rate, each with its wake-up |
-//! | `work` | a whole worker with a handler that does nothing, until stdin closes |
+//! | `work` | a complete worker with a no-op handler, until stdin closes |
 //!
-//! The worker is the product's own, with everything on: lease, attempt fence, turns between projects, concurrency keys, kept
-//! completed jobs, sweeps, heartbeats.
+//! The worker is the product's own, with all features: lease, attempt fence, round-robin between projects, concurrency
+//! keys, kept completed jobs, sweeps, heartbeats.
 #![expect(clippy::print_stdout, reason = "the protocol is lines on stdout")]
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -39,16 +39,16 @@ mod load;
 use load::now_us;
 
 const KIND: &str = "noop";
-/// Jobs of one bulk call.
+/// Number of jobs per bulk call.
 const CHUNK: usize = 5_000;
-/// Between two lines of progress.
+/// Interval of progress lines.
 const TELL_EVERY: Duration = Duration::from_millis(20);
 
-/// How many jobs the handler has seen, and how late.
+/// The number of handled jobs, and their latencies.
 #[derive(Default)]
 struct Seen {
     jobs: AtomicU64,
-    /// Filled where `LAT=1` [µs].
+    /// Filled if `LAT=1`, in µs.
     latencies: Mutex<Vec<u64>>,
     measures: bool,
 }
@@ -100,7 +100,7 @@ fn report(jobs: u64, took: Duration) {
 
 async fn bulk(url: &str, jobs: usize) -> Result<()> {
     let db = Db::connect_lazy(&DatabaseArgs::new(url), "queue-driver", Role::Login)?;
-    let mut connection = db.sql.acquire().await?;
+    let mut connection = db.pool_sqlx.acquire().await?;
     let began = Instant::now();
     let mut left = jobs;
     while left > 0 {
@@ -112,11 +112,11 @@ async fn bulk(url: &str, jobs: usize) -> Result<()> {
     Ok(())
 }
 
-/// What producers share.
+/// State shared by producers.
 #[derive(Clone)]
 struct Producer {
     db: Db,
-    /// Of the messages, which stand for what a job is about.
+    /// The conversation of the messages.
     conversation: Uuid,
 }
 
@@ -128,22 +128,22 @@ impl Producer {
         };
         let db = Db::connect_lazy(&arguments, "queue-driver", Role::Login)?;
         let conversation = Uuid::now_v7();
-        let client = db.hot.get().await?;
+        let client = db.pool_pg.get().await?;
         client
             .batch_execute("create table if not exists bench_messages (id uuid primary key, conversation_id uuid not null, content text not null)")
             .await?;
         drop(client);
-        // Connected before the clock runs.
+        // Connected before the clock starts.
         let mut open = Vec::new();
         for _ in 0..connections {
-            open.push(db.hot.get().await?);
+            open.push(db.pool_pg.get().await?);
         }
         Ok(Self { db, conversation })
     }
 
-    /// A message and its job, in one transaction and one round trip.
+    /// Inserts a message and its job, in one transaction and one round trip.
     async fn one(&self) -> Result<()> {
-        let client = self.db.hot.get().await?;
+        let client = self.db.pool_pg.get().await?;
         let statement = client
             .prepare_cached(
                 "with message as (
@@ -200,7 +200,7 @@ async fn produce(url: &str, rate: f64, seconds: f64) -> Result<()> {
             }
         });
     }
-    // The last ones leave.
+    // The last wake-ups are sent.
     tokio::time::sleep(Duration::from_millis(300)).await;
     report(u64::from(jobs), began.elapsed());
     Ok(())
@@ -223,7 +223,7 @@ async fn work(url: String) -> Result<()> {
     let working = tokio::spawn(rejoin_worker::work_on(services, handlers, drain.clone()));
     let closed = tokio::spawn(async {
         let mut rest = Vec::new();
-        // However stdin ends, the work does.
+        // However stdin ends, the work ends.
         let _ = tokio::io::stdin().read_to_end(&mut rest).await;
     });
     let mut told = 0;

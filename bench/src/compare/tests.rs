@@ -1,4 +1,4 @@
-//! What is marked, what counts as worse, and folders of repetitions.
+//! Marks, regressions, and folders of repetitions.
 
 use super::*;
 use crate::results::example::{self, row};

@@ -1,4 +1,4 @@
-//! One reader: as much of HTTP/1.1 and of SSE as a stream takes, without a copy where chunks arrive whole.
+//! One reader: the parts of HTTP/1.1 and SSE that a stream needs, without copying chunks that arrive complete.
 
 use std::io::{self, ErrorKind, Write as _};
 
@@ -6,15 +6,15 @@ use memchr::{memchr, memchr_iter, memmem};
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
 
-/// A response's head is no longer.
+/// Maximum size of a response's head.
 const MAX_HEAD_BYTES: usize = 8 * 1024;
 
-/// What a reader met in its stream.
+/// An item of a stream.
 pub(super) enum Seen {
     Event {
         scheduled_us: u64,
     },
-    /// A number, where they have no gaps.
+    /// A number of a gapless stream.
     Number {
         follows: bool,
     },
@@ -23,19 +23,19 @@ pub(super) enum Seen {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Expects {
     Head,
-    /// The line with a chunk's size, of which this is known so far.
+    /// A chunk's size line, parsed so far.
     Size(usize),
-    /// So many bytes of a chunk.
+    /// Remaining bytes of a chunk.
     Data(usize),
     /// The line end after a chunk.
     DataEnd,
-    /// A body without chunks, until the connection ends.
+    /// An unchunked body, until the connection ends.
     Plain,
 }
 
 pub(super) struct Connection {
     pub(super) socket: TcpStream,
-    /// Among all readers of the fleet.
+    /// Index among all readers of the fleet.
     pub(super) index: usize,
     pub(super) scheduled_us: u64,
     pub(super) is_stuck: bool,
@@ -43,9 +43,9 @@ pub(super) struct Connection {
     pub(super) is_live: bool,
     pub(super) is_over: bool,
     expects: Expects,
-    /// A head or a line that has not come to its end.
+    /// An incomplete head or line.
     begun: Vec<u8>,
-    /// The last number that was seen; 0: none yet, and any may come.
+    /// The last number; 0: none yet, and any may follow.
     seq: u64,
 }
 
@@ -65,7 +65,7 @@ impl Connection {
         }
     }
 
-    /// Sends the request once the connection is there. A request is far smaller than a socket's buffer: it goes at once.
+    /// Sends the request once connected. A request is far smaller than a socket's buffer: it is sent at once.
     pub(super) fn ask(&mut self, request: &[u8], registry: &Registry, token: Token) -> io::Result<bool> {
         match (&self.socket).write(request) {
             Ok(n) if n == request.len() => {}
@@ -78,7 +78,7 @@ impl Connection {
         Ok(true)
     }
 
-    /// Takes bytes of the connection. The error says why the stream is of no use.
+    /// Processes bytes of the connection. The error says why the stream is invalid.
     pub(super) fn feed(
         &mut self,
         mut bytes: &[u8],
@@ -161,7 +161,7 @@ impl Connection {
 
     fn line(&mut self, line: &[u8], mark: &[u8], gapless: bool, seen: &mut impl FnMut(Seen)) {
         if let Some(data) = line.strip_prefix(b"data: ") {
-            // Deltas that waited together are one event, with a moment each.
+            // Merged deltas are one event, with a moment each.
             let moments = memchr_iter(b'@', data).map(|at| number(&data[at + 1..]));
             let mut is_event = false;
             for scheduled_us in moments.filter(|moment| *moment > 0) {
@@ -180,7 +180,7 @@ impl Connection {
     }
 }
 
-/// The digits at the beginning; 0 without any.
+/// Parses the leading digits; 0 without any.
 fn number(text: &[u8]) -> u64 {
     let digits = text.iter().take_while(|byte| byte.is_ascii_digit());
     digits.fold(0, |number, byte| number * 10 + u64::from(byte - b'0'))

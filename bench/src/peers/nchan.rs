@@ -20,7 +20,7 @@ pub const NOTE: &str = "nchan: a module of nginx in C, two worker processes, mes
 
 pub fn prepare() -> Result<()> {
     Unpacked::fetch(NAME, &PACKAGES, NGINX)?;
-    // nchan makes nginx create this folder's children, whatever the configuration says.
+    // nchan makes nginx create this folder's children, whatever the configuration.
     std::fs::create_dir_all(HOME).with_context(|| format!("{HOME} is needed"))
 }
 
@@ -60,7 +60,7 @@ impl Nchan {
         format!("GET /sub?id=log-{log} HTTP/1.1\r\nHost: peer\r\nAccept: text/event-stream\r\n\r\n")
     }
 
-    /// Of all its processes.
+    /// Usage of all its processes.
     pub fn usage(&self) -> Result<Usage> {
         tree_usage(self.nginx.pid())
     }
@@ -68,7 +68,7 @@ impl Nchan {
 
 impl Drop for Nchan {
     fn drop(&mut self) {
-        // Its workers would outlive a master that is killed.
+        // Its workers would outlive a killed master.
         let _ = std::process::Command::new("kill")
             .args(["-TERM", &self.nginx.pid().to_string()])
             .status();

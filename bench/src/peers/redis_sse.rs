@@ -1,4 +1,4 @@
-//! Redis streams behind a server of Node (bench/peers/redis-sse): the shape of most resumable streams today.
+//! Redis streams behind a Node server (bench/peers/redis-sse): the architecture of most resumable streams today.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

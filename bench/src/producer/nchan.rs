@@ -1,5 +1,5 @@
-//! Events to nginx with nchan: POST over a few connections that stay open, requests pipelined. A channel keeps to its connection,
-//! and thereby its order.
+//! Publishes events to nginx with nchan: POST over a few persistent connections, pipelined. A channel stays on its
+//! connection, which preserves its order.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -94,7 +94,7 @@ async fn count_answers(mut reader: OwnedReadHalf, answered: Arc<AtomicU64>) {
             answered.fetch_add(1, Ordering::Relaxed);
             counted = at + STATUS.len();
         }
-        // What may be the beginning of another status line is kept.
+        // A possible prefix of another status line is kept.
         text.drain(..counted.max(text.len().saturating_sub(STATUS.len() - 1)));
     }
 }

@@ -1,4 +1,4 @@
-//! Events into Redis streams: what is due goes out in one write, and answers are read beside it.
+//! Publishes events into Redis streams: due events are sent in one write, and responses are read concurrently.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -72,10 +72,10 @@ impl Sink {
     }
 }
 
-/// An answer to XADD is a bulk string: two lines.
+/// A response to XADD is a bulk string: two lines.
 async fn count_answers(reader: OwnedReadHalf, answered: Arc<AtomicU64>) {
     let mut lines = BufReader::new(reader).lines();
-    // An error line begins with `-`: then `finish` never sees its number, and says so.
+    // An error line begins with `-`: then `finish` never reaches its number, and reports it.
     while let Ok(Some(line)) = lines.next_line().await {
         if line.starts_with('$') {
             answered.fetch_add(1, Ordering::Relaxed);

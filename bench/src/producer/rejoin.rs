@@ -1,4 +1,4 @@
-//! Events as a worker writes them: one event writer for all runs of the process, with the product's own settings.
+//! Writes events like a worker: one event writer for all runs of the process, with the product's own settings.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The page, from a small result.
+//! The page of a small result.
 
 use super::*;
 use crate::results::example;

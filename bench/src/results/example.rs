@@ -1,4 +1,4 @@
-//! A small result with everything that a result can hold, for tests.
+//! A small result with every feature of a result, for tests.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use super::{Better, Claim, Column, Of, PlotKind, Results, Row, ScenarioResult, T
 use crate::machine::Machine;
 use crate::scenario::Size;
 
-/// Ours, a peer that could not be measured everywhere, and a limit.
+/// Ours, a partially measured peer, and a limit.
 pub fn table() -> Table {
     let columns = vec![
         Column::new("ours", "Rejoin", "1/s", Better::Higher, Of::Rejoin).ratio_to("limit"),

@@ -1,4 +1,4 @@
-//! Medians, claims, and results that survive being written.
+//! Medians, claims, and round trips of results.
 
 use super::*;
 

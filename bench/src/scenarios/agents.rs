@@ -1,5 +1,5 @@
-//! `agents`: a thousand agents at once, each of several steps, with a model that takes its time: what the platform adds to a step while
-//! all slots of two workers are full.
+//! `agents`: a thousand concurrent agents, each of several steps, with a slow model: the platform's overhead per step
+//! while all slots of two workers are full.
 
 use std::time::Duration;
 
@@ -22,11 +22,11 @@ const TABLE: &str = "agents";
 const STEPS: usize = 5;
 const WORKERS: usize = 2;
 const SLOTS: usize = 50;
-/// What the model takes for a step.
+/// The model's time per step.
 const THINK_MS: u64 = 800;
-/// Runs that are enqueued at a time.
+/// Number of concurrent posts.
 const POSTING: usize = 8;
-/// Whatever is not over by then is stuck.
+/// Timeout: unfinished runs are stuck.
 const LIMIT: Duration = Duration::from_secs(300);
 
 #[async_trait]
@@ -67,7 +67,7 @@ impl Scenario for Agents {
         let fleet = Fleet::of(context, WORKERS, 1, &[("REJOIN_SLOTS", slots.as_str())]).await?;
         let agent = fleet.agent().await?;
         let database = &fleet.database;
-        let definition = agents::get(&mut *database.db.sql.acquire().await?, database.project_id, agent)
+        let definition = agents::get(&mut *database.db.pool_sqlx.acquire().await?, database.project_id, agent)
             .await?
             .context("the agent is there")?;
         let script = Script {
@@ -87,7 +87,7 @@ impl Scenario for Agents {
                 exhausted: None,
                 part: None,
             };
-            rejoin_commands::execute(&database.db.sql, &command)
+            rejoin_commands::execute(&database.db.pool_sqlx, &command)
                 .await
                 .context("triggering")
         });
@@ -95,7 +95,7 @@ impl Scenario for Agents {
         let waited = std::time::Instant::now();
         loop {
             let left: i64 = sqlx::query_scalar("select count(*) from kb.agent_runs where done_seq is null")
-                .fetch_one(&database.db.sql)
+                .fetch_one(&database.db.pool_sqlx)
                 .await?;
             if left == 0 {
                 break;
@@ -106,7 +106,7 @@ impl Scenario for Agents {
         let took_s = (now_us() - began) as f64 / 1e6;
         let summaries: Vec<String> =
             sqlx::query_scalar("select coalesce(summary, '') from kb.agent_runs where state = 'completed'")
-                .fetch_all(&database.db.sql)
+                .fetch_all(&database.db.pool_sqlx)
                 .await?;
         ensure!(
             summaries.len() == count,

@@ -23,33 +23,33 @@ use crate::scenario::{Context, Recorder, Scenario};
 use crate::server::Database;
 use crate::{limits, process, runs};
 
-/// What a token of a model's reply usually is.
+/// A typical token of a model's reply.
 pub const TOKEN: &str = "word ";
-/// Runs that write at once at full throttle.
+/// Number of concurrently writing runs at full throttle.
 const RUNS: usize = 100;
-/// Tasks of each process that append, for some of its runs each.
+/// Number of appending tasks per process, for some of its runs each.
 const POURERS: usize = 4;
-/// Events that each run of a paced load appends [1/s]: a fast model.
+/// Events per second appended by each run of a paced load: a fast model.
 const PACE_PER_S: f64 = 50.0;
-/// No pouring by count lasts longer.
+/// Timeout of pouring by count.
 const POUR_LIMIT: Duration = Duration::from_secs(120);
-/// Connections of the naive way.
+/// Number of connections of the naive method.
 const NAIVE_CONNECTIONS: usize = 8;
 
 const THROTTLE: &str = "throttle";
 const PACED: &str = "paced";
-/// What is poured into the writer at full throttle.
+/// The load at full throttle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Load {
-    /// Kinds that take turns: nothing can be merged, and each event is a row of its own.
+    /// Alternating kinds: nothing can be merged, and each event is a separate row.
     Mixed,
-    /// Deltas that the writer must not merge: each is an event of its own, and a row holds several.
+    /// Deltas that the writer must not merge: each is a separate event, and a row holds several.
     Single,
-    /// Deltas of a model's reply, as they come: what waits together becomes one event.
+    /// Deltas of a model's reply: waiting ones are merged into one event.
     Deltas,
 }
 
-/// (row, load, writers): what is measured at full throttle.
+/// (row, load, writers): the measurements at full throttle.
 const POURED: [(&str, Load, usize); 6] = [
     ("events of changing kinds, 1 writer", Load::Mixed, 1),
     ("events of changing kinds, 2 writers", Load::Mixed, 2),
@@ -184,10 +184,10 @@ async fn throttle(context: &Context, out: &mut Recorder) -> Result<()> {
     context.server.drop(database).await
 }
 
-/// Writers, each as that of a worker process, into which events are poured as fast as they take them.
+/// Writers, each like a worker process's, fed with events as fast as possible.
 pub struct Pourer {
     load: Load,
-    /// With the runs whose events go through it.
+    /// With the runs that use it.
     writers: Vec<(Writer, Vec<Arc<RunStream>>)>,
 }
 
@@ -201,12 +201,12 @@ impl Pourer {
         })
     }
 
-    /// Events (deltas) a second that are committed in such a time.
+    /// Committed events (deltas) per second over a period.
     pub async fn pour_for(&self, span: Duration) -> Result<f64> {
         self.pour(Instant::now() + span, u64::MAX).await
     }
 
-    /// Events (deltas) a second, for so many of them, about.
+    /// Events (deltas) per second, for about this many.
     pub async fn pour_count(&self, events: u64) -> Result<f64> {
         self.pour(Instant::now() + POUR_LIMIT, events).await
     }
@@ -229,7 +229,7 @@ impl Pourer {
     }
 }
 
-/// The writer of a worker process, with connections and threads of its own.
+/// A worker process's writer, with its own connections and threads.
 pub struct Writer {
     pub events: EventWriter,
     runtime: OwnRuntime,
@@ -252,7 +252,7 @@ impl Writer {
     }
 }
 
-/// Appends to all of these runs in turns until then or until it is enough, and waits until everything is committed.
+/// Appends to all of these runs in turns until the deadline or count, and waits until everything is committed.
 async fn pour(
     writer: EventWriter,
     load: Load,
@@ -282,7 +282,7 @@ async fn pour(
     Ok(written)
 }
 
-/// Events a second where each is a transaction of its own, with the same fence, and with NOTIFY in it.
+/// Events per second with a transaction each, with the same fence, and with NOTIFY in it.
 async fn naive_rate(database: &Database, streams: &[Arc<RunStream>], span: Duration) -> Result<f64> {
     let written = Arc::new(AtomicU64::new(0));
     let began = Instant::now();
@@ -319,7 +319,7 @@ async fn naive_rate(database: &Database, streams: &[Arc<RunStream>], span: Durat
     Ok(written.load(Ordering::Relaxed) as f64 / began.elapsed().as_secs_f64())
 }
 
-/// `n` runs, each at its own steady pace.
+/// `n` runs, each at a steady pace.
 async fn paced(context: &Context, out: &mut Recorder, n: usize) -> Result<()> {
     let database = context.server.database().await?;
     let streams = runs::start(&database, n).await?;
@@ -338,16 +338,16 @@ async fn paced(context: &Context, out: &mut Recorder, n: usize) -> Result<()> {
     context.server.drop(database).await
 }
 
-/// CPU time of the server and all its backends so far [µs].
+/// CPU time of the server and all its backends so far, in µs.
 fn server_cpu_us(context: &Context) -> Result<u64> {
     let pid = context.server.pid().context("the server runs")?;
     Ok(process::tree_usage(pid)?.cpu_us)
 }
 
-/// Appends to these runs in turns, each at [`PACE_PER_S`]; how soon each was visible, and how many a second they were.
+/// Appends to these runs in turns, each at [`PACE_PER_S`]; returns the latencies of visibility, and the rate.
 pub async fn append_at_pace(database: &Database, streams: &[Arc<RunStream>], span_s: f64) -> Result<(Latencies, f64)> {
     let ends: Vec<(uuid::Uuid, i64)> = sqlx::query_as("select log_id, last_seq from stream.log_ends")
-        .fetch_all(&database.db.sql)
+        .fetch_all(&database.db.pool_sqlx)
         .await?;
     let follower = Follower::start(&database.url, ends).await?;
     let writer = Writer::start(&database.url, true)?;
@@ -356,7 +356,7 @@ pub async fn append_at_pace(database: &Database, streams: &[Arc<RunStream>], spa
     let total = (per_s * span_s) as u32;
     let began = Instant::now();
     let (events, streams, runtime) = (writer.events.clone(), streams.to_vec(), Handle::current());
-    // A thread of its own: the runtime's clock is up to a millisecond late, which no model's stream is.
+    // A separate thread: the runtime's clock is up to a millisecond late, unlike a model's stream.
     let driver = tokio::task::spawn_blocking(move || {
         for n in 0..total {
             let due = schedule.reached_blocking(n);

@@ -1,11 +1,11 @@
-//! `bloat`: what a transaction that somebody leaves open does to the queue and to the log. Nothing that dies meanwhile can be
-//! vacuumed, so that whatever walks over dead rows becomes slower and slower.
+//! `bloat`: the effect of a long-running transaction on the queue and the log. Rows that die meanwhile can't be
+//! vacuumed, so scans over dead rows become slower and slower.
 
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use async_trait::async_trait;
-use rejoin_queue::{NewJob, Outcome, Settlement, Turn};
+use rejoin_queue::{ClaimCursor, NewJob, Outcome, Settlement};
 use uuid::Uuid;
 
 use super::append::{Load, Pourer};
@@ -14,15 +14,15 @@ use crate::runs;
 use crate::scenario::{Context, Recorder, Scenario};
 use crate::server::Database;
 
-/// The load is cut into so many slices; the first and the last are compared.
+/// Number of slices of the load; the first and the last are compared.
 const SLICES: u64 = 10;
 const JOBS: u64 = 200_000;
 const EVENTS: u64 = 2_000_000;
-/// Jobs that one statement enqueues, claims and settles.
+/// Number of jobs enqueued, claimed and settled per statement.
 const BATCH: usize = 100;
-/// Workers that take jobs at once.
+/// Number of concurrent workers.
 const WORKERS: u64 = 2;
-/// Runs that write at once, all the time: each keeps its log and its job.
+/// Number of continuously writing runs: each keeps its log and its job.
 const RUNS: usize = 100;
 const LEASE: Duration = Duration::from_secs(600);
 
@@ -63,7 +63,7 @@ impl Scenario for Bloat {
              database, without the open transaction, before it.",
         );
         if context.rep == 0 {
-            // Once is enough to tell what size and noise alone do.
+            // Once suffices to measure the effect of size and noise alone.
             load(context, out, false).await?;
         }
         load(context, out, true).await
@@ -71,7 +71,7 @@ impl Scenario for Bloat {
 
     fn claims(&self, found: &Recorder) -> Vec<Claim> {
         let table = found.table(OVER_TIME);
-        // Two slices each: one is over in half a second.
+        // Two slices each: one takes half a second.
         let of = |column: &str, slices: [u64; 2]| -> Vec<f64> {
             let [one, other] = slices.map(|slice| table.values(&label(slice), column));
             one.iter().zip(other).map(|(one, other)| one + other).collect()
@@ -104,7 +104,7 @@ async fn load(context: &Context, out: &mut Recorder, is_held: bool) -> Result<()
     let (holder, connection) = tokio_postgres::connect(&database.url, tokio_postgres::NoTls).await?;
     tokio::spawn(connection);
     let streams = runs::start(&database, RUNS).await?;
-    // Warm: connections, statements, the first pages.
+    // Warm-up: connections, statements, the first pages.
     jobs(&database, 1_000).await?;
     let pourer = Pourer::start(&database.url, Load::Single, &streams, 1)?;
     pourer.pour_for(Duration::from_millis(300)).await?;
@@ -136,7 +136,7 @@ fn label(slice: u64) -> String {
     format!("{} %", slice * 100 / SLICES)
 }
 
-/// Jobs a second, from their enqueueing to their end.
+/// Jobs per second, from enqueueing to their end.
 async fn jobs(database: &Database, n: u64) -> Result<f64> {
     let began = Instant::now();
     let workers = (0..WORKERS).map(|_| work(database.clone(), n / WORKERS));
@@ -152,17 +152,17 @@ async fn work(database: Database, n: u64) -> Result<()> {
     let batch: Vec<NewJob> = (0..BATCH)
         .map(|_| NewJob::new("nothing", serde_json::json!({})))
         .collect();
-    let mut turn = Turn::default();
+    let mut cursor = ClaimCursor::default();
     let mut done = 0;
     while done < n {
-        rejoin_queue::enqueue_many(&mut *database.db.sql.acquire().await?, &batch).await?;
+        rejoin_queue::enqueue_many(&mut *database.db.pool_sqlx.acquire().await?, &batch).await?;
         let claimed = rejoin_queue::claim(
-            &database.db.hot,
+            &database.db.pool_pg,
             rejoin_queue::DEFAULT_QUEUE,
             worker,
             LEASE,
             BATCH,
-            &mut turn,
+            &mut cursor,
         )
         .await?;
         let settlements: Vec<Settlement> = claimed
@@ -174,7 +174,7 @@ async fn work(database: Database, n: u64) -> Result<()> {
                 outcome: Outcome::Complete,
             })
             .collect();
-        let settled = rejoin_queue::settle(&database.db.hot, &settlements, true).await?;
+        let settled = rejoin_queue::settle(&database.db.pool_pg, &settlements, true).await?;
         ensure!(settled.ids.len() == claimed.len(), "a job was claimed twice");
         done += claimed.len() as u64;
     }

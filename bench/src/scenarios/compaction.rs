@@ -1,5 +1,5 @@
-//! `compaction`: what a token takes in the table before and after its run was compacted, how fast that goes, and whether appends
-//! notice it, or the removal of old events.
+//! `compaction`: a token's size in the table before and after its run was compacted, the speed of compaction, and its
+//! effect on appends, and on the removal of old events.
 
 use std::time::{Duration, Instant};
 
@@ -16,10 +16,10 @@ use crate::scenario::{Context, Recorder, Scenario};
 use crate::server::Database;
 use crate::{posted, runs};
 
-/// Runs that are over, and tokens of each: a long answer.
+/// Number of ended runs, with the tokens of a long answer each.
 const RUNS: usize = 200;
 const TOKENS: usize = 2_000;
-/// Runs that go on meanwhile.
+/// Number of concurrently active runs.
 const LIVE: usize = 100;
 
 const SPACE: &str = "space";
@@ -88,7 +88,7 @@ impl Scenario for Compaction {
         for beside in [ALONE, COMPACTING, REMOVING] {
             if beside == REMOVING {
                 space(&database, &ended, tokens, COMPACTED, out).await?;
-                // Rows of one event, which are the most to remove.
+                // Unpacked rows, the most to remove.
                 end_runs(&database, context.sized(RUNS, 5), tokens).await?;
             }
             context.server.settle().await?;
@@ -125,12 +125,12 @@ impl Scenario for Compaction {
     }
 }
 
-/// Runs of conversations of their own that are over, each token a row. Returns their logs.
+/// Ended runs of separate conversations, one row per token. Returns their logs.
 async fn end_runs(database: &Database, runs: usize, tokens: usize) -> Result<Vec<Uuid>> {
     let posted = posted::post(database, runs).await?;
     posted::add_past(database, &posted, tokens).await?;
     let (logs, runs): (Vec<Uuid>, Vec<Uuid>) = posted.into_iter().unzip();
-    let mut tx = database.db.sql.begin().await?;
+    let mut tx = database.db.pool_sqlx.begin().await?;
     sqlx::query(
         "update kb.agent_runs r set state = 'completed', finished_at = now() - interval '1 s', done_seq = e.last_seq
          from stream.log_ends e where r.id = any($1) and e.log_id = r.log_id",
@@ -146,9 +146,9 @@ async fn end_runs(database: &Database, runs: usize, tokens: usize) -> Result<Vec
     Ok(logs)
 }
 
-/// Rewrites the table, and tells what it takes and how fast it is read.
+/// Rewrites the table, and returns its size and read speed.
 async fn space(database: &Database, logs: &[Uuid], tokens: usize, row: &str, out: &mut Recorder) -> Result<()> {
-    let db = &database.db.sql;
+    let db = &database.db.pool_sqlx;
     sqlx::query("vacuum (full, analyze) stream.events").execute(db).await?;
     let (all, indexes, others): (i64, i64, i64) = sqlx::query_as(AssertSqlSafe(
         "select pg_total_relation_size('stream.events'), pg_indexes_size('stream.events'),
@@ -158,7 +158,7 @@ async fn space(database: &Database, logs: &[Uuid], tokens: usize, row: &str, out
     .fetch_one(db)
     .await?;
     let events = (logs.len() * tokens) as f64;
-    // What goes on beside them has rows, too: a hundredth, of tokens as large.
+    // Concurrent runs have rows, too: a hundredth, with equally large tokens.
     let share = events / (events + others as f64);
     out.record(SPACE, row, "bytes", all as f64 * share / events);
     out.record(SPACE, row, "index", indexes as f64 * share / events);
@@ -167,7 +167,7 @@ async fn space(database: &Database, logs: &[Uuid], tokens: usize, row: &str, out
     for log_id in logs {
         let mut cursor = 0;
         loop {
-            let page = log::read(&database.db.hot, *log_id, cursor).await?;
+            let page = log::read(&database.db.pool_pg, *log_id, cursor).await?;
             let Some(last) = page.last() else { break };
             cursor = last.seq;
             read += page.len();
@@ -178,7 +178,7 @@ async fn space(database: &Database, logs: &[Uuid], tokens: usize, row: &str, out
     Ok(())
 }
 
-/// Runs some upkeep to its end; how many events it did a second.
+/// Runs maintenance to its end; returns events per second.
 fn upkeep(work: impl Future<Output = Result<i64>> + Send + 'static) -> JoinHandle<Result<f64>> {
     tokio::spawn(async move {
         let began = Instant::now();
@@ -190,7 +190,7 @@ fn upkeep(work: impl Future<Output = Result<i64>> + Send + 'static) -> JoinHandl
 async fn compact(database: Database) -> Result<i64> {
     let mut events = 0;
     loop {
-        let some = compaction::compact(&database.db.sql, 0.0).await?;
+        let some = compaction::compact(&database.db.pool_sqlx, 0.0).await?;
         if some.runs == 0 {
             return Ok(events);
         }
@@ -201,7 +201,7 @@ async fn compact(database: Database) -> Result<i64> {
 async fn remove(database: Database) -> Result<i64> {
     let mut events = 0;
     loop {
-        let some = retention::trim(&database.db.sql, 0.0).await?;
+        let some = retention::trim(&database.db.pool_sqlx, 0.0).await?;
         events += some.events;
         if !some.more {
             return Ok(events);

@@ -1,5 +1,5 @@
-//! `fanout`: many readers of few logs: what a delivered event costs, what a connection holds, and whether readers that don't read
-//! hurt those that do.
+//! `fanout`: many readers of few logs: the cost of a delivered event, the memory of a connection, and whether readers
+//! that don't read affect others.
 
 use std::time::Duration;
 
@@ -24,9 +24,9 @@ pub struct Fanout;
 
 const PER_LOG_PER_S: f64 = 20.0;
 const WARM_UP: Duration = Duration::from_millis(500);
-/// Every how manieth reader is stuck, where some are.
+/// One in this many readers is stuck, in cases with stuck ones.
 const STUCK_EVERY: usize = 10;
-/// A stuck reader asks for a past of so many events, which fill every buffer on its way.
+/// A stuck reader requests a history of this many events, which fill every buffer.
 const STUCK_PAST: usize = 10_000;
 const STUCK_RECEIVE_BUFFER_BYTES: usize = 4 * 1024;
 
@@ -35,7 +35,7 @@ struct Case {
     readers: usize,
     logs: usize,
     some_stuck: bool,
-    /// Peers and the limit are measured beside it.
+    /// Whether peers and the limit are measured, too.
     beside: bool,
 }
 
@@ -50,7 +50,7 @@ impl Case {
         format!("{} readers, {logs}{stuck}", count(self.readers))
     }
 
-    /// Readers that read.
+    /// The number of reading readers.
     fn reading(self) -> usize {
         if self.some_stuck {
             self.readers - self.readers.div_ceil(STUCK_EVERY)
@@ -191,21 +191,21 @@ impl Scenario for Fanout {
                 "One thread that writes prepared bytes to 5,000 bare sockets, without HTTP, log or database, has a \
                  p99 of {} ms in the same run, with {} µs of CPU per write: the last reader of an event waits for \
                  4,999 writes, on cores shared with the readers. Rejoin's own part is the time beyond that.",
-                found.table("fanout").told(&CLAIMED.row(), "limit-p99"),
-                found.table("fanout").told(&CLAIMED.row(), "limit-cpu"),
+                found.table("fanout").cell_text(&CLAIMED.row(), "limit-p99"),
+                found.table("fanout").cell_text(&CLAIMED.row(), "limit-cpu"),
             )),
         ]
     }
 }
 
-/// Says what went wrong.
+/// Reports failures.
 fn trouble(out: &mut Recorder, who: &str, case: Case, measured: &Measured) {
     if let Some(trouble) = measured.trouble() {
         out.note(format!("{who}, {}: {trouble}", case.row()));
     }
 }
 
-/// Memory that each reader took [KB].
+/// Memory per reader, in KB.
 fn kb_a_reader(before: Usage, after: Usage, readers: usize) -> f64 {
     after.rss_bytes.saturating_sub(before.rss_bytes) as f64 / 1_024.0 / readers as f64
 }

@@ -1,8 +1,9 @@
-//! `graph`: how long each tool that reads the graph takes, on the demonstration data and on a generated graph, and how fast rows come in.
+//! `graph`: the duration of each graph-reading tool, on the demonstration data and on a generated graph, and the speed
+//! of imports.
 //!
-//! - `generate`  a graph of any size, skewed as real ones are, as lines of an import
+//! - `generate`  a graph of any size, with realistic skew, as lines of an import
 //! - `vectors`   vectors for its objects, and COPY as the limit of an import
-//! - `reads`     the calls, with arguments that vary
+//! - `reads`     the calls, with varying arguments
 
 mod generate;
 mod reads;
@@ -26,19 +27,19 @@ use reads::Read;
 const IMPORT: &str = "import";
 const WRITES: &str = "writes";
 const DEMO: &str = "demonstration graph";
-/// What reads must hold at p99 [ms].
+/// Limit of reads at p99, in milliseconds.
 const SEARCH_MS: f64 = 50.0;
 const WALK_MS: f64 = 200.0;
-/// Objects that are made one by one.
+/// Number of individually created objects.
 const SINGLE_WRITES: usize = 500;
 
 const MEDIUM: &str = "100,000 objects, 300,000 relationships";
 const MILLION: &str = "1,000,000 objects, 3,000,000 relationships";
-/// A statement of an import may take so long [ms].
+/// Timeout of an import's statement, in milliseconds.
 const IMPORT_TIMEOUT_MS: u64 = 3_600_000;
 const SMOKE_OBJECTS: usize = 300;
 
-/// The demonstration graph and a generated one; or the million, which takes ten minutes.
+/// The demonstration graph and a generated one; or a million objects, which takes ten minutes.
 pub enum Graph {
     Usual,
     Million,
@@ -168,7 +169,7 @@ async fn demonstration(context: &Context, out: &mut Recorder) -> Result<()> {
     let lines = context.sized(usize::MAX, 700);
     for column in ["rejoin", "again"] {
         let began = Instant::now();
-        let lines = import_packages(&demo.db.sql, demo.project_id, lines).await?;
+        let lines = import_packages(&demo.db.pool_sqlx, demo.project_id, lines).await?;
         out.record(IMPORT, DEMO, column, lines as f64 / began.elapsed().as_secs_f64());
     }
     let copy = vectors::copy_rows_per_s(&demo).await?;
@@ -197,13 +198,13 @@ async fn import_generated(database: &Database, objects: usize) -> Result<u64> {
         id: None,
     };
     let source = generate::source(objects)?;
-    // As over HTTP: an import has a connection whose statements may take long.
+    // Like over HTTP: an import's connection allows long statements.
     let arguments = DatabaseArgs {
         db_statement_timeout_ms: IMPORT_TIMEOUT_MS,
         ..DatabaseArgs::new(&database.url)
     };
     let db = Db::connect_lazy(&arguments, "rejoin-bench-import", Role::Login)?;
-    let (pool, project_id) = (&db.sql, database.project_id);
+    let (pool, project_id) = (&db.pool_sqlx, database.project_id);
     let report = import::import(pool, project_id, source, OnError::Refuse, actor, |_| ()).await?;
     ensure!(report.imported, "bad lines: {:?}", report.bad.first());
     Ok(report.objects.created + report.relationships.created)
@@ -213,10 +214,12 @@ async fn read(context: &Context, out: &mut Recorder, database: &Database, table:
     let began = Instant::now();
     vectors::fill(database).await?;
     println!("   vectors in {:.0} s", began.elapsed().as_secs_f64());
-    // What autovacuum does within minutes: counts can then be read off the indexes.
+    // Autovacuum does this within minutes: counts can then be read from the indexes.
     for table in ["graph_objects", "graph_relationships", "graph_embeddings"] {
         let sql = format!("vacuum analyze kb.{table}");
-        sqlx::query(sqlx::AssertSqlSafe(sql)).execute(&database.db.sql).await?;
+        sqlx::query(sqlx::AssertSqlSafe(sql))
+            .execute(&database.db.pool_sqlx)
+            .await?;
     }
     context.server.settle().await?;
     let arguments = reads::Arguments::draw(database, context.sized(256, 12)).await?;
@@ -236,10 +239,10 @@ async fn read(context: &Context, out: &mut Recorder, database: &Database, table:
     Ok(())
 }
 
-/// What the trigger costs who writes one object at a time.
+/// The trigger's cost for individual writes.
 async fn writes(context: &Context, out: &mut Recorder, database: &Database) -> Result<()> {
     let count = context.sized(SINGLE_WRITES, 10);
-    // The first writes after a checkpoint make room in the log: they don't count.
+    // The first writes after a checkpoint write full pages: they don't count.
     vectors::single_writes(database, 2 * count, true).await?;
     for (row, marks) in [("with", true), ("without", false)] {
         let latencies = vectors::single_writes(database, count, marks).await?;
@@ -260,7 +263,7 @@ impl Graph {
 }
 
 impl Read {
-    /// Whether a claim is made about it.
+    /// Whether there is a claim about it.
     fn has_target(self) -> bool {
         !matches!(
             self,

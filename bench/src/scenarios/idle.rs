@@ -1,5 +1,4 @@
-//! `idle`: what Rejoin takes when nobody needs it, and how soon it is there: memory and CPU of API and worker at rest, and
-//! `rejoin dev` until it is ready.
+//! `idle`: memory and CPU of an idle API and worker, and the start time of `rejoin dev`.
 
 use std::io::BufRead as _;
 use std::path::Path;
@@ -21,7 +20,7 @@ const START: &str = "start";
 const ALONE: &str = "nobody connected";
 const FIRST_START: &str = "first start, in an empty folder";
 const NEXT_START: &str = "next start";
-/// Streams of the second row.
+/// Number of streams in the second row.
 const READERS: usize = 100;
 
 #[async_trait]
@@ -128,7 +127,7 @@ impl Scenario for Idle {
     }
 }
 
-/// One row: CPU time over the span, memory at its end.
+/// One row: CPU time over the period, memory at its end.
 async fn rest(context: &Context, fleet: &Fleet, row: &str, span: Duration, out: &mut Recorder) -> Result<()> {
     let look = || -> Result<[Usage; 3]> {
         let postgres = context.server.pid().context("PostgreSQL runs")?;
@@ -153,7 +152,7 @@ async fn rest(context: &Context, fleet: &Fleet, row: &str, span: Duration, out: 
     Ok(())
 }
 
-/// Readers of one conversation; their streams end when they are dropped.
+/// Readers of one conversation; their streams end when dropped.
 async fn open_streams(fleet: &Fleet) -> Result<Vec<reqwest::Response>> {
     let client = reqwest::Client::new();
     let conversation: serde_json::Value = client
@@ -180,7 +179,7 @@ async fn open_streams(fleet: &Fleet) -> Result<Vec<reqwest::Response>> {
     Ok(streams)
 }
 
-/// `rejoin dev` until it says that it is ready, and until it has gone after SIGTERM.
+/// Time of `rejoin dev` until it is ready, and until it has ended after SIGTERM.
 fn dev(folder: &Path) -> Result<(Duration, Duration)> {
     let began = Instant::now();
     let mut command = Command::new(process::rejoin()?);
@@ -204,7 +203,7 @@ fn dev(folder: &Path) -> Result<(Duration, Duration)> {
     Ok((ready, began.elapsed()))
 }
 
-/// Killed when it is dropped; its own watchdog ends what it started.
+/// Killed when dropped; its own watchdog ends its children.
 struct Killed(Child);
 
 impl Drop for Killed {

@@ -1,4 +1,4 @@
-//! `limits`: what the machine and PostgreSQL can do at all, so that other figures can be placed.
+//! `limits`: the limits of the machine and PostgreSQL, to put other figures into perspective.
 
 use std::time::Duration;
 

@@ -1,5 +1,4 @@
-//! `prewarm`: the first message about a project, with what its answer needs read before, and without. Real processes, a model that answers at
-//! once.
+//! `prewarm`: the first message about a project, with and without prefetching. Real processes, an instant model.
 
 use anyhow::{Context as _, Result};
 use async_trait::async_trait;
@@ -15,7 +14,7 @@ use crate::scenario::{Context, Recorder, Scenario};
 pub struct Prewarm;
 
 const TABLE: &str = "prewarm";
-/// Things that are linked to a project.
+/// Numbers of entities linked to a project.
 const SIZES: [usize; 3] = [100, 20_000, 200_000];
 const SCRIPT: Script = Script {
     calls: 0,
@@ -58,7 +57,7 @@ impl Scenario for Prewarm {
                 let focus = json!({"projectId": project, "projectName": "Bench"});
                 json!({"agentDefinitionId": agent, "contextType": "project", "projectFocus": focus})
             };
-            // What was read for one of them is of no use to the other.
+            // Data prefetched for one are useless for the other.
             let warmed = about(project(&fleet, things).await?);
             let unread = about(project(&fleet, things).await?);
             let turns = context.sized(100, 3);
@@ -66,7 +65,7 @@ impl Scenario for Prewarm {
             let mut cold = Latencies::default();
             let mut requests = Latencies::default();
             let mut chat = fleet.chat().await?;
-            // Turn by turn, so that the machine's moods meet both.
+            // Alternating, so that noise affects both.
             for number in 0..turns + turns / 10 + 1 {
                 let before_us = now_us();
                 let session = prewarm(&client, &fleet, &warmed).await?;
@@ -123,9 +122,9 @@ async fn prewarm(client: &reqwest::Client, fleet: &Fleet, about: &Value) -> Resu
     Ok(id.to_owned())
 }
 
-/// A project of the graph with so many things in it.
+/// Creates a project of the graph with this many entities.
 async fn project(fleet: &Fleet, things: usize) -> Result<Uuid> {
-    let db = &fleet.database.db.sql;
+    let db = &fleet.database.db.pool_sqlx;
     let id = Uuid::now_v7();
     let things = i32::try_from(things)?;
     sqlx::query(

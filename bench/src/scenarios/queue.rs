@@ -1,16 +1,16 @@
-//! `queue`: our job queue beside other queues of PostgreSQL, all with a no-op job, each through a driver process of its own.
-//! What a driver does and what each row means: bench/peers/queue/README.md.
+//! `queue`: our job queue compared with other PostgreSQL queues, all with a no-op job, each through its own driver
+//! process. Drivers and rows: bench/peers/queue/README.md.
 //!
-//! - `peers`      which queues there are, with their settings
-//! - `install`    gets them
+//! - `peers`      the queues, with their settings
+//! - `install`    installs them
 //! - `driver`     talks to a driver's process
 //! - `databases`  templates, and a fresh copy for each phase
 //! - `phases`     the measurements
-//! - `figures`    the tables and claims that they end in
+//! - `figures`    their tables and claims
 //!
-//! By itself, and in part: `BENCH_QUEUES=pgmq,rejoin BENCH_PHASES=work,latency bench run queue --reps 1`. Phases are single, work (with
-//! the bulk enqueue), backlog, finished, latency, and bulk alone. Where several people measure on one machine, `BENCH_LOCK=FILE`
-//! holds that file's lock during each phase, about a minute at most.
+//! A part of it alone: `BENCH_QUEUES=pgmq,rejoin BENCH_PHASES=work,latency bench run queue --reps 1`. Phases are
+//! single, work (with the bulk enqueue), backlog, finished, latency, and bulk alone. If several users measure on one
+//! machine, `BENCH_LOCK=FILE` holds that file's lock during each phase, about a minute at most.
 
 mod databases;
 mod driver;
@@ -29,7 +29,7 @@ use self::databases::{Place, Template};
 use self::driver::Driver;
 use self::figures::{Values, rows};
 use self::peers::{OURS, Spec};
-use self::phases::{Found, PHASES, Phase, Sizes};
+use self::phases::{Measured, PHASES, Phase, Sizes};
 use crate::limits;
 use crate::results::{Claim, Table};
 use crate::scenario::{Context, Recorder, Scenario, Size};
@@ -50,11 +50,11 @@ const SMOKE: Sizes = Sizes {
     latency_s: 1,
     warm_up_s: 0,
 };
-/// The order of the queues is shuffled by this, the repetition and the phase.
+/// Seed of shuffling the queues, with the repetition and the phase.
 const SEED: u64 = 7_420;
-/// How long the machine's own commits are measured, before each queue's single enqueues.
+/// Duration of measuring the machine's own commits, before each queue's single enqueues.
 const COMMITS_FOR: Duration = Duration::from_millis(300);
-/// Measures these phases and no others; separated by commas.
+/// Measures only these phases; separated by commas.
 const ONLY: &str = "BENCH_PHASES";
 /// A file to lock during each measurement.
 const LOCK: &str = "BENCH_LOCK";
@@ -87,7 +87,7 @@ impl Scenario for Queue {
         let mut places = Vec::new();
         for spec in specs {
             let url = context.server.url(&spec.database());
-            // What is not installed was said when it was not.
+            // A missing installation was reported before.
             if let Some(driver) = Driver::new(spec, url) {
                 places.push(Place {
                     server: &context.server,
@@ -120,9 +120,9 @@ impl Scenario for Queue {
                 }
                 let began = Instant::now();
                 match phases::measure(phase, place, sizes).await {
-                    Ok(Found { values: found, notes }) => {
+                    Ok(Measured { values: found, notes }) => {
                         let took_s = began.elapsed().as_secs_f64();
-                        println!("   {:<9} {name:<16} {took_s:>4.1} s: {}", phase.name(), told(&found));
+                        println!("   {:<9} {name:<16} {took_s:>4.1} s: {}", phase.name(), listed(&found));
                         found.into_iter().for_each(|(row, value)| values.add(name, row, value));
                         notes.into_iter().for_each(|note| out.note(format!("{name}: {note}")));
                     }
@@ -140,7 +140,7 @@ impl Scenario for Queue {
     }
 }
 
-/// Beside the tables.
+/// Notes beside the tables.
 fn say_what_differs(specs: &[Spec], out: &mut Recorder) {
     if specs.iter().all(|spec| spec.name != OURS) {
         out.note("rejoin: not measured, since its driver is not there or was not asked for");
@@ -163,7 +163,7 @@ fn say_what_differs(specs: &[Spec], out: &mut Recorder) {
     );
 }
 
-/// The templates that these phases copy.
+/// Creates the templates needed by these phases.
 async fn prepare(place: &Place<'_>, phases: &[Phase]) -> Result<()> {
     place.prepare(Template::Empty).await?;
     for &phase in phases {
@@ -190,20 +190,20 @@ fn phases_asked_for() -> Result<Vec<Phase>> {
     }
 }
 
-/// One queue's failure is a finding, not the end of the run.
+/// A queue's failure is a result, not the end of the run.
 fn failed(out: &mut Recorder, queue: &str, phase: &str, error: &anyhow::Error) {
     println!("   {phase:<9} {queue:<16} failed: {error:#}");
     out.note(format!("{queue}, {phase}: failed: {error:#}"));
 }
 
-fn told(values: &[(&str, f64)]) -> String {
+fn listed(values: &[(&str, f64)]) -> String {
     let told = values
         .iter()
         .map(|(row, value)| format!("{row} {}", crate::print::figure(*value)));
     told.collect::<Vec<_>>().join(", ")
 }
 
-/// The settings of a driver, as they stand in its file.
+/// Returns a driver's settings as in its file.
 fn settings(spec: &Spec) -> String {
     let phases = spec.env.keys().map(|phase| {
         let of_phase = spec.settings(phase);
@@ -224,16 +224,16 @@ fn turn() -> Result<Option<File>> {
         .append(true)
         .open(&path)
         .with_context(|| format!("opening {path:?}"))?;
-    // The others' measurements may take a while, and nothing else is to be done meanwhile.
+    // Other measurements may take a while, and nothing else can be done meanwhile.
     tokio::task::block_in_place(|| file.lock()).context("waiting for the lock")?;
     Ok(Some(file))
 }
 
-/// 0 … n-1 in an order that only depends on the seed.
+/// Returns 0 … n-1 in an order that depends on the seed only.
 fn shuffled(n: usize, seed: u64) -> Vec<usize> {
     let mut order: Vec<usize> = (0..n).collect();
     let mut state = seed;
-    // SplitMix64: any spread will do.
+    // SplitMix64: any distribution suffices.
     order.sort_by_cached_key(|_| {
         state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = state;

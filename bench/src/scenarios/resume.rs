@@ -1,4 +1,5 @@
-//! `resume`: everybody comes back at once, each with an old cursor; and a late joiner of a long run, with and without a snapshot.
+//! `resume`: all readers reconnect at once, each with an old cursor; and a late joiner of a long run, with and without
+//! a snapshot.
 
 use anyhow::{Context as _, Result, ensure};
 use async_trait::async_trait;
@@ -28,10 +29,10 @@ struct Past {
     runs: Vec<(Uuid, Uuid)>,
 }
 
-/// What a log holds, and how far back its readers' cursors are.
+/// Number of events in a log, and the distance of its readers' cursors.
 const PAST: usize = 120;
 const BEHIND: usize = 100;
-/// Tokens of the run that late joiners join.
+/// Tokens of the run joined late.
 const TOKENS: usize = 10_000;
 
 #[derive(Debug, Clone, Copy)]
@@ -123,8 +124,8 @@ impl Scenario for Resume {
                 "{} readers cost the API {} s of CPU and PostgreSQL {} transactions, on cores shared with the \
                  readers' own connecting and reading; this accounts for the time.",
                 crate::print::count(case.readers),
-                found.table("resume").told(&case.row(), "cpu"),
-                found.table("resume").told(&case.row(), "transactions"),
+                found.table("resume").cell_text(&case.row(), "cpu"),
+                found.table("resume").cell_text(&case.row(), "transactions"),
             )
         };
         let claim = |what: &str, unit: &str, bound: f64, values: Vec<f64>| Claim {
@@ -165,7 +166,7 @@ impl Past {
         let database = context.server.database().await?;
         let runs = posted::post(&database, logs).await?;
         posted::add_past(&database, &runs, PAST).await?;
-        sqlx::query("vacuum analyze").execute(&database.db.sql).await?;
+        sqlx::query("vacuum analyze").execute(&database.db.pool_sqlx).await?;
         context.server.settle().await?;
         Ok(Self { database, runs })
     }
@@ -176,7 +177,7 @@ async fn resume(past: &Past, case: Case, out: &mut Recorder) -> Result<()> {
     let (api, url) = Process::api(&database.url, &ONE_USER_PLAYS_ALL).await?;
     let before = transactions(database).await?;
     let key = &database.api_key;
-    // The user's message is a log's first event, and its past follows.
+    // The user's message is a log's first event, followed by its history.
     let cursor = 1 + PAST - BEHIND;
     let requests = past.runs[..case.logs].iter().map(|(_, run)| {
         format!(
@@ -194,7 +195,7 @@ async fn resume(past: &Past, case: Case, out: &mut Recorder) -> Result<()> {
     let cpu_before = api.usage()?.cpu_us;
     let mut fleet = Part::start(Role::Fleet, &settings).await?;
     let live: Live = paced::live(&mut fleet).await?;
-    // Each of them from its cursor to the end, once: without that, no time counts.
+    // Each of them from its cursor to the end, once: otherwise the times are invalid.
     ensure!(
         live.gaps == 0 && live.numbers == (case.readers * BEHIND) as u64,
         "{} readers read {} events, {} of them out of turn, instead of {BEHIND} each",
@@ -210,7 +211,7 @@ async fn resume(past: &Past, case: Case, out: &mut Recorder) -> Result<()> {
     out.record("resume", &row, "pages", counter(&url, "rejoin_log_reads_total").await?);
     out.record("resume", &row, "rss", process::peak_rss_bytes(api.pid())? as f64 / 1e6);
     drop(fleet);
-    // Backends report what they have done when they end.
+    // Backends report their statistics when they end.
     api.stop()?;
     out.record("resume", &row, "transactions", transactions(database).await? - before);
     Ok(())
@@ -247,7 +248,7 @@ async fn join(context: &Context, out: &mut Recorder) -> Result<()> {
     context.server.drop(database).await
 }
 
-/// A counter of `/metrics`.
+/// Reads a counter of `/metrics`.
 async fn counter(url: &str, name: &str) -> Result<f64> {
     let text = reqwest::get(format!("{url}/metrics")).await?.text().await?;
     let line = text
@@ -261,6 +262,6 @@ async fn counter(url: &str, name: &str) -> Result<f64> {
 async fn transactions(database: &Database) -> Result<f64> {
     let sql = "select (xact_commit + xact_rollback)::float8 from pg_stat_database where datname = current_database()";
     Ok(sqlx::query_scalar(AssertSqlSafe(sql))
-        .fetch_one(&database.db.sql)
+        .fetch_one(&database.db.pool_sqlx)
         .await?)
 }

@@ -1,5 +1,5 @@
-//! `scale`: more workers and APIs on one PostgreSQL, and an event table of 1 million and 10 million rows (50 where hours are allowed):
-//! what does a fleet bring, and does anything become slower as the past grows?
+//! `scale`: more workers and APIs on one PostgreSQL, and an event table of 1 million and 10 million rows (50 if hours
+//! are allowed): scaling of a fleet, and slowdown as history grows.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -29,15 +29,15 @@ const FLEETS: [(&str, usize, usize); 4] = [
     ("4 workers, 1 API", 4, 1),
     ("2 workers, 2 APIs", 2, 2),
 ];
-/// Chats that post again as soon as their turn is over.
+/// Chats that post again as soon as their turn ends.
 const CHATS: usize = 64;
-/// Events of a log in the big tables.
+/// Events per log in the big tables.
 const EVENTS_PER_LOG: i64 = 1_000;
-/// Logs that are written and read at once.
+/// Concurrently written and read logs.
 const LOGS: i64 = 100;
-/// Rows that one statement of the filling inserts.
+/// Rows inserted per statement when filling.
 const FILL: i64 = 1_000_000;
-/// What a tailing query reads of each log: a few tokens.
+/// Events read from each log by a tailing query: a few tokens.
 const BEHIND: i64 = 5;
 
 /// (label, rows)
@@ -50,7 +50,7 @@ pub struct Scale {
     filled: tokio::sync::Mutex<Vec<Filled>>,
 }
 
-/// A table of events with a past.
+/// An event table with history.
 struct Filled {
     label: &'static str,
     database: Database,
@@ -195,7 +195,7 @@ async fn fleet(context: &Context, out: &mut Recorder, row: &str, workers: usize,
     fleet.stop(context).await
 }
 
-/// Turns that `chats` clients got in such a time, and the platform's part of the time to their first tokens.
+/// Turns completed by `chats` clients in a period, and the platform's part of the time to first token.
 async fn chat_until(fleet: &Fleet, chats: usize, span: Duration) -> Result<(u64, Latencies)> {
     let script = Script {
         calls: 0,
@@ -243,7 +243,7 @@ async fn fill(context: &Context, label: &'static str, rows: i64) -> Result<Fille
     let all: Vec<Uuid> = (0..rows / EVENTS_PER_LOG).map(|_| Uuid::now_v7()).collect();
     let per_statement = usize::try_from(FILL / EVENTS_PER_LOG)?;
     for some in all.chunks(per_statement) {
-        let mut tx = database.db.sql.begin().await?;
+        let mut tx = database.db.pool_sqlx.begin().await?;
         sqlx::query("insert into stream.logs (log_id) select unnest($1::uuid[])")
             .bind(some)
             .execute(&mut *tx)
@@ -260,7 +260,7 @@ async fn fill(context: &Context, label: &'static str, rows: i64) -> Result<Fille
         tx.commit().await?;
     }
     sqlx::query("vacuum analyze stream.events")
-        .execute(&database.db.sql)
+        .execute(&database.db.pool_sqlx)
         .await?;
     // Spread over all of them.
     let every = all.len().div_ceil(usize::try_from(LOGS)?).max(1);
@@ -277,7 +277,7 @@ async fn fill(context: &Context, label: &'static str, rows: i64) -> Result<Fille
 async fn size(context: &Context, out: &mut Recorder, table: &Filled) -> Result<()> {
     let span = context.sized(Duration::from_secs(1), Duration::from_millis(100));
     let pourer = Pourer::start(&table.database.url, Load::Mixed, &table.streams, 1)?;
-    // Twice: connections, statements and the pages that it writes to are there the second time.
+    // Twice: connections, statements and pages are warm the second time.
     pourer.pour_for(span / 2).await?;
     out.record(SIZE, table.label, "append", pourer.pour_for(span).await?);
     drop(pourer);
@@ -285,16 +285,16 @@ async fn size(context: &Context, out: &mut Recorder, table: &Filled) -> Result<(
     let ends: HashMap<Uuid, i64> =
         sqlx::query_as("select log_id, last_seq from stream.log_ends where log_id = any($1)")
             .bind(&table.logs)
-            .fetch_all(&table.database.db.sql)
+            .fetch_all(&table.database.db.pool_sqlx)
             .await?
             .into_iter()
             .collect();
     let cursors: Vec<(Uuid, i64)> = ends.into_iter().map(|(log, last)| (log, last - BEHIND)).collect();
-    let hot = &table.database.db.hot;
+    let pool = &table.database.db.pool_pg;
     for is_warm in [false, true] {
         let (mut events, began) = (0, Instant::now());
         while began.elapsed() < span / 2 {
-            events += log::tail(hot, &cursors).await?.len();
+            events += log::tail(pool, &cursors).await?.len();
         }
         if is_warm {
             out.record(SIZE, table.label, "tail", events as f64 / began.elapsed().as_secs_f64());
@@ -305,7 +305,7 @@ async fn size(context: &Context, out: &mut Recorder, table: &Filled) -> Result<(
         if began.elapsed() > span / 2 {
             break;
         }
-        events += log::read(hot, *log_id, 0).await?.len();
+        events += log::read(pool, *log_id, 0).await?.len();
     }
     out.record(
         SIZE,

@@ -1,5 +1,5 @@
-//! `search`: how good searches of the graph are, on a list of queries with the packages that a person would want to see
-//! (`data/search-queries.tsv`), and how long the local model takes for texts. Nothing here is about load: that is `graph`.
+//! `search`: the quality of graph searches, on a list of queries with the expected packages
+//! (`data/search-queries.tsv`), and the local model's speed. Load is measured by `graph`.
 
 use std::io::Read as _;
 use std::time::Instant;
@@ -7,11 +7,11 @@ use std::time::Instant;
 use anyhow::{Context as _, Result, ensure};
 use async_trait::async_trait;
 use rejoin_embeddings::{Choice, Embedder, EmbeddingsArgs, Endpoints};
-use rejoin_graph::hybrid::{self, Fusion, Mode};
+use rejoin_graph::embedding_backlog::{self, NewVector};
+use rejoin_graph::hybrid_ranking::{self, Fusion, Mode};
 use rejoin_graph::import::{self, OnError};
 use rejoin_graph::query_vector::{Model, QueryVector};
 use rejoin_graph::scope::Scope;
-use rejoin_graph::unembedded::{self, Made};
 use rejoin_graph::{Actor, ActorKind};
 use sqlx::PgPool;
 use uuid::Uuid;
@@ -22,11 +22,11 @@ use crate::scenario::{Context, Recorder, Scenario};
 /// The demonstration graph, and the queries over it.
 pub const PACKAGES: &[u8] = include_bytes!("../../../data/debian-packages.ndjson.gz");
 const QUERIES: &str = include_str!("../../../data/search-queries.tsv");
-/// Results that are judged.
+/// Number of judged results.
 const FIRST: usize = 10;
-/// Texts that the model is given at once.
+/// Number of texts per model call.
 const BATCH: usize = 32;
-/// In smoke: lines of the graph, and queries.
+/// In smoke runs: lines of the graph, and queries.
 const SMOKE: (usize, usize) = (150, 8);
 
 const QUALITY: &str = "quality";
@@ -74,7 +74,7 @@ const KINDS: [&str; 5] = [ALL, "name", "typo", "words", "topic"];
 
 pub struct Search;
 
-/// A query and the keys of what should be found.
+/// A query and the keys of the expected results.
 struct Query {
     kind: &'static str,
     text: &'static str,
@@ -150,11 +150,11 @@ impl Scenario for Search {
 
     async fn measure(&self, context: &Context, out: &mut Recorder) -> Result<()> {
         if context.rep > 0 {
-            // The same data, queries and model give the same answers.
+            // Deterministic for the same data, queries and model.
             return Ok(());
         }
         let database = context.server.database().await?;
-        let (pool, project_id) = (&database.db.sql, database.project_id);
+        let (pool, project_id) = (&database.db.pool_sqlx, database.project_id);
         let lines = context.sized(usize::MAX, SMOKE.0);
         import_packages(pool, project_id, lines).await?;
         let embedder = local();
@@ -222,7 +222,7 @@ impl Scenario for Search {
     }
 }
 
-/// The local model where it is.
+/// Returns the local model, if available.
 pub fn local() -> Embedder {
     let args = EmbeddingsArgs {
         embeddings: Choice::Local,
@@ -232,7 +232,7 @@ pub fn local() -> Embedder {
     Embedder::new(&args, &Endpoints::default())
 }
 
-/// So many lines of the demonstration graph; all its objects come first.
+/// Imports this many lines of the demonstration graph, objects first.
 pub async fn import_packages(pool: &PgPool, project_id: Uuid, lines: usize) -> Result<u64> {
     let mut text = String::new();
     flate2::read::GzDecoder::new(PACKAGES).read_to_string(&mut text)?;
@@ -245,13 +245,13 @@ pub async fn import_packages(pool: &PgPool, project_id: Uuid, lines: usize) -> R
     Ok(report.lines)
 }
 
-/// Vectors of all objects, without the rests that a worker makes.
+/// Embeds all objects, without the worker's pauses.
 async fn embed_all(pool: &PgPool, project_id: Uuid, embedder: &Embedder) -> Result<u64> {
     let name = embedder.model().context("there is a model")?;
     let mut stored = 0;
     let mut after = None;
     loop {
-        let page = unembedded::page(pool, project_id, name, after).await?;
+        let page = embedding_backlog::page(pool, project_id, name, after).await?;
         for batch in page.objects.chunks(BATCH) {
             let texts: Vec<String> = batch.iter().map(|due| due.text.clone()).collect();
             let vectors = embedder.embed(&texts).await?;
@@ -259,16 +259,16 @@ async fn embed_all(pool: &PgPool, project_id: Uuid, embedder: &Embedder) -> Resu
                 name: name.to_owned(),
                 dimensions: vectors[0].len() as i32,
             };
-            let made: Vec<Made> = batch
+            let made: Vec<NewVector> = batch
                 .iter()
                 .zip(vectors)
-                .map(|(due, vector)| Made {
+                .map(|(due, vector)| NewVector {
                     id: due.id,
                     content_hash: due.content_hash.clone(),
                     vector,
                 })
                 .collect();
-            stored += unembedded::put(pool, project_id, &model, &made, &[], &[]).await?;
+            stored += embedding_backlog::put(pool, project_id, &model, &made, &[], &[]).await?;
         }
         after = page.next;
         if after.is_none() {
@@ -291,7 +291,7 @@ async fn judge(
     };
     let mut judged: Vec<(&str, [f64; 3])> = Vec::new();
     for (query, vector) in queries.iter().zip(vectors) {
-        let found = hybrid::find_by(
+        let found = hybrid_ranking::find_by(
             pool,
             project_id,
             query.text,

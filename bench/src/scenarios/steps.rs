@@ -1,5 +1,5 @@
-//! `steps`: what the executor adds to each step of an agent: a step is stored before it is acted upon, a call before it acts, its
-//! result before the model hears of it. Beside as many commits that do nothing else.
+//! `steps`: the executor's overhead per step of an agent: a step is stored before it is acted upon, a call before it
+//! acts, its result before the model gets it. Compared with the same number of bare commits.
 
 use anyhow::Result;
 use async_trait::async_trait;
@@ -85,7 +85,7 @@ impl Scenario for Steps {
     }
 }
 
-struct Found {
+struct Measured {
     /// Sum over all runs, without the model.
     platform_us: u64,
     took_us: u64,
@@ -93,7 +93,7 @@ struct Found {
 }
 
 /// `together` chats post `each` runs, one after the other.
-async fn runs(fleet: &Fleet, agent: Uuid, script: Script, together: usize, each: usize) -> Result<Found> {
+async fn runs(fleet: &Fleet, agent: Uuid, script: Script, together: usize, each: usize) -> Result<Measured> {
     let began = now_us();
     let mut chats = Vec::new();
     for _ in 0..together {
@@ -107,7 +107,7 @@ async fn runs(fleet: &Fleet, agent: Uuid, script: Script, together: usize, each:
             Ok::<_, anyhow::Error>(turns)
         }));
     }
-    let mut found = Found {
+    let mut found = Measured {
         platform_us: 0,
         took_us: 0,
         between: Latencies::default(),

@@ -1,4 +1,4 @@
-//! `stream`: from the moment when a worker has an event to the moment when a client of the API has read it.
+//! `stream`: from the moment when a worker has an event until a client of the API has read it.
 
 use std::time::Duration;
 
@@ -20,13 +20,13 @@ use crate::scenario::{Context, Recorder, Scenario, Size};
 
 pub struct Stream;
 
-/// What a model gives at its fastest, in pieces of a few words.
+/// A very fast model's rate, in pieces of a few words.
 const PER_RUN_PER_S: f64 = 50.0;
 const WARM_UP: Duration = Duration::from_millis(500);
 const CLAIMED: &str = "100 runs";
 const ALONE: &str = "one after the other, nothing else";
 
-/// Runs, and how long they are measured.
+/// Numbers of runs, and the duration of the measurement.
 fn loads(size: Size) -> Vec<(usize, Duration)> {
     let seconds = Duration::from_secs;
     match size {
@@ -162,9 +162,9 @@ impl Scenario for Stream {
                 "nchan, which keeps messages in memory and waits for nothing, has {} ms in the same run, and {} ms at \
                  p50: this is the scheduling delay on these cores, which load, readers, server and database share. \
                  Rejoin adds up to 5 ms of batching and a commit, which alone takes {} ms at p99.",
-                latency.told(CLAIMED, "nchan-p99"),
-                latency.told(CLAIMED, "nchan-p50"),
-                found.table("commit").told(ALONE, "p99"),
+                latency.cell_text(CLAIMED, "nchan-p99"),
+                latency.cell_text(CLAIMED, "nchan-p50"),
+                found.table("commit").cell_text(ALONE, "p99"),
             )),
             claim("p99 as a share of Redis + Node's", "", 1.0, to_redis).unless(format!(
                 "Redis delivers an event to readers before it is on disk (appendfsync everysec: a crash loses up to a \
@@ -172,14 +172,14 @@ impl Scenario for Stream {
                  for a commit: on this idle server, one takes {} ms at p50 and {} ms at p99. In addition, the writer \
                  batches the events of all runs of its process for up to 5 ms (group commit), so that one commit \
                  serves 100 runs.",
-                found.table("commit").told(ALONE, "p50"),
-                found.table("commit").told(ALONE, "p99"),
+                found.table("commit").cell_text(ALONE, "p50"),
+                found.table("commit").cell_text(ALONE, "p99"),
             )),
         ]
     }
 }
 
-/// Records latencies under `prefix`, and what went wrong.
+/// Records latencies under `prefix`, and failures.
 fn record(out: &mut Recorder, who: &str, prefix: &str, load: Load, measured: &Measured) {
     let row = row(load.logs);
     let report = &measured.report;

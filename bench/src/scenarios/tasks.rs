@@ -1,4 +1,4 @@
-//! `tasks`: DAGs of tasks of three sizes: what dispatching costs a task, and whether that grows with the DAG.
+//! `tasks`: DAGs of tasks of three sizes: the dispatching cost per task, and whether it grows with the DAG.
 
 use std::time::{Duration, Instant};
 
@@ -17,9 +17,9 @@ use crate::scenario::{Context, Recorder, Scenario};
 pub struct Tasks;
 
 const TABLE: &str = "tasks";
-/// Tasks of a layer; each waits for two of the layer before.
+/// Tasks per layer; each waits for two of the previous layer.
 const WIDTH: usize = 50;
-/// Tasks that run at the same time.
+/// Maximum number of concurrent tasks.
 const CONCURRENCY: i32 = 50;
 const LIMIT: Duration = Duration::from_secs(900);
 
@@ -50,11 +50,11 @@ impl Scenario for Tasks {
         let database = &fleet.database;
         sqlx::query("update kb.projects set parallel_tasks = $1")
             .bind(CONCURRENCY)
-            .execute(&database.db.sql)
+            .execute(&database.db.pool_sqlx)
             .await?;
         let name: String = sqlx::query_scalar("select name from kb.agent_definitions where id = $1")
             .bind(agent)
-            .fetch_one(&database.db.sql)
+            .fetch_one(&database.db.pool_sqlx)
             .await?;
         let script = Script {
             calls: 0,
@@ -77,7 +77,7 @@ impl Scenario for Tasks {
                 made_by: None,
                 plan: None,
             };
-            rejoin_commands::execute(&database.db.sql, &dag)
+            rejoin_commands::execute(&database.db.pool_sqlx, &dag)
                 .await
                 .context("making the DAG")?;
             out.record(TABLE, row, "make", ms_each(began.elapsed(), count));
@@ -122,7 +122,7 @@ async fn wait_for_dag(fleet: &Fleet, id: Uuid) -> Result<String> {
         let state: Option<String> =
             sqlx::query_scalar("select state from kb.task_dags where id = $1 and finished_at is not null")
                 .bind(id)
-                .fetch_optional(&fleet.database.db.sql)
+                .fetch_optional(&fleet.database.db.pool_sqlx)
                 .await?;
         if let Some(state) = state {
             return Ok(state);
@@ -132,10 +132,10 @@ async fn wait_for_dag(fleet: &Fleet, id: Uuid) -> Result<String> {
     }
 }
 
-/// As many runs, without a DAG [ms each].
+/// The same number of runs, without a DAG; milliseconds each.
 async fn plain_runs(fleet: &Fleet, agent: Uuid, script: Script, count: usize) -> Result<f64> {
     let database = &fleet.database;
-    let definition = rejoin_runs::agents::get(&mut *database.db.sql.acquire().await?, database.project_id, agent)
+    let definition = rejoin_runs::agents::get(&mut *database.db.pool_sqlx.acquire().await?, database.project_id, agent)
         .await?
         .context("the agent is there")?;
     let began = Instant::now();
@@ -149,11 +149,11 @@ async fn plain_runs(fleet: &Fleet, agent: Uuid, script: Script, count: usize) ->
             exhausted: None,
             part: None,
         };
-        rejoin_commands::execute(&database.db.sql, &command).await?;
+        rejoin_commands::execute(&database.db.pool_sqlx, &command).await?;
     }
     loop {
         let left: i64 = sqlx::query_scalar("select count(*) from queue.jobs where run_id is not null")
-            .fetch_one(&database.db.sql)
+            .fetch_one(&database.db.pool_sqlx)
             .await?;
         if left == 0 {
             return Ok(ms_each(began.elapsed(), count));

@@ -1,5 +1,5 @@
-//! `ttft`: from the post of a message until the first token of its answer is at the client, without the model's own time: what the
-//! platform adds to the time to first token. Real processes, a model that answers at once.
+//! `ttft`: time to first token, from the post of a message until the client has the first token of its answer, without
+//! the model's own time. Real processes, an instant model.
 
 use std::time::Duration;
 
@@ -18,11 +18,11 @@ use crate::scenario::{Context, Recorder, Scenario};
 pub struct Ttft;
 
 const TABLE: &str = "ttft";
-/// Posts of one burst.
+/// Number of posts in a burst.
 const BURST: usize = 200;
-/// More than run at a time, for the worker.
+/// More than run concurrently, for the worker.
 const SLOTS: &str = "250";
-/// From the moment that a burst is ready until it goes off.
+/// Delay between a burst's preparation and its start.
 const FUSE: Duration = Duration::from_millis(100);
 
 const PLAIN: &str = "plain conversation";
@@ -96,14 +96,14 @@ impl Scenario for Ttft {
             let samples = bursts(&fleet, agent, script, burst, count).await?;
             let after = fleet.cpu_us(context)?;
             samples.record(out, &together, calls > 0);
-            // One burst more than count: the one that warms up.
+            // One burst more than counted: the warm-up.
             let turns = (burst * (count + 1)) as f64;
             for (index, column) in ["api_cpu", "worker_cpu", "postgres_cpu"].into_iter().enumerate() {
                 let used_ms = after[index].saturating_sub(before[index]) as f64 / 1_000.0;
                 out.record(TABLE, &together, column, used_ms / turns);
             }
         }
-        // The same agent, named by the client and found by routing: what the choice costs, with all that it asks the database.
+        // The same agent, named by the client and found by routing: the cost of the choice, including its queries.
         fleet.route().await?;
         let script = Script {
             calls: 0,
@@ -141,7 +141,7 @@ impl Scenario for Ttft {
         for kind in [PLAIN, AGENT] {
             let alone = format!("{kind}, 1 at a time");
             let together = format!("{kind}, {BURST} at once");
-            let cpu = ["api_cpu", "worker_cpu", "postgres_cpu"].map(|column| table.told(&together, column));
+            let cpu = ["api_cpu", "worker_cpu", "postgres_cpu"].map(|column| table.cell_text(&together, column));
             for (row, column, bound) in [(&alone, "p50", 15.0), (&alone, "p99", 50.0), (&together, "p99", 150.0)] {
                 let why = if row == &together {
                     format!(
@@ -158,7 +158,7 @@ impl Scenario for Ttft {
                     format!(
                         "It waits for its sequential commits, which take {} ms on an otherwise idle server, and for \
                          the wake-ups of the processes between them.",
-                        table.told(row, "commits")
+                        table.cell_text(row, "commits")
                     )
                 };
                 claims.push(Claim {
@@ -210,7 +210,7 @@ impl Samples {
 async fn one_at_a_time(fleet: &Fleet, agent: Option<Uuid>, script: Script, turns: usize) -> Result<Samples> {
     let mut chat = fleet.chat().await?;
     let mut samples = Samples::default();
-    // The very first one is told apart; a few more, and what is remembered is remembered.
+    // The very first one is reported separately; after a few more, caches are warm.
     let warm_up = turns / 10 + 1;
     for number in 0..warm_up + turns {
         let posted_us = now_us();
@@ -227,7 +227,7 @@ async fn one_at_a_time(fleet: &Fleet, agent: Option<Uuid>, script: Script, turns
 
 async fn bursts(fleet: &Fleet, agent: Option<Uuid>, script: Script, posts: usize, bursts: usize) -> Result<Samples> {
     let mut samples = Samples::default();
-    // One to warm up: connections to the database and to the model.
+    // One to warm up: connections to the database and the model.
     for number in 0..=bursts {
         let mut chats = Vec::with_capacity(posts);
         for _ in 0..posts {

@@ -1,16 +1,16 @@
-//! Grouped horizontal bars: a group a row, a bar a series, its value at its end.
+//! Grouped horizontal bars: a group per row, a bar per series, its value at its end.
 
 use super::scale::Scale;
 use super::{Canvas, Chart, LINE_PX, MARGIN, TEXT_PX, WIDTH, text_width, wrap};
 use crate::print::figure;
 
 const BAR_PX: f64 = 14.0;
-/// Between bars, and between groups.
+/// Gaps between bars, and between groups.
 const GAP_PX: f64 = 2.0;
 const GROUP_GAP_PX: f64 = 12.0;
-/// Names of rows get what they need, up to this.
+/// Maximum width of row names.
 const NAMES_MAX_PX: f64 = 250.0;
-/// Right of the longest bar, for its value.
+/// Space right of the longest bar, for its value.
 const VALUE_PX: f64 = 64.0;
 
 pub fn draw(chart: &Chart) -> String {
@@ -25,7 +25,7 @@ pub fn draw(chart: &Chart) -> String {
     let right = WIDTH - MARGIN - VALUE_PX;
     let scale = Scale::of(chart.values(), chart.log, left, right);
 
-    // Groups first (how high they are is known then), grid lines behind them.
+    // Groups first (which determines their height), grid lines behind them.
     let top = canvas.y + 6.0;
     let mut groups = Canvas {
         body: String::new(),
@@ -59,7 +59,7 @@ pub fn draw(chart: &Chart) -> String {
 }
 
 fn group(canvas: &mut Canvas, chart: &Chart, index: usize, row: &str, scale: &Scale, names: f64) {
-    // Series that have no value here take no room.
+    // Series without a value here take no space.
     let bars: Vec<_> = chart
         .series
         .iter()
@@ -92,7 +92,7 @@ fn group(canvas: &mut Canvas, chart: &Chart, index: usize, row: &str, scale: &Sc
     canvas.y += height + GROUP_GAP_PX;
 }
 
-/// A round number without the digits that it does not need.
+/// Formats a round number without superfluous digits.
 pub fn figure_of_tick(tick: f64) -> String {
     if tick >= 1_000_000.0 {
         return format!("{} M", trimmed(tick / 1_000_000.0));

@@ -1,4 +1,4 @@
-//! Lines: a series a line, rows as points at equal distances in their order.
+//! Lines: a line per series, rows as equidistant points in order.
 
 use std::fmt::Write as _;
 
@@ -7,9 +7,9 @@ use super::scale::Scale;
 use super::{Canvas, Chart, LINE_PX, MARGIN, Series, TEXT_PX, WIDTH, text_width, wrap};
 
 const PLOT_PX: f64 = 260.0;
-/// Left of the axis: its numbers, and its name, written upwards.
+/// Space left of the axis: its numbers, and its vertical name.
 const NUMBERS_PX: f64 = 74.0;
-/// How steep names of rows are written that have no room side by side [degrees].
+/// Slope of row names that don't fit side by side, in degrees.
 const SLOPE: f64 = 30.0;
 
 pub fn draw(chart: &Chart) -> String {
@@ -47,7 +47,7 @@ pub fn draw(chart: &Chart) -> String {
     canvas.finish(&chart.title)
 }
 
-/// The rows' names below the axis, in lines where these have room; returns how far below it the next text goes.
+/// Draws the rows' names below the axis, wrapped if they fit; returns the offset of the next text.
 fn names(canvas: &mut Canvas, chart: &Chart, bottom: f64, slot: f64, at: impl Fn(usize) -> f64) -> f64 {
     let room = slot - 8.0;
     let wrapped: Vec<Vec<String>> = chart.rows.iter().map(|row| wrap(row, room, TEXT_PX)).collect();
@@ -78,7 +78,7 @@ fn names(canvas: &mut Canvas, chart: &Chart, bottom: f64, slot: f64, at: impl Fn
     depth + LINE_PX + 8.0
 }
 
-/// Unbroken between neighbours that were both measured.
+/// Connects neighbours that were both measured.
 fn line(canvas: &mut Canvas, series: &Series, scale: &Scale, at: impl Fn(usize) -> f64) {
     let mut path = String::new();
     let mut before = false;

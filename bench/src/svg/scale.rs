@@ -1,10 +1,10 @@
-//! From values to pixels, with round numbers at the ticks. Used by both kinds of chart.
+//! Maps values to pixels, with round numbers at the ticks. Used by both kinds of chart.
 
 /// Steps of a round axis, in each power of ten.
 const ROUND: [f64; 3] = [1.0, 2.0, 5.0];
-/// About how many steps a linear axis has.
+/// Approximate number of steps of a linear axis.
 const STEPS: f64 = 5.0;
-/// From this many powers of ten on, a logarithmic axis names only these.
+/// Number of decades from which a logarithmic axis labels only powers of ten.
 const MANY_DECADES: f64 = 2.5;
 
 /// An axis.
@@ -19,8 +19,8 @@ pub struct Scale {
 }
 
 impl Scale {
-    /// Holds all `values`. A linear one begins at 0; a logarithmic one a little below the smallest positive value, so that this,
-    /// too, has a bar. Without a positive value it is linear.
+    /// Covers all `values`. A linear one begins at 0; a logarithmic one slightly below the smallest positive value, so
+    /// that this has a bar, too. Without a positive value it is linear.
     pub fn of(values: impl Iterator<Item = f64>, log: bool, from: f64, to: f64) -> Self {
         let values: Vec<f64> = values.filter(|value| value.is_finite()).collect();
         let highest = values.iter().copied().fold(0.0, f64::max);
@@ -59,7 +59,7 @@ impl Scale {
         self.log
     }
 
-    /// The values that are named, in order.
+    /// Returns the labelled values, in order.
     pub fn ticks(&self) -> Vec<f64> {
         if !self.log {
             let step = step(self.high);
@@ -87,19 +87,19 @@ fn exponent(value: f64) -> i32 {
     value.log10().floor() as i32
 }
 
-/// The step of a linear axis up to `high`.
+/// Returns the step of a linear axis up to `high`.
 fn step(high: f64) -> f64 {
     if high <= 0.0 { 1.0 } else { round_up(high / STEPS) }
 }
 
-/// The largest round number that is not above a positive value.
+/// Returns the largest round number up to a positive value.
 fn round_down(value: f64) -> f64 {
     let power = 10_f64.powi(exponent(value));
     let round = ROUND.iter().rev().find(|round| **round * power <= value * 1.000_001);
     round.unwrap_or(&1.0) * power
 }
 
-/// The smallest round number that is not below a positive value.
+/// Returns the smallest round number from a positive value on.
 fn round_up(value: f64) -> f64 {
     let power = 10_f64.powi(exponent(value));
     let round = ROUND.iter().find(|round| **round * power >= value * 0.999_999);

@@ -3,7 +3,7 @@
 use super::*;
 use crate::results::{PlotKind, example};
 
-/// Tags that are opened and not closed, or the other way round.
+/// Returns whether all tags are balanced.
 fn is_well_formed(svg: &str) -> bool {
     let mut open = Vec::new();
     for tag in svg.split('<').skip(1) {

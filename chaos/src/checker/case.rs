@@ -1,4 +1,4 @@
-//! All that is known of a run, in memory.
+//! All data of a run, in memory.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -18,21 +18,21 @@ pub struct Case {
     pub posts: Vec<Post>,
     pub sessions: Vec<Session>,
     pub effects: Vec<Effect>,
-    /// Of the MCP server, which knows no run: a call is named by its arguments.
+    /// Effects of the MCP server, which knows no runs: a call is identified by its arguments.
     pub outside: Vec<Effect>,
     pub faults: Vec<Injected>,
     pub notes: Notes,
     pub runs: HashMap<Uuid, Run>,
     /// By log, in order of their numbers.
     pub logs: HashMap<Uuid, Vec<Event>>,
-    /// Numbers of the first events that retention left, where it has removed some.
+    /// First event numbers left by retention, where it removed some.
     pub oldest: HashMap<Uuid, i64>,
     pub messages: Vec<Message>,
     pub calls: Vec<Call>,
     pub tasks: Vec<Task>,
-    /// Which task must be over before which.
+    /// Predecessors of tasks.
     pub blocks: Vec<(Uuid, Uuid)>,
-    /// None where no witness was.
+    /// None without a witness.
     pub seen: Option<Vec<Seen>>,
 }
 
@@ -54,7 +54,7 @@ pub struct Run {
     pub parent_run_id: Option<Uuid>,
     /// The call that started it.
     pub spawn_call_id: Option<Uuid>,
-    /// The task that it works on.
+    /// The task that it executes.
     pub task_id: Option<Uuid>,
     pub log_id: Uuid,
     pub state: String,
@@ -65,7 +65,7 @@ pub struct Run {
     pub input: String,
     pub cancel_requested_at: Option<DateTime<Utc>>,
     pub final_message_id: Option<Uuid>,
-    /// Of the run's conversation.
+    /// The project of the run's conversation.
     pub conversation_project: Option<Uuid>,
     pub conversation_owner: Option<Uuid>,
 }
@@ -99,7 +99,7 @@ pub struct Call {
 }
 
 impl Case {
-    /// The events of the log that a reader follows; for a run, those that it sees.
+    /// Returns the events of the log followed by a reader; for a run, its visible ones.
     pub fn log_of(&self, target: Target) -> Vec<&Event> {
         match target {
             Target::Conversation(id) => self.logs.get(&id).into_iter().flatten().collect(),
@@ -107,7 +107,7 @@ impl Case {
                 let Some(run) = self.runs.get(&id) else {
                     return Vec::new();
                 };
-                // With its sub-agents'.
+                // Including its sub-agents'.
                 let log = self.logs.get(&run.log_id).into_iter().flatten();
                 log.filter(|event| event.run_id == Some(run.id)).collect()
             }
@@ -121,7 +121,7 @@ impl Case {
         log.filter(|event| event.json["runId"] == id.as_str()).collect()
     }
 
-    /// The runs of posts that were accepted.
+    /// Returns the runs of accepted posts.
     pub fn accepted(&self) -> impl Iterator<Item = (&Post, Plan, Uuid)> {
         self.posts.iter().filter_map(|post| {
             let told = post.told.as_ref()?;
@@ -129,7 +129,7 @@ impl Case {
         })
     }
 
-    /// Whether something was done to the system in this time, or shortly before it.
+    /// Returns whether a fault was injected in this period, or shortly before.
     pub fn is_disturbed(&self, from_us: i64, until_us: i64) -> bool {
         let after_us = i64::try_from(self.notes.lease_ms).unwrap_or_default() * 1_000 + 2_000_000;
         self.faults
@@ -138,7 +138,7 @@ impl Case {
     }
 }
 
-/// The text of a run that a client which applies resets has of these events on its screen.
+/// Returns a run's text as displayed by a client that applies resets.
 pub fn text_of(run: Uuid, events: &[&Event]) -> String {
     let mut kept: Vec<(i64, &str)> = Vec::new();
     let run = run.to_string();
@@ -155,7 +155,7 @@ pub fn text_of(run: Uuid, events: &[&Event]) -> String {
     kept.into_iter().map(|(_, text)| text).collect()
 }
 
-/// Log, number, run, type, data, when.
+/// Log, number, run, type, data, time.
 type EventRow = (Uuid, i64, Option<Uuid>, String, String, DateTime<Utc>);
 
 pub(super) async fn load(db: &PgPool, directory: &Path) -> Result<Case> {

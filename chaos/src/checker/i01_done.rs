@@ -1,4 +1,4 @@
-//! I1: every accepted message gets exactly one `done`, and what was not stopped is done well.
+//! I1: every accepted message gets exactly one `done`, and unstopped turns end successfully.
 
 use super::Case;
 use crate::evidence::Expected;

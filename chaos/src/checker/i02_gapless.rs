@@ -1,4 +1,4 @@
-//! I2: a log's numbers are 1..n without a gap, and nothing of a turn comes after its `done`.
+//! I2: a log's numbers are 1..n without a gap, and no event of a turn follows its `done`.
 
 use std::collections::HashSet;
 

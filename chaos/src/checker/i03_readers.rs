@@ -1,5 +1,5 @@
-//! I3: every reader, from every cursor, reads the identical suffix: what each connection brought is the log from its cursor on, to the
-//! letter, and who stayed has heard it to its end.
+//! I3: every reader, from every cursor, reads the identical suffix: each connection received the log from its cursor
+//! on, verbatim, and a reader that stayed has received it to its end.
 
 use std::collections::{HashMap, HashSet};
 
@@ -34,10 +34,10 @@ pub(super) fn check(case: &Case) -> Vec<String> {
     wrong
 }
 
-/// How a connection brought something else than its part of the log.
+/// Returns how a connection's events differ from its part of the log.
 fn differs(session: &Session, log: &[&Event]) -> Option<String> {
     match session.status {
-        // Not answered, or later: the reader comes again. 404 would be somebody else's.
+        // No or late response: the reader retries. 404 would mean another user's.
         200 | 204 | 429 | 503 => {}
         status => return Some(format!("status {status}")),
     }
@@ -49,7 +49,7 @@ fn differs(session: &Session, log: &[&Event]) -> Option<String> {
             .copied()
             .filter(|event| event.seq <= snapshot.through)
             .collect();
-        // Nothing was said yet, and for a reader of a run maybe nothing else either.
+        // No text yet; a run's reader may have no other text, either.
         if let Some(text) = snapshot.text.as_ref().filter(|text| !text.is_empty())
             && !running_texts(&before).contains(text)
         {
@@ -58,7 +58,7 @@ fn differs(session: &Session, log: &[&Event]) -> Option<String> {
             ));
         }
     }
-    // A run's readers see its own events: their numbers have gaps, where other turns are in between.
+    // A run's readers see its own events: their numbers have gaps for other turns.
     let expected = log.iter().filter(|event| event.seq > from);
     for (heard, event) in session.heard.iter().zip(expected) {
         if heard.seq != event.seq {
@@ -75,7 +75,7 @@ fn differs(session: &Session, log: &[&Event]) -> Option<String> {
     (session.heard.len() > left).then(|| format!("heard {} events where the log has {left}", session.heard.len()))
 }
 
-/// The texts of the turns that have not ended after these events.
+/// Returns the texts of the turns still active after these events.
 fn running_texts(events: &[&Event]) -> Vec<String> {
     let over: HashSet<_> = events
         .iter()

@@ -1,5 +1,5 @@
-//! I4: nothing is written under a lost lease. Every word of a reply is there once, in its place: in the tokens as a client shows them, and
-//! in the message that was stored; and attempts come one after the other.
+//! I4: nothing is written under a lost lease. Every word of a reply occurs once, in order: in the tokens as displayed
+//! by a client, and in the stored message; and attempts are sequential.
 
 use std::collections::HashMap;
 

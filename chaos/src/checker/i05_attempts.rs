@@ -1,5 +1,5 @@
-//! I5: at most one live attempt of a job, at most one active run of a conversation; a lease is taken away after its end only (by the
-//! database's clock).
+//! I5: at most one live attempt of a job, at most one active run of a conversation; a lease is taken over only after
+//! its end (by the database's clock).
 
 use std::collections::HashMap;
 
@@ -11,11 +11,11 @@ use crate::witness::Seen;
 pub(super) fn check(case: &Case) -> Vec<String> {
     let Some(seen) = &case.seen else { return Vec::new() };
     let mut wrong = Vec::new();
-    // By conversation: when its jobs were run, in microseconds.
+    // By conversation: the periods in which its jobs ran, in microseconds.
     let mut spans: HashMap<Uuid, Vec<(i64, i64, i64)>> = HashMap::new();
     for job in seen.chunk_by(|one, next| one.job_id == next.job_id) {
         wrong.extend(attempts(job));
-        // Sub-agents run side by side.
+        // Sub-agents run concurrently.
         let top = job[0]
             .run_id
             .and_then(|run| case.runs.get(&run))
@@ -45,7 +45,7 @@ pub(super) fn check(case: &Case) -> Vec<String> {
     wrong
 }
 
-/// What is wrong with the claims of one job.
+/// Returns the violations in one job's claims.
 fn attempts(job: &[Seen]) -> Vec<String> {
     let mut wrong = Vec::new();
     let mut last = None;
@@ -70,7 +70,7 @@ fn attempts(job: &[Seen]) -> Vec<String> {
             .as_deref()
             .is_some_and(|error| error.contains("the lease expired"));
         if was_running && seen.state == "available" && expired && seen.had_lease.is_some_and(|lease| seen.at < lease) {
-            // Handed over by its worker, after an expiry before? Then its attempt is not the one that is told of.
+            // Released by its worker after an earlier expiry: then another attempt is meant.
             let told = format!("attempt {}:", seen.attempt);
             if seen.last_error.as_deref().is_some_and(|error| error.starts_with(&told)) {
                 wrong.push(format!(

@@ -1,11 +1,11 @@
-//! I6: no runnable job waits longer than lease + sweep; once nothing is done to the system any more, everything comes to an end.
+//! I6: no runnable job waits longer than lease + sweep; once no faults are injected, everything completes.
 
 use super::Case;
 use crate::witness::Seen;
 
-/// A sweep comes this often.
+/// Interval of sweeps.
 const SWEEP_US: i64 = 2_000_000;
-/// A machine that is busy with a chaos run is late.
+/// Tolerance for a machine under load.
 const SLACK_US: i64 = 2_000_000;
 
 pub(super) fn check(case: &Case) -> Vec<String> {

@@ -1,5 +1,5 @@
-//! I7: a call is on record before it acts; one that must not be repeated acts at most once; what is on record as done was done; readers see
-//! every call that begins end, once.
+//! I7: a call is recorded before it acts; a non-repeatable one acts at most once; a call recorded as completed has
+//! acted; readers see every begun call end, once.
 
 use std::collections::{HashMap, HashSet};
 
@@ -17,7 +17,7 @@ pub(super) fn check(case: &Case) -> Vec<String> {
             wrong.push(format!("run {}: the call {} paid twice", effect.run_id, effect.call_id));
         }
     }
-    // Whatever it says of its tools: nothing is repeated that was not told to be trusted.
+    // Whatever it declares: untrusted tools are not repeated.
     let mut paid: HashSet<&str> = HashSet::new();
     for effect in &case.outside {
         if !paid.insert(&effect.call_id) {
@@ -36,7 +36,8 @@ pub(super) fn check(case: &Case) -> Vec<String> {
             Some(_) => {}
         }
     }
-    // Not of the MCP server's, which may say that it acted when it did not; nor of those that leave no trace outside.
+    // Without those of the MCP server, which may report effects that did not happen; and without those that leave no
+    // external trace.
     let ours = case
         .calls
         .iter()

@@ -1,4 +1,4 @@
-//! I8: the same idempotency key is the same run; what was refused left nothing behind.
+//! I8: the same idempotency key is the same run; refused requests leave nothing behind.
 
 use std::collections::HashMap;
 

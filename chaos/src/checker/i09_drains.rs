@@ -1,4 +1,4 @@
-//! I9: a drain loses nothing: what a worker ran that left is handed over, not left to its lease.
+//! I9: a drain loses nothing: runs of a stopped worker are released, not left to their lease.
 
 use super::Case;
 use crate::faults::DRAIN_WORKER;
@@ -7,7 +7,7 @@ pub(super) fn check(case: &Case) -> Vec<String> {
     let seen = case.seen.as_deref().unwrap_or_default();
     let mut wrong = Vec::new();
     for drain in case.faults.iter().filter(|fault| fault.fault == DRAIN_WORKER) {
-        // Another fault at the same time may keep it from handing over.
+        // A concurrent fault may prevent the release.
         let alone = !case.faults.iter().any(|other| {
             other.fault != DRAIN_WORKER
                 && other.from_us <= drain.until_us + 1_000_000

@@ -1,18 +1,19 @@
-//! I11: visible within a second without wake-ups: what was written while all of them were lost was heard by whoever was connected.
+//! I11: visible within a second without wake-ups: events written while all wake-ups were lost reached all connected
+//! readers.
 
 use super::Case;
 use crate::faults::LOSE_WAKEUPS;
 
-/// The promise.
+/// The promised limit.
 const WITHIN_US: i64 = 1_000_000;
-/// A machine that is busy with a chaos run is late; `created_at` is when the transaction began.
+/// Tolerance for a machine under load; `created_at` is the start of the transaction.
 const SLACK_US: i64 = 1_500_000;
 
 pub(super) fn check(case: &Case) -> Vec<String> {
     let mut wrong = Vec::new();
     let lost = case.faults.iter().filter(|fault| fault.fault == LOSE_WAKEUPS);
     for window in lost {
-        // Only what nothing else disturbed can be told.
+        // Only undisturbed periods can be judged.
         let alone = !case.faults.iter().any(|other| {
             !std::ptr::eq(other, window)
                 && other.from_us <= window.until_us

@@ -1,4 +1,5 @@
-//! I12: a task runs once, a parent joins once. Whoever waited for others has heard each of them, after its end, and nobody waits for nothing.
+//! I12: a task runs once, a parent joins once. Each waiting run got the result of each of its children, after their
+//! end, and nothing waits forever.
 
 use std::collections::HashMap;
 
@@ -18,7 +19,7 @@ pub(super) fn check(case: &Case) -> Vec<String> {
             wrong.extend(sub_agent(case, run));
         }
     }
-    // A call of a parent's is answered once, behind the ends of all that it started.
+    // A parent's call is answered once, after the ends of all that it started.
     let mut ends: HashMap<Uuid, i64> = HashMap::new();
     for run in case.runs.values().filter(|run| run.parent_run_id.is_some()) {
         if let (Some(call), Some(done_seq)) = (run.spawn_call_id, run.done_seq) {
@@ -50,7 +51,7 @@ pub(super) fn check(case: &Case) -> Vec<String> {
     wrong
 }
 
-/// A step of a plan is told to be done once, before the call that planned is answered.
+/// A plan's step is reported as done once, before the planning call is answered.
 fn plans(case: &Case) -> Vec<String> {
     let mut wrong = Vec::new();
     for call in case.calls.iter().filter(|call| call.tool_name == PLAN) {
@@ -80,7 +81,7 @@ fn plans(case: &Case) -> Vec<String> {
         let status = answered
             .map(|event| event.json["result"]["status"].clone())
             .unwrap_or_default();
-        // As many as a plan of this turn has.
+        // The number of steps in this turn's plan.
         let wanted: Vec<usize> = Plan::of(&run.input)
             .iter()
             .flat_map(|plan| &plan.steps)
@@ -98,7 +99,7 @@ fn plans(case: &Case) -> Vec<String> {
     wrong
 }
 
-/// A sub-agent ends once, and says what it was to say.
+/// A sub-agent ends once, with its scripted text.
 fn sub_agent(case: &Case, run: &super::case::Run) -> Vec<String> {
     let mut wrong = Vec::new();
     let events = case.events_of(run);
@@ -124,7 +125,7 @@ fn sub_agent(case: &Case, run: &super::case::Run) -> Vec<String> {
     wrong
 }
 
-/// Each task is done by one run, after all that it waits for.
+/// Each task is executed by one run, after all its predecessors.
 fn tasks(case: &Case) -> Vec<String> {
     let mut wrong = Vec::new();
     let mut done: HashMap<Uuid, usize> = HashMap::new();

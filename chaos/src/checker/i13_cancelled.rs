@@ -1,4 +1,4 @@
-//! I13: after a cancellation was confirmed no tool starts.
+//! I13: after a confirmed cancellation no tool starts.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ pub(super) fn check(case: &Case) -> Vec<String> {
     case.calls
         .iter()
         .filter_map(|call| {
-            // Both by clocks of one machine; a transaction that began after the answer has seen the cancellation.
+            // Both by clocks of one machine; a transaction that began after the response has seen the cancellation.
             let (asked_us, started_us) = (*cancelled.get(&call.run_id)?, call.started_at?.timestamp_micros());
             (started_us > asked_us).then(|| {
                 let late_ms = (started_us - asked_us) / 1_000;

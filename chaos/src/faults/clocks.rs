@@ -1,15 +1,15 @@
-//! Clocks that lie.
+//! Wrong clocks.
 
 use anyhow::{Context as _, Result, ensure};
 use async_trait::async_trait;
 use rand::rngs::StdRng;
 use tokio::time::sleep;
 
-use super::{Fault, Told, hold, ms, pick, pick_member};
+use super::{Fault, Injection, hold, ms, pick, pick_member};
 use crate::evidence::now_us;
 use crate::world::World;
 
-/// F10: a worker whose clock is an hour ahead or behind, for a while.
+/// F10: a worker's clock is an hour ahead or behind for a while.
 pub struct HourOff;
 
 #[async_trait]
@@ -26,7 +26,7 @@ impl Fault for HourOff {
         1
     }
 
-    async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Told> {
+    async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Injection> {
         let library = library().context("faketime is not installed")?;
         let member = pick_member(dice, &world.workers());
         let off = *pick(dice, &["+1h", "-1h"]);
@@ -38,7 +38,7 @@ impl Fault for HourOff {
         member.drain(&mut held.process).await?;
         ensure!(held.process.is_none(), "it has left");
         member.start(&mut held.process)?;
-        Ok(Told {
+        Ok(Injection {
             detail: format!("{} by {off}", member.name),
             worker: held.worker,
             at_us: Some(at_us),
@@ -46,7 +46,7 @@ impl Fault for HourOff {
     }
 }
 
-/// What `faketime` puts before the C library.
+/// The library preloaded by `faketime`.
 fn library() -> Option<String> {
     let folders = std::fs::read_dir("/usr/lib").ok()?.flatten();
     folders

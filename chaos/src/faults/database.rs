@@ -1,4 +1,4 @@
-//! What happens to PostgreSQL itself, and inside it.
+//! Faults of PostgreSQL itself, and inside it.
 
 use std::time::Duration;
 
@@ -9,11 +9,11 @@ use rand::rngs::StdRng;
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 use tokio::time::{Instant, sleep};
 
-use super::{Fault, Told, ms, pick};
+use super::{Fault, Injection, ms, pick};
 use crate::fleet::socket_of;
 use crate::world::World;
 
-/// F5: it crashes, loses all connections, and recovers from its log.
+/// F5: PostgreSQL crashes, loses all connections, and recovers from its log.
 pub struct Crash;
 
 #[async_trait]
@@ -26,17 +26,20 @@ impl Fault for Crash {
         "F5"
     }
 
-    async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Told> {
+    async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Injection> {
         let servers = world.servers.lock().await;
         servers.primary.stop_immediate().await?;
         let away = ms(dice, 0..2_000);
         sleep(away).await;
         servers.primary.restart().await?;
-        Ok(Told::of(format!("away for {} ms and its recovery", away.as_millis())))
+        Ok(Injection::of(format!(
+            "away for {} ms and its recovery",
+            away.as_millis()
+        )))
     }
 }
 
-/// F5: it is shut down and comes back.
+/// F5: PostgreSQL is restarted.
 pub struct Restart;
 
 #[async_trait]
@@ -53,15 +56,15 @@ impl Fault for Restart {
         1
     }
 
-    async fn inject(&self, world: &World, _dice: &mut StdRng) -> Result<Told> {
+    async fn inject(&self, world: &World, _dice: &mut StdRng) -> Result<Injection> {
         let servers = world.servers.lock().await;
         let began = Instant::now();
         servers.primary.restart().await?;
-        Ok(Told::of(format!("took {} ms", began.elapsed().as_millis())))
+        Ok(Injection::of(format!("took {} ms", began.elapsed().as_millis())))
     }
 }
 
-/// F6: an operator ends sessions, in the middle of whatever they do.
+/// F6: an operator terminates sessions, in the middle of their work.
 pub struct EndedSessions;
 
 #[async_trait]
@@ -74,7 +77,7 @@ impl Fault for EndedSessions {
         "F6"
     }
 
-    async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Told> {
+    async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Injection> {
         let share: f64 = dice.random_range(0.2..1.0);
         let ended: i64 = sqlx::query_scalar(
             "select count(*) filter (where pg_terminate_backend(pid)) from pg_stat_activity
@@ -83,11 +86,11 @@ impl Fault for EndedSessions {
         .bind(share)
         .fetch_one(&world.db)
         .await?;
-        Ok(Told::of(format!("{ended} sessions")))
+        Ok(Injection::of(format!("{ended} sessions")))
     }
 }
 
-/// F15: a lock that everybody wants is held for a while: by a schema change, or by hand.
+/// F15: a contended lock is held for a while: by a schema change, or manually.
 pub struct Locks;
 
 const TABLES: [&str; 5] = [
@@ -108,9 +111,9 @@ impl Fault for Locks {
         "F15"
     }
 
-    async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Told> {
+    async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Injection> {
         let (table, lasts) = (*pick(dice, &TABLES), ms(dice, 300..3_000));
-        // A connection of its own: it ends with this, whatever happens.
+        // A separate connection, which ends with this in any case.
         let mut connection = world.connect().await?;
         sqlx::raw_sql(AssertSqlSafe(format!(
             "begin; lock table {table} in access exclusive mode"
@@ -119,11 +122,11 @@ impl Fault for Locks {
         .await?;
         sleep(lasts).await;
         sqlx::query("commit").execute(&mut connection).await?;
-        Ok(Told::of(format!("{table} for {} ms", lasts.as_millis())))
+        Ok(Injection::of(format!("{table} for {} ms", lasts.as_millis())))
     }
 }
 
-/// F14: a transaction that stays open, with its snapshot: nothing that dies meanwhile can be removed.
+/// F14: a long-running transaction keeps its snapshot: dead rows can't be removed.
 pub struct OldSnapshot;
 
 const STAYS: Duration = Duration::from_secs(15);
@@ -142,23 +145,23 @@ impl Fault for OldSnapshot {
         1
     }
 
-    async fn inject(&self, world: &World, _dice: &mut StdRng) -> Result<Told> {
+    async fn inject(&self, world: &World, _dice: &mut StdRng) -> Result<Injection> {
         let mut connection = world.connect().await?;
         let mut transaction = connection.begin_with("begin isolation level repeatable read").await?;
         sqlx::query("select count(*) from queue.jobs")
             .execute(&mut *transaction)
             .await?;
         sleep(STAYS).await;
-        // It may have died with the server.
+        // It may have ended with the server.
         let _ = transaction.rollback().await;
-        Ok(Told::of(format!("for {} s", STAYS.as_secs())))
+        Ok(Injection::of(format!("for {} s", STAYS.as_secs())))
     }
 }
 
-/// F20: the server that leads is lost for good, and its synchronous standby takes over.
+/// F20: the primary is lost for good, and its synchronous standby takes over.
 pub struct FailOver;
 
-/// The standby leads within this.
+/// Timeout of the promotion.
 const PROMOTION_LIMIT_S: i32 = 30;
 
 #[async_trait]
@@ -171,7 +174,7 @@ impl Fault for FailOver {
         "F20"
     }
 
-    async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Told> {
+    async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Injection> {
         let mut servers = world.servers.lock().await;
         let standby = servers.standby.take().context("there is no standby")?;
         let began = Instant::now();
@@ -187,6 +190,9 @@ impl Fault for FailOver {
             proxy.lead_to(socket_of(&standby));
         }
         servers.primary = standby;
-        Ok(Told::of(format!("nobody led for {} ms", began.elapsed().as_millis())))
+        Ok(Injection::of(format!(
+            "nobody led for {} ms",
+            began.elapsed().as_millis()
+        )))
     }
 }

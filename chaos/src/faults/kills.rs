@@ -1,4 +1,4 @@
-//! Processes that die by SIGKILL. Each comes back after a while.
+//! Processes killed by SIGKILL. Each is restarted after a while.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Seek as _, SeekFrom};
@@ -9,31 +9,31 @@ use async_trait::async_trait;
 use rand::rngs::StdRng;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::{Fault, Told, hold, ms, pick_member};
+use super::{Fault, Injection, hold, ms, pick_member};
 use crate::evidence::now_us;
 use crate::fleet::Member;
 use crate::tools::Effect;
 use crate::world::World;
 
-/// Something to kill for comes within this.
+/// Timeout of waiting for an opportunity to kill.
 const CHANCE_LIMIT: Duration = Duration::from_secs(5);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// Kills the member's process, and starts another after `away`.
-async fn kill(world: &World, member: &Member, away: Duration) -> Result<Told> {
+async fn kill(world: &World, member: &Member, away: Duration) -> Result<Injection> {
     let mut held = hold(world, member).await?;
     let at_us = now_us();
     member.kill(&mut held.process).await?;
     sleep(away).await;
     member.start(&mut held.process)?;
-    Ok(Told {
+    Ok(Injection {
         detail: format!("{} ({})", member.name, held.pid),
         worker: held.worker,
         at_us: Some(at_us),
     })
 }
 
-/// F1: a worker, whatever it does.
+/// F1: a worker, at any time.
 pub struct Worker;
 
 #[async_trait]
@@ -50,13 +50,13 @@ impl Fault for Worker {
         4
     }
 
-    async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Told> {
+    async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Injection> {
         let member = pick_member(dice, &world.workers());
         kill(world, member, ms(dice, 0..2_000)).await
     }
 }
 
-/// The next effect of a tool, as soon as it is in the ledger.
+/// Returns the next effect of a tool, as soon as it is in the ledger.
 async fn next_effect(world: &World) -> Result<Effect> {
     let mut file = File::open(world.evidence.ledger()).context("no tool has acted yet")?;
     let mut at = file.seek(SeekFrom::End(0))?;
@@ -74,7 +74,7 @@ async fn next_effect(world: &World) -> Result<Effect> {
     bail!("no tool acted within {} s", CHANCE_LIMIT.as_secs())
 }
 
-/// The worker with this process id.
+/// Returns the worker with this process id.
 async fn member_of(world: &World, pid: u32) -> Result<&Member> {
     for member in world.workers() {
         if member
@@ -103,14 +103,14 @@ impl Fault for WorkerInCall {
         "F2"
     }
 
-    async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Told> {
+    async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Injection> {
         let effect = next_effect(world).await?;
         let member = member_of(world, effect.pid).await?;
         kill(world, member, ms(dice, 0..1_000)).await
     }
 }
 
-/// F3: a worker at the moment at which a tool answers: before or after the answer is stored.
+/// F3: a worker when a tool answers: before or after the answer is stored.
 pub struct WorkerAfterCall;
 
 #[async_trait]
@@ -123,7 +123,7 @@ impl Fault for WorkerAfterCall {
         "F3"
     }
 
-    async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Told> {
+    async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Injection> {
         let effect = next_effect(world).await?;
         let member = member_of(world, effect.pid).await?;
         let answers_us = effect.at_us + i64::try_from(effect.hold_ms).unwrap_or_default() * 1_000;
@@ -133,8 +133,8 @@ impl Fault for WorkerAfterCall {
     }
 }
 
-/// Kills a member whose transaction has just been committed, before it hears of that.
-async fn kill_at_commit(world: &World, member: &Member, dice: &mut StdRng) -> Result<Told> {
+/// Kills a member whose transaction was just committed, before it receives the response.
+async fn kill_at_commit(world: &World, member: &Member, dice: &mut StdRng) -> Result<Injection> {
     let held = member.proxy.hold_commit();
     if timeout(CHANCE_LIMIT, held).await.is_err() {
         member.proxy.disarm();
@@ -143,7 +143,7 @@ async fn kill_at_commit(world: &World, member: &Member, dice: &mut StdRng) -> Re
     kill(world, member, ms(dice, 0..1_000)).await
 }
 
-/// F3, everywhere else: between a worker's commit and its answer.
+/// F3, elsewhere: between a worker's commit and its response.
 pub struct WorkerAtCommit;
 
 #[async_trait]
@@ -156,13 +156,13 @@ impl Fault for WorkerAtCommit {
         "F3"
     }
 
-    async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Told> {
+    async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Injection> {
         let member = pick_member(dice, &world.workers());
         kill_at_commit(world, member, dice).await
     }
 }
 
-/// F4: between an API's commit and its answer.
+/// F4: between an API's commit and its response.
 pub struct ApiAtCommit;
 
 #[async_trait]
@@ -175,13 +175,13 @@ impl Fault for ApiAtCommit {
         "F4"
     }
 
-    async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Told> {
+    async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Injection> {
         let member = pick_member(dice, &world.api_members());
         kill_at_commit(world, member, dice).await
     }
 }
 
-/// F4, F9: an API, whatever it does; its readers go elsewhere.
+/// F4, F9: an API, at any time; its readers reconnect elsewhere.
 pub struct Api;
 
 #[async_trait]
@@ -194,7 +194,7 @@ impl Fault for Api {
         "F4"
     }
 
-    async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Told> {
+    async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Injection> {
         let member = pick_member(dice, &world.api_members());
         kill(world, member, ms(dice, 0..1_000)).await
     }

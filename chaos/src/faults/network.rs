@@ -1,4 +1,4 @@
-//! What networks do to connections between a process and PostgreSQL.
+//! Network faults between a process and PostgreSQL.
 
 use std::time::Duration;
 
@@ -8,21 +8,21 @@ use rand::RngExt as _;
 use rand::rngs::StdRng;
 use tokio::time::{Instant, sleep};
 
-use super::{Fault, Told, ms, pick};
+use super::{Fault, Injection, ms, pick};
 use crate::fleet::Member;
 use crate::proxy::Weather;
 use crate::world::World;
 
-/// A commit to lose comes within this.
+/// Timeout of waiting for a commit to lose.
 const CHANCE_LIMIT: Duration = Duration::from_secs(5);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// Weather at one member's connections for a while.
-async fn weather(member: &Member, lasts: Duration, change: impl FnOnce(&mut Weather)) -> Told {
+/// Changes the weather of one member's connections for a while.
+async fn weather(member: &Member, lasts: Duration, change: impl FnOnce(&mut Weather)) -> Injection {
     member.proxy.change(change);
     sleep(lasts).await;
     member.proxy.clear();
-    Told::of(format!("{} for {} ms", member.name, lasts.as_millis()))
+    Injection::of(format!("{} for {} ms", member.name, lasts.as_millis()))
 }
 
 /// F6: all connections of a process are reset.
@@ -38,13 +38,17 @@ impl Fault for Reset {
         "F6"
     }
 
-    async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Told> {
+    async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Injection> {
         let member = pick(dice, &world.members);
-        Ok(Told::of(format!("{}: {} connections", member.name, member.proxy.cut())))
+        Ok(Injection::of(format!(
+            "{}: {} connections",
+            member.name,
+            member.proxy.cut()
+        )))
     }
 }
 
-/// F6: the connections of a process are half open: nothing passes, nothing says so.
+/// F6: the connections of a process are half open: no data pass, without an error.
 pub struct HalfOpen;
 
 #[async_trait]
@@ -57,17 +61,17 @@ impl Fault for HalfOpen {
         "F6"
     }
 
-    async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Told> {
+    async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Injection> {
         let member = pick(dice, &world.members);
         let lasts = ms(dice, 2_000..12_000);
         member.proxy.freeze();
         sleep(lasts).await;
         member.proxy.clear();
-        Ok(Told::of(format!("{} for {} ms", member.name, lasts.as_millis())))
+        Ok(Injection::of(format!("{} for {} ms", member.name, lasts.as_millis())))
     }
 }
 
-/// F6: every piece comes late.
+/// F6: all data are delayed.
 pub struct Slow;
 
 #[async_trait]
@@ -80,13 +84,13 @@ impl Fault for Slow {
         "F6"
     }
 
-    async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Told> {
+    async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Injection> {
         let (member, delay) = (pick(dice, &world.members), ms(dice, 20..200));
         Ok(weather(member, ms(dice, 1_000..5_000), |weather| weather.delay = delay).await)
     }
 }
 
-/// F6: pieces come byte by byte.
+/// F6: data arrive byte by byte.
 pub struct Sliced;
 
 #[async_trait]
@@ -99,13 +103,13 @@ impl Fault for Sliced {
         "F6"
     }
 
-    async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Told> {
+    async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Injection> {
         let member = pick(dice, &world.members);
         Ok(weather(member, ms(dice, 1_000..4_000), |weather| weather.sliced = true).await)
     }
 }
 
-/// F6: one process can't reach the database, while the others can.
+/// F6: one process can't reach the database, unlike the others.
 pub struct Refused;
 
 #[async_trait]
@@ -118,17 +122,17 @@ impl Fault for Refused {
         "F6"
     }
 
-    async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Told> {
+    async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Injection> {
         let (member, lasts) = (pick(dice, &world.members), ms(dice, 500..6_000));
         member.proxy.change(|weather| weather.refused = true);
         member.proxy.cut();
         sleep(lasts).await;
         member.proxy.clear();
-        Ok(Told::of(format!("{} for {} ms", member.name, lasts.as_millis())))
+        Ok(Injection::of(format!("{} for {} ms", member.name, lasts.as_millis())))
     }
 }
 
-/// F7: the answer to a COMMIT is lost with its connection; several times in a row, at times.
+/// F7: the response to a COMMIT is lost with its connection; sometimes repeatedly.
 pub struct LostCommit;
 
 #[async_trait]
@@ -145,7 +149,7 @@ impl Fault for LostCommit {
         4
     }
 
-    async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Told> {
+    async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Injection> {
         let member = pick(dice, &world.members);
         let times = dice.random_range(1..=3);
         for lost in 0..times {
@@ -157,11 +161,11 @@ impl Fault for LostCommit {
                     if lost == 0 {
                         bail!("{} committed nothing within {} s", member.name, CHANCE_LIMIT.as_secs());
                     }
-                    return Ok(Told::of(format!("{}: {lost} commits", member.name)));
+                    return Ok(Injection::of(format!("{}: {lost} commits", member.name)));
                 }
                 sleep(LOOK_EVERY).await;
             }
         }
-        Ok(Told::of(format!("{}: {times} commits", member.name)))
+        Ok(Injection::of(format!("{}: {times} commits", member.name)))
     }
 }

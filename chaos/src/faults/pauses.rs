@@ -1,4 +1,4 @@
-//! Processes that stand still, and go on as if nothing had been.
+//! Processes that are suspended and continued.
 
 use anyhow::Result;
 use async_trait::async_trait;
@@ -6,10 +6,10 @@ use rand::rngs::StdRng;
 use rejoin_cli::dev::process::{self, Signal};
 use tokio::time::sleep;
 
-use super::{Fault, Told, hold, ms, pick_member};
+use super::{Fault, Injection, hold, ms, pick_member};
 use crate::world::World;
 
-/// F17: a worker that is stopped for longer than its lease. When it goes on, others have its runs: it must write nothing.
+/// F17: a worker suspended for longer than its lease. When it continues, others have its runs: it must write nothing.
 pub struct Zombie;
 
 #[async_trait]
@@ -22,13 +22,13 @@ impl Fault for Zombie {
         "F17"
     }
 
-    async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Told> {
+    async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Injection> {
         let member = pick_member(dice, &world.workers());
         let held = hold(world, member).await?;
         process::send(held.pid, Signal::Stop)?;
         sleep(world.lease + ms(dice, 1_500..4_000)).await;
         process::send(held.pid, Signal::Continue)?;
-        Ok(Told {
+        Ok(Injection {
             detail: format!("{} ({})", member.name, held.pid),
             worker: held.worker,
             at_us: None,

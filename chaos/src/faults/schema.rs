@@ -1,4 +1,4 @@
-//! A schema that changes while everybody works: expand, then contract, as migrations/README.md asks for it.
+//! Schema changes under load: expand, then contract, as migrations/README.md requires.
 
 use std::time::Duration;
 
@@ -8,16 +8,16 @@ use rand::rngs::StdRng;
 use sqlx::AssertSqlSafe;
 use tokio::time::sleep;
 
-use super::{Fault, Told, pick};
+use super::{Fault, Injection, pick};
 use crate::world::World;
 
-/// A change waits for its lock no longer than this, and tries again: who waits for a lock keeps others waiting.
+/// Lock timeout of a change, which is retried: waiting for a lock blocks others.
 const LOCK_LIMIT: &str = "200ms";
 const TRIES: u32 = 50;
 const RETRY: Duration = Duration::from_millis(100);
 const TABLES: [&str; 4] = ["kb.agent_runs", "kb.chat_messages", "queue.jobs", "stream.events"];
 
-/// F19: a column, a check and an index come, and go again.
+/// F19: a column, a check and an index are added, and removed again.
 pub struct Migration;
 
 #[async_trait]
@@ -30,8 +30,8 @@ impl Fault for Migration {
         "F19"
     }
 
-    async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Told> {
-        // One at a time, at a server that stays.
+    async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Injection> {
+        // One at a time, on a stable server.
         let _servers = world.servers.lock().await;
         let table = *pick(dice, &TABLES);
         let (schema, _) = table.split_once('.').unwrap_or(("public", table));
@@ -60,6 +60,6 @@ impl Fault for Migration {
                 sleep(RETRY).await;
             }
         }
-        Ok(Told::of(format!("{table}, {tries} tries more than one each")))
+        Ok(Injection::of(format!("{table}, {tries} tries more than one each")))
     }
 }

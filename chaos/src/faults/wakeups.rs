@@ -1,17 +1,17 @@
-//! Wake-ups are hints: everything works without them, within a second.
+//! Lost wake-ups: everything works without them, within a second.
 
 use anyhow::Result;
 use async_trait::async_trait;
 use rand::rngs::StdRng;
 use tokio::time::sleep;
 
-use super::{Fault, Told, ms};
+use super::{Fault, Injection, ms};
 use crate::world::World;
 
-/// The name under which times without wake-ups are found in the evidence.
+/// The name of periods without wake-ups in the evidence.
 pub const LOSE_WAKEUPS: &str = "lose-wakeups";
 
-/// F11: the connections that listen are silently dead, at all processes.
+/// F11: the listening connections of all processes are silently dead.
 pub struct Lost;
 
 #[async_trait]
@@ -24,7 +24,7 @@ impl Fault for Lost {
         "F11"
     }
 
-    async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Told> {
+    async fn inject(&self, world: &World, dice: &mut StdRng) -> Result<Injection> {
         let lasts = ms(dice, 4_000..9_000);
         for member in &world.members {
             member.proxy.change(|weather| weather.deaf = true);
@@ -33,6 +33,6 @@ impl Fault for Lost {
         for member in &world.members {
             member.proxy.change(|weather| weather.deaf = false);
         }
-        Ok(Told::of(format!("for {} ms", lasts.as_millis())))
+        Ok(Injection::of(format!("for {} ms", lasts.as_millis())))
     }
 }

@@ -1,4 +1,4 @@
-//! A second message while a turn runs: it waits its turn, is refused, or interrupts the one that runs.
+//! A second message while a turn runs: it is queued, refused, or interrupts the running turn.
 
 use anyhow::Result;
 use async_trait::async_trait;

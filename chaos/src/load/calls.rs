@@ -1,4 +1,4 @@
-//! An agent that pays, which must not happen twice, and looks, which may.
+//! An agent that pays, which must not happen twice, and reads, which may.
 
 use anyhow::Result;
 use async_trait::async_trait;
@@ -11,9 +11,9 @@ use crate::tools::{LOOK, PAY};
 
 pub struct Calls;
 
-/// Calls of a turn, at most.
+/// Maximum number of calls of a turn.
 const CALLS: usize = 4;
-/// How long a call takes, at most: time to be killed in.
+/// Maximum duration of a call: time to be killed.
 const HOLD_MS: u64 = 400;
 
 #[async_trait]

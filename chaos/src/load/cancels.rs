@@ -1,4 +1,4 @@
-//! Turns that are cancelled: before they begin, in their middle, between calls, when they may have ended.
+//! Cancelled turns: before they begin, midway, between calls, after their end.
 
 use anyhow::Result;
 use async_trait::async_trait;
@@ -11,10 +11,10 @@ use crate::tools::{LOOK, PAY};
 
 pub struct Cancels;
 
-/// Calls of a turn: many short ones, so that one would start after the cancellation if it could.
+/// Number of short calls of a turn, so that one would start after the cancellation if it could.
 const CALLS: usize = 8;
 const HOLD_MS: u64 = 60;
-/// The cancellation comes within this.
+/// Maximum delay of the cancellation.
 const WITHIN_MS: u64 = 1_500;
 
 #[async_trait]

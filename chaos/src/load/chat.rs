@@ -1,4 +1,4 @@
-//! Plain turns, one after the other in a conversation, each read by several.
+//! Plain turns, one after the other in a conversation, each with several readers.
 
 use anyhow::Result;
 use async_trait::async_trait;
@@ -10,7 +10,7 @@ use crate::evidence::Target;
 
 pub struct Chat;
 
-/// Turns of a conversation, at most.
+/// Maximum number of turns of a conversation.
 const TURNS: usize = 4;
 
 #[async_trait]

@@ -7,11 +7,11 @@ use serde_json::json;
 
 use super::{Actor, Load, conversation, run};
 use crate::client::Message;
-use crate::evidence::{Target, Told};
+use crate::evidence::{Response, Target};
 
 pub struct Insistent;
 
-/// Posts at once.
+/// Number of concurrent posts.
 const TIMES: usize = 6;
 const PATH: &str = "/api/chat/stream";
 
@@ -29,14 +29,14 @@ impl Load for Insistent {
             client.post(Message::new(self.name(), &plan)),
             join_all((1..TIMES).map(|_| client.try_post(PATH, &body, &key)))
         );
-        let told: Vec<Told> = others.into_iter().flatten().collect();
+        let told: Vec<Response> = others.into_iter().flatten().collect();
         post.contradictions = told
             .into_iter()
             .filter(|told| Some(told) != post.told.as_ref())
             .collect();
         if post.told.is_some() {
             let other = json!({ "message": format!("{} or something else", plan.message()) });
-            // Told nothing: nothing is claimed.
+            // Without a response, nothing is claimed.
             if let Some(told) = client.try_post(PATH, &other, &key).await
                 && told.status != 422
             {

@@ -1,4 +1,5 @@
-//! An agent that pays by an MCP server of the worst kind (`mcp_server`): whatever that does, the turn ends well, and no call pays twice.
+//! An agent that pays by a hostile MCP server (`mcp_server`): in any case the turn ends successfully, and no call pays
+//! twice.
 
 use anyhow::Result;
 use async_trait::async_trait;
@@ -11,9 +12,9 @@ use crate::mcp_server::PAY;
 
 pub struct Outside;
 
-/// Calls of a turn, at most.
+/// Maximum number of calls of a turn.
 const CALLS: usize = 3;
-/// How long a call takes, at most.
+/// Maximum duration of a call.
 const HOLD_MS: u64 = 200;
 
 #[async_trait]

@@ -1,5 +1,5 @@
-//! Somebody who wants what is not theirs: another user's conversation, run and events, by their ids, and lists that might hold them.
-//! Whatever is told of them is written down as a contradiction.
+//! A stranger: tries to access another user's conversation, run and events, by their ids, and lists that might contain
+//! them. Any leak is recorded as a contradiction.
 
 use anyhow::Result;
 use async_trait::async_trait;
@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::{Actor, Load, conversation, run};
 use crate::client::{Client, Message};
-use crate::evidence::Told;
+use crate::evidence::Response;
 
 pub struct Stranger;
 
@@ -36,11 +36,11 @@ impl Load for Stranger {
     }
 }
 
-/// What a stranger is told that it should not be.
-async fn pry(stranger: &Client, conversation: Uuid, run: Uuid) -> Vec<Told> {
+/// Returns what a stranger learned and should not have.
+async fn pry(stranger: &Client, conversation: Uuid, run: Uuid) -> Vec<Response> {
     let mut told = Vec::new();
     let mut tells = |status: u16, code: String| {
-        told.push(Told {
+        told.push(Response {
             status,
             code: Some(code),
             run_id: Some(run),

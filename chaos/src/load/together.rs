@@ -1,5 +1,5 @@
-//! Agents that work together: trees of sub-agents, DAGs of tasks, plans, questions to people, and all of these within each other. Whatever dies,
-//! each parent goes on once, each task runs once, and each answer is heard.
+//! Cooperating agents: trees of sub-agents, DAGs of tasks, plans, questions to users, and combinations. Despite
+//! crashes, each parent resumes once, each task runs once, and each answer arrives.
 
 use anyhow::Result;
 use async_trait::async_trait;
@@ -17,9 +17,9 @@ use crate::tools;
 
 pub struct Together;
 
-/// Sub-agents of a call, or tasks of a DAG, at most.
+/// Maximum number of sub-agents of a call, or tasks of a DAG.
 const CHILDREN: usize = 4;
-/// Between two looks for questions.
+/// Polling interval for questions.
 const LOOK: Duration = Duration::from_millis(300);
 
 #[async_trait]
@@ -52,12 +52,12 @@ impl Load for Together {
     }
 }
 
-/// With a step before it that asks others: sub-agents, tasks, or a person.
+/// Adds a first step that asks others: sub-agents, tasks, or a user.
 fn with_others(actor: &mut Actor, plan: Plan, depth: usize) -> Plan {
     let words = actor.dice.random_range(0..10);
     match actor.dice.random_range(0..4) {
         0 => plan.after_asking(words),
-        // Steps of plans start nobody.
+        // Steps of plans can't start agents.
         1 if depth == 0 => {
             let steps = (0..actor.dice.random_range(1..=CHILDREN))
                 .map(|_| paying(actor))
@@ -83,7 +83,7 @@ fn with_others(actor: &mut Actor, plan: Plan, depth: usize) -> Plan {
     }
 }
 
-/// Words, and perhaps a payment before them.
+/// Text, optionally after a payment.
 fn paying(actor: &mut Actor) -> Plan {
     let plan = actor.plan();
     match actor.dice.random_bool(0.5) {
@@ -92,7 +92,7 @@ fn paying(actor: &mut Actor) -> Plan {
     }
 }
 
-/// Answers whatever is asked of this user until a run has ended.
+/// Answers all questions to this user until a run has ended.
 async fn answer_until_done(client: &Client, run_id: Uuid) {
     let done = client.wait_until_done(run_id);
     tokio::pin!(done);
@@ -110,7 +110,7 @@ async fn answer_until_done(client: &Client, run_id: Uuid) {
                 true => "approve",
                 false => "go on",
             };
-            // Somebody else may be faster, or an answer may be lost: it is asked for again.
+            // Another client may be faster, or a response may be lost: it is asked again.
             let _ = client
                 .request(Method::POST, &path)
                 .json(&json!({ "answer": answer }))

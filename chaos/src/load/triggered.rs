@@ -1,4 +1,4 @@
-//! Runs without a conversation: a log of their own.
+//! Runs without a conversation, with their own log.
 
 use anyhow::Result;
 use async_trait::async_trait;

@@ -1,7 +1,7 @@
-//! The demo project of `rejoin dev`: its user, its key, its agents, its graph. Called once each start, before the children.
+//! The demo project of `rejoin dev`: its user, key, agents and graph. Called once at each start, before the children.
 //!
-//! Invariants: what is there is kept; two `dev`s on one database make one demo; the key on disk is readable by its owner
-//! alone.
+//! Invariants: existing data are kept; two `dev`s on one database create one demo; only its owner can read the key on
+//! disk.
 use std::{collections::BTreeMap, io::Cursor, path::Path};
 
 use anyhow::{Context, Result, ensure};
@@ -13,20 +13,20 @@ use rejoin_types::digest;
 use sqlx::PgPool;
 use uuid::Uuid;
 
-use crate::{current, graph, keys, out::Out};
+use crate::{dev_instance, graph, keys, out::Out};
 
 const PROJECT: &str = "demo";
 const USER: &str = "demo";
 const KEY_NAME: &str = "rejoin dev";
 const KEYS_FILE: &str = "keys.json";
-/// A number that nobody else takes an advisory lock with: "rejoin", in bytes.
+/// The key of an advisory lock: "rejoin", in bytes.
 const LOCK: i64 = 0x7265_6a6f_696e;
-/// Debian's packages, who maintains them, and what they need.
+/// Debian's packages, their maintainers and dependencies.
 const GRAPH: &[u8] = include_bytes!("../../../data/debian-packages.ndjson.gz");
-/// Lines between two words about the import.
+/// Number of lines between progress messages.
 const TELL_EVERY_LINES: u64 = 20_000;
 
-/// Who may ask what.
+/// The demo project and its credentials.
 #[derive(Debug, Clone)]
 pub struct Demo {
     pub project_id: Uuid,
@@ -34,10 +34,10 @@ pub struct Demo {
     pub api_key: String,
 }
 
-/// Makes what is missing. The keys of earlier starts are in `data_dir`, by database.
+/// Creates what is missing. The keys of earlier starts are in `data_dir`, by database.
 ///
 /// # Errors
-/// The database refuses, or the directory can't be written.
+/// The database refuses, or the directory is not writable.
 pub async fn ensure_there(pool: &PgPool, url: &str, data_dir: &Path, out: Out) -> Result<Demo> {
     let mut lock = pool.acquire().await.context("connecting to the database failed")?;
     sqlx::query("select pg_advisory_lock($1)")
@@ -46,7 +46,7 @@ pub async fn ensure_there(pool: &PgPool, url: &str, data_dir: &Path, out: Out) -
         .await
         .context("taking the lock for the demo project failed")?;
     let made = make(pool, url, data_dir, out).await;
-    // Were it lost with its connection, it would be free, too.
+    // A lost connection releases it, too.
     let _freed = sqlx::query("select pg_advisory_unlock($1)")
         .bind(LOCK)
         .execute(&mut *lock)
@@ -67,11 +67,11 @@ async fn make(pool: &PgPool, url: &str, data_dir: &Path, out: Out) -> Result<Dem
     })
 }
 
-/// The key of an earlier start, if it still opens the demo project; else a new one.
+/// Returns the key of an earlier start, if it is still valid for the demo project; else a new one.
 async fn key(pool: &PgPool, url: &str, data_dir: &Path, project_id: Uuid, user_id: Uuid) -> Result<String> {
     let path = data_dir.join(KEYS_FILE);
-    let mut kept: BTreeMap<String, String> = current::read_json(&path).unwrap_or_default();
-    // The URL may hold a password: its hash names the database as well.
+    let mut kept: BTreeMap<String, String> = dev_instance::read_json(&path).unwrap_or_default();
+    // The URL may contain a password: its hash identifies the database as well.
     let database = digest::hex(&auth::hash_secret(url)[..8]);
     if let Some(key) = kept.get(&database) {
         match auth::authenticate(pool, Kind::Key, key, Some(project_id)).await {
@@ -92,7 +92,7 @@ async fn key(pool: &PgPool, url: &str, data_dir: &Path, project_id: Uuid, user_i
         .await
         .context("creating the demo key failed")?;
     kept.insert(database, key.clone());
-    current::write_private(&path, &kept)?;
+    dev_instance::write_private(&path, &kept)?;
     Ok(key)
 }
 

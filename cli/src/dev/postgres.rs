@@ -1,11 +1,11 @@
-//! A private PostgreSQL: found, made, started, stopped, and gone when its owner is gone.
+//! A private PostgreSQL: located, initialized, started and stopped, ending with its owner.
 //!
-//! `rejoin dev` and the integration tests start one. It listens on a unix socket that only we and root can reach, on
-//! no TCP port, and keeps its data in a directory of the caller's choice. Works as root, too, where PostgreSQL itself
-//! refuses to: the server then runs as another user.
+//! `rejoin dev` and the integration tests start one. It listens on a unix socket that only we and root can reach, on no
+//! TCP port, and keeps its data in a directory of the caller's choice. It also works as root, where PostgreSQL itself
+//! refuses to run: the server then runs as another user.
 //!
-//! - `binaries`  where the server's programs are
-//! - `place`     the directories: lock, cluster, socket
+//! - `binaries`  locates the server's programs
+//! - `data_dir`  the directories: lock, cluster, socket
 //!
 //! Invariant: no server outlives the process that started it, even when that is killed with SIGKILL.
 use std::{
@@ -24,46 +24,46 @@ use rejoin_egress::watchdog::Watchdog;
 use sqlx::{AssertSqlSafe, Connection, PgConnection, postgres::PgConnectOptions};
 use tokio::time::{Instant, sleep};
 
-use self::{binaries::Binaries, place::Place};
+use self::{binaries::Binaries, data_dir::DataDir};
 use super::process::{self, Signal, User};
 
 pub mod binaries;
-mod place;
+mod data_dir;
 
 const SUPERUSER: &str = "rejoin";
-/// From the start of the program until it answers a query; a recovery after a crash is part of it.
+/// Timeout from the start of the program to its first answer, including crash recovery.
 const START_LIMIT: Duration = Duration::from_secs(60);
-/// Fast shutdown, before it becomes an immediate one.
+/// Timeout of a fast shutdown, before an immediate one.
 const STOP_LIMIT: Duration = Duration::from_secs(20);
-/// Immediate shutdown, before the server is killed.
+/// Timeout of an immediate shutdown, before the server is killed.
 const QUIT_LIMIT: Duration = Duration::from_secs(5);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// How much of the log an error shows.
+/// Size of the log's end shown in an error.
 const LOG_TAIL_BYTES: u64 = 4 * 1024;
-/// A log that is longer than this at a start begins anew.
+/// Maximum size of the log, checked at start; a larger one is truncated.
 const LOG_MAX_BYTES: u64 = 16 * 1024 * 1024;
 
-/// What to start.
+/// The options of a server.
 #[derive(Debug, Clone)]
 pub struct PostgresOptions {
-    /// Made if it is not there; found again with its data at the next start.
+    /// Created if missing; reused with its data at the next start.
     pub data_dir: PathBuf,
     /// Created at the first start. Letters, digits and `_`.
     pub database: String,
-    /// `false`: a crash of the machine may lose everything (of the server alone, nothing). For tests.
+    /// `false`: a crash of the machine may lose everything (a crash of the server nothing). For tests.
     pub durable: bool,
-    /// Remove the data directory at the end, also when the owner is killed.
+    /// Removes the data directory at the end, also when the owner is killed.
     pub ephemeral: bool,
-    /// Settings of PostgreSQL by name; they win over ours.
+    /// PostgreSQL settings by name; they override ours.
     pub extra_settings: Vec<(String, String)>,
-    /// Begin as a streaming standby of this server (its socket's directory), not as a cluster of its own.
+    /// Starts as a streaming standby of this server (its socket's directory), instead of a new cluster.
     pub standby_of: Option<PathBuf>,
-    /// The folder of the server's programs. None: the first server that is found on this machine.
+    /// The folder of the server's programs. None: the first server found on this machine.
     pub programs: Option<PathBuf>,
 }
 
 impl PostgresOptions {
-    /// A database to keep, as `rejoin dev` has it.
+    /// A persistent database, as used by `rejoin dev`.
     pub fn durable(data_dir: impl Into<PathBuf>) -> Self {
         Self {
             data_dir: data_dir.into(),
@@ -76,7 +76,7 @@ impl PostgresOptions {
         }
     }
 
-    /// A database in a directory of its own below the temporary one, fast, and gone with its owner.
+    /// A fast, temporary database, removed with its owner.
     pub fn ephemeral() -> Self {
         let name = format!("rejoin-pg-{}", uuid::Uuid::now_v7().simple());
         Self {
@@ -87,11 +87,11 @@ impl PostgresOptions {
     }
 }
 
-/// A running private PostgreSQL. Dropping it stops the server and waits for that.
+/// A running private PostgreSQL. Dropping it stops the server and waits for its end.
 #[derive(Debug)]
 pub struct PrivatePostgres {
     setup: Arc<Setup>,
-    /// std's child, not tokio's: tests share one server among runtimes that come and go.
+    /// std's child, not tokio's: tests share one server among short-lived runtimes.
     server: Mutex<Option<Child>>,
     watchdog: Watchdog,
 }
@@ -99,16 +99,16 @@ pub struct PrivatePostgres {
 #[derive(Debug)]
 struct Setup {
     options: PostgresOptions,
-    place: Place,
+    place: DataDir,
     binaries: Binaries,
 }
 
 impl PrivatePostgres {
-    /// Finds the programs, makes the cluster if there is none, starts it, and waits until the database answers.
+    /// Finds the programs, creates the cluster if there is none, starts it, and waits until the database responds.
     ///
     /// # Errors
-    /// No usable server on this machine (the message says the ways out), the directory is in use, or the server does
-    /// not come up within a minute (the message ends with its log).
+    /// No usable server on this machine (the message explains the options), the directory is in use, or the server does
+    /// not start within a minute (the message ends with its log).
     pub async fn start(options: PostgresOptions) -> Result<Self> {
         let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
         ensure!(
@@ -129,8 +129,8 @@ impl PrivatePostgres {
         Ok(postgres)
     }
 
-    /// The URL of the database, in the form that sqlx, tokio-postgres and libpq all read: the socket's directory,
-    /// percent-encoded, as the host. It holds nothing that a shell would touch.
+    /// Returns the URL of the database, in a form accepted by sqlx, tokio-postgres and libpq: the host is the socket's
+    /// directory, percent-encoded. It contains no shell metacharacters.
     pub fn url(&self) -> String {
         self.admin_url(&self.setup.options.database)
     }
@@ -141,20 +141,20 @@ impl PrivatePostgres {
         format!("postgres://{SUPERUSER}@{host}/{database}")
     }
 
-    /// Where its socket is.
+    /// Returns the directory of its socket.
     pub fn socket_dir(&self) -> &Path {
         &self.setup.place.socket_dir
     }
 
-    /// The server's process, while it runs.
+    /// Returns the server's process id, while it runs.
     pub fn pid(&self) -> Option<u32> {
         let mut server = self.server();
         let child = server.as_mut()?;
-        // Once it was waited for, it is gone.
+        // After it was reaped, it no longer exists.
         matches!(child.try_wait(), Ok(None)).then(|| child.id())
     }
 
-    /// Where the data is; differs from the directory that was asked for if the server's user can't reach that.
+    /// Returns the directory of the data; differs from the requested one if the server's user can't reach that.
     pub fn cluster_dir(&self) -> &Path {
         &self.setup.place.cluster
     }
@@ -163,12 +163,12 @@ impl PrivatePostgres {
         &self.setup.place.log
     }
 
-    /// The version of the server, its major number.
+    /// Returns the server's major version.
     pub fn major(&self) -> u32 {
         self.setup.binaries.major
     }
 
-    /// Fast shutdown: rolls back what is open, writes a checkpoint, ends. [`Self::restart`] brings it back.
+    /// Fast shutdown: rolls back open transactions, writes a checkpoint, exits. [`Self::restart`] starts it again.
     ///
     /// # Errors
     /// The process can't be signalled.
@@ -186,7 +186,7 @@ impl PrivatePostgres {
         Ok(())
     }
 
-    /// Immediate shutdown: what a crash of the server is to its clients, with a recovery at the next start.
+    /// Immediate shutdown: like a crash for its clients, with recovery at the next start.
     ///
     /// # Errors
     /// The process can't be signalled.
@@ -195,7 +195,7 @@ impl PrivatePostgres {
             .await
     }
 
-    /// Stops it if it runs (fast), and starts it again on the same data, at the same URL.
+    /// Stops it (fast) if it runs, and starts it again on the same data, at the same URL.
     ///
     /// # Errors
     /// As [`Self::start`].
@@ -209,7 +209,7 @@ impl PrivatePostgres {
         self.launch().await
     }
 
-    /// Returns when the server is not running (any more), with how it ended if it ended by itself.
+    /// Returns when the server is not running, with its exit status if it ended by itself.
     pub async fn exited(&self) -> Option<ExitStatus> {
         loop {
             match self.server().as_mut().map(Child::try_wait) {
@@ -222,12 +222,12 @@ impl PrivatePostgres {
         }
     }
 
-    /// Starts the program and waits for its first answer.
+    /// Starts the program and waits for its first response.
     async fn launch(&self) -> Result<()> {
         let give_up = Instant::now() + START_LIMIT;
         let setup = &self.setup;
         setup.place.make_socket_dir()?;
-        // Not the socket's directory of a durable one: the next owner may already use it when this watchdog is done.
+        // Not the socket's directory of a durable one: the next owner may already use it when this watchdog ends.
         if setup.options.ephemeral {
             setup
                 .place
@@ -245,7 +245,7 @@ impl PrivatePostgres {
             if let Some(status) = ended {
                 self.forget();
                 let tail = setup.log_tail(log_start);
-                // After a SIGKILL of the server its last children need a moment to see that it is gone.
+                // After a SIGKILL of the server, its children take a moment to exit.
                 let not_yet = tail.contains("is still in use") || tail.contains("\"postmaster.pid\" already exists");
                 if !not_yet || Instant::now() > give_up {
                     bail!(
@@ -269,7 +269,7 @@ impl PrivatePostgres {
         }
     }
 
-    /// Returns where in the log the new server's lines begin.
+    /// Returns the position in the log where the new server's lines begin.
     fn spawn(&self) -> Result<u64> {
         let (mut command, log_start) = self.setup.command()?;
         let child = command.spawn().context("starting postgres failed")?;
@@ -279,10 +279,10 @@ impl PrivatePostgres {
         Ok(log_start)
     }
 
-    /// Sends each signal in turn, until the server ended within that signal's time.
+    /// Sends each signal in turn, until the server ends within that signal's timeout.
     async fn end(&self, signals: &[(Signal, Duration)]) -> Result<()> {
         for (signal, limit) in signals {
-            // One that ended by itself has no process to signal: its number may be somebody else's.
+            // An ended server has no process to signal: its id may be reused.
             let Some(pid) = self.pid() else { break };
             process::send(pid, *signal).with_context(|| format!("sending {} to PostgreSQL failed", signal.name()))?;
             if tokio::time::timeout(*limit, self.exited()).await.is_ok() {
@@ -302,7 +302,7 @@ impl PrivatePostgres {
     }
 
     fn server(&self) -> MutexGuard<'_, Option<Child>> {
-        // Nothing awaits while it is held, and a child is a child whoever panicked.
+        // No await while it is held, and the child stays valid after a panic.
         self.server.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
@@ -311,8 +311,8 @@ impl Drop for PrivatePostgres {
     fn drop(&mut self) {
         let server = self.server.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
         if let Some(mut server) = server.take() {
-            // Blocking, so that the directory is free again when the owner goes on. The watchdog stops the server,
-            // first fast, then, when that takes too long, at once.
+            // Blocking, so that the directory is free when the owner continues. The watchdog stops the server: fast,
+            // then, after a timeout, immediately.
             self.watchdog.release();
             if let Err(error) = server.wait() {
                 tracing::warn!(%error, "waiting for PostgreSQL to stop failed");
@@ -326,9 +326,9 @@ impl Drop for PrivatePostgres {
 }
 
 impl Setup {
-    /// Everything up to the start of the server. Blocking: `initdb` takes a second or two.
+    /// Prepares everything before the start of the server. Blocking: `initdb` takes a second or two.
     fn prepare(options: PostgresOptions) -> Result<Self> {
-        let place = Place::take(&options.data_dir)?;
+        let place = DataDir::take(&options.data_dir)?;
         let binaries = make_ready(&place, &options);
         if binaries.is_err() && options.ephemeral {
             remove_all(&place.everything());
@@ -340,7 +340,7 @@ impl Setup {
         })
     }
 
-    /// The server, in a process group of its own: Ctrl-C is its owner's to handle.
+    /// Returns the server's command, in its own process group: Ctrl-C is handled by its owner.
     fn command(&self) -> Result<(Command, u64)> {
         let path = &self.place.log;
         let open = || -> std::io::Result<(File, u64)> {
@@ -357,7 +357,7 @@ impl Setup {
         for (name, value) in self.settings() {
             command.arg("-c").arg(format!("{name}={value}"));
         }
-        place::quiet_environment(&mut command);
+        data_dir::quiet_environment(&mut command);
         User::run(self.place.user.as_ref(), &mut command);
         command
             .process_group(0)
@@ -370,7 +370,7 @@ impl Setup {
     fn settings(&self) -> Vec<(String, String)> {
         let mut settings: Vec<(&str, &str)> = vec![
             ("cluster_name", "rejoin"),
-            // No TCP. The port is a part of the socket's name only.
+            // No TCP. The port is part of the socket's name only.
             ("listen_addresses", ""),
             ("port", "5432"),
             ("max_connections", "200"),
@@ -378,7 +378,7 @@ impl Setup {
             ("timezone", "UTC"),
             ("log_timezone", "UTC"),
             ("log_checkpoints", "off"),
-            // Short statements, all of them: compiling one takes longer than running it.
+            // All statements are short: JIT compilation takes longer than running them.
             ("jit", "off"),
         ];
         if !self.options.durable {
@@ -408,7 +408,7 @@ impl Setup {
             .fetch_one(&mut connection)
             .await?;
         if !there {
-            // The name was checked to be plain when the options came in.
+            // The name was validated with the options.
             sqlx::raw_sql(AssertSqlSafe(format!("create database \"{database}\"")))
                 .execute(&mut connection)
                 .await
@@ -418,7 +418,7 @@ impl Setup {
         Ok(())
     }
 
-    /// The end of what the server said since `start`.
+    /// Returns the end of the server's log since `start`.
     fn log_tail(&self, start: u64) -> String {
         let read = || -> std::io::Result<String> {
             let mut log = File::open(&self.place.log)?;
@@ -436,8 +436,8 @@ impl Setup {
     }
 }
 
-/// A cluster that a server of these programs can run on.
-fn make_ready(place: &Place, options: &PostgresOptions) -> Result<Binaries> {
+/// Makes the cluster usable for these programs.
+fn make_ready(place: &DataDir, options: &PostgresOptions) -> Result<Binaries> {
     let made_by = place.major()?;
     let binaries = binaries::find(options.programs.as_deref(), made_by, place.user.as_ref())?;
     match (made_by, &options.standby_of) {

@@ -1,4 +1,4 @@
-//! Signals and users: the few calls of the operating system that std has no safe name for.
+//! Signals and users: the few system calls without a safe wrapper in std.
 //!
 //! Called by `postgres` and `supervise`. The only file of this crate with unsafe code.
 use std::{
@@ -10,10 +10,10 @@ use std::{
 
 use anyhow::{Result, bail};
 
-/// The signals that we send, by what they ask for.
+/// The signals that we send, by their purpose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Signal {
-    /// SIGINT. PostgreSQL: fast shutdown (roll back what is open, checkpoint, exit).
+    /// SIGINT. PostgreSQL: fast shutdown (roll back open transactions, checkpoint, exit).
     Interrupt,
     /// SIGTERM. Ours: drain, then exit.
     Terminate,
@@ -21,7 +21,7 @@ pub enum Signal {
     Quit,
     /// SIGKILL.
     Kill,
-    /// SIGSTOP: nothing of it runs until [`Signal::Continue`].
+    /// SIGSTOP: suspends it until [`Signal::Continue`].
     Stop,
     /// SIGCONT.
     Continue,
@@ -39,7 +39,7 @@ impl Signal {
         }
     }
 
-    /// The name that `kill -s` knows.
+    /// The name used by `kill -s`.
     pub fn name(self) -> &'static str {
         match self {
             Signal::Interrupt => "INT",
@@ -57,7 +57,7 @@ impl Signal {
     reason = "std has no kill(2); two integers in, one out, no memory is touched"
 )]
 fn kill(pid: u32, signal: libc::c_int) -> io::Result<()> {
-    // 0 would be our own process group and a negative number somebody else's.
+    // 0 would be our own process group and a negative number another one.
     let pid = i32::try_from(pid)
         .ok()
         .filter(|pid| *pid > 0)
@@ -75,7 +75,7 @@ fn effective_uid() -> u32 {
     unsafe { libc::geteuid() }
 }
 
-/// How many columns the terminal behind `file` has; `None` if it is none.
+/// Returns the width of the terminal behind `file`; `None` if it is none.
 #[expect(unsafe_code, reason = "std has no ioctl(2)")]
 pub fn terminal_columns(file: &impl std::os::fd::AsRawFd) -> Option<usize> {
     let mut size = libc::winsize {
@@ -92,12 +92,12 @@ pub fn terminal_columns(file: &impl std::os::fd::AsRawFd) -> Option<usize> {
 /// Sends a signal to one process.
 ///
 /// # Errors
-/// The process is not there, or is somebody else's.
+/// The process does not exist, or belongs to another user.
 pub fn send(pid: u32, signal: Signal) -> io::Result<()> {
     kill(pid, signal.number())
 }
 
-/// Whether a process with this id exists (a zombie does).
+/// Returns whether a process with this id exists (including zombies).
 pub fn exists(pid: u32) -> bool {
     match kill(pid, 0) {
         Ok(()) => true,
@@ -105,7 +105,7 @@ pub fn exists(pid: u32) -> bool {
     }
 }
 
-/// The command line of a process, words separated by spaces; `None` where it can't be told.
+/// Returns the command line of a process, separated by spaces; `None` if unknown.
 pub fn command_line(pid: u32) -> Option<String> {
     let words = match std::fs::read(format!("/proc/{pid}/cmdline")) {
         Ok(raw) => String::from_utf8_lossy(&raw).replace('\0', " "),
@@ -121,7 +121,7 @@ pub fn command_line(pid: u32) -> Option<String> {
     Some(words.trim().to_owned()).filter(|words| !words.is_empty())
 }
 
-/// Another user, under whom a child runs.
+/// Another user, as whom a child runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct User {
     pub name: String,
@@ -130,7 +130,7 @@ pub struct User {
 }
 
 impl User {
-    /// Makes the command run as this user, from a directory that everybody may be in.
+    /// Makes the command run as this user, in a directory accessible to all.
     pub fn run(user: Option<&User>, command: &mut Command) {
         command.current_dir("/");
         if let Some(user) = user {
@@ -139,7 +139,7 @@ impl User {
         }
     }
 
-    /// Whether this user can come into the directory: asked by doing it, so that ACLs and mounts count, too.
+    /// Returns whether this user can enter the directory: by trying, so that ACLs and mounts count, too.
     pub fn can_enter(&self, dir: &Path) -> bool {
         let mut command = Command::new("/bin/sh");
         command.args(["-c", "cd -- \"$1\"", "sh"]).arg(dir);
@@ -149,7 +149,7 @@ impl User {
     }
 }
 
-/// Who runs PostgreSQL: `None` is ourselves; as root, which PostgreSQL refuses, `postgres` or else `nobody`.
+/// Returns the user of PostgreSQL: `None` is ourselves; as root, which PostgreSQL refuses, `postgres` or else `nobody`.
 ///
 /// # Errors
 /// We are root and neither user exists.

@@ -1,4 +1,4 @@
-//! What `rejoin dev` says when all is ready: one line for machines, a short text for people.
+//! The message of `rejoin dev` when all is ready: one line for machines, a short text for users.
 use std::path::Path;
 
 use anyhow::Result;
@@ -25,12 +25,12 @@ pub struct Ready {
 pub struct Pids {
     pub api: u32,
     pub workers: Vec<u32>,
-    /// None: a database that was there before.
+    /// None: an existing database.
     pub postgres: Option<u32>,
 }
 
 impl Ready {
-    /// `told_dir`: the data directory, where it is not the one that other commands look in by themselves.
+    /// `told_dir`: the data directory, unless it is the default of other commands.
     ///
     /// # Errors
     /// stdout is closed.
@@ -66,7 +66,7 @@ impl Ready {
     }
 }
 
-/// How this program was called: from a fresh checkout it is not on the PATH.
+/// Returns how this program was called: in a fresh checkout it is not on the PATH.
 fn program() -> String {
     std::env::args().next().unwrap_or_else(|| "rejoin".to_owned())
 }

@@ -1,8 +1,8 @@
-//! The master key of `rejoin dev`: made at its first start, kept in its data directory, given to its API and workers. `rejoin secrets`
-//! finds it there.
+//! The master key of `rejoin dev`: created at its first start, kept in its data directory, given to its API and
+//! workers. `rejoin secrets` finds it there.
 //!
-//! Invariants: a key that is there is never replaced, since what is sealed under it would be lost; the file is readable by its owner
-//! alone.
+//! Invariants: an existing key is never replaced, since everything encrypted with it would be lost; only its owner can
+//! read the file.
 use std::{
     fs,
     io::{ErrorKind, Write},
@@ -15,15 +15,15 @@ use rejoin_secrets::keys;
 
 const FILE: &str = "secret-keys";
 
-/// Where it is.
+/// Its path.
 pub fn path(data_dir: &Path) -> PathBuf {
     data_dir.join(FILE)
 }
 
-/// Makes the file if it is not there. None: the settings name other keys, which the children find themselves.
+/// Creates the file if missing. None: the settings name other keys, which the children find themselves.
 ///
 /// # Errors
-/// The directory can't be written.
+/// The directory is not writable.
 pub fn ensure_there(data_dir: &Path) -> Result<Option<PathBuf>> {
     if keys::are_configured() {
         return Ok(None);
@@ -37,7 +37,7 @@ pub fn ensure_there(data_dir: &Path) -> Result<Option<PathBuf>> {
 
 fn make(path: &Path) -> Result<(), std::io::Error> {
     let new = path.with_extension(format!("new-{}", std::process::id()));
-    // Of a run that was killed in this very moment.
+    // Left by a killed process.
     let _none = fs::remove_file(&new);
     let mut file = fs::OpenOptions::new()
         .write(true)
@@ -50,7 +50,7 @@ fn make(path: &Path) -> Result<(), std::io::Error> {
     )?;
     writeln!(file, "{}", *keys::generate())?;
     file.sync_all()?;
-    // Not a rename: were two of us to start at once, the second one's key would take the place of the first one's.
+    // Not a rename: of two concurrent starts, the second one's key would replace the first one's.
     let placed = match fs::hard_link(&new, path) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
         placed => placed,

@@ -1,10 +1,10 @@
-//! Supervision of child processes: they start, they are started again, they stop together.
+//! Supervises child processes: starts, restarts and stops them.
 //!
-//! `rejoin dev` runs its API and its workers with it. Children get a process group of their own, so Ctrl-C reaches
-//! the parent alone, which sends SIGTERM and lets them drain. What children write, on stdout and stderr, comes out on
-//! our stderr with a prefix: our stdout is for data.
+//! `rejoin dev` runs its API and its workers with it. Children get their own process group, so that Ctrl-C reaches the
+//! parent alone, which sends SIGTERM and lets them drain. Children's stdout and stderr are forwarded to our stderr with
+//! a prefix: our stdout is for data.
 //!
-//! Invariants: each child has one keeper, a spawned future that waits for it, starts it again, and stops it; no child
+//! Invariants: each child has one keeper, a spawned future that waits for it, restarts it, and stops it; no child
 //! outlives us, even when we are killed with SIGKILL (see `rejoin_egress::watchdog`).
 use std::{
     collections::BTreeMap,
@@ -30,19 +30,19 @@ use tokio::{
 
 use super::process::{self, Signal};
 
-/// How long a child may drain after SIGTERM, before SIGKILL. Longer than the children's own limit.
+/// Time to drain after SIGTERM, before SIGKILL. Longer than the children's own limit.
 pub const DRAIN_LIMIT: Duration = Duration::from_secs(35);
-/// Pause before a child that had lived is started again; it doubles with each child that dies young.
+/// Delay before a child is restarted; doubled with each one that dies young.
 const RESTART_DELAY: Duration = Duration::from_millis(100);
 const RESTART_DELAY_MAX: Duration = Duration::from_secs(10);
-/// A child that lived this long did not die of how it was started.
+/// Minimum lifetime of a child whose death is not attributed to its start.
 const YOUNG: Duration = Duration::from_secs(10);
-/// A longer line of a child is passed on in pieces.
+/// Maximum length of a child's line; a longer one is forwarded in parts.
 const LINE_MAX_BYTES: u64 = 64 * 1024;
-/// How long the last lines of a child that ended are waited for: a grandchild may hold the pipe open.
+/// How long to wait for the last lines of an ended child: a grandchild may hold the pipe open.
 const LAST_LINES_LIMIT: Duration = Duration::from_millis(500);
 
-/// What a child is, and how it is called in messages.
+/// The role of a child, and its name in messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
     Api,
@@ -59,7 +59,7 @@ impl fmt::Display for Role {
     }
 }
 
-/// Where the lines go.
+/// The sink of lines.
 type Output = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// Owns the children.
@@ -86,7 +86,7 @@ enum Stopping {
     Now,
 }
 
-/// How to start one child, again and again.
+/// How to start a child.
 struct Recipe {
     role: Role,
     args: Vec<OsString>,
@@ -94,16 +94,16 @@ struct Recipe {
 }
 
 impl Supervisor {
-    /// Children are this very program with other arguments.
+    /// Children run this program with other arguments.
     ///
     /// # Errors
-    /// The program can't tell where it is, or its watchdog can't be started.
+    /// The program's path is unknown, or its watchdog can't be started.
     pub fn new() -> Result<Self> {
         let program = std::env::current_exe().context("finding this program's own file failed")?;
         Self::with(program, DRAIN_LIMIT, Arc::new(to_stderr))
     }
 
-    /// Any program, any limit, any place for the lines.
+    /// With any program, limit and output.
     ///
     /// # Errors
     /// The watchdog can't be started.
@@ -126,7 +126,7 @@ impl Supervisor {
     /// Starts a child and keeps it running until [`Self::stop`]. `env` is added to our own environment.
     ///
     /// # Errors
-    /// The program can't be started at all; later failures are told on the output and tried again.
+    /// The program can't be started at all; later failures are reported on the output and retried.
     pub fn spawn<A, E, K, V>(&mut self, role: Role, args: A, env: E) -> Result<u32>
     where
         A: IntoIterator<Item: Into<OsString>>,
@@ -156,19 +156,19 @@ impl Supervisor {
         Ok(pid)
     }
 
-    /// The children that run now. One that is about to be started again is missing.
+    /// Returns the running children. One that is being restarted is missing.
     pub fn pids(&self) -> Vec<(Role, u32)> {
         self.shared.pids().iter().map(|(role, pid)| (*role, *pid)).collect()
     }
 
-    /// Keeps the children running until `shutdown`, then stops them: they drain, unless `hurry` (a second Ctrl-C)
-    /// comes before they are done.
+    /// Keeps the children running until `shutdown`, then stops them: they drain, unless `hurry` (a second Ctrl-C) comes
+    /// first.
     pub async fn run_until(self, shutdown: impl Future<Output = ()>, hurry: impl Future<Output = ()>) {
         shutdown.await;
         self.stop(hurry).await;
     }
 
-    /// SIGTERM for all; SIGKILL for what is left after the drain limit, or once `hurry` returns.
+    /// Sends SIGTERM to all; SIGKILL to the remaining ones after the drain limit, or once `hurry` returns.
     pub async fn stop(mut self, hurry: impl Future<Output = ()>) {
         self.stopping.send_replace(Stopping::Drain);
         let drained = async { while self.keepers.join_next().await.is_some() {} };
@@ -190,7 +190,7 @@ impl Shared {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .process_group(0)
-            // Should a keeper be dropped with its runtime, its child goes with it.
+            // If a keeper is dropped with its runtime, its child is killed.
             .kill_on_drop(true)
             .spawn()?;
         let pid = child.id().context("the child ended during startup")?;
@@ -204,12 +204,12 @@ impl Shared {
     }
 
     fn pids(&self) -> MutexGuard<'_, BTreeMap<Role, u32>> {
-        // Nothing awaits while it is held.
+        // No await while it is held.
         self.pids.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 
-/// The life of one child and its successors.
+/// Keeps one child and its successors.
 async fn keep(
     shared: Arc<Shared>,
     recipe: Recipe,
@@ -260,7 +260,7 @@ async fn keep(
     }
 }
 
-/// Lets the child drain; kills it at the limit, or when told to hurry.
+/// Lets the child drain; kills it after the limit, or when told to hurry.
 async fn end(
     shared: &Shared,
     role: Role,
@@ -268,7 +268,7 @@ async fn end(
     pid: u32,
     stopping: &mut watch::Receiver<Stopping>,
 ) -> std::io::Result<ExitStatus> {
-    // It may have ended in this moment; then the wait below returns at once.
+    // It may have just ended; then the wait below returns immediately.
     let _gone = process::send(pid, Signal::Terminate);
     tokio::select! {
         ended = timeout(shared.drain_limit, child.wait()) => match ended {
@@ -281,7 +281,7 @@ async fn end(
     child.wait().await
 }
 
-/// Reads what the child says and passes it on, line by line.
+/// Forwards a child's output, line by line.
 fn pass_lines(shared: &Arc<Shared>, role: Role, child: &mut Child) -> JoinSet<()> {
     let mut lines = JoinSet::new();
     if let Some(stdout) = child.stdout.take() {
@@ -296,7 +296,7 @@ fn pass_lines(shared: &Arc<Shared>, role: Role, child: &mut Child) -> JoinSet<()
 async fn pass(shared: Arc<Shared>, role: Role, from: impl AsyncRead + Unpin) {
     let mut from = BufReader::new(from);
     let mut line = Vec::new();
-    // A pipe that breaks is a child that ended; its keeper sees that, too.
+    // A broken pipe means that the child has ended; its keeper sees that, too.
     while let Ok(1..) = (&mut from).take(LINE_MAX_BYTES).read_until(b'\n', &mut line).await {
         shared.say(&format!("[{role}] {}", String::from_utf8_lossy(&line).trim_end()));
         line.clear();
@@ -310,7 +310,7 @@ async fn finish_lines(mut lines: JoinSet<()>) {
     }
 }
 
-/// `signal 9` or `exit code 1`: part of a sentence that scripts may read.
+/// `signal 9` or `exit code 1`: part of a sentence that scripts may parse.
 fn how(status: ExitStatus) -> String {
     use std::os::unix::process::ExitStatusExt;
     match (status.code(), status.signal()) {

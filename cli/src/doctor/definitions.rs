@@ -1,4 +1,4 @@
-//! Which agent definitions name a model that is retired, soon will be, or has no price.
+//! Finds agent definitions whose model is retired, soon will be, or has no price.
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -12,25 +12,25 @@ use sqlx::{Connection, PgConnection, Row};
 
 use super::{ANSWER_LIMIT, Check, Finding, good, lacking};
 
-/// Findings that are shown one by one.
+/// Maximum number of findings shown individually.
 const SHOWN: usize = 20;
-/// Definitions that are looked at, the newest first.
+/// Maximum number of definitions examined, newest first.
 const LOOKED_AT: i64 = 10_000;
-/// Agents that one finding names.
+/// Maximum number of agents listed in one finding.
 const NAMED: usize = 3;
-/// Providers whose models are made of rules, not of a language model.
+/// Providers of rule-based models.
 const FREE: [&str; 2] = ["demo", "flow"];
 
-/// A model, and who names it.
+/// A model, and the definitions that name it.
 #[derive(Debug, Default)]
 struct Named {
     agents: Vec<String>,
-    /// None of them takes another model in its place.
+    /// Whether none of them falls back to another model.
     or_default: bool,
     prices: Vec<ModelPrice>,
 }
 
-/// All findings; none where the database can't be read, which its own check tells.
+/// All findings; none if the database can't be read, which its own check reports.
 pub(super) async fn of_database(url: Option<&str>) -> Vec<Finding> {
     let Some(url) = url else { return Vec::new() };
     let read = tokio::time::timeout(ANSWER_LIMIT, async {
@@ -107,7 +107,7 @@ fn findings(all: BTreeMap<(String, String), Named>, today: NaiveDate) -> Vec<Fin
     findings
 }
 
-/// None: nothing is to be said of it.
+/// None: there is no finding.
 fn of_model(name: &str, named: &Named, today: NaiveDate) -> Option<Finding> {
     let full = names::full(name).map_or_else(|| name.to_owned(), std::borrow::Cow::into_owned);
     let is_free = FREE.iter().any(|provider| full.split(':').next() == Some(provider));
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_that_soon_ends_and_one_without_a_price_are_named_and_others_are_not() {
+    fn models_that_end_soon_or_have_no_price_are_named() {
         let soon = say("gpt-4o-mini", false, Vec::new()).unwrap();
         assert!(soon.found.contains("retire on 2027-01-14"), "{soon:?}");
         let unpriced = say("openai:my-own", false, Vec::new()).unwrap();

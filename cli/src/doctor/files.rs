@@ -1,5 +1,5 @@
-//! Whether the object store that is to hold the content of files answers, and takes the key. Something is asked for that is not there;
-//! nothing is written.
+//! Checks that the object store of file content responds and accepts the key. It requests an object that does not
+//! exist; nothing is written.
 
 use clap::Parser;
 use rejoin_files::objects::{ObjectStore, ObjectStoreArgs, ObjectStoreError};
@@ -14,7 +14,7 @@ struct Settings {
     object_store: ObjectStoreArgs,
 }
 
-/// None: files are kept in PostgreSQL.
+/// None: files are stored in PostgreSQL.
 pub(super) async fn finding() -> Option<Finding> {
     let args = match Settings::try_parse_from(["rejoin"]) {
         Ok(settings) => settings.object_store,

@@ -1,5 +1,4 @@
-//! What API and worker processes need of the database: roles that row-level security binds, connections enough; and whether a worker
-//! lives.
+//! Checks what API and worker processes need: roles bound by row-level security, enough connections, and a live worker.
 use std::time::Duration;
 
 use anyhow::Result;
@@ -11,7 +10,7 @@ use sqlx::{Connection, PgConnection, Row};
 
 use super::{ANSWER_LIMIT, Check, Finding, good, lacking};
 
-/// A worker that has given no sign of life for so many heartbeats is not healthy.
+/// Number of missed heartbeats after which a worker is unhealthy.
 const MISSED_BEATS: u64 = 3;
 
 /// How a process of the fleet would be set up here.
@@ -32,7 +31,7 @@ impl Settings {
     }
 }
 
-/// Whether API and workers would work behind row-level security, each with what it lacks.
+/// Checks whether API and workers would work behind row-level security.
 pub(super) async fn row_security(connection: &mut PgConnection, url: &str) -> Result<Vec<Finding>> {
     let args = Settings::of(url).database;
     let mut findings: Vec<Finding> = Vec::new();
@@ -71,7 +70,7 @@ pub(super) async fn row_security(connection: &mut PgConnection, url: &str) -> Re
                 )
             }
         };
-        // What both lack is said once.
+        // A fault of both is reported once.
         if !findings.iter().any(|earlier| earlier.found == finding.found) {
             findings.push(finding);
         }
@@ -79,10 +78,10 @@ pub(super) async fn row_security(connection: &mut PgConnection, url: &str) -> Re
     Ok(findings)
 }
 
-/// Whether all processes that are there could use all connections that they may.
+/// Checks whether all processes could use their maximum of connections.
 pub(super) async fn connections(connection: &mut PgConnection) -> Result<Option<Finding>> {
     let args = Settings::of("postgres://").database;
-    // One more listens.
+    // One more for LISTEN.
     let each = i64::from(args.db_connections) + i64::try_from(args.db_hot_connections).unwrap_or(i64::MAX) + 1;
     let row = sqlx::query(
         "select current_setting('max_connections')::bigint - current_setting('superuser_reserved_connections')::bigint,
@@ -111,7 +110,7 @@ fn fits(usable: i64, processes: i64, each: i64) -> Option<Finding> {
     })
 }
 
-/// Whether a worker of this machine gives signs of life.
+/// Checks whether a worker of this machine sends heartbeats.
 pub(super) async fn worker(url: Option<&str>, host: Option<&str>) -> Finding {
     let check = Check::Worker;
     let Some(url) = url else {
@@ -167,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_database_with_too_few_connections_is_told_with_both_numbers() {
+    fn too_few_database_connections_are_told_with_both_numbers() {
         assert!(fits(97, 5, 17).is_none());
         let told = fits(97, 6, 17).unwrap();
         assert!(

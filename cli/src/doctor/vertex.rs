@@ -1,4 +1,5 @@
-//! Whether Vertex AI could be called from here: its place, and where its tokens come from. Nothing is asked, and no secret is shown.
+//! Checks the configuration of Vertex AI: its location, and the source of its tokens. Nothing is requested, and no
+//! secret is shown.
 
 use std::path::{Path, PathBuf};
 
@@ -6,14 +7,14 @@ use serde_json::Value;
 
 use super::{Check, Finding, good, lacking};
 
-/// Kinds of credentials that workers can use, as their files name them.
+/// Kinds of credentials supported by workers, as named in their files.
 const KINDS: [&str; 4] = [
     "service_account",
     "authorized_user",
     "impersonated_service_account",
     "external_account",
 ];
-/// Where gcloud keeps a user's, below the home directory.
+/// The path of gcloud's user credentials, below the home directory.
 const GCLOUD_FILE: &str = ".config/gcloud/application_default_credentials.json";
 
 /// None: Vertex AI is not configured.

@@ -11,24 +11,24 @@ use uuid::{Builder, Uuid};
 
 use super::recurrence::Series;
 
-/// Calendars of one user in a project.
+/// Maximum number of calendars of one user in a project.
 pub const MAX_CALENDARS: i64 = 100;
-/// Of texts [characters].
+/// Maximum length of texts, in characters.
 const TITLE_MAX_CHARS: usize = 200;
 const LOCATION_MAX_CHARS: usize = 500;
 const DESCRIPTION_MAX_CHARS: usize = 8_000;
-/// Longest event [days].
+/// Maximum duration of an event, in days.
 pub const LONGEST_DAYS: i64 = 31;
-/// Rows that one question looks at.
+/// Maximum number of rows examined by one query.
 pub const MAX_ROWS: i64 = 5_000;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Calendar {
     pub id: Uuid,
     pub name: String,
-    /// IANA's name.
+    /// An IANA time zone.
     pub time_zone: String,
-    /// The object of type project in the graph that it is the calendar of.
+    /// The work project (graph object) to which the calendar belongs.
     pub work_project: Option<Uuid>,
 }
 
@@ -38,7 +38,7 @@ impl Calendar {
     }
 }
 
-/// The id of what somebody else calls so, in parts that can't be mistaken for each other: always the same in a calendar.
+/// Returns a deterministic id within a calendar for an external name, given in unambiguous parts.
 pub fn id_in(calendar: Uuid, name: &[&[u8]]) -> Uuid {
     let mut hasher = Sha256::new();
     hasher.update(calendar.as_bytes());
@@ -54,12 +54,12 @@ pub fn id_in(calendar: Uuid, name: &[&[u8]]) -> Uuid {
         .into_uuid()
 }
 
-/// Whether this is IANA's name of a time zone.
+/// Returns whether this is an IANA time zone.
 pub fn is_time_zone(name: &str) -> bool {
     name.parse::<Tz>().is_ok()
 }
 
-/// What somebody says of an event.
+/// The content of an event.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Content {
     pub title: String,
@@ -73,7 +73,7 @@ pub struct Content {
 }
 
 impl Content {
-    /// Err: what is wrong, for whoever wrote it.
+    /// Validates it. The error is a message for the author.
     pub fn check(&self) -> Result<(), String> {
         let bounded = |name: &str, text: &str, most: usize| match text.chars().count() > most || text.contains('\0') {
             true => Err(format!("{name} must have at most {most} characters and no NUL")),
@@ -113,7 +113,7 @@ pub struct Event {
     pub calendar_id: Uuid,
     pub content: Content,
     pub exdates: Vec<DateTime<Utc>>,
-    /// The event one of whose occurrences it replaces, and that one's beginning.
+    /// The event one of whose occurrences it replaces, and that occurrence's start.
     pub replaces: Option<(Uuid, DateTime<Utc>)>,
     pub version: i32,
     pub is_deleted: bool,
@@ -160,7 +160,7 @@ impl From<Row> for Event {
     }
 }
 
-/// An owner's calendars, the oldest first.
+/// Returns an owner's calendars, oldest first.
 pub async fn calendars(db: impl PgExecutor<'_>, owner: Owner) -> Result<Vec<Calendar>, sqlx::Error> {
     sqlx::query_as!(
         Calendar,
@@ -174,7 +174,7 @@ pub async fn calendars(db: impl PgExecutor<'_>, owner: Owner) -> Result<Vec<Cale
     .await
 }
 
-/// Adds a calendar. False: the owner has as many as may be, or the id is taken.
+/// Inserts a calendar. False: the limit is reached, or the id is taken.
 pub async fn add_calendar(db: &mut PgConnection, owner: Owner, calendar: &Calendar) -> Result<bool, sqlx::Error> {
     let added = sqlx::query!(
         "insert into kb.calendars (id, project_id, owner_user_id, name, time_zone, work_project)
@@ -194,7 +194,7 @@ pub async fn add_calendar(db: &mut PgConnection, owner: Owner, calendar: &Calend
     Ok(added.rows_affected() > 0)
 }
 
-/// Makes a calendar that of a project of the work graph, in the place of another one. False: there is none.
+/// Assigns a calendar to a project of the work graph, replacing another one. False: it does not exist.
 pub async fn assign(db: &mut PgConnection, owner: Owner, id: Uuid, work_project: Uuid) -> Result<bool, sqlx::Error> {
     sqlx::query!(
         "update kb.calendars set work_project = null where project_id = $1 and owner_user_id = $2 and work_project = $3 and id <> $4",
@@ -217,7 +217,7 @@ pub async fn assign(db: &mut PgConnection, owner: Owner, id: Uuid, work_project:
     Ok(assigned.rows_affected() > 0)
 }
 
-/// Removes a calendar with all its events. False: there is none.
+/// Deletes a calendar with all its events. False: it does not exist.
 pub async fn delete_calendar(db: impl PgExecutor<'_>, owner: Owner, id: Uuid) -> Result<bool, sqlx::Error> {
     let deleted = sqlx::query!(
         "delete from kb.calendars where project_id = $1 and owner_user_id = $2 and id = $3",
@@ -230,7 +230,7 @@ pub async fn delete_calendar(db: impl PgExecutor<'_>, owner: Owner, id: Uuid) ->
     Ok(deleted.rows_affected() > 0)
 }
 
-/// An owner's event, also one that was deleted; locked until the transaction ends.
+/// Locks and returns an owner's event, including a deleted one, until the transaction ends.
 pub async fn locked(db: &mut PgConnection, owner: Owner, id: Uuid) -> Result<Option<Event>, sqlx::Error> {
     let row = sqlx::query_as!(
         Row,
@@ -248,8 +248,8 @@ pub async fn locked(db: &mut PgConnection, owner: Owner, id: Uuid) -> Result<Opt
     Ok(row.map(Event::from))
 }
 
-/// Events of calendars that may be seen between two moments: those that happen once, those that come back, and those that replace an
-/// occurrence in between.
+/// Returns events that may occur between two moments: single ones, recurring ones, and replacements of occurrences in
+/// between.
 pub async fn within(
     db: impl PgExecutor<'_>,
     calendars: &[Uuid],
@@ -277,7 +277,7 @@ pub async fn within(
     Ok(rows.into_iter().map(Event::from).collect())
 }
 
-/// Adds an event that was checked. False: the id is taken, or its occurrence is replaced already.
+/// Inserts a validated event. False: the id is taken, or its occurrence is already replaced.
 pub async fn add(
     db: &mut PgConnection,
     id: Uuid,
@@ -308,7 +308,7 @@ pub async fn add(
     Ok(added.rows_affected() > 0)
 }
 
-/// Changes an event to content that was checked, with the beginnings at which it does not come back.
+/// Sets an event's validated content and its omitted occurrences.
 pub async fn set(
     db: &mut PgConnection,
     id: Uuid,
@@ -336,7 +336,7 @@ pub async fn set(
     Ok(())
 }
 
-/// Those that replace occurrences of an event.
+/// Returns the replacements of an event's occurrences.
 pub async fn replacing(db: &mut PgConnection, series: Uuid) -> Result<Vec<Event>, sqlx::Error> {
     let rows = sqlx::query_as!(
         Row,
@@ -351,7 +351,7 @@ pub async fn replacing(db: &mut PgConnection, series: Uuid) -> Result<Vec<Event>
     Ok(rows.into_iter().map(Event::from).collect())
 }
 
-/// Makes an event replace another occurrence, perhaps of another event.
+/// Makes an event replace another occurrence, possibly of another event.
 pub async fn re_place(db: &mut PgConnection, id: Uuid, series: Uuid, at: DateTime<Utc>) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "update kb.calendar_events set series_id = $2, recurrence_id = $3 where id = $1",
@@ -364,7 +364,7 @@ pub async fn re_place(db: &mut PgConnection, id: Uuid, series: Uuid, at: DateTim
     Ok(())
 }
 
-/// Removes an event; that it was there stays known.
+/// Deletes an event; its deletion stays recorded.
 pub async fn delete(db: &mut PgConnection, id: Uuid) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "update kb.calendar_events set deleted_at = coalesce(deleted_at, now()), version = version + 1 where id = $1",
@@ -375,7 +375,7 @@ pub async fn delete(db: &mut PgConnection, id: Uuid) -> Result<(), sqlx::Error> 
     Ok(())
 }
 
-/// Brings a deleted event back, as it was.
+/// Restores a deleted event unchanged.
 pub async fn revive(db: &mut PgConnection, id: Uuid) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "update kb.calendar_events set deleted_at = null, version = version + 1, updated_at = now() where id = $1 and deleted_at is not null",
@@ -386,7 +386,7 @@ pub async fn revive(db: &mut PgConnection, id: Uuid) -> Result<(), sqlx::Error> 
     Ok(())
 }
 
-/// An owner's calendar.
+/// Returns an owner's calendar.
 pub async fn calendar(db: impl PgExecutor<'_>, owner: Owner, id: Uuid) -> Result<Option<Calendar>, sqlx::Error> {
     sqlx::query_as!(
         Calendar,

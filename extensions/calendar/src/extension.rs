@@ -11,7 +11,7 @@ use rejoin_extension::{Extension, Host, JobHandler, Signals, Sweep};
 use rejoin_queue::{ClaimedJob, Outcome};
 use rejoin_tools::SharedTool;
 
-use crate::google::{Google, consents, links, sync};
+use crate::google::{Google, links, oauth_states, sync};
 use crate::tools;
 
 /// Between two looks for calendars that are due.
@@ -66,14 +66,14 @@ impl JobHandler for SyncJobs {
         // The next job continues where this one stopped.
         let done = tokio::select! {
             biased;
-            () = signals.drain.cancelled() => return Outcome::HandOver,
-            () = signals.lost.cancelled() => return Outcome::HandOver,
+            () = signals.drain.cancelled() => return Outcome::Release,
+            () = signals.lost.cancelled() => return Outcome::Release,
             () = signals.cancel.cancelled() => return Outcome::Complete,
             done = sync::run(&self.0, &host.db, calendar_id) => done,
         };
         match done {
             Ok(done) => {
-                if done.has_entered {
+                if done.has_exchanged {
                     host.bus.publish(Wake::tools(job.project_id));
                 }
                 Outcome::Complete
@@ -121,6 +121,6 @@ impl Sweep for AbandonedConsents {
     }
 
     async fn sweep(&self, host: &Host) -> Result<(), SweepError> {
-        Ok(consents::sweep(&host.db).await?)
+        Ok(oauth_states::sweep(&host.db).await?)
     }
 }

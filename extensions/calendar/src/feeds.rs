@@ -1,21 +1,21 @@
-//! Feeds: addresses that show a calendar to whoever knows them, for programs that subscribe to it.
+//! Feeds: secret addresses by which programs subscribe to a calendar.
 //!
-//! Invariants: only the SHA-256 of the secret part is stored; a feed shows nothing once its owner has left the project.
+//! Invariants: only the SHA-256 of the secret part is stored; a feed is empty once its owner has left the project.
 
-use rejoin_db::walls::{self, Asking};
+use rejoin_db::rls;
 use rejoin_identity::auth::{hash_secret, random_secret};
 use rejoin_types::owner::Owner;
 use sqlx::{PgExecutor, PgPool};
 use uuid::Uuid;
 
-/// What a secret opens.
+/// The calendar accessible by a secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Feed {
     pub calendar_id: Uuid,
     pub owner: Owner,
 }
 
-/// Makes the feed of a calendar; one that there was shows nothing any more. None: the owner has no such calendar.
+/// Creates the feed of a calendar, which invalidates an existing one. None: the owner has no such calendar.
 pub async fn create(db: impl PgExecutor<'_>, owner: Owner, calendar_id: Uuid) -> Result<Option<String>, sqlx::Error> {
     let secret = random_secret();
     let made = sqlx::query!(
@@ -46,7 +46,7 @@ pub async fn remove(db: impl PgExecutor<'_>, owner: Owner, calendar_id: Uuid) ->
     Ok(removed.rows_affected() > 0)
 }
 
-/// The calendars of an owner that have one.
+/// Returns an owner's calendars with a feed.
 pub async fn list(db: impl PgExecutor<'_>, owner: Owner) -> Result<Vec<Uuid>, sqlx::Error> {
     sqlx::query_scalar!(
         "select calendar_id from kb.calendar_feeds where project_id = $1 and owner_user_id = $2",
@@ -57,9 +57,9 @@ pub async fn list(db: impl PgExecutor<'_>, owner: Owner) -> Result<Vec<Uuid>, sq
     .await
 }
 
-/// Whose calendar a secret shows, while its owner is in the project.
+/// Returns the calendar of a secret, while its owner is in the project.
 pub async fn find(db: &PgPool, secret: &str) -> Result<Option<Feed>, sqlx::Error> {
-    let mut gate = walls::begin(db, Asking::Gate).await?;
+    let mut gate = rls::begin(db, rls::Scope::Login).await?;
     let row = sqlx::query!(
         "select f.calendar_id, f.project_id, f.owner_user_id from kb.calendar_feeds f
          where f.hash = $1

@@ -1,6 +1,6 @@
-//! iCalendar files (RFC 5545) of calendars: written for other programs, and read from them. Called by the API and by `imports`.
+//! iCalendar files (RFC 5545): written for other programs, and parsed. Called by the API and by `imports`.
 //!
-//! Invariant: whatever a file holds, reading it takes bounded time and memory, and what can't be taken is told with its line.
+//! Invariant: parsing any file takes bounded time and memory, and unsupported content is reported with its line.
 
 use std::time::{Duration as Span, Instant};
 
@@ -16,31 +16,31 @@ use times::{duration, parameter, read_at, zone};
 
 pub mod times;
 
-/// Of a file [bytes].
+/// Maximum size of a file, in bytes.
 pub const MAX_BYTES: usize = 5 * 1024 * 1024;
-/// Components of a file, those within others counted.
+/// Maximum number of components of a file, including nested ones.
 pub const MAX_COMPONENTS: usize = 10_000;
-/// Components within each other.
+/// Maximum nesting of components.
 const MAX_DEPTH: usize = 8;
-/// Of a line, put together again [bytes].
+/// Maximum length of an unfolded line, in bytes.
 const MAX_LINE_BYTES: usize = 64 * 1024;
-/// Lines of an event that are looked at.
+/// Maximum number of an event's lines.
 const MAX_LINES: usize = 1_100;
-/// Exceptions of one event.
+/// Maximum number of an event's exceptions.
 const MAX_EXDATES: usize = 1_000;
-/// What is told of one file.
+/// Maximum number of reported problems per file.
 pub const MAX_TOLD: usize = 1_000;
-/// Rules can be slow to check: what is not read by then is told.
+/// Time limit of checking rules, which can be slow: unread events are reported.
 pub const LIMIT: Span = Span::from_secs(10);
 
-/// What a UID of ours ends with; the event's id stands before it.
+/// Suffix of our UIDs, after the event's id.
 const OURS: &str = "@rejoin";
-/// The time zone of an event whose times can't say it.
+/// The time zone of an event whose times can't express it.
 const ZONE: &str = "X-REJOIN-TIME-ZONE";
 const DAY: &str = "%Y%m%d";
 const WALL: &str = "%Y%m%dT%H%M%S";
 const UNTITLED: &str = "Untitled";
-/// What is read of an event.
+/// The parsed properties of an event.
 const READ: [&str; 14] = [
     "UID",
     "SUMMARY",
@@ -58,23 +58,23 @@ const READ: [&str; 14] = [
     ZONE,
 ];
 
-/// The UID under which an event is written.
+/// Returns the UID of a written event.
 pub fn uid(id: uuid::Uuid) -> String {
     format!("{id}{OURS}")
 }
 
-/// The event that a UID of ours names.
+/// Returns the event named by one of our UIDs.
 pub fn id_of(uid: &str) -> Option<uuid::Uuid> {
     uid.strip_suffix(OURS)?.parse().ok()
 }
 
-/// A text without what may break a line.
+/// Removes characters that may break a line.
 pub fn plain(text: &str) -> String {
     let text = text.replace("\r\n", "\n");
     text.chars().filter(|c| *c == '\n' || !c.is_control()).collect()
 }
 
-/// A property that says a time: a day, by the wall clock, or where that is not clear, by UTC.
+/// Returns a time property: a day, local time or, if that is ambiguous, UTC.
 fn time(name: &str, at: DateTime<Utc>, content: &Content) -> Property {
     let wall = at.with_timezone(&content.time_zone).naive_local();
     if content.all_day {
@@ -91,7 +91,7 @@ fn time(name: &str, at: DateTime<Utc>, content: &Content) -> Property {
         .done()
 }
 
-/// A calendar's events as a file. The same events make the same file.
+/// Writes a calendar's events as a file. The same events give the same file.
 pub fn write(calendar: &Calendar, events: &[Event]) -> String {
     let mut file = File::empty();
     file.append_property(Property::new("VERSION", "2.0"));
@@ -117,7 +117,7 @@ fn block(event: &Event, series: Option<(&Event, DateTime<Utc>)>) -> Block {
         "UID",
         uid(series.map_or(event.id, |(series, _)| series.id)),
     ));
-    // When it was made, which its id tells.
+    // The creation time, from its id.
     let made = event.id.get_timestamp().map(|made| made.to_unix().0);
     let made = made.and_then(|made| DateTime::from_timestamp(i64::try_from(made).ok()?, 0));
     let stamp = made.unwrap_or_default().format("%Y%m%dT%H%M%SZ").to_string();
@@ -144,7 +144,7 @@ fn block(event: &Event, series: Option<(&Event, DateTime<Utc>)>) -> Block {
     block.done()
 }
 
-/// A rule with its end changed.
+/// Changes the end of a rule.
 fn with_until(rrule: &str, change: impl Fn(&str) -> String) -> String {
     let parts = rrule.split(';').map(|part| match part.split_once('=') {
         Some((name, until)) if name.eq_ignore_ascii_case("UNTIL") => format!("UNTIL={}", change(until)),
@@ -153,7 +153,7 @@ fn with_until(rrule: &str, change: impl Fn(&str) -> String) -> String {
     parts.collect::<Vec<_>>().join(";")
 }
 
-/// The rule of an event of days ends on a day (RFC 5545, 3.3.10).
+/// The rule of an all-day event ends on a day (RFC 5545, 3.3.10).
 pub fn rule_told(rrule: &str, content: &Content) -> String {
     with_until(rrule, |until| {
         let moment = NaiveDateTime::parse_from_str(until, "%Y%m%dT%H%M%SZ");
@@ -167,7 +167,7 @@ pub fn rule_told(rrule: &str, content: &Content) -> String {
     })
 }
 
-/// Here a rule ends at a moment of UTC.
+/// A local rule ends at a moment in UTC.
 pub fn rule_read(rrule: &str, content: &Content) -> String {
     let zone = content.time_zone;
     with_until(rrule, |until| {
@@ -181,50 +181,50 @@ pub fn rule_read(rrule: &str, content: &Content) -> String {
     })
 }
 
-/// An event of a file.
+/// An event in a file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Found {
     pub line: usize,
     pub uid: String,
     pub content: Content,
     pub exdates: Vec<DateTime<Utc>>,
-    /// The beginning of the occurrence that it replaces.
+    /// The start of the occurrence that it replaces.
     pub replaces: Option<DateTime<Utc>>,
     pub is_cancelled: bool,
 }
 
-/// What is to be known of a component.
+/// A reported problem of a component.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Told {
+pub struct ImportNote {
     /// The line of the file at which it begins.
     pub line: usize,
     pub uid: Option<String>,
     pub why: String,
 }
 
-/// What a file says.
+/// The parsed file.
 #[derive(Debug, Default, PartialEq)]
 pub struct Read {
     pub events: Vec<Found>,
-    /// Not taken.
-    pub refused: Vec<Told>,
-    /// Taken, but not as it is written there.
-    pub notes: Vec<Told>,
+    /// Rejected components.
+    pub refused: Vec<ImportNote>,
+    /// Components accepted with changes.
+    pub notes: Vec<ImportNote>,
 }
 
-/// An event whose lines are being read.
+/// An event being parsed.
 #[derive(Default)]
 struct Open {
     line: usize,
     lines: Vec<String>,
-    /// Why it will not be taken.
+    /// The reason of its rejection.
     broken: Option<String>,
 }
 
-/// Reads a file for a calendar.
+/// Parses a file for a calendar.
 ///
 /// # Errors
-/// It is none, or too large; in words for whoever gave it.
+/// It is invalid or too large; worded for its sender.
 pub fn read(text: &str, calendar: &Calendar) -> Result<Read, String> {
     let began = Instant::now();
     if text.len() > MAX_BYTES {
@@ -307,16 +307,16 @@ pub fn read(text: &str, calendar: &Calendar) -> Result<Read, String> {
     Ok(read)
 }
 
-/// Tells of a component, of so many at most.
-pub fn refuse(told: &mut Vec<Told>, line: usize, uid: Option<&str>, why: &str) {
-    if told.len() < MAX_TOLD {
+/// Reports a component's problem, up to the limit.
+pub fn refuse(notes: &mut Vec<ImportNote>, line: usize, uid: Option<&str>, why: &str) {
+    if notes.len() < MAX_TOLD {
         let uid = uid.map(|uid| uid.chars().take(200).collect());
         let why = why.chars().take(500).collect();
-        told.push(Told { line, uid, why });
+        notes.push(ImportNote { line, uid, why });
     }
 }
 
-/// Lines with their numbers; what is folded is put together.
+/// Unfolds lines; returns them with their numbers.
 fn unfolded(text: &str) -> impl Iterator<Item = (usize, String)> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut lines = text.lines().enumerate().peekable();
@@ -398,7 +398,7 @@ impl Lines<'_> {
                 ));
                 calendar.zone()
             }),
-            // By UTC it comes back by UTC.
+            // A time in UTC recurs in UTC.
             (None, None) if start.val.as_str().ends_with('Z') && rrule.is_some() => Tz::UTC,
             (None, None) => calendar.zone(),
         };

@@ -1,6 +1,6 @@
-//! What an iCalendar file says, put into a calendar. Called by the API, in one transaction.
+//! Imports an iCalendar file into a calendar. Called by the API, in one transaction.
 //!
-//! Invariant: a file that is imported again changes nothing more: an event is found again by its UID.
+//! Invariant: importing a file again has no further effect: events are matched by UID.
 
 use std::collections::HashMap;
 use std::time::Instant;
@@ -11,29 +11,29 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::events::{self, Calendar, Event};
-use super::ical::{self, Found, LIMIT, Read, Told, refuse};
-use super::occurrences::AskError;
+use super::expand::CalendarError;
+use super::ical::{self, Found, ImportNote, LIMIT, Read, refuse};
 
-/// Changed occurrences that a file may say of one event.
+/// Maximum number of changed occurrences of one event in a file.
 const MAX_REPLACING: usize = 500;
 
-/// What an import did.
+/// The result of an import.
 #[derive(Debug, Default, PartialEq)]
 pub struct Imported {
     pub added: usize,
     pub changed: usize,
     pub unchanged: usize,
-    pub refused: Vec<Told>,
-    pub notes: Vec<Told>,
+    pub refused: Vec<ImportNote>,
+    pub notes: Vec<ImportNote>,
 }
 
-/// The id of what a file calls so: always the same in a calendar.
+/// Returns the local id for a file's UID: deterministic within a calendar.
 fn id_of(calendar: Uuid, uid: &str, replaces: Option<DateTime<Utc>>) -> Uuid {
     let replaces = replaces.map_or(i64::MIN, |at| at.timestamp()).to_be_bytes();
     events::id_in(calendar, &[&replaces, uid.as_bytes()])
 }
 
-/// The event of a calendar that a file calls so: one that was written from here, or one that was imported.
+/// Finds the calendar's event with a file's UID: exported from here, or imported.
 async fn known(
     db: &mut PgConnection,
     owner: Owner,
@@ -50,16 +50,16 @@ async fn known(
     Ok((id, events::locked(db, owner, id).await?))
 }
 
-/// Puts events of a file into an owner's calendar; those that replace occurrences after those that they belong to.
+/// Imports a file's events into an owner's calendar; replacements of occurrences after their series.
 ///
 /// # Errors
-/// The database can't be asked.
+/// The database can't be queried.
 pub async fn import(
     db: &mut PgConnection,
     owner: Owner,
     calendar: &Calendar,
     read: Read,
-) -> Result<Imported, AskError> {
+) -> Result<Imported, CalendarError> {
     let began = Instant::now();
     let mut done = Imported {
         refused: read.refused,
@@ -146,7 +146,7 @@ pub async fn import(
     Ok(done)
 }
 
-/// Adds an event, or makes it what the file says.
+/// Adds an event, or sets it to the file's content.
 async fn put(
     db: &mut PgConnection,
     calendar: Uuid,
@@ -167,7 +167,7 @@ async fn put(
         Some(event) => {
             let mut before = event.exdates.clone();
             before.sort();
-            // What is cancelled by itself in the file is left out here, and stays so.
+            // Occurrences cancelled separately in the file are omitted here, and stay so.
             let is_known = exdates.iter().all(|exdate| before.contains(exdate));
             if event.content == found.content && is_known {
                 done.unchanged += 1;

@@ -1,25 +1,25 @@
-//! Rules by which events come back (RFC 5545), by the wall clock of their time zone. Called by `occurrences` and `changes`.
+//! Recurrence rules (RFC 5545), in the local time of their time zone. Called by `expand` and `edit_series`.
 //!
-//! Invariant: a rule that somebody wrote costs no more than [`MAX_OCCURRENCES`] results and the walk of a bounded number of days.
+//! Invariant: any rule costs no more than [`MAX_OCCURRENCES`] results and a scan of a bounded number of days.
 
 use chrono::{DateTime, Datelike, Duration, LocalResult, NaiveDate, NaiveDateTime, NaiveTime, TimeZone, Utc};
 use chrono_tz::Tz;
 use rrule::{Frequency, RRule, RRuleSet, Unvalidated};
 
-/// Longest time that is asked about [days]: two years.
+/// Maximum period of a query, in days: two years.
 pub const MAX_SPAN_DAYS: i64 = 731;
-/// Beginnings that one question gives.
+/// Maximum number of starts returned by one query.
 pub const MAX_OCCURRENCES: usize = 1_000;
-/// Of a rule's text [bytes].
+/// Maximum length of a rule, in bytes.
 const RULE_MAX_BYTES: usize = 500;
-/// Years in which events begin.
+/// Allowed years of events' starts.
 const YEARS: std::ops::RangeInclusive<i32> = 1970..=2199;
 
-/// An event that comes back.
+/// A recurring event.
 #[derive(Debug, Clone, Copy)]
 pub struct Series<'a> {
     pub rrule: &'a str,
-    /// The first beginning.
+    /// The first start.
     pub start: DateTime<Utc>,
     pub time_zone: Tz,
 }
@@ -54,7 +54,7 @@ impl Series<'_> {
         rule.build(start).map_err(broken)
     }
 
-    /// Err: why this is no rule, in words for whoever wrote it.
+    /// Err: why the rule is invalid, for the author.
     pub fn check(&self) -> Result<(), String> {
         if !YEARS.contains(&self.start.year()) {
             return Err(format!(
@@ -67,29 +67,29 @@ impl Series<'_> {
             .between(self.start, self.start + Duration::days(MAX_SPAN_DAYS), 1)?
             .is_empty()
         {
-            // Rules that never come true take longest.
+            // Rules that never match take longest.
             true => Err(format!("the rrule {:?} has no occurrence within two years", self.rrule)),
             false => Ok(()),
         }
     }
 
-    /// The beginnings from a moment on and before another, at most so many.
+    /// Returns the starts from a moment on and before another, up to a maximum.
     pub fn between(&self, from: DateTime<Utc>, to: DateTime<Utc>, most: usize) -> Result<Vec<DateTime<Utc>>, String> {
         let zone = rrule::Tz::Tz(self.time_zone);
         let set = self.set()?;
-        // Both bounds belong to it.
+        // Both bounds are inclusive in the library.
         let last = to - Duration::seconds(1);
         let set = set.after(from.with_timezone(&zone)).before(last.with_timezone(&zone));
         let found = set.all(u16::try_from(most).unwrap_or(u16::MAX));
         Ok(found.dates.into_iter().map(|date| date.with_timezone(&Utc)).collect())
     }
 
-    /// Whether the event begins then, by its rule.
+    /// Returns whether an occurrence starts at this time.
     pub fn has(&self, start: DateTime<Utc>) -> Result<bool, String> {
         Ok(!self.between(start, start + Duration::seconds(1), 1)?.is_empty())
     }
 
-    /// The rule of what is before a moment, and that of what is from then on.
+    /// Splits the rule at a moment: before it, and from it on.
     pub fn split(&self, at: DateTime<Utc>) -> Result<(String, String), String> {
         let count = self.set()?.get_rrule().first().and_then(RRule::get_count);
         let without = |names: &[&str]| {
@@ -113,7 +113,7 @@ impl Series<'_> {
     }
 }
 
-/// The moment that a clock on the wall shows so. What a clock shows twice is the first; what it skips is an hour later.
+/// Returns the moment of a local time. An ambiguous one is the first; a skipped one is an hour later.
 pub fn at_wall(time_zone: Tz, wall: NaiveDateTime) -> DateTime<Utc> {
     let moment = match time_zone.from_local_datetime(&wall) {
         LocalResult::Single(moment) | LocalResult::Ambiguous(moment, _) => Some(moment),
@@ -122,15 +122,15 @@ pub fn at_wall(time_zone: Tz, wall: NaiveDateTime) -> DateTime<Utc> {
     moment.map_or_else(|| Utc.from_utc_datetime(&wall), |moment| moment.with_timezone(&Utc))
 }
 
-/// A moment, moved as the wall clock moves.
+/// Moves a moment by local time.
 pub fn moved(moment: DateTime<Utc>, time_zone: Tz, by: Duration) -> DateTime<Utc> {
     at_wall(time_zone, moment.with_timezone(&time_zone).naive_local() + by)
 }
 
-/// A time as a model or a person writes it: with an offset, by the wall clock, or a day; and whether it is a day.
+/// Parses a time from a model or user: with an offset, in local time, or a day; returns whether it is a day.
 ///
 /// # Errors
-/// It is none; in words that say how to write it.
+/// It is invalid; worded to show the format.
 pub fn read_time(text: &str, time_zone: Tz) -> Result<(DateTime<Utc>, bool), String> {
     let text = text.trim();
     let by_wall = || {
@@ -172,7 +172,7 @@ mod tests {
         }
     }
 
-    /// Beginnings within two years, as the wall clock shows them.
+    /// Starts within two years, in local time.
     fn walls(rrule: &str, start: &str, most: usize) -> Vec<String> {
         let series = series(rrule, start);
         let found = series
@@ -184,8 +184,9 @@ mod tests {
             .collect()
     }
 
+    /// Requirements: E10.
     #[test]
-    fn e10_what_comes_back_keeps_its_wall_clock_through_both_changes_of_the_clocks() {
+    fn recurrences_keep_wall_clock_time_through_clock_changes() {
         assert_eq!(
             walls("FREQ=DAILY;COUNT=3", "2026-03-28T09:00", 10),
             ["03-28 09:00 +0100", "03-29 09:00 +0200", "03-30 09:00 +0200"]
@@ -200,8 +201,9 @@ mod tests {
         );
     }
 
+    /// Requirements: E10.
     #[test]
-    fn e10_hostile_rules_are_refused_in_words_and_soon() {
+    fn hostile_rules_are_refused_in_words_and_soon() {
         let began = std::time::Instant::now();
         for (rule, words) in [
             ("FREQ=SECONDLY", "daily at most"),
@@ -226,7 +228,7 @@ mod tests {
                 ),
             }
         }
-        // Bounded in number, however often it comes back.
+        // Bounded in number, however often it recurs.
         assert_eq!(walls("FREQ=DAILY", "2026-03-01T10:00", 100).len(), 100);
         assert!(
             began.elapsed() < std::time::Duration::from_secs(10),
@@ -235,8 +237,9 @@ mod tests {
         );
     }
 
+    /// Requirements: E10.
     #[test]
-    fn e10_a_series_is_split_in_two_that_make_the_same() {
+    fn a_series_is_split_in_two_that_make_the_same() {
         for rule in ["FREQ=DAILY;COUNT=5", "FREQ=DAILY;UNTIL=20260305T090000Z"] {
             let whole = series(rule, "2026-03-01T10:00");
             let to = whole.start + Duration::days(100);
@@ -271,7 +274,7 @@ mod tests {
             Ok(("2026-07-01T10:00:00+00:00".to_owned(), false))
         );
         assert_eq!(read("2026-07-01"), Ok(("2026-06-30T22:00:00+00:00".to_owned(), true)));
-        // Skipped in spring; shown twice in autumn.
+        // Skipped in spring; ambiguous in autumn.
         assert_eq!(
             read("2026-03-29T02:30"),
             Ok(("2026-03-29T01:30:00+00:00".to_owned(), false))

@@ -1,6 +1,6 @@
-//! The seven tools over calendars of the user for whom an agent works. Called by the worker's pools, and over MCP.
+//! The seven calendar tools, over the calendars of the agent's user. Called by the worker's pools, and over MCP.
 //!
-//! Invariant: in a conversation that is about a project of the work graph, that project's calendar is the only one there is.
+//! Invariant: in a conversation focused on a project of the work graph, only that project's calendar is accessible.
 
 mod parse;
 
@@ -8,7 +8,7 @@ use std::sync::{Arc, LazyLock};
 
 use async_trait::async_trait;
 use chrono_tz::Tz;
-use rejoin_db::walls::{self, Asking};
+use rejoin_db::rls;
 use rejoin_tools::arguments::Kind::{OptionalBoolean, OptionalChoice, OptionalText, Text};
 use rejoin_tools::arguments::{self, Arguments, Parameter};
 use rejoin_tools::{SharedTool, Tool, ToolContext, ToolError, ToolSpec};
@@ -19,15 +19,15 @@ use serde_json::{Value, json};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::changes;
+use super::edit_series;
 use super::events::{self, Calendar, Content, Event};
-use super::occurrences::{self, AskError};
+use super::expand::{self, CalendarError};
 use super::recurrence::read_time;
-use parse::{extent, id_of, required_id, said};
+use parse::{event_patch, extent, id_of, required_id};
 
-/// Of a name that people are told [characters].
+/// Maximum length of a name shown to users, in characters.
 const NAME_MAX_CHARS: usize = 80;
-/// Of a user who has none yet.
+/// The name of a user's first calendar.
 const FIRST_CALENDAR: &str = "Calendar";
 const START: Parameter = Parameter::new(
     "start",
@@ -179,12 +179,12 @@ static TOOLS: LazyLock<Vec<SharedTool>> = LazyLock::new(|| {
     ]
 });
 
-/// All of them.
+/// All calendar tools.
 pub fn tools() -> Vec<SharedTool> {
     TOOLS.clone()
 }
 
-/// Those that mean something without a conversation, which alone is about a project.
+/// The tools that work without a conversation, which alone has a focus.
 pub fn without_conversation() -> Vec<SharedTool> {
     let of_a_project = |tool: &&SharedTool| tool.spec().name.ends_with("_project_calendar");
     TOOLS.iter().filter(|tool| !of_a_project(tool)).cloned().collect()
@@ -194,10 +194,10 @@ fn told(words: impl Into<String>) -> ToolError {
     ToolError::RespondToModel(words.into())
 }
 
-fn failed(error: AskError) -> ToolError {
+fn failed(error: CalendarError) -> ToolError {
     match error {
-        AskError::Wrong(words) => told(words),
-        AskError::Database(error) => away(error),
+        CalendarError::Wrong(words) => told(words),
+        CalendarError::Database(error) => away(error),
     }
 }
 
@@ -227,8 +227,8 @@ impl Tool for CalendarTool {
                 .user_id
                 .ok_or_else(|| told("this run has no user, so there are no calendars to use"))?,
         };
-        // As the user: the API may see nothing else, and workers need no more.
-        let mut tx = walls::begin(&context.db, Asking::For(owner)).await.map_err(away)?;
+        // With the user's scope: the API may see nothing else, and workers need no more.
+        let mut tx = rls::begin(&context.db, rls::Scope::User(owner)).await.map_err(away)?;
         let result = match self.verb {
             Verb::List => list(&mut tx, context, owner, &arguments).await?,
             Verb::Details => {
@@ -239,15 +239,15 @@ impl Tool for CalendarTool {
             Verb::Update => {
                 let event = visible(&mut tx, context, owner, required_id(&arguments, "event_id")?).await?;
                 let extent = extent(&arguments, event.content.time_zone)?;
-                let said = said(&arguments);
-                let patch = |content: &Content| said.over(content);
-                let changed = changes::update(&mut tx, owner, event.id, extent, context.record_id, patch).await;
+                let wanted = event_patch(&arguments);
+                let patch = |content: &Content| wanted.apply_to(content);
+                let changed = edit_series::update(&mut tx, owner, event.id, extent, context.record_id, patch).await;
                 shown(&changed.map_err(failed)?)
             }
             Verb::Delete => {
                 let event = known(&mut tx, context, owner, required_id(&arguments, "event_id")?).await?;
                 let extent = extent(&arguments, event.content.time_zone)?;
-                let deleted = changes::delete(&mut tx, owner, event.id, extent)
+                let deleted = edit_series::delete(&mut tx, owner, event.id, extent)
                     .await
                     .map_err(failed)?;
                 json!({"event_id": deleted.id, "title": deleted.content.title, "deleted": true})
@@ -281,7 +281,7 @@ impl Tool for CalendarTool {
             Verb::Update | Verb::SetOfProject => "update",
             Verb::Delete => "delete",
         };
-        // Of the kinds that readers know, the nearest. It is no object of the work graph, and has no id there.
+        // The closest kind known to readers. It is no object of the work graph, and has no id there.
         let entity_type = match self.verb {
             Verb::List | Verb::Details | Verb::Create | Verb::Update | Verb::Delete => "task",
             Verb::GetOfProject | Verb::SetOfProject => "project",
@@ -297,7 +297,7 @@ impl Tool for CalendarTool {
 }
 
 impl CalendarTool {
-    /// What people are told that a call is about, never empty: a name that the call may know.
+    /// Returns the name of a call's subject shown to users, never empty.
     async fn named(&self, context: &ToolContext, arguments: &Arguments) -> String {
         let found = match self.verb {
             Verb::Create => arguments.text("title").map(str::to_owned),
@@ -318,19 +318,19 @@ impl CalendarTool {
     }
 }
 
-/// The title of the event that a call names, if the call may touch it.
+/// Returns the title of a call's event, if the call may access it.
 async fn title_of(context: &ToolContext, arguments: &Arguments) -> Option<String> {
     let id = id_of(arguments, "event_id").ok()??;
     let owner = Owner {
         project_id: context.project_id,
         user_id: context.user_id?,
     };
-    let mut tx = walls::begin(&context.db, Asking::For(owner)).await.ok()?;
+    let mut tx = rls::begin(&context.db, rls::Scope::User(owner)).await.ok()?;
     let event = known(&mut tx, context, owner, id).await.ok()?;
     Some(event.content.title)
 }
 
-/// The name of the calendar that a list is of: the focus's project, or the one that the call names.
+/// Returns the name of a list's calendar: the focus's project, or the named one.
 async fn calendar_of(context: &ToolContext, arguments: &Arguments) -> Option<String> {
     if let Some(focus) = &context.focus {
         return Some(focus.project_name.clone());
@@ -340,7 +340,7 @@ async fn calendar_of(context: &ToolContext, arguments: &Arguments) -> Option<Str
         project_id: context.project_id,
         user_id: context.user_id?,
     };
-    let mut tx = walls::begin(&context.db, Asking::For(owner)).await.ok()?;
+    let mut tx = rls::begin(&context.db, rls::Scope::User(owner)).await.ok()?;
     let calendars = allowed(&mut tx, context, owner, Some(id)).await.ok()?;
     calendars.into_iter().next().map(|calendar| calendar.name)
 }
@@ -349,9 +349,9 @@ fn calendar_shown(calendar: &Calendar) -> Value {
     json!({"calendar_id": calendar.id, "name": calendar.name, "time_zone": calendar.time_zone})
 }
 
-/// All of an event.
+/// Returns all details of an event.
 fn shown(event: &Event) -> Value {
-    let mut shown = json!(occurrences::occurrence(event, event.content.start));
+    let mut shown = json!(expand::occurrence(event, event.content.start));
     shown["id"] = json!(event.id);
     shown["description"] = event.content.description.as_str().into();
     shown["rrule"] = json!(event.content.rrule);
@@ -368,7 +368,7 @@ async fn of_work(db: &mut PgConnection, owner: Owner, project: Uuid) -> Result<O
     Ok(all.into_iter().find(|calendar| calendar.work_project == Some(project)))
 }
 
-/// The calendars that a call may touch: the focus's, or all of the user's; of these the one that is named, if one is.
+/// Returns the calendars that a call may access: the focus's, or all of the user's; filtered by name, if given.
 async fn allowed(
     db: &mut PgConnection,
     context: &ToolContext,
@@ -392,7 +392,7 @@ async fn allowed(
     Ok(all)
 }
 
-/// An event that a call may touch, also one that was deleted.
+/// Returns an event that a call may access, including deleted ones.
 async fn known(db: &mut PgConnection, context: &ToolContext, owner: Owner, id: Uuid) -> Result<Event, ToolError> {
     let none = || {
         told(format!(
@@ -407,7 +407,7 @@ async fn known(db: &mut PgConnection, context: &ToolContext, owner: Owner, id: U
     }
 }
 
-/// The same, but for those that were deleted.
+/// The same without deleted ones.
 async fn visible(db: &mut PgConnection, context: &ToolContext, owner: Owner, id: Uuid) -> Result<Event, ToolError> {
     let event = known(db, context, owner, id).await?;
     match event.is_deleted {
@@ -426,7 +426,7 @@ async fn list(
     let zone = calendars.first().map_or(Tz::UTC, Calendar::zone);
     let read = |name| read_time(arguments.required_text(name)?, zone).map_err(told);
     let ((from, _), (to, _)) = (read("start")?, read("end")?);
-    let happening = occurrences::between(db, &calendars, (from, to), arguments.text("query")).await;
+    let happening = expand::between(db, &calendars, (from, to), arguments.text("query")).await;
     let mut result = json!(happening.map_err(failed)?);
     result["calendars"] = calendars.iter().map(calendar_shown).collect();
     Ok(result)
@@ -438,7 +438,7 @@ async fn create(
     owner: Owner,
     arguments: &Arguments,
 ) -> Result<Value, ToolError> {
-    // Made already, before a crash.
+    // Created already, before a crash.
     if let Some(event) = events::locked(db, owner, context.record_id).await.map_err(away)? {
         return Ok(shown(&event));
     }
@@ -448,7 +448,7 @@ async fn create(
         None => first_calendar(db, context, owner, arguments.text("time_zone")).await?,
     };
     arguments.required_text("title")?;
-    let content = said(arguments).made(&calendar).map_err(told)?;
+    let content = event_patch(arguments).new_content(&calendar).map_err(told)?;
     events::add(db, context.record_id, calendar.id, &content, None)
         .await
         .map_err(away)?;
@@ -459,7 +459,7 @@ async fn create(
         .ok_or_else(|| told("the event could not be created; try again"))
 }
 
-/// A calendar for a user, or a project of the work graph, that has none.
+/// Creates the first calendar of a user, or of a project of the work graph.
 async fn first_calendar(
     db: &mut PgConnection,
     context: &ToolContext,

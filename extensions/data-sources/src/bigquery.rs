@@ -1,9 +1,10 @@
-//! BigQuery, by its REST API. A query is tried without running it first: that tells whether it is a SELECT, as BigQuery itself reads it, and
-//! what it would be billed for; then it runs with that bound. Called by `sources`.
+//! BigQuery, by its REST API. A dry run of each query first shows whether BigQuery reads it as a SELECT, and what it
+//! would bill; then it runs with that limit. Called by `sources`.
 //!
-//! - `values`  what it answers, as values
+//! - `values`  parses results
 //!
-//! Invariant: the API's address is one that was judged, and redirects are not followed; a job whose answer nobody waits for is cancelled.
+//! Invariant: the API's address was checked, and redirects are not followed; a job without a waiting caller is
+//! cancelled.
 
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -21,36 +22,37 @@ use tokio::sync::OnceCell;
 use url::Url;
 
 use self::values::{cell, columns_of, fault_of, message, whole};
-use crate::reach;
 use crate::source::{
     Access, Collected, Column, LISTED_MAX, Question, Rows, Source, SourceError, Table, Tested, table_schema,
 };
+use crate::transport;
 
 mod values;
 
 const ENDPOINT: &str = "https://bigquery.googleapis.com/";
-/// Where tokens for service accounts are given out, and whom an assertion is meant for.
+/// The token endpoint of service accounts, and the audience of assertions.
 pub const TOKEN_URL: &str = "https://oauth2.googleapis.com/token";
 const SCOPE: &str = "https://www.googleapis.com/auth/bigquery";
-/// A token is good for an hour.
+/// Lifetime of a token.
 const TOKEN_LIFETIME_S: u64 = 3_600;
 const TOKEN_REFRESHED_BEFORE: Duration = Duration::from_secs(300);
-/// What one page of an answer holds.
+/// Number of rows per page.
 const PAGE_ROWS: usize = 1_000;
-/// How long the API itself waits for a job before it answers that there is none yet [ms].
+/// How long the API itself waits for a job before it responds without a result, in milliseconds.
 const WAIT_MS: u64 = 10_000;
-/// Largest answer of one request [bytes].
+/// Maximum size of one response, in bytes.
 const ANSWER_MAX_BYTES: usize = 32 * 1024 * 1024;
 
 pub struct Bigquery {
     settings: Settings,
     /// A service account's key, as its JSON file.
     key: Option<Plaintext>,
-    /// Where tokens are asked for: the operator's word, and no project's. A key signs for nobody whom a project names.
+    /// The token endpoint: the operator's setting, never a project's. A key never signs for an address named by a
+    /// project.
     token_url: String,
     hosts: Hosts,
     http: OnceCell<Client>,
-    // Nothing awaits while it is held.
+    // No await while it is held.
     token: Mutex<Option<(String, Instant)>>,
 }
 
@@ -85,15 +87,15 @@ impl Bigquery {
         self.settings.cloud_project.as_deref().unwrap_or_default()
     }
 
-    /// A client that goes to addresses that were judged, whatever their names resolve to later.
+    /// Creates a client that connects to checked addresses, whatever their names resolve to later.
     async fn http(&self) -> Result<&Client, SourceError> {
         let connecting = async || {
-            let provider = reach::tls_config()?;
+            let provider = transport::tls_config()?;
             let mut builder = Client::builder()
                 .tls_backend_preconfigured(provider)
                 .redirect(reqwest::redirect::Policy::none())
                 .no_proxy()
-                .connect_timeout(reach::CONNECT_TIMEOUT);
+                .connect_timeout(transport::CONNECT_TIMEOUT);
             let tokens = self.key.as_ref().map(|_| self.token_url.as_str());
             for url in [self.settings.endpoint.as_deref().unwrap_or(ENDPOINT)]
                 .into_iter()
@@ -158,7 +160,7 @@ impl Bigquery {
         Ok(Some(token))
     }
 
-    /// A request of the API's: the path's parts are escaped.
+    /// Sends a request to the API, with escaped path segments.
     async fn request(
         &self,
         method: Method,
@@ -186,7 +188,7 @@ impl Bigquery {
         answered(self.request(Method::GET, parts, query).await?).await
     }
 
-    /// All of a list, page by page, until it is long enough.
+    /// Returns a whole list, page by page, up to the limit.
     async fn listed(&self, parts: &[&str], name: &str) -> Result<Vec<Value>, SourceError> {
         let mut items = Vec::new();
         let mut page: Option<String> = None;
@@ -222,7 +224,7 @@ impl Bigquery {
         json!({ "query": query, "dryRun": dry, "jobTimeoutMs": question.bounds.timeout.as_millis().to_string() })
     }
 
-    /// Whether BigQuery itself reads it as one SELECT, and what it would cost. Nothing runs.
+    /// Makes a dry run: whether BigQuery reads it as one SELECT, and its cost. Nothing runs.
     async fn tried(&self, question: &Question<'_>) -> Result<Tried, SourceError> {
         let mut job = json!({ "configuration": self.configuration(question, true) });
         if let Some(location) = &self.settings.location {
@@ -258,7 +260,7 @@ impl Bigquery {
     }
 }
 
-/// What BigQuery says of a query that it did not run.
+/// The result of a dry run.
 struct Tried {
     bytes: u64,
     statement_type: String,
@@ -267,7 +269,7 @@ struct Tried {
 
 async fn answered(request: RequestBuilder) -> Result<Value, SourceError> {
     let unreachable = |error: reqwest::Error| {
-        // Without its URL: it may have been redirected.
+        // Without its URL, which may be a redirect's.
         let mut said = error.without_url().to_string();
         said.truncate(200);
         SourceError::Unreachable(said)
@@ -298,7 +300,7 @@ async fn answered(request: RequestBuilder) -> Result<Value, SourceError> {
     }
 }
 
-/// Cancels a job, unless it was disarmed.
+/// Cancels a job when dropped, unless disarmed.
 struct CancelOnDrop {
     armed: Option<RequestBuilder>,
 }
@@ -312,7 +314,7 @@ impl CancelOnDrop {
 impl Drop for CancelOnDrop {
     fn drop(&mut self) {
         if let (Some(request), Ok(runtime)) = (self.armed.take(), tokio::runtime::Handle::try_current()) {
-            runtime.spawn(tokio::time::timeout(reach::CONNECT_TIMEOUT, request.send()));
+            runtime.spawn(tokio::time::timeout(transport::CONNECT_TIMEOUT, request.send()));
         }
     }
 }
@@ -375,10 +377,10 @@ impl Source for Bigquery {
     async fn execute(&self, question: &Question<'_>) -> Result<Rows, SourceError> {
         let tried = self.tried(question).await?;
         let bounds = question.bounds;
-        // A name of our own, so that it can be cancelled before its answer is there.
+        // A name of our own, so that it can be cancelled before the response.
         let id = format!("rejoin-{}", ids::new());
         let mut reference = json!({ "projectId": self.cloud_project(), "jobId": id });
-        // Where its data lies: asked for elsewhere, a job is not found.
+        // The location of its data: elsewhere, a job is not found.
         let location = self.settings.location.clone().or(tried.location);
         let mut place = Vec::new();
         if let Some(location) = &location {

@@ -1,8 +1,9 @@
-//! DuckDB: a file in its project's folder, asked by DuckDB's own program, a process a question. Its library takes very long to
-//! compile; its program is small, and has what a wall needs: it opens the file for reading only, and its safe mode locks the settings, opens no
-//! other file, loads no extension and starts no program. Called by `sources`.
+//! DuckDB: a file in its project's folder, queried by DuckDB's own program, one process per query. Its library takes
+//! very long to compile; its program is small, and can be confined: it opens the file read-only, and its safe mode
+//! locks the settings, opens no other file, loads no extension and starts no program. Called by `sources`.
 //!
-//! Invariant: the process ends with its question: when it is answered, when there was enough of an answer, and when nobody waits for it.
+//! Invariant: the process ends with its query: when it is answered, when enough rows were read, and when the caller
+//! stops waiting.
 
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -24,18 +25,18 @@ use crate::source::{
     no_table, table_schema,
 };
 
-/// Processes of DuckDB's program that one process of Rejoin has; the next question waits.
+/// Maximum number of concurrent DuckDB processes; the next query waits.
 const AT_A_TIME: usize = 4;
-/// What each may take of memory, and of processors. Nothing is written to disk in its place.
+/// Memory and thread limits of each. Nothing is spilled to disk.
 const LIMITS: &str = "set memory_limit = '512MB'; set threads = 2; set temp_directory = '';";
-/// Between the columns of an answer and its rows: no row is like it, since each is an object.
+/// Separates the columns of a result from its rows: no row is equal to it, since each is an object.
 const MARK: &str = "rows";
-/// Of what the program says is wrong [bytes].
+/// Maximum size of the program's error message, in bytes.
 const FAULT_MAX_BYTES: u64 = 4 * 1024;
-/// A line that tells a column.
+/// Maximum size of a line that describes a column, in bytes.
 const COLUMN_MAX_BYTES: usize = 64 * 1024;
 
-/// DuckDB's program, as the operator names it.
+/// DuckDB's program, as configured by the operator.
 #[derive(Clone)]
 pub struct Program {
     path: Option<PathBuf>,
@@ -43,7 +44,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// None: there is none, and DuckDB sources say so.
+    /// None: not configured, which DuckDB sources report.
     pub fn new(path: Option<PathBuf>) -> Self {
         Self {
             path: path.filter(|path| !path.as_os_str().is_empty()),
@@ -56,12 +57,12 @@ pub struct Duckdb {
     settings: Settings,
     program: Program,
     folder: Arc<Folder>,
-    /// Of looking around.
+    /// Limits of metadata queries.
     look: Bounds,
 }
 
-/// What the program writes: lines of an answer, or text.
-enum Wanted {
+/// The program's output: lines of a result, or text.
+enum OutputKind {
     Rows,
     Text,
 }
@@ -76,14 +77,14 @@ impl Duckdb {
         }
     }
 
-    /// Asks within the bounds. A statement that is two, or that writes, is the program's to refuse.
-    async fn ask(&self, query: &str, wanted: Wanted, bounds: Bounds) -> Result<Rows, SourceError> {
-        let asking = self.process(query, wanted, bounds);
+    /// Runs a query within the limits. The program rejects multiple or writing statements.
+    async fn ask(&self, query: &str, output: OutputKind, bounds: Bounds) -> Result<Rows, SourceError> {
+        let asking = self.process(query, output, bounds);
         let late = || SourceError::TimedOut(u64::try_from(bounds.timeout.as_millis()).unwrap_or(u64::MAX));
         timeout(bounds.timeout, asking).await.unwrap_or_else(|_| Err(late()))
     }
 
-    async fn process(&self, query: &str, wanted: Wanted, bounds: Bounds) -> Result<Rows, SourceError> {
+    async fn process(&self, query: &str, output: OutputKind, bounds: Bounds) -> Result<Rows, SourceError> {
         let program = self.program.path.as_deref().ok_or_else(|| {
             SourceError::Unconfigured(
                 "DuckDB sources need the DuckDB program; the operator must install it and set REJOIN_DUCKDB for the \
@@ -119,14 +120,14 @@ impl Duckdb {
                 "the pipes to the DuckDB process are not available".to_owned(),
             ));
         };
-        // On a line of its own: a comment may end it.
+        // On a separate line: the query may end with a comment.
         let query = query.trim().trim_end_matches(';');
-        let script = match wanted {
-            Wanted::Rows => format!("describe {query}\n;\n.print {MARK}\n{query}\n;\n"),
-            Wanted::Text => format!(".print {MARK}\n{query}\n;\n"),
+        let script = match output {
+            OutputKind::Rows => format!("describe {query}\n;\n.print {MARK}\n{query}\n;\n"),
+            OutputKind::Text => format!(".print {MARK}\n{query}\n;\n"),
         };
         let feed = async move {
-            // A program that has ended says why by itself.
+            // A program that has ended explains why itself.
             let _ended = stdin.write_all(script.as_bytes()).await;
         };
         let complaint = async move {
@@ -137,18 +138,18 @@ impl Duckdb {
         let answer = async {
             let mut lines = BufReader::new(stdout);
             let columns = columns(&mut lines).await?;
-            match wanted {
-                Wanted::Rows => rows(&mut lines, columns, bounds).await,
-                Wanted::Text => text(&mut lines, bounds).await,
+            match output {
+                OutputKind::Rows => rows(&mut lines, columns, bounds).await,
+                OutputKind::Text => text(&mut lines, bounds).await,
             }
         };
         let fed = async {
             let ((), answered) = tokio::join!(feed, answer);
             match answered {
-                // There is no need for more.
+                // Enough rows were read.
                 Ok(answered) if answered.truncated => Some(Ok(answered)),
                 Err(error) => {
-                    // What it has said until now is heard all the same.
+                    // Its output so far is still read.
                     let _ended = child.start_kill();
                     Some(Err(error))
                 }
@@ -165,7 +166,7 @@ impl Duckdb {
             answered = &mut fed => match answered {
                 Some(Ok(answered)) => Ok(answered),
                 Some(Err(error @ SourceError::TooLarge(_))) => Err(error),
-                // What it says itself tells more than that there is no answer.
+                // Its own message says more than the missing result.
                 Some(Err(error)) => Err(fault(&complaint.await).unwrap_or(error)),
                 None => Err(fault(&complaint.await).unwrap_or_else(silent)),
             },
@@ -182,7 +183,7 @@ fn silent() -> SourceError {
     SourceError::Failed("the DuckDB process ended without output".to_owned())
 }
 
-/// What is wrong, as the program says it. None: it says nothing.
+/// Returns the program's error. None: there is none.
 fn fault(said: &str) -> Option<SourceError> {
     let text = said.to_owned();
     match said {
@@ -195,7 +196,7 @@ fn fault(said: &str) -> Option<SourceError> {
     }
 }
 
-/// A line without its end; None: there are no more.
+/// Reads a line without its end; None: there are no more.
 async fn line(lines: &mut (impl AsyncBufRead + Unpin), largest: usize) -> Result<Option<Vec<u8>>, SourceError> {
     let most = u64::try_from(largest).unwrap_or(u64::MAX).saturating_add(1);
     let mut line = Vec::new();
@@ -215,7 +216,7 @@ async fn line(lines: &mut (impl AsyncBufRead + Unpin), largest: usize) -> Result
     }
 }
 
-/// What the program tells before the mark.
+/// Reads the output before the mark.
 async fn columns(lines: &mut (impl AsyncBufRead + Unpin)) -> Result<Vec<Column>, SourceError> {
     #[derive(Deserialize)]
     struct Described {
@@ -283,7 +284,7 @@ async fn rows(
     Ok(collected.rows)
 }
 
-/// A plan, a line a row.
+/// Reads a plan, one row per line.
 async fn text(lines: &mut (impl AsyncBufRead + Unpin), bounds: Bounds) -> Result<Rows, SourceError> {
     let column = Column {
         name: "plan".to_owned(),
@@ -298,7 +299,7 @@ async fn text(lines: &mut (impl AsyncBufRead + Unpin), bounds: Bounds) -> Result
     Ok(collected.rows)
 }
 
-/// The values of an object in their order: two columns may have one name.
+/// The values of an object in order: two columns may share a name.
 struct Cells(Vec<Value>);
 
 impl<'de> Deserialize<'de> for Cells {
@@ -334,7 +335,7 @@ fn word(row: &[Value], at: usize) -> String {
 #[async_trait]
 impl Source for Duckdb {
     async fn test(&self) -> Result<Tested, SourceError> {
-        let rows = self.ask("select version()", Wanted::Rows, self.look).await?;
+        let rows = self.ask("select version()", OutputKind::Rows, self.look).await?;
         let version = rows.rows.first().map(|row| word(row, 0)).unwrap_or_default();
         Ok(Tested {
             server: format!("DuckDB {version}"),
@@ -352,7 +353,7 @@ impl Source for Duckdb {
                     case table_type when 'VIEW' then 'view' else 'table' end
              from information_schema.tables where table_catalog = current_database() order by 1 limit {LISTED_MAX}"
         );
-        let rows = self.ask(&query, Wanted::Rows, self.look).await?;
+        let rows = self.ask(&query, OutputKind::Rows, self.look).await?;
         let table = |row: &Vec<Value>| Table {
             name: word(row, 0),
             kind: word(row, 1),
@@ -373,7 +374,7 @@ impl Source for Duckdb {
              order by c.column_index limit {}",
             COLUMNS_MAX + 1
         );
-        let rows = self.ask(&query, Wanted::Rows, self.look).await?;
+        let rows = self.ask(&query, OutputKind::Rows, self.look).await?;
         let column = |row: Vec<Value>| {
             let [name, kind, nullable, key, comment] = <[Value; 5]>::try_from(row).unwrap_or_default();
             json!({ "name": name, "type": kind, "nullable": nullable, "primaryKey": key, "comment": comment, "references": null })
@@ -389,12 +390,12 @@ impl Source for Duckdb {
         if question.access == Access::Writes {
             return Err(SourceError::Refused("a DuckDB source is read-only".to_owned()));
         }
-        self.ask(question.query, Wanted::Rows, question.bounds).await
+        self.ask(question.query, OutputKind::Rows, question.bounds).await
     }
 
     async fn explain(&self, question: &Question<'_>) -> Result<Value, SourceError> {
         let query = format!("explain {}", question.query);
-        let rows = self.ask(&query, Wanted::Text, question.bounds).await?;
+        let rows = self.ask(&query, OutputKind::Text, question.bounds).await?;
         let lines: Vec<String> = rows.rows.iter().map(|row| word(row, 0)).collect();
         Ok(json!({ "plan": lines.join("\n") }))
     }

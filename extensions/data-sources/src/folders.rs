@@ -1,7 +1,7 @@
-//! Where the files of a project's sources may be: in `<folder>/<project id>/`, for each folder that the operator names, and nowhere else.
-//! Called by `sqlite` and `duckdb`.
+//! Locations of a project's database files: `<folder>/<project id>/`, for each folder that the operator names, and
+//! nowhere else. Called by `sqlite` and `duckdb`.
 //!
-//! Invariant: a path that is opened has no link in it, neither one that leads out of the folder nor one that replaces the project's own.
+//! Invariant: an opened path contains no symbolic link, neither out of the folder nor in place of the project's own.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use crate::source::SourceError;
 
 /// The folders of one project.
 pub struct Folder {
-    /// Folders of the operator's, for all projects.
+    /// The operator's folders, for all projects.
     all: Vec<PathBuf>,
     project_id: Uuid,
 }
@@ -21,10 +21,10 @@ impl Folder {
         Self { all, project_id }
     }
 
-    /// The file that a path means, without links.
+    /// Resolves a path to a file, without symbolic links.
     ///
     /// # Errors
-    /// It is no file of the project. Whether it is there is told to nobody who may not read it.
+    /// It is no file of the project. Whether it exists is not revealed.
     pub fn file(&self, path: &str) -> Result<PathBuf, SourceError> {
         if self.all.is_empty() {
             return Err(SourceError::Unconfigured(
@@ -42,7 +42,7 @@ impl Folder {
         })
     }
 
-    /// The project's folders that there are. One that is a link is none.
+    /// Returns the project's existing folders. A symbolic link does not count.
     fn own(&self) -> impl Iterator<Item = PathBuf> {
         self.all.iter().filter_map(|folder| {
             let wanted = folder.canonicalize().ok()?.join(self.project_id.to_string());
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_of_the_project_in_whose_folder_it_is_whatever_links_there_are() {
+    fn a_file_belongs_to_its_folders_project_despite_links() {
         let root = std::env::temp_dir().join(format!("rejoin-folders-{}", Uuid::now_v7().simple()));
         let (own, other, linked) = (Uuid::now_v7(), Uuid::now_v7(), Uuid::now_v7());
         for project in [own, other] {

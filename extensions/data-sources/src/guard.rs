@@ -1,9 +1,10 @@
-//! The first wall around read-only sources: what of a query's own language passes. One statement, which reads, and calls no function that
-//! is not on a list. `sources` asks here before anything is sent; the walls behind it are the servers' (docs/guide/data-sources.md).
+//! The query guard of read-only sources, the first line of defence: accepts one statement, which only reads and calls
+//! only functions on an allow-list. `sources` calls it before a query is sent; servers' own protections follow
+//! (docs/guide/data-sources.md).
 //!
-//! - `postgresql`  by PostgreSQL's own grammar: every kind of node that may be in a statement is named
+//! - `postgresql`  by PostgreSQL's own grammar: every allowed kind of node is listed
 //! - `sql`         MySQL, SQLite, DuckDB and BigQuery, by `sqlparser`
-//! - `functions`   which functions may be called
+//! - `functions`   the allow-lists of functions
 //!
 //! MongoDB's is beside its queries, in `mongodb::guard`.
 
@@ -13,38 +14,38 @@ mod sql;
 
 use rejoin_integrations::data_sources::Kind;
 
-/// Longest query [bytes].
+/// Maximum length of a query, in bytes.
 pub const QUERY_MAX_BYTES: usize = 32 * 1024;
-/// Of the thread that reads a query: enough for the deepest one that is short enough.
+/// Stack size of the parsing thread: enough for the deepest query within the length limit.
 const STACK_BYTES: usize = 256 * 1024 * 1024;
-/// Brackets within brackets: parsers descend with them.
+/// Maximum nesting of brackets, with which parsers recurse.
 const MAX_DEPTH: usize = 64;
 
-/// Whether a statement of a kind's SQL only reads. Err: what of it does not pass, for whoever wrote it.
+/// Checks that a statement in a kind's SQL only reads. Err: what is not allowed, for the author.
 pub fn check(kind: Kind, sql: &str) -> Result<(), String> {
     check_in(kind, None, sql)
 }
 
-/// The same of a statement that is asked in a database, where names without one are looked for.
+/// The same with a default database for names without one.
 pub fn check_in(kind: Kind, database: Option<&str>, sql: &str) -> Result<(), String> {
     check_size(sql)?;
     on_large_stack(|| match kind {
         Kind::Postgresql => postgresql::check(sql),
         Kind::Mysql | Kind::Sqlite | Kind::Duckdb | Kind::Bigquery => sql::check(kind, database, sql),
-        // Never asked in SQL.
+        // Has no SQL.
         Kind::Mongodb => Err("MongoDB does not use SQL".to_owned()),
     })
 }
 
-/// Whether a database may be looked at. Err: it holds the server's own data.
+/// Checks that a database may be read. Err: it contains the server's own data.
 pub fn check_database(kind: Kind, database: Option<&str>) -> Result<(), String> {
     sql::check_database(kind, database)
 }
 
-/// Whether it is one statement, of whatever kind: for sources that may be written to. Returns whether it may change how tables look.
+/// Checks that it is one statement, of any kind: for writable sources. Returns whether it may change schemas.
 ///
 /// # Errors
-/// It is not, for whoever wrote it.
+/// It is not, for the author.
 pub fn check_single(kind: Kind, sql: &str) -> Result<bool, String> {
     check_size(sql)?;
     on_large_stack(|| match kind {
@@ -54,18 +55,18 @@ pub fn check_single(kind: Kind, sql: &str) -> Result<bool, String> {
     })
 }
 
-/// Whether a function of SQLite's may be called: its authorizer asks for each.
+/// Returns whether a function of SQLite is allowed: its authorizer asks for each.
 pub(crate) fn allows_sqlite(name: &str) -> bool {
     functions::sqlite(name)
 }
 
-/// Whether a table of SQLite's is about its own file and statements.
+/// Returns whether a table of SQLite is about its own file and statements.
 pub(crate) fn hides_sqlite(table: &str) -> bool {
     sql::hides_sqlite(&table.to_ascii_lowercase())
 }
 
-/// Parsers descend, and trees are dropped, as deep as a query is: `- - - … 1` is as deep as it is long. What of the stack is not used costs
-/// nothing.
+/// Runs on a thread with a large stack: parsers recurse, and trees are dropped, as deep as a query is: `- - - … 1` is
+/// as deep as it is long. Unused stack costs nothing.
 fn on_large_stack<T: Send>(check: impl FnOnce() -> Result<T, String> + Send) -> Result<T, String> {
     let failed = || "the query cannot be parsed: it is nested too deeply".to_owned();
     std::thread::scope(|scope| {
@@ -87,7 +88,7 @@ fn check_size(sql: &str) -> Result<(), String> {
     if sql.contains('\0') {
         return Err("the query contains a NUL character".to_owned());
     }
-    // Those in literals count, too: nobody needs as many.
+    // Those in literals count, too: no real query has as many.
     let mut depth = 0_usize;
     for byte in sql.bytes() {
         match byte {
@@ -104,7 +105,7 @@ fn check_size(sql: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// What is said of a function that is not on the list.
+/// The error of a function that is not on the list.
 fn refused_function(name: &str) -> String {
     format!("the function {name} is not allowed on a read-only source")
 }
@@ -141,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_query_is_neither_empty_nor_too_long_nor_too_deep_and_has_no_nul() {
+    fn empty_long_deep_queries_and_those_with_nul_are_refused() {
         let told = |sql: &str| check(Kind::Sqlite, sql).err().unwrap_or_default();
         for sql in ["", " \n\t"] {
             assert_eq!(told(sql), "the query is empty");
@@ -157,7 +158,7 @@ mod tests {
             assert_eq!(told(&deep(MAX_DEPTH)), "", "{open}");
             assert!(told(&deep(MAX_DEPTH + 1)).contains("more than 64 deep"), "{open}");
             assert!(told(&deep(MAX_DEPTH + 2)).contains("more than 64 deep"), "{open}");
-            // What is closed is no longer deep, and what was never open does not count.
+            // Closed brackets no longer count, and unmatched closing ones never do.
             let closed = format!("{open}{close}").repeat(MAX_DEPTH * 2);
             assert_eq!(told(&format!("select '{closed}'")), "", "{open}");
             let unopened = format!("select '{}{}'", close.repeat(3), open.repeat(MAX_DEPTH + 1));
@@ -166,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_source_that_may_be_written_to_is_told_one_statement_and_whether_it_may_change_its_tables() {
+    fn a_writable_source_gets_one_statement_and_its_rights() {
         let sql = Kind::ALL.into_iter().filter(|kind| kind.is_sql());
         for kind in sql {
             for keeps in [
@@ -209,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn the_authorizer_of_sqlite_is_told_of_functions_and_tables_in_any_letters() {
+    fn sqlites_authorizer_knows_names_in_any_letter_case() {
         for name in ["upper", "UPPER", "json_each"] {
             assert!(allows_sqlite(name), "{name}");
         }

@@ -2,31 +2,33 @@
 //! workers' tools ask through [`Sources`]. What is stored of a source is in `rejoin_integrations::data_sources`.
 //!
 //! # Layout
-//! - `sources`     the open ones of a process: places, time, and the guard before every query; `join`: questions to several of them
-//! - `guard`       the first wall: what of SQL passes a read-only source
-//! - `source`      the trait, answers and their bounds, what may go wrong
-//! - `postgresql` `mysql` `sqlite` `duckdb` `mongodb` `bigquery`   one file a kind
-//! - `folders`     where the files of a project may be
-//! - `tools` `run_console`   what agents are given; `learn` remembers what answered; `model_answers`: bounds and errors of both
-//! - `reach` `idle`  how servers are reached; connections that wait for the next question
+//! - `sources`     the open sources of a process: concurrency, timeouts, and the guard before every query; `join`:
+//!   queries over several of them
+//! - `guard`       the query guard of read-only sources
+//! - `source`      the trait, results and their limits, errors
+//! - `postgresql` `mysql` `sqlite` `duckdb` `mongodb` `bigquery`   one file per kind
+//! - `folders`     locations of a project's files
+//! - `tools` `run_console`   tools of agents; `record_pattern` records successful queries; `model_answers`: limits and errors of
+//!   both
+//! - `transport` `idle_connections` connecting to servers; idle connections
 
 pub mod bigquery;
 pub mod duckdb;
 pub mod extension;
 pub mod folders;
 pub mod guard;
-pub mod idle;
-mod learn;
+pub mod idle_connections;
 mod model_answers;
 pub mod mongodb;
 pub mod mysql;
 pub mod postgresql;
-pub mod reach;
+mod record_pattern;
 pub mod run_console;
 pub mod source;
 pub mod sources;
 pub mod sqlite;
 pub mod tools;
+pub mod transport;
 
 pub use source::SourceError;
 pub use sources::{Answer, Ask, Opened, SourceArgs, Sources};

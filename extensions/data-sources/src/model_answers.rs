@@ -1,10 +1,10 @@
-//! Bounds and errors of the answers that tools over data sources give to models.
+//! Limits and errors of the results that data source tools return to models.
 
 use rejoin_tools::ToolError;
 
 use crate::source::SourceError;
 
-/// Number of rows that a model is shown, unless it asks for another.
+/// Default number of rows shown to a model.
 pub(crate) const ROWS: u32 = 100;
 /// Maximum size of an answer that a model is shown, in bytes.
 pub(crate) const ANSWER_MAX_BYTES: usize = 128 * 1024;

@@ -1,14 +1,15 @@
-//! MongoDB. What is asked is read into one database command; a session of the server's own goes with it, which is killed when nobody waits any
-//! more. Called by `sources`.
+//! MongoDB. A query is parsed into one database command with its own server session, which is killed when the caller
+//! stops waiting. Called by `sources`.
 //!
-//! - `mql`    what people write, as a command
-//! - `reader` JSON as people write it for the shell
-//! - `guard`  what of it passes a read-only source
-//! - `rights` what the server says that its user may do
+//! - `mql`    parses queries into commands
+//! - `reader` parses the shell's JSON
+//! - `guard`  the guard of read-only sources
+//! - `rights` the server's privileges of its user
 //! - `values` documents as JSON, as rows, as fields
 //!
-//! Invariant: a server that is not encrypted is asked at the very address that was judged, and leads nowhere else; one that is must show
-//! a certificate for its name. A read-only source is asked nothing as a user who may do more than read, unless its settings accept that.
+//! Invariant: an unencrypted server is contacted at exactly the checked address, and cannot redirect; an encrypted one
+//! must present a certificate for its name. A read-only source is not queried as a user with more than read privileges,
+//! unless its settings accept that.
 
 use std::time::Duration;
 
@@ -24,11 +25,11 @@ use tokio::sync::OnceCell;
 
 use self::rights::Rights;
 use self::values::{fields, object, rows, value, weight};
-use crate::reach;
 use crate::source::{
     Access, Bounds, Collected, Column, LISTED_MAX, Question, Rows, SAMPLE_READ, SAMPLE_SHOWN, Source, SourceError,
     Table, Tested,
 };
+use crate::transport;
 
 pub mod guard;
 pub mod mql;
@@ -36,9 +37,9 @@ mod reader;
 mod rights;
 mod values;
 
-/// Connections of one source.
+/// Maximum number of connections of one source.
 const MAX_CONNECTIONS: u32 = 4;
-/// Documents of one part of an answer.
+/// Number of documents per batch.
 const BATCH: i32 = 100;
 
 pub struct Mongodb {
@@ -46,7 +47,7 @@ pub struct Mongodb {
     password: Option<Plaintext>,
     hosts: Hosts,
     client: OnceCell<Client>,
-    /// Of looking around.
+    /// Limits of metadata queries.
     look: Bounds,
     read_only: bool,
 }
@@ -68,7 +69,7 @@ impl Mongodb {
     }
 
     async fn connect(&self) -> Result<Client, SourceError> {
-        let unreachable = |error: mongodb::error::Error| SourceError::Unreachable(said(&error));
+        let unreachable = |error: mongodb::error::Error| SourceError::Unreachable(error_message(&error));
         let host = self.settings.host.clone().unwrap_or_default();
         let tls = self.settings.uses_tls();
         let mut options = if self.settings.srv == Some(true) {
@@ -90,7 +91,7 @@ impl Mongodb {
             let port = self.settings.port_of(Kind::Mongodb);
             let judged = self.judged(&host, port).await?;
             let address = ServerAddress::Tcp {
-                // With TLS its name, which the certificate is for.
+                // With TLS its name, for the certificate.
                 host: if tls { host } else { judged },
                 port: Some(port),
             };
@@ -104,11 +105,11 @@ impl Mongodb {
             true => Tls::Enabled(TlsOptions::default()),
             false => Tls::Disabled,
         });
-        options.connect_timeout = Some(reach::CONNECT_TIMEOUT);
-        options.server_selection_timeout = Some(reach::CONNECT_TIMEOUT);
+        options.connect_timeout = Some(transport::CONNECT_TIMEOUT);
+        options.server_selection_timeout = Some(transport::CONNECT_TIMEOUT);
         options.max_pool_size = Some(MAX_CONNECTIONS);
         options.max_idle_time = Some(Duration::from_secs(120));
-        // Reading again what failed is the asker's business.
+        // Retrying failed reads is up to the caller.
         options.retry_writes = Some(false);
         if let Some(user) = &self.settings.user {
             let mut credential = Credential::default();
@@ -134,7 +135,7 @@ impl Mongodb {
         Ok(client)
     }
 
-    /// What the server says that the user may do.
+    /// Returns the user's privileges, as reported by the server.
     async fn rights(&self, client: &Client) -> Result<Rights, SourceError> {
         use mongodb::error::ErrorKind;
         let untold = match self.settings.user {
@@ -154,7 +155,7 @@ impl Mongodb {
         }
     }
 
-    /// An address of a host that may be asked.
+    /// Returns an allowed address of a host.
     async fn judged(&self, host: &str, port: u16) -> Result<String, SourceError> {
         let addresses = self.hosts.resolve(host, port).await.map_err(SourceError::Refused)?;
         let first = addresses.first().map(|address| address.ip().to_string());
@@ -167,7 +168,7 @@ impl Mongodb {
         })
     }
 
-    /// Runs a command in a session, and hands on documents of its cursor as long as they are taken.
+    /// Runs a command in a session, and passes on the documents of its cursor until told to stop.
     async fn cursor(
         &self,
         database: &str,
@@ -184,7 +185,7 @@ impl Mongodb {
             false => command.insert("batchSize", batch),
         };
         let db = client.database(database);
-        // Servers that stand alone may know no sessions: then maxTimeMS is all that ends a query there.
+        // Standalone servers may not support sessions: then only maxTimeMS ends a query there.
         let mut session = client.start_session().await.ok();
         let kill = KillOnDrop::new(client, session.as_ref());
         match &mut session {
@@ -213,7 +214,7 @@ impl Mongodb {
         Ok(())
     }
 
-    /// Runs a command that answers with one document.
+    /// Runs a command that returns one document.
     async fn command(&self, database: &str, mut command: Document, bounds: &Bounds) -> Result<Document, SourceError> {
         let client = self.client().await?;
         command.insert("maxTimeMS", millis(bounds));
@@ -234,7 +235,7 @@ fn millis(bounds: &Bounds) -> i64 {
     i64::try_from(bounds.timeout.as_millis()).unwrap_or(i64::MAX).max(1)
 }
 
-fn said(error: &mongodb::error::Error) -> String {
+fn error_message(error: &mongodb::error::Error) -> String {
     use mongodb::error::ErrorKind;
     match error.kind.as_ref() {
         ErrorKind::Command(command) => command.message.clone(),
@@ -251,12 +252,12 @@ fn failure(error: &mongodb::error::Error, bounds: &Bounds) -> SourceError {
             SourceError::TimedOut(u64::try_from(bounds.timeout.as_millis()).unwrap_or(u64::MAX))
         }
         ErrorKind::Command(command) => SourceError::Failed(command.message.clone()),
-        ErrorKind::Write(_) | ErrorKind::InvalidArgument { .. } => SourceError::Failed(said(error)),
-        _ => SourceError::Unreachable(said(error)),
+        ErrorKind::Write(_) | ErrorKind::InvalidArgument { .. } => SourceError::Failed(error_message(error)),
+        _ => SourceError::Unreachable(error_message(error)),
     }
 }
 
-/// Kills a session, and with it what runs in it, unless it was disarmed.
+/// Kills a session with its running commands when dropped, unless disarmed.
 struct KillOnDrop {
     armed: Option<(Client, Document)>,
 }
@@ -279,7 +280,7 @@ impl Drop for KillOnDrop {
             runtime.spawn(async move {
                 let admin = client.database("admin");
                 let killing = admin.run_command(doc! { "killSessions": [session] }).into_future();
-                tokio::time::timeout(reach::CONNECT_TIMEOUT, killing).await
+                tokio::time::timeout(transport::CONNECT_TIMEOUT, killing).await
             });
         }
     }
@@ -295,7 +296,7 @@ impl Source for Mongodb {
             .and_then(|info| info.get_str("version").ok())
             .unwrap_or("?")
             .to_owned();
-        // Whoever may not sign in may ask for the version all the same.
+        // The version can be requested even without authentication.
         let database = self.settings.database.as_deref().unwrap_or("admin");
         let list = doc! { "listCollections": 1, "nameOnly": true, "authorizedCollections": true };
         self.command(database, list, &self.look).await?;
@@ -320,7 +321,7 @@ impl Source for Mongodb {
                 .filter_map(|database| database.as_document()?.get_str("name").ok().map(str::to_owned))
                 .filter(|name| !matches!(name.as_str(), "admin" | "config" | "local"))
                 .collect(),
-            // Whose user may not list them has one, at least.
+            // A user without the right to list databases has at least one.
             Err(_) => self.settings.database.iter().cloned().collect(),
         };
         if names.is_empty() {
@@ -404,7 +405,7 @@ impl Source for Mongodb {
                         .map(|(name, value)| name.len() + weight(value))
                         .sum::<usize>();
                     documents.push(document);
-                    // One more than fits, so that it is seen that there is more.
+                    // One more than fits shows that there is more.
                     documents.len() <= bounds.max_rows && bytes <= bounds.max_bytes
                 })
                 .await?;

@@ -1,7 +1,8 @@
-//! MySQL and MariaDB. Each question is one prepared statement, which can't be two, in a read-only transaction; rows are read one by one,
-//! and a statement of which enough was seen is killed. What would give no rows (SET, COMMIT, DO …) is not run where only reads pass. Called by `sources`.
+//! MySQL and MariaDB. Each query is one prepared statement, which can't be two, in a read-only transaction; rows are
+//! read one by one, and a statement is killed once enough rows were read. Statements without rows (SET, COMMIT, DO …)
+//! are not run on read-only sources. Called by `sources`.
 //!
-//! Invariant: a connection is used again only if its statement was read to its end; it is reset in between.
+//! Invariant: a connection is reused only if its statement was read to its end; it is reset in between.
 
 use async_trait::async_trait;
 use mysql_async::consts::{ColumnFlags, ColumnType};
@@ -13,23 +14,23 @@ use rejoin_secrets::Plaintext;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use crate::idle::Idle;
-use crate::reach;
+use crate::idle_connections::IdleConnections;
 use crate::source::{
     Access, Bounds, Collected, Column, Question, Rows, Source, SourceError, Table, Tested, no_table, table_schema,
 };
+use crate::transport;
 
-/// Largest packet that is taken from a server: a row is at most one [bytes].
+/// Maximum size of a packet from a server, in bytes: a row is at most one.
 const MAX_PACKET_BYTES: usize = 16 * 1024 * 1024;
-/// Waiting for a lock of somebody else's [s].
+/// Timeout of waiting for another user's lock.
 const LOCK_TIMEOUT_S: u32 = 5;
 
 pub struct Mysql {
     settings: Settings,
     password: Option<Plaintext>,
     hosts: Hosts,
-    idle: Idle<Connection>,
-    /// Of looking around.
+    idle: IdleConnections<Connection>,
+    /// Limits of metadata queries.
     look: Bounds,
 }
 
@@ -44,12 +45,12 @@ impl Mysql {
             settings,
             password,
             hosts,
-            idle: Idle::default(),
+            idle: IdleConnections::default(),
             look,
         }
     }
 
-    /// How a database is connected to, at an address that was judged.
+    /// Returns the connection options of a database, at a checked address.
     async fn options(&self, database: &str) -> Result<Opts, SourceError> {
         let host = self.settings.host.as_deref().unwrap_or_default();
         let port = self.settings.port_of(Kind::Mysql);
@@ -63,7 +64,7 @@ impl Mysql {
             .max_allowed_packet(Some(MAX_PACKET_BYTES))
             .wait_timeout(Some(600));
         if host.starts_with('/') {
-            let path = reach::socket_path(&self.hosts, host, "")?;
+            let path = transport::socket_path(&self.hosts, host, "")?;
             return Ok(options.socket(Some(path)).prefer_socket(true).into());
         }
         let addresses = self.hosts.resolve(host, port).await.map_err(SourceError::Refused)?;
@@ -89,10 +90,10 @@ impl Mysql {
             let is_mariadb = version.is_some_and(|version| version.contains("MariaDB"));
             Ok(Connection { conn, is_mariadb })
         };
-        timeout(reach::CONNECT_TIMEOUT, connecting)
+        timeout(transport::CONNECT_TIMEOUT, connecting)
             .await
             .map_err(|_| SourceError::Unreachable("the server does not respond".to_owned()))?
-            .map_err(|error: mysql_async::Error| SourceError::Unreachable(said(&error)))
+            .map_err(|error: mysql_async::Error| SourceError::Unreachable(error_message(&error)))
     }
 
     async fn ask(
@@ -110,7 +111,7 @@ impl Mysql {
         };
         let kill = KillOnDrop::new(self.options("").await?, connection.conn.id());
         let answered = asked(&mut connection, access, bounds, query, arguments).await;
-        // Of an answer that was cut off the rest would come: it is killed.
+        // After a truncated result the rest would follow: the statement is killed.
         if answered.as_ref().is_ok_and(|rows| !rows.truncated) {
             kill.disarm();
             if connection.conn.reset().await.is_ok_and(|was_reset| was_reset) {
@@ -131,7 +132,7 @@ async fn asked(
     let failed = |error: mysql_async::Error| failure(&error, &bounds);
     let time_limit = match connection.is_mariadb {
         true => format!("max_statement_time = {}", bounds.timeout.as_secs_f64()),
-        // Of SELECT alone, which is all that takes long where only reads pass.
+        // Applies to SELECT only, the only slow statements on read-only sources.
         false => format!("max_execution_time = {}", bounds.timeout.as_millis().max(1)),
     };
     let conn = &mut connection.conn;
@@ -190,7 +191,7 @@ async fn asked(
     Ok(collected.rows)
 }
 
-/// Whether its answer has columns that the server tells only when it is run.
+/// Returns whether the columns of its result are known only when it runs.
 fn is_told(query: &str) -> bool {
     let first = query
         .trim_start()
@@ -204,23 +205,23 @@ fn is_told(query: &str) -> bool {
 
 fn failure(error: &mysql_async::Error, bounds: &Bounds) -> SourceError {
     match error {
-        // Of max_statement_time; of max_execution_time; killed.
+        // max_statement_time exceeded; max_execution_time exceeded; killed.
         mysql_async::Error::Server(server) if matches!(server.code, 1969 | 3024 | 1317) => {
             SourceError::TimedOut(u64::try_from(bounds.timeout.as_millis()).unwrap_or(u64::MAX))
         }
         mysql_async::Error::Server(server) => SourceError::Failed(server.message.clone()),
         mysql_async::Error::Io(_) => {
-            let text = said(error);
+            let text = error_message(error);
             match text.contains("acket") && text.contains("large") {
                 true => SourceError::too_large(MAX_PACKET_BYTES),
                 false => SourceError::Unreachable(text),
             }
         }
-        _ => SourceError::Unreachable(said(error)),
+        _ => SourceError::Unreachable(error_message(error)),
     }
 }
 
-fn said(error: &mysql_async::Error) -> String {
+fn error_message(error: &mysql_async::Error) -> String {
     match error {
         mysql_async::Error::Server(server) => server.message.clone(),
         _ => error.to_string(),
@@ -228,7 +229,7 @@ fn said(error: &mysql_async::Error) -> String {
 }
 
 fn is_text(column: &mysql_async::Column) -> bool {
-    /// The character set of bytes that are no text.
+    /// The character set of binary data.
     const BINARY: u16 = 63;
     column.character_set() != BINARY
 }
@@ -259,7 +260,7 @@ fn type_name(column: &mysql_async::Column) -> String {
     name.to_owned()
 }
 
-/// A cell as JSON. Numbers that JSON's readers would round stay texts.
+/// Converts a cell to JSON. Numbers that JSON parsers would round stay strings.
 fn value(cell: Cell, column: &mysql_async::Column) -> Value {
     match cell {
         Cell::NULL => Value::Null,
@@ -293,7 +294,7 @@ fn value(cell: Cell, column: &mysql_async::Column) -> Value {
     }
 }
 
-/// Bytes that are no text.
+/// Encodes binary data.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write;
     let mut text = String::with_capacity(bytes.len() * 2 + 2);
@@ -305,7 +306,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     text
 }
 
-/// Kills what a connection is at, unless it was disarmed.
+/// Kills a connection's statement when dropped, unless disarmed.
 struct KillOnDrop {
     armed: Option<(Opts, u32)>,
 }
@@ -325,9 +326,9 @@ impl KillOnDrop {
 impl Drop for KillOnDrop {
     fn drop(&mut self) {
         if let (Some((options, id)), Ok(runtime)) = (self.armed.take(), tokio::runtime::Handle::try_current()) {
-            runtime.spawn(timeout(reach::CONNECT_TIMEOUT, async move {
+            runtime.spawn(timeout(transport::CONNECT_TIMEOUT, async move {
                 let mut conn = Conn::new(options).await?;
-                // The whole connection: nobody uses it any more.
+                // The whole connection, which is no longer used.
                 conn.query_drop(format!("kill {id}")).await?;
                 conn.disconnect().await
             }));

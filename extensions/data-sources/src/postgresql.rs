@@ -1,10 +1,12 @@
-//! PostgreSQL. Reads go through a cursor in a read-only transaction: declared by the extended protocol, which takes one statement, and
-//! fetched in parts, so that neither the statement's own LIMIT nor its lack of one decides how much comes. Called by `sources`.
+//! PostgreSQL. Reads use a cursor in a read-only transaction: declared by the extended protocol, which takes one
+//! statement, and fetched in parts, so that the amount read does not depend on the statement's LIMIT. Called by
+//! `sources`.
 //!
-//! - `cancel`  ending what nobody waits for any more
-//! - `lookup`  what only the server knows of a query's names
+//! - `cancel`  cancels abandoned queries
+//! - `lookup`  resolves a query's names on the server
 //!
-//! Invariant: after each question the transaction is rolled back and the session's state discarded, or the connection is closed.
+//! Invariant: after each query the transaction is rolled back and the session's state discarded, or the connection is
+//! closed.
 
 use async_trait::async_trait;
 use futures::TryStreamExt;
@@ -20,29 +22,29 @@ use tokio_postgres::{Client, Config, NoTls, SimpleQueryMessage};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use self::cancel::CancelOnDrop;
-use crate::idle::Idle;
-use crate::reach::{self, Allowance, Metered};
+use crate::idle_connections::IdleConnections;
 use crate::source::{
     Access, Bounds, COLUMNS_MAX, Collected, Column, Question, Rows, Source, SourceError, Table, Tested, no_table,
     table_schema,
 };
+use crate::transport::{self, Allowance, Metered};
 
 mod cancel;
 mod lookup;
 
-/// Rows that one FETCH asks for.
+/// Number of rows per FETCH.
 const FETCH_ROWS: usize = 200;
-/// Waiting for a lock of somebody else's [ms].
+/// Timeout of waiting for another user's lock.
 const LOCK_TIMEOUT_MS: u64 = 5_000;
-/// What comes besides the values of an answer: names, types, notices [bytes].
+/// Allowance besides a result's values, in bytes: names, types, notices.
 const OVERHEAD_BYTES: u64 = 1024 * 1024;
 
 pub struct Postgresql {
     settings: Settings,
     password: Option<Plaintext>,
     hosts: Hosts,
-    idle: Idle<Connection>,
-    /// Of looking around.
+    idle: IdleConnections<Connection>,
+    /// Limits of metadata queries.
     look: Bounds,
 }
 
@@ -57,7 +59,7 @@ impl Postgresql {
             settings,
             password,
             hosts,
-            idle: Idle::default(),
+            idle: IdleConnections::default(),
             look,
         }
     }
@@ -66,14 +68,14 @@ impl Postgresql {
         self.settings.host.as_deref().unwrap_or_default()
     }
 
-    async fn wire(&self) -> Result<Box<dyn reach::Wire>, SourceError> {
+    async fn wire(&self) -> Result<Box<dyn transport::Wire>, SourceError> {
         let port = self.settings.port_of(Kind::Postgresql);
-        reach::connect(&self.hosts, self.host(), port, &format!(".s.PGSQL.{port}")).await
+        transport::connect(&self.hosts, self.host(), port, &format!(".s.PGSQL.{port}")).await
     }
 
     fn tls(&self) -> Result<Option<MakeRustlsConnect>, SourceError> {
         match self.settings.uses_tls() && !self.host().starts_with('/') {
-            true => Ok(Some(MakeRustlsConnect::new(reach::tls_config()?))),
+            true => Ok(Some(MakeRustlsConnect::new(transport::tls_config()?))),
             false => Ok(None),
         }
     }
@@ -87,7 +89,7 @@ impl Postgresql {
             .dbname(database)
             .user(self.settings.user.as_deref().unwrap_or_default())
             .application_name("rejoin")
-            // Whatever the role's own settings say.
+            // Overrides the role's own settings.
             .options("-c standard_conforming_strings=on -c client_min_messages=error -c DateStyle=ISO -c IntervalStyle=iso_8601 -c bytea_output=hex")
             .ssl_mode(if tls.is_some() { SslMode::Require } else { SslMode::Disable });
         if let Some(password) = &self.password {
@@ -105,13 +107,14 @@ impl Postgresql {
                 None => signed_in(&config, wire, NoTls).await,
             }
         };
-        let client = timeout(reach::CONNECT_TIMEOUT, connecting)
+        let client = timeout(transport::CONNECT_TIMEOUT, connecting)
             .await
             .map_err(|_| SourceError::Unreachable("the server does not respond".to_owned()))??;
         Ok(Connection { client, allowance })
     }
 
-    /// Asks within a transaction that is rolled back, or committed if it may write. The connection is kept if it all went well.
+    /// Runs a query within a transaction that is rolled back, or committed if it may write. The connection is kept on
+    /// success.
     async fn within<T>(
         &self,
         database: Option<&str>,
@@ -175,7 +178,7 @@ impl Postgresql {
 
     fn failure(&self, error: &tokio_postgres::Error, bounds: &Bounds) -> SourceError {
         match error.as_db_error() {
-            // query_canceled: by statement_timeout, as nobody else cancels it.
+            // query_canceled: by statement_timeout, as nothing else cancels it.
             Some(said) if said.code().code() == "57014" => {
                 SourceError::TimedOut(u64::try_from(bounds.timeout.as_millis()).unwrap_or(u64::MAX))
             }
@@ -187,7 +190,7 @@ impl Postgresql {
         }
     }
 
-    /// The rows of a statement that looks around.
+    /// Returns the rows of a metadata query.
     async fn rows(
         &self,
         database: Option<&str>,
@@ -204,7 +207,7 @@ impl Postgresql {
         .await
     }
 
-    /// Through a cursor: what is no query can't be in one.
+    /// Uses a cursor, which only a query can have.
     async fn fetch(&self, client: &Client, question: &Question<'_>) -> Result<Rows, SourceError> {
         let bounds = question.bounds;
         let failed = |error: tokio_postgres::Error| self.failure(&error, &bounds);
@@ -246,7 +249,7 @@ impl Postgresql {
                 if let SimpleQueryMessage::Row(row) = message {
                     came += 1;
                     let values = (0..row.len()).map(|at| value(row.get(at), types.get(at)));
-                    // What was already asked for comes all the same.
+                    // Requested rows still arrive.
                     is_full = is_full || !collected.take(values.collect());
                 }
             }
@@ -256,15 +259,15 @@ impl Postgresql {
         }
     }
 
-    /// Refuses names that mean a function of the database's own.
+    /// Refuses names that resolve to a function of the database's own.
     async fn look_up(&self, client: &Client, question: &Question<'_>) -> Result<(), SourceError> {
         lookup::check(client, question.query)
             .await
             .map_err(|error| self.failure(&error, &question.bounds))?
     }
 
-    /// EXPLAIN and SHOW: their answers are texts.
-    async fn told(&self, client: &Client, sql: &str, bounds: Bounds) -> Result<Rows, SourceError> {
+    /// EXPLAIN and SHOW: their results are text.
+    async fn text_rows(&self, client: &Client, sql: &str, bounds: Bounds) -> Result<Rows, SourceError> {
         let failed = |error: tokio_postgres::Error| self.failure(&error, &bounds);
         let described = client.prepare(sql).await.map_err(failed)?;
         let columns = described
@@ -295,7 +298,7 @@ impl Postgresql {
         Ok(collected.rows)
     }
 
-    /// One statement that may write; its text was seen to be one.
+    /// Runs one statement that may write, checked to be a single one.
     async fn write(&self, client: &Client, question: &Question<'_>) -> Result<Rows, SourceError> {
         let bounds = question.bounds;
         let failed = |error: tokio_postgres::Error| self.failure(&error, &bounds);
@@ -349,7 +352,7 @@ where
     Ok(client)
 }
 
-/// Whether it is asked without a cursor.
+/// Returns whether it runs without a cursor.
 fn is_told(query: &str) -> bool {
     let first = query
         .trim_start()
@@ -359,7 +362,7 @@ fn is_told(query: &str) -> bool {
     first.eq_ignore_ascii_case("explain") || first.eq_ignore_ascii_case("show")
 }
 
-/// A value as PostgreSQL writes it, as JSON. Numbers that JSON's readers would round stay texts.
+/// Converts a value in PostgreSQL's text format to JSON. Numbers that JSON parsers would round stay strings.
 fn value(text: Option<&str>, kind: Option<&Type>) -> Value {
     let Some(text) = text else { return Value::Null };
     let parsed = match kind {
@@ -439,7 +442,7 @@ impl Source for Postgresql {
     }
 
     async fn schema(&self, database: Option<&str>, table: &str) -> Result<Value, SourceError> {
-        // `to_regclass` reads the name as a query would.
+        // `to_regclass` resolves the name like a query.
         const COLUMNS: &str = "
             select a.attname::text, format_type(a.atttypid, a.atttypmod), not a.attnotnull,
                    coalesce(a.attnum = any (k.conkey), false), col_description(a.attrelid, a.attnum),
@@ -473,7 +476,7 @@ impl Source for Postgresql {
             match question.access {
                 Access::Writes if !told => self.write(client, question).await,
                 Access::Reads if !told => self.fetch(client, question).await,
-                Access::Reads | Access::Writes => self.told(client, question.query, question.bounds).await,
+                Access::Reads | Access::Writes => self.text_rows(client, question.query, question.bounds).await,
             }
         })
         .await
@@ -484,7 +487,7 @@ impl Source for Postgresql {
         let rows = self
             .within(question.database, Access::Reads, question.bounds, async |client| {
                 self.look_up(client, question).await?;
-                self.told(client, &explained, question.bounds).await
+                self.text_rows(client, &explained, question.bounds).await
             })
             .await?;
         Ok(rows.rows.into_iter().flatten().next().unwrap_or(Value::Null))

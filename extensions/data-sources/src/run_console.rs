@@ -1,10 +1,10 @@
-//! `run_console`: an agent runs what stands in a console, on the console's own data source. It reads the text at that moment: what the user
-//! has typed is run, and nothing that only the model has seen.
+//! `run_console`: an agent runs the text of a console on the console's own data source. The text is read at that
+//! moment: what the user has typed is run, and nothing that only the model has seen.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use rejoin_db::walls::Asking;
+use rejoin_db::rls;
 use rejoin_integrations::data_sources;
 use rejoin_runs::consoles;
 use rejoin_runs::consoles::tools::meant;
@@ -13,8 +13,8 @@ use rejoin_tools::arguments::{Arguments, Parameter, schema};
 use rejoin_tools::{SharedTool, Tool, ToolContext, ToolError, ToolSpec};
 use serde_json::{Value, json};
 
-use crate::learn::learn;
 use crate::model_answers::{ANSWER_MAX_BYTES, ROWS, internal, to_model};
+use crate::record_pattern::record_pattern;
 use crate::sources::{Ask, Sources};
 
 struct RunConsole {
@@ -22,7 +22,7 @@ struct RunConsole {
     sources: Sources,
 }
 
-/// The tool, for a project that has data sources.
+/// The tool, for a project with data sources.
 pub fn tool(sources: &Sources) -> SharedTool {
     Arc::new(RunConsole {
         spec: ToolSpec {
@@ -80,14 +80,14 @@ impl Tool for RunConsole {
         };
         let answer = self
             .sources
-            .query(&context.db, Asking::Everybody, &source, ask)
+            .query(&context.db, rls::Scope::System, &source, ask)
             .await
             .map_err(to_model)?;
         consoles::ran(&context.db, console.id, &console.content)
             .await
             .map_err(internal)?;
         let (database, query) = (console.database.as_deref(), &console.content);
-        learn(&self.sources, context, &source, database, query).await;
+        record_pattern(&self.sources, context, &source, database, query).await;
         let mut output = json!(answer);
         output["consoleId"] = json!(console.id);
         output["version"] = console.version.into();

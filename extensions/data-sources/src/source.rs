@@ -1,6 +1,6 @@
-//! What a database of somebody's can be asked, whatever its kind: the trait, answers and their bounds, and what may go wrong.
+//! The interface of a data source of any kind: the trait, results and their limits, and errors.
 //!
-//! Invariant: dropping the future of a question ends the question on the server, too. Who asks need only stop waiting.
+//! Invariant: dropping the future of a query ends the query on the server, too.
 
 use std::time::Duration;
 
@@ -8,37 +8,37 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// Databases, tables, collections and datasets that a list shows.
+/// Maximum number of listed databases, tables, collections or datasets.
 pub const LISTED_MAX: usize = 5_000;
-/// Columns that a schema shows.
+/// Maximum number of columns in a schema.
 pub const COLUMNS_MAX: usize = 1_000;
-/// Documents that are read to find a collection's fields.
+/// Number of documents sampled for a collection's fields.
 pub const SAMPLE_READ: usize = 100;
-/// Documents of those that are shown.
+/// Number of sampled documents shown.
 pub const SAMPLE_SHOWN: usize = 25;
 
-/// Bounds of one question.
+/// Limits of one query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bounds {
     pub timeout: Duration,
     pub max_rows: usize,
-    /// Of an answer's values, as JSON [bytes].
+    /// Maximum size of a result's values as JSON, in bytes.
     pub max_bytes: usize,
-    /// What a query may be billed for, where that is counted [bytes].
+    /// Maximum bytes billed for a query, if counted.
     pub max_bytes_billed: u64,
 }
 
-/// Whether what is asked may change anything. What may was checked before.
+/// Whether a query may write. This was checked before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Access {
     Reads,
     Writes,
 }
 
-/// One question.
+/// A query.
 #[derive(Debug, Clone, Copy)]
 pub struct Question<'a> {
-    /// Absent: the source's own.
+    /// Absent: the source's default.
     pub database: Option<&'a str>,
     pub query: &'a str,
     pub access: Access,
@@ -48,28 +48,28 @@ pub struct Question<'a> {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Column {
     pub name: String,
-    /// As the database calls it.
+    /// The database's name for the type.
     #[serde(rename = "type")]
     pub type_name: String,
 }
 
-/// What a question was answered.
+/// The result of a query.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Rows {
     pub columns: Vec<Column>,
     pub rows: Vec<Vec<Value>>,
-    /// Whether there was more than the bounds allow.
+    /// Whether the limits cut off more.
     pub truncated: bool,
-    /// Rows that a write has changed.
+    /// Number of rows changed by a write.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub affected_rows: Option<u64>,
-    /// What it cost, where that is counted [bytes].
+    /// Bytes billed, if counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes_billed: Option<u64>,
 }
 
-/// Takes rows as long as they are within the bounds.
+/// Collects rows within the limits.
 pub(crate) struct Collected {
     bounds: Bounds,
     bytes: usize,
@@ -85,7 +85,7 @@ impl Collected {
         Self { bounds, bytes: 0, rows }
     }
 
-    /// False: it was one too many, and there is no need for more.
+    /// False: the limit is reached.
     pub(crate) fn take(&mut self, row: Vec<Value>) -> bool {
         let bytes: usize = row.iter().map(size).sum();
         if self.rows.rows.len() >= self.bounds.max_rows || self.bytes + bytes > self.bounds.max_bytes {
@@ -97,13 +97,13 @@ impl Collected {
         true
     }
 
-    /// How many rows more than are there can be of use: one, to know that there is more.
+    /// Returns how many more rows can be of use: one beyond the limit shows that there is more.
     pub(crate) fn room(&self) -> usize {
         self.bounds.max_rows - self.rows.rows.len() + 1
     }
 }
 
-/// About as long as it is as JSON [bytes].
+/// Estimates the size as JSON, in bytes.
 fn size(value: &Value) -> usize {
     match value {
         Value::Null => 4,
@@ -120,36 +120,36 @@ fn size(value: &Value) -> usize {
     }
 }
 
-/// A table, a view or a collection.
+/// A table, view or collection.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Table {
-    /// As a query calls it.
+    /// The name used in queries.
     pub name: String,
     /// `table`, `view`, `collection` …
     pub kind: String,
-    /// About so many, where the server knows.
+    /// Approximate, if known by the server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rows: Option<u64>,
 }
 
-/// What came of trying a connection.
+/// The result of testing a connection.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Tested {
-    /// What the server says it is.
+    /// The server's description of itself.
     pub server: String,
-    /// What its owner should know: a user who may do more than read, say.
+    /// Warnings for the owner, such as a user with more than read privileges.
     pub warnings: Vec<String>,
 }
 
-/// Why a question has no answer, in words for whoever asked. They hold no password.
+/// The error of a query, worded for the caller. It holds no password.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 pub enum SourceError {
-    /// It is not allowed. Nothing was sent.
+    /// Not allowed. Nothing was sent.
     #[error("{0}")]
     Refused(String),
-    /// There is no such database, table or collection; or the server did not take the question.
+    /// No such database, table or collection; or the server rejected the query.
     #[error("{0}")]
     Failed(String),
     #[error("the data source cannot be reached: {0}")]
@@ -161,7 +161,7 @@ pub enum SourceError {
     TimedOut(u64),
     #[error("{0}")]
     TooLarge(String),
-    /// For the operator to mend.
+    /// The operator must fix it.
     #[error("{0}")]
     Unconfigured(String),
 }
@@ -178,36 +178,36 @@ impl SourceError {
     }
 }
 
-/// A database that is asked. Opened by `sources`, which bounds time and how many ask at once.
+/// A database that can be queried. Opened by `sources`, which limits time and concurrency.
 #[async_trait]
 pub trait Source: Send + Sync {
-    /// Reaches it, signs in, and looks around.
+    /// Connects, authenticates, and reads metadata.
     async fn test(&self) -> Result<Tested, SourceError>;
 
-    /// Databases, or datasets.
+    /// Returns databases, or datasets.
     async fn databases(&self) -> Result<Vec<String>, SourceError>;
 
-    /// Tables, views, collections.
+    /// Returns tables, views, collections.
     async fn tables(&self, database: Option<&str>) -> Result<Vec<Table>, SourceError>;
 
-    /// `{table, columns: [{name, type, …}], …}`; of documents also `{sample, documentsRead}`.
+    /// Returns `{table, columns: [{name, type, …}], …}`; for documents also `{sample, documentsRead}`.
     async fn schema(&self, database: Option<&str>, table: &str) -> Result<Value, SourceError>;
 
-    /// Runs a query that was checked, within its bounds.
+    /// Runs a checked query within its limits.
     async fn execute(&self, question: &Question<'_>) -> Result<Rows, SourceError>;
 
-    /// How the server would run a query that was checked. It does not run it.
+    /// Returns the server's plan of a checked query, without running it.
     async fn explain(&self, question: &Question<'_>) -> Result<Value, SourceError>;
 }
 
-/// A schema as all kinds give it.
+/// Returns a schema in the common format.
 pub(crate) fn table_schema(table: &str, mut columns: Vec<Value>) -> Value {
     let truncated = columns.len() > COLUMNS_MAX;
     columns.truncate(COLUMNS_MAX);
     json!({ "table": table, "columns": columns, "truncated": truncated })
 }
 
-/// What is said of a table that is not there.
+/// The error of a missing table.
 pub(crate) fn no_table(table: &str) -> SourceError {
     SourceError::Failed(format!(
         "table {table} does not exist, or this user may not see it; list the tables"

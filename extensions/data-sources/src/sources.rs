@@ -1,11 +1,11 @@
-//! The sources that a process has open: each is connected to when it is first asked, bounded in how many ask it at once and for how long,
-//! and closed when nobody asks any more. Called by the API's routes and by the agents' tools, which both [`Sources::open`] a stored source
-//! and ask what comes back.
+//! The open sources of a process: each is connected on first use, limited in concurrency and time, and closed when
+//! idle. Called by the API's routes and by the agents' tools, which both [`Sources::open`] a stored source and query
+//! the result.
 //!
-//! - `args`  what the operator sets
-//! - `join`  questions to several sources, joined here
+//! - `args`  the operator's settings
+//! - `join`  queries over several sources
 //!
-//! Invariant: a query of a read-only source reaches its server only after `guard` has passed it.
+//! Invariant: a query of a read-only source reaches its server only after `guard` has accepted it.
 
 mod args;
 pub mod join;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
-use rejoin_db::walls::{self, Asking};
+use rejoin_db::rls;
 use rejoin_egress::net::Hosts;
 use rejoin_integrations::data_sources::{self, Content, DataSource, Kind, schemas};
 use rejoin_secrets::{MasterKeys, Plaintext, SecretError};
@@ -37,11 +37,11 @@ use crate::postgresql::Postgresql;
 use crate::source::{Access, Bounds, LISTED_MAX, Question, Rows, Source, SourceError, Table, Tested};
 use crate::sqlite::{Sqlite, process};
 
-/// Sources that one process holds open; the one that was not asked for longest is closed first.
+/// Maximum number of open sources in one process; the least recently used one is closed first.
 const MAX_OPEN: u64 = 500;
-/// After the bound of a question: for the server's own word that it has ended it.
+/// Grace period after a query's timeout, for the server's own error.
 const GRACE: Duration = Duration::from_secs(2);
-/// Of looking around.
+/// Timeout of metadata queries.
 const LOOK_TIMEOUT: Duration = Duration::from_secs(20);
 const LOOK_MAX_BYTES: usize = 8 * 1024 * 1024;
 
@@ -49,7 +49,7 @@ const LOOK_MAX_BYTES: usize = 8 * 1024 * 1024;
 #[derive(Clone)]
 pub struct Sources {
     means: Arc<Means>,
-    /// By id and revision: a source that was changed is another one.
+    /// By id and revision: a changed source is a different one.
     open: moka::future::Cache<(Uuid, i32), Arc<Opened>>,
 }
 
@@ -62,7 +62,7 @@ struct Means {
     bounds: Bounds,
     connections: usize,
     schema_age_s: i32,
-    /// Queries that are remembered of a user.
+    /// Maximum number of recorded queries per user.
     patterns: u32,
     google_token_url: String,
 }
@@ -95,7 +95,7 @@ impl Sources {
         }
     }
 
-    /// What seals and opens sources' secrets.
+    /// Returns the master keys of sources' secrets.
     ///
     /// # Errors
     /// This process has no master keys.
@@ -109,11 +109,11 @@ impl Sources {
         })
     }
 
-    /// A stored source, to be asked. Nothing is connected to yet.
+    /// Opens a stored source, without connecting yet.
     ///
     /// # Errors
-    /// Its secret can't be opened.
-    pub async fn open(&self, db: &PgPool, asking: Asking, source: &DataSource) -> Result<Arc<Opened>, SourceError> {
+    /// Its secret can't be decrypted.
+    pub async fn open(&self, db: &PgPool, scope: rls::Scope, source: &DataSource) -> Result<Arc<Opened>, SourceError> {
         let key = (source.id, source.revision);
         if let Some(open) = self.open.get(&key).await {
             return Ok(open);
@@ -122,7 +122,7 @@ impl Sources {
             false => None,
             true => {
                 let keys = self.keys()?;
-                let mut db = walls::begin(db, asking).await.map_err(|error| database_away(&error))?;
+                let mut db = rls::begin(db, scope).await.map_err(|error| database_away(&error))?;
                 data_sources::open_secret(&mut *db, keys, source.project_id, source.id)
                     .await
                     .map_err(|error| match error {
@@ -136,18 +136,18 @@ impl Sources {
         Ok(opened)
     }
 
-    /// Checks a query of a stored source, and runs it. Whoever stops waiting ends it, on the server, too.
+    /// Checks and runs a query of a stored source. Dropping the future ends it, on the server, too.
     pub async fn query(
         &self,
         db: &PgPool,
-        asking: Asking,
+        scope: rls::Scope,
         source: &DataSource,
         ask: Ask<'_>,
     ) -> Result<Answer, SourceError> {
-        let answer = self.open(db, asking, source).await?.query(ask).await?;
+        let answer = self.open(db, scope, source).await?.query(ask).await?;
         if answer.changes_schemas {
             let forgotten = async {
-                let mut db = walls::begin(db, asking).await?;
+                let mut db = rls::begin(db, scope).await?;
                 schemas::forget(&mut *db, source).await?;
                 db.commit().await
             };
@@ -156,16 +156,16 @@ impl Sources {
         Ok(answer)
     }
 
-    /// How many queries are remembered of a user of a project.
+    /// Returns the maximum number of recorded queries per user of a project.
     pub(crate) fn patterns(&self) -> i64 {
         i64::from(self.means.patterns)
     }
 
-    /// What a table or a collection looks like: as it was last read, unless that is too long ago or it is to be read now.
+    /// Returns a table's or collection's schema: cached, unless it is too old or a refresh is requested.
     pub async fn schema(
         &self,
         db: &PgPool,
-        asking: Asking,
+        scope: rls::Scope,
         source: &DataSource,
         database: Option<&str>,
         table: &str,
@@ -174,7 +174,7 @@ impl Sources {
         let away = |error: sqlx::Error| database_away(&error);
         let known_as = database.unwrap_or_default();
         if !refresh {
-            let mut db = walls::begin(db, asking).await.map_err(away)?;
+            let mut db = rls::begin(db, scope).await.map_err(away)?;
             let kept = schemas::get(&mut *db, source, known_as, table, self.means.schema_age_s).await;
             if let Some(kept) = kept.map_err(away)? {
                 return Ok(Schema {
@@ -184,9 +184,9 @@ impl Sources {
                 });
             }
         }
-        let schema = self.open(db, asking, source).await?.schema(database, table).await?;
+        let schema = self.open(db, scope, source).await?.schema(database, table).await?;
         let kept = async {
-            let mut db = walls::begin(db, asking).await?;
+            let mut db = rls::begin(db, scope).await?;
             let read_at = schemas::keep(&mut *db, source, known_as, table, &schema).await?;
             db.commit().await?;
             Ok(read_at)
@@ -198,7 +198,7 @@ impl Sources {
         })
     }
 
-    /// A source that is not stored, or not yet: for trying it.
+    /// Opens a source that is not stored (yet): for testing it.
     pub fn opened(&self, project_id: Uuid, content: &Content, secret: Option<Plaintext>) -> Opened {
         let means = &self.means;
         let limits = &content.limits;
@@ -244,60 +244,60 @@ fn database_away(error: &sqlx::Error) -> SourceError {
     SourceError::Unconfigured(format!("querying Rejoin's own database failed: {error}"))
 }
 
-/// What a table or a collection looks like.
+/// The schema of a table or collection.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Schema {
     #[serde(flatten)]
     pub schema: Value,
     pub read_at: DateTime<Utc>,
-    /// Whether it is as it was read before.
+    /// Whether it comes from the cache.
     pub cached: bool,
 }
 
-/// A source that can be asked.
+/// An open source.
 pub struct Opened {
     kind: Kind,
-    /// The source's own database, where a question names none.
+    /// The default database of queries.
     database: Option<String>,
     read_only: bool,
     bounds: Bounds,
     look: Bounds,
     source: Arc<dyn Source>,
-    /// One for each that asks.
+    /// One permit per concurrent query.
     places: Semaphore,
 }
 
-/// An answer, and how long it took.
+/// A result, and its duration.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Answer {
     #[serde(flatten)]
     pub rows: Rows,
-    /// [milliseconds]
+    /// In milliseconds.
     pub elapsed_ms: u64,
-    /// Whether the query may have changed how tables look: what is known of them is to be forgotten.
+    /// Whether the query may have changed schemas, whose cache is then dropped.
     #[serde(skip)]
     pub changes_schemas: bool,
 }
 
-/// What is asked for, by whoever asks.
+/// A caller's query.
 #[derive(Debug, Clone, Copy)]
 pub struct Ask<'a> {
     pub database: Option<&'a str>,
     pub query: &'a str,
-    /// To write takes a source that may be written to.
+    /// Writing requires a writable source.
     pub access: Access,
-    /// Fewer rows than the source's bound.
+    /// Lower limit of rows than the source's.
     pub max_rows: Option<u32>,
-    /// Fewer bytes than the source's bound.
+    /// Lower limit of bytes than the source's.
     pub max_bytes: Option<usize>,
-    /// Less time than the source's bound.
+    /// Shorter timeout than the source's.
     pub timeout: Option<Duration>,
 }
 
 impl<'a> Ask<'a> {
-    /// A question that reads, within the source's own bounds.
+    /// A reading query, within the source's own limits.
     pub fn reading(database: Option<&'a str>, query: &'a str) -> Self {
         Self {
             database,
@@ -319,7 +319,7 @@ impl Opened {
         self.read_only
     }
 
-    /// The source itself, without the guard: for tests of what stands behind that.
+    /// Returns the source without the guard: for tests of the server's own protections.
     pub fn unguarded(&self) -> &Arc<dyn Source> {
         &self.source
     }
@@ -327,7 +327,7 @@ impl Opened {
     pub async fn test(&self) -> Result<Tested, SourceError> {
         let mut tested = self.within(self.look.timeout, self.source.test()).await?;
         if !self.read_only {
-            // What it warns of is what is wanted.
+            // It warns about what is wanted here.
             tested.warnings.clear();
         }
         Ok(tested)
@@ -348,7 +348,7 @@ impl Opened {
             .await
     }
 
-    /// Checks a query, and runs it. Whoever stops waiting ends it.
+    /// Checks and runs a query. Dropping the future ends it.
     pub async fn query(&self, ask: Ask<'_>) -> Result<Answer, SourceError> {
         let changes_schemas = self.check(&ask)?;
         let question = self.question(&ask);
@@ -363,7 +363,7 @@ impl Opened {
         })
     }
 
-    /// How the server would run a query. It must be one that reads, whatever the source.
+    /// Returns the server's plan of a query. It must be a reading one, whatever the source.
     pub async fn explain(&self, ask: Ask<'_>) -> Result<Value, SourceError> {
         self.guarded(ask.database, ask.query)?;
         let question = Question {
@@ -393,7 +393,7 @@ impl Opened {
         }
     }
 
-    /// Whether it may change how tables look.
+    /// Returns whether it may change schemas.
     fn check(&self, ask: &Ask<'_>) -> Result<bool, SourceError> {
         match (ask.access, self.kind) {
             (Access::Reads, _) => self.guarded(ask.database, ask.query).map(|()| false),
@@ -405,7 +405,7 @@ impl Opened {
         }
     }
 
-    /// Which database a question is about.
+    /// Returns the database of a query.
     fn asked<'a>(&'a self, database: Option<&'a str>) -> Option<&'a str> {
         database
             .filter(|database| !database.is_empty())
@@ -424,16 +424,16 @@ impl Opened {
         passed.map_err(SourceError::Refused)
     }
 
-    /// Waits for a place, then for an answer; what takes too long is dropped, which ends it on the server.
+    /// Waits for a permit, then for a result; a timeout drops the query, which ends it on the server.
     async fn within<T>(
         &self,
         limit: Duration,
-        asking: impl Future<Output = Result<T, SourceError>>,
+        answer: impl Future<Output = Result<T, SourceError>>,
     ) -> Result<T, SourceError> {
         let limited = async {
             // The semaphore is never closed.
             let _place = self.places.acquire().await;
-            asking.await
+            answer.await
         };
         let late = || SourceError::TimedOut(u64::try_from(limit.as_millis()).unwrap_or(u64::MAX));
         timeout(limit + GRACE, limited).await.unwrap_or_else(|_| Err(late()))

@@ -1,12 +1,12 @@
-//! SQLite: a file in its project's folder, asked in a process of its own. Called by `sources`.
+//! SQLite: a file in its project's folder, queried in a separate process. Called by `sources`.
 //!
-//! - `process`  starts that process, tells it what is asked, and ends it
-//! - `child`    what runs in it: limits of the system, then the task
+//! - `process`  starts that process, sends it the task, and ends it
+//! - `child`    the process: system limits, then the task
 //! - `engine`   SQLite itself, confined
 //! - `tables`   the tables of a join
-//! - `cells`    values on their way
+//! - `cells`    transfer of values
 //!
-//! Invariant: this process opens no database. No query takes its memory or writes a file in its name.
+//! Invariant: this process opens no database. No query can exhaust its memory or write a file in its name.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ pub struct Sqlite {
     settings: Settings,
     program: Program,
     folder: Arc<Folder>,
-    /// Of looking around.
+    /// Limits of metadata queries.
     look: Bounds,
 }
 
@@ -62,7 +62,7 @@ impl Sqlite {
         self.program.ask(statement).await
     }
 
-    /// The answer of a statement of our own.
+    /// Runs a metadata statement of ours.
     async fn look(&self, query: &str, arguments: Vec<String>) -> Result<Rows, SourceError> {
         self.ask(Access::Reads, self.look, query, arguments).await
     }

@@ -1,27 +1,27 @@
-//! What agents are given of a project's data sources: to list and look, and to ask. A project without sources has none of these, and one with
-//! sources those that fit their kinds. Called by the worker's pools.
+//! The agents' tools over a project's data sources: list, inspect, and query. A project without sources has none of
+//! them, and one with sources those that match their kinds. Called by the worker's pools.
 //!
-//! Invariant: `execute_query` only reads, whatever the source: what writes is a tool of its own, which a whitelist must name, for sources
-//! that are marked for it.
+//! Invariant: `execute_query` only reads, whatever the source: writing is a separate tool, which a whitelist must name,
+//! for sources that allow it.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use rejoin_db::walls::Asking;
+use rejoin_db::rls;
 use rejoin_integrations::data_sources::{self, DataSource, Kind};
 use rejoin_tools::arguments::Kind::{Objects, OptionalInteger, Text};
 use rejoin_tools::arguments::{self, Parameter};
 use rejoin_tools::{SharedTool, Tool, ToolContext, ToolError, ToolSpec};
 use serde_json::{Value, json};
 
-use crate::learn::learn;
 use crate::model_answers::{ANSWER_MAX_BYTES, ROWS, internal, to_model};
+use crate::record_pattern::record_pattern;
 use crate::run_console;
 use crate::source::Access;
 use crate::sources::join::{JoinBounds, JoinError, Part, QUERIES_MAX};
 use crate::sources::{Ask, Sources};
 
-/// Sources that one call of `list_databases` asks.
+/// Maximum number of sources queried by one call of `list_databases`.
 const LISTED_SOURCES: usize = 20;
 
 const DATABASE_ID: Parameter = Parameter::new(
@@ -51,7 +51,7 @@ const MAX_ROWS: Parameter = Parameter::new(
     "Maximum number of rows to return; default 100.",
 );
 
-/// One of the tools.
+/// A tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verb {
     ListSources,
@@ -68,7 +68,7 @@ struct Definition {
     name: &'static str,
     description: &'static str,
     verb: Verb,
-    /// Which sources it is for; empty: all.
+    /// The kinds of sources it supports; empty: all.
     kinds: &'static [Kind],
     parameters: &'static [Parameter],
 }
@@ -216,7 +216,7 @@ const TOOLS: &[Definition] = &[
     },
 ];
 
-/// The tools for a project whose sources are of these kinds. None for a project without sources.
+/// Returns the tools for a project with sources of these kinds. None without sources.
 pub fn for_kinds(sources: &Sources, kinds: &[Kind], any_writable: bool) -> Vec<SharedTool> {
     let fits = |definition: &&Definition| match definition.kinds {
         _ if kinds.is_empty() => false,
@@ -264,7 +264,7 @@ impl Tool for SourceTool {
                 let (source, database) = self.find(context, &arguments).await?;
                 let opened = self
                     .sources
-                    .open(&context.db, Asking::Everybody, &source)
+                    .open(&context.db, rls::Scope::System, &source)
                     .await
                     .map_err(to_model)?;
                 let tables = opened.tables(database.as_deref()).await.map_err(to_model)?;
@@ -276,10 +276,10 @@ impl Tool for SourceTool {
                     .into_iter()
                     .find_map(|name| arguments[name].as_str())
                     .unwrap_or_default();
-                let asking = Asking::Everybody;
+                let scope = rls::Scope::System;
                 let schema = self
                     .sources
-                    .schema(&context.db, asking, &source, database.as_deref(), table, false);
+                    .schema(&context.db, scope, &source, database.as_deref(), table, false);
                 Ok(json!(schema.await.map_err(to_model)?))
             }
             Verb::Execute | Verb::Modify => self.execute(context, &arguments).await,
@@ -289,7 +289,7 @@ impl Tool for SourceTool {
                 let query = arguments["query"].as_str().unwrap_or_default();
                 let opened = self
                     .sources
-                    .open(&context.db, Asking::Everybody, &source)
+                    .open(&context.db, rls::Scope::System, &source)
                     .await
                     .map_err(to_model)?;
                 opened
@@ -319,7 +319,7 @@ impl SourceTool {
         };
         let looks = asked.iter().take(LISTED_SOURCES).map(|source| async move {
             let looked = async {
-                let opened = self.sources.open(&context.db, Asking::Everybody, source).await?;
+                let opened = self.sources.open(&context.db, rls::Scope::System, source).await?;
                 opened.databases().await
             };
             (source, looked.await)
@@ -350,10 +350,10 @@ impl SourceTool {
             max_bytes: Some(ANSWER_MAX_BYTES),
             ..Ask::reading(database.as_deref(), query)
         };
-        let answer = self.sources.query(&context.db, Asking::Everybody, &source, ask).await;
+        let answer = self.sources.query(&context.db, rls::Scope::System, &source, ask).await;
         let answer = json!(answer.map_err(to_model)?);
         if access == Access::Reads {
-            learn(&self.sources, context, &source, database.as_deref(), query).await;
+            record_pattern(&self.sources, context, &source, database.as_deref(), query).await;
         }
         Ok(answer)
     }
@@ -380,12 +380,12 @@ impl SourceTool {
             timeout: None,
         };
         let sql = arguments["sql"].as_str().unwrap_or_default();
-        let asked = self.sources.join(&context.db, Asking::Everybody, &parts, sql, shown);
+        let asked = self.sources.join(&context.db, rls::Scope::System, &parts, sql, shown);
         let told = |error: JoinError| ToolError::RespondToModel(error.to_string());
         Ok(json!(asked.await.map_err(told)?))
     }
 
-    /// The source that an argument names, and the database of it.
+    /// Returns the source named by an argument, and its database.
     async fn find(&self, context: &ToolContext, arguments: &Value) -> Result<(DataSource, Option<String>), ToolError> {
         let wanted = arguments["databaseId"].as_str().unwrap_or_default();
         let (name, database) = match wanted.split_once('/') {
@@ -405,7 +405,7 @@ impl SourceTool {
     }
 }
 
-/// Rows that a call asks for. Larger numbers are cut down to the source's bound.
+/// Returns the number of rows requested by a call. Larger numbers are reduced to the source's limit.
 fn rows_shown(arguments: &Value) -> u32 {
     let rows = arguments["maxRows"].as_f64().filter(|rows| *rows >= 1.0);
     rows.map_or(ROWS, |rows| rows.min(f64::from(u32::MAX)) as u32)

@@ -1,8 +1,9 @@
-//! The job that makes vectors of a project's graph objects. The sweep enqueues one where something was marked; at most one lives per
-//! project, so that its texts go out in order and in batches.
+//! The embedding job: computes vectors of a project's graph objects. The sweep enqueues it for marked objects; at most
+//! one is live per project, so that texts are sent in order and in batches.
 //!
-//! Invariants: a vector and the removal of its mark are one transaction, so that a crash repeats work and loses none; a model that
-//! fails costs no attempts and makes no jobs: the same job waits and tries again, and meanwhile searches go by words.
+//! Invariants: a vector is stored and its mark removed in one transaction, so that a crash repeats work and loses none;
+//! a failing model uses up no attempts and creates no jobs: the same job retries later, and searches are lexical
+//! meanwhile.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,8 +12,8 @@ use async_trait::async_trait;
 use rejoin_event_log::wakeup::Wake;
 use rejoin_extension::sweep::SweepError;
 use rejoin_extension::{Extension, Host, JobHandler, Signals, Sweep};
+use rejoin_graph::embedding_backlog::{self, NewVector, Pending};
 use rejoin_graph::query_vector::Model;
-use rejoin_graph::unembedded::{self, Due, Made};
 use rejoin_queue::{ClaimedJob, NewJob, Outcome};
 use sqlx::PgPool;
 use tokio::time::sleep;
@@ -21,23 +22,23 @@ use uuid::Uuid;
 
 use crate::{EmbedError, Embedder};
 
-/// What `queue.jobs.kind` says.
+/// The job kind in `queue.jobs.kind`.
 pub const KIND: &str = "embed";
-/// After a first mark, others are likely: they share the job [seconds].
+/// Delay after a first mark, so that further ones share the job, in seconds.
 const GATHER_S: f64 = 1.0;
-/// Behind all that people wait for.
+/// Below all interactive work.
 const PRIORITY: i16 = 1_000;
-/// Texts that go to a model at once. Small for the local one: a query may wait for one batch.
+/// Number of texts per request. Small for the local model: a query may wait for one batch.
 const BATCH: usize = 64;
 const LOCAL_BATCH: usize = 16;
-/// The local model rests after a batch as long as the batch took, at most this: half a core at most.
+/// Maximum pause of the local model after a batch, which equals the batch's duration: it uses at most half a core.
 const MAX_REST: Duration = Duration::from_secs(1);
-/// A model that failed is tried again after this; one that refuses or answers nonsense waits for a person.
+/// Retry delay after a model's failure; a rejection or an invalid response needs an operator.
 const TRY_AGAIN: Duration = Duration::from_secs(15);
 const TRY_AGAIN_REFUSED: Duration = Duration::from_secs(120);
-/// What no model refuses.
+/// A text that no model rejects.
 const HARMLESS: &str = "hello";
-/// Between two words about a long job.
+/// Interval between log lines of a long job.
 const SAID_EVERY: Duration = Duration::from_secs(30);
 
 /// Between two looks for marked objects.
@@ -76,7 +77,7 @@ impl Extension for Embeddings {
 struct EmbeddingJobs(Embedder);
 
 enum End {
-    /// The job is over for now, and how.
+    /// The job ends for now, with this outcome.
     Job(Outcome),
     Database(sqlx::Error),
 }
@@ -95,7 +96,7 @@ impl JobHandler for EmbeddingJobs {
 
     async fn run(&self, host: &Host, job: &ClaimedJob, signals: &Signals) -> Outcome {
         let Some(model) = self.0.model() else {
-            // Another process of the fleet may have one: the marks stay.
+            // Another process of the fleet may have one: the marks are kept.
             return Outcome::Complete;
         };
         let mut work = Work {
@@ -119,7 +120,7 @@ impl JobHandler for EmbeddingJobs {
     }
 }
 
-/// One job's work.
+/// The work of one job.
 struct Work<'a> {
     db: &'a PgPool,
     embedder: &'a Embedder,
@@ -134,7 +135,7 @@ struct Work<'a> {
 impl Work<'_> {
     async fn all(&mut self) -> Result<(), End> {
         loop {
-            let marked = unembedded::marked(self.db, self.project_id, self.name).await?;
+            let marked = embedding_backlog::marked(self.db, self.project_id, self.name).await?;
             if marked.marks.is_empty() {
                 break;
             }
@@ -143,7 +144,7 @@ impl Work<'_> {
                 self.everything().await?;
             }
             let model = self.model(0);
-            unembedded::put(self.db, self.project_id, &model, &[], &marked.gone, &marked.marks).await?;
+            embedding_backlog::put(self.db, self.project_id, &model, &[], &marked.gone, &marked.marks).await?;
         }
         if self.embedded > 0 {
             info!(project = %self.project_id, objects = self.embedded, seconds = self.began.elapsed().as_secs(), "graph objects embedded");
@@ -151,18 +152,19 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// All objects whose vectors are missing or old, page by page. A crash begins again, and finds what is stored done.
+    /// Embeds all objects with missing or outdated vectors, page by page. After a crash it starts again, and skips
+    /// stored ones.
     async fn everything(&mut self) -> Result<(), End> {
         let mut after = None;
         loop {
-            let page = unembedded::page(self.db, self.project_id, self.name, after).await?;
+            let page = embedding_backlog::page(self.db, self.project_id, self.name, after).await?;
             self.embed(&page.objects).await?;
             match page.next {
                 Some(next) => after = Some(next),
                 None => break,
             }
         }
-        let removed = unembedded::tidy(self.db, self.project_id, self.name).await?;
+        let removed = embedding_backlog::tidy(self.db, self.project_id, self.name).await?;
         if removed > 0 {
             info!(project = %self.project_id, vectors = removed, "removed vectors of other models and of deleted \
                 objects");
@@ -170,14 +172,14 @@ impl Work<'_> {
         Ok(())
     }
 
-    async fn embed(&mut self, objects: &[Due]) -> Result<(), End> {
+    async fn embed(&mut self, objects: &[Pending]) -> Result<(), End> {
         let size = if self.embedder.is_local() { LOCAL_BATCH } else { BATCH };
         for batch in objects.chunks(size) {
             if self.signals.lost.is_cancelled() || self.signals.cancel.is_cancelled() {
                 return Err(End::Job(Outcome::Cancel));
             }
             if self.signals.drain.is_cancelled() {
-                return Err(End::Job(Outcome::HandOver));
+                return Err(End::Job(Outcome::Release));
             }
             let began = Instant::now();
             let made = self.vectors(batch).await?;
@@ -195,12 +197,12 @@ impl Work<'_> {
         Ok(())
     }
 
-    async fn store(&mut self, made: Vec<Made>) -> Result<(), End> {
+    async fn store(&mut self, made: Vec<NewVector>) -> Result<(), End> {
         if self.signals.lost.is_cancelled() || made.is_empty() {
             return Ok(());
         }
         let model = self.model(made[0].vector.len());
-        let stored = unembedded::put(self.db, self.project_id, &model, &made, &[], &[]).await?;
+        let stored = embedding_backlog::put(self.db, self.project_id, &model, &made, &[], &[]).await?;
         self.embedded += stored;
         metrics::counter!("rejoin_embedded_objects_total").increment(stored);
         if self.said.elapsed() >= SAID_EVERY {
@@ -210,9 +212,9 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// The batch's vectors. Where the model refuses a batch, one of its texts may be the reason: they are tried one by one. Objects whose
-    /// texts are refused get no vector.
-    async fn vectors(&self, batch: &[Due]) -> Result<Vec<Made>, End> {
+    /// Returns the batch's vectors. If the model rejects a batch because of one text, they are tried one by one.
+    /// Objects with rejected texts get no vector.
+    async fn vectors(&self, batch: &[Pending]) -> Result<Vec<NewVector>, End> {
         let texts: Vec<String> = batch.iter().map(|due| due.text.clone()).collect();
         let refusal = match self.asked(&texts).await? {
             Ok(vectors) => return Ok(batch.iter().zip(vectors).map(made).collect()),
@@ -220,7 +222,7 @@ impl Work<'_> {
             Err(error) => return Err(self.failed(&error)),
         };
         if self.asked(&[HARMLESS.to_owned()]).await?.is_err() {
-            // The texts are not the reason.
+            // The texts are not the cause.
             return Err(self.failed(&refusal));
         }
         let mut all = Vec::new();
@@ -237,11 +239,11 @@ impl Work<'_> {
         Ok(all)
     }
 
-    /// The model's answer, unless the job must stop before it comes.
+    /// Returns the model's response, unless the job must stop before.
     async fn asked(&self, texts: &[String]) -> Result<Result<Vec<Vec<f32>>, EmbedError>, End> {
         tokio::select! {
             answer = self.embedder.embed(texts) => Ok(answer),
-            () = self.signals.drain.cancelled() => Err(End::Job(Outcome::HandOver)),
+            () = self.signals.drain.cancelled() => Err(End::Job(Outcome::Release)),
             () = self.signals.lost.cancelled() => Err(End::Job(Outcome::Cancel)),
         }
     }
@@ -273,8 +275,8 @@ impl Work<'_> {
     }
 }
 
-fn made((due, vector): (&Due, Vec<f32>)) -> Made {
-    Made {
+fn made((due, vector): (&Pending, Vec<f32>)) -> NewVector {
+    NewVector {
         id: due.id,
         content_hash: due.content_hash.clone(),
         vector,
@@ -306,9 +308,9 @@ impl Sweep for MarkedObjects {
 
     async fn sweep(&self, host: &Host) -> Result<(), SweepError> {
         if self.0.model().is_none() {
-            return Ok(unembedded::fold_marks(&host.db).await?);
+            return Ok(embedding_backlog::fold_marks(&host.db).await?);
         }
-        let projects = unembedded::projects(&host.db).await?;
+        let projects = embedding_backlog::projects(&host.db).await?;
         if projects.is_empty() {
             return Ok(());
         }
@@ -345,7 +347,7 @@ impl Sweep for ProjectsWithoutVectors {
         let Some(model) = self.0.model() else {
             return Ok(());
         };
-        let marked = unembedded::mark_without_vectors(&host.db, model).await?;
+        let marked = embedding_backlog::mark_without_vectors(&host.db, model).await?;
         if marked > 0 {
             info!(
                 projects = marked,

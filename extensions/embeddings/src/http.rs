@@ -1,5 +1,5 @@
-//! Vectors from a server that speaks OpenAI's embeddings API: OpenAI, Ollama, and many others. Called by [`super::Embedder`], which
-//! limits the time and checks what comes back. Does not try again: who has the texts does.
+//! Embeddings from a server with OpenAI's embeddings API: OpenAI, Ollama, and many others. Called by
+//! [`super::Embedder`], which limits the time and validates the result. Does not retry: the caller does.
 
 use rejoin_db::config::Secret;
 use serde::{Deserialize, Serialize};
@@ -9,9 +9,9 @@ use crate::settings::Endpoints;
 
 const OPENAI: &str = "https://api.openai.com/v1";
 const OLLAMA_PORT: u16 = 11_434;
-/// Bytes of an answer: 256 vectors of 4,000 numbers of 12 digits take less.
+/// Maximum size of a response, in bytes: 256 vectors of 4,000 numbers of 12 digits take less.
 const MAX_ANSWER_BYTES: usize = 16 * 1024 * 1024;
-/// Characters of a refusal that an error repeats.
+/// Maximum length of a rejection quoted in an error, in characters.
 const MAX_SAID_CHARS: usize = 300;
 
 #[derive(Debug)]
@@ -108,13 +108,13 @@ impl Http {
         let answer: Answer = serde_json::from_slice(&body)
             .map_err(|error| EmbedError::Malformed(format!("no list of vectors: {error}")))?;
         let mut items = answer.data;
-        // In the order of the texts, also from a server that answers in another.
+        // In the order of the texts, which a server may not keep.
         items.sort_by_key(|item| item.index);
         Ok(items.into_iter().map(|item| item.embedding).collect())
     }
 }
 
-/// Without redirects: a key must not travel.
+/// Without redirects: a key must not be sent elsewhere.
 fn client() -> reqwest::Client {
     reqwest::Client::builder()
         .redirect(reqwest::redirect::Policy::none())
@@ -122,7 +122,7 @@ fn client() -> reqwest::Client {
         .expect("the TLS library is there")
 }
 
-/// `OLLAMA_HOST` is also what the server listens on: it may lack scheme and port, and say 0.0.0.0.
+/// `OLLAMA_HOST` is also the server's listen address: it may lack scheme and port, and be 0.0.0.0.
 fn ollama_url(host: Option<&str>) -> String {
     let host = host.unwrap_or("127.0.0.1").trim().trim_end_matches('/');
     let (scheme, rest) = host.split_once("://").unwrap_or(("http", host));

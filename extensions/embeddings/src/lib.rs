@@ -1,12 +1,13 @@
-//! Texts into vectors whose nearness is nearness of meaning. The worker embeds the graph's objects, the API and the tools embed queries.
+//! Text embeddings: converts texts to vectors whose proximity reflects similarity of meaning. The worker embeds the
+//! graph's objects, the API and the tools embed queries.
 //!
 //! # Layout
-//! - `settings`  which model, and where it is
-//! - `local`     a small model on this machine, without a key and without the network
-//! - `http`      a server that speaks OpenAI's embeddings API
+//! - `settings`  the model and its address
+//! - `local`     a small local model, without a key or network
+//! - `http`      a server with OpenAI's embeddings API
 //!
-//! Invariants: all vectors of an [`Embedder`] have the same number of finite numbers and the length 1; what can't be embedded is an
-//! error and never a vector that means nothing. Imports `shared` only.
+//! Invariants: all vectors of an [`Embedder`] have the same dimension, finite numbers and length 1; a failure is an
+//! error and never a meaningless vector. Imports `shared` only.
 
 pub mod extension;
 pub mod http;
@@ -17,19 +18,19 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use rejoin_graph::meaning::TextModel;
+use rejoin_graph::embedder::TextEmbedder;
 use tracing::info;
 
 use http::Http;
 use local::Local;
 pub use settings::{Choice, EmbeddingsArgs, Endpoints};
 
-/// Texts that one call may embed.
+/// Maximum number of texts per call.
 pub const MAX_TEXTS: usize = 256;
-/// Numbers of a vector: what PostgreSQL's vector extension can index.
+/// Maximum dimension of a vector: PostgreSQL's vector extension can index no larger ones.
 pub const MAX_DIMENSIONS: usize = 4000;
 
-/// Why there are no vectors.
+/// The reason why there are no vectors.
 #[derive(Debug, thiserror::Error)]
 pub enum EmbedError {
     #[error("no embedding model: {0}")]
@@ -54,20 +55,20 @@ pub struct Embedder(Arc<Inner>);
 struct Inner {
     provider: Provider,
     timeout: Duration,
-    /// Of the first vectors; all later ones must have as many numbers.
+    /// The dimension of the first vectors; all later ones must match.
     dimensions: OnceLock<usize>,
 }
 
 #[derive(Debug)]
 enum Provider {
-    /// And why.
+    /// With the reason.
     Nothing(String),
     Local(Local),
     Http(Http),
 }
 
 impl Embedder {
-    /// The model that the settings name. A local model whose files are not there makes an embedder that embeds nothing and says so.
+    /// Creates the model named by the settings. A local model without its files embeds nothing and says so.
     pub fn new(args: &EmbeddingsArgs, endpoints: &Endpoints) -> Self {
         let endpoints = &endpoints.or(args);
         let provider = match &args.embeddings {
@@ -85,7 +86,7 @@ impl Embedder {
         Self::with(provider, args.timeout())
     }
 
-    /// One that embeds nothing.
+    /// Creates an embedder that embeds nothing.
     pub fn off() -> Self {
         Self::with(
             Provider::Nothing("it is disabled (REJOIN_EMBEDDINGS=off)".to_owned()),
@@ -101,7 +102,8 @@ impl Embedder {
         }))
     }
 
-    /// The name under which its vectors are stored: vectors of different models don't compare. None: it embeds nothing.
+    /// Returns the name under which its vectors are stored: vectors of different models are not comparable. None: it
+    /// embeds nothing.
     pub fn model(&self) -> Option<&str> {
         match &self.0.provider {
             Provider::Nothing(_) => None,
@@ -110,12 +112,12 @@ impl Embedder {
         }
     }
 
-    /// Whether it takes this machine's time rather than somebody else's.
+    /// Returns whether it uses this machine's CPU.
     pub fn is_local(&self) -> bool {
         matches!(self.0.provider, Provider::Local(_))
     }
 
-    /// The texts' vectors, in order; at most [`MAX_TEXTS`].
+    /// Returns the texts' vectors, in order; at most [`MAX_TEXTS`].
     pub async fn embed(&self, texts: &[String]) -> Result<Vec<Vec<f32>>, EmbedError> {
         if texts.is_empty() {
             return Ok(Vec::new());
@@ -175,7 +177,7 @@ impl Embedder {
 }
 
 #[async_trait]
-impl TextModel for Embedder {
+impl TextEmbedder for Embedder {
     fn name(&self) -> Option<&str> {
         self.model()
     }

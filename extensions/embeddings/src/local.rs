@@ -1,9 +1,9 @@
-//! The model that needs no key and no network: all-MiniLM-L6-v2 (22 million parameters, vectors of 384 numbers, English), read from
-//! files that `make` fetched. Loaded when it is first needed, so that a process that never searches stays small.
+//! The local model, without a key or network: all-MiniLM-L6-v2 (22 million parameters, 384 dimensions, English), read
+//! from files fetched by `make`. Loaded on first use, so that a process that never searches stays small.
 //!
-//! - `wordpiece`  texts into the numbers of their pieces
-//! - `encoder`    the pieces into a vector
-//! - `tensors`    the file of the model's numbers
+//! - `wordpiece`  tokenizes texts
+//! - `encoder`    converts tokens to a vector
+//! - `tensors`    reads the model's weights
 
 pub mod encoder;
 pub mod tensors;
@@ -21,27 +21,27 @@ use encoder::Encoder;
 use tensors::Tensors;
 use wordpiece::Vocabulary;
 
-/// What its vectors are stored under.
+/// The name under which its vectors are stored.
 pub const NAME: &str = "local:all-minilm-l6-v2";
 pub const DIMENSIONS: usize = 384;
 pub(crate) const MISSING: &str = "the local model's files were not found (make setup-search downloads them)";
 
-/// The files, as their makers call them.
+/// The files, by their publisher's names.
 pub const WEIGHTS: &str = "model.safetensors";
 pub const VOCABULARY: &str = "vocab.txt";
-/// Where they are looked for: the checkout's cache, the machine's, and where a package would put them.
+/// The search path: the checkout's cache, the machine's, and a package's location.
 const PLACES: [&str; 3] = [
     ".cache/embeddings/all-minilm-l6-v2",
     "/var/cache/rejoin/embeddings/all-minilm-l6-v2",
     "/usr/share/rejoin/embeddings/all-minilm-l6-v2",
 ];
-/// Word pieces of a text that are looked at: what the model was trained with.
+/// Maximum number of word pieces of a text, as in the model's training.
 const MAX_PIECES: usize = 256;
-/// Bytes of a text that are looked at; more than [`MAX_PIECES`] pieces have.
+/// Maximum size of a text, in bytes; longer than [`MAX_PIECES`] pieces.
 const MAX_TEXT_BYTES: usize = 4096;
-/// Word pieces that are worked on together: 16 MB of intermediate numbers.
+/// Number of word pieces processed together: 16 MB of intermediate numbers.
 const BATCH_PIECES: usize = 1024;
-/// Texts that are embedded at the same time, each on a core: a query must not wait for a batch of objects.
+/// Number of concurrent calls, each on a core: a query must not wait for a batch of objects.
 const CALLS: usize = 2;
 
 #[derive(Debug)]
@@ -58,7 +58,7 @@ struct Model {
 }
 
 impl Local {
-    /// The model of this folder, or of the first usual place that has its files.
+    /// Finds the model in this folder, or in the first default location with its files.
     pub fn find(folder: Option<&Path>) -> Option<Self> {
         let complete = |folder: &Path| folder.join(WEIGHTS).is_file() && folder.join(VOCABULARY).is_file();
         let folder = match folder {
@@ -76,7 +76,7 @@ impl Local {
         let permit = self.calls.clone().acquire_owned().await;
         let (folder, loaded, texts) = (self.folder.clone(), self.loaded.clone(), texts.to_vec());
         let embedding = tokio::task::spawn_blocking(move || {
-            // Until the work is done, also when nobody waits for it any more.
+            // Held until the work is done, even if the caller has stopped waiting.
             let _permit = permit;
             let model = Model::loaded(&folder, &loaded)?;
             model.embed(&texts)
@@ -87,7 +87,7 @@ impl Local {
 
 impl Model {
     fn loaded(folder: &Path, slot: &Mutex<Option<Arc<Self>>>) -> io::Result<Arc<Self>> {
-        // Held while loading: the second who needs it waits for the first.
+        // Held while loading: concurrent callers wait.
         let mut slot = slot.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if let Some(model) = slot.as_ref() {
             return Ok(model.clone());
@@ -132,7 +132,7 @@ impl Model {
     }
 }
 
-/// The text's beginning, [`MAX_TEXT_BYTES`] at most.
+/// Returns the beginning of a text, at most [`MAX_TEXT_BYTES`].
 fn cut(text: &str) -> &str {
     let end = (0..=MAX_TEXT_BYTES.min(text.len()))
         .rev()

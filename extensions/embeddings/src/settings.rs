@@ -1,4 +1,4 @@
-//! Which embedding model a process uses: options and environment variables, flattened into those of the API and the worker.
+//! The embedding model of a process: options and environment variables, flattened into those of the API and the worker.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -34,7 +34,7 @@ pub struct EmbeddingsArgs {
 }
 
 impl EmbeddingsArgs {
-    /// Without embeddings: what tests and measurements of other things begin with.
+    /// Without embeddings: the default of unrelated tests and benchmarks.
     pub fn off() -> Self {
         Self {
             embeddings: Choice::Off,
@@ -50,16 +50,16 @@ impl EmbeddingsArgs {
     }
 }
 
-/// Who makes the vectors.
+/// The provider of vectors.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Choice {
     Off,
-    /// The model on this machine.
+    /// The local model.
     Local,
-    /// OpenAI, or any server that speaks its API.
+    /// OpenAI, or any compatible server.
     OpenAi {
         model: String,
-        /// Asked of the server; None: as many as the model has.
+        /// The dimension requested from the server; None: the model's default.
         dimensions: Option<usize>,
     },
     Ollama {
@@ -103,13 +103,13 @@ impl FromStr for Choice {
     }
 }
 
-/// Where servers are and what they want to see, from the variables that the chat models use, too.
+/// Addresses and keys of servers, from the variables shared with the chat models.
 #[derive(Debug, Clone, Default)]
 pub struct Endpoints {
     pub openai_key: Option<Secret>,
-    /// With its `/v1`.
+    /// Including `/v1`.
     pub openai_base_url: Option<String>,
-    /// In the spellings that Ollama itself takes.
+    /// In the formats that Ollama itself accepts.
     pub ollama_host: Option<String>,
 }
 
@@ -123,7 +123,7 @@ impl Endpoints {
         }
     }
 
-    /// With what the settings say of the embedding server: a key of one server never goes to another.
+    /// Applies the embedding server's settings: a key of one server is never sent to another.
     pub(crate) fn or(&self, args: &EmbeddingsArgs) -> Self {
         match &args.embeddings_url {
             Some(url) => Self {

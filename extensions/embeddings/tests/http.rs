@@ -1,4 +1,4 @@
-//! A server's answers, good and bad: what can't be used is an error, never a vector.
+//! Valid and invalid responses of a server: an unusable one is an error, never a vector.
 
 use axum::http::StatusCode;
 use axum::response::IntoResponse as _;
@@ -7,7 +7,7 @@ use axum::{Json, Router};
 use rejoin_embeddings::{EmbedError, Embedder, EmbeddingsArgs, Endpoints};
 use serde_json::{Value, json};
 
-/// An embedder whose server answers so.
+/// An embedder whose server responds with this.
 async fn answering(status: StatusCode, answer: Value) -> Embedder {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -33,7 +33,7 @@ fn texts() -> [String; 2] {
 }
 
 #[tokio::test]
-async fn vectors_come_in_the_order_of_the_texts_and_have_the_length_one() {
+async fn vectors_come_in_the_order_of_texts_and_have_length_one() {
     let data = json!({"data": [{"index": 1, "embedding": [0.0, 2.0]}, {"index": 0, "embedding": [3.0, 4.0]}]});
     let embedder = answering(StatusCode::OK, data).await;
     assert_eq!(embedder.model(), Some("openai:m@2"));
@@ -62,13 +62,13 @@ async fn what_can_not_be_used_is_an_error() {
 }
 
 #[tokio::test]
-async fn a_refusal_is_told_with_its_words_and_an_absent_server_without_its_address() {
+async fn a_refusal_is_quoted_and_an_absent_servers_address_is_not() {
     let embedder = answering(StatusCode::TOO_MANY_REQUESTS, json!("slow down")).await;
     match embedder.embed(&texts()).await.unwrap_err() {
         EmbedError::Refused { status: 429, said } => assert!(said.contains("slow down")),
         other => panic!("{other}"),
     }
-    // The port was free a moment ago, and nobody took it.
+    // The port was free a moment ago.
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);

@@ -3,7 +3,7 @@
 
 use rejoin_embeddings::{Choice, Embedder, EmbeddingsArgs, Endpoints};
 
-/// Where `make setup-search` puts the files, seen from the workspace.
+/// The folder into which `make setup-search` puts the files, from the workspace.
 const CACHE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../.cache/embeddings/all-minilm-l6-v2");
 
 const TEXTS: [&str; 5] = [

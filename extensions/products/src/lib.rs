@@ -1,10 +1,11 @@
-//! Products: what a project has installed by manifests. Installing again, in any version, brings the project to what the manifest says;
-//! uninstalling takes it away, and keeps data: objects, runs, and what they are bound to.
+//! Products: what a project has installed by manifests. Reinstalling, in any version, brings the project to the
+//! manifest's state; uninstalling removes it, and keeps data: objects, runs, and what they depend on.
 //!
-//! - `manifest`  what a manifest may say
+//! - `manifest`  parses and validates manifests
 //!
-//! What an installed manifest lists is its product's, by name. Called by the API's routes. Invariants: all of an installation happens, or
-//! nothing; what somebody else made is not touched, unless it is to be adopted; doing it twice changes nothing more.
+//! Everything that an installed manifest lists belongs to its product, by name. Called by the API's routes. Invariants:
+//! an installation is atomic; items made by others are not touched unless adopted; repeating an installation has no
+//! further effect.
 
 use std::collections::BTreeMap;
 
@@ -24,22 +25,22 @@ pub mod manifest;
 pub use manifest::Manifest;
 use manifest::{WantedPack, words};
 
-/// What is done about one thing of a manifest.
+/// The planned change of an item of a manifest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Action {
     Create,
     Update,
-    /// It is as it should be.
+    /// Already as specified.
     Keep,
     Remove,
-    /// It is not the product's any more, and stays: something depends on it.
+    /// No longer the product's, but kept: something depends on it.
     Release,
-    /// Somebody else made it: nothing is installed.
+    /// Made by others: nothing is installed.
     Conflict,
 }
 
-/// One thing of a manifest, and what is done about it.
+/// An item of a manifest, and its planned change.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Change {
@@ -47,15 +48,15 @@ pub struct Change {
     pub kind: &'static str,
     pub name: String,
     pub action: Action,
-    /// What differs, or why it is so.
+    /// The differences, or the reason.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub detail: Vec<String>,
 }
 
-/// What installing or uninstalling does.
+/// The effects of installing or uninstalling.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Plan {
+pub struct InstallationDiff {
     pub name: String,
     /// None: it is uninstalled.
     pub version: Option<String>,
@@ -63,7 +64,7 @@ pub struct Plan {
     pub changes: Vec<Change>,
 }
 
-impl Plan {
+impl InstallationDiff {
     pub fn conflicts(&self) -> impl Iterator<Item = &Change> {
         self.changes.iter().filter(|change| change.action == Action::Conflict)
     }
@@ -105,7 +106,7 @@ pub struct Product {
     pub updated_at: DateTime<Utc>,
 }
 
-/// By name.
+/// Returns the products by name.
 pub async fn list(db: impl PgExecutor<'_>, project_id: Uuid) -> Result<Vec<Product>, sqlx::Error> {
     sqlx::query_as!(
         Product,
@@ -116,10 +117,10 @@ pub async fn list(db: impl PgExecutor<'_>, project_id: Uuid) -> Result<Vec<Produ
     .await
 }
 
-/// The things of manifests, by name, as far as they are compared by their JSON.
+/// The items of manifests, by name, which are compared as JSON.
 type Written<'a> = BTreeMap<&'a str, &'a Value>;
 
-/// What a manifest lists of a kind.
+/// Returns a manifest's items of a kind.
 fn listed<'a>(manifest: Option<&'a Value>, path: &str) -> Written<'a> {
     let items = manifest
         .and_then(|manifest| manifest.pointer(path))
@@ -137,28 +138,28 @@ const SERVERS: (&str, &str) = ("mcp_server", "/mcp/servers");
 const PROMPTS: (&str, &str) = ("prompt", "/mcp/prompts");
 const JOBS: (&str, &str) = ("job", "/jobs");
 
-/// An installation, or the end of one, in the caller's transaction.
+/// An installation or uninstallation, in the caller's transaction.
 struct Work<'a> {
     db: &'a mut PgConnection,
     project_id: Uuid,
     name: &'a str,
-    /// What was installed before.
+    /// The previous manifest.
     before: Option<Value>,
-    /// What other products list.
+    /// The other products' items.
     others: Vec<Product>,
-    /// Take over what somebody else made.
+    /// Whether items made by others are adopted.
     adopts: bool,
     changes: Vec<Change>,
 }
 
-/// Brings the project to what the manifest says, in the caller's transaction. Where there is a conflict nothing should be committed; a dry run
-/// commits nothing either.
+/// Brings the project to the manifest's state, in the caller's transaction. On a conflict nothing should be committed;
+/// nor in a dry run.
 pub async fn install(
     db: &mut PgConnection,
     project_id: Uuid,
     manifest: &Manifest,
     adopts: bool,
-) -> Result<Plan, ProductError> {
+) -> Result<InstallationDiff, ProductError> {
     let mut work = Work::begin(db, project_id, &manifest.name, adopts).await?;
     let previous_version = work.before.as_ref().map(|before| words(before, "version").to_owned());
     for pack in &manifest.packs {
@@ -188,7 +189,7 @@ pub async fn install(
     )
     .execute(&mut *work.db)
     .await?;
-    Ok(Plan {
+    Ok(InstallationDiff {
         name: manifest.name.clone(),
         version: Some(manifest.version.clone()),
         previous_version,
@@ -196,8 +197,9 @@ pub async fn install(
     })
 }
 
-/// Takes a product out of the project, in the caller's transaction. Objects and runs stay, and so does what they are bound to.
-pub async fn uninstall(db: &mut PgConnection, project_id: Uuid, name: &str) -> Result<Plan, ProductError> {
+/// Removes a product from the project, in the caller's transaction. Objects and runs stay, and so does what they depend
+/// on.
+pub async fn uninstall(db: &mut PgConnection, project_id: Uuid, name: &str) -> Result<InstallationDiff, ProductError> {
     let mut work = Work::begin(db, project_id, name, false).await?;
     let before = work
         .before
@@ -213,7 +215,7 @@ pub async fn uninstall(db: &mut PgConnection, project_id: Uuid, name: &str) -> R
     )
     .execute(&mut *work.db)
     .await?;
-    Ok(Plan {
+    Ok(InstallationDiff {
         name: name.to_owned(),
         version: None,
         previous_version: Some(words(&before, "version").to_owned()),
@@ -228,7 +230,7 @@ impl<'a> Work<'a> {
         name: &'a str,
         adopts: bool,
     ) -> Result<Self, ProductError> {
-        // One at a time in a project: what is whose is read first.
+        // Serialized per project: ownership of items is read first.
         sqlx::query!(
             "select pg_advisory_xact_lock(hashtextextended('products ' || $1::uuid::text, 0))",
             project_id
@@ -258,7 +260,7 @@ impl<'a> Work<'a> {
         });
     }
 
-    /// Whether a thing that is there may be changed. If not, that is a conflict.
+    /// Returns whether an existing item may be changed. If not, that is a conflict.
     fn may_change(&mut self, (kind, path): (&'static str, &str), name: &str) -> bool {
         if let Some(owner) = self
             .others
@@ -328,7 +330,7 @@ impl<'a> Work<'a> {
         Ok(())
     }
 
-    /// A job is a schedule. Whether it is switched on is the project's affair, and stays.
+    /// A job is a schedule. The project decides whether it is enabled; that is kept.
     async fn job(&mut self, wanted: &Value) -> Result<(), ProductError> {
         let (kind, name) = (JOBS.0, words(wanted, "name"));
         let mut wanted = ScheduleContent::of_job(wanted).map_err(ProductError::Invalid)?;
@@ -347,7 +349,7 @@ impl<'a> Work<'a> {
             self.note(kind, name, Action::Keep, vec![]);
             return Ok(());
         }
-        // What it starts is the product's from now on, and no user's.
+        // Its runs then belong to the product, and to no user.
         schedules::update(&mut *self.db, there.id, &wanted, None).await?;
         self.note(
             kind,
@@ -358,7 +360,7 @@ impl<'a> Work<'a> {
         Ok(())
     }
 
-    /// Jobs that the product has no more.
+    /// Removes jobs that are no longer in the manifest.
     async fn remove_jobs(&mut self, document: Option<&Value>) -> Result<(), ProductError> {
         for name in self.no_more(JOBS.1, document) {
             if let Some(there) = schedules::find_by_name(&mut *self.db, self.project_id, &name).await? {
@@ -381,11 +383,11 @@ impl<'a> Work<'a> {
         };
         let installed = packs::installed(&mut *self.db, self.project_id).await?;
         if installed.iter().any(|one| one.pack_id == pack.id) {
-            // Whoever installed it first: the same pack is the same.
+            // Whoever installed it first: equal packs are the same.
             self.note(kind, name, Action::Keep, vec![]);
             return Ok(());
         }
-        // Two versions of a pack would hold the same types against two schemas.
+        // Two versions of a pack would validate the same types against two schemas.
         let earlier = installed.into_iter().find(|one| one.name == name && one.active);
         if let Some(earlier) = &earlier {
             if !self.may_change(PACKS, name) {
@@ -419,7 +421,7 @@ impl<'a> Work<'a> {
         Ok(())
     }
 
-    /// Things that live in the manifest alone: prompts.
+    /// Applies items that exist in the manifest only: prompts.
     fn written(&mut self, (kind, path): (&'static str, &'static str), document: Option<&Value>) {
         let before = self.before.clone();
         let (before, now) = (listed(before.as_ref(), path), listed(document, path));
@@ -436,7 +438,7 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// The names of what the manifest before listed, and this one doesn't.
+    /// Returns the names listed by the previous manifest but not by this one.
     fn no_more(&self, path: &str, document: Option<&Value>) -> Vec<String> {
         let now = listed(document, path);
         listed(self.before.as_ref(), path)
@@ -446,13 +448,13 @@ impl<'a> Work<'a> {
             .collect()
     }
 
-    /// What else the product has no more.
+    /// Removes other items that are no longer in the manifest.
     async fn remove_others(&mut self, document: Option<&Value>) -> Result<(), ProductError> {
         for name in self.no_more(AGENTS.1, document) {
             let Some(there) = agents::find_by_name(&mut *self.db, self.project_id, &name).await? else {
                 continue;
             };
-            // Whether conversations are bound to it is not ours to see: the database says.
+            // We can't see whether conversations refer to it: the database tells.
             let mut savepoint = self.db.begin().await?;
             match agents::delete(&mut *savepoint, self.project_id, there.id).await {
                 Ok(_) => {

@@ -1,7 +1,7 @@
-//! A product's manifest: read, checked, and as the nouns that it is made of. Its JSON Schema is `manifest.schema.json` beside this file, for
-//! whoever writes one. Called by the plan in `products`.
+//! A product's manifest: parsed, validated, and converted to the nouns that it consists of. Its JSON Schema is
+//! `manifest.schema.json` beside this file. Called by the plan in `products`.
 //!
-//! Invariant: a manifest that was read here can be installed, as far as that depends on itself.
+//! Invariant: a manifest accepted here can be installed, as far as that depends on the manifest.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -19,7 +19,7 @@ use rejoin_types::text;
 
 /// The JSON Schema of manifests.
 pub const SCHEMA: &str = include_str!("manifest.schema.json");
-/// Bytes of a manifest.
+/// Maximum size of a manifest, in bytes.
 pub const MAX_BYTES: usize = 2 * 1024 * 1024;
 
 static VALIDATOR: LazyLock<Validator> = LazyLock::new(|| {
@@ -27,7 +27,7 @@ static VALIDATOR: LazyLock<Validator> = LazyLock::new(|| {
     rejoin_schemas::compiled(&schema).expect("the schema is one")
 });
 
-/// What a product puts into a project.
+/// The content that a product installs into a project.
 #[derive(Debug, Clone)]
 pub struct Manifest {
     pub name: String,
@@ -35,18 +35,18 @@ pub struct Manifest {
     pub packs: Vec<WantedPack>,
     pub agents: Vec<DefinitionContent>,
     pub servers: Vec<Settings>,
-    /// As they are written.
+    /// Unparsed.
     pub prompts: Vec<Value>,
     pub jobs: Vec<Value>,
-    /// All of it, as it was written.
+    /// The complete document.
     pub document: Value,
 }
 
 #[derive(Debug, Clone)]
 pub enum WantedPack {
-    /// It comes with the manifest.
+    /// Included in the manifest.
     Whole(Box<NewPack>),
-    /// It is there already.
+    /// Refers to an existing pack.
     Named { name: String, version: String },
 }
 
@@ -147,7 +147,7 @@ struct Server {
 
 impl Manifest {
     /// # Errors
-    /// What is wrong with it, for whoever wrote it.
+    /// What is wrong with it, for the author.
     pub fn read(document: Value) -> Result<Self, String> {
         let bytes = document.to_string().len();
         if bytes > MAX_BYTES {
@@ -212,7 +212,7 @@ impl Manifest {
     }
 }
 
-/// A text of a JSON object.
+/// Returns a string field of a JSON object.
 pub(super) fn words<'a>(value: &'a Value, name: &str) -> &'a str {
     value[name].as_str().unwrap_or_default()
 }
@@ -227,7 +227,7 @@ fn unique<'a>(what: &str, names: impl Iterator<Item = &'a str>) -> Result<(), St
     Ok(())
 }
 
-/// The three numbers of a version; what is none counts as 0.
+/// Returns the three numbers of a version; an invalid one counts as 0.
 fn numbers(version: &str) -> [u64; 3] {
     let mut numbers = version.split(['.', '-', '+']).map(|part| part.parse().unwrap_or(0));
     std::array::from_fn(|_| numbers.next().unwrap_or(0))

@@ -85,7 +85,7 @@ impl JobHandler for ProviderTests {
         let began = Instant::now();
         let found = tokio::select! {
             found = self.0.search(&host.db, job.project_id, &settings, &ask) => found,
-            () = signals.drain.cancelled() => return Outcome::HandOver,
+            () = signals.drain.cancelled() => return Outcome::Release,
         };
         let outcome = found
             .map(|found| found.results.len())

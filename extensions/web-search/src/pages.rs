@@ -1,16 +1,16 @@
-//! Pages that were visited, as they were read then: rows of `kb.web_pages`. Called by `visit`, and by the workers' upkeep.
+//! The page cache: rows of `kb.web_pages`. Called by `visit`, and by the workers' maintenance.
 
 use chrono::{DateTime, Utc};
 use sqlx::PgPool;
 use uuid::Uuid;
 
-/// A page is shown again without asking for so long [minutes].
+/// How long a cached page is fresh, in minutes.
 pub const FRESH_MINUTES: i32 = 15;
-/// Pages of one project: older ones go.
+/// Maximum number of cached pages per project; the oldest are removed.
 const OF_PROJECT: i64 = 500;
-/// A page that was not read again for so long is removed [days].
+/// Age at which an unused page is removed, in days.
 const KEPT_DAYS: i32 = 7;
-/// Rows that one statement of the upkeep removes.
+/// Number of rows removed per maintenance statement.
 const SWEPT: i64 = 1_000;
 
 /// A page as it was read.
@@ -18,14 +18,14 @@ const SWEPT: i64 = 1_000;
 pub struct Page {
     pub final_url: String,
     pub title: Option<String>,
-    /// As much of it as any call may be shown.
+    /// The maximum that any call may be shown.
     pub content: String,
     pub content_type: String,
     pub etag: Option<String>,
     pub last_modified: Option<String>,
 }
 
-/// A page as it was kept.
+/// A cached page.
 #[derive(Debug)]
 pub struct Kept {
     pub page: Page,
@@ -58,7 +58,8 @@ pub async fn get(db: &PgPool, project_id: Uuid, url_hash: &[u8]) -> Result<Optio
     }))
 }
 
-/// Keeps a page, in the place of what was kept of it; the project's oldest ones go where there are too many. Returns when it was read.
+/// Caches a page, replacing its previous version; removes the project's oldest ones beyond the limit. Returns when it
+/// was read.
 pub async fn keep(db: &PgPool, project_id: Uuid, url_hash: &[u8], page: &Page) -> Result<DateTime<Utc>, sqlx::Error> {
     let fetched_at = sqlx::query_scalar!(
         "insert into kb.web_pages (project_id, url_hash, final_url, title, content, content_type, etag, last_modified)
@@ -90,7 +91,7 @@ pub async fn keep(db: &PgPool, project_id: Uuid, url_hash: &[u8], page: &Page) -
     Ok(fetched_at)
 }
 
-/// Its site has said that it is as it was. Returns when that was.
+/// Records that the page is unmodified. Returns the time.
 pub async fn touch(db: &PgPool, project_id: Uuid, url_hash: &[u8]) -> Result<Option<DateTime<Utc>>, sqlx::Error> {
     sqlx::query_scalar!(
         "update kb.web_pages set fetched_at = now() where project_id = $1 and url_hash = $2 returning fetched_at",
@@ -101,7 +102,7 @@ pub async fn touch(db: &PgPool, project_id: Uuid, url_hash: &[u8]) -> Result<Opt
     .await
 }
 
-/// Removes some of those that nobody has read for long. True: there may be more.
+/// Removes some pages that were not read for long. True: there may be more.
 pub async fn sweep(db: &PgPool) -> Result<bool, sqlx::Error> {
     let swept = sqlx::query!(
         "delete from kb.web_pages where (project_id, url_hash) in (

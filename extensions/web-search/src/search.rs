@@ -1,8 +1,8 @@
-//! Searching the web: what providers have in common. Called by `web_search`, and by the test of a provider.
+//! Web search: common code of providers. Called by `web_search`, and by the test of a provider.
 //!
-//! - `tavily` `brave` `searxng`   one file a provider
+//! - `tavily` `brave` `searxng`   one file per provider
 //!
-//! Invariant: whatever a provider sends, what comes out has bounds, and names only hosts that the project and the asker let.
+//! Invariant: any provider's results are bounded, and name only hosts allowed by the project and the request.
 
 use async_trait::async_trait;
 use rejoin_integrations::web_settings::{Provider, WebSettings, is_within};
@@ -21,48 +21,48 @@ pub mod brave;
 pub mod searxng;
 pub mod tavily;
 
-/// Of one text [characters].
+/// Maximum length of one text, in characters.
 const TITLE_MAX_CHARS: usize = 300;
 const URL_MAX_CHARS: usize = 2_000;
 const CONTENT_MAX_CHARS: usize = 2_000;
 const ANSWER_MAX_CHARS: usize = 4_000;
-/// Of all results' texts together [characters].
+/// Maximum length of all results' texts together, in characters.
 const ALL_MAX_CHARS: usize = 16_000;
 
-/// What is asked.
+/// A search request.
 #[derive(Debug, Clone, Default)]
 pub struct Ask {
     pub query: String,
-    /// More thorough, where the provider knows how.
+    /// More thorough, if the provider supports it.
     pub is_advanced: bool,
     pub max_results: usize,
-    /// An answer in the provider's own words, where it gives one.
+    /// Requests an answer by the provider, if supported.
     pub include_answer: bool,
-    /// Only these domains, with what is below them; empty: all.
+    /// Only these domains and their subdomains; empty: all.
     pub include_domains: Vec<String>,
     pub exclude_domains: Vec<String>,
 }
 
-/// One result.
+/// A result.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Hit {
     pub title: String,
     pub url: String,
-    /// What of the page speaks to the query.
+    /// The relevant text of the page.
     pub content: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub score: Option<f64>,
 }
 
-/// What a provider has found.
+/// A provider's results.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct Found {
+pub struct SearchResults {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answer: Option<String>,
     pub results: Vec<Hit>,
 }
 
-/// Why nothing was found out, in words for a model; none of them holds the key.
+/// The error of a search, worded for a model, without the key.
 #[derive(Debug, thiserror::Error)]
 pub enum SearchError {
     #[error("the search provider rejected the project's API key; an admin must check it")]
@@ -87,14 +87,14 @@ pub enum SearchError {
     Secret(#[from] SecretError),
 }
 
-/// A service that searches the web.
+/// A web search service.
 #[async_trait]
 pub trait SearchProvider: Send + Sync {
-    /// Asks it, through the guarded way out.
-    async fn search(&self, fetcher: &Fetcher, ask: &Ask) -> Result<Found, SearchError>;
+    /// Searches, through the guarded HTTP client.
+    async fn search(&self, fetcher: &Fetcher, ask: &Ask) -> Result<SearchResults, SearchError>;
 }
 
-/// A provider at its address. None: it has none.
+/// Returns a provider at its address. None: it has none.
 pub fn provider(kind: Provider, base_url: Option<&str>, key: Option<Plaintext>) -> Option<Box<dyn SearchProvider>> {
     let mut base = Url::parse(base_url.or(kind.own_url())?).ok()?;
     if !base.path().ends_with('/') {
@@ -109,14 +109,14 @@ pub fn provider(kind: Provider, base_url: Option<&str>, key: Option<Plaintext>) 
 }
 
 impl Web {
-    /// Asks the project's provider, with the key that is among its secrets, and keeps of what comes what may be shown.
+    /// Searches with the project's provider and its secret key, and returns the allowed results.
     pub async fn search(
         &self,
         db: &PgPool,
         project_id: Uuid,
         settings: &WebSettings,
         ask: &Ask,
-    ) -> Result<Found, SearchError> {
+    ) -> Result<SearchResults, SearchError> {
         let kind = settings.provider.ok_or(SearchError::Off)?;
         let key = match &settings.key_secret {
             None => None,
@@ -132,7 +132,7 @@ impl Web {
     }
 }
 
-fn bounded(found: Found, settings: &WebSettings, ask: &Ask) -> Found {
+fn bounded(found: SearchResults, settings: &WebSettings, ask: &Ask) -> SearchResults {
     let cut = |text: &str, chars: usize| text.trim().chars().take(chars).collect::<String>();
     let mut left = ALL_MAX_CHARS;
     let mut results: Vec<Hit> = Vec::new();
@@ -158,7 +158,7 @@ fn bounded(found: Found, settings: &WebSettings, ask: &Ask) -> Found {
         });
     }
     let answer = found.answer.filter(|_| ask.include_answer);
-    Found {
+    SearchResults {
         answer: answer
             .map(|answer| cut(&answer, ANSWER_MAX_CHARS))
             .filter(|answer| !answer.is_empty()),
@@ -166,18 +166,18 @@ fn bounded(found: Found, settings: &WebSettings, ask: &Ask) -> Found {
     }
 }
 
-/// What a provider's answer says, or why it says nothing.
+/// Parses a provider's response, or returns its error.
 fn read<T: DeserializeOwned>(answer: &Answer) -> Result<T, SearchError> {
     match answer.status.as_u16() {
         200 => serde_json::from_slice(&answer.body).map_err(|_| SearchError::Garbage),
         401 | 403 => Err(SearchError::Key),
-        // 432 and 433 are Tavily's: the plan's, and the key's own limit.
+        // 432 and 433 are Tavily's: the plan's limit, and the key's own.
         429 | 432 | 433 => Err(SearchError::TooOften(answer.header(RETRY_AFTER).parse().ok())),
         other => Err(SearchError::Status(other)),
     }
 }
 
-/// A query for providers that know domains as words of it only.
+/// Builds a query for providers that support domains as query terms only.
 fn with_sites(ask: &Ask) -> String {
     let mut query = ask.query.clone();
     let sites: Vec<String> = ask
@@ -209,10 +209,11 @@ mod tests {
         }
     }
 
+    /// Requirements: E08.
     #[test]
-    fn e08_what_a_provider_sends_is_bounded_and_kept_to_what_is_let() {
+    fn what_a_provider_sends_is_bounded_and_kept_to_what_is_let() {
         let long = "c".repeat(100_000);
-        let found = Found {
+        let found = SearchResults {
             answer: Some("unasked".to_owned()),
             results: vec![
                 hit("javascript:alert(1)", ""),

@@ -1,25 +1,25 @@
-//! What of a page is text for a model. Called by `visit`, on a thread that may take its time.
+//! Extracts a page's text for a model. Called by `visit`, on a blocking thread.
 //!
-//! Invariants: scripts, styles and what a page hides from people are left out (as far as its tags and `style` attributes tell); a page that
-//! is nested so deeply that walking it would use up a thread's stack is refused before anybody walks it.
+//! Invariants: scripts, styles and hidden elements are omitted (as far as tags and `style` attributes tell); a page
+//! nested so deeply that a traversal would exhaust a thread's stack is refused first.
 
 use dom_query::{Document, NodeRef};
 use dom_smoothie::Readability;
 use encoding_rs::{Encoding, UTF_8};
 
-/// Elements that may be in each other: browsers stop at 512.
+/// Maximum nesting of elements: browsers stop at 512.
 const MAX_DEPTH: usize = 512;
-/// Opening tags without their closing ones, before anything is parsed: a parser's time grows with their square.
+/// Maximum number of unclosed tags, checked before parsing: a parser's time grows with their square.
 const MAX_OPEN: usize = 2_000;
-/// Of a title [characters].
+/// Maximum length of a title, in characters.
 const TITLE_MAX_CHARS: usize = 300;
-/// Where a page may say how its characters are written [bytes].
+/// Where a page may declare its encoding, in bytes from its beginning.
 const META_BYTES: usize = 1_024;
 
-/// What nobody reads on a page.
+/// Elements that are never visible.
 const UNSEEN: &str = "script, style, noscript, template, iframe, object, embed, svg, canvas, dialog:not([open]), [hidden], [aria-hidden='true'], \
                       input[type='hidden'], img[src^='data:']";
-/// Styles that hide, without blanks.
+/// Hiding styles, without blanks.
 const HIDING: [&str; 5] = [
     "display:none",
     "visibility:hidden",
@@ -27,7 +27,7 @@ const HIDING: [&str; 5] = [
     "opacity:0;",
     "content-visibility:hidden",
 ];
-/// Elements whose end may be left out: they don't nest by being opened again.
+/// Elements with an optional end tag: opening them again does not nest them.
 const ENDS_BY_ITSELF: [&str; 15] = [
     "p", "li", "td", "th", "tr", "dt", "dd", "option", "tbody", "thead", "tfoot", "rp", "rt", "html", "body",
 ];
@@ -35,16 +35,16 @@ const NEVER_ENDS: [&str; 13] = [
     "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr",
 ];
 
-/// What of a page is wanted.
+/// The part of a page to return.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     /// Its main content.
     Reader,
-    /// All of it.
+    /// The whole page.
     Raw,
 }
 
-/// How it is written.
+/// The output format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     Markdown,
@@ -57,7 +57,7 @@ pub struct Readable {
     pub content: String,
 }
 
-/// Whether a page's type is one that is read, and is it HTML.
+/// Returns whether a media type is HTML; None: it is not supported.
 pub fn is_html(content_type: &str) -> Option<bool> {
     match content_type {
         "text/html" | "application/xhtml+xml" => Some(true),
@@ -75,7 +75,7 @@ pub fn is_html(content_type: &str) -> Option<bool> {
     }
 }
 
-/// A page's characters, as its header or its own beginning says they are written.
+/// Decodes a page by the encoding declared in its header or its beginning.
 pub fn decoded(body: &[u8], content_type: &str) -> String {
     let charset = |text: &str| {
         let text = text.to_ascii_lowercase();
@@ -86,14 +86,14 @@ pub fn decoded(body: &[u8], content_type: &str) -> String {
     };
     let beginning = String::from_utf8_lossy(&body[..body.len().min(META_BYTES)]);
     let encoding = charset(content_type).or_else(|| charset(&beginning)).unwrap_or(UTF_8);
-    // A byte order mark is believed first.
+    // A byte order mark takes precedence.
     encoding.decode(body).0.into_owned()
 }
 
-/// The text of an HTML page.
+/// Extracts the text of an HTML page.
 ///
 /// # Errors
-/// It is nested too deeply; in words for a model.
+/// It is nested too deeply; worded for a model.
 pub fn of_html(html: &str, url: &str, mode: Mode, format: Format) -> Result<Readable, String> {
     let too_deep = || "the page's HTML is nested too deeply".to_owned();
     if open_tags(html) > MAX_OPEN {
@@ -109,7 +109,7 @@ pub fn of_html(html: &str, url: &str, mode: Mode, format: Format) -> Result<Read
     let title = (!title.is_empty()).then(|| title.chars().take(TITLE_MAX_CHARS).collect());
     let main = match mode {
         Mode::Raw => None,
-        // A page without anything like an article is shown as it is.
+        // A page without an article is returned as a whole.
         Mode::Reader => Readability::with_document(document.clone(), Some(url), None)
             .and_then(|mut reader| reader.parse())
             .ok()
@@ -129,7 +129,7 @@ pub fn of_html(html: &str, url: &str, mode: Mode, format: Format) -> Result<Read
     })
 }
 
-/// How many tags are open at once, at most: counted without parsing, those that end by themselves left out.
+/// Returns the maximum number of simultaneously open tags, without parsing, ignoring optional end tags.
 fn open_tags(html: &str) -> usize {
     let (mut open, mut most) = (0_usize, 0);
     for tag in html.split('<').skip(1) {
@@ -150,7 +150,7 @@ fn open_tags(html: &str) -> usize {
     most
 }
 
-/// How deeply the elements are in each other. Walks without recursion.
+/// Returns the maximum nesting of elements, without recursion.
 fn depth(document: &Document) -> usize {
     let mut deepest = 0;
     let mut left: Vec<(NodeRef, usize)> = vec![(document.root(), 0)];
@@ -185,8 +185,9 @@ mod tests {
         <p style='FONT-SIZE:0px'>hidden four</p><script>alert(1)</script><noscript>hidden five</noscript><!-- hidden six --></article>
         </body></html>";
 
+    /// Requirements: E09.
     #[test]
-    fn e09_a_page_becomes_markdown_without_what_nobody_sees() {
+    fn a_page_becomes_markdown_without_what_nobody_sees() {
         let read = of_html(PAGE, "https://example.com/x", Mode::Reader, Format::Markdown).unwrap();
         assert_eq!(read.title.as_deref(), Some("A page"));
         assert!(read.content.contains("**bold**"), "{}", read.content);
@@ -204,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_that_is_nested_without_end_is_refused_and_a_long_one_is_not() {
+    fn an_endlessly_nested_page_is_refused_and_a_long_one_is_not() {
         for nested in [
             "<div>".repeat(400_000),
             "<b><p>".repeat(200_000),
@@ -216,7 +217,7 @@ mod tests {
         let long = format!("<ul>{}</ul>", "<li>one<br>".repeat(20_000));
         let read = of_html(&long, "https://example.com/", Mode::Raw, Format::Markdown).unwrap();
         assert_eq!(read.content.matches("one").count(), 20_000);
-        // As deep as it may be.
+        // The maximum depth.
         let deep = format!("{}deep{}", "<div>".repeat(500), "</div>".repeat(500));
         let read = of_html(&deep, "https://example.com/", Mode::Raw, Format::Markdown).unwrap();
         assert_eq!(read.content, "deep");

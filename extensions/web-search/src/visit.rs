@@ -1,4 +1,4 @@
-//! A page for an agent: as it was kept while that is fresh, else asked for. Called by `web_visit`.
+//! Returns a page for an agent: cached while fresh, else fetched. Called by `web_visit`.
 
 use chrono::{DateTime, Utc};
 use rejoin_integrations::web_settings::WebSettings;
@@ -14,12 +14,12 @@ use crate::pages::{self, Kept, Page};
 use crate::text::{self, Format, Mode};
 use rejoin_egress::fetch::{Answer, FetchError, Fetcher};
 
-/// Characters of a page that a call may be shown at most, and so those that are kept.
+/// Maximum length of a page shown to a call, and cached, in characters.
 pub const MAX_CHARS: usize = 12_000;
 const ACCEPTED: &str =
     "text/html, application/xhtml+xml, text/markdown, text/plain, application/json, application/xml;q=0.8, */*;q=0.1";
 
-/// Why there is no page.
+/// The error of a visit.
 #[derive(Debug, thiserror::Error)]
 pub enum VisitError {
     #[error(transparent)]
@@ -39,16 +39,16 @@ pub enum VisitError {
 pub struct Visited {
     pub page: Page,
     pub fetched_at: DateTime<Utc>,
-    /// Whether it was not asked for now, or is as it was.
+    /// Whether it came from the cache, or was unmodified.
     pub from_cache: bool,
 }
 
-/// What is wanted of a page.
+/// The request for a page.
 #[derive(Debug, Clone, Copy)]
-pub struct Wanted {
+pub struct PageRequest {
     pub mode: Mode,
     pub format: Format,
-    /// Also where it is kept, and fresh.
+    /// Fetches it even if a fresh copy is cached.
     pub force: bool,
 }
 
@@ -59,17 +59,20 @@ pub async fn visit(
     project_id: Uuid,
     settings: &WebSettings,
     url: &Url,
-    wanted: Wanted,
+    page_request: PageRequest,
 ) -> Result<Visited, VisitError> {
     let mut url = url.clone();
-    // Never sent, and so of the same page.
+    // Never sent, so the same page.
     url.set_fragment(None);
-    let told = json!([url.as_str(), format!("{:?} {:?}", wanted.mode, wanted.format)]);
+    let told = json!([
+        url.as_str(),
+        format!("{:?} {:?}", page_request.mode, page_request.format)
+    ]);
     let hash = digest::of_json(&[&told]);
     let kept = pages::get(db, project_id, &hash).await?;
     // The lists may have changed since.
     let still = |kept: &Kept| is_let(settings, url.as_str()) && is_let(settings, &kept.page.final_url);
-    let kept = kept.filter(|kept| !wanted.force && still(kept));
+    let kept = kept.filter(|kept| !page_request.force && still(kept));
     let kept = match kept {
         Some(kept) if kept.is_fresh => return Ok(again(kept)),
         other => other,
@@ -86,7 +89,7 @@ pub async fn visit(
     if !answer.status.is_success() {
         return Err(VisitError::Status(answer.status.as_u16()));
     }
-    let page = read(answer, wanted).await?;
+    let page = read(answer, page_request).await?;
     let fetched_at = pages::keep(db, project_id, &hash, &page).await?;
     Ok(Visited {
         page,
@@ -107,7 +110,7 @@ fn is_let(settings: &WebSettings, url: &str) -> bool {
     Url::parse(url).is_ok_and(|url| url.host_str().is_some_and(|host| settings.lets(host)))
 }
 
-/// What is sent along: of a page that is kept, its validators.
+/// Returns the request headers: validators of a cached page.
 fn headers(kept: Option<&Kept>) -> HeaderMap {
     let mut headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(ACCEPTED))]);
     let Some(Kept { page, .. }) = kept else { return headers };
@@ -119,7 +122,7 @@ fn headers(kept: Option<&Kept>) -> HeaderMap {
     headers
 }
 
-async fn read(answer: Answer, wanted: Wanted) -> Result<Page, VisitError> {
+async fn read(answer: Answer, page_request: PageRequest) -> Result<Page, VisitError> {
     let content_type = answer.content_type();
     let is_html = text::is_html(&content_type).ok_or_else(|| VisitError::ContentType(content_type.clone()))?;
     let validator = |name| Some(answer.header(name).to_owned()).filter(|value| !value.is_empty());
@@ -127,11 +130,11 @@ async fn read(answer: Answer, wanted: Wanted) -> Result<Page, VisitError> {
     let final_url = answer.url.to_string();
     let whole_type = answer.header(reqwest::header::CONTENT_TYPE).to_owned();
     let (body, url) = (answer.body, final_url.clone());
-    // Parsing takes its time: not on a thread that others wait for.
+    // Parsing takes time: on a blocking thread.
     let reading = tokio::task::spawn_blocking(move || {
         let text = text::decoded(&body, &whole_type);
         match is_html {
-            true => text::of_html(&text, &url, wanted.mode, wanted.format),
+            true => text::of_html(&text, &url, page_request.mode, page_request.format),
             false => Ok(text::Readable {
                 title: None,
                 content: text,
@@ -145,7 +148,7 @@ async fn read(answer: Answer, wanted: Wanted) -> Result<Page, VisitError> {
     Ok(Page {
         final_url,
         title: readable.title.map(|title| title.replace('\0', "")),
-        // One more than is shown tells that there is more. PostgreSQL stores no NUL.
+        // One more character than shown tells that there is more. PostgreSQL stores no NUL.
         content: readable
             .content
             .chars()

@@ -1,4 +1,4 @@
-//! What a process uses of the web: made once, from the operator's settings; cheap to clone.
+//! The web access of a process: created once, from the operator's settings; cheap to clone.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use rejoin_secrets::MasterKeys;
 
 use rejoin_egress::fetch::Fetcher;
 
-/// Of one call, all its requests together.
+/// Timeout of one call with all its requests.
 const TIMEOUT_MS: u64 = 12_000;
 
 /// How a process asks the web.
@@ -34,11 +34,11 @@ impl Default for WebArgs {
     }
 }
 
-/// The web as a process may ask it.
+/// The web access of a process.
 #[derive(Clone)]
 pub struct Web {
     pub(crate) fetcher: Arc<Fetcher>,
-    /// Open the secrets that hold providers' keys.
+    /// Decrypt the secrets with providers' keys.
     pub(crate) keys: Option<Arc<MasterKeys>>,
 }
 

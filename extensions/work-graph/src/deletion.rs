@@ -1,4 +1,4 @@
-//! Deletes entities of any kind, each with what belongs to it.
+//! Deletes entities of any kind, with their dependents.
 
 use sqlx::PgConnection;
 use uuid::Uuid;

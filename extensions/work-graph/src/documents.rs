@@ -1,7 +1,8 @@
-//! The tree of a project's documents: `parent_of` says what is below what; the `order` of a document's membership is its place among those
-//! with the same parent.
+//! The document tree of a project: `parent_of` links a parent to its children; the `order` of a document's membership
+//! is its position among its siblings.
 //!
-//! Invariant: a document has at most one parent, of its own project, and is never below itself; the tree is no deeper than [`MAX_DEPTH`].
+//! Invariant: a document has at most one parent, of its own project, and is never its own descendant; the tree is no
+//! deeper than [`MAX_DEPTH`].
 
 use std::collections::HashMap;
 
@@ -16,17 +17,17 @@ use super::{Change, Entity, MAX_ENTITIES, pack, take_turn};
 use rejoin_graph::Error;
 use rejoin_graph::relationships::{self, NewRelationship, RelationshipChange};
 
-/// Levels of a tree: it is read and told level by level.
+/// Maximum depth of a tree: it is read level by level.
 pub const MAX_DEPTH: usize = 20;
 
-/// A document, without its text, with those below it.
+/// A document, without its text, with its children.
 #[derive(Debug, Clone)]
 pub struct Node {
     pub document: Entity,
     pub children: Vec<Node>,
 }
 
-/// All documents of a project without their texts, and which is above which.
+/// All documents of a project without their texts, with their parents.
 struct Tree {
     documents: Vec<Entity>,
     parents: HashMap<Uuid, Uuid>,
@@ -57,7 +58,7 @@ impl Tree {
         })
     }
 
-    /// Below this one, or at the top.
+    /// Children of this document, or the top level.
     fn children(&self, parent: Option<Uuid>) -> impl Iterator<Item = &Entity> {
         let is_child = move |document: &&Entity| self.parents.get(&document.object.id).copied() == parent;
         self.documents.iter().filter(is_child)
@@ -74,7 +75,7 @@ impl Tree {
         self.children(parent).map(node).collect()
     }
 
-    /// Levels from it down.
+    /// The height of its subtree.
     fn height(&self, id: Uuid, depth_left: usize) -> usize {
         let below = match depth_left {
             0 => 0,
@@ -88,11 +89,11 @@ impl Tree {
         1 + below
     }
 
-    /// From the top down to it.
+    /// The path from the top down to it.
     fn path(&self, id: Uuid) -> Vec<&Entity> {
         let mut path = Vec::new();
         let mut at = Some(id);
-        // The graph's own routes could have made a ring.
+        // The graph's own routes could have created a cycle.
         while let Some(id) = at.filter(|_| path.len() <= self.documents.len()) {
             path.extend(self.documents.iter().find(|document| document.object.id == id));
             at = self.parents.get(&id).copied();
@@ -107,24 +108,24 @@ pub async fn tree(db: &mut PgConnection, space: Uuid, project: Uuid) -> Result<V
     Ok(tree.nodes(None, MAX_DEPTH))
 }
 
-/// The documents from the top down to it, without their texts.
+/// Returns the path from the top down to a document, without texts.
 pub async fn path(db: &mut PgConnection, space: Uuid, id: Uuid) -> Result<Vec<Entity>, Error> {
     let document = entities::get(&mut *db, space, Kind::Document, id).await?;
     let tree = Tree::read(db, space, document.project).await?;
     Ok(tree.path(id).into_iter().cloned().collect())
 }
 
-/// Where a document is to go.
+/// A move of a document.
 #[derive(Debug, Clone, Copy)]
 pub struct Move {
     pub document: Uuid,
-    /// None: to the top.
+    /// None: to the top level.
     pub parent: Option<Uuid>,
-    /// Among those with the same parent, from 0. None: behind them.
+    /// Position among its siblings, from 0. None: last.
     pub position: Option<i64>,
 }
 
-/// In a transaction of its own. Done twice, it changes nothing more.
+/// In its own transaction. Idempotent.
 pub async fn move_to(db: &mut PgConnection, space: Uuid, to: Move, change: &Change) -> Result<Entity, Error> {
     change.begin(&mut *db).await?;
     let project = entities::get(&mut *db, space, Kind::Document, to.document)
@@ -135,7 +136,7 @@ pub async fn move_to(db: &mut PgConnection, space: Uuid, to: Move, change: &Chan
     entities::get(db, space, Kind::Document, to.document).await
 }
 
-/// The project's turn is taken.
+/// The project is locked.
 pub(super) async fn place(db: &mut PgConnection, space: Uuid, to: Move, change: &Change) -> Result<(), Error> {
     let document = entities::get(&mut *db, space, Kind::Document, to.document).await?;
     let tree = Tree::read(&mut *db, space, document.project).await?;
@@ -186,7 +187,7 @@ pub(super) async fn place(db: &mut PgConnection, space: Uuid, to: Move, change: 
     number(db, space, &siblings, change).await
 }
 
-/// Gives them the places 0, 1, 2, …
+/// Numbers them 0, 1, 2, …
 async fn number(db: &mut PgConnection, space: Uuid, siblings: &[&Entity], change: &Change) -> Result<(), Error> {
     for (order, sibling) in (0..).zip(siblings) {
         if sibling.order == order {
@@ -208,7 +209,7 @@ async fn number(db: &mut PgConnection, space: Uuid, siblings: &[&Entity], change
     Ok(())
 }
 
-/// Puts what is below a document to where that is. It is about to be deleted; the project's turn is taken.
+/// Moves the children of a document that is about to be deleted to its parent; the project is locked.
 pub(super) async fn give_up_children(
     db: &mut PgConnection,
     space: Uuid,

@@ -1,6 +1,7 @@
-//! Entities of projects: made, changed, deleted, read, listed, and what they were like before.
+//! Entities of projects: create, change, delete, read, list, and history.
 //!
-//! Invariants: an entity is made together with its membership, so that it belongs to exactly one project; deleting one takes its links away.
+//! Invariants: an entity is created together with its membership, so that it belongs to exactly one project; deleting
+//! one removes its links.
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -15,21 +16,21 @@ use rejoin_graph::objects::{self, COLUMNS, NewObject, Object, ObjectChange};
 use rejoin_graph::relationships::{self, NewRelationship};
 use rejoin_graph::{Error, MAX_TYPE_BYTES, checked_word};
 
-/// Entities on a page of [`find`].
+/// Maximum number of entities on a page of [`find`].
 pub const MAX_PAGE: i64 = 500;
-/// Bytes of the words that a search is for.
+/// Maximum size of a search's words, in bytes.
 const MAX_WORDS_BYTES: usize = 500;
-/// Bytes of what a change says of itself.
+/// Maximum size of a change's summary, in bytes.
 const MAX_SUMMARY_BYTES: usize = 2_000;
 
-/// One of them, as it is now.
+/// The current version of an entity.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Entity {
     pub kind: Kind,
     pub object: Object,
-    /// The project that it belongs to; a project's own id.
+    /// The project that it belongs to; for a project, its own id.
     pub project: Uuid,
-    /// Of documents: the place among those with the same parent.
+    /// Position of a document among its siblings.
     pub(super) order: i64,
 }
 
@@ -58,7 +59,7 @@ impl Row {
     }
 }
 
-/// Which entities. What is absent doesn't filter.
+/// Filters of entities. Absent ones don't filter.
 #[derive(Debug, Clone, Default)]
 pub struct Filter<'a> {
     /// Empty: all kinds.
@@ -66,16 +67,16 @@ pub struct Filter<'a> {
     pub project: Option<Uuid>,
     pub state: Option<&'a str>,
     pub type_key: Option<&'a str>,
-    /// Each of these words is in a name or a text; those with all of it in the name come first.
+    /// Each of these words occurs in the name or a text; entities with all of them in the name come first.
     pub words: Option<&'a str>,
     pub ids: Option<&'a [Uuid]>,
-    /// Those made before it.
+    /// Entities created before this one.
     pub before: Option<Uuid>,
-    /// Leaves `description` and `content` out: many together may be far longer than all else.
+    /// Omits `description` and `content`, which may be far longer than the rest.
     pub without_texts: bool,
 }
 
-/// The newest first.
+/// Returns entities, newest first.
 pub async fn find(db: &mut PgConnection, space: Uuid, filter: &Filter<'_>, limit: i64) -> Result<Vec<Entity>, Error> {
     let kinds = if filter.kinds.is_empty() {
         &Kind::ALL
@@ -121,7 +122,7 @@ pub async fn find(db: &mut PgConnection, space: Uuid, filter: &Filter<'_>, limit
          order by case when strpos(lower(o.name), lower($6)) > 0 then 0 else 1 end, o.canonical_id desc
          limit $9"
     );
-    // Built from our own words only.
+    // Built from constants only.
     let rows = sqlx::query_as::<_, Row>(AssertSqlSafe(sql))
         .bind(space)
         .bind(types)
@@ -138,7 +139,7 @@ pub async fn find(db: &mut PgConnection, space: Uuid, filter: &Filter<'_>, limit
     Ok(rows.into_iter().filter_map(Row::entity).collect())
 }
 
-/// Any kind's.
+/// Returns an entity of any kind.
 pub async fn get_any(db: &mut PgConnection, space: Uuid, id: Uuid) -> Result<Entity, Error> {
     let ids = [id];
     let filter = Filter {
@@ -157,15 +158,15 @@ pub async fn get(db: &mut PgConnection, space: Uuid, kind: Kind, id: Uuid) -> Re
     }
 }
 
-/// One to be made.
+/// An entity to be created.
 #[derive(Debug, Clone)]
 pub struct NewEntity {
     pub kind: Kind,
-    /// As somebody wrote them: [`Kind::read`].
+    /// Unparsed: [`Kind::read`].
     pub fields: Map<String, Value>,
 }
 
-/// In a project that is there. The space's pack is installed, as the project shows.
+/// Creates an entity in an existing project. The existence of the project shows that the pack is installed.
 pub async fn create(
     db: &mut PgConnection,
     space: Uuid,
@@ -188,7 +189,7 @@ pub async fn create(
     get_any(db, space, id).await
 }
 
-/// How many entities a project has.
+/// Counts the entities of a project.
 async fn count(db: &mut PgConnection, space: Uuid, project: Uuid) -> Result<i64, Error> {
     let memberships: Vec<String> = Kind::ALL
         .into_iter()
@@ -207,7 +208,7 @@ async fn count(db: &mut PgConnection, space: Uuid, project: Uuid) -> Result<i64,
     .map_err(Error::database("count a project's entities"))
 }
 
-/// The object and its membership. None: it is a project itself.
+/// Creates the object and its membership. None: it is a project itself.
 pub(super) async fn insert(
     db: &mut PgConnection,
     space: Uuid,
@@ -238,7 +239,7 @@ pub(super) async fn insert(
     };
     let mut properties = Map::new();
     if kind == Kind::Document {
-        // Behind all others: ids of later ones are greater, orders are set when something is moved.
+        // After all others: later ids are greater, and positions are numbered on moves.
         properties.insert("order".to_owned(), json!(i32::MAX));
     }
     let has = NewRelationship {
@@ -254,15 +255,15 @@ pub(super) async fn insert(
     Ok(())
 }
 
-/// How given fields go together with those that there are.
+/// Determines how given fields are combined with existing ones.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Strategy {
-    /// They take the place.
+    /// They replace the existing ones.
     #[default]
     Replace,
-    /// Description and content are put behind what is there; `props` are merged; others take the place.
+    /// Description and content are appended; `props` are merged; others are replaced.
     Append,
-    /// `props` are merged; others take the place.
+    /// `props` are merged; others are replaced.
     Merge,
 }
 
@@ -281,12 +282,12 @@ impl Strategy {
 
 #[derive(Debug, Clone, Default)]
 pub struct Update {
-    /// As somebody wrote them; null clears one.
+    /// Unparsed; null clears a field.
     pub fields: Map<String, Value>,
     pub strategy: Strategy,
-    /// What the change is, in words; kept with the version.
+    /// A description of the change, stored with the version.
     pub summary: Option<String>,
-    /// The version that it was made for; another one there: [`Error::VersionConflict`].
+    /// The version that it is based on; with another one: [`Error::VersionConflict`].
     pub expected_version: Option<i32>,
 }
 
@@ -304,7 +305,7 @@ pub async fn update(
     if change.has_written(&mut *db, space, id).await? {
         return get(db, space, kind, id).await;
     }
-    // As it is now that no other writer of the project is at work.
+    // Read now that no other writer of the project is active.
     let entity = get(&mut *db, space, kind, id).await?;
     let fields = kind.read(update.fields)?;
     if fields.is_empty() {
@@ -322,7 +323,7 @@ pub async fn update(
     let properties = together(&entity.object.properties, fields, update.strategy);
     let object_change = ObjectChange {
         properties,
-        // What was read in this turn is what is changed, unless the graph's own routes wrote meanwhile.
+        // The version read under the lock is the one changed, unless the graph's own routes wrote meanwhile.
         expected_version: update.expected_version.or(Some(entity.object.version)),
         change_summary: update.summary,
         ..ObjectChange::default()
@@ -331,7 +332,7 @@ pub async fn update(
     get(db, space, kind, id).await
 }
 
-/// What is given, with what is there where the strategy says so.
+/// Combines given fields with existing ones by the strategy.
 fn together(there: &Value, mut given: Map<String, Value>, strategy: Strategy) -> Map<String, Value> {
     for (name, value) in &mut given {
         let before = &there[name.as_str()];
@@ -375,7 +376,7 @@ pub struct Version {
     pub deleted: bool,
 }
 
-/// The newest first, also of a deleted one.
+/// Returns versions, newest first, also of a deleted entity.
 pub async fn history(
     db: &mut PgConnection,
     space: Uuid,
@@ -403,7 +404,7 @@ pub async fn history(
     }
 }
 
-/// What may be told of a kind: its fields, states and links.
+/// Describes a kind: its fields, states and links.
 pub fn field_info(kind: Kind, field: Option<&str>) -> Result<Value, Error> {
     let fields: Vec<Value> = kind
         .fields()

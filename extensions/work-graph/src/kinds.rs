@@ -1,16 +1,17 @@
-//! The kinds of entities, their states and fields: one table, from which come the pack's schemas, the tools' parameters and what
-//! `get_field_info` tells. No SQL.
+//! The kinds of entities, their states and fields: one table, from which the pack's schemas, the tools' parameters and
+//! the result of `get_field_info` are generated. No SQL.
 //!
-//! Invariant: what is stored has the names of the table, however it was spelt (`dueAt`, `due_at`; `name`, `title`).
+//! Invariant: stored fields have the names of the table, however they were spelled (`dueAt`, `due_at`; `name`,
+//! `title`).
 
 use serde_json::{Map, Value, json};
 
 use rejoin_graph::Error;
 
-/// Bytes of a field's text.
+/// Maximum size of a text field, in bytes.
 pub const MAX_TEXT_BYTES: usize = 100_000;
 
-/// What an entity is. Its word is the type of its object.
+/// The kind of an entity. Its name is the type of its object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
     Project,
@@ -35,11 +36,11 @@ pub enum Holds {
         most: i64,
     },
     Choice(&'static [&'static str]),
-    /// Of any properties.
+    /// With arbitrary properties.
     Object,
 }
 
-/// A property that entities of a kind have.
+/// A property of a kind of entities.
 #[derive(Debug, Clone, Copy)]
 pub struct Field {
     pub name: &'static str,
@@ -108,7 +109,7 @@ impl Kind {
         }
     }
 
-    /// As paths and tools name several of them.
+    /// The plural, as used in paths and tools.
     pub const fn plural(self) -> &'static str {
         match self {
             Kind::Project => "projects",
@@ -124,7 +125,7 @@ impl Kind {
         }
     }
 
-    /// The type of the relationship by which a project has one. None: a project is in none.
+    /// The relationship type of a project's membership of this kind. None: a project is in none.
     pub const fn membership(self) -> Option<&'static str> {
         match self {
             Kind::Project => None,
@@ -148,7 +149,7 @@ impl Kind {
         Kind::ALL.into_iter().find(|kind| kind.plural() == word)
     }
 
-    /// The states that it goes through; a new one is in the first.
+    /// Its states; a new entity has the first.
     pub const fn states(self) -> &'static [&'static str] {
         match self {
             Kind::Project => &["planning", "active", "paused", "completed", "cancelled"],
@@ -164,7 +165,7 @@ impl Kind {
         }
     }
 
-    /// States in which nothing is left to be done.
+    /// Returns whether nothing remains to be done in this state.
     pub const fn is_over(state: &str) -> bool {
         matches!(
             state.as_bytes(),
@@ -182,7 +183,7 @@ impl Kind {
         )
     }
 
-    /// The field that holds what people call it.
+    /// The field of its name.
     pub const fn name_field(self) -> &'static str {
         match self {
             Kind::Project | Kind::Goal | Kind::Plan | Kind::Output => "name",
@@ -190,7 +191,7 @@ impl Kind {
         }
     }
 
-    /// Its fields beside name and `state_key`.
+    /// Its fields besides name and `state_key`.
     pub const fn more_fields(self) -> &'static [Field] {
         match self {
             Kind::Project => &[DESCRIPTION, TYPE_KEY, START_AT, END_AT, PROPS],
@@ -215,7 +216,7 @@ impl Kind {
         fields
     }
 
-    /// The JSON Schema of its properties. It is open: the graph may keep more of it.
+    /// The JSON Schema of its properties. It is open: the graph may store more.
     pub fn schema(self) -> Value {
         let mut properties = Map::new();
         for field in self.fields() {
@@ -250,7 +251,7 @@ impl Kind {
         }
     }
 
-    /// Fields as somebody wrote them, by the names of the table and checked; null stays: it clears a field.
+    /// Parses fields to the table's names and validates them; null is kept: it clears a field.
     pub fn read(self, written: Map<String, Value>) -> Result<Map<String, Value>, Error> {
         let fields = self.fields();
         let mut read = Map::new();
@@ -282,7 +283,7 @@ impl Kind {
 }
 
 impl Field {
-    /// Err: in words that let whoever wrote it repair it. The pack's schema holds besides.
+    /// Err: worded so that the author can fix it. The pack's schema is validated separately.
     fn check(&self, value: &Value) -> Result<(), Error> {
         let wrong = |must: String| Err(Error::Invalid(format!("{} must be {must}", self.name)));
         if value.is_null() {

@@ -1,18 +1,18 @@
-//! The work graph: projects with their tasks, goals, plans, documents and so on, as objects of the knowledge graph under the template pack
-//! `work`.
+//! The work graph: projects with their tasks, goals, plans, documents and so on, as objects of the knowledge graph
+//! under the template pack `work`.
 //!
-//! The API's `/api/onto` routes and the work tools call it; the rules live here, once. Invariants: each entity belongs to exactly one
-//! project; what is linked belongs to the same project; documents of a project make a tree; every write takes its project's turn, in one
-//! transaction, and says from where it came.
+//! The API's `/api/onto` routes and the work tools call it; all rules are implemented here. Invariants: each entity
+//! belongs to exactly one project; links stay within a project; a project's documents form a tree; every write locks
+//! its project, in one transaction, and records its origin.
 //!
-//! (A work project is an object of the graph. The project that everything is scoped to is called `space` here.)
+//! (A work project is an object of the graph. The tenant is called `space` here.)
 //!
-//! - `kinds`      the kinds of entities, their states and fields, and reading fields that people and models wrote
+//! - `kinds`      the kinds of entities, their states and fields, and parsing of fields from users and models
 //! - `pack`       the template pack, made of `kinds`, and its installation
 //! - `entities`   create, update, delete, read, list and search, history
-//! - `links`      what holds between two entities: link, unlink, what an entity is linked with, a project's whole graph
+//! - `links`      link, unlink, an entity's links, a project's whole graph
 //! - `documents`  the tree of a project's documents
-//! - `projects`   a project made whole in one transaction, rearranged, deleted; the overview
+//! - `projects`   creates a whole project in one transaction, rearranges, deletes; the overview
 
 pub mod deletion;
 pub mod documents;
@@ -32,22 +32,23 @@ pub use self::kinds::Kind;
 use rejoin_graph::bounds::Bounds;
 use rejoin_graph::{Actor, Error};
 
-/// Entities of a project that are read or deleted at once, and that it may have.
+/// Maximum number of entities of a project, which are read or deleted at once.
 pub const MAX_ENTITIES: i64 = 2_000;
-/// Bytes of what a writer calls itself.
+/// Maximum length of a writer's name for itself, in bytes.
 const MAX_SOURCE_BYTES: usize = 40;
 
-/// Who writes, from where, and by which call.
+/// The author, origin and call of a change.
 #[derive(Debug, Clone)]
 pub struct Change {
     pub actor: Actor,
-    /// `chat`, `ui`, `api`, … ; kept with the versions that are written.
+    /// `chat`, `ui`, `api`, … ; stored with the written versions.
     pub source: String,
-    /// The record of the tool call. What it makes has ids that follow from it, and repeating it changes nothing more.
+    /// The record of the tool call. Ids of created entities derive from it, and repeating it has no further effect.
     pub call: Option<Uuid>,
 }
 
-/// What is there of a space's graph in a conversation about one project: of the work graph that project and what belongs to it.
+/// Returns the bounds of a conversation focused on one project: of the work graph, only that project and its entities
+/// are visible.
 pub fn bounds(project: Uuid) -> Bounds {
     Bounds {
         anchor: project,
@@ -56,7 +57,7 @@ pub fn bounds(project: Uuid) -> Bounds {
     }
 }
 
-/// What a writer may call itself: a short word.
+/// Validates a writer's name for itself: a short word.
 pub fn checked_source(source: &str) -> Result<String, String> {
     let allowed = |character: char| character.is_ascii_alphanumeric() || matches!(character, '-' | '_' | '.' | ':');
     if source.is_empty() || source.len() > MAX_SOURCE_BYTES || !source.chars().all(allowed) {
@@ -68,7 +69,7 @@ pub fn checked_source(source: &str) -> Result<String, String> {
 }
 
 impl Change {
-    /// What is written in this transaction from now on is this change's.
+    /// Attributes what this transaction writes from now on to this change.
     async fn begin(&self, db: &mut PgConnection) -> Result<(), Error> {
         sqlx::query!(
             "select set_config('rejoin.change_source', $1, true) as source, set_config('rejoin.change_id', $2, true) as call",
@@ -81,7 +82,7 @@ impl Change {
         Ok(())
     }
 
-    /// The id of the `nth` thing that it makes.
+    /// Returns the id of the `nth` entity that it creates.
     fn id(&self, nth: usize) -> Uuid {
         match self.call {
             Some(call) => rejoin_types::ids::derived(call, nth),
@@ -89,7 +90,7 @@ impl Change {
         }
     }
 
-    /// Whether this call has written a version of the object or relationship already: it is being repeated.
+    /// Returns whether this call has already written a version of the object or relationship: it is a repetition.
     pub(crate) async fn has_written(&self, db: &mut PgConnection, space: Uuid, id: Uuid) -> Result<bool, Error> {
         let Some(call) = self.call else { return Ok(false) };
         sqlx::query_scalar!(
@@ -106,7 +107,7 @@ impl Change {
     }
 }
 
-/// Writers of a project take turns, each until its transaction ends: only so do they see each other's links.
+/// Serializes writers of a project until the transaction ends: only so do they see each other's links.
 async fn take_turn(db: &mut PgConnection, project: Uuid) -> Result<(), Error> {
     rejoin_graph::take_turns(db, project).await
 }

@@ -1,7 +1,7 @@
-//! What holds between entities: linked and unlinked, an entity's links, and a project's whole graph.
+//! Links between entities: link, unlink, an entity's links, and a project's whole graph.
 //!
-//! Invariants: both ends of a link belong to the same project; memberships and the tree of documents are changed by what makes, deletes
-//! and moves entities only; between two entities there is at most one link of a type.
+//! Invariants: both ends of a link belong to the same project; memberships and the document tree change only when
+//! entities are created, deleted or moved; between two entities there is at most one link of a type.
 
 use serde::Serialize;
 use sqlx::PgConnection;
@@ -14,10 +14,10 @@ use rejoin_graph::Error;
 use rejoin_graph::objects;
 use rejoin_graph::relationships::{self, NewRelationship};
 
-/// Links that are read at once.
+/// Maximum number of links read at once.
 const MAX_LINKS: i64 = 10_000;
 
-/// An entity as short as it can be told.
+/// An entity in its shortest form.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct End {
     pub id: Uuid,
@@ -26,7 +26,7 @@ pub struct End {
     pub name: String,
 }
 
-/// What holds between two entities, read from source to target.
+/// A link between two entities, read from source to target.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Link {
     pub id: Uuid,
@@ -42,7 +42,7 @@ impl Link {
     }
 }
 
-/// The links of the pack's types that begin or end at one of these, or the link with one of these ids.
+/// Reads the links of the pack's types that begin or end at one of these ids, or have one of these ids.
 async fn read(db: &mut PgConnection, space: Uuid, ids: &[Uuid]) -> Result<Vec<Link>, Error> {
     let rows = sqlx::query!(
         r#"select r.canonical_id as id, r.type as link_type, s.canonical_id as source_id, s.type as source_type, s.name as source_name,
@@ -81,7 +81,7 @@ async fn read(db: &mut PgConnection, space: Uuid, ids: &[Uuid]) -> Result<Vec<Li
     Ok(links.collect())
 }
 
-/// All live relationships at an object, of whatever type.
+/// Returns all live relationships of an object, of any type.
 pub(super) async fn ids_at(db: &mut PgConnection, space: Uuid, id: Uuid) -> Result<Vec<Uuid>, Error> {
     sqlx::query_scalar!(
         "select canonical_id from kb.graph_relationships
@@ -95,7 +95,7 @@ pub(super) async fn ids_at(db: &mut PgConnection, space: Uuid, id: Uuid) -> Resu
     .map_err(Error::database("read what is linked with an entity"))
 }
 
-/// The links at an entity, its membership and its place in the tree among them.
+/// Returns the links of an entity, including its membership and its position in the tree.
 pub async fn at(db: &mut PgConnection, space: Uuid, id: Uuid) -> Result<Vec<Link>, Error> {
     read(db, space, &[id]).await
 }
@@ -108,7 +108,7 @@ pub async fn get(db: &mut PgConnection, space: Uuid, id: Uuid) -> Result<Link, E
         .ok_or_else(|| Error::not_found("relationship", id))
 }
 
-/// The entities that an entity is linked with, but for its project: each with the link, without its texts.
+/// Returns the entities linked with an entity, except its project: each with the link, without its texts.
 pub async fn linked(
     db: &mut PgConnection,
     space: Uuid,
@@ -143,13 +143,13 @@ fn other(link: &Link, id: Uuid) -> Uuid {
     }
 }
 
-/// A project with all that belongs to it.
+/// A project with all its entities.
 #[derive(Debug, Clone)]
 pub struct Graph {
     pub project: Entity,
-    /// In the order of their making, without their texts.
+    /// In order of creation, without their texts.
     pub entities: Vec<Entity>,
-    /// But for memberships: all of `entities` are the project's.
+    /// Without memberships: all of `entities` belong to the project.
     pub links: Vec<Link>,
 }
 
@@ -173,7 +173,7 @@ pub async fn graph(db: &mut PgConnection, space: Uuid, project: Uuid) -> Result<
     })
 }
 
-/// One to be made.
+/// A link to be created.
 #[derive(Debug, Clone)]
 pub struct NewLink {
     pub link_type: String,
@@ -181,7 +181,7 @@ pub struct NewLink {
     pub target: Uuid,
 }
 
-/// In a transaction of its own. One that is there already is that one.
+/// In its own transaction. An existing link is returned.
 pub async fn link(db: &mut PgConnection, space: Uuid, new: &NewLink, change: &Change) -> Result<Link, Error> {
     change.begin(&mut *db).await?;
     let project = entities::get_any(&mut *db, space, new.source).await?.project;
@@ -189,7 +189,7 @@ pub async fn link(db: &mut PgConnection, space: Uuid, new: &NewLink, change: &Ch
     make(db, space, new, change.id(0), change).await
 }
 
-/// The project's turn is taken.
+/// The project is locked.
 pub(super) async fn make(
     db: &mut PgConnection,
     space: Uuid,
@@ -259,7 +259,7 @@ fn check(new: &NewLink, source: &Entity, target: &Entity) -> Result<(), Error> {
     )))
 }
 
-/// In a transaction of its own.
+/// In its own transaction.
 pub async fn unlink(db: &mut PgConnection, space: Uuid, id: Uuid, change: &Change) -> Result<(), Error> {
     change.begin(&mut *db).await?;
     if change.has_written(&mut *db, space, id).await? {
@@ -271,7 +271,7 @@ pub async fn unlink(db: &mut PgConnection, space: Uuid, id: Uuid, change: &Chang
     take_away(db, space, id, change).await
 }
 
-/// The project's turn is taken.
+/// The project is locked.
 pub(super) async fn take_away(db: &mut PgConnection, space: Uuid, id: Uuid, change: &Change) -> Result<(), Error> {
     let link = get(&mut *db, space, id).await?;
     if pack::link_type(&link.link_type).is_none() {
@@ -284,7 +284,7 @@ pub(super) async fn take_away(db: &mut PgConnection, space: Uuid, id: Uuid, chan
     Ok(())
 }
 
-/// Deletes an entity, and its links with it.
+/// Deletes an entity and its links.
 pub(super) async fn remove_entity(db: &mut PgConnection, space: Uuid, id: Uuid, change: &Change) -> Result<(), Error> {
     for link in ids_at(&mut *db, space, id).await? {
         relationships::delete(&mut *db, space, link, change.actor).await?;

@@ -1,5 +1,5 @@
-//! The template pack `work`: the types of `kinds` with their schemas, and what may hold between them. Installed with the first project, or
-//! by hand.
+//! The template pack `work`: the types of `kinds` with their schemas, and the allowed links between them. Installed
+//! with the first project, or manually.
 
 use serde_json::{Map, Value, json};
 use sqlx::PgConnection;
@@ -11,12 +11,12 @@ use rejoin_graph::packs::{self, NewPack};
 
 pub const PACK: &str = "work";
 pub const PACK_VERSION: &str = "1.0.1";
-/// From a document to one below it.
+/// From a document to a child.
 pub const PARENT_OF: &str = "parent_of";
-/// From a document to what it is about.
+/// From a document to its subject.
 pub const DOCUMENT_OF: &str = "document_of";
 
-/// What entities may be linked by: name, meaning, from which kinds, to which.
+/// A link type: name, meaning, allowed kinds of source and target.
 pub struct LinkType {
     pub name: &'static str,
     pub description: &'static str,
@@ -33,7 +33,7 @@ const fn link(name: &'static str, description: &'static str, from: &'static [Kin
     }
 }
 
-/// All that may be linked by hand: neither memberships nor the tree of documents.
+/// All links that users may create: neither memberships nor the document tree.
 pub const LINKS: &[LinkType] = &[
     link(
         "supports_goal",
@@ -94,7 +94,7 @@ pub fn link_type(name: &str) -> Option<&'static LinkType> {
     LINKS.iter().find(|link| link.name == name)
 }
 
-/// All types of relationships of the pack.
+/// All relationship types of the pack.
 pub fn relationship_types() -> Vec<String> {
     let memberships = Kind::ALL.into_iter().filter_map(Kind::membership);
     let links = LINKS.iter().map(|link| link.name);
@@ -113,7 +113,7 @@ fn pack() -> NewPack {
             let mut described =
                 json!({"description": "contains", "from": [Kind::Project.as_str()], "to": [kind.as_str()]});
             if kind == Kind::Document {
-                // Its place among those with the same parent.
+                // Its position among its siblings.
                 described["schema"] = json!({"type": "object", "properties": {"order": {"type": "integer"}}});
             }
             relationship_types.insert(membership.to_owned(), described);
@@ -143,12 +143,12 @@ fn pack() -> NewPack {
     }
 }
 
-/// Installs it in a space that has no version of it.
+/// Installs the pack in a space that has no version of it.
 pub async fn install(db: &mut PgConnection, space: Uuid) -> Result<(), Error> {
     if is_assigned(&mut *db, space).await? {
         return Ok(());
     }
-    // Of several first projects one makes it, and the others wait here until that one is committed.
+    // Of several concurrent first projects one installs it; the others wait here until that one commits.
     let made = packs::create(&mut *db, space, &pack()).await?;
     if is_assigned(&mut *db, space).await? {
         return Ok(());
@@ -157,7 +157,7 @@ pub async fn install(db: &mut PgConnection, space: Uuid) -> Result<(), Error> {
     Ok(())
 }
 
-/// Also where it is switched off: what a person has switched off stays so.
+/// Also if it is disabled: a user's decision to disable it is kept.
 async fn is_assigned(db: &mut PgConnection, space: Uuid) -> Result<bool, Error> {
     sqlx::query_scalar!(
         r#"select exists (select from kb.template_assignments a join kb.template_packs p on p.id = a.pack_id
@@ -170,7 +170,7 @@ async fn is_assigned(db: &mut PgConnection, space: Uuid) -> Result<bool, Error> 
     .map_err(Error::database("look whether the work pack is installed"))
 }
 
-/// Whether the space works with it: then its agents are offered the work tools.
+/// Returns whether the pack is active in the space: its agents are then offered the work tools.
 pub async fn is_active(db: impl sqlx::PgExecutor<'_>, space: Uuid) -> Result<bool, sqlx::Error> {
     sqlx::query_scalar!(
         r#"select exists (select from kb.template_assignments a join kb.template_packs p on p.id = a.pack_id

@@ -1,6 +1,6 @@
-//! Projects: made whole in one transaction, rearranged in one, deleted with all that belongs to them; and the overview of them.
+//! Projects: created, rearranged and deleted, each in one transaction; and their overview.
 //!
-//! Invariant: a thing that can't be made, or a link that can't hold, leaves nothing of the whole.
+//! Invariant: an invalid item or link leaves nothing of the whole behind.
 
 use std::collections::HashMap;
 
@@ -15,34 +15,34 @@ use super::links::{self, NewLink};
 use super::{Change, Entity, MAX_ENTITIES, pack, take_turn};
 use rejoin_graph::Error;
 
-/// Entities, and links, of a project that is made at once; changes of one rearrangement.
+/// Maximum number of entities, and of links, of a project created at once, and of changes in one rearrangement.
 pub const MAX_AT_ONCE: usize = 200;
-/// Bytes of a temporary id.
+/// Maximum size of a temporary id, in bytes.
 const MAX_TEMP_ID_BYTES: usize = 200;
-/// How a project to be made is called in its relationships.
+/// The temporary id of a new project.
 const PROJECT_TEMP_ID: &str = "project";
-/// How its context document is called.
+/// The temporary id of its context document.
 const DOCUMENT_TEMP_ID: &str = "context_document";
-/// Entities that each list of the overview holds.
+/// Maximum number of entities in each list of the overview.
 pub const OVERVIEW: i64 = 20;
 
-/// A project to be made with all that it begins with.
+/// A project to be created with its initial content.
 #[derive(Debug, Clone, Default)]
 pub struct Instantiation {
     pub project: Map<String, Value>,
-    /// By temporary ids, which `links` name.
+    /// By temporary ids, used by `links`.
     pub entities: Vec<(String, Kind, Map<String, Value>)>,
-    /// Between temporary ids: type, source, target. `parent_of` puts documents below each other.
+    /// Between temporary ids: type, source, target. `parent_of` nests documents.
     pub links: Vec<(String, String, String)>,
-    /// The text that says what the project is about.
+    /// The document that describes the project.
     pub context_document: Option<Map<String, Value>>,
 }
 
-/// A project that was made.
+/// A created project.
 #[derive(Debug, Clone)]
 pub struct Instantiated {
     pub project: Entity,
-    /// Ids by temporary ids, `project` and `context_document` among them.
+    /// Ids by temporary ids, including `project` and `context_document`.
     pub ids: Vec<(String, Uuid)>,
 }
 
@@ -130,7 +130,7 @@ pub async fn instantiate(
     })
 }
 
-/// What is wrong, and with which of many.
+/// Adds to an error which item it concerns.
 fn at(what: &str, error: Error) -> Error {
     match error {
         Error::Invalid(words) => Error::Invalid(format!("{what}: {words}")),
@@ -139,7 +139,7 @@ fn at(what: &str, error: Error) -> Error {
     }
 }
 
-/// One of the changes of a rearrangement.
+/// A change of a rearrangement.
 #[derive(Debug, Clone)]
 pub enum Rearrange {
     Link(NewLink),
@@ -147,7 +147,7 @@ pub enum Rearrange {
     Move(Move),
 }
 
-/// All of it, or nothing.
+/// Applies all changes or none.
 pub async fn reorganize(
     db: &mut PgConnection,
     space: Uuid,
@@ -194,7 +194,7 @@ async fn belongs(db: &mut PgConnection, space: Uuid, project: Uuid, id: Uuid) ->
     }
 }
 
-/// With all that belongs to it.
+/// Deletes a project with all its entities.
 pub(super) async fn delete(
     db: &mut PgConnection,
     space: Uuid,
@@ -215,12 +215,12 @@ pub(super) async fn delete(
     links::remove_entity(db, space, project, change).await
 }
 
-/// What somebody works on: projects that are not over, what is open, and what is due first.
+/// Current work: active projects, open entities, and the next due ones.
 #[derive(Debug, Clone)]
 pub struct Overview {
     pub projects: Vec<Entity>,
     pub open_tasks: Vec<Entity>,
-    /// By `due_at`, of whatever kind.
+    /// By `due_at`, of any kind.
     pub due: Vec<Entity>,
     pub open_task_count: usize,
 }

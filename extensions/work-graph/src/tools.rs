@@ -1,23 +1,23 @@
 //! The tools over the work graph: projects with their tasks, goals, plans, documents and so on. Offered where the pack `work` is installed;
 //! the rules are those of `crate`, which the API's `/api/onto` routes use, too.
 //!
-//! - `definition`  what a tool is made of
-//! - `scope`       what a call may touch: with a focus, its project alone
-//! - `told`        entities, links and trees as tools give them
+//! - `definition`  the definition of a tool
+//! - `scope`       restricts calls to the focus
+//! - `views`       entities, links and trees in tool results
 //! - `lists`       list_onto_…, search_onto_…, search_ontology, list_task_documents
 //! - `details`     get_onto_…_details, graphs, trees, paths, links, get_field_info, the overview
 //! - `write`       create_onto_…, update_onto_…, delete_onto_…
 //! - `arrange`     link, unlink, reorganize, move, create_onto_project
 //!
-//! Invariants: with a focus, nothing outside of its project is read, named or written, whatever ids a model sends; a call that is repeated
-//! after a crash changes nothing more.
+//! Invariants: with a focus, nothing outside of its project is read, named or written, whatever ids a model sends; a
+//! call repeated after a crash has no further effect.
 
 mod arrange;
 mod definition;
 mod details;
 mod lists;
 mod scope;
-mod told;
+mod views;
 mod write;
 
 use std::sync::Arc;
@@ -51,25 +51,25 @@ pub fn tools() -> Vec<SharedTool> {
     all.map(|tool| Arc::new(tool) as SharedTool).collect()
 }
 
-/// The names of the tools that take this parameter, for whoever checks that they keep to the focus.
+/// Returns the names of the tools with this parameter, for tests of the focus.
 pub fn taking(parameter: &str) -> Vec<&'static str> {
     let takes = |definition: &&Definition| definition.parameters().iter().any(|one| one.name == parameter);
     definitions().filter(takes).map(|definition| definition.name).collect()
 }
 
-/// What the documents tell of a tool.
+/// The documented facts of a tool.
 #[derive(Debug, Clone, Copy)]
 pub struct Mapped {
     pub name: &'static str,
-    /// The endpoint that does the same.
+    /// The equivalent endpoint.
     pub endpoint: &'static str,
     /// The types of entities and relationships that it reads and writes.
     pub types: &'static str,
-    /// Whether it changes what the conversation is about.
+    /// Whether it changes the conversation's context.
     pub shifts: bool,
 }
 
-/// The tools as the documents tell of them.
+/// The documented facts of all tools.
 pub fn mapping() -> impl Iterator<Item = Mapped> {
     definitions().map(|definition| Mapped {
         name: definition.name,
@@ -112,7 +112,7 @@ impl Tool for WorkTool {
     }
 }
 
-/// Who hears of a failed operation.
+/// Converts a graph error to a tool error.
 fn failed(error: rejoin_graph::Error) -> ToolError {
     match error {
         rejoin_graph::Error::Database { attempted, .. } => ToolError::Internal {
@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_tool_has_a_name_of_its_own_and_says_what_its_parameters_are() {
+    fn each_tool_has_a_unique_name_and_describes_its_parameters() {
         let tools = tools();
         let mut names: Vec<&str> = tools.iter().map(|tool| tool.spec().name.as_str()).collect();
         names.sort_unstable();

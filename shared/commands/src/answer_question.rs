@@ -1,29 +1,29 @@
-//! A question comes to its end: a person answers it, by its id or by their next message, or its time is over. Whichever run waited for it
-//! alone goes on.
+//! Ends a question: a user answers it by id or with their next message, or it expires. A run that waited only for this
+//! question resumes.
 
 use serde_json::Value;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::steer_run::With;
-use super::{Command, CommandError, dispatch, steer_run};
+use super::{Command, CommandError, schedule_tasks, steer_run};
 use rejoin_event_log::log;
 use rejoin_event_log::wakeup::Wake;
-use rejoin_runs::inbox;
 use rejoin_runs::questions::{self, Question};
+use rejoin_runs::run_dependencies;
 use rejoin_runs::runs::Run;
-use rejoin_runs::waits;
+use rejoin_runs::steering;
 use rejoin_types::events::Kind;
 
-/// What a run reads beside the files that came with an answer.
+/// The text that precedes files attached to an answer.
 const FILES_OF_ANSWER: &str = "These files belong to my answer.";
 
-/// What ends a question.
+/// The reason why a question ends.
 #[derive(Debug)]
 pub enum Closing<'a> {
     Answer {
         answer: &'a Value,
-        /// The arguments of a call that is approved with changes.
+        /// The changed arguments of an approved call.
         input: Option<&'a Value>,
         user_id: Option<Uuid>,
     },
@@ -87,10 +87,10 @@ impl Command for CloseQuestion<'_> {
             Closing::Expire => ("expired", None, None),
         };
         if question.kind == "task" {
-            // Its run has ended: nothing of a turn follows its `done`.
+            // Its run has ended: no events may follow `done`.
             questions::close(db, self.id, run.root_run_id, status, answer.as_ref(), by).await?;
             let decision = answer.as_ref().and_then(Value::as_str);
-            return Ok(dispatch::decided(db, &run, decision).await?);
+            return Ok(schedule_tasks::person_decided(db, &run, decision).await?);
         }
         Ok(close(db, &run, self.id, status, answer.as_ref(), by).await?)
     }
@@ -104,9 +104,9 @@ impl Command for CloseQuestion<'_> {
     }
 }
 
-/// A user's message that answers what runs of its conversation wait for.
+/// A user message that answers questions of waiting runs in its conversation.
 pub(super) struct Reply {
-    /// The run of the turn that goes on.
+    /// The run of the turn that continues.
     pub run_id: Uuid,
     /// The run that asked.
     pub asking: Uuid,
@@ -116,10 +116,11 @@ pub(super) struct Reply {
     pub wake: Wake,
 }
 
-/// Takes a message as the answer to the questions that are open in its conversation. None: there are none, or it answers none.
+/// Takes a message as the answer to the open questions of its conversation. None: there are none, or the message
+/// answers none.
 ///
-/// Questions of agents come first, and one message answers all of them. Where there are none, it may be the word that gives or refuses an
-/// approval, if there is one alone to be given. The caller holds the log's lock.
+/// Agents' questions come first, and one message answers all of them. Without any, it may approve or reject a call, if
+/// exactly one approval is pending. The caller holds the log's lock.
 pub(super) async fn reply(
     db: &mut PgConnection,
     conversation_id: Uuid,
@@ -151,8 +152,8 @@ pub(super) async fn reply(
     let ids: Vec<Uuid> = answers.iter().map(|(id, _, _)| *id).collect();
     let (message_id, seq) = steer_run::tell(db, &turn, message, with, &ids).await?;
     if !with.files.is_empty() {
-        // The answer itself is words: the run that asked finds its files as a message of the user's.
-        inbox::put(db, *asking, FILES_OF_ANSWER, with.files, Some(by)).await?;
+        // The answer itself is text only: the asking run finds its files as a user message.
+        steering::add(db, *asking, FILES_OF_ANSWER, with.files, Some(by)).await?;
     }
     let mut wake = Wake::log(conversation_id);
     for (id, run_id, answer) in &answers {
@@ -170,7 +171,7 @@ pub(super) async fn reply(
     }))
 }
 
-/// Ends a question of `run`, tells of it, and wakes the run if it was the last thing that it waited for.
+/// Ends a question of `run`, publishes it, and resumes the run if it waited for nothing else.
 pub(super) async fn close(
     db: &mut PgConnection,
     run: &Run,
@@ -191,7 +192,7 @@ pub(super) async fn close(
     sqlx::query!("update kb.agent_runs set safe_seq = $2 where id = $1", run.id, seq)
         .execute(&mut *db)
         .await?;
-    let mut wake = waits::wake_if_over(db, run.id).await?;
+    let mut wake = run_dependencies::wake_if_met(db, run.id).await?;
     wake.merge(Wake::log(run.log_id));
     Ok(wake)
 }

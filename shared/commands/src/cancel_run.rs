@@ -1,5 +1,5 @@
-//! Cancelling: a state plus a wake-up, for a run and all that it started. A run that a worker holds is asked to stop and ends itself;
-//! one that waits is woken for that, once its sub-agents have ended; one that no worker has begun is ended here and now.
+//! Cancels a run and everything that it started, by a state plus a wake-up. A run held by a worker is asked to stop and
+//! ends itself. A waiting run is resumed to end itself, once its sub-agents have ended. A queued run ends immediately.
 
 use sqlx::PgConnection;
 use uuid::Uuid;
@@ -10,7 +10,7 @@ use rejoin_event_log::log;
 use rejoin_event_log::wakeup::Wake;
 use rejoin_queue::settle;
 use rejoin_runs::runs::{Run, RunState};
-use rejoin_runs::{questions, waits};
+use rejoin_runs::{questions, run_dependencies};
 use rejoin_types::events::DoneStatus;
 
 #[derive(Debug)]
@@ -22,7 +22,7 @@ impl Command for CancelRun {
     type Output = Wake;
     type Error = sqlx::Error;
 
-    /// Idempotent: a run that has ended, or is ending, stays as it is. Returns what to wake after the commit.
+    /// Idempotent: an ended or ending run stays unchanged. Returns the wake-ups to send after the commit.
     async fn apply(&self, db: &mut PgConnection) -> Result<Wake, sqlx::Error> {
         let Some(log_id) = sqlx::query_scalar!("select log_id from kb.agent_runs where id = $1", self.run_id)
             .fetch_optional(&mut *db)
@@ -44,7 +44,7 @@ impl Command for CancelRun {
         )
         .fetch_all(&mut *db)
         .await?;
-        // The deepest first: whoever waits for them finds them ended, where that is done here.
+        // The deepest first: their parents then find them ended, if they end here.
         asked.sort_by_key(|run| std::cmp::Reverse(run.depth));
         let mut wake = Wake::default();
         for run in &asked {
@@ -54,20 +54,20 @@ impl Command for CancelRun {
     }
 
     async fn happened(&self, db: &mut PgConnection, _: &Wake) -> Result<bool, sqlx::Error> {
-        // Idempotent: asking again asks for nothing more.
+        // Idempotent: asking again has no further effect.
         let _ = db;
         Ok(false)
     }
 }
 
-/// One run of the tree.
+/// Cancels one run of the tree.
 async fn stop(db: &mut PgConnection, run: &Run) -> Result<Wake, sqlx::Error> {
     if run.state() == RunState::Waiting {
         let mut wake = Wake::default();
         for question in questions::pending_of_run(&mut *db, run.id).await? {
             wake.merge(answer_question::close(db, run, question, "cancelled", None, None).await?);
         }
-        wake.merge(waits::wake_if_over(db, run.id).await?);
+        wake.merge(run_dependencies::wake_if_met(db, run.id).await?);
         return Ok(wake);
     }
     let job = sqlx::query!(
@@ -78,7 +78,7 @@ async fn stop(db: &mut PgConnection, run: &Run) -> Result<Wake, sqlx::Error> {
     .await?;
     let has_begun = run.state() == RunState::Running || run.safe_seq.is_some();
     if job.is_some() && has_begun {
-        // It has begun: a worker ends it, with whatever was half done. Between two attempts: now, not after the backoff.
+        // It has begun: a worker ends it, with its partial work. Between two attempts: now, without the backoff.
         sqlx::query!(
             "update queue.jobs set run_at = least(run_at, now()) where run_id = $1 and state = 'available'",
             run.id
@@ -88,7 +88,7 @@ async fn stop(db: &mut PgConnection, run: &Run) -> Result<Wake, sqlx::Error> {
         return Ok(Wake::cancel(run.id).and(Wake::queue(rejoin_queue::DEFAULT_QUEUE)));
     }
     if job.as_ref().is_some_and(|job| job.state == "running") {
-        // Claimed, and about to begin.
+        // Claimed, but not begun yet.
         return Ok(Wake::cancel(run.id));
     }
     let end = RunEnd {
@@ -101,7 +101,7 @@ async fn stop(db: &mut PgConnection, run: &Run) -> Result<Wake, sqlx::Error> {
     let seq = log::append(db, run.log_id, Some(run.root_run_id), &[end.last_event(run)]).await?;
     let mut wake = end.write(db, run, run.attempt, seq).await?;
     if let Some(job) = job {
-        // Settling takes running jobs only: a lease for the length of this transaction.
+        // Settling takes running jobs only: take a lease for this transaction.
         sqlx::query!(
             "update queue.jobs set state = 'running', lease_until = now(), held = false where id = $1 and not held",
             job.id
@@ -112,7 +112,7 @@ async fn stop(db: &mut PgConnection, run: &Run) -> Result<Wake, sqlx::Error> {
             .await?
             .is_none()
         {
-            // A held job has nothing behind it that waits for it alone.
+            // No job waits behind a held one.
             sqlx::query!("delete from queue.jobs where id = $1 and held", job.id)
                 .execute(&mut *db)
                 .await?;

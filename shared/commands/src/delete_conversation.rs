@@ -1,5 +1,5 @@
-//! Deleting a conversation with everything of it. A run that is active loses its job, and with it its lease: its worker stops
-//! and writes nothing more.
+//! Deletes a conversation with all its data. An active run loses its job and thereby its lease: its worker stops and
+//! writes nothing more.
 
 use serde_json::json;
 use sqlx::PgConnection;
@@ -13,7 +13,7 @@ use rejoin_types::owner::Owner;
 #[derive(Debug)]
 pub struct DeleteConversation {
     pub owner: Owner,
-    /// Who asked for it.
+    /// The user who requested the deletion.
     pub by: Actor,
     pub id: Uuid,
 }
@@ -22,7 +22,7 @@ impl Command for DeleteConversation {
     type Output = bool;
     type Error = sqlx::Error;
 
-    /// False: not there, or not the owner's.
+    /// False: it does not exist or has another owner.
     async fn apply(&self, db: &mut PgConnection) -> Result<bool, sqlx::Error> {
         if rejoin_runs::conversations::get(db, self.owner, self.id)
             .await?
@@ -49,7 +49,7 @@ impl Command for DeleteConversation {
         sqlx::query!("delete from stream.logs where log_id = $1", self.id)
             .execute(&mut *db)
             .await?;
-        // Last: whoever else changes something that is audited waits from here.
+        // Last: other audited changes wait from here on.
         let entry = NewEntry {
             by: &self.by,
             project_id: Some(self.owner.project_id),

@@ -1,5 +1,6 @@
-//! The end of a turn: the assistant's message, the run's state, `done` (after `error`, where there is one) and the job, in ONE
-//! transaction (invariants I1, I2, I4). A sub-agent's end has no message and no `done`; it wakes the parent that waited for it (I12).
+//! Ends a turn: the assistant's message, the run's state, `done` (after `error`, if any) and the job, in ONE
+//! transaction (invariants I1, I2, I4). A sub-agent's end has no message and no `done`; it resumes the waiting parent
+//! (I12).
 
 use serde_json::{Value, json};
 use sqlx::PgConnection;
@@ -9,22 +10,22 @@ use super::{Command, FencedError, wire_time};
 use rejoin_event_log::log;
 use rejoin_event_log::stream::Seen;
 use rejoin_event_log::wakeup::Wake;
-use rejoin_faults::Break;
+use rejoin_faults::Fault;
 use rejoin_queue::settle;
 use rejoin_runs::contexts::Context;
 use rejoin_runs::messages::{self, NewMessage, Role};
 use rejoin_runs::runs::Run;
-use rejoin_runs::{compressions, contexts, conversations, inbox};
+use rejoin_runs::{compressions, contexts, conversations, steering};
 use rejoin_types::events::{DoneStatus, Kind, MessageBody};
 use rejoin_types::ids;
 
-/// Why a run failed, as clients are told.
+/// The reason of a failed run, as sent to clients.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunError {
-    /// Stable word.
+    /// A stable code.
     pub code: String,
     pub message: String,
-    /// Whether posting the same again may succeed.
+    /// Whether retrying the same request may succeed.
     pub retryable: bool,
 }
 
@@ -32,25 +33,25 @@ pub struct RunError {
 pub struct FinishRun<'a> {
     pub run: &'a Run,
     pub attempt: i32,
-    /// What the attempt has seen of the log: what this appends must follow it.
+    /// What the attempt has seen of the log: appended events must follow it.
     pub seen: &'a Seen,
     pub status: DoneStatus,
-    /// The reply's text; with a status other than completed, what there was of it. Empty: no message is stored.
+    /// The reply's text; if not completed, the partial text. Empty: no message is stored.
     pub text: &'a str,
     pub citations: &'a [Value],
-    /// With `failed`, and where a limit ended the run.
+    /// Set if failed, or if a limit ended the run.
     pub error: Option<&'a RunError>,
     pub usage: &'a Value,
-    /// The answer as data, where a schema asked for it; `text` is the same as JSON.
+    /// The structured output, if a schema requires it; `text` is the same as JSON.
     pub output: Option<&'a Value>,
 }
 
-/// What became of it.
+/// The outcome of [`FinishRun`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Finished {
     Ended(Wake),
-    /// Not ended: it was told something since it gave its answer, which it has to hear first.
-    HasMail,
+    /// Not ended: a steering message arrived after the answer, and must be handled first.
+    HasPending,
 }
 
 impl Command for FinishRun<'_> {
@@ -83,10 +84,10 @@ impl FinishRun<'_> {
             return Ok(None);
         };
         if self.status == DoneStatus::Completed {
-            // Who tells it something holds this lock, too.
+            // Steering takes this lock, too.
             log::lock(db, run.log_id).await?;
-            if inbox::has_mail(db, run.id).await? {
-                return Ok(Some(Finished::HasMail));
+            if steering::has_pending(db, run.id).await? {
+                return Ok(Some(Finished::HasPending));
             }
         }
         let message = match run.conversation_id {
@@ -139,7 +140,7 @@ impl FinishRun<'_> {
             }
             events.push(run.event(Kind::LastTurnContext { context: last_turn }));
         }
-        if rejoin_faults::is(Break::DoneTwice) {
+        if rejoin_faults::enabled(Fault::DoneTwice) {
             events.push(end.last_event(run));
         }
         events.push(end.last_event(run));
@@ -182,7 +183,7 @@ impl FinishRun<'_> {
         };
         wake.merge(Wake::log(run.log_id));
         if lets_go {
-            // The conversation's next message is claimable now.
+            // The conversation's next message is claimable from now on.
             wake.merge(Wake::queue(rejoin_queue::DEFAULT_QUEUE));
         }
         Ok(Some(Finished::Ended(wake)))

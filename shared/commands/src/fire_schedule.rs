@@ -1,45 +1,45 @@
-//! A schedule that is due fires: its run or its DAG is made, and it moves on to its next firing, in ONE transaction under the lock of its
-//! row. However many workers look, each firing happens once.
+//! Fires a due schedule: creates its run or DAG and advances it to its next firing, in ONE transaction under the lock
+//! of its row. However many workers check, each firing happens once.
 
 use sqlx::{Connection as _, PgConnection};
 use uuid::Uuid;
 
 use super::{Command, CreateDag, DagError, PostError, TriggerRun};
 use rejoin_event_log::wakeup::Wake;
-use rejoin_identity::makers::{self, Withdrawn};
+use rejoin_identity::initiators::{self, Revoked};
 use rejoin_runs::agents;
 use rejoin_scheduling::schedules::{self, Outcome, Schedule, ScheduleContent, Target};
 use rejoin_scheduling::tasks::spec::DagSpec;
 use rejoin_types::ids;
 
-/// Fires the schedule that has been due longest, of those that nobody else is firing.
+/// Fires the longest due schedule that no other worker is firing.
 #[derive(Debug)]
 pub struct FireSchedule;
 
-/// A schedule that was due.
+/// A schedule that has fired.
 #[derive(Debug)]
 pub struct Fired {
     pub schedule_id: Uuid,
     pub name: String,
     pub started: Option<Started>,
-    /// Why nothing was started.
+    /// The reason why nothing was started.
     pub error: Option<String>,
     pub wake: Wake,
 }
 
-/// What a firing starts.
+/// What a firing started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Started {
     Run(Uuid),
     Dag(Uuid),
 }
 
-/// Why a firing starts nothing.
+/// The reason why a firing starts nothing.
 enum Refused {
-    /// For whoever made the schedule.
+    /// A message for the schedule's maker.
     Words(String),
-    /// Nothing is started in the maker's name any more, also not the next time.
-    Withdrawn(Withdrawn),
+    /// The maker's rights are withdrawn: nothing more is started on their behalf.
+    Revoked(Revoked),
     Database(sqlx::Error),
 }
 
@@ -68,7 +68,7 @@ impl Command for FireSchedule {
                 Some("a firing was missed and skipped because no worker was running".to_owned()),
             ),
             Some(_) => {
-                // What fails is undone by itself: the schedule moves on, and others are not kept waiting.
+                // A failure is rolled back separately: the schedule advances, and others are not blocked.
                 let mut savepoint = db.begin().await?;
                 match start(&mut savepoint, &schedule, content.target).await {
                     Ok((started, woken)) => {
@@ -81,9 +81,9 @@ impl Command for FireSchedule {
                         savepoint.rollback().await?;
                         let words = match refused {
                             Refused::Words(words) => words,
-                            Refused::Withdrawn(withdrawn) => {
+                            Refused::Revoked(revoked) => {
                                 next_at = None;
-                                format!("disabled: {withdrawn}")
+                                format!("disabled: {revoked}")
                             }
                             Refused::Database(error) => format!("the database rejected it: {error}"),
                         };
@@ -112,7 +112,7 @@ impl Command for FireSchedule {
     async fn happened(&self, db: &mut PgConnection, fired: &Option<Fired>) -> Result<bool, sqlx::Error> {
         let id = match fired.as_ref().and_then(|fired| fired.started) {
             Some(Started::Run(id) | Started::Dag(id)) => id,
-            // Doing it again finds the schedule as it is.
+            // A repetition finds the schedule unchanged.
             None => return Ok(false),
         };
         let known = sqlx::query_scalar!(
@@ -140,9 +140,9 @@ impl Started {
 }
 
 async fn start(db: &mut PgConnection, schedule: &Schedule, target: Target) -> Result<(Started, Wake), Refused> {
-    let maker = makers::standing(&mut *db, schedule.project_id, schedule.created_by).await?;
-    if let Some(withdrawn) = maker.withdrawn() {
-        return Err(Refused::Withdrawn(withdrawn));
+    let initiator = initiators::membership(&mut *db, schedule.project_id, schedule.created_by).await?;
+    if let Some(revoked) = initiator.revoked() {
+        return Err(Refused::Revoked(revoked));
     }
     if let Some(what) = schedules::exhausted(db, schedule.project_id).await? {
         return Err(Refused::Words(format!(
@@ -152,7 +152,7 @@ async fn start(db: &mut PgConnection, schedule: &Schedule, target: Target) -> Re
     match target {
         Target::Agent { name, input } => {
             let definition = agents::find_by_name(&mut *db, schedule.project_id, &name).await?;
-            let definition = definition.filter(|found| found.is_open() || maker.reaches_internal_agents());
+            let definition = definition.filter(|found| found.is_open() || initiator.reaches_internal_agents());
             let gone = || Refused::Words(format!("there is no agent {name}; create it, or change the schedule"));
             let definition = definition.ok_or_else(gone)?;
             let trigger = TriggerRun {

@@ -1,5 +1,5 @@
-//! A fork: a new run of the same agent that begins where another one stood after one of its steps, with that one's records copied
-//! exactly, and, if somebody says so, with another message of the user's. The run that it is made of is not touched.
+//! Forks a run: creates a run of the same agent that begins after a given step of the original, with an exact copy of
+//! its records up to there and, optionally, a new user message. The original is not changed.
 
 use serde_json::json;
 use sqlx::PgConnection;
@@ -24,12 +24,12 @@ use rejoin_types::owner::Owner;
 #[derive(Debug)]
 pub struct ForkRun<'a> {
     pub run_id: Uuid,
-    /// The last of the run's steps that the fork has behind it. 0: it begins anew.
+    /// The last step of the source run to copy. 0: start from the beginning.
     pub step: i32,
-    /// Put behind that step; of step 0, in the place of what the run was asked.
+    /// Appended after that step; for step 0, replaces the run's input.
     pub message: Option<&'a str>,
     pub user_id: Option<Uuid>,
-    /// What the project has used up: nothing new is begun then.
+    /// Set if the project's quota is exhausted: nothing new starts then.
     pub exhausted: Option<Exhausted>,
 }
 
@@ -37,7 +37,7 @@ pub struct ForkRun<'a> {
 pub enum ForkError {
     #[error("there is no such run")]
     NotFound,
-    /// There is nothing at that step to go on from.
+    /// The run can't be continued from that step.
     #[error("{0}")]
     Unfit(String),
     #[error("the project has used up its quota")]
@@ -59,13 +59,13 @@ impl Command for ForkRun<'_> {
     type Output = (Uuid, Wake);
     type Error = ForkError;
 
-    /// Returns the new run's id and what to wake after the commit. Its cursor is 0: it has a log of its own.
+    /// Returns the new run's id and the wake-ups to send after the commit. Its cursor is 0: it has its own log.
     async fn apply(&self, db: &mut PgConnection) -> Result<(Uuid, Wake), ForkError> {
         if let Some(exhausted) = self.exhausted {
             return Err(ForkError::Exhausted(exhausted));
         }
         let source = runs::get(&mut *db, self.run_id).await?.ok_or(ForkError::NotFound)?;
-        // Whoever records a step of it waits: what is copied is whole.
+        // Recording of further steps waits: the copy is consistent.
         log::lock(db, source.log_id).await?;
         let messages = run_messages::all(&mut *db, source.id).await?;
         let calls = tool_calls::all(&mut *db, source.id).await?;
@@ -74,7 +74,7 @@ impl Command for ForkRun<'_> {
             .filter(|row| row.step_number <= self.step)
             .collect();
         let calls: Vec<ToolCallRow> = calls.into_iter().filter(|row| row.step_number <= self.step).collect();
-        // At that step another agent may have been at work.
+        // A different agent may have been active at that step.
         let agent = run_messages::agent_of(&messages).or(source.agent_definition_id);
         let agent = self.agent(db, &source, agent).await?;
         let definition_id = agent.as_ref().map(|definition| definition.id);
@@ -87,7 +87,7 @@ impl Command for ForkRun<'_> {
             log::create(db, id).await?;
         }
         let instead = self.message.filter(|_| self.step == 0);
-        // Other words are about the same files; a message behind a later step has none.
+        // A changed input keeps the same files; a message after a later step has none.
         let files = match source.message_id {
             Some(message_id) if self.step == 0 || self.message.is_none() => messages_files(db, message_id).await?,
             Some(_) | None => Vec::new(),
@@ -150,13 +150,13 @@ impl Command for ForkRun<'_> {
     }
 }
 
-/// The files of a chat message.
+/// Returns the files of a chat message.
 async fn messages_files(db: &mut PgConnection, message_id: Uuid) -> Result<Vec<FileRef>, sqlx::Error> {
     let metadata = rejoin_runs::messages::metadata(db, message_id).await?;
     Ok(rejoin_files::of_metadata(&metadata.unwrap_or_default()))
 }
 
-/// What was said in somebody's conversation stays theirs: the fork of its run has a conversation of its own, of the same owner.
+/// Content of a conversation stays its owner's: a fork of its run gets a new conversation of the same owner.
 async fn conversation_for(
     db: &mut PgConnection,
     source: &Run,
@@ -182,7 +182,7 @@ async fn conversation_for(
 }
 
 impl ForkRun<'_> {
-    /// The agent that goes on, where it is one.
+    /// The agent of the fork, if any.
     async fn agent(
         &self,
         db: &mut PgConnection,
@@ -203,7 +203,7 @@ impl ForkRun<'_> {
         Err(ForkError::Unfit(why.to_owned()))
     }
 
-    /// Err: why there is nothing to go on from.
+    /// Err: why the run can't be continued from there.
     fn check(&self, source: &Run, messages: &[RunMessage], calls: &[ToolCallRow]) -> Result<(), String> {
         let step = self.step;
         if step > source.step_count {

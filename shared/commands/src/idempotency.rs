@@ -1,21 +1,21 @@
-//! A client's key under which a request happens once (invariant I8). Joins the command's transaction: the key is taken exactly when
-//! what it stands for is done.
+//! Idempotency keys (invariant I8). Joins the command's transaction: the key is stored if and only if the command
+//! commits.
 
 use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::PostError;
-use rejoin_faults::Break;
+use rejoin_faults::Fault;
 use rejoin_types::owner::Owner;
 
-/// The key, and the hash of what was asked for.
+/// The key, and the hash of the request.
 #[derive(Debug, Clone)]
 pub struct Idempotency {
     pub key: String,
     pub body_hash: Vec<u8>,
 }
 
-/// What the key was taken for.
+/// The result of the earlier request with the key.
 #[derive(Debug, Clone, Copy)]
 pub struct Earlier {
     /// None: a run without a conversation.
@@ -25,7 +25,7 @@ pub struct Earlier {
     pub cursor: i64,
 }
 
-/// The run that a key was taken for.
+/// Returns the run for which a key was taken.
 pub async fn run_of_key(db: &mut PgConnection, owner: Owner, key: &str) -> Result<Option<Uuid>, sqlx::Error> {
     sqlx::query_scalar!(
         "select run_id from kb.idempotency_keys where project_id = $1 and user_id = $2 and key = $3",
@@ -38,7 +38,7 @@ pub async fn run_of_key(db: &mut PgConnection, owner: Owner, key: &str) -> Resul
 }
 
 impl Idempotency {
-    /// Says what the key, which this transaction has taken, stands for.
+    /// Stores the result of a key taken in this transaction.
     pub(super) async fn stands_for(
         &self,
         db: &mut PgConnection,
@@ -64,14 +64,15 @@ impl Idempotency {
         Ok(())
     }
 
-    /// Takes the key for `run_id`, waiting for another request that is taking it right now. Some: it was taken, by the same body.
+    /// Takes the key for `run_id`, waiting for a concurrent request with the same key. Some: an earlier request with
+    /// the same body took it.
     pub(super) async fn claim(
         &self,
         db: &mut PgConnection,
         owner: Owner,
         run_id: Uuid,
     ) -> Result<Option<Earlier>, PostError> {
-        if rejoin_faults::is(Break::IdempotencyIgnored) {
+        if rejoin_faults::enabled(Fault::IdempotencyIgnored) {
             return Ok(None);
         }
         let taken = sqlx::query!(

@@ -1,44 +1,43 @@
-//! Verbs: each changes several nouns in ONE transaction: `commands::execute(db, &command)`, or `command.apply(&mut tx)` within
-//! the caller's. After the commit the caller sends the wake-ups that the outcome names.
+//! Commands: each changes several nouns in ONE transaction: `commands::execute(db, &command)`, or
+//! `command.apply(&mut tx)` within the caller's. After the commit the caller sends the wake-ups that the outcome names.
 //!
 //! - `post_message`   a user's message, its run and its job           (API)
 //! - `trigger_run`    a run without a conversation                    (API)
-//! - `cancel_run`     asks a run to stop, or ends one not yet begun   (API)
+//! - `cancel_run`     stops a run, or ends one that is still queued    (API)
 //! - `delete_conversation`                                            (API)
-//! - `idempotency`  keys under which a post or a trigger happens once  (API)
+//! - `idempotency`  idempotency keys of posts and triggers  (API)
 //! - `start_run`      an attempt begins: `meta`, or `reset`           (worker)
 //! - `record_step`    a model's answer and the calls it asked for     (worker)
-//! - `record_tool`    a call is about to act; a call is over          (worker)
-//! - `transfer_run`   another agent goes on with the run              (worker)
-//! - `suspend_run`    sub-agents are started, people asked; the run waits (worker)
-//! - `answer_question` what a run waited for: an answer, or no more time (API, worker)
-//! - `steer_run`      a message to a run that is at work              (API)
-//! - `resume_run`     a paused run goes on                            (API)
-//! - `fork_run`         a new run from another one's records        (API)
-//! - `task_dag`       a DAG of tasks: made, paused, cancelled         (API, worker)
-//! - `carry_out`      a plan is made, reviewed, carried out: what is told of it
-//! - `dispatch`       a task's run has ended: what follows from that
-//! - `fire_schedule`  what is due by the clock is started          (worker)
-//! - `ends`           what every end of a run has in common
+//! - `record_tool`    a call begins to act; a call ends          (worker)
+//! - `transfer_run`   hands the run over to another agent              (worker)
+//! - `suspend_run`    starts sub-agents, asks users, suspends the run (worker)
+//! - `answer_question` a question is answered or expires (API, worker)
+//! - `steer_run`      sends a message to a running run              (API)
+//! - `resume_run`     resumes a paused run                            (API)
+//! - `fork_run`         creates a run from another run's records        (API)
+//! - `task_dag`       creates, pauses and cancels a DAG of tasks         (API, worker)
+//! - `execute_plan`   creates, reviews and executes a plan
+//! - `schedule_tasks` schedules the next tasks when a task's run ends
+//! - `fire_schedule`  starts what a due schedule names          (worker)
+//! - `finalize_run`   the steps shared by all ends of a run
 //! - `finish_run`     the answer, the run's end, `done`, the job      (worker)
 //!
-//! Order of locks, against deadlocks: the job (KEY SHARE, as a fence), the log, the run, then whatever else; a command without
-//! a fence takes the log first.
+//! Lock order, to avoid deadlocks: the job (KEY SHARE, as a fence), the log, the run, then the rest. A command without
+//! a fence locks the log first.
 
 use std::time::Duration;
 
 use sqlx::{PgConnection, PgPool};
 use tokio::time::Instant;
 
-use rejoin_db::walls::{self, Asking};
-use rejoin_faults::Break;
+use rejoin_db::rls;
+use rejoin_faults::Fault;
 
 pub mod answer_question;
 pub mod cancel_run;
-mod carry_out;
 pub mod delete_conversation;
-mod dispatch;
-mod ends;
+mod execute_plan;
+mod finalize_run;
 pub mod finish_run;
 pub mod fire_schedule;
 pub mod fork_run;
@@ -48,6 +47,7 @@ pub mod record_step;
 pub mod record_tool;
 pub mod resume_run;
 mod run_end;
+mod schedule_tasks;
 pub mod start_run;
 pub mod steer_run;
 pub mod suspend_run;
@@ -57,8 +57,8 @@ pub mod trigger_run;
 
 pub use answer_question::{AnswerError, CloseQuestion, Closing};
 pub use cancel_run::CancelRun;
-pub use carry_out::Review;
 pub use delete_conversation::DeleteConversation;
+pub use execute_plan::Review;
 pub use finish_run::{FinishRun, Finished, RunError};
 pub use fire_schedule::{FireSchedule, Fired};
 pub use fork_run::{ForkError, ForkRun};
@@ -75,29 +75,29 @@ pub use task_dag::{ChangeDag, CreateDag, DagChange, DagError, cancel_dag};
 pub use transfer_run::TransferRun;
 pub use trigger_run::TriggerRun;
 
-/// A verb. Applying it joins the caller's transaction; [`execute`] gives it one of its own.
+/// A command. Applying it joins the caller's transaction; [`execute`] runs it in its own.
 pub trait Command: Sync {
     type Output: Send;
     type Error: CommandError;
 
     fn apply(&self, db: &mut PgConnection) -> impl Future<Output = Result<Self::Output, Self::Error>> + Send;
 
-    /// Whether an application whose COMMIT went unanswered, and which gave `output`, has happened: looked up by what it would
-    /// have left behind. (Not by its transaction id: a crash of the server gives unflushed ids to others.) False also where
-    /// doing it again changes nothing.
+    /// Returns whether an unanswered COMMIT with the result `output` took effect: looked up by the data that it would
+    /// have left. (Not by its transaction id: a server crash reuses unflushed ids.) Also false if repeating it has no
+    /// further effect.
     fn happened(
         &self,
         db: &mut PgConnection,
         output: &Self::Output,
     ) -> impl Future<Output = Result<bool, sqlx::Error>> + Send;
 
-    /// The transaction was committed.
+    /// Called after the commit.
     fn committed(&self) {}
 }
 
-/// What went wrong with a command, as far as trying again is concerned.
+/// An error of a command, as far as retries are concerned.
 pub trait CommandError: From<sqlx::Error> + Send {
-    /// The database error behind it, if that is what it was.
+    /// The underlying database error, if any.
     fn database(&self) -> Option<&sqlx::Error>;
 }
 
@@ -131,30 +131,30 @@ impl CommandError for FencedError {
     }
 }
 
-/// Tries of one command while the database is away or picks us as a deadlock's victim.
+/// Maximum number of attempts while the database is unreachable or reports deadlocks.
 const TRIES: u32 = 5;
-/// The wait after the first failure; doubled each time.
+/// The delay after the first failure; doubled each time.
 const RETRY: Duration = Duration::from_millis(50);
 
-/// A worker's command waits this long for a database that is away: longer than failovers take.
+/// How long a worker's command waits for an unreachable database: longer than failovers take.
 const PATIENCE: Duration = Duration::from_secs(600);
-/// Between two of its tries, at most.
+/// Maximum delay between its attempts.
 const PATIENT_RETRY_MAX: Duration = Duration::from_millis(500);
 
-/// Runs a command in a transaction of its own, on behalf of everybody: a worker's, or an operator's.
+/// Runs a command in its own transaction, without restriction to a user: for workers and operators.
 pub async fn execute<C: Command>(db: &PgPool, command: &C) -> Result<C::Output, C::Error> {
-    execute_for(db, Asking::Everybody, command).await
+    execute_for(db, rls::Scope::System, command).await
 }
 
-/// Runs a command in a transaction of its own, on somebody's behalf. Transient failures are tried again. A COMMIT whose answer
-/// was lost is looked up: it is neither repeated nor reported as failed when it went through (F7).
-pub async fn execute_for<C: Command>(db: &PgPool, asking: Asking, command: &C) -> Result<C::Output, C::Error> {
+/// Runs a command in its own transaction, on behalf of a user. Transient failures are retried. A COMMIT with a lost
+/// response is looked up: it is neither repeated nor reported as failed if it took effect (F7).
+pub async fn execute_for<C: Command>(db: &PgPool, scope: rls::Scope, command: &C) -> Result<C::Output, C::Error> {
     let mut wait = RETRY;
     let mut tries = 1;
     loop {
-        let error = match try_execute(db, asking, command).await {
+        let error = match try_execute(db, scope, command).await {
             Ok(output) => return Ok(output),
-            // It may have happened: repeating it could do it twice.
+            // It may have taken effect: repeating it could apply it twice.
             Err(Failed::Unknown(unknown)) => return Err(unknown.error.into()),
             Err(Failed::NotDone(error)) => error,
         };
@@ -168,8 +168,8 @@ pub async fn execute_for<C: Command>(db: &PgPool, asking: Asking, command: &C) -
     }
 }
 
-/// The same for a worker, which has nobody waiting for an answer: it waits for a database that is away, so that its run goes on where it
-/// was. Whether its attempt still counts is for the fence to say.
+/// The same for a worker, without a waiting client: it waits for an unreachable database, so that its run can continue.
+/// The fence decides whether its attempt is still valid.
 pub async fn execute_patiently<C: Command>(db: &PgPool, command: &C) -> Result<C::Output, C::Error> {
     let output = try_patiently(db, command).await?;
     command.committed();
@@ -182,8 +182,8 @@ async fn try_patiently<C: Command>(db: &PgPool, command: &C) -> Result<C::Output
     let mut unknown: Option<Unknown<C::Output>> = None;
     loop {
         let error = match unknown.take() {
-            // First of all: what became of it.
-            Some(earlier) => match look_up(db, Asking::Everybody, command, earlier).await {
+            // First look up its outcome.
+            Some(earlier) => match look_up(db, rls::Scope::System, command, earlier).await {
                 Ok(LookedUp::Happened(output)) => return Ok(output),
                 Ok(LookedUp::NotDone(error)) => error.into(),
                 Err(still) if Instant::now() >= give_up => return Err(still.error.into()),
@@ -194,7 +194,7 @@ async fn try_patiently<C: Command>(db: &PgPool, command: &C) -> Result<C::Output
                     continue;
                 }
             },
-            None => match try_execute(db, Asking::Everybody, command).await {
+            None => match try_execute(db, rls::Scope::System, command).await {
                 Ok(output) => return Ok(output),
                 Err(Failed::NotDone(error)) => error,
                 Err(Failed::Unknown(earlier)) => {
@@ -211,18 +211,18 @@ async fn try_patiently<C: Command>(db: &PgPool, command: &C) -> Result<C::Output
     }
 }
 
-/// How a transaction failed.
+/// The failure of a transaction.
 enum Failed<C: Command> {
-    /// Nothing of it was committed.
+    /// Nothing was committed.
     NotDone(C::Error),
-    /// The answer to its COMMIT was lost, and its outcome could not be looked up.
+    /// The response to its COMMIT was lost, and its outcome could not be looked up.
     Unknown(Unknown<C::Output>),
 }
 
-/// A transaction whose COMMIT went unanswered.
+/// A transaction whose COMMIT was not answered.
 struct Unknown<O> {
     xid: String,
-    /// What it would have returned.
+    /// The result that it would have returned.
     output: O,
     error: sqlx::Error,
 }
@@ -232,17 +232,17 @@ enum LookedUp<O> {
     NotDone(sqlx::Error),
 }
 
-/// What became of a transaction whose COMMIT went unanswered. An error: that could not be found out.
+/// Looks up the outcome of an unanswered COMMIT. An error: it could not be determined.
 async fn look_up<C: Command>(
     db: &PgPool,
-    asking: Asking,
+    scope: rls::Scope,
     command: &C,
     unknown: Unknown<C::Output>,
 ) -> Result<LookedUp<C::Output>, Unknown<C::Output>> {
     let looked_up = async {
         rejoin_db::wait_until_decided(db, &unknown.xid).await?;
-        // On the same behalf: who sees nothing would take it for not done.
-        let mut looking = walls::begin(db, asking).await?;
+        // With the same scope: one that sees no rows would take it for not committed.
+        let mut looking = rls::begin(db, scope).await?;
         command.happened(&mut looking, &unknown.output).await
     };
     match looked_up.await {
@@ -252,15 +252,15 @@ async fn look_up<C: Command>(
     }
 }
 
-async fn try_execute<C: Command>(db: &PgPool, asking: Asking, command: &C) -> Result<C::Output, Failed<C>> {
+async fn try_execute<C: Command>(db: &PgPool, scope: rls::Scope, command: &C) -> Result<C::Output, Failed<C>> {
     let not_done = |error: sqlx::Error| Failed::NotDone(error.into());
-    let mut tx = walls::begin(db, asking).await.map_err(not_done)?;
+    let mut tx = rls::begin(db, scope).await.map_err(not_done)?;
     let output = command.apply(&mut tx).await.map_err(Failed::NotDone)?;
     let xid = sqlx::query_scalar!(r#"select pg_current_xact_id()::text as "xid!""#)
         .fetch_one(&mut *tx)
         .await
         .map_err(not_done)?;
-    if rejoin_faults::is(Break::AnswerBeforeCommit) {
+    if rejoin_faults::enabled(Fault::AnswerBeforeCommit) {
         tokio::spawn(async move {
             tokio::time::sleep(RETRY).await;
             tx.commit().await
@@ -271,7 +271,7 @@ async fn try_execute<C: Command>(db: &PgPool, asking: Asking, command: &C) -> Re
         Ok(()) => Ok(output),
         Err(error) if rejoin_db::is_transient(&error) => {
             let unknown = Unknown { xid, output, error };
-            match look_up(db, asking, command, unknown).await {
+            match look_up(db, scope, command, unknown).await {
                 Ok(LookedUp::Happened(output)) => Ok(output),
                 Ok(LookedUp::NotDone(error)) => Err(not_done(error)),
                 Err(unknown) => Err(Failed::Unknown(unknown)),
@@ -281,7 +281,7 @@ async fn try_execute<C: Command>(db: &PgPool, asking: Asking, command: &C) -> Re
     }
 }
 
-/// Why a worker's command changed nothing.
+/// The reason why a worker's command had no effect.
 #[derive(Debug, thiserror::Error)]
 pub enum FencedError {
     /// The lease was lost: another attempt owns the run, or it has ended. Stop, and write nothing.
@@ -310,7 +310,7 @@ impl FencedError {
     }
 }
 
-/// How times look on the wire: RFC 3339 in UTC, with microseconds.
+/// Formats times for the wire: RFC 3339 in UTC, with microseconds.
 fn wire_time(at: chrono::DateTime<chrono::Utc>) -> String {
     at.to_rfc3339_opts(chrono::SecondsFormat::Micros, true)
 }

@@ -1,5 +1,5 @@
-//! A user's message: stored, with the run that will answer it, its job, and the log's `message` event (invariants I1, I8). Where a run of
-//! the conversation waits for an answer, the message is that answer, and its run goes on.
+//! Stores a user's message with the run that will answer it, its job, and the log's `message` event (invariants I1,
+//! I8). If a run of the conversation waits for an answer, the message is that answer, and the run resumes.
 
 use serde_json::{Value, json};
 use sqlx::PgConnection;
@@ -9,17 +9,17 @@ use super::steer_run::With;
 use super::{CancelRun, Command, Idempotency, answer_question, wire_time};
 use rejoin_event_log::log;
 use rejoin_event_log::wakeup::Wake;
-use rejoin_faults::Break;
+use rejoin_faults::Fault;
 use rejoin_files::AttachError;
 use rejoin_identity::projects::Exhausted;
 use rejoin_models::answering::Environment;
 use rejoin_models::reads::{Reads, Unreadable};
 use rejoin_queue::NewJob;
+use rejoin_runs::agent_assignment::{self, Assignment, RoutingOutcome};
 use rejoin_runs::agents::AgentDefinition;
 use rejoin_runs::consoles::attached::{self, Attached};
 use rejoin_runs::conversations;
 use rejoin_runs::messages::{self, NewMessage, Role};
-use rejoin_runs::reception::{self, Received, Reception};
 use rejoin_runs::runs::Run;
 use rejoin_runs::{agents, runs};
 use rejoin_types::events::{Event, Kind, MessageBody};
@@ -27,20 +27,20 @@ use rejoin_types::file_ref::FileRef;
 use rejoin_types::ids;
 use rejoin_types::owner::Owner;
 
-/// The `flow_type` that asks a language model.
+/// The `flow_type` of definitions that call a language model.
 const SINGLE: &str = "single";
 
-/// What happens to a message while a run of its conversation is active.
+/// The handling of a message while a run of its conversation is active.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnBusy {
-    /// It answers what the active run asks; where that asks nothing, it waits its turn.
+    /// It answers the active run's question; without a question, it is queued.
     #[default]
     Answer,
-    /// It waits its turn, in order.
+    /// It is queued, in order.
     Enqueue,
     /// It is refused.
     Reject,
-    /// The active runs are cancelled; then it is its turn.
+    /// The active runs are cancelled; then it is processed.
     Interrupt,
 }
 
@@ -49,27 +49,27 @@ pub struct PostMessage {
     pub owner: Owner,
     /// None: a new conversation.
     pub conversation_id: Option<Uuid>,
-    /// For a new conversation only; an existing one keeps what it is bound to.
+    /// For a new conversation only; an existing one keeps its agent.
     pub agent_definition_id: Option<Uuid>,
     pub message: String,
     pub attached_context: Option<Value>,
-    /// Files of the user's that come with the message, each once.
+    /// Files of the user attached to the message, without duplicates.
     pub files: Vec<Uuid>,
-    /// What these may have together, in bytes.
+    /// Maximum size of these together, in bytes.
     pub max_files_bytes: u64,
-    /// What is known here of the model that will answer: files that it does not read are refused.
+    /// The known environment of the answering model: files that it does not accept are refused.
     pub models: Environment,
-    /// Consoles that the user has open; the first one becomes the conversation's, where it has none.
+    /// Consoles that the user has open; the first one is pinned to the conversation, if none is.
     pub consoles: Vec<Attached>,
     pub idempotency: Option<Idempotency>,
     pub on_busy: OnBusy,
-    /// The JSON schema that the answer has to fit.
+    /// The JSON Schema that the answer must match.
     pub output_schema: Option<Value>,
-    /// What the project has used up: nothing new is stored then.
+    /// Set if the project's quota is exhausted: nothing new is stored then.
     pub exhausted: Option<Exhausted>,
 }
 
-/// A message that was accepted.
+/// An accepted message.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Posted {
     pub conversation_id: Uuid,
@@ -77,11 +77,11 @@ pub struct Posted {
     pub run_id: Uuid,
     /// The log's number just before the message: a reader that starts here sees the whole turn.
     pub cursor: i64,
-    /// False: the same key had been posted before, and this is that run.
+    /// False: an earlier request with the same key created this run.
     pub fresh: bool,
-    /// How the conversation's agent was chosen, where nobody named one.
-    pub routed: Option<Received>,
-    /// To be sent after the commit.
+    /// How the conversation's agent was assigned, if the request named none.
+    pub routed: Option<Assignment>,
+    /// Wake-ups to send after the commit.
     pub wake: Wake,
 }
 
@@ -123,7 +123,7 @@ impl Command for PostMessage {
         if let Some(idempotency) = &self.idempotency
             && let Some(earlier) = idempotency.claim(db, self.owner, run_id).await?
         {
-            // Of a run without a conversation: that was another request.
+            // The run has no conversation: the key belongs to another kind of request.
             let (Some(conversation_id), Some(message_id)) = (earlier.conversation_id, earlier.message_id) else {
                 return Err(PostError::KeyReused);
             };
@@ -140,7 +140,7 @@ impl Command for PostMessage {
 
         let attachments = rejoin_files::for_message(db, self.owner, &self.files, self.max_files_bytes).await?;
         let mut wake = Wake::default();
-        let mut received = Reception::Plain;
+        let mut outcome = RoutingOutcome::NotConfigured;
         let (conversation_id, definition_id) = match self.conversation_id {
             None => {
                 self.within_quota()?;
@@ -153,9 +153,10 @@ impl Command for PostMessage {
                 let id = ids::new();
                 if self.agent_definition_id.is_none() {
                     let context = self.attached_context.as_ref();
-                    received = reception::receive(db, self.owner, id, &self.message, &self.consoles, context).await?;
+                    outcome =
+                        agent_assignment::assign(db, self.owner, id, &self.message, &self.consoles, context).await?;
                 }
-                let agent = self.agent_definition_id.or(received.agent());
+                let agent = self.agent_definition_id.or(outcome.agent());
                 let title = conversations::title_of(&self.message);
                 conversations::create(db, id, self.owner, &title, agent, &json!({})).await?;
                 (id, agent)
@@ -164,9 +165,9 @@ impl Command for PostMessage {
                 let found = conversations::get(db, self.owner, id)
                     .await?
                     .ok_or(PostError::ConversationNotFound)?;
-                // Posts to one conversation take turns from here on, so that jobs and events have the same order.
+                // Posts to one conversation are serialized from here on, so that jobs and events have the same order.
                 log::lock(db, id).await?.ok_or(PostError::ConversationNotFound)?;
-                // What is asked belongs to a turn that has begun: its answer is no new one.
+                // A question belongs to an existing turn: its answer starts no new one.
                 if self.on_busy == OnBusy::Answer
                     && let Some(posted) = self.reply(db, id, &attachments).await?
                 {
@@ -251,11 +252,11 @@ impl Command for PostMessage {
             output_schema: self.output_schema.as_ref(),
         };
         runs::insert(db, run).await?;
-        reception::note(db, self.owner.project_id, run_id, &received).await?;
+        agent_assignment::record(db, self.owner.project_id, run_id, &outcome).await?;
         let job = NewJob {
             project_id: self.owner.project_id,
             run_id: Some(run_id),
-            concurrency_key: (!rejoin_faults::is(Break::RunsSideBySide))
+            concurrency_key: (!rejoin_faults::enabled(Fault::RunsSideBySide))
                 .then(|| rejoin_queue::conversation_key(conversation_id)),
             max_attempts: rejoin_queue::RUN_MAX_ATTEMPTS,
             ..NewJob::new(rejoin_queue::KIND_RUN, json!({}))
@@ -273,7 +274,7 @@ impl Command for PostMessage {
             run_id,
             cursor: seq - 1,
             fresh: true,
-            routed: received.routed(),
+            routed: outcome.routed(),
             wake,
         })
     }
@@ -294,21 +295,22 @@ impl PostMessage {
             .map_or(Ok(()), |exhausted| Err(PostError::Exhausted(exhausted)))
     }
 
-    /// Refuses files that none of these models reads. Without models it refuses none: which one will answer is not known here, and the run checks.
+    /// Refuses files that none of these models accepts. Without models it refuses none: the answering model is unknown
+    /// here, and the run checks.
     fn readable(&self, attachments: &[FileRef], models: &[String]) -> Result<(), PostError> {
         let mut refused = None;
         for model in models {
             let reads = Reads::of(model);
             match attachments.iter().try_for_each(|file| reads.check(file)) {
                 Ok(()) => return Ok(()),
-                // The last one is the likeliest.
+                // The last model is the likeliest.
                 Err(unreadable) => refused = Some(unreadable),
             }
         }
         refused.map_or(Ok(()), |unreadable| Err(PostError::Unreadable(Box::new(unreadable))))
     }
 
-    /// Answers what runs of the conversation wait for. None: the message answers nothing.
+    /// Answers questions of the conversation's waiting runs. None: the message answers nothing.
     async fn reply(
         &self,
         db: &mut PgConnection,
@@ -347,17 +349,17 @@ impl PostMessage {
     }
 }
 
-/// The models that may answer a conversation's message.
+/// The models that may answer a message of the conversation.
 fn answering(models: &Environment, definition: Option<&AgentDefinition>) -> Vec<String> {
     match definition {
-        // A flow asks no model.
+        // A flow calls no model.
         Some(definition) if definition.flow_type != SINGLE => vec![format!("flow:{}", definition.flow_type)],
         Some(definition) => models.answering(definition.model.as_ref()),
         None => models.answering(None),
     }
 }
 
-/// The model that a run which waits for an answer asks; none where it may have changed models.
+/// The model of a run that waits for an answer; none if it may have changed models.
 async fn asked_by(db: &mut PgConnection, models: &Environment, run_id: Uuid) -> Result<Vec<String>, sqlx::Error> {
     let run = sqlx::query_as!(Run, "select * from kb.agent_runs where id = $1", run_id)
         .fetch_one(&mut *db)

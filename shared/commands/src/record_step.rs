@@ -1,5 +1,5 @@
-//! A model's answer is stored before anything of it is acted upon: the assistant's message, the calls that it asked for as
-//! `pending`, the counters, and the `usage` event. From here on a new attempt does not ask the model again.
+//! Stores a model's answer before it is acted upon: the assistant's message, its tool calls as `pending`, the counters,
+//! and the `usage` event. After this, a new attempt does not ask the model again.
 
 use serde_json::Value;
 use sqlx::PgConnection;
@@ -11,11 +11,11 @@ use rejoin_event_log::stream::Seen;
 use rejoin_event_log::wakeup::Wake;
 use rejoin_queue::settle;
 use rejoin_runs::runs::{self, Run, TreeUse};
-use rejoin_runs::{inbox, run_messages, tool_calls};
+use rejoin_runs::{run_messages, steering, tool_calls};
 use rejoin_types::events::Kind;
 use rejoin_types::ids;
 
-/// A call that the model asked for.
+/// A tool call requested by the model.
 #[derive(Debug)]
 pub struct AskedCall<'a> {
     /// The row's id, made by the caller.
@@ -29,13 +29,13 @@ pub struct AskedCall<'a> {
 pub struct RecordStep<'a> {
     pub run: &'a Run,
     pub attempt: i32,
-    /// What the attempt has seen of the log: what this appends must follow it.
+    /// What the attempt has seen of the log: appended events must follow it.
     pub seen: &'a Seen,
     /// The row of the assistant's message, made by the caller.
     pub message_id: Uuid,
     /// 1 for the first model call of the run.
     pub step_number: i32,
-    /// Messages that the executor put in before the model was asked in this step (limits): (role, content).
+    /// Messages (limits) inserted before the model was called in this step: (role, content).
     pub injected: &'a [(&'static str, Value)],
     pub assistant: &'a Value,
     pub calls: &'a [AskedCall<'a>],
@@ -43,19 +43,19 @@ pub struct RecordStep<'a> {
     pub usage: Kind,
     /// The same, as the run stores it.
     pub usage_json: &'a Value,
-    /// Of this step alone.
+    /// Tokens of this step alone.
     pub tokens: u64,
     pub cost_usd: f64,
-    /// Messages to the run that are among the injected ones.
-    pub mail: &'a [i64],
-    /// Whether readers are told what the run has used: not without a stream callback.
+    /// Steering messages among the injected ones.
+    pub steering_messages: &'a [i64],
+    /// Whether usage is published: not without a stream callback.
     pub publish: bool,
 }
 
-/// A step on record.
+/// A recorded step.
 #[derive(Debug)]
 pub struct Recorded {
-    /// What the whole tree has used.
+    /// The usage of the whole tree.
     pub tree: TreeUse,
     pub wake: Wake,
 }
@@ -125,7 +125,7 @@ impl RecordStep<'_> {
             }
             false => run.safe_seq.unwrap_or(run.first_seq),
         };
-        inbox::taken(db, self.mail).await?;
+        steering::remove(db, self.steering_messages).await?;
         let tree = runs::record_step(
             db,
             run,

@@ -1,5 +1,5 @@
-//! A tool call on record before it acts, and its end with the result (invariants I7, I13): row, event and the run's safe point
-//! in one transaction, so that what readers saw and what a new attempt finds agree.
+//! Records a tool call before it acts, and its end with the result (invariants I7, I13). Row, event and the run's safe
+//! point share one transaction, so that readers and a new attempt agree.
 
 use serde_json::{Value, json};
 use sqlx::PgConnection;
@@ -9,7 +9,7 @@ use super::{Command, FencedError};
 use rejoin_event_log::log;
 use rejoin_event_log::stream::Seen;
 use rejoin_event_log::wakeup::Wake;
-use rejoin_faults::Break;
+use rejoin_faults::Fault;
 use rejoin_queue::settle;
 use rejoin_runs::contexts::{self, Context};
 use rejoin_runs::run_messages;
@@ -18,21 +18,21 @@ use rejoin_runs::tool_calls::{self, CallStatus};
 use rejoin_types::events::{Kind, Operation, ToolStatus};
 use rejoin_types::ids;
 
-/// The call is about to act.
+/// Records that a call begins to act.
 #[derive(Debug)]
 pub struct ToolStarted<'a> {
     pub run: &'a Run,
     pub attempt: i32,
-    /// What the attempt has seen of the log: what this appends must follow it.
+    /// What the attempt has seen of the log: appended events must follow it.
     pub seen: &'a Seen,
     /// The row of the call.
     pub id: Uuid,
     pub call_id: &'a str,
     pub tool: &'a str,
     pub input: &'a Value,
-    /// What it does to which thing.
+    /// The operation shown to users.
     pub operation: Option<&'a Operation>,
-    /// Whether readers are told: not without a stream callback, and not again when a new attempt repeats the call.
+    /// Whether it is published: not without a stream callback, and not again when a new attempt repeats the call.
     pub publish: bool,
 }
 
@@ -40,14 +40,14 @@ impl Command for ToolStarted<'_> {
     type Output = (bool, Wake);
     type Error = FencedError;
 
-    /// False: the run was cancelled meanwhile, and the call must not act (invariant I13).
+    /// False: the run was cancelled, and the call must not act (invariant I13).
     async fn apply(&self, db: &mut PgConnection) -> Result<(bool, Wake), FencedError> {
         let failed = FencedError::database("recording the tool call");
         self.try_apply(db).await.map_err(failed)?.ok_or(FencedError::LeaseLost)
     }
 
     async fn happened(&self, db: &mut PgConnection, _: &(bool, Wake)) -> Result<bool, sqlx::Error> {
-        // A call that is repeated was running before; telling of it is what must not happen twice.
+        // A repeated call was running before; its start must not be published twice.
         let running = sqlx::query_scalar!(
             r#"select exists (select from kb.agent_run_tool_calls where id = $1 and status = 'running') as "running!""#,
             self.id
@@ -73,7 +73,7 @@ impl ToolStarted<'_> {
         )
         .fetch_one(&mut *db)
         .await?;
-        if cancelled && !rejoin_faults::is(Break::CancelIgnored) {
+        if cancelled && !rejoin_faults::enabled(Fault::CancelIgnored) {
             return Ok(Some((false, Wake::default())));
         }
         tool_calls::mark_running(db, self.id).await?;
@@ -87,13 +87,13 @@ impl ToolStarted<'_> {
             duration_ms: None,
         };
         if self.publish {
-            let mut told = Told::of(run, self.seen);
-            told.append(db, started).await?;
+            let mut appender = EventAppender::of(run, self.seen);
+            appender.append(db, started).await?;
             if let Some(operation) = self.operation {
                 let operation = operation.clone();
-                told.append(db, Kind::Operation { operation }).await?;
+                appender.append(db, Kind::Operation { operation }).await?;
             }
-            if !told.follows {
+            if !appender.follows {
                 return Ok(None);
             }
         }
@@ -101,12 +101,12 @@ impl ToolStarted<'_> {
     }
 }
 
-/// The call is over, well or not, or its outcome will never be known.
+/// Records the end of a call: success, failure, or unknown outcome.
 #[derive(Debug)]
 pub struct ToolEnded<'a> {
     pub run: &'a Run,
     pub attempt: i32,
-    /// What the attempt has seen of the log: what this appends must follow it.
+    /// What the attempt has seen of the log: appended events must follow it.
     pub seen: &'a Seen,
     pub step_number: i32,
     pub id: Uuid,
@@ -114,22 +114,22 @@ pub struct ToolEnded<'a> {
     pub tool: &'a str,
     pub status: CallStatus,
     pub output: Option<&'a Value>,
-    /// Of it, what readers are told.
+    /// The part of the result that is published.
     pub told: Option<&'a Value>,
     pub error: Option<&'a str>,
     pub duration_ms: i64,
-    /// What the model will read: the stored `tool_result` message.
+    /// The stored `tool_result` message for the model.
     pub result_message: &'a Value,
-    /// Whether to tell of the call's start first: it never acted (unknown tool, bad arguments, doom loop), so that nothing
-    /// has told of it yet, and readers see every call begin before it ends.
+    /// Whether to publish the call's start first: it never acted (unknown tool, bad arguments, doom loop), so its start
+    /// was not published, and readers must see every call begin before it ends.
     pub announce: Option<&'a Value>,
-    /// What it did to which thing.
+    /// The operation shown to users.
     pub operation: Option<Operation>,
-    /// What readers are told beside its end.
+    /// Further events to publish.
     pub events: Vec<Kind>,
-    /// Where it has led the conversation.
+    /// The conversation's new context, if the call changed it.
     pub context: Option<&'a Context>,
-    /// Whether readers are told at all.
+    /// Whether anything is published.
     pub publish: bool,
 }
 
@@ -178,7 +178,7 @@ impl ToolEnded<'_> {
         if !self.publish {
             return Ok(Some(Wake::default()));
         }
-        let mut told = Told::of(run, self.seen);
+        let mut appender = EventAppender::of(run, self.seen);
         if let Some(input) = self.announce {
             let started = Kind::McpTool {
                 call_id: self.call_id.to_owned(),
@@ -189,7 +189,7 @@ impl ToolEnded<'_> {
                 error: None,
                 duration_ms: None,
             };
-            told.append(db, started).await?;
+            appender.append(db, started).await?;
         }
         let status = match self.status {
             CallStatus::Completed => ToolStatus::Completed,
@@ -206,35 +206,35 @@ impl ToolEnded<'_> {
             error: self.error.map(str::to_owned),
             duration_ms: Some(self.duration_ms),
         };
-        told.append(db, ended).await?;
+        appender.append(db, ended).await?;
         if let Some(operation) = self.operation.clone() {
-            told.append(db, Kind::Operation { operation }).await?;
+            appender.append(db, Kind::Operation { operation }).await?;
         }
         for event in &self.events {
-            told.append(db, event.clone()).await?;
+            appender.append(db, event.clone()).await?;
         }
         if let Some(context) = self.context {
             contexts::lead_run(db, run.id, run.root_run_id, context).await?;
             if let Some(conversation_id) = run.conversation_id {
-                let before = contexts::turn_to(db, conversation_id, context).await?;
+                let before = contexts::set_context(db, conversation_id, context).await?;
                 if before.and_then(|before| before.focus) != context.focus {
                     let focus = context.focus.as_ref().map(|focus| json!(focus));
-                    told.append(db, Kind::FocusChanged { focus }).await?;
+                    appender.append(db, Kind::FocusChanged { focus }).await?;
                 }
             }
         }
-        Ok(told.follows.then(|| Wake::log(run.log_id)))
+        Ok(appender.follows.then(|| Wake::log(run.log_id)))
     }
 }
 
-/// What a command tells readers, one event after the other, and whether it follows what its attempt has seen.
-struct Told<'a> {
+/// The events that a command publishes, in order, and whether they follow what its attempt has seen.
+struct EventAppender<'a> {
     run: &'a Run,
     seen: &'a Seen,
     follows: bool,
 }
 
-impl<'a> Told<'a> {
+impl<'a> EventAppender<'a> {
     fn of(run: &'a Run, seen: &'a Seen) -> Self {
         let follows = true;
         Self { run, seen, follows }

@@ -1,5 +1,5 @@
-//! A paused run goes on: a new turn of the same run, with the messages that it had, word for word, fresh limits of steps and time, and
-//! counters that go on.
+//! Resumes a paused run: a new turn of the same run with its messages verbatim, fresh step and time limits, and
+//! continued counters.
 
 use serde_json::json;
 use sqlx::PgConnection;
@@ -18,12 +18,12 @@ use rejoin_types::ids;
 #[derive(Debug)]
 pub struct ResumeRun<'a> {
     pub run_id: Uuid,
-    /// What whoever resumes it says to it.
+    /// A message to the resumed run.
     pub message: Option<&'a str>,
     pub user_id: Option<Uuid>,
 }
 
-/// A run that goes on.
+/// A resumed run.
 #[derive(Debug)]
 pub struct Resumed {
     /// A reader that starts after this number sees the whole new turn.
@@ -37,7 +37,7 @@ pub enum ResumeError {
     NotFound,
     #[error("{0}")]
     NotPaused(String),
-    /// Its parent resumes it, by `spawn_agents`.
+    /// Its parent resumes it, with `spawn_agents`.
     #[error("a sub-agent can be resumed only by the agent that started it")]
     SubAgent,
     #[error("resuming the run failed")]
@@ -102,7 +102,7 @@ impl Command for ResumeRun<'_> {
     }
 }
 
-/// Puts a paused run back to its beginning of a turn, with a continuation prompt that says how far it has come.
+/// Resets a paused run to the beginning of a turn, with a continuation prompt that states its progress.
 pub(super) async fn reopen(db: &mut PgConnection, run: &Run, message: Option<&str>) -> Result<(), sqlx::Error> {
     let steps = run.step_count;
     let left = MAX_TOTAL_STEPS - run.total_steps;
@@ -116,7 +116,7 @@ pub(super) async fn reopen(db: &mut PgConnection, run: &Run, message: Option<&st
     }
     let content = json!({ "kind": "user", "text": prompt });
     run_messages::append(db, run.id, ids::new(), "user", &content, steps).await?;
-    // The clocks of its turn and of its tree begin anew: what has passed since they began does not count.
+    // The clocks of its turn and tree restart: time before the resumption does not count.
     sqlx::query!(
         "update kb.agent_runs
          set state = 'queued', turn_step = step_count, safe_seq = null, finished_at = null, cancel_requested_at = null,

@@ -10,7 +10,7 @@ use rejoin_types::events::DoneStatus;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RunEnd<'a> {
     pub status: DoneStatus,
-    /// What there is of an answer.
+    /// The answer, possibly partial.
     pub text: &'a str,
     pub error: Option<&'a RunError>,
     pub usage: &'a Value,

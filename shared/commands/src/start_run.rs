@@ -1,6 +1,6 @@
-//! An attempt begins. The first one opens the turn with `meta` and stores what the model will be given; a later one tells
-//! readers with `reset` what to forget, and goes on from what is stored. A run that was woken after a wait has left nothing half-written:
-//! it says that it thinks again.
+//! Begins an attempt. The first one opens the turn with `meta` and stores the model's initial messages; a later one
+//! sends `reset`, which tells readers what to discard, and continues from the stored messages. A run resumed after a
+//! wait has left nothing half-written: it only announces that it is thinking again.
 
 use serde_json::{Value, json};
 use sqlx::PgConnection;
@@ -16,27 +16,27 @@ use rejoin_runs::runs::part::Part;
 use rejoin_runs::runs::{Run, RunState};
 use rejoin_types::events::Kind;
 
-/// A message of the run's opening, in order: (role, content).
-pub type Opening = (&'static str, Value);
+/// An initial message of the run, in order: (role, content).
+pub type InitialMessage = (&'static str, Value);
 
 #[derive(Debug)]
 pub struct StartRun<'a> {
     pub run: &'a Run,
     pub attempt: i32,
-    /// The model that will be asked, as the definition or the deployment names it.
+    /// The model to call, as named by the definition or the deployment.
     pub model: &'a str,
     pub agent_name: Option<&'a str>,
-    /// The `meta` event, if this is the first attempt to get this far.
+    /// The `meta` event, if no earlier attempt has sent it.
     pub meta: Kind,
     /// System prompt, history, and the message to answer.
-    pub opening: Vec<Opening>,
-    /// What the turn is about, if it is one of a conversation that is about anything.
+    pub initial_messages: Vec<InitialMessage>,
+    /// The context of the turn, if its conversation has one.
     pub context: Option<&'a TurnContext>,
-    /// What it is in a plan, where that was not said before.
+    /// The run's part in a plan, if not set before.
     pub part: Option<Part>,
-    /// What readers are told behind `meta`.
+    /// Events to publish after `meta`.
     pub notices: Vec<Kind>,
-    /// Whether readers are told how the agent was chosen.
+    /// Whether the choice of the agent is published.
     pub tells_routing: bool,
     /// Why an earlier attempt did not finish, for `reset`.
     pub reason: &'a str,
@@ -44,19 +44,19 @@ pub struct StartRun<'a> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Started {
-    /// The turn was opened now.
+    /// The turn was opened by this attempt.
     Fresh,
     /// An earlier attempt had opened it, and was lost.
     Resumed,
-    /// It had waited.
+    /// The run had been suspended.
     Woken,
 }
 
-/// An attempt that has begun.
+/// The result of beginning an attempt.
 #[derive(Debug)]
 pub struct Begun {
     pub started: Started,
-    /// As the attempt before this one left it.
+    /// The run as the previous attempt left it.
     pub run: Run,
     pub wake: Wake,
 }
@@ -87,7 +87,7 @@ impl StartRun<'_> {
             return Ok(None);
         }
         log::lock(db, run.log_id).await?;
-        // Read again under the lock: what the caller saw may be older than the attempt before this one.
+        // Read again under the lock: the caller's copy may be outdated.
         let before = sqlx::query!(
             "select safe_seq, state from kb.agent_runs where id = $1 for update",
             run.id
@@ -96,7 +96,7 @@ impl StartRun<'_> {
         .await?;
         let (started, event) = match before.safe_seq {
             None => {
-                run_messages::append_all(db, run.id, &self.opening, 0).await?;
+                run_messages::append_all(db, run.id, &self.initial_messages, 0).await?;
                 (Started::Fresh, self.meta.clone())
             }
             Some(_) if before.state == RunState::Queued.as_str() => (Started::Woken, thinking(None)),
@@ -154,8 +154,8 @@ impl StartRun<'_> {
     }
 }
 
-/// How long nobody has worked on the run [seconds]: since its log's last event, where its worker was lost; since its job was due, where it
-/// had waited. Its time limits don't count that.
+/// Returns for how long no worker has worked on the run, in seconds: since its log's last event, if its worker was
+/// lost; since its job was due, if it was suspended. Its time limits exclude this time.
 async fn idle_s(db: &mut PgConnection, run: &Run, started: Started) -> Result<f64, sqlx::Error> {
     let idle_s = match started {
         Started::Fresh => return Ok(0.0),
@@ -179,10 +179,10 @@ async fn idle_s(db: &mut PgConnection, run: &Run, started: Started) -> Result<f6
     Ok(idle_s.flatten().unwrap_or_default().max(0.0))
 }
 
-/// Keeps with the conversation what the turn is about, and gives what readers are told of it.
+/// Stores the turn's context with the conversation, and returns the events to publish.
 async fn about(db: &mut PgConnection, conversation_id: Uuid, turn: &TurnContext) -> Result<Vec<Kind>, sqlx::Error> {
     let context = &turn.context;
-    let before = contexts::turn_to(db, conversation_id, context).await?;
+    let before = contexts::set_context(db, conversation_id, context).await?;
     let mut told = vec![Kind::ContextUsage {
         usage: turn.usage.clone(),
     }];

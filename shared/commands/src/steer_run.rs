@@ -1,4 +1,5 @@
-//! A message to a run that is at work: it takes it with its next step, or, where it has just given its answer, goes on for it.
+//! Sends a message to a running run. The run takes it with its next step or, if it has just given its answer, continues
+//! for it.
 
 use serde_json::{Value, json};
 use sqlx::PgConnection;
@@ -9,7 +10,7 @@ use rejoin_event_log::log;
 use rejoin_event_log::wakeup::Wake;
 use rejoin_runs::messages::{self, NewMessage, Role};
 use rejoin_runs::runs::Run;
-use rejoin_runs::{conversations, inbox};
+use rejoin_runs::{conversations, steering};
 use rejoin_types::events::{Kind, MessageBody};
 use rejoin_types::file_ref::FileRef;
 use rejoin_types::ids;
@@ -21,7 +22,7 @@ pub struct SteerRun<'a> {
     pub user_id: Option<Uuid>,
 }
 
-/// A message that is on its way to its run.
+/// A steering message that was stored.
 #[derive(Debug)]
 pub struct Steered {
     pub message_id: Uuid,
@@ -58,7 +59,7 @@ impl Command for SteerRun<'_> {
             .fetch_optional(&mut *db)
             .await?
             .ok_or(SteerError::NotFound)?;
-        // A run completes under this lock, and not while it has mail.
+        // A run completes under this lock, and not while it has pending messages.
         log::lock(db, log_id).await?;
         let run = sqlx::query_as!(Run, "select * from kb.agent_runs where id = $1", self.run_id)
             .fetch_one(&mut *db)
@@ -67,7 +68,7 @@ impl Command for SteerRun<'_> {
             return Err(SteerError::Ended { state: run.state });
         }
         let (message_id, seq) = tell(db, &run, self.message, With::default(), &[]).await?;
-        inbox::put(db, run.id, self.message, &[], self.user_id).await?;
+        steering::add(db, run.id, self.message, &[], self.user_id).await?;
         Ok(Steered {
             message_id,
             seq,
@@ -76,7 +77,7 @@ impl Command for SteerRun<'_> {
     }
 
     async fn happened(&self, db: &mut PgConnection, steered: &Steered) -> Result<bool, sqlx::Error> {
-        // By its event: the inbox may have been emptied since.
+        // By its event: the message may have been taken since.
         sqlx::query_scalar!(
             r#"select exists (select from stream.events e join kb.agent_runs r on r.log_id = e.log_id
                               where r.id = $1 and e.seq = $2 and strpos(e.data, $3) > 0) as "there!""#,
@@ -89,16 +90,16 @@ impl Command for SteerRun<'_> {
     }
 }
 
-/// What comes with a message beside its words.
+/// Additions to a message's text.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct With<'a> {
-    /// What the client attached to it.
+    /// The context attached by the client.
     pub context: Option<&'a Value>,
     pub files: &'a [FileRef],
 }
 
-/// Tells readers of a user's message to a run, and stores it with its conversation: with what came with it, and the questions
-/// that it answers. Returns its id, and its event's number.
+/// Publishes a user's message to a run, and stores it with its conversation: with its attachments and the questions
+/// that it answers. Returns its id and its event's number.
 pub(super) async fn tell(
     db: &mut PgConnection,
     run: &Run,

@@ -1,10 +1,10 @@
-//! A run goes to wait: its step asked for sub-agents, or for a person. They are started and asked, the calls are on record, and the
-//! run is parked, in ONE transaction: no moment in which a child runs and its parent does, and none in which a parent waits for
-//! children that were never started (invariant I12).
+//! Suspends a run that waits for sub-agents or a user. The children are started, the questions asked, the calls
+//! recorded and the run suspended in ONE transaction: a child never runs beside its running parent, and a parent never
+//! waits for children that were not started (invariant I12).
 //!
-//! - `planning` calls that make plans, and what is asked before
+//! - `planning` calls that make plans, and their questions
 //!
-//! A call whose children exist already (an earlier attempt had begun it) is only waited for.
+//! A call whose children already exist (an earlier attempt began it) only waits for them.
 
 mod planning;
 
@@ -14,25 +14,25 @@ use serde_json::{Value, json};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::{Command, CreateDag, DagError, FencedError, Review, carry_out};
+use super::{Command, CreateDag, DagError, FencedError, Review, execute_plan};
 use rejoin_event_log::log;
 use rejoin_event_log::wakeup::Wake;
 use rejoin_queue::{NewJob, settle};
 use rejoin_runs::questions::{self, NewQuestion};
 use rejoin_runs::runs::resuming::may_be_resumed;
 use rejoin_runs::runs::{self, NewRun, Run, Spawned};
-use rejoin_runs::{tool_calls, waits};
+use rejoin_runs::{run_dependencies, tool_calls};
 use rejoin_scheduling::tasks::spec::{DagSpec, Ordered};
 use rejoin_types::events::{Event, Kind, ToolStatus};
 use rejoin_types::ids;
 
-/// Begins the ids of calls that ask what has to be known before a project is begun.
+/// Prefix of the ids of calls that ask clarifying questions before a project is created.
 pub const CLARIFYING: &str = "clarify_";
 
-/// A sub-agent that a call wants.
+/// A sub-agent requested by a call.
 #[derive(Debug, Clone)]
 pub struct SpawnItem {
-    /// As the model named it.
+    /// The name given by the model.
     pub agent_name: String,
     pub task: String,
     pub what: SpawnWhat,
@@ -43,23 +43,23 @@ pub struct SpawnItem {
 pub struct NewSpawn {
     pub definition_id: Uuid,
     pub timeout_s: Option<i32>,
-    /// What its answer has to be, where that is not the agent's own to say.
+    /// The schema of its answer, unless the agent defines it.
     pub output_schema: Option<Value>,
 }
 
 #[derive(Debug, Clone)]
 pub enum SpawnWhat {
     New(NewSpawn),
-    /// A paused run goes on.
+    /// Resumes a paused run.
     Resume {
         run_id: Uuid,
         timeout_s: Option<i32>,
     },
-    /// It can't be; why, for the model.
+    /// It can't be started; the reason, for the model.
     Refused(String),
 }
 
-/// A call of the step that is answered by somebody else, later.
+/// A call of the step that is answered later by others.
 #[derive(Debug)]
 pub struct Deferred<'a> {
     /// The row of the call.
@@ -72,22 +72,22 @@ pub struct Deferred<'a> {
 
 #[derive(Debug, Clone)]
 pub enum DeferredWhat {
-    /// Begun by an earlier attempt.
+    /// An earlier attempt began it.
     Begun,
     Spawn(Vec<SpawnItem>),
     /// A DAG of tasks, and whether the run waits for its end.
     Tasks(Box<NewTasks>),
-    /// A plan is made: carried out at once, or when it was reviewed.
+    /// A new plan: executed at once, or after its review.
     Plan(Box<PlanAhead>),
-    /// A plan that waited for it has its verdict.
+    /// The verdict on a plan that waited for it.
     Review(Box<Review>),
     Ask(NewQuestion),
-    /// Whether the call may act: it has not begun.
+    /// Confirmation of the call: it has not begun.
     Confirm(NewQuestion),
 }
 
 impl DeferredWhat {
-    /// Whether the call begins with the wait: it had not begun before, and does not act only after it.
+    /// Returns whether the call begins with the wait, rather than before or after it.
     pub fn begins(&self) -> bool {
         match self {
             DeferredWhat::Spawn(_) | DeferredWhat::Tasks(_) | DeferredWhat::Plan(_) | DeferredWhat::Ask(_) => true,
@@ -96,7 +96,7 @@ impl DeferredWhat {
     }
 }
 
-/// A DAG that a call makes.
+/// A DAG created by a call.
 #[derive(Debug, Clone)]
 pub struct NewTasks {
     pub spec: DagSpec,
@@ -104,12 +104,12 @@ pub struct NewTasks {
     pub waits: bool,
 }
 
-/// Bounds on sub-agents. Each strikes item by item.
+/// Limits on sub-agents. Each applies item by item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SpawnLimits {
-    /// Of a tree, from its beginning to its end.
+    /// Maximum number in a tree over its lifetime.
     pub tree: i32,
-    /// Of a project, at work at the same time.
+    /// Maximum number of concurrently active ones in a project.
     pub project: i64,
 }
 
@@ -119,17 +119,17 @@ pub struct SuspendRun<'a> {
     pub attempt: i32,
     pub calls: &'a [Deferred<'a>],
     pub limits: SpawnLimits,
-    /// Whether readers are told.
+    /// Whether events are published.
     pub publish: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Suspended {
-    /// The run waits, and its job is nobody's.
-    Parked(Wake),
-    /// Nothing was begun that takes time: all calls can be answered now.
+    /// The run waits, and no worker holds its job.
+    Waiting(Wake),
+    /// Nothing that takes time was begun: all calls can be answered now.
     Answered(Wake),
-    /// Somebody cancelled the run: nothing was begun.
+    /// The run was cancelled: nothing was begun.
     Cancelled,
 }
 
@@ -145,8 +145,8 @@ impl Command for SuspendRun<'_> {
     async fn happened(&self, db: &mut PgConnection, output: &Suspended) -> Result<bool, sqlx::Error> {
         match output {
             Suspended::Cancelled => Ok(false),
-            // The attempt no longer has the job, or the call is on record as begun.
-            Suspended::Parked(_) => Ok(settle::fence(db, self.run.id, self.attempt).await?.is_none()),
+            // The attempt has lost the job, or the call is already recorded as begun.
+            Suspended::Waiting(_) => Ok(settle::fence(db, self.run.id, self.attempt).await?.is_none()),
             Suspended::Answered(_) => {
                 let ids: Vec<Uuid> = self.calls.iter().map(|call| call.id).collect();
                 sqlx::query_scalar!(
@@ -204,7 +204,7 @@ impl SuspendRun<'_> {
                 DeferredWhat::Plan(ahead) => wake.merge(self.plan(db, call, ahead, &mut events).await?),
                 DeferredWhat::Review(review) => {
                     self.tell_now(db, &mut events).await?;
-                    wake.merge(carry_out::reviewed(db, run, review).await?);
+                    wake.merge(execute_plan::reviewed(db, run, review).await?);
                 }
                 DeferredWhat::Ask(question) => {
                     tool_calls::mark_running(db, call.id).await?;
@@ -218,16 +218,18 @@ impl SuspendRun<'_> {
         if !questions.is_empty() {
             events.push(run.event(Kind::ClarifyingQuestions { questions }));
         }
-        let waits = waits::of_run(db, run.id).await?;
-        if !waits.is_over() {
-            let state = match waits.agents + waits.dags {
+        let dependencies = run_dependencies::of_run(db, run.id).await?;
+        if !dependencies.are_met() {
+            let state = match dependencies.agents + dependencies.dags {
                 0 => "waiting_on_user",
                 _ => "waiting_on_agents",
             };
             events.push(run.event(Kind::AgentState {
                 state: state.to_owned(),
                 context_type: None,
-                details: Some(json!({ "agents": waits.agents, "questions": waits.questions, "dags": waits.dags })),
+                details: Some(json!({
+                    "agents": dependencies.agents, "questions": dependencies.questions, "dags": dependencies.dags,
+                })),
             }));
         }
         if self.publish && !events.is_empty() {
@@ -237,11 +239,11 @@ impl SuspendRun<'_> {
                 .await?;
             wake.merge(Wake::log(run.log_id));
         }
-        if waits.is_over() {
+        if dependencies.are_met() {
             return Ok(Some(Suspended::Answered(wake)));
         }
-        waits::park(db, run.id, self.attempt).await?;
-        Ok(Some(Suspended::Parked(wake)))
+        run_dependencies::suspend(db, run.id, self.attempt).await?;
+        Ok(Some(Suspended::Waiting(wake)))
     }
 
     async fn ask(
@@ -263,7 +265,8 @@ impl SuspendRun<'_> {
         Ok(())
     }
 
-    /// Starts the sub-agents of a call. What can't be started is put into the call's record, where its answer is made from.
+    /// Starts the sub-agents of a call. Items that can't be started are recorded in the call, from which its answer is
+    /// built.
     async fn spawn(
         &self,
         db: &mut PgConnection,
@@ -392,7 +395,8 @@ impl SuspendRun<'_> {
         Ok(id)
     }
 
-    /// A paused sub-agent of this log goes on as a child of this call. The inner Err: why not, for the model.
+    /// Resumes a paused sub-agent of this log as a child of this call. The inner Err: the reason of a refusal, for the
+    /// model.
     async fn resume(
         &self,
         db: &mut PgConnection,

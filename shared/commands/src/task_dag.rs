@@ -1,11 +1,11 @@
-//! A DAG of tasks: made, with what is ready started at once; paused, let go on, cancelled; and dispatched again by the sweep.
+//! Creates a DAG of tasks and starts the ready ones; pauses, resumes and cancels it; lets the sweep dispatch it again.
 
 use serde_json::json;
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
-use super::{CancelRun, Command, CommandError, carry_out, dispatch, execute_for};
-use rejoin_db::walls::{self, Asking};
+use super::{CancelRun, Command, CommandError, execute_for, execute_plan, schedule_tasks};
+use rejoin_db::rls;
 use rejoin_event_log::log;
 use rejoin_event_log::wakeup::Wake;
 use rejoin_graph::{Actor, ActorKind};
@@ -17,14 +17,14 @@ use rejoin_types::ids;
 pub enum DagError {
     #[error("there is no such DAG of tasks")]
     NotFound,
-    /// It is over, or stands already as it was asked to.
+    /// It has ended, or is already in the requested state.
     #[error("the DAG is {0}")]
     Stands(String),
     #[error("the DAG has no task {0:?}")]
     NoTask(String),
     #[error("the task {name:?} is {state}; only failed tasks can be retried")]
     NotFailed { name: String, state: String },
-    /// The run that waited for it has its answer.
+    /// The waiting run already has its answer.
     #[error(
         "the DAG has ended, and the run that waited for it has continued; let that run make a new plan, with \
         `revises`"
@@ -69,9 +69,9 @@ pub struct CreateDag<'a> {
     pub spec: &'a DagSpec,
     /// From [`DagSpec::check`].
     pub ordered: &'a Ordered,
-    /// The run and its call that make it, and whether the run waits for its end.
+    /// The run and the call that create it, and whether the run waits for its end.
     pub made_by: Option<(Uuid, Uuid, bool)>,
-    /// The plan that it carries out, and the log in which that is told, whose lock the caller holds.
+    /// The plan that it executes, and its log, whose lock the caller holds.
     pub plan: Option<(Uuid, Uuid)>,
 }
 
@@ -104,7 +104,7 @@ impl Command for CreateDag<'_> {
         )
         .fetch_one(&mut *db)
         .await?;
-        // In the order in which they may run: that is also their order by id.
+        // In execution order, which is also their order by id.
         let mut task_ids = vec![Uuid::nil(); spec.tasks.len()];
         for index in &self.ordered.order {
             task_ids[*index] = ids::new();
@@ -121,7 +121,7 @@ impl Command for CreateDag<'_> {
         mirror::create(db, &dag, spec, self.ordered, &task_ids, actor).await?;
         mirror::bulk_is_over(db, self.project_id).await?;
         self.insert_tasks(db, &task_ids).await?;
-        Ok(dispatch::dispatch(db, &dag).await?)
+        Ok(schedule_tasks::start_ready(db, &dag).await?)
     }
 
     async fn happened(&self, db: &mut PgConnection, _: &Wake) -> Result<bool, sqlx::Error> {
@@ -170,33 +170,34 @@ impl CreateDag<'_> {
     }
 }
 
-/// Cancels a DAG, and the runs of its tasks that have not ended: one transaction each, since each run has a log of its own. Asked again,
-/// it goes on where it was.
-pub async fn cancel_dag(db: &PgPool, asking: Asking, id: Uuid) -> Result<Wake, DagError> {
+/// Cancels a DAG and the active runs of its tasks: one transaction each, since each run has its own log. A repeated
+/// call continues where it stopped.
+pub async fn cancel_dag(db: &PgPool, scope: rls::Scope, id: Uuid) -> Result<Wake, DagError> {
     let change = ChangeDag {
         id,
         change: DagChange::Cancel,
     };
-    let mut wake = execute_for(db, asking, &change).await?;
-    let runs = tasks::live_runs(&mut *walls::begin(db, asking).await?, id).await?;
+    let mut wake = execute_for(db, scope, &change).await?;
+    let runs = tasks::live_runs(&mut *rls::begin(db, scope).await?, id).await?;
     for run_id in runs {
-        wake.merge(execute_for(db, asking, &CancelRun { run_id }).await?);
+        wake.merge(execute_for(db, scope, &CancelRun { run_id }).await?);
     }
     Ok(wake)
 }
 
-/// What is wanted of a DAG that is there.
+/// A change of an existing DAG.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DagChange {
-    /// Starts no more tasks; those that run go on.
+    /// Starts no more tasks; running ones continue.
     Pause,
     Resume,
-    /// Starts no more tasks, ever. Who asks also cancels the runs that [`tasks::live_runs`] gives.
+    /// Starts no more tasks, ever. The caller also cancels the runs returned by [`tasks::live_runs`].
     Cancel,
-    /// Tries a failed task of this name again, and takes back that those behind it were skipped. A DAG that failed with it goes on.
+    /// Retries a failed task of this name, and reverts the skipping of its successors. A DAG that failed with it
+    /// continues.
     Retry(String),
-    /// Starts what may start: what the sweep does.
-    Dispatch,
+    /// Starts all ready tasks: used by the sweep.
+    StartReady,
 }
 
 #[derive(Debug)]
@@ -217,13 +218,13 @@ impl Command for ChangeDag {
         let next = match (&self.change, dag.state.as_str()) {
             (DagChange::Retry(name), "active" | "paused" | "failed") => {
                 reopen(db, &mut dag, name).await?;
-                return Ok(dispatch::dispatch(db, &dag).await?);
+                return Ok(schedule_tasks::start_ready(db, &dag).await?);
             }
-            (DagChange::Dispatch, _) => return Ok(dispatch::dispatch(db, &dag).await?),
+            (DagChange::StartReady, _) => return Ok(schedule_tasks::start_ready(db, &dag).await?),
             (DagChange::Pause, "active") => "paused",
             (DagChange::Resume, "paused") => "active",
             (DagChange::Cancel, "active" | "paused") => "cancelled",
-            // Idempotent: it may have been asked for twice.
+            // Idempotent: it may be requested twice.
             (DagChange::Cancel, "cancelled") => return Ok(Wake::default()),
             (_, stands) => return Err(DagError::Stands(stands.to_owned())),
         };
@@ -232,21 +233,21 @@ impl Command for ChangeDag {
         if self.change == DagChange::Cancel {
             for id in tasks::pending(db, dag.id).await? {
                 tasks::end(db, id, "skipped", None, Some("the DAG was cancelled")).await?;
-                dispatch::follow(db, &dag, id).await?;
+                schedule_tasks::publish_task(db, &dag, id).await?;
             }
-            carry_out::over(db, &dag, next).await?;
-            return Ok(dispatch::wake_waiting(db, &dag).await?);
+            execute_plan::finish(db, &dag, next).await?;
+            return Ok(schedule_tasks::wake_waiting(db, &dag).await?);
         }
-        Ok(dispatch::dispatch(db, &dag).await?)
+        Ok(schedule_tasks::start_ready(db, &dag).await?)
     }
 
     async fn happened(&self, _: &mut PgConnection, _: &Wake) -> Result<bool, sqlx::Error> {
-        // Asked again, it finds the DAG as it is.
+        // A repeated request finds the DAG unchanged.
         Ok(false)
     }
 }
 
-/// A failed task may start again, and with it what was skipped because of it.
+/// Makes a failed task and the tasks skipped because of it startable again.
 async fn reopen(db: &mut PgConnection, dag: &mut Dag, name: &str) -> Result<(), DagError> {
     let all = tasks::of_dag(&mut *db, dag.id).await?;
     let task = all
@@ -267,23 +268,23 @@ async fn reopen(db: &mut PgConnection, dag: &mut Dag, name: &str) -> Result<(), 
         dag.finished_at = None;
         tasks::set_state(db, dag.id, "active").await?;
     }
-    let because = dispatch::because_failed(name);
+    let because = schedule_tasks::because_failed(name);
     let skipped = all
         .iter()
         .filter(|task| task.state == "skipped" && task.failure_context.as_deref() == Some(&because));
     for task in skipped.chain([task]) {
         tasks::reopen(db, task.id).await?;
-        dispatch::follow(db, dag, task.id).await?;
+        schedule_tasks::publish_task(db, dag, task.id).await?;
     }
-    // What is behind another failed one, too, still is.
+    // Successors of another failed task stay skipped.
     for other in all
         .iter()
         .filter(|other| other.state == "failed" && other.id != task.id)
     {
-        for id in tasks::behind(db, dag.project_id, other.id).await? {
-            let because = dispatch::because_failed(&other.r#ref);
+        for id in tasks::pending_descendants(db, dag.project_id, other.id).await? {
+            let because = schedule_tasks::because_failed(&other.r#ref);
             tasks::end(db, id, "skipped", None, Some(&because)).await?;
-            dispatch::follow(db, dag, id).await?;
+            schedule_tasks::publish_task(db, dag, id).await?;
         }
     }
     Ok(())

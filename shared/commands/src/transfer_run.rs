@@ -1,5 +1,5 @@
-//! A run is handed over to another agent: the call that asked for it ends, and from then on the run, its conversation and its records are
-//! the other agent's. One transaction, so that whatever attempt comes next goes on as that agent (requirements D17-D19).
+//! Hands a run over to another agent: the requesting call ends, and the run, its conversation and its records belong to
+//! the new agent. One transaction, so that any later attempt continues as that agent (requirements D17-D19).
 
 use serde_json::{Value, json};
 use sqlx::PgConnection;
@@ -16,15 +16,15 @@ use rejoin_types::ids;
 
 #[derive(Debug)]
 pub struct TransferRun<'a> {
-    /// The end of the call that asks for it.
+    /// The end of the requesting call.
     pub call: ToolEnded<'a>,
-    /// The agent that was at work.
+    /// The previous agent.
     pub from: &'a str,
-    /// The one that goes on.
+    /// The new agent.
     pub to: &'a AgentDefinition,
-    /// That one's model.
+    /// The new agent's model.
     pub model: &'a str,
-    /// Its system prompt.
+    /// The new agent's system prompt.
     pub prompt: &'a str,
     pub reason: Option<&'a str>,
 }
@@ -37,7 +37,7 @@ impl Command for TransferRun<'_> {
         self.call.committed();
     }
 
-    /// False: the run was cancelled meanwhile, and stays with its agent.
+    /// False: the run was cancelled, and keeps its agent.
     async fn apply(&self, db: &mut PgConnection) -> Result<(bool, Wake), FencedError> {
         let failed = FencedError::database("handing the run over");
         let may = self.begin(db).await.map_err(failed)?.ok_or(FencedError::LeaseLost)?;
@@ -59,7 +59,7 @@ impl Command for TransferRun<'_> {
 }
 
 impl TransferRun<'_> {
-    /// Whether the run may still be handed over. None: the lease is lost.
+    /// Returns whether the run may still be handed over. None: the lease is lost.
     async fn begin(&self, db: &mut PgConnection) -> Result<Option<bool>, sqlx::Error> {
         let run = self.call.run;
         if settle::fence(db, run.id, self.call.attempt).await?.is_none() {
@@ -87,7 +87,7 @@ impl TransferRun<'_> {
         .execute(&mut *db)
         .await?;
         if let (Some(conversation), false) = (run.conversation_id, run.is_sub_agent()) {
-            // The conversation remembers who has it.
+            // The conversation keeps its new agent.
             sqlx::query!(
                 "update kb.chat_conversations set agent_definition_id = $2 where id = $1",
                 conversation,
@@ -109,7 +109,7 @@ impl TransferRun<'_> {
     }
 }
 
-/// What the call gives, and what later attempts find of it: who handed over, and to whom.
+/// The call's result, also read by later attempts: the previous and the new agent.
 pub fn output(from: &str, to: &str) -> Value {
     json!({ "from": from, "transferred_to": to })
 }

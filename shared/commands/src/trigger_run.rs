@@ -1,10 +1,10 @@
-//! A run outside a conversation, with a log of its own.
+//! Starts a run outside a conversation, with a log of its own.
 
 use serde_json::{Value, json};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::{Command, Idempotency, PostError, carry_out};
+use super::{Command, Idempotency, PostError, execute_plan};
 use rejoin_event_log::log;
 use rejoin_event_log::wakeup::Wake;
 use rejoin_identity::projects::Exhausted;
@@ -21,11 +21,11 @@ pub struct TriggerRun<'a> {
     pub user_id: Option<Uuid>,
     pub input: String,
     pub idempotency: Option<Idempotency>,
-    /// The JSON schema that the answer has to fit.
+    /// The JSON Schema that the answer must match.
     pub output_schema: Option<Value>,
-    /// What the project has used up: nothing new is begun then.
+    /// Set if the project's quota is exhausted: nothing new starts then.
     pub exhausted: Option<Exhausted>,
-    /// What the run is, where it is not simply an agent's.
+    /// The run's part in a plan or DAG, if any.
     pub part: Option<Part>,
 }
 
@@ -33,7 +33,7 @@ impl Command for TriggerRun<'_> {
     type Output = (Uuid, Wake);
     type Error = PostError;
 
-    /// Returns the run's id (which is its log's, too) and what to wake after the commit. Its cursor is 0.
+    /// Returns the run's id (also its log's) and the wake-ups to send after the commit. Its cursor is 0.
     async fn apply(&self, db: &mut PgConnection) -> Result<(Uuid, Wake), PostError> {
         let id = ids::new();
         if let (Some(idempotency), Some(user_id)) = (&self.idempotency, self.user_id) {
@@ -67,7 +67,7 @@ impl Command for TriggerRun<'_> {
         };
         runs::insert(db, run).await?;
         if let Some(part) = &self.part {
-            carry_out::set_part(db, id, part).await?;
+            execute_plan::set_part(db, id, part).await?;
         }
         let job = NewJob {
             project_id: self.definition.project_id,

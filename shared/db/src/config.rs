@@ -1,11 +1,11 @@
-//! Settings that every process shares. Each is a command-line option and an environment variable; the API's and the
-//! worker's own are beside their code.
+//! Settings shared by all processes. Each is a command-line option and an environment variable; settings of one process
+//! live in its crate.
 
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use rejoin_faults::Break;
+use rejoin_faults::Fault;
 
 /// Where the database is, and how much of it a process may use.
 #[derive(Debug, Clone, Args)]
@@ -58,13 +58,13 @@ pub enum BusKind {
     Poll,
 }
 
-/// How often everything that waits for a wake-up looks by itself: a lost wake-up costs at most this (invariant I11).
+/// Polling interval of everything that waits for a wake-up: a lost wake-up costs at most this (invariant I11).
 pub const POLL_INTERVAL: Duration = Duration::from_millis(800);
 
-/// [`POLL_INTERVAL`], wherever it is waited for.
+/// Returns [`POLL_INTERVAL`], or the injected fault's.
 pub fn poll_interval() -> Duration {
     const NEVER: Duration = Duration::from_secs(3_600);
-    if rejoin_faults::is(Break::NoPoll) {
+    if rejoin_faults::enabled(Fault::NoPoll) {
         NEVER
     } else {
         POLL_INTERVAL

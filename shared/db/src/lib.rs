@@ -1,28 +1,28 @@
-//! Connections to PostgreSQL: one pool a driver.
+//! Connections to PostgreSQL: one pool per driver.
 //!
-//! What a reader has seen is never taken back (I2, I3), so that every commit waits for the disk, whatever the server's default is:
-//! without `synchronous_commit`, a crash of the server would take back events that were sent, and give their numbers to others.
+//! Events that a reader has seen must never be lost (I2, I3), so every commit waits for the disk, whatever the server's
+//! default. Without `synchronous_commit`, a server crash could lose events that were sent and reuse their numbers.
 //!
-//! sqlx serves nouns and commands (queries checked at compile time); tokio-postgres serves the hot paths and LISTEN, where
-//! pipelining and prepared statements pay.
+//! sqlx serves nouns and commands (queries checked at compile time); tokio-postgres serves the hot paths and LISTEN,
+//! where pipelining and prepared statements pay.
 //!
 //! # Layout
 //! - here           the pools, the outcome of a commit, transient errors
 //! - `config`       settings that every process shares; secret settings
 //! - `session`      what each new connection is checked for
-//! - `walls`        transactions scoped by row-level security
+//! - `rls`          transactions scoped by row-level security
 //! - `row_security` the policies that the database must have
-//! - `outage`       waiting out an outage of the database
-//! - `horizon`      what blocks VACUUM
+//! - `failure_log`  waiting out an outage of the database
+//! - `vacuum_blockers` what blocks VACUUM
 //! - `telemetry`    logs of a process
 
 pub mod config;
-pub mod horizon;
-pub mod outage;
+pub mod failure_log;
+pub mod rls;
 pub mod row_security;
 pub mod session;
 pub mod telemetry;
-pub mod walls;
+pub mod vacuum_blockers;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,25 +34,26 @@ use tokio_postgres::config::{Host, SslMode};
 use tracing::warn;
 
 use crate::config::DatabaseArgs;
-use crate::outage::Causes;
+use crate::failure_log::ErrorChain;
 use crate::row_security::Lacking;
 use session::Session;
 
-/// Waiting for a connection ends after this, with an error that becomes a 503.
+/// Timeout of waiting for a connection; the error becomes a 503.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Between two tries to reach a database that is not up yet.
+/// Interval between attempts to reach a database that is not up yet.
 const CONNECT_RETRY: Duration = Duration::from_millis(500);
 
-/// All that hot paths do is look up, by index, a few rows for each of a few keys. Their plans are made once, and often while a table
-/// is almost empty, or without any idea of how many keys an array holds: nothing else may look cheaper then.
+/// Planner settings of the hot paths, which only look up, by index, a few rows for each of a few keys. Their plans are
+/// made once, often while a table is almost empty, or without an estimate of an array's length: no other plan may look
+/// cheaper then.
 const LOOK_UPS: &str = "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoin=off -c jit=off";
 
-/// As whom a process works in the database, whoever it logs in as: an owner of the tables, or a member of these roles.
+/// The database role of a process, independent of its login: an owner of the tables, or a member of these roles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// As it logs in: migrations, operators' commands, tests.
+    /// The login role: migrations, operators' commands, tests.
     Login,
-    /// The API: what policies let its callers see (`walls`).
+    /// The API: policies restrict what its callers see (`rls`).
     App,
     /// Workers: all projects, but no keys.
     Worker,
@@ -68,25 +69,25 @@ impl Role {
     }
 }
 
-/// Both pools of a process.
+/// The connection pools of a process.
 #[derive(Clone)]
 pub struct Db {
-    /// Nouns and commands.
-    pub sql: sqlx::PgPool,
-    /// Hot paths.
-    pub hot: Pool,
+    /// For nouns and commands.
+    pub pool_sqlx: sqlx::PgPool,
+    /// For hot paths.
+    pub pool_pg: Pool,
     connector: Connector,
     session: Session,
 }
 
-/// Why a process must not work on its database.
+/// The reason why a process must not work on its database.
 #[derive(Debug, thiserror::Error)]
 pub enum Unfit {
     #[error("the database URL is invalid: {0}")]
     Url(String),
     #[error("connecting to the database failed")]
     Connect(#[source] sqlx::Error),
-    /// The session that a connection gets.
+    /// The properties of a new connection's session.
     #[error("{0}")]
     Session(String),
     #[error("cannot use the database role {role}: {message}. {advice}")]
@@ -104,20 +105,20 @@ pub enum ConnectError {
     #[error("the database URL is invalid: {0}")]
     Url(String),
     #[error("connecting to the database failed")]
-    Sql(#[from] sqlx::Error),
+    Sqlx(#[from] sqlx::Error),
     #[error("connecting to the database failed")]
-    Hot(#[from] tokio_postgres::Error),
+    Pg(#[from] tokio_postgres::Error),
     #[error("creating the connection pool failed: {0}")]
     Pool(String),
 }
 
 impl Db {
-    /// Makes the pools. Connects lazily: the database need not be up yet (see [`Db::wait_until_up`]).
+    /// Creates the pools. They connect lazily: the database need not be up yet (see [`Db::wait_until_up`]).
     pub fn connect_lazy(args: &DatabaseArgs, application: &str, role: Role) -> Result<Self, ConnectError> {
         let options = options(args, application, role).map_err(|error| ConnectError::Url(error.to_string()))?;
         let session = Session::new(args, role);
         let checked = session.clone();
-        let sql = PgPoolOptions::new()
+        let pool_sqlx = PgPoolOptions::new()
             .max_connections(args.db_connections)
             .acquire_timeout(ACQUIRE_TIMEOUT)
             .idle_timeout(Duration::from_secs(600))
@@ -128,21 +129,22 @@ impl Db {
             .after_release(|connection, _| Box::pin(end_what_was_given_up(connection)))
             .connect_lazy_with(options);
         let connector = Connector::new(args, application, role)?;
-        let hot = connector.pool(args.db_hot_connections, &session)?;
+        let pool_pg = connector.pool(args.db_hot_connections, &session)?;
         Ok(Self {
-            sql,
-            hot,
+            pool_sqlx,
+            pool_pg,
             connector,
             session,
         })
     }
 
-    /// Why new connections are not used, where they are not.
+    /// Returns why new connections are rejected, if they are.
     pub fn refusal(&self) -> Option<String> {
         self.session.refusal()
     }
 
-    /// Connects once as a process of this role does, and checks what it relies on: the role, the commit, the policies and grants.
+    /// Connects once like a process of this role, and checks its requirements: the role, the commit setting, policies
+    /// and grants.
     pub async fn inspect(args: &DatabaseArgs, application: &str, role: Role) -> Result<(), Unfit> {
         let options = options(args, application, role).map_err(|error| Unfit::Url(error.to_string()))?;
         let mut connection = match options.connect().await {
@@ -155,20 +157,20 @@ impl Db {
             Err(error) => return Err(Unfit::Connect(error)),
         }
         let lacking = row_security::lacking(&mut connection).await.map_err(Unfit::Connect)?;
-        // Sent or not: the connection is not used any more.
+        // Either way, the connection is not used again.
         let _ = connection.close().await;
         lacking.map_or(Ok(()), |lacking| Err(Unfit::RowSecurity(lacking)))
     }
 
-    /// Waits until the database answers, saying so once in a while.
+    /// Waits until the database responds, logging now and then.
     pub async fn wait_until_up(&self) {
         let mut tries = 0_u32;
         loop {
-            match sqlx::query("select 1").execute(&self.sql).await {
+            match sqlx::query("select 1").execute(&self.pool_sqlx).await {
                 Ok(_) => return,
                 Err(error) => {
                     if tries.is_multiple_of(10) {
-                        warn!(error = %Causes(&error), "the database does not respond yet; retrying");
+                        warn!(error = %ErrorChain(&error), "the database does not respond yet; retrying");
                     }
                     tries += 1;
                     tokio::time::sleep(CONNECT_RETRY).await;
@@ -177,13 +179,13 @@ impl Db {
         }
     }
 
-    /// How to make a connection of one's own (for LISTEN).
+    /// Creates separate connections (for LISTEN).
     pub fn connector(&self) -> &Connector {
         &self.connector
     }
 }
 
-/// How sqlx connects.
+/// The connection options of sqlx.
 fn options(args: &DatabaseArgs, application: &str, role: Role) -> Result<PgConnectOptions, sqlx::Error> {
     let options: PgConnectOptions = args.database_url.parse()?;
     let options = options.application_name(application).options([
@@ -197,7 +199,8 @@ fn options(args: &DatabaseArgs, application: &str, role: Role) -> Result<PgConne
     })
 }
 
-/// Why no connection could be made as this role: the role is missing, it may not be taken, or it has nothing to do with that.
+/// Explains why connecting with this role failed: the role is missing, it may not be assumed, or the cause is
+/// unrelated.
 async fn without_role(args: &DatabaseArgs, role: Role, error: sqlx::Error) -> Unfit {
     let refused = error.as_database_error().and_then(|refusal| refusal.code());
     // "Role does not exist", "permission denied to set role".
@@ -221,11 +224,11 @@ async fn without_role(args: &DatabaseArgs, role: Role, error: sqlx::Error) -> Un
     }
 }
 
-/// Ends a transaction that was given up while it began: a caller who hangs up, a run that is cancelled. The server has begun it, but
-/// sqlx 0.9.0 does not know, and would lend the connection out inside of it: with the role and the locks of one, and what the next one
-/// writes would be lost. An error: it is not to be used any more.
+/// Rolls back a transaction that was abandoned while it began, by a disconnected caller or a cancelled run. The server
+/// has begun it, but sqlx 0.9.0 does not know, and would hand out the connection within it: with the role and the locks
+/// of one caller, and the next one's writes would be lost. An error: the connection must not be reused.
 async fn end_what_was_given_up(connection: &mut PgConnection) -> Result<bool, sqlx::Error> {
-    // "Begins" only where the server is inside of one already; fails where that one is aborted.
+    // Succeeds as a nested begin only if the server is already inside a transaction; fails if that one is aborted.
     match connection.begin_with("select").await {
         Ok(given_up) => given_up.rollback().await.map(|()| true),
         Err(sqlx::Error::BeginFailed) => Ok(true),
@@ -233,7 +236,7 @@ async fn end_what_was_given_up(connection: &mut PgConnection) -> Result<bool, sq
     }
 }
 
-/// Makes tokio-postgres connections.
+/// Creates tokio-postgres connections.
 #[derive(Clone)]
 pub struct Connector {
     /// Shared: handles to the database are cloned for every job.
@@ -274,8 +277,8 @@ impl Connector {
             .post_create(Hook::async_fn(move |client, _| {
                 let session = session.clone();
                 Box::pin(async move {
-                    let checked = session.check_hot(client).await;
-                    checked.map_err(|error| HookError::message(Causes(&error).to_string()))
+                    let checked = session.check_pg(client).await;
+                    checked.map_err(|error| HookError::message(ErrorChain(&error).to_string()))
                 })
             }))
             .runtime(Runtime::Tokio1)
@@ -285,7 +288,7 @@ impl Connector {
             .map_err(|error| ConnectError::Pool(error.to_string()))
     }
 
-    /// TLS where the URL asks for it with `sslmode=require`; never on a unix socket.
+    /// Uses TLS if the URL requests it with `sslmode=require`; never on a unix socket.
     fn tls(&self) -> Option<tokio_postgres_rustls::MakeRustlsConnect> {
         let on_socket = self.config.get_hosts().iter().all(|host| matches!(host, Host::Unix(_)));
         if on_socket || self.config.get_ssl_mode() != SslMode::Require {
@@ -293,7 +296,7 @@ impl Connector {
         }
         let mut roots = rustls::RootCertStore::empty();
         for certificate in rustls_native_certs::load_native_certs().certs {
-            // A certificate of the system's store that rustls can't read is of no use to us either.
+            // Certificates of the system's store that rustls can't parse are skipped.
             let _ = roots.add(certificate);
         }
         let config = rustls::ClientConfig::builder()
@@ -302,7 +305,7 @@ impl Connector {
         Some(tokio_postgres_rustls::MakeRustlsConnect::new(config))
     }
 
-    /// A connection of its own, with the stream of what the server sends unasked (notifications).
+    /// Opens a separate connection, with the stream of its notifications.
     pub async fn listen_connection(
         &self,
         mut on_notice: impl FnMut(tokio_postgres::Notification) + Send + 'static,
@@ -329,13 +332,13 @@ impl Connector {
     }
 }
 
-/// Between two questions for the outcome of a transaction, and how many.
+/// Interval between lookups of a transaction's outcome, and their maximum number.
 const OUTCOME_RETRY: Duration = Duration::from_millis(100);
 const OUTCOME_TRIES: u32 = 100;
 
-/// Waits until a transaction whose COMMIT went unanswered is no longer under way: the broken connection's server process may not
-/// have noticed yet. Whether it has happened is for the caller to see from what it would have left behind, not from its id: after
-/// a crash, ids that had not reached the disk are given to others. An error: the server could not be asked, or is still busy.
+/// Waits until a transaction whose COMMIT was not answered is no longer in progress: the broken connection's server
+/// process may not have noticed yet. The caller must determine whether it took effect from the data it would have left,
+/// not from its id: after a crash, unflushed ids are reused. An error: the server could not be asked, or is still busy.
 pub async fn wait_until_decided(db: &sqlx::PgPool, xid: &str) -> Result<(), sqlx::Error> {
     let mut undecided = sqlx::Error::Protocol(format!("transaction {xid} is still in progress"));
     for _ in 0..OUTCOME_TRIES {
@@ -345,7 +348,7 @@ pub async fn wait_until_decided(db: &sqlx::PgPool, xid: &str) -> Result<(), sqlx
         match asked {
             Ok(Some(status)) if status == "in progress" => {}
             Ok(_) => return Ok(()),
-            // "That id is in the future": it was forgotten in a crash, so that nothing is under way.
+            // "That id is in the future": it was lost in a crash, so that nothing is in progress.
             Err(error) if error.as_database_error().and_then(|e| e.code()).as_deref() == Some("22023") => return Ok(()),
             Err(error) if is_transient(&error) => undecided = error,
             Err(error) => return Err(error),
@@ -355,8 +358,8 @@ pub async fn wait_until_decided(db: &sqlx::PgPool, xid: &str) -> Result<(), sqlx
     Err(undecided)
 }
 
-/// Whether the same transaction may simply be tried again: the connection broke, or the server chose us as the victim of a
-/// deadlock or a serialization conflict, or it is starting or stopping.
+/// Returns whether the same transaction may be retried: the connection broke, the server reported a deadlock or
+/// serialization failure, or it is starting or stopping.
 pub fn is_transient(error: &sqlx::Error) -> bool {
     match error {
         sqlx::Error::Io(_) | sqlx::Error::PoolTimedOut | sqlx::Error::WorkerCrashed | sqlx::Error::Protocol(_) => true,
@@ -367,43 +370,43 @@ pub fn is_transient(error: &sqlx::Error) -> bool {
 
 /// A statement of the hot paths failed.
 #[derive(Debug, thiserror::Error)]
-pub enum HotError {
+pub enum PgError {
     #[error("no connection to the database")]
     Pool(#[from] deadpool_postgres::PoolError),
     #[error("a statement failed")]
     Statement(#[from] tokio_postgres::Error),
 }
 
-impl HotError {
+impl PgError {
     /// Whether the same statement may be tried again.
     pub fn is_transient(&self) -> bool {
         match self {
-            HotError::Pool(_) => true,
-            HotError::Statement(error) => is_transient_hot(error),
+            PgError::Pool(_) => true,
+            PgError::Statement(error) => is_transient_pg(error),
         }
     }
 }
 
 /// The same for tokio-postgres.
-pub fn is_transient_hot(error: &tokio_postgres::Error) -> bool {
+pub fn is_transient_pg(error: &tokio_postgres::Error) -> bool {
     match error.code() {
         Some(code) => is_transient_code(code.code()),
         None => true,
     }
 }
 
-/// Whether the same work fails each time, whoever tries it: the values are what the database refuses, by themselves (class 22, 54) or by
-/// a constraint that no later moment changes.
+/// Returns whether the same work fails each time: the database rejects the values themselves (class 22, 54) or a
+/// constraint that time does not change.
 pub fn is_final(error: &sqlx::Error) -> bool {
     let code = error.as_database_error().and_then(|refusal| refusal.code());
-    // A row that another one points to (23503) may have gone meanwhile: the next attempt sees that.
+    // A referenced row (23503) may have been deleted meanwhile: the next attempt sees that.
     code.is_some_and(|code| {
         code.starts_with("22") || code.starts_with("54") || matches!(&*code, "23502" | "23505" | "23514")
     })
 }
 
-/// SQLSTATEs after which the same work may succeed: connection trouble, rollbacks, want of resources, shutdown and start, a
-/// database that takes no connections for now, a server that is a standby for now, a transaction that did nothing for too long.
+/// Returns whether the work may succeed later, by SQLSTATE: connection failures, rollbacks, lack of resources, shutdown
+/// and start, a database that accepts no connections, a server that is a standby, an idle transaction timeout.
 fn is_transient_code(code: &str) -> bool {
     ["08", "40", "53"].iter().any(|class| code.starts_with(class))
         || matches!(

@@ -1,21 +1,21 @@
-//! What row-level security consists of in the database: roles, policies, grants. A backup that was restored on a server without the roles
-//! has none of it, and nothing else says so. Asked once when a process starts, and by `rejoin doctor`.
+//! Verifies row-level security: roles, policies, grants. A backup restored on a server without the roles lacks all of
+//! it without any error. Checked once when a process starts, and by `rejoin doctor`.
 //!
-//! `row_security.txt` lists what the migrations make; a test compares it with a migrated database, and `INSTA_UPDATE=always` writes it
-//! anew.
+//! `row_security.txt` lists what the migrations create; a test compares it with a migrated database, and
+//! `INSTA_UPDATE=always` rewrites it.
 
 use std::collections::BTreeSet;
 
 use sqlx::PgConnection;
 
-/// What all migrations make, a line each.
+/// Everything created by the migrations, one per line.
 pub const EXPECTED: &str = include_str!("row_security.txt");
-/// Roles that the API and workers work as.
+/// The roles of the API and workers.
 const ROLES: [&str; 3] = ["rejoin_app", "rejoin_gate", "rejoin_worker"];
-/// Missing lines that a message names.
+/// Maximum number of missing lines listed in a message.
 const NAMED: usize = 3;
 
-/// What a database lacks.
+/// What is missing in a database.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Lacking {
     #[error("the server lacks the roles {}, so row-level security is not enforced: a backup was restored here without \
@@ -28,7 +28,7 @@ pub enum Lacking {
 }
 
 impl Lacking {
-    /// What to do about it.
+    /// Returns how to fix it.
     pub fn advice(&self) -> &'static str {
         match self {
             Lacking::Roles(_) => {
@@ -45,7 +45,7 @@ impl Lacking {
     }
 }
 
-/// Compares the database with what the migrations make. None: nothing is missing.
+/// Compares the database with the migrations. None: nothing is missing.
 pub async fn lacking(db: &mut PgConnection) -> Result<Option<Lacking>, sqlx::Error> {
     let missing: Vec<String> = sqlx::query_scalar(
         "select role from unnest($1::text[]) role where not exists (select from pg_roles where rolname = role)",
@@ -72,7 +72,7 @@ pub async fn lacking(db: &mut PgConnection) -> Result<Option<Lacking>, sqlx::Err
     }))
 }
 
-/// What there is, as [`EXPECTED`] spells it, in order.
+/// Returns what exists, in the format and order of [`EXPECTED`].
 pub async fn present(db: &mut PgConnection) -> Result<Vec<String>, sqlx::Error> {
     sqlx::query_scalar(
         r#"with tables as (

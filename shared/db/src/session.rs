@@ -1,7 +1,7 @@
-//! What each connection must be before it serves anything. A pooler may drop startup options without a word; then the process would work
-//! as whoever it logs in as, the tables' owner perhaps, whom row-level security does not bind.
+//! Checks each new connection before use. A pooler may silently drop startup options; the process would then work as
+//! its login role, perhaps the tables' owner, who bypasses row-level security.
 //!
-//! The role is checked and not set here: behind a pooler, what one session sets another one may have.
+//! The role is checked and not set here: behind a pooler, a setting of one session may leak into another.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,7 +13,7 @@ use tracing::{error, warn};
 use super::Role;
 use crate::config::DatabaseArgs;
 
-/// Why a connection is not used.
+/// The reason why a connection is not used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unsafe {
     #[error(
@@ -31,7 +31,7 @@ pub enum Unsafe {
     Commit { is: String },
 }
 
-/// The check, and what it found last. Shared by all connections of a process.
+/// The connection check and its latest result. Shared by all connections of a process.
 #[derive(Debug, Clone)]
 pub struct Session {
     role: Role,
@@ -59,7 +59,7 @@ impl Session {
         }
     }
 
-    /// Why the newest connection was not used. None: it is.
+    /// The reason why the newest connection was rejected. None: it was accepted.
     pub fn refusal(&self) -> Option<String> {
         self.refusal.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -73,8 +73,8 @@ impl Session {
         judged.map_err(|refusal| sqlx::Error::Configuration(refusal.into()))
     }
 
-    /// Checks a connection of tokio-postgres. The error is for people.
-    pub async fn check_hot(&self, client: &tokio_postgres::Client) -> Result<(), CheckError> {
+    /// Checks a connection of tokio-postgres. The error is readable by operators.
+    pub async fn check_pg(&self, client: &tokio_postgres::Client) -> Result<(), CheckError> {
         let rows = client.simple_query(&self.question).await?;
         let row = rows.iter().find_map(|message| match message {
             SimpleQueryMessage::Row(row) => Some(row),
@@ -94,7 +94,7 @@ impl Session {
             error!(reason, "a database connection has unsafe settings and is not used");
         }
         *refusal = now;
-        // Slower at worst.
+        // At worst, it is slower.
         if verdict.is_ok() && timeouts != "true" && !self.warned.swap(true, Ordering::Relaxed) {
             warn!(
                 "connections do not have the requested timeouts: a pooler drops startup options; alter role LOGIN set \
@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_connection_needs_its_role_and_a_commit_that_waits_for_the_disk() {
+    fn a_connection_needs_its_role_and_synchronous_commits() {
         assert_eq!(judge(Role::App, "rejoin_app", "on"), Ok(()));
         assert_eq!(judge(Role::Worker, "rejoin_worker", "remote_apply"), Ok(()));
         assert_eq!(judge(Role::Login, "anybody", "on"), Ok(()));

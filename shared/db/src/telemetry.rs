@@ -2,16 +2,17 @@
 
 use tracing_subscriber::{EnvFilter, fmt};
 
-/// What is logged where nobody says.
+/// The default log filter.
 const DEFAULT: &str = "info,sqlx=warn,hyper=warn,genai=off";
-/// The MCP library logs what servers say, word for word, and with it secrets that a server repeats. Our own log of it has none.
+/// The MCP library logs servers' messages verbatim, including secrets that a server repeats. Our own log of them is
+/// redacted.
 const QUIET: &str = "rmcp=warn";
 
-/// OpenAI's last chunk of each turn tells its tokens and has no choices (`choices: []`), as documented; the model library warns of it.
-/// What fails there is an error of the run, and told by us.
+/// OpenAI's last chunk of each turn contains its token counts and no choices (`choices: []`), as documented; the model
+/// library warns about it. Real failures are errors of the run, which we log.
 const QUIET_STREAMS: &str = "genai::adapter::adapters::openai::streamer=error";
 
-/// The wanted filter; these libraries are quiet unless they are named.
+/// The requested filter; these libraries are quiet unless named.
 fn filter(wanted: Option<String>) -> EnvFilter {
     let wanted = wanted.filter(|wanted| !wanted.is_empty());
     let wanted = wanted.unwrap_or_else(|| DEFAULT.to_owned());
@@ -23,7 +24,7 @@ fn filter(wanted: Option<String>) -> EnvFilter {
     })
 }
 
-/// Installs the subscriber. Later calls change nothing (tests run many processes' worth in one).
+/// Installs the subscriber. Later calls have no effect (tests run many processes' code in one).
 pub fn init(json: bool) {
     let builder = fmt()
         .with_env_filter(filter(std::env::var(EnvFilter::DEFAULT_ENV).ok()))

@@ -1,8 +1,8 @@
-//! The one way to the web. Called by `visit` and by the search providers.
+//! The guarded HTTP client of the web tools. Called by `visit` and by the search providers.
 //!
-//! Invariants: every URL is checked before it is asked, those of redirects, too; a name is resolved once, and the connection goes to one of
-//! the addresses that were judged; no proxy, no cookies, no credentials of a URL; nothing is read beyond [`MAX_BYTES`], packed or not, nor
-//! waited for beyond the process's bound.
+//! Invariants: every URL is checked before it is requested, including redirects; a name is resolved once, and the
+//! connection goes to one of the checked addresses; no proxy, no cookies, no credentials in URLs; nothing is read
+//! beyond [`MAX_BYTES`], compressed or not, nor awaited beyond the process's limit.
 
 use std::io::Read;
 use std::net::SocketAddr;
@@ -18,21 +18,21 @@ use url::{Host, Url};
 
 use crate::robots::Robots;
 
-/// What we say we are.
+/// The User-Agent header.
 pub const USER_AGENT: &str = concat!("RejoinBot/", env!("CARGO_PKG_VERSION"));
-/// Of an answer, unpacked.
+/// Maximum size of a decompressed response, in bytes.
 pub const MAX_BYTES: usize = 2 * 1024 * 1024;
 pub const MAX_REDIRECTS: usize = 5;
-/// Longest URL that is asked [bytes].
+/// Maximum length of a URL, in bytes.
 const URL_MAX_BYTES: usize = 4_000;
-/// Sites whose rules a process remembers, and for how long.
+/// Number of sites whose rules are cached, and their lifetime.
 const ROBOTS_KEPT: u64 = 10_000;
 const ROBOTS_KEPT_FOR: Duration = Duration::from_secs(3_600);
 
-/// Why there is no answer, in words for a model.
+/// The error of a request, worded for a model.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FetchError {
-    /// The URL is none that may be asked.
+    /// The URL is not allowed.
     #[error("{0}")]
     Refused(String),
     #[error("{0} cannot be reached")]
@@ -49,10 +49,10 @@ pub enum FetchError {
     Robots,
 }
 
-/// What was answered, whole.
+/// A complete response.
 #[derive(Debug)]
 pub struct Answer {
-    /// Where it came from, after redirects.
+    /// Its URL after redirects.
     pub url: Url,
     pub status: StatusCode,
     pub headers: HeaderMap,
@@ -60,7 +60,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// A header's text; empty where there is none.
+    /// Returns a header's text; empty if absent.
     pub fn header(&self, name: impl reqwest::header::AsHeaderName) -> &str {
         self.headers
             .get(name)
@@ -68,14 +68,14 @@ impl Answer {
             .unwrap_or_default()
     }
 
-    /// The content's type without its parameters, in lower case.
+    /// Returns the media type without parameters, in lower case.
     pub fn content_type(&self) -> String {
         let whole = self.header(CONTENT_TYPE);
         whole.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
     }
 }
 
-/// Asks the web for a process.
+/// The HTTP client of a process.
 pub struct Fetcher {
     hosts: Hosts,
     timeout: Duration,
@@ -94,7 +94,7 @@ impl Fetcher {
         }
     }
 
-    /// A page, by as many redirects as there may be, if the site lets robots have it. `lets` judges the hosts on the way.
+    /// Fetches a page, following a limited number of redirects, if the site allows robots. `lets` checks the hosts.
     pub async fn page(
         &self,
         url: &Url,
@@ -107,7 +107,7 @@ impl Fetcher {
             .unwrap_or(Err(FetchError::TooSlow(self.timeout)))
     }
 
-    /// A service's answer to one request; redirects are not followed, since they would take its key along.
+    /// Sends one request to a service; redirects are not followed, since they would leak its key.
     pub async fn service(
         &self,
         url: &Url,
@@ -157,7 +157,7 @@ impl Fetcher {
         Err(FetchError::Redirects)
     }
 
-    /// A site's rules, as they were within the last hour.
+    /// Returns a site's robots.txt, cached for an hour.
     async fn robots(&self, url: &Url) -> Result<Robots, FetchError> {
         let site = url.origin().ascii_serialization();
         if let Some(known) = self.robots.get(&site).await {
@@ -166,13 +166,13 @@ impl Fetcher {
         let Ok(file) = url.join("/robots.txt") else {
             return Ok(Robots::none());
         };
-        // Its own redirects are asked as any are, but not for leave.
+        // Its own redirects are followed as usual, without checking robots.txt.
         let no_headers = HeaderMap::new();
         let everywhere = |_: &str| true;
         let asked = Box::pin(self.follow(&file, &no_headers, &everywhere, false)).await;
         let rules = match asked {
             Ok(answer) if answer.status.is_success() => Robots::parse(&String::from_utf8_lossy(&answer.body)),
-            // RFC 9309, 2.3.1.3: there are none. 2.3.1.4: a site that can't say is left alone, for now.
+            // RFC 9309, 2.3.1.3: there are no rules. 2.3.1.4: a site with a server error is not visited, for now.
             Ok(answer) if answer.status.is_server_error() => return Ok(Robots::all()),
             Ok(_) | Err(FetchError::TooLarge | FetchError::Redirects | FetchError::Broken(_)) => Robots::none(),
             Err(error) => return Err(error),
@@ -181,7 +181,7 @@ impl Fetcher {
         Ok(rules)
     }
 
-    /// Err: why this URL is not asked. A name is judged when it is resolved.
+    /// Err: why this URL is refused. A name is judged when it is resolved.
     fn judge(&self, url: &Url) -> Result<(), FetchError> {
         let refused = |why: &str| Err(FetchError::Refused(why.to_owned()));
         if !matches!(url.scheme(), "http" | "https") {
@@ -209,7 +209,7 @@ impl Fetcher {
         }
     }
 
-    /// One request to a URL that was judged.
+    /// Sends one request to a checked URL.
     async fn hop(&self, url: &Url, request: impl FnOnce(Client) -> RequestBuilder) -> Result<Answer, FetchError> {
         let client = self.client(url).await?;
         let unreachable = |error: reqwest::Error| {
@@ -241,12 +241,12 @@ impl Fetcher {
         })
     }
 
-    /// A client for one request, which goes to an address that was judged and nowhere else.
+    /// Creates a client for one request, which connects to a checked address only.
     async fn client(&self, url: &Url) -> Result<Client, FetchError> {
         let builder = Client::builder()
             .user_agent(USER_AGENT)
             .redirect(reqwest::redirect::Policy::none())
-            // A proxy would resolve names by itself, unjudged.
+            // A proxy would resolve names itself, unchecked.
             .no_proxy()
             .pool_max_idle_per_host(0);
         let builder = match url.host() {
@@ -255,7 +255,7 @@ impl Fetcher {
                 let judged: Vec<SocketAddr> = self.hosts.resolve(name, port).await.map_err(FetchError::Refused)?;
                 builder.resolve_to_addrs(name, &judged)
             }
-            // Judged as it is written.
+            // Checked as a literal address.
             Some(Host::Ipv4(_) | Host::Ipv6(_)) | None => builder,
         };
         builder
@@ -264,7 +264,7 @@ impl Fetcher {
     }
 }
 
-/// A body as it was before it was packed, if that is no larger than it may be.
+/// Decompresses a body, up to the maximum size.
 fn unpacked(encoding: &str, body: Vec<u8>) -> Result<Vec<u8>, FetchError> {
     match encoding.trim().to_ascii_lowercase().as_str() {
         "" | "identity" => Ok(body),
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a8_addresses_of_this_machine_are_refused_however_they_are_written() {
+    async fn addresses_of_this_machine_are_refused_in_any_spelling() {
         let fetcher = fetcher(&[]);
         for url in [
             "http://127.0.0.1/",
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn schemes_credentials_ports_and_hosts_that_a_project_refuses_are_not_asked() {
+    async fn refused_schemes_credentials_ports_and_hosts_are_not_asked() {
         for (url, word) in [
             ("ftp://example.com/", "http://"),
             ("file:///etc/passwd", "http://"),
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn a9_what_unpacks_to_more_than_it_may_is_refused() {
+    fn what_unpacks_to_more_than_it_may_is_refused() {
         use std::io::Write;
         let packed = |bytes: usize| {
             let mut packing = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());

@@ -1,8 +1,9 @@
-//! Which hosts a project may have us connect to. Called where a connection is made to an address that a project has set: MCP servers,
-//! data sources.
+//! Egress host policy: which hosts a project may connect to. Called before each connection to an address set by a
+//! project: MCP servers, data sources.
 //!
-//! Invariants: a name is judged by the addresses that it resolves to, and the connection goes to one of those that were judged; a literal
-//! address is judged, too. Addresses of this machine and of private networks are asked only where the operator names their hosts.
+//! Invariants: a name is judged by the addresses that it resolves to, and the connection goes to one of those; a
+//! literal address is judged, too. Addresses of this machine and of private networks are allowed only for hosts that
+//! the operator lists.
 
 use std::fmt::Debug;
 use std::io;
@@ -14,7 +15,7 @@ use futures::future::BoxFuture;
 use globset::{Glob, GlobSet, GlobSetBuilder};
 use url::{Host, Url};
 
-/// Finds the addresses of a name. The system does; tests ask a server of their own, which changes its mind.
+/// Name resolution. The system's resolver by default; tests use their own, whose answers change.
 pub trait Names: Debug + Send + Sync {
     fn lookup<'a>(&'a self, host: &'a str, port: u16) -> BoxFuture<'a, io::Result<Vec<SocketAddr>>>;
 }
@@ -28,7 +29,7 @@ impl Names for System {
     }
 }
 
-/// Hosts that the operator lets projects reach, wherever they are.
+/// Hosts that the operator allows projects to reach, at any address.
 #[derive(Debug, Clone)]
 pub struct Hosts {
     named: GlobSet,
@@ -37,7 +38,7 @@ pub struct Hosts {
 }
 
 impl Hosts {
-    /// From patterns of names and addresses, which an operator gives by this setting; broken ones allow nothing.
+    /// Parses patterns of names and addresses of an operator's setting; invalid ones allow nothing.
     pub fn new(setting: &'static str, patterns: &[String]) -> Self {
         let mut set = GlobSetBuilder::new();
         for pattern in patterns
@@ -62,24 +63,24 @@ impl Hosts {
         }
     }
 
-    /// The same hosts, whose names are looked up elsewhere.
+    /// The same hosts with another resolver.
     #[must_use]
     pub fn with_names(self, names: Arc<dyn Names>) -> Self {
         Self { names, ..self }
     }
 
-    /// Whether the operator names this host.
+    /// Returns whether the operator allows this host.
     pub fn allow(&self, host: &str) -> bool {
         self.named
             .is_match(host.trim_matches(['[', ']']).trim_end_matches('.').to_ascii_lowercase())
     }
 
-    /// Whether the operator names the URL's host.
+    /// Returns whether the operator allows the URL's host.
     pub fn name(&self, url: &Url) -> bool {
         url.host_str().is_some_and(|host| self.allow(host))
     }
 
-    /// Err: why this URL is not asked. A name is judged when it is resolved.
+    /// Err: why this URL is refused. A name is judged when it is resolved.
     pub fn judge(&self, url: &Url) -> Result<(), String> {
         let address = match url.host() {
             Some(Host::Ipv4(address)) => IpAddr::V4(address),
@@ -93,10 +94,10 @@ impl Hosts {
         }
     }
 
-    /// Where a host is, of what it resolves to that may be asked.
+    /// Returns the allowed addresses of a host.
     ///
     /// # Errors
-    /// It has no address, or none that may be asked; in words for whoever set it.
+    /// It has no address, or no allowed one; in words for the author of the setting.
     pub async fn resolve(&self, host: &str, port: u16) -> Result<Vec<SocketAddr>, String> {
         let host = host.trim_matches(['[', ']']);
         let found = self.names.lookup(host, port).await;
@@ -121,7 +122,8 @@ impl Hosts {
     }
 }
 
-/// Whether an address belongs to the Internet at large: not to this machine, a private network, or a special purpose (IANA's registries).
+/// Returns whether an address is public: not of this machine, a private network, or a special purpose (IANA's
+/// registries).
 pub fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => is_public_v4(address),
@@ -132,7 +134,7 @@ pub fn is_public(address: IpAddr) -> bool {
 fn is_public_v4(address: Ipv4Addr) -> bool {
     let [a, b, c, _] = address.octets();
     let is_special = match (a, b) {
-        // This network; carrier's NAT; IETF's protocols and documentation; 6to4; benchmarks; reserved.
+        // This network; carrier-grade NAT; IETF protocols and documentation; 6to4; benchmarks; reserved.
         (0, _) | (100, 64..=127) | (198, 18 | 19) | (240.., _) => true,
         (192, 0) => c == 0 || c == 2,
         (192, 88) => c == 99,
@@ -147,7 +149,7 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
 }
 
 fn is_public_v6(address: Ipv6Addr) -> bool {
-    // Those that stand for an IPv4 address are as public as that: mapped, compatible, and NAT64.
+    // Embedded IPv4 addresses are judged themselves: mapped, compatible, and NAT64.
     if let Some(inner) = address.to_ipv4_mapped() {
         return is_public_v4(inner);
     }
@@ -155,7 +157,7 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
     let inner = || Ipv4Addr::from((u32::from(g) << 16) | u32::from(h));
     match (a, b) {
         (0x64, 0xff9b) if (c, d, e, f) == (0, 0, 0, 0) => is_public_v4(inner()),
-        // 6to4 holds an IPv4 address, Teredo hides one.
+        // 6to4 contains an IPv4 address, Teredo obfuscates one.
         (0x2002, _) => is_public_v4(Ipv4Addr::from((u32::from(b) << 16) | u32::from(c))),
         (0x2001, 0..=0x1ff) | (0x2001, 0xdb8) | (0x3fff, _) => false,
         // Global unicast, and nothing else.
@@ -169,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_of_this_machine_and_private_networks_are_not_public() {
+    fn local_and_private_addresses_are_not_public() {
         for address in [
             "127.0.0.1",
             "127.1.2.3",
@@ -220,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_in_any_spelling_is_judged_and_the_operator_may_allow_it() {
+    fn any_spelling_of_an_address_is_judged_and_may_be_allowed() {
         let nothing = Hosts::new("A_SETTING", &[]);
         for url in [
             "http://127.1/mcp",

@@ -1,45 +1,45 @@
-//! What a site asks robots to leave alone: robots.txt, as RFC 9309 reads it. Called by `fetch`.
+//! robots.txt, by RFC 9309. Called by `fetch`.
 
 use url::Url;
 
-/// The name that sites know us by, in lower case.
+/// Our name for robots.txt, in lower case.
 const NAME: &str = "rejoinbot";
-/// Of a file [bytes]: RFC 9309 asks for 500 KiB at least.
+/// Maximum size of a file, in bytes: RFC 9309 requires at least 500 KiB.
 const MAX_BYTES: usize = 500 * 1024;
-/// Rules for us that are kept.
+/// Maximum number of rules for us.
 const MAX_RULES: usize = 2_000;
-/// Of a rule's path [bytes], and stars in it: matching takes length times stars at most.
+/// Maximum length of a rule's path, in bytes, and maximum number of its wildcards: matching takes their product.
 const PATH_MAX_BYTES: usize = 2_000;
 const MAX_STARS: usize = 20;
 
 /// A site's rules for us.
 #[derive(Debug, Clone, Default)]
 pub struct Robots {
-    /// Whether it is allowed, and the pattern of its path.
+    /// Whether it is allowed, with the pattern of its path.
     rules: std::sync::Arc<[(bool, String)]>,
 }
 
 impl Robots {
-    /// Everything is allowed.
+    /// Allows everything.
     pub fn none() -> Self {
         Self::default()
     }
 
-    /// Nothing is.
+    /// Disallows everything.
     pub fn all() -> Self {
         Self {
             rules: [(false, "/".to_owned())].into(),
         }
     }
 
-    /// The rules of the groups that name us, else of those for everybody.
+    /// Parses the rules of the groups that name us, else of the general group.
     pub fn parse(text: &str) -> Self {
         let end = (0..=MAX_BYTES.min(text.len()))
             .rev()
             .find(|&at| text.is_char_boundary(at));
         let (mut ours, mut everybodys) = (Vec::new(), Vec::new());
         let mut we_are_named = false;
-        // Whom the group is for, and whether its names are still being listed.
+        // Whether the group applies to us or to all, and whether its names are still being listed.
         let (mut for_us, mut for_all, mut naming) = (false, false, false);
         for line in text[..end.unwrap_or_default()].trim_start_matches('\u{feff}').lines() {
             let line = line.split('#').next().unwrap_or_default();
@@ -71,7 +71,7 @@ impl Robots {
                         everybodys.push(rule);
                     }
                 }
-                // Sitemaps, delays: not of a group's beginning, and none of ours.
+                // Sitemaps, delays: they don't end a group's names, and don't concern us.
                 _ => {}
             }
         }
@@ -79,7 +79,7 @@ impl Robots {
         Self { rules: rules.into() }
     }
 
-    /// Whether a page may be had: the longest pattern that matches decides, and allows where two are as long.
+    /// Returns whether a page is allowed: the longest matching pattern decides, and allowing wins ties.
     pub fn allow(&self, url: &Url) -> bool {
         let path = match url.query() {
             Some(query) => format!("{}?{query}", url.path()),
@@ -92,7 +92,7 @@ impl Robots {
     }
 }
 
-/// Whether a path begins as a pattern says: `*` is anything, `$` at the end is the path's end.
+/// Returns whether a path matches a pattern's prefix: `*` is anything, `$` at the end is the path's end.
 fn is_match(pattern: &str, path: &str) -> bool {
     let (pattern, to_the_end) = match pattern.strip_suffix('$') {
         Some(pattern) => (pattern, true),
@@ -103,7 +103,7 @@ fn is_match(pattern: &str, path: &str) -> bool {
         return false;
     };
     let mut parts: Vec<&str> = parts.collect();
-    // The last one must be at the end; those between are found as early as can be.
+    // The last one must be at the end; those between match as early as possible.
     let last = if to_the_end { parts.pop() } else { None };
     for part in parts {
         match rest.find(part) {

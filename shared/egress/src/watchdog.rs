@@ -1,15 +1,16 @@
 //! Ends child processes when their owner ends, however it ends.
 //!
-//! - `child`  the process that ends them
+//! - `child`  the watchdog process
 //!
-//! That process reads from a pipe whose other end only the owner holds. When the owner exits, crashes or is killed with SIGKILL, the kernel
-//! closes its end, the read returns, and the guarded processes are ended. (The kernel's own parent-death signal follows the thread that
-//! forked, and a runtime's threads come and go: it would end a server in mid-life. It also reaches one process, not its group.)
+//! The watchdog reads from a pipe whose other end only the owner holds. When the owner exits, crashes or is killed with
+//! SIGKILL, the kernel closes its end, the read returns, and the guarded processes are ended. (The kernel's own
+//! parent-death signal follows the thread that forked, and a runtime's threads are short-lived: it would end a running
+//! server. It also reaches one process, not its group.)
 //!
-//! It is a `rejoin`, started with a verb of its own: an image without a shell has nothing else to run.
+//! The watchdog is `rejoin` itself, started with a special verb: an image without a shell has no other program.
 //!
-//! Called by `rejoin dev` for what it starts, and by workers for MCP servers. Invariant: the watchdog holds none of our other files, so nobody who waits
-//! for the end of our output waits for it.
+//! Called by `rejoin dev` for what it starts, and by workers for MCP servers. Invariant: the watchdog holds none of our
+//! other file descriptors, so it never keeps our output open.
 pub mod child;
 
 use std::{
@@ -20,7 +21,7 @@ use std::{
     sync::Mutex,
 };
 
-/// A running watchdog. Dropping it is the owner's end, too: what is still guarded then is ended.
+/// A running watchdog. Dropping it counts as the owner's end: guarded processes are then ended.
 #[derive(Debug)]
 pub struct Watchdog {
     pipe: Mutex<Option<ChildStdin>>,
@@ -28,10 +29,10 @@ pub struct Watchdog {
 }
 
 impl Watchdog {
-    /// Starts one, and waits until it reads.
+    /// Starts a watchdog, and waits until it reads.
     ///
     /// # Errors
-    /// There is no program that can be one, or it can't be started.
+    /// No suitable program was found, or it can't be started.
     pub fn start() -> io::Result<Self> {
         let program = program()?;
         let mut command = Command::new(&program);
@@ -53,7 +54,7 @@ impl Watchdog {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
-            // Ctrl-C goes to the terminal's foreground group; the watchdog has to outlive it.
+            // Ctrl-C goes to the terminal's foreground group; the watchdog must survive it.
             .process_group(0)
             .spawn()?;
         let watchdog = Self {
@@ -63,7 +64,7 @@ impl Watchdog {
         watchdog.hear()
     }
 
-    /// Waits for its first word: another program, or a `rejoin` of another version, has none.
+    /// Waits for its first line: another program, or another version of `rejoin`, does not write it.
     fn hear(mut self) -> io::Result<Self> {
         let said = BufReader::new(self.child.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?);
         for line in said.lines() {
@@ -74,7 +75,8 @@ impl Watchdog {
         Err(io::Error::other("it is not a `rejoin` of this version"))
     }
 
-    /// From now on the process ends with us: by the signal `first` (`INT`, `QUIT`, `TERM` or `KILL`), and if it does not obey, by `last`.
+    /// Guards a process: it ends with us, by the signal `first` (`INT`, `QUIT`, `TERM` or `KILL`), and if that has no
+    /// effect, by `last`.
     pub fn guard(&self, pid: u32, first: &str, last: &str) {
         self.tell(&format!("guard {pid}:{first}:{last}"));
     }
@@ -84,29 +86,29 @@ impl Watchdog {
         self.tell(&format!("guard -{leader}:TERM:KILL"));
     }
 
-    /// The group ended. Say it before its number can belong to somebody else.
+    /// Forgets an ended group. Call it before its number can be reused.
     pub fn forget_group(&self, leader: u32) {
         self.tell(&format!("forget -{leader}"));
     }
 
-    /// The process ended, or may live on. Say it before its number can belong to somebody else.
+    /// Forgets a process that ended or may live on. Call it before its number can be reused.
     pub fn forget(&self, pid: u32) {
         self.tell(&format!("forget {pid}"));
     }
 
-    /// This directory, which is ours, is removed at the end. Paths with a line break are left alone.
+    /// Removes this directory of ours at the end. Paths with a line break are ignored.
     pub fn remove(&self, dir: &Path) {
         if let Some(dir) = dir.to_str().filter(|dir| dir.starts_with('/') && !dir.contains('\n')) {
             self.tell(&format!("remove {dir}"));
         }
     }
 
-    /// No directory is removed any more.
+    /// Keeps all directories.
     pub fn keep(&self) {
         self.tell("keep");
     }
 
-    /// The owner's end, now: what is guarded is being ended while the caller waits for it.
+    /// Ends the guarded processes now, and waits for it.
     pub fn release(&self) {
         drop(self.pipe.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take());
     }
@@ -124,18 +126,18 @@ impl Watchdog {
 impl Drop for Watchdog {
     fn drop(&mut self) {
         self.release();
-        // Ends at once if nothing is guarded, and within its grace otherwise.
+        // Exits immediately if nothing is guarded, otherwise within its grace period.
         if let Err(error) = self.child.wait() {
             tracing::warn!(%error, "waiting for the watchdog failed");
         }
     }
 }
 
-/// The program that is started: this one, if it said that it can be one ([`child::main_if_asked`]); else, for tests and programs that embed
-/// us, the `rejoin` beside it, or in the folder above as Cargo places it.
+/// Returns the program to start: this one, if it declared that it can be a watchdog ([`child::main_if_asked`]); else,
+/// for tests and embedding programs, the `rejoin` beside it, or in the folder above as placed by Cargo.
 fn program() -> io::Result<PathBuf> {
     if child::is_this_program() {
-        // Also where an upgrade has put another one in its place.
+        // Also if an upgrade has replaced the file.
         return match cfg!(target_os = "linux") {
             true => Ok(PathBuf::from("/proc/self/exe")),
             false => std::env::current_exe(),
@@ -162,7 +164,7 @@ mod tests {
     const SIGKILL: i32 = 9;
     const SIGTERM: i32 = 15;
 
-    /// A shell that says when it is ready for signals, and then waits.
+    /// A shell that reports when it is ready for signals, and then waits.
     fn waiting(script: &str, group: bool) -> Child {
         let mut command = Command::new("/bin/sh");
         command.args([
@@ -180,7 +182,7 @@ mod tests {
         child
     }
 
-    /// This test program as a watchdog: the test below, alone.
+    /// Starts this test program as a watchdog: only the test below.
     fn start() -> Watchdog {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args([
@@ -199,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_guarded_process_ends_with_the_watchdog_and_a_forgotten_one_does_not() {
+    fn guarded_processes_end_with_the_watchdog_others_do_not() {
         let dir = std::env::temp_dir().join(format!("rejoin watchdog {}", uuid::Uuid::now_v7().simple()));
         std::fs::create_dir(&dir).unwrap();
         let (mut guarded, mut forgotten) = (waiting(":", false), waiting(":", false));
@@ -208,7 +210,7 @@ mod tests {
         watchdog.guard(forgotten.id(), "TERM", "KILL");
         watchdog.forget(forgotten.id());
         watchdog.remove(&dir);
-        // The child is reaped by another thread, as its init would do it if we were gone.
+        // Another thread reaps the child, as init would after our end.
         let waiting = std::thread::spawn(move || guarded.wait().unwrap());
         drop(watchdog);
         assert_eq!(waiting.join().unwrap().signal(), Some(SIGTERM));
@@ -219,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_that_does_not_obey_is_killed_and_another_one_that_was_forgotten_lives() {
+    fn a_stubborn_group_is_killed_and_a_forgotten_one_lives() {
         let (mut stubborn, mut forgotten) = (waiting("trap : TERM", true), waiting(":", true));
         let watchdog = start();
         watchdog.guard_group(stubborn.id());
@@ -234,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_is_to_be_kept_is_kept_and_a_program_that_is_no_watchdog_is_an_error() {
+    fn directories_are_kept_and_a_wrong_watchdog_is_an_error() {
         let dir = std::env::temp_dir().join(format!("rejoin-watchdog-{}", uuid::Uuid::now_v7().simple()));
         std::fs::create_dir(&dir).unwrap();
         let watchdog = start();

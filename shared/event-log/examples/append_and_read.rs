@@ -8,7 +8,7 @@ use std::io::Write;
 use std::sync::Arc;
 
 use rejoin_db::config::{BusKind, DatabaseArgs, POLL_INTERVAL};
-use rejoin_db::{Db, HotError, Role};
+use rejoin_db::{Db, PgError, Role};
 use rejoin_event_log::rows::StoredEvent;
 use rejoin_event_log::wakeup::{self, Wake};
 use rejoin_event_log::{log, retention};
@@ -28,7 +28,7 @@ pub async fn run(database_url: &str, out: &mut impl Write) -> Result<(), Box<dyn
     let order = Uuid::now_v7();
 
     // Events exist exactly if what they tell of does: both are committed together.
-    let mut tx = db.sql.begin().await?;
+    let mut tx = db.pool_sqlx.begin().await?;
     log::create(&mut tx, order).await?;
     let events = [("created", json!({ "items": 2 })), ("paid", json!({ "euros": 30 }))];
     let last = log::append_json(&mut tx, order, None, &events).await?;
@@ -36,18 +36,18 @@ pub async fn run(database_url: &str, out: &mut impl Write) -> Result<(), Box<dyn
     writeln!(out, "appended up to {last}")?;
 
     // A transaction that is rolled back leaves no gap: the next event gets the same number.
-    let mut tx = db.sql.begin().await?;
+    let mut tx = db.pool_sqlx.begin().await?;
     log::append_json(&mut tx, order, None, &[("lost", Value::Null)]).await?;
     tx.rollback().await?;
 
-    for event in log::read(&db.hot, order, 0).await? {
+    for event in log::read(&db.pool_pg, order, 0).await? {
         writeln!(out, "read {}", line(&event)?)?;
     }
 
     // The reader subscribes before it looks, so that nothing is committed between the two unnoticed.
     let mut hints = bus.subscribe();
     let append = async {
-        let mut tx = db.sql.begin().await?;
+        let mut tx = db.pool_sqlx.begin().await?;
         let last = log::append_json(&mut tx, order, None, &[("sent", json!({ "parcel": "A7" }))]).await?;
         tx.commit().await?;
         // After the commit: a wake-up is a hint, and the table is the truth.
@@ -61,8 +61,8 @@ pub async fn run(database_url: &str, out: &mut impl Write) -> Result<(), Box<dyn
     }
 
     // Old events may go. Numbers stay: a reader sees from the oldest number that it has missed something.
-    let removed = retention::trim_log(&db.sql, order, 2).await?;
-    let left = log::read(&db.hot, order, 0).await?;
+    let removed = retention::trim_log(&db.pool_sqlx, order, 2).await?;
+    let left = log::read(&db.pool_pg, order, 0).await?;
     let oldest = left.first().ok_or("the log is empty")?.seq;
     writeln!(out, "removed {removed}, the oldest is {oldest}")?;
     Ok(())
@@ -74,9 +74,9 @@ async fn follow(
     log_id: Uuid,
     after: i64,
     hints: &mut broadcast::Receiver<Arc<Wake>>,
-) -> Result<Vec<StoredEvent>, HotError> {
+) -> Result<Vec<StoredEvent>, PgError> {
     loop {
-        let events = log::read(&db.hot, log_id, after).await?;
+        let events = log::read(&db.pool_pg, log_id, after).await?;
         if !events.is_empty() {
             return Ok(events);
         }

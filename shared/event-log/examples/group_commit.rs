@@ -29,7 +29,7 @@ pub async fn run(database_url: &str, out: &mut impl Write) -> Result<(), Box<dyn
     let bus = wakeup::start(BusKind::Postgres, &db);
     let writer = EventWriter::start(db.clone(), bus, WriterOptions::default());
     let log_id = Uuid::now_v7();
-    let mut tx = db.sql.begin().await?;
+    let mut tx = db.pool_sqlx.begin().await?;
     log::create(&mut tx, log_id).await?;
     tx.commit().await?;
     let (one, other) = (claimed_stream(&db, log_id).await?, claimed_stream(&db, log_id).await?);
@@ -73,12 +73,12 @@ async fn claimed_stream(db: &Db, log_id: Uuid) -> Result<Arc<RunStream>, sqlx::E
     sqlx::query("select queue.enqueue('example', p_queue => $1, p_run_id => $2)")
         .bind(&queue)
         .bind(run_id)
-        .execute(&db.sql)
+        .execute(&db.pool_sqlx)
         .await?;
     let job = sqlx::query("select attempt from queue.claim($1, $2, interval '15 seconds', 1)")
         .bind(&queue)
         .bind(Uuid::now_v7())
-        .fetch_one(&db.sql)
+        .fetch_one(&db.pool_sqlx)
         .await?;
     Ok(Arc::new(RunStream {
         log_id,
@@ -97,7 +97,7 @@ async fn finish(db: &Db, stream: &RunStream) -> Result<(), sqlx::Error> {
     )
     .bind(stream.run_id)
     .bind(stream.attempt)
-    .execute(&db.sql)
+    .execute(&db.pool_sqlx)
     .await?;
     Ok(())
 }
@@ -105,7 +105,7 @@ async fn finish(db: &Db, stream: &RunStream) -> Result<(), sqlx::Error> {
 /// The events of a log after `after`, as a person reads them.
 async fn numbers(db: &Db, log_id: Uuid, after: i64) -> Result<String, Box<dyn Error>> {
     let mut lines = Vec::new();
-    for event in log::read(&db.hot, log_id, after).await? {
+    for event in log::read(&db.pool_pg, log_id, after).await? {
         lines.push(format!("{} {}", event.seq, std::str::from_utf8(&event.data)?));
     }
     Ok(lines.join(", "))

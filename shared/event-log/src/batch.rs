@@ -1,7 +1,7 @@
-//! What one flush of the writer takes: the events of many runs, by log, each log's in the order of their `append`.
+//! The contents of one flush of the writer: the events of many runs, grouped by log, each log's in `append` order.
 //!
-//! Deltas that wait together become one event: a `token` is a piece of the reply, however long. Only neighbours of one log
-//! are merged, and only those that differ in nothing but their text, so that no event moves past another.
+//! Waiting deltas are merged into one event: a `token` is a piece of the reply of any length. Only neighbours of one
+//! log are merged, and only if they differ in nothing but their text, so that no event overtakes another.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,15 +12,15 @@ use uuid::Uuid;
 use super::stream::RunStream;
 use rejoin_types::events::{Event, TextSpan};
 
-/// Bytes of JSON that one flush takes, about: what waits in memory is bounded also where events are long.
+/// Approximate maximum size of one flush, in bytes of JSON: bounds memory even with long events.
 const MAX_BYTES: usize = 4 * 1024 * 1024;
 
-/// An event on its way into the table.
+/// An event waiting to be written.
 #[derive(Debug)]
 pub(super) struct Pending {
     pub kind: &'static str,
     pub data: String,
-    /// Where its text is, if it is a delta.
+    /// The position of its text, if it is a delta.
     pub text: Option<TextSpan>,
 }
 
@@ -44,7 +44,7 @@ impl Pending {
         }
     }
 
-    /// Puts `next`'s text behind this one's, if they are deltas that differ in nothing else.
+    /// Appends `next`'s text to this one's, if both are deltas that differ in nothing else.
     fn absorb(&mut self, next: &Pending, max_bytes: usize) -> bool {
         let (Some(mine), Some(other)) = (self.text, next.text) else {
             return false;
@@ -64,9 +64,9 @@ impl Pending {
 #[derive(Debug)]
 pub(super) struct OfLog {
     pub log_id: Uuid,
-    /// Whose they are: one stream, unless several runs share the log.
+    /// The streams of the events: one, unless several runs share the log.
     pub streams: Vec<Arc<RunStream>>,
-    /// Each with the index of its stream.
+    /// Events, each with the index of its stream.
     pub events: Vec<(usize, Pending)>,
 }
 
@@ -79,7 +79,7 @@ pub(super) struct Batch {
 }
 
 impl Batch {
-    /// Adds an event, or puts it into the log's last one if that leaves it within `max_delta_bytes` of text.
+    /// Adds an event, or merges it into the log's last one if that stays within `max_delta_bytes` of text.
     pub fn take(&mut self, stream: Arc<RunStream>, event: Pending, max_delta_bytes: usize) {
         self.bytes += event.data.len();
         let at = *self.index.entry(stream.log_id).or_insert_with(|| {
@@ -110,12 +110,12 @@ impl Batch {
         self.events == 0
     }
 
-    /// Events that it holds.
+    /// The number of events.
     pub fn len(&self) -> usize {
         self.events
     }
 
-    /// Whether it takes no more, with at most `max_events` in a flush.
+    /// Returns whether it is full, with at most `max_events` per flush.
     pub fn is_full(&self, max_events: usize) -> bool {
         self.events >= max_events || self.bytes >= MAX_BYTES
     }

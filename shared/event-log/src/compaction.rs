@@ -1,7 +1,7 @@
-//! Compaction: the deltas of runs that ended some time ago move together into few rows (`rows`), which PostgreSQL compresses. No
-//! cursor sees a difference, before, during or after: the events stay what they are, only their rows change, in one transaction.
+//! Compaction: packs the deltas of runs that ended some time ago into few rows (`rows`), which PostgreSQL compresses.
+//! Readers see no difference at any time: the events stay the same, only their rows change, in one transaction.
 //!
-//! Called by every worker now and then; each call is one bounded transaction.
+//! Called periodically by every worker; each call is one bounded transaction.
 
 use sqlx::PgPool;
 use uuid::Uuid;
@@ -9,17 +9,17 @@ use uuid::Uuid;
 use super::rows::MAX_BYTES;
 use super::upkeep::{self, EndedRun, Task};
 
-/// Events that one transaction rewrites, unless a single run has more.
+/// Maximum number of events rewritten in one transaction, unless a single run has more.
 const EVENTS: i64 = 20_000;
 
-/// What one call of [`compact`] has done.
+/// The result of one call of [`compact`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Compacted {
-    /// Runs that it looked at. 0: there is nothing to do.
+    /// The number of runs examined. 0: there is nothing to do.
     pub runs: usize,
-    /// Rows that went into packed ones.
+    /// The number of rows before packing.
     pub rows_before: i64,
-    /// Packed rows that they are now.
+    /// The number of packed rows.
     pub rows_after: i64,
 }
 

@@ -3,18 +3,18 @@
 //! # Layout
 //! - `log`        append (within a command's transaction), read, the tail's one query for many logs
 //! - `writer`     group commit: the one writer of a worker process
-//! - `batch`      what one of its flushes takes: by log, with deltas merged that wait together
-//! - `rows`       how events are stored: one a row, or several that follow one another
+//! - `batch`      the contents of one flush: by log, with waiting deltas merged
+//! - `rows`       storage format: one event per row, or several consecutive ones
 //! - `snapshot`   the state up to a number, folded from messages and the running turn's events
-//! - `compaction` the deltas of runs that are over move into few rows
-//! - `retention`  old events leave
-//! - `upkeep`     where these two stand
+//! - `compaction` packs the deltas of ended runs into few rows
+//! - `retention`  deletes old events
+//! - `upkeep`     the progress of these two
 //! - `wakeup`     the wake-up bus: LISTEN/NOTIFY, or polling
 //!
 //! What an event says is `rejoin_types::events`.
 //!
-//! A log's seq is 1..n without a gap and commit-ordered (invariant I2), since the row lock of `stream.logs` is held from taking
-//! the numbers until the commit.
+//! A log's seq is 1..n without a gap and commit-ordered (invariant I2), because the row lock of `stream.logs` is held
+//! from number allocation until the commit.
 
 mod batch;
 pub mod compaction;

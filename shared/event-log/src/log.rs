@@ -1,4 +1,4 @@
-//! Appending within a command's transaction, and reading. The worker's stream of deltas goes through `writer` instead.
+//! Appends events within a command's transaction, and reads events. The worker's deltas go through `writer` instead.
 
 use bytes::Bytes;
 use deadpool_postgres::Pool;
@@ -9,21 +9,21 @@ use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 use super::rows::{StoredEvent, StoredRow};
-use rejoin_db::HotError;
-use rejoin_db::walls::{self, Asking, Lent};
+use rejoin_db::PgError;
+use rejoin_db::rls::{self, ConnGuard};
 use rejoin_types::events::Event;
 use rejoin_types::owner::Owner;
 
-/// Rows that one read of the past takes at most.
+/// Maximum number of rows in one read of the past.
 pub const PAGE: i64 = 500;
-/// Bytes of events that one read of the past returns at most, unless the first event alone is longer: what a reader that does
-/// not read holds is bounded (invariant I10).
+/// Maximum size of one read of the past, in bytes, unless its first event alone is longer: bounds the memory of a
+/// reader that does not read (invariant I10).
 pub const PAGE_BYTES: i64 = 128 * 1024;
-/// Rows per log that one look of the tail takes at most: fewer events than this mean that nothing more is new. As packed rows they
-/// are half a mebibyte, which is what the API keeps of a log.
+/// Maximum number of rows per log in one poll of the tail: fewer events than this mean that there is nothing more. As
+/// packed rows they are half a mebibyte, which is what the API keeps per log.
 pub const TAIL_PAGE: i64 = 64;
 
-/// The ends of a log.
+/// The first and last numbers of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogEnds {
     pub last_seq: i64,
@@ -76,7 +76,7 @@ async fn append_texts(
     .await
 }
 
-/// Makes the log of a run that has no conversation.
+/// Creates the log of a run without a conversation.
 pub async fn create(db: &mut PgConnection, log_id: Uuid) -> Result<(), sqlx::Error> {
     sqlx::query!("insert into stream.logs (log_id) values ($1)", log_id)
         .execute(db)
@@ -84,7 +84,7 @@ pub async fn create(db: &mut PgConnection, log_id: Uuid) -> Result<(), sqlx::Err
     Ok(())
 }
 
-/// Locks the log until the caller's transaction ends. None: there is no such log.
+/// Locks the log until the caller's transaction ends. None: the log does not exist.
 pub async fn lock(db: &mut PgConnection, log_id: Uuid) -> Result<Option<()>, sqlx::Error> {
     let found = sqlx::query_scalar!("select log_id from stream.logs where log_id = $1 for update", log_id)
         .fetch_optional(db)
@@ -92,15 +92,15 @@ pub async fn lock(db: &mut PgConnection, log_id: Uuid) -> Result<Option<()>, sql
     Ok(found.map(|_| ()))
 }
 
-/// One row of a query that a reader begins with, on the owner's behalf: columns of ours, then `last_seq` and `oldest_seq` of
-/// `stream.log_ends`.
-pub async fn look(
+/// Fetches one row of a reader's initial query, on the owner's behalf: the given columns, then `last_seq` and
+/// `oldest_seq` of `stream.log_ends`.
+pub async fn query_one_with_ends(
     pool: &Pool,
     owner: Owner,
     sql: &str,
     arguments: &[&(dyn ToSql + Sync)],
-) -> Result<Option<(LogEnds, Row)>, HotError> {
-    let row = walls::look(pool, Asking::For(owner), sql, arguments).await?;
+) -> Result<Option<(LogEnds, Row)>, PgError> {
+    let row = rls::query_one_scoped(pool, rls::Scope::User(owner), sql, arguments).await?;
     Ok(row.map(|row| {
         let ends = LogEnds {
             last_seq: row.get("last_seq"),
@@ -110,10 +110,10 @@ pub async fn look(
     }))
 }
 
-/// A page of one log after `after`.
-pub async fn read(pool: &Pool, log_id: Uuid, after: i64) -> Result<Vec<StoredEvent>, HotError> {
-    let lent = Lent::from(pool).await?;
-    let client = lent.client();
+/// Reads a page of one log after `after`.
+pub async fn read(pool: &Pool, log_id: Uuid, after: i64) -> Result<Vec<StoredEvent>, PgError> {
+    let guard = ConnGuard::from(pool).await?;
+    let client = guard.client();
     let statement = client
         .prepare_cached(
             "select first_seq, seq, run_id, type, data from (
@@ -128,7 +128,7 @@ pub async fn read(pool: &Pool, log_id: Uuid, after: i64) -> Result<Vec<StoredEve
         )
         .await?;
     let rows = client.query(&statement, &[&log_id, &after, &PAGE, &PAGE_BYTES]).await?;
-    lent.answered();
+    guard.release();
     let mut events = Vec::with_capacity(rows.len());
     for row in &rows {
         stored(row, 0).expand(after, &mut events);
@@ -136,10 +136,11 @@ pub async fn read(pool: &Pool, log_id: Uuid, after: i64) -> Result<Vec<StoredEve
     Ok(events)
 }
 
-/// What is new in many logs at once: for each (log, after) the events of up to [`TAIL_PAGE`] rows, with the log's index in `logs`.
-pub async fn tail(pool: &Pool, logs: &[(Uuid, i64)]) -> Result<Vec<(usize, StoredEvent)>, HotError> {
-    let lent = Lent::from(pool).await?;
-    let client = lent.client();
+/// Reads new events of many logs at once: for each (log, after) the events of up to [`TAIL_PAGE`] rows, with the log's
+/// index in `logs`.
+pub async fn tail(pool: &Pool, logs: &[(Uuid, i64)]) -> Result<Vec<(usize, StoredEvent)>, PgError> {
+    let guard = ConnGuard::from(pool).await?;
+    let client = guard.client();
     let statement = client
         .prepare_cached(
             "select c.i, e.first_seq, e.seq, e.run_id, e.type, e.data
@@ -154,7 +155,7 @@ pub async fn tail(pool: &Pool, logs: &[(Uuid, i64)]) -> Result<Vec<(usize, Store
     let index: Vec<i32> = (0..i32::try_from(logs.len()).unwrap_or(i32::MAX)).collect();
     let (ids, after): (Vec<Uuid>, Vec<i64>) = logs.iter().copied().unzip();
     let rows = client.query(&statement, &[&index, &ids, &after, &TAIL_PAGE]).await?;
-    lent.answered();
+    guard.release();
     let mut events = Vec::with_capacity(rows.len());
     let mut of_row = Vec::new();
     for row in &rows {
@@ -166,15 +167,15 @@ pub async fn tail(pool: &Pool, logs: &[(Uuid, i64)]) -> Result<Vec<(usize, Store
     Ok(events)
 }
 
-/// The last number of each of `logs` that is still there.
-pub async fn ends(pool: &Pool, logs: &[Uuid]) -> Result<Vec<(Uuid, i64)>, HotError> {
-    let lent = Lent::from(pool).await?;
-    let client = lent.client();
+/// Returns the last number of each existing log of `logs`.
+pub async fn ends(pool: &Pool, logs: &[Uuid]) -> Result<Vec<(Uuid, i64)>, PgError> {
+    let guard = ConnGuard::from(pool).await?;
+    let client = guard.client();
     let statement = client
         .prepare_cached("select e.log_id, e.last_seq from unnest($1::uuid[]) w(log_id) join stream.log_ends e on e.log_id = w.log_id")
         .await?;
     let rows = client.query(&statement, &[&logs]).await?;
-    lent.answered();
+    guard.release();
     Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
 }
 

@@ -1,28 +1,28 @@
-//! Old events leave: bounded deletes from the old end of logs, in the order in which their runs ended. What is gone moves
-//! `oldest_seq` on, so that a cursor behind it is answered 410. Conversations keep their messages; only the replay of their events
-//! ends.
+//! Retention of events: bounded deletes from the old end of logs, in the order in which their runs ended. A deletion
+//! advances `oldest_seq`, so that a cursor before it gets status 410. Conversations keep their messages; only the
+//! replay of their events ends.
 //!
-//! Called by every worker now and then; each call is one bounded transaction.
+//! Called periodically by every worker; each call is one bounded transaction.
 
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
 use super::upkeep::{self, Task};
 
-/// Rows that one transaction removes at most: a log that is still written to waits that long.
+/// Maximum number of rows removed in one transaction: appends to the log wait that long.
 const ROWS: i64 = 2_000;
 
-/// What one call of [`trim`] has done.
+/// The result of one call of [`trim`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Trimmed {
-    /// Events that are gone.
+    /// The number of removed events.
     pub events: i64,
-    /// Whether there may be more to do.
+    /// Whether there may be more to remove.
     pub more: bool,
 }
 
-/// Removes the events of runs that ended more than `keep_s` seconds ago, and what their logs have before them. Events of a run that
-/// has not ended stay, and so does what comes after its first one.
+/// Removes the events of runs that ended more than `keep_s` seconds ago, and all earlier events of their logs. Events
+/// of an active run stay, and so does everything after its first one.
 pub async fn trim(db: &PgPool, keep_s: f64) -> Result<Trimmed, sqlx::Error> {
     let mut tx = db.begin().await?;
     let Some(runs) = upkeep::next(&mut tx, Task::Retention, keep_s).await? else {
@@ -55,7 +55,8 @@ pub async fn trim(db: &PgPool, keep_s: f64) -> Result<Trimmed, sqlx::Error> {
     })
 }
 
-/// Removes a log's events up to and including `up_to`, and returns how many. A packed row that goes on beyond it stays as it is.
+/// Removes a log's events up to and including `up_to`, and returns their number. A packed row that extends beyond it
+/// stays.
 pub async fn trim_log(db: &PgPool, log_id: Uuid, up_to: i64) -> Result<i64, sqlx::Error> {
     let mut tx = db.begin().await?;
     sqlx::query!("select only_row from stream.upkeep for update")
@@ -71,7 +72,7 @@ struct Removed {
     rows: i64,
 }
 
-/// At most `rows` rows. The log's row is locked first, as by whoever appends to it.
+/// Removes at most `rows` rows. Locks the log's row first, as appending does.
 async fn remove(db: &mut PgConnection, log_id: Uuid, up_to: i64, rows: i64) -> Result<Removed, sqlx::Error> {
     let removed = sqlx::query!(
         r#"with log as (

@@ -1,16 +1,16 @@
-//! How events are stored: a row of `stream.events` is one event, or several that follow one another in their log, are of the same
-//! kind and have the same readers. Such a packed row stands at the number of its last event, so that "the first row after this
-//! cursor" finds the event after the cursor either way.
+//! Storage format of events: a row of `stream.events` is one event, or several consecutive ones of the same log, kind
+//! and readers. A packed row has the number of its last event, so that "the first row after this cursor" finds the next
+//! event in both cases.
 //!
-//! The writer packs what it flushes together, compaction packs what is over; whoever reads rows expands them here, so that a
-//! cursor sees the same events however they are stored.
+//! The writer packs what it flushes together, compaction packs ended runs; readers expand rows here, so that a cursor
+//! sees the same events in either format.
 
 use std::borrow::Cow;
 
 use bytes::Bytes;
 use uuid::Uuid;
 
-/// An event: `data` is the line of the wire.
+/// A stored event: `data` is its JSON text on the wire.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredEvent {
     pub seq: i64,
@@ -20,14 +20,15 @@ pub struct StoredEvent {
     pub data: Bytes,
 }
 
-/// Between the events of a packed row. No JSON text that we write has a line end; what other programs append may, and is not packed.
+/// Separates the events of a packed row. Our JSON texts contain no line ends; events appended by other programs may,
+/// and are not packed.
 pub(super) const SEPARATOR: &str = "\n";
 
-/// A packed row holds so much text at most [bytes]. PostgreSQL compresses it (from 2 kB on): eight of these bytes become one,
-/// hardly less than with longer rows, and at no more CPU time than uncompressed rows take. A reader that wants one event reads them all.
+/// Maximum text size of a packed row, in bytes. PostgreSQL compresses it (from 2 kB on) eightfold, hardly less than
+/// longer rows, and at no more CPU time than uncompressed rows take. Reading one event reads the whole row.
 pub(super) const MAX_BYTES: usize = 8 * 1024;
 
-/// A row of the table, as it was read.
+/// A row as read from the table.
 #[derive(Debug)]
 pub(super) struct StoredRow {
     /// None: one event.
@@ -62,7 +63,7 @@ impl StoredRow {
     }
 }
 
-/// Columns of the rows that a flush inserts. The events of a log are pushed in their order.
+/// Columns of the rows inserted by a flush. The events of a log are pushed in their order.
 #[derive(Default)]
 pub(super) struct NewRows<'a> {
     pub logs: Vec<Uuid>,
@@ -74,7 +75,7 @@ pub(super) struct NewRows<'a> {
 }
 
 impl<'a> NewRows<'a> {
-    /// Adds an event, into the last row where it fits there.
+    /// Adds an event, to the last row if it fits there.
     pub fn push(&mut self, log_id: Uuid, seq: i64, run_id: Uuid, kind: &'static str, data: &'a str) {
         if let (Some(last_log), Some(first), Some(last_seq), Some(last_run), Some(last_kind), Some(last)) = (
             self.logs.last(),

@@ -1,5 +1,5 @@
-//! The state of a log up to a number: its messages, and the running turn's text and tool calls so far. A late reader takes it
-//! instead of replaying ten thousand tokens. One statement, so that messages, events and the number agree.
+//! The state of a log at a number: its messages, and the running turn's text and tool calls so far. A late reader loads
+//! it instead of replaying thousands of tokens. One statement, so that messages, events and the number agree.
 //!
 //! - `plan`  the turn's plan and operations
 
@@ -14,7 +14,7 @@ use super::rows::StoredEvent;
 use super::rows::StoredRow;
 use rejoin_types::events::{Event, Kind, Operation, ToolStatus};
 
-/// The newest messages that a snapshot holds; older ones are read from the messages' own endpoint.
+/// Maximum number of messages in a snapshot, newest first; older ones are read from the messages' own endpoint.
 pub const MAX_MESSAGES: i64 = 200;
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -22,19 +22,19 @@ pub const MAX_MESSAGES: i64 = 200;
 pub struct Snapshot {
     #[serde(rename = "type")]
     pub kind: &'static str,
-    /// The number of the last event that it holds; live events go on from here.
+    /// The number of the last event included; live events continue from here.
     pub through: i64,
     pub messages: Vec<Value>,
-    /// The turn that has not ended, if there is one.
+    /// The active turn, if any.
     pub turn: Option<Turn>,
 }
 
-/// A turn so far.
+/// The state of a turn so far.
 #[derive(Debug, Clone, PartialEq, Serialize, Default)]
 #[serde(rename_all = "camelCase")]
 pub struct Turn {
     pub run_id: Uuid,
-    /// From its `meta`, once that is there.
+    /// Its `meta` event, once it exists.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub meta: Option<Value>,
     /// The reply's text so far.
@@ -42,19 +42,19 @@ pub struct Turn {
     #[serde(skip_serializing_if = "String::is_empty")]
     pub reasoning: String,
     pub tool_calls: Vec<TurnToolCall>,
-    /// Its sub-agents, in the order of their start.
+    /// Its sub-agents, in order of their start.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub agents: Vec<TurnAgent>,
-    /// What people have been asked and have not answered: the `question` events.
+    /// Unanswered questions: the `question` events.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub questions: Vec<Value>,
-    /// Its newest plan, with its steps as they stand.
+    /// Its newest plan, with the current state of its steps.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub plan: Option<Value>,
-    /// What its calls did to which things: the latest word of each, in the order in which they began.
+    /// Its operations: the latest state of each, in the order in which they began.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub operations: Vec<Operation>,
-    /// How full the model's context is.
+    /// How full the model's context window is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context_usage: Option<Value>,
 }
@@ -68,7 +68,7 @@ pub struct TurnAgent {
     pub parent_run_id: Option<Uuid>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
-    /// `plan_step`, where it does the step `step_number` of a plan.
+    /// `plan_step`, if it executes the step `step_number` of a plan.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -77,11 +77,11 @@ pub struct TurnAgent {
     pub status: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub task: Option<String>,
-    /// What it has said so far.
+    /// Its text so far.
     pub text: String,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tool_calls: Vec<TurnToolCall>,
-    /// How much of the text of who started it was there before it, as [`length`] counts.
+    /// The length of its starter's text before it began, as counted by [`length`].
     pub after_text: usize,
 }
 
@@ -97,16 +97,16 @@ pub struct TurnToolCall {
     pub result: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// How much of the text was there before it began, as [`length`] counts: a reader lays text and calls out in their order.
+    /// The length of the text before it began, as counted by [`length`]: a reader interleaves text and calls by it.
     pub after_text: usize,
 }
 
-/// UTF-16 code units: what browsers count a string's length in.
+/// The length in UTF-16 code units, as browsers count it.
 fn length(text: &str) -> usize {
     text.encode_utf16().count()
 }
 
-/// Takes the snapshot of a log; with `run_id`, of what that run's readers see. None: there is no such log.
+/// Takes the snapshot of a log; with `run_id`, of what that run's readers see. None: the log does not exist.
 pub async fn take(
     db: impl PgExecutor<'_>,
     log_id: Uuid,
@@ -183,7 +183,7 @@ pub async fn take(
     }))
 }
 
-/// A message without `attachments` where there are none.
+/// Removes `attachments` from a message that has none.
 fn without_none(mut message: Value) -> Value {
     if let Some(fields) = message.as_object_mut()
         && fields.get("attachments").is_some_and(Value::is_null)
@@ -193,7 +193,7 @@ fn without_none(mut message: Value) -> Value {
     message
 }
 
-/// The events of a row that we can read.
+/// The events of a row that this version can parse.
 fn events(first_seq: Option<i64>, seq: i64, data: String) -> Vec<(i64, Event, String)> {
     let row = StoredRow {
         first_seq,
@@ -211,7 +211,7 @@ fn events(first_seq: Option<i64>, seq: i64, data: String) -> Vec<(i64, Event, St
     stored.into_iter().filter_map(read).collect()
 }
 
-/// What a client that applies resets has of a turn after these events.
+/// Folds events into a turn, as a client that applies resets does.
 fn fold(run_id: Uuid, events: impl Iterator<Item = (i64, Event, String)>) -> Turn {
     let mut kept: Vec<(i64, Event, String)> = Vec::new();
     for (seq, event, data) in events {
@@ -226,7 +226,7 @@ fn fold(run_id: Uuid, events: impl Iterator<Item = (i64, Event, String)>) -> Tur
     };
     for (_, event, data) in kept {
         let is_own = event.run_id == Some(run_id);
-        plan::tell(&mut turn.plan, &event.kind);
+        plan::apply(&mut turn.plan, &event.kind);
         match event.kind {
             Kind::SubAgent { status, task, .. } => {
                 if let Some(run_id) = event.run_id {
@@ -248,7 +248,7 @@ fn fold(run_id: Uuid, events: impl Iterator<Item = (i64, Event, String)>) -> Tur
                     });
                 }
             }
-            Kind::Operation { operation } => plan::operated(&mut turn.operations, operation),
+            Kind::Operation { operation } => plan::upsert_operation(&mut turn.operations, operation),
             Kind::ContextUsage { usage } if is_own => turn.context_usage = Some(usage),
             Kind::Question { .. } => turn.questions.extend(serde_json::from_str::<Value>(&data)),
             Kind::QuestionAnswered { question_id, .. } => {
@@ -345,7 +345,7 @@ fn fold(run_id: Uuid, events: impl Iterator<Item = (i64, Event, String)>) -> Tur
 }
 
 impl Turn {
-    /// A sub-agent was started, or is over.
+    /// Applies the start or end of a sub-agent.
     fn agent(&mut self, news: TurnAgent) {
         match self.agent_of(Some(news.run_id)) {
             Some(agent) => {
@@ -414,7 +414,7 @@ mod tests {
         };
         let events = [
             (run, call("a")),
-            // Four bytes, two units of UTF-16.
+            // Four bytes, two UTF-16 code units.
             (run, token("🦀!")),
             (run, call("b")),
             (child, started),

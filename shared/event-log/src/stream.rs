@@ -1,4 +1,5 @@
-//! A run's place in its log: whose events they are, the fence under which they are written, and what of the log is known to be committed.
+//! A run's position in its log: the owner of its events, the fence under which they are written, and what is known to
+//! be committed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -6,30 +7,30 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-/// A run's place in the log: whose events they are, and the fence under which they are written.
+/// A run's position in its log: the owner of its events, and the fence under which they are written.
 #[derive(Debug, Clone)]
 pub struct RunStream {
     pub log_id: Uuid,
-    /// Whose readers see the events.
+    /// The run whose readers see the events.
     pub root_run_id: Uuid,
     pub run_id: Uuid,
     pub attempt: i32,
-    /// Cancelled when the writer finds the lease lost.
+    /// Cancelled when the writer detects the loss of the lease.
     pub lost: CancellationToken,
-    /// What of the log this attempt knows to be committed.
+    /// The log's last number that this attempt knows to be committed.
     pub seen: Seen,
 }
 
-/// The last number of its log that an attempt has seen committed. A log that ends before it is not the one that the attempt wrote: the
-/// database was restored from a backup, or failed over to a server that lacks commits. The attempt has lost its lease then, whatever the
-/// job's row says; the next one begins with `reset`.
+/// The last number of its log that an attempt has seen committed. A log that ends before it is not the one that the
+/// attempt wrote: the database was restored from a backup, or failed over to a server that lacks commits. The attempt
+/// has then lost its lease, whatever the job's row says; the next one begins with `reset`.
 #[derive(Debug, Clone, Default)]
 pub struct Seen(Arc<SeenNumbers>);
 
 #[derive(Debug, Default)]
 struct SeenNumbers {
     committed: AtomicI64,
-    /// Of a command that is under way.
+    /// Appended by a command in progress.
     appended: AtomicI64,
 }
 
@@ -40,23 +41,24 @@ impl Seen {
         seen
     }
 
-    /// The last number that is known to be committed.
+    /// The last number known to be committed.
     pub fn last(&self) -> i64 {
         self.0.committed.load(Ordering::Acquire)
     }
 
-    /// This number is committed.
+    /// Records that this number is committed.
     pub fn advance(&self, seq: i64) {
         self.0.committed.fetch_max(seq, Ordering::AcqRel);
     }
 
-    /// A command has appended `count` events, the last of which has the number `last`. False: they don't follow what was seen.
+    /// Records that a command appended `count` events, the last of which has the number `last`. False: they don't
+    /// follow what was seen.
     pub fn follows(&self, last: i64, count: usize) -> bool {
         self.0.appended.store(last, Ordering::Release);
         last - i64::try_from(count).unwrap_or(i64::MAX) >= self.last()
     }
 
-    /// The command's transaction was committed.
+    /// Records that the command's transaction was committed.
     pub fn committed(&self) {
         self.advance(self.0.appended.load(Ordering::Acquire));
     }

@@ -1,11 +1,11 @@
-//! Where compaction and retention stand. Both take the runs in the order of their end, a bounded batch a transaction, and note in
-//! `stream.upkeep` how far they are. That row's lock makes one worker of the fleet do either at a time; the others look elsewhere.
+//! The progress of compaction and retention. Both process runs in the order of their end, one bounded batch per
+//! transaction, and store their progress in `stream.upkeep`. That row's lock lets one worker at a time do either.
 
 use chrono::{DateTime, Utc};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-/// Runs that one transaction looks at.
+/// Maximum number of runs in one transaction.
 const RUNS: i64 = 200;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub(super) enum Task {
     Retention,
 }
 
-/// A run that has ended, and its part of its log.
+/// An ended run, and its part of its log.
 #[derive(Debug, Clone)]
 pub(super) struct EndedRun {
     pub id: Uuid,
@@ -25,7 +25,7 @@ pub(super) struct EndedRun {
     pub finished_at: DateTime<Utc>,
 }
 
-/// The next runs that ended more than `age_s` seconds ago, under the lock. None: another worker is at it.
+/// Returns the next runs that ended more than `age_s` seconds ago, under the lock. None: another worker holds it.
 pub(super) async fn next(db: &mut PgConnection, task: Task, age_s: f64) -> Result<Option<Vec<EndedRun>>, sqlx::Error> {
     let Some(mark) = sqlx::query!("select * from stream.upkeep for update skip locked")
         .fetch_optional(&mut *db)
@@ -54,7 +54,7 @@ pub(super) async fn next(db: &mut PgConnection, task: Task, age_s: f64) -> Resul
     Ok(Some(runs))
 }
 
-/// Notes that `task` is done with `run`, and with all that ended before it.
+/// Records that `task` has processed `run`, and all that ended before it.
 pub(super) async fn done_with(db: &mut PgConnection, task: Task, run: &EndedRun) -> Result<(), sqlx::Error> {
     match task {
         Task::Compaction => {

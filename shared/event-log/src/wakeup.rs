@@ -1,8 +1,8 @@
 //! The wake-up bus: hints that there is something new. A hint may be lost, doubled or late: whoever waits for one also looks
 //! by itself within [`rejoin_db::config::POLL_INTERVAL`]. The table is the truth.
 //!
-//! - `postgres`  LISTEN/NOTIFY over connections of its own, coalesced, after commit
-//! - `poll`      no hints at all: where a pooler or an engine has no LISTEN
+//! - `postgres`  LISTEN/NOTIFY over its own connections, coalesced, after commit
+//! - `poll`      no hints between processes: for poolers or engines without LISTEN
 
 pub mod poll;
 pub mod postgres;
@@ -17,25 +17,25 @@ use uuid::Uuid;
 use rejoin_db::Db;
 use rejoin_db::config::BusKind;
 
-/// A bundle of hints. Ids only: what they stand for is read from the tables.
+/// A bundle of hints. Ids only: the data are read from the tables.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wake {
-    /// Queues that have a claimable job.
+    /// Queues with a claimable job.
     #[serde(rename = "j", default, skip_serializing_if = "BTreeSet::is_empty")]
     pub queues: BTreeSet<String>,
-    /// Logs that have new events.
+    /// Logs with new events.
     #[serde(rename = "l", default, skip_serializing_if = "BTreeSet::is_empty")]
     pub logs: BTreeSet<Uuid>,
-    /// Runs that somebody asked to cancel.
+    /// Runs with a requested cancellation.
     #[serde(rename = "c", default, skip_serializing_if = "BTreeSet::is_empty")]
     pub cancels: BTreeSet<Uuid>,
     /// Projects whose tools have changed.
     #[serde(rename = "t", default, skip_serializing_if = "BTreeSet::is_empty")]
     pub tools: BTreeSet<Uuid>,
-    /// Projects of which keys were revoked.
+    /// Projects with revoked keys.
     #[serde(rename = "k", default, skip_serializing_if = "BTreeSet::is_empty")]
     pub keys: BTreeSet<Uuid>,
-    /// Too many to name, or some may have been missed: look at everything.
+    /// Too many to list, or some may have been missed: poll everything.
     #[serde(rename = "a", default, skip_serializing_if = "std::ops::Not::not")]
     pub all: bool,
 }
@@ -102,27 +102,27 @@ impl Wake {
     }
 }
 
-/// A bus. Cheap to share; lives as long as its process.
+/// A wake-up bus. Cheap to share; lives as long as its process.
 pub trait Bus: Send + Sync {
-    /// Sends a hint to every process, this one included. Never blocks and never fails: a hint that can't be sent is lost.
-    /// To be called after the commit that it tells of.
+    /// Sends a hint to every process, including this one. Never blocks and never fails: a hint that can't be sent is
+    /// lost. Call it after the commit that it announces.
     fn publish(&self, wake: Wake);
-    /// Hints from now on. A receiver that lags has missed some: it must look at everything.
+    /// Subscribes to hints from now on. A lagging receiver has missed some: it must poll everything.
     fn subscribe(&self) -> broadcast::Receiver<Arc<Wake>>;
-    /// Whether hints of other processes are heard just now.
+    /// Returns whether hints of other processes arrive at present.
     fn hearing(&self) -> Hearing {
         Hearing::Off
     }
 }
 
-/// Whether a process hears hints of others. If not, it finds out by looking, as ever.
+/// Whether a process receives others' hints. If not, it polls, as always.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hearing {
-    /// The bus has no wire.
+    /// The bus has no connection.
     Off,
-    /// The connection is there, and hears itself.
+    /// The connection is up, and receives its own probes.
     Listening,
-    /// The connection is gone, and is being made anew.
+    /// The connection is lost, and is being reopened.
     Lost,
 }
 
@@ -136,7 +136,7 @@ pub fn start(kind: BusKind, db: &Db) -> SharedBus {
     }
 }
 
-/// The next hint; [`Wake::everything`] where some were missed. Pends for ever once the bus has ended.
+/// Returns the next hint; [`Wake::everything`] if some were missed. Pends forever once the bus has ended.
 pub async fn next(receiver: &mut broadcast::Receiver<Arc<Wake>>) -> Arc<Wake> {
     match receiver.recv().await {
         Ok(wake) => wake,

@@ -1,17 +1,17 @@
-//! The one event writer of a worker process: all runs' events, group commit.
+//! The event writer of a worker process: group commit of all runs' events.
 //!
-//! A flush is one transaction: lock the logs under the fence, see where they end, insert. It goes out at once
-//! when the last one is longer ago than the flush interval, else when that has passed or the batch is full. While one is under
-//! way the next batch gathers, and what waits in it together is merged where the wire allows it (`batch`). The queue in front is
-//! bounded: while the database is slow or away, `append` waits, and with it the model's stream.
+//! A flush is one transaction: lock the logs under the fence, read their ends, insert. It starts immediately if the
+//! last one is longer ago than the flush interval, else when that has passed or the batch is full. Meanwhile the next
+//! batch gathers, and its deltas are merged where the wire allows it (`batch`). The queue is bounded: while the
+//! database is slow or unreachable, `append` waits, and with it the model's stream.
 //!
-//! Invariants: a run's events are written in the order of their `append` (I2); none is written once the run's lease is lost
-//! (I4: the statement joins the live job by attempt and holds it KEY SHARE until the commit); a COMMIT whose answer was lost is
-//! resolved by looking for its first row and never repeated (F7).
+//! Invariants: a run's events are written in `append` order (I2); none is written after the run's lease is lost (I4:
+//! the statement joins the live job by attempt and holds it KEY SHARE until the commit); a COMMIT with unknown outcome
+//! is resolved by looking for its first row and never repeated (F7).
 //!
-//! - here     the queue, the loop that gathers batches, the tries
-//! - `table`  one transaction a batch, and what became of one that went unanswered
-//! - `model`  the loop in thousands of orders, over a table that fails (tests)
+//! - here     the queue, the batching loop, retries
+//! - `table`  one transaction per batch, and resolution of unknown commits
+//! - `model`  the loop under thousands of interleavings, over a failing table (tests)
 
 #[cfg(test)]
 mod model;
@@ -34,21 +34,21 @@ use super::batch::{Batch, Pending};
 use super::stream::RunStream;
 use crate::wakeup::{SharedBus, Wake};
 use rejoin_db::Db;
-use rejoin_db::outage::Causes;
-use rejoin_faults::Break;
+use rejoin_db::failure_log::ErrorChain;
+use rejoin_faults::Fault;
 use rejoin_types::events::Event;
 use table::Table;
 
 /// Settings of the writer.
 #[derive(Debug, Clone, Copy)]
 pub struct WriterOptions {
-    /// At most one flush in this time.
+    /// Minimum interval between flushes.
     pub flush_interval: Duration,
-    /// Events that one flush takes at most.
+    /// Maximum number of events per flush.
     pub max_batch: usize,
-    /// Events that may wait; `append` waits for room beyond them.
+    /// Maximum number of queued events; `append` waits for room beyond them.
     pub max_queued: usize,
-    /// Text that deltas which wait together are merged up to [bytes]; 0: each stays an event of its own.
+    /// Maximum text size of merged deltas, in bytes; 0: deltas are not merged.
     pub max_delta_bytes: usize,
 }
 
@@ -63,14 +63,14 @@ impl Default for WriterOptions {
     }
 }
 
-/// A flush that takes longer is given up, its connection dropped, and its outcome looked up.
+/// Timeout of a flush: its connection is then dropped, and its outcome looked up.
 const FLUSH_LIMIT: Duration = Duration::from_secs(10);
-/// Between two tries while the database is away.
+/// Retry interval while the database is unreachable.
 const RETRY: Duration = Duration::from_millis(200);
-/// Items that are taken from the queue at once.
+/// Maximum number of items taken from the queue at once.
 const TAKE: usize = 256;
 
-/// The lease of the run was lost: another attempt may be at work, and nothing more may be written.
+/// The lease of the run was lost: another attempt may be active, and nothing more may be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the lease of the run was lost")]
 pub struct LeaseLost;
@@ -84,7 +84,7 @@ enum Item {
     Flush(Waiting),
 }
 
-/// Somebody who waits until the run's events are committed.
+/// A caller waiting until the run's events are committed.
 struct Waiting {
     stream: Arc<RunStream>,
     done: oneshot::Sender<Result<(), LeaseLost>>,
@@ -104,13 +104,13 @@ impl EventWriter {
         writer
     }
 
-    /// A writer, and what it does until all handles are gone and everything is written.
+    /// Creates a writer, and its task, which runs until all handles are dropped and everything is written.
     fn over(store: impl Store, bus: SharedBus, options: WriterOptions) -> (Self, impl Future<Output = ()> + Send) {
         let (items, inbox) = mpsc::channel(options.max_queued);
         (Self { items }, run(Flusher { store, bus }, options, inbox))
     }
 
-    /// Hands an event over, waiting while the queue is full. It is committed soon; [`EventWriter::flush`] waits for that.
+    /// Queues an event, waiting while the queue is full. It is committed soon; [`EventWriter::flush`] waits for that.
     pub async fn append(&self, stream: &Arc<RunStream>, event: &Event) -> Result<(), LeaseLost> {
         self.send(stream, || Pending::of(event)).await
     }
@@ -148,17 +148,17 @@ impl EventWriter {
     }
 }
 
-/// Gathers batches and has them flushed, one after the other, until all handles are gone and everything is written.
+/// Gathers batches and flushes them one after the other, until all handles are dropped and everything is written.
 async fn run<S: Store>(flusher: Flusher<S>, options: WriterOptions, mut inbox: mpsc::Receiver<Item>) {
     let mut idle = Some(flusher);
     let mut flushing: Option<BoxFuture<'static, Flusher<S>>> = None;
-    // Late enough for what should have waited for it.
-    let flush_interval = match rejoin_faults::is(Break::SettleBeforeEvents) {
+    // Late enough to overtake what should have waited for it.
+    let flush_interval = match rejoin_faults::enabled(Fault::SettleBeforeEvents) {
         true => Duration::from_millis(500),
         false => options.flush_interval,
     };
     let mut last_flush = Instant::now();
-    // The batch that gathers, who waits for it, and what has just been taken from the queue.
+    // The gathering batch, its waiting callers, and the items just taken from the queue.
     let mut batch = Batch::default();
     let mut waiting: Vec<Waiting> = Vec::new();
     let mut items = Vec::with_capacity(TAKE);
@@ -192,7 +192,7 @@ async fn run<S: Store>(flusher: Flusher<S>, options: WriterOptions, mut inbox: m
             flushing = Some(Box::pin(async move {
                 flusher.flush(&batch).await;
                 for Waiting { stream, done } in waiting {
-                    // Nobody waits any more: nothing to tell.
+                    // The caller may have stopped waiting.
                     let _ = done.send(if stream.lost.is_cancelled() {
                         Err(LeaseLost)
                     } else {
@@ -208,7 +208,7 @@ async fn run<S: Store>(flusher: Flusher<S>, options: WriterOptions, mut inbox: m
     }
 }
 
-/// Where batches go.
+/// The storage of batches.
 trait Store: Send + 'static {
     type Failed: Into<Box<dyn Error + Send + Sync>> + Send;
 
@@ -216,11 +216,12 @@ trait Store: Send + 'static {
     /// dropped, does not say whether it was committed: [`Store::settle`] does.
     fn write(&mut self, batch: &Batch) -> impl Future<Output = Result<Vec<Arc<RunStream>>, Self::Failed>> + Send;
 
-    /// After a write that did not answer: what it would have returned, if it was committed. It is not, later, if there is none.
+    /// After an unanswered write: returns what it would have returned, if it was committed. If None, it will never be
+    /// committed.
     fn settle(&mut self) -> impl Future<Output = Option<Vec<Arc<RunStream>>>> + Send;
 }
 
-/// Writes batches, trying as long as it takes.
+/// Writes batches, retrying until they succeed.
 struct Flusher<S> {
     store: S,
     bus: SharedBus,
@@ -235,7 +236,7 @@ impl<S: Store> Flusher<S> {
         loop {
             let error = match timeout(FLUSH_LIMIT, self.store.write(batch)).await {
                 Ok(Ok(lost)) => return self.committed(batch, &lost),
-                Ok(Err(error)) => Causes(&*error.into()).to_string(),
+                Ok(Err(error)) => ErrorChain(&*error.into()).to_string(),
                 Err(_) => format!("no answer within {} s", FLUSH_LIMIT.as_secs()),
             };
             if !said {

@@ -14,7 +14,7 @@ pub trait JobHandler: Send + Sync {
     fn kind(&self) -> &'static str;
 
     /// Runs one job. It may run again after a crash: its effects must be idempotent, or fenced by the job's attempt. On
-    /// `signals.drain` it should return [`Outcome::HandOver`] soon; on `signals.lost` it must write nothing more.
+    /// `signals.drain` it should return [`Outcome::Release`] soon; on `signals.lost` it must write nothing more.
     async fn run(&self, host: &Host, job: &ClaimedJob, signals: &Signals) -> Outcome;
 }
 

@@ -1,50 +1,50 @@
-//! Switches that break one promise each, so that the checker of `chaos/` can be seen to notice. A build without the feature `broken`,
-//! which is every build but that one, has none of them: [`is`] is a constant there.
+//! Fault injection: each switch violates one invariant, to prove that the chaos checker detects it. Builds without the
+//! feature `broken`, which is every build but that one, have no switches: [`enabled`] is a constant there.
 
-/// What is broken.
+/// A fault: the invariant that it violates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Break {
-    /// Events are written whoever has the lease (I4).
+pub enum Fault {
+    /// Events are written without checking the lease (I4).
     NoFence,
-    /// Nobody looks without a wake-up (I11).
+    /// Polling is off (I11).
     NoPoll,
     /// A run ends before its events are written (I2, I4).
     SettleBeforeEvents,
-    /// A number is left out (I2).
+    /// A number is skipped (I2).
     DroppedSeq,
     /// A turn ends twice (I1).
     DoneTwice,
-    /// A reader that reads the past misses something of it (I3).
+    /// A reader of the past skips events (I3).
     ReaderSkips,
-    /// A job whose lease expired keeps its attempt: two have the same fence (I5).
+    /// A job whose lease expired keeps its attempt: two workers have the same fence (I5).
     SweepWithoutBump,
-    /// What is remembered of keys is shared between them (I14).
+    /// Cached keys are mixed up (I14).
     KeysShared,
-    /// Success is told before the commit (I1).
+    /// Success is reported before the commit (I1).
     AnswerBeforeCommit,
-    /// Tools act before that is on record (I7).
+    /// Tools act before they are recorded (I7).
     ActBeforeRecord,
     /// A call that may have acted is repeated (I7).
     RepeatUnknown,
-    /// A commit whose answer was lost is repeated (I4).
+    /// A commit with a lost response is repeated (I4).
     CommitRepeated,
-    /// Cancellations are confirmed and not heeded (I13).
+    /// Cancellations are confirmed and ignored (I13).
     CancelIgnored,
-    /// Idempotency keys are not looked at (I8).
+    /// Idempotency keys are ignored (I8).
     IdempotencyIgnored,
-    /// A worker that leaves hands nothing over (I9).
+    /// A stopping worker releases nothing (I9).
     DrainDrops,
-    /// Turns of a conversation don't wait for each other (I5).
+    /// Turns of a conversation run concurrently (I5).
     RunsSideBySide,
-    /// Jobs of workers that died are not put back (I6).
+    /// Jobs of dead workers are not made available again (I6).
     NoSweep,
-    /// Readers keep what they have sent (I10).
+    /// Readers keep what they have sent in memory (I10).
     ReadersKeep,
-    /// A parent is not woken when its last sub-agent ends (I12).
+    /// A parent is not resumed when its last sub-agent ends (I12).
     ParentSleeps,
 }
 
-impl Break {
+impl Fault {
     pub const ALL: [Self; 19] = [
         Self::NoFence,
         Self::NoPoll,
@@ -67,7 +67,7 @@ impl Break {
         Self::ParentSleeps,
     ];
 
-    /// How it is asked for.
+    /// The name in the environment variable.
     pub const fn name(self) -> &'static str {
         match self {
             Self::NoFence => "no-fence",
@@ -93,25 +93,25 @@ impl Break {
     }
 }
 
-/// The environment variable that chooses one, in a build that can be broken.
+/// The environment variable that enables a fault, in a build with fault injection.
 pub const VARIABLE: &str = "REJOIN_BREAK";
 
-/// Whether this build can be broken at all.
-pub const IS_POSSIBLE: bool = cfg!(feature = "broken");
+/// Whether this build supports fault injection.
+pub const COMPILED_IN: bool = cfg!(feature = "fault-injection");
 
-/// Whether this promise is broken.
-#[cfg(feature = "broken")]
-pub fn is(one: Break) -> bool {
+/// Returns whether this fault is enabled.
+#[cfg(feature = "fault-injection")]
+pub fn enabled(one: Fault) -> bool {
     use std::sync::LazyLock;
-    static CHOSEN: LazyLock<Option<Break>> = LazyLock::new(|| {
+    static SELECTED: LazyLock<Option<Fault>> = LazyLock::new(|| {
         let name = std::env::var(VARIABLE).ok()?;
-        Break::ALL.into_iter().find(|one| one.name() == name)
+        Fault::ALL.into_iter().find(|one| one.name() == name)
     });
-    *CHOSEN == Some(one)
+    *SELECTED == Some(one)
 }
 
-/// Whether this promise is broken: never.
-#[cfg(not(feature = "broken"))]
-pub const fn is(_: Break) -> bool {
+/// Returns whether this fault is enabled: never.
+#[cfg(not(feature = "fault-injection"))]
+pub const fn enabled(_: Fault) -> bool {
     false
 }

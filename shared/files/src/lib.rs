@@ -1,14 +1,14 @@
-//! Files: what users attach to messages, and what tools produce. Their content is in PostgreSQL, or in an object store if one is set up, and
-//! is written and read in pieces of one size, so that nobody has to hold a whole one: whoever uploads, downloads or builds a model's request
-//! goes piece by piece. (docs/guide/files.md)
+//! Files: uploads attached to messages, and outputs of tools. Their content is in PostgreSQL, or in an object store if
+//! one is configured, and is written and read in pieces of fixed size, so that uploads, downloads and model requests
+//! never hold a whole file. (docs/guide/files.md)
 //!
-//! - `types`   what a file is, by its content
-//! - `names`   names as they are stored
+//! - `types`   detects a file's type from its content
+//! - `names`   normalizes file names
 //! - `objects` content in an object store
-//! - `store`   reading and writing content, wherever it is
+//! - `store`   reads and writes content in either place
 //!
-//! Invariants: a file that is `ready` never changes, and its checksum is that of its pieces; a file that a message names stays as long as the
-//! message, though its content may be deleted.
+//! Invariants: a `ready` file never changes, and its checksum is that of its pieces; a file that a message names is
+//! kept as long as the message, though its content may be deleted.
 
 pub mod names;
 pub mod objects;
@@ -32,9 +32,9 @@ pub use store::{FileStore, ProduceError, Produced, ReadError};
 
 /// Size of a piece, in bytes; a multiple of three, so that the base64 of pieces joins to that of the file.
 pub const CHUNK_BYTES: usize = 3 * 256 * 1024;
-/// An upload that has not ended by then never will [seconds].
+/// Maximum duration of an upload, in seconds.
 const ARRIVING_MAX_S: f64 = 3_600.0 * 6.0;
-/// Files that one statement of the upkeep removes: their content goes with them.
+/// Number of files removed per maintenance statement, together with their content.
 const SWEPT: i64 = 20;
 const MIB: u64 = 1024 * 1024;
 
@@ -73,7 +73,7 @@ impl Default for FilesArgs {
     }
 }
 
-/// A file that is there whole.
+/// A complete file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct File {
     pub id: Uuid,
@@ -84,7 +84,7 @@ pub struct File {
     pub size_bytes: i64,
     pub sha256: Vec<u8>,
     pub run_id: Option<Uuid>,
-    /// Its content is in the object store, and not in PostgreSQL.
+    /// Whether its content is in the object store instead of PostgreSQL.
     pub in_object_store: bool,
     pub created_at: DateTime<Utc>,
 }
@@ -101,25 +101,25 @@ impl File {
     }
 }
 
-/// The files that a message's metadata name.
+/// Returns the files named by a message's metadata.
 pub fn of_metadata(metadata: &Value) -> Vec<FileRef> {
     Vec::<FileRef>::deserialize(&metadata["attachments"]).unwrap_or_default()
 }
 
-/// A file that begins to arrive.
+/// A file whose upload begins.
 #[derive(Debug)]
 pub struct NewFile<'a> {
     pub id: Uuid,
     pub project_id: Uuid,
     pub owner_user_id: Option<Uuid>,
-    /// Clean: [`names::clean`].
+    /// Cleaned: [`names::clean`].
     pub name: &'a str,
     pub media_type: &'a str,
-    /// What it takes at most, in bytes.
+    /// Its maximum size, in bytes.
     pub reserved_bytes: u64,
-    /// The run and the call that made it.
+    /// The run and the call that produced it.
     pub made_by: Option<(Uuid, Uuid)>,
-    /// Its content goes to the object store.
+    /// Whether its content goes to the object store.
     pub in_object_store: bool,
 }
 
@@ -131,7 +131,7 @@ pub enum BeginError {
     Database(#[from] sqlx::Error),
 }
 
-/// Reserves a place for a file. Two that begin at the same time take turns, so that the project's limit holds.
+/// Reserves space for a file. Concurrent calls are serialized, so that the project's limit holds.
 pub async fn begin(db: &mut PgConnection, file: &NewFile<'_>, project_max_bytes: u64) -> Result<(), BeginError> {
     sqlx::query!(
         "select pg_advisory_xact_lock(hashtextextended('rejoin.files ' || $1::text, 0))",
@@ -167,7 +167,7 @@ pub async fn begin(db: &mut PgConnection, file: &NewFile<'_>, project_max_bytes:
     Ok(())
 }
 
-/// Notes the name of the upload in parts by which a file comes into the object store.
+/// Records the id of a file's multipart upload.
 pub async fn note_upload(db: impl PgExecutor<'_>, id: Uuid, upload_id: &str) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "update kb.files set upload_id = $2 where id = $1 and state = 'arriving'",
@@ -179,7 +179,7 @@ pub async fn note_upload(db: impl PgExecutor<'_>, id: Uuid, upload_id: &str) -> 
     Ok(())
 }
 
-/// Stores the next piece in PostgreSQL: [`CHUNK_BYTES`], the last one less.
+/// Stores the next piece in PostgreSQL: [`CHUNK_BYTES`], the last one may be shorter.
 pub async fn put_chunk(db: &mut PgConnection, id: Uuid, position: i32, content: &[u8]) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "insert into kb.file_chunks (file_id, position, content) values ($1, $2, $3)",
@@ -192,7 +192,7 @@ pub async fn put_chunk(db: &mut PgConnection, id: Uuid, position: i32, content: 
     Ok(())
 }
 
-/// All of it is there. None: it has been removed meanwhile.
+/// Completes the file. None: it was removed meanwhile.
 pub async fn finish(
     db: &mut PgConnection,
     id: Uuid,
@@ -214,9 +214,9 @@ pub async fn finish(
     .await
 }
 
-/// Removes a file that has not arrived.
+/// Removes an incomplete file.
 ///
-/// False: it has arrived after all, and stays: the answer to the commit that said so was lost.
+/// False: it is complete, and kept: the response to the commit that completed it was lost.
 pub async fn discard(db: &mut PgConnection, id: Uuid) -> Result<bool, sqlx::Error> {
     sqlx::query!("delete from kb.files where id = $1 and state = 'arriving'", id)
         .execute(&mut *db)
@@ -242,7 +242,7 @@ pub async fn get(db: impl PgExecutor<'_>, project_id: Uuid, id: Uuid) -> Result<
     .await
 }
 
-/// An owner's files, the newest first, behind `after`.
+/// Returns an owner's files after `after`, newest first.
 pub async fn list(
     db: impl PgExecutor<'_>,
     owner: Owner,
@@ -268,7 +268,7 @@ pub async fn list(
     .await
 }
 
-/// A piece of a file whose content is in PostgreSQL. None: there is no such piece.
+/// Returns a piece of a file in PostgreSQL. None: it does not exist.
 pub async fn chunk(db: impl PgExecutor<'_>, id: Uuid, position: i32) -> Result<Option<Vec<u8>>, sqlx::Error> {
     sqlx::query_scalar!(
         "select content from kb.file_chunks where file_id = $1 and position = $2",
@@ -279,13 +279,13 @@ pub async fn chunk(db: impl PgExecutor<'_>, id: Uuid, position: i32) -> Result<O
     .await
 }
 
-/// How many pieces a file of this size has.
+/// Returns the number of pieces of a file of this size.
 pub fn chunks_of(size_bytes: i64) -> i32 {
     let size = usize::try_from(size_bytes).unwrap_or_default();
     i32::try_from(size.div_ceil(CHUNK_BYTES)).unwrap_or(i32::MAX)
 }
 
-/// Deletes a file's content, and the file itself unless a message names it. False: there is no such file.
+/// Deletes a file's content, and the file itself unless a message names it. False: it does not exist.
 pub async fn delete(db: &mut PgConnection, owner: Owner, id: Uuid) -> Result<bool, sqlx::Error> {
     let deleted = sqlx::query!(
         "update kb.files set state = 'deleted' where id = $1 and project_id = $2 and owner_user_id = $3 and state = 'ready'",
@@ -310,7 +310,7 @@ pub async fn delete(db: &mut PgConnection, owner: Owner, id: Uuid) -> Result<boo
     Ok(true)
 }
 
-/// Why files can't be attached to a message.
+/// The reason why files can't be attached to a message.
 #[derive(Debug, thiserror::Error)]
 pub enum AttachError {
     #[error("there is no file {0}; upload it, then attach it")]
@@ -321,7 +321,7 @@ pub enum AttachError {
     Database(#[from] sqlx::Error),
 }
 
-/// An owner's files of these ids, in this order, kept from being removed until the transaction ends.
+/// Returns an owner's files with these ids, in this order, protected from removal until the transaction ends.
 pub async fn for_message(
     db: &mut PgConnection,
     owner: Owner,
@@ -360,7 +360,7 @@ pub async fn for_message(
     Ok(files)
 }
 
-/// Notes that a message names these files. Those that are gone are left out.
+/// Records that a message names these files. Deleted ones are skipped.
 pub async fn name_in(db: &mut PgConnection, message_id: Uuid, files: &[FileRef]) -> Result<(), sqlx::Error> {
     if files.is_empty() {
         return Ok(());
@@ -378,7 +378,7 @@ pub async fn name_in(db: &mut PgConnection, message_id: Uuid, files: &[FileRef])
     Ok(())
 }
 
-/// The files that a call of a tool has made.
+/// Returns the files produced by a tool call.
 pub async fn of_call(db: impl PgExecutor<'_>, call_id: Uuid) -> Result<Vec<File>, sqlx::Error> {
     sqlx::query_as!(
         File,
@@ -390,7 +390,7 @@ pub async fn of_call(db: impl PgExecutor<'_>, call_id: Uuid) -> Result<Vec<File>
     .await
 }
 
-/// Removes files that a call has made before: it is made again.
+/// Removes files that a call has produced before: it is repeated.
 pub async fn forget_call(db: impl PgExecutor<'_>, call_id: Uuid) -> Result<(), sqlx::Error> {
     sqlx::query!("delete from kb.files where tool_call_id = $1", call_id)
         .execute(db)
@@ -398,7 +398,7 @@ pub async fn forget_call(db: impl PgExecutor<'_>, call_id: Uuid) -> Result<(), s
     Ok(())
 }
 
-/// Removes files that no message and no run has named for `kept_s`, and uploads that never ended. True: there may be more.
+/// Removes files that no message and no run has named for `kept_s`, and abandoned uploads. True: there may be more.
 pub async fn sweep(db: &PgPool, kept_s: f64) -> Result<bool, sqlx::Error> {
     let removed = sqlx::query!(
         "delete from kb.files where id in (

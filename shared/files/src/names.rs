@@ -1,13 +1,13 @@
-//! Names of files as they are stored: without a path, without characters that change how they are shown.
+//! Normalizes file names: removes paths and characters that change how they are displayed.
 
 /// Maximum length of a file's name, in characters.
 pub const NAME_MAX_CHARS: usize = 200;
-/// Of a name that is too long, so much of its end may be its extension [characters].
+/// Maximum length of the extension kept when a name is truncated, in characters.
 const EXTENSION_MAX_CHARS: usize = 20;
-/// What a file is called whose name has nothing that can be kept.
+/// The name of a file whose own name has no usable characters.
 const NAMELESS: &str = "file";
 
-/// The name without its path, control characters, and characters that turn the direction of text.
+/// Returns the name without its path, control characters, and characters that change the direction of text.
 pub fn clean(name: &str) -> String {
     let last = name.rsplit(['/', '\\']).next().unwrap_or_default();
     let kept: String = last
@@ -31,7 +31,7 @@ pub fn clean(name: &str) -> String {
     kept.chars().take(room).chain(extension.chars()).collect()
 }
 
-/// Marks of direction, joiners and the like: a name must look like what it is.
+/// Direction marks, joiners and the like: a name must look like what it is.
 fn is_invisible(char: char) -> bool {
     matches!(char, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{061c}')
 }

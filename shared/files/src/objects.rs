@@ -1,8 +1,8 @@
-//! Content of files in an object store that speaks S3, in place of PostgreSQL (docs/guide/files.md). What a file is stays in `kb.files`, which
-//! decides who sees it, how long it stays, and whether it is there: an object is read only for a row that is.
+//! Content of files in an S3-compatible object store instead of PostgreSQL (docs/guide/files.md). The row in `kb.files`
+//! decides on visibility, retention and existence: an object is read only for an existing row.
 //!
-//! Invariant: no object is left for good without a row. The row is there before the first byte, an upload in parts is noted with it, and
-//! triggers on `kb.files` note what a removed row leaves behind, for [`sweep`].
+//! Invariant: no object stays for good without a row. The row exists before the first byte, a multipart upload is
+//! recorded with it, and triggers on `kb.files` record what a removed row leaves behind, for [`sweep`].
 
 use std::time::Duration;
 
@@ -155,7 +155,7 @@ impl ObjectStore {
             .with_timeout(Duration::from_secs(args.files_timeout_s));
         let mut builder = AmazonS3Builder::from_env()
             .with_bucket_name(bucket)
-            // Objects are removed one by one; not every server knows the other way.
+            // Objects are removed one by one; not every server supports bulk deletion.
             .with_disable_bulk_delete(true)
             .with_retry(RetryConfig {
                 backoff: BackoffConfig::default(),

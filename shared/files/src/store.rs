@@ -1,6 +1,6 @@
-//! Reading and writing the content of files, wherever it is: in PostgreSQL, or in the object store.
+//! Reads and writes the content of files, in PostgreSQL or the object store.
 //!
-//! Invariant: no transaction is open while the object store is asked.
+//! Invariant: no transaction is open during a request to the object store.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ pub enum ReadError {
 }
 
 impl ReadError {
-    /// Whether it may pass by itself.
+    /// Returns whether a retry may succeed.
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Database(error) => rejoin_db::is_transient(error),
@@ -35,7 +35,7 @@ impl ReadError {
     }
 }
 
-/// A file that a tool has produced.
+/// A file produced by a tool.
 #[derive(Debug)]
 pub struct Produced<'a> {
     pub project_id: Uuid,
@@ -43,7 +43,7 @@ pub struct Produced<'a> {
     /// The run and the record of the call.
     pub made_by: Option<(Uuid, Uuid)>,
     pub name: &'a str,
-    /// As the tool says.
+    /// The media type declared by the tool.
     pub media_type: &'a str,
     pub content: &'a [u8],
 }
@@ -62,7 +62,7 @@ pub enum ProduceError {
     ObjectStore(#[from] ObjectStoreError),
 }
 
-/// Where a process keeps the content of files, and how much. Cheap to clone.
+/// The storage of file content of a process, with its limits. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct FileStore {
     limits: Arc<FilesArgs>,
@@ -71,7 +71,7 @@ pub struct FileStore {
 
 impl FileStore {
     /// # Errors
-    /// The settings of an object store can't be.
+    /// The settings of the object store are invalid.
     pub fn of(args: &FilesArgs) -> Result<Self, ObjectStoreError> {
         Ok(Self {
             objects: ObjectStore::of(&args.object_store)?,
@@ -84,13 +84,13 @@ impl FileStore {
         self.objects.as_ref()
     }
 
-    /// Begins to write a new file's content. None: it goes into PostgreSQL.
+    /// Starts writing a new file's content. None: it goes into PostgreSQL.
     pub fn upload(&self, project_id: Uuid, id: Uuid) -> Option<Upload> {
         let objects = self.objects.as_ref()?;
         Some(objects.upload(&objects::key_of(project_id, id)))
     }
 
-    /// A piece of a file whose content is in the object store. None: it was deleted.
+    /// Reads a piece of a file from the object store. None: it was deleted.
     pub async fn read_object(&self, file: &File, position: i32) -> Result<Option<Bytes>, ObjectStoreError> {
         let objects = self.objects.as_ref().ok_or(ObjectStoreError::NotSet)?;
         let size = file.size_bytes.unsigned_abs();
@@ -102,7 +102,7 @@ impl FileStore {
         objects.read(file, from, to).await
     }
 
-    /// A piece of a file, wherever it is. None: it was deleted.
+    /// Reads a piece of a file from either store. None: it was deleted.
     pub async fn read(&self, db: &PgPool, file: &File, position: i32) -> Result<Option<Bytes>, ReadError> {
         Ok(match file.in_object_store {
             true => self.read_object(file, position).await?,
@@ -110,7 +110,8 @@ impl FileStore {
         })
     }
 
-    /// Stores what a tool has produced. What is not what the tool says is stored as bytes that no model reads.
+    /// Stores a tool's file. If the content does not match the declared type, it is stored as bytes that no model
+    /// reads.
     pub async fn store(&self, db: &PgPool, produced: &Produced<'_>) -> Result<File, ProduceError> {
         let bytes = produced.content.len() as u64;
         if bytes == 0 {
@@ -144,7 +145,7 @@ impl FileStore {
                 None
             }
             Some(mut upload) => {
-                // No transaction is open while the object store is asked.
+                // No transaction is open during requests to the object store.
                 tx.commit().await?;
                 if let Err(error) = send(db, id, &mut upload, produced.content).await {
                     forget(db, id, &mut upload).await;
@@ -174,7 +175,7 @@ async fn send(db: &PgPool, id: Uuid, upload: &mut Upload, content: &[u8]) -> Res
     Ok(upload.finish().await?)
 }
 
-/// Removes a file that could not be stored, the row first, as [`discard`] says. What is left, the maintenance removes.
+/// Removes a file that could not be stored, the row first, as [`discard`] describes. Maintenance removes the rest.
 async fn forget(db: &PgPool, id: Uuid, upload: &mut Upload) {
     let discarded = async { discard(&mut *db.acquire().await?, id).await };
     let is_gone = discarded.await.unwrap_or_else(|error| {

@@ -1,8 +1,8 @@
-//! What a file is, by its content: a table of signatures, text that is checked piece by piece, and the sizes of images from their headers.
-//! Called by whoever takes a file in.
+//! Detects a file's type from its content: a table of signatures, piecewise validation of text, and image sizes from
+//! headers. Called for each upload.
 //!
-//! Invariant: what is taken for an image, a PDF or audio begins as such a file does, whatever its sender or its name says; SVG and HTML are
-//! text.
+//! Invariant: a file classified as image, PDF or audio begins like one, whatever its sender or name says; SVG and HTML
+//! are text.
 
 /// How models read a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -13,7 +13,7 @@ pub enum Class {
     Text,
 }
 
-/// What may be uploaded, in words.
+/// The file types accepted for upload, in words.
 pub const TAKEN: &str =
     "images (PNG, JPEG, GIF, WebP), PDF, audio (MP3, WAV, FLAC, Ogg, AAC, M4A, AIFF, WebM) and text in UTF-8";
 /// Maximum width and height of an image, in pixels.
@@ -75,14 +75,14 @@ const BY_EXTENSION: [(&str, &str); 10] = [
     ("yml", "application/yaml"),
 ];
 const PLAIN: &str = "text/plain";
-/// What senders say who don't know.
+/// Media types sent by clients that don't know the type.
 const UNKNOWN: [&str; 3] = [
     "application/octet-stream",
     "binary/octet-stream",
     "application/x-www-form-urlencoded",
 ];
 
-/// The class of a media type as it is stored. None: no model reads it.
+/// The class of a stored media type. None: no model reads it.
 pub fn class_of(media_type: &str) -> Option<Class> {
     match media_type {
         "image/png" | "image/jpeg" | "image/gif" | "image/webp" => Some(Class::Image),
@@ -100,14 +100,14 @@ fn is_text(media_type: &str) -> bool {
         || TEXTS.contains(&media_type)
 }
 
-/// What a file's beginning says.
+/// The result of reading a file's signature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Signature {
-    /// A type that is taken.
+    /// An accepted type.
     Known(&'static str),
-    /// A type that is not taken, in words.
+    /// A rejected type, in words.
     Foreign(&'static str),
-    /// Text, or nothing that is known.
+    /// Text, or unknown.
     None,
 }
 
@@ -164,15 +164,15 @@ pub fn signature(head: &[u8]) -> Signature {
     }
 }
 
-/// Text that comes in pieces: UTF-8 without control characters.
+/// Checks text that arrives in pieces: UTF-8 without control characters.
 #[derive(Debug, Default)]
 pub struct TextCheck {
-    /// The beginning of a character whose rest is in the next piece.
+    /// The beginning of a character that continues in the next piece.
     rest: Vec<u8>,
 }
 
 impl TextCheck {
-    /// Whether the text goes on as text.
+    /// Returns whether the next piece is still text.
     pub fn goes_on(&mut self, piece: &[u8]) -> bool {
         let joined;
         let bytes = if self.rest.is_empty() {
@@ -196,13 +196,13 @@ impl TextCheck {
         is_fine
     }
 
-    /// Whether it ended with a whole character.
+    /// Returns whether it ended with a complete character.
     pub fn is_whole(&self) -> bool {
         self.rest.is_empty()
     }
 }
 
-/// Why a file is not taken.
+/// The reason why a file is rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TypeFault {
     #[error("{0}")]
@@ -213,8 +213,8 @@ pub enum TypeFault {
     Image(String),
 }
 
-/// A media type without parameters, as others write it, by its usual name. None: whoever sent it does not know.
-fn said(declared: Option<&str>) -> Option<String> {
+/// Normalizes a declared media type: without parameters, by its usual name. None: the sender does not know it.
+fn normalized(declared: Option<&str>) -> Option<String> {
     let essence = declared?.split(';').next()?.trim().to_ascii_lowercase();
     let is_name = |char: char| char.is_ascii_alphanumeric() || matches!(char, '/' | '+' | '-' | '.' | '_');
     if !(1..=TYPE_MAX_CHARS).contains(&essence.len())
@@ -227,12 +227,13 @@ fn said(declared: Option<&str>) -> Option<String> {
     Some(usual.map_or(essence, |(_, usual)| (*usual).to_owned()))
 }
 
-/// The media type of a file that begins so, if that is what its sender says. `Ok(None)`: it has no signature, and has to be text.
+/// Returns the media type of a file with this beginning, if it matches the declared one. `Ok(None)`: it has no
+/// signature, and must be text.
 ///
 /// # Errors
-/// It is of a type that is not taken, of another one than its sender says, or an image that is too large.
+/// The type is not accepted or differs from the declared one, or the image is too large.
 pub fn of_beginning(head: &[u8], declared: Option<&str>) -> Result<Option<&'static str>, TypeFault> {
-    let said = said(declared);
+    let said = normalized(declared);
     match signature(head) {
         Signature::None => Ok(None),
         Signature::Foreign(words) => Err(TypeFault::NotTaken(format!(
@@ -252,10 +253,10 @@ pub fn of_beginning(head: &[u8], declared: Option<&str>) -> Result<Option<&'stat
     }
 }
 
-/// The media type of a file that is text.
+/// Returns the media type of a text file.
 ///
 /// # Errors
-/// Its sender says that it is something else.
+/// Its sender declares another type.
 pub fn of_text(declared: Option<&str>, name: &str) -> Result<String, TypeFault> {
     let extension = name
         .rsplit_once('.')
@@ -268,13 +269,13 @@ pub fn of_text(declared: Option<&str>, name: &str) -> Result<String, TypeFault> 
         });
         known.unwrap_or(PLAIN).to_owned()
     };
-    let Some(said) = said(declared) else {
+    let Some(said) = normalized(declared) else {
         return Ok(by_name());
     };
     if is_text(&said) {
         return Ok(said);
     }
-    // Systems that know `.ts` as a video's end send TypeScript so.
+    // Systems that know `.ts` as a video extension send TypeScript this way.
     let is_typescript = said.starts_with("video/") && matches!(extension.as_deref(), Some("ts" | "mts" | "cts"));
     let names_another = ["image/", "audio/", "video/", "font/"]
         .iter()
@@ -288,9 +289,9 @@ pub fn of_text(declared: Option<&str>, name: &str) -> Result<String, TypeFault> 
     Ok(by_name())
 }
 
-/// Err: the file is no text, and nothing else that is known.
+/// Err: the file is neither text nor of a known type.
 pub fn not_text(declared: Option<&str>) -> TypeFault {
-    match said(declared) {
+    match normalized(declared) {
         Some(said) if class_of(&said).is_some() => TypeFault::Disagrees(format!(
             "the file was sent as {said}, but its content is not; the file may be damaged"
         )),
@@ -298,7 +299,7 @@ pub fn not_text(declared: Option<&str>) -> TypeFault {
     }
 }
 
-/// Whether an image is of a size that one can work with, by its header.
+/// Checks an image's dimensions, from its header.
 fn check_image(head: &[u8], media_type: &str) -> Result<(), String> {
     let (width, height) = image_size(head, media_type)
         .filter(|(width, height)| *width > 0 && *height > 0)
@@ -342,11 +343,11 @@ fn image_size(head: &[u8], media_type: &str) -> Option<(u32, u32)> {
     }
 }
 
-/// The size in a JPEG's frame header, which comes behind segments of other things.
+/// The size in a JPEG's frame header, which follows other segments.
 fn jpeg_size(head: &[u8]) -> Option<(u32, u32)> {
     let two = |at: usize| Some(u16::from_be_bytes(head.get(at..at + 2)?.try_into().ok()?));
     let mut at = 2;
-    // Each round goes on by two bytes or more.
+    // Each round advances by two bytes or more.
     while *head.get(at)? == 0xff {
         let marker = *head.get(at + 1)?;
         match marker {
@@ -450,7 +451,7 @@ mod tests {
                 Err(TypeFault::Image(_))
             ));
         }
-        // Cut off, or without end.
+        // Truncated, or without an end.
         for head in [
             &b"\xff\xd8\xff"[..],
             b"\xff\xd8\xff\xe0\0\0\xff\xe0\0\0",

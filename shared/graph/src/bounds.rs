@@ -1,5 +1,6 @@
-//! What of a graph is there for somebody who may not see all of it: objects of some types only where they belong to one object, the anchor.
-//! Called by the searches and walks; who makes bounds knows the types (`work`). Objects of other types are there for everybody.
+//! Visibility bounds: objects of some types are visible only if they belong to one object, the anchor. Called by
+//! searches and traversals; the caller that builds bounds knows the types (`work`). Objects of other types are always
+//! visible.
 
 use std::collections::HashSet;
 
@@ -8,7 +9,8 @@ use uuid::Uuid;
 
 use super::Error;
 
-/// Objects of `types` are there only if one of them is the anchor, or a relationship of `memberships` leads to it from the anchor.
+/// Bounds: objects of `types` are visible only if they are the anchor, or linked from it by a relationship of
+/// `memberships`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bounds {
     pub anchor: Uuid,
@@ -17,8 +19,8 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// A condition on the object `o` of a statement whose first argument is the project, with `and` before it. Made of an id and of words
-    /// of our own only.
+    /// Returns an SQL condition on the object `o`, beginning with `and`; the statement's first argument is the project.
+    /// Built from an id and constants only.
     pub(super) fn condition(&self) -> String {
         let list = |words: &[&str]| {
             words
@@ -38,7 +40,7 @@ impl Bounds {
         )
     }
 
-    /// Of these objects, living and deleted ones, those that are out of bounds.
+    /// Returns which of these objects, live or deleted, are out of bounds.
     pub async fn outside(&self, pool: &PgPool, project_id: Uuid, ids: &[Uuid]) -> Result<HashSet<Uuid>, Error> {
         let outside = sqlx::query_scalar!(
             "select o.canonical_id from kb.graph_objects o
@@ -61,7 +63,7 @@ impl Bounds {
     }
 }
 
-/// The condition, where there are bounds.
+/// Returns the condition, if there are bounds.
 pub(super) fn condition(bounds: Option<&Bounds>) -> String {
     bounds.map(Bounds::condition).unwrap_or_default()
 }

@@ -1,6 +1,7 @@
-//! The edges of an object: its relationships, seen from there. Called by the API's graph routes and the graph tools.
+//! The edges of an object: its relationships from its point of view. Called by the API's graph routes and the graph
+//! tools.
 //!
-//! Invariant: an edge shows only while both its ends live.
+//! Invariant: an edge is shown only while both its ends are live.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -10,10 +11,10 @@ use uuid::Uuid;
 use super::relationships::Entity;
 use super::{Direction, Error};
 
-/// Edges in one direction of [`edges`].
+/// Maximum number of edges per direction in [`edges`].
 pub const MAX_PAGE: i64 = 1000;
-/// Edges of a hub, in each direction, that are put in order; those of the first types. Of an object with half as many, the total counts
-/// also edges to objects that are deleted.
+/// Maximum number of a hub's edges that are sorted, per direction; those of the first types. For an object with half as
+/// many, the total includes edges to deleted objects.
 const MAX_EXAMINED: i64 = 2_000;
 
 /// A relationship seen from one of its ends.
@@ -26,7 +27,7 @@ pub struct Edge {
     pub weight: Option<f64>,
 }
 
-/// The edges of an object, by relationship type and name, up to a limit in each direction; the totals count them all.
+/// The edges of an object, by relationship type and name, up to a limit per direction; the totals count all of them.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Edges {
     pub incoming: Vec<Edge>,
@@ -35,7 +36,7 @@ pub struct Edges {
     pub outgoing_total: i64,
 }
 
-/// What arrives at a live object and what leaves it, at most `limit` in each direction.
+/// Returns the incoming and outgoing edges of a live object, at most `limit` per direction.
 pub async fn edges(pool: &PgPool, project_id: Uuid, object_id: Uuid, limit: i64) -> Result<Edges, Error> {
     let limit = limit.clamp(1, MAX_PAGE);
     let outgoing = sqlx::query!(
@@ -99,7 +100,7 @@ pub async fn edges(pool: &PgPool, project_id: Uuid, object_id: Uuid, limit: i64)
         };
     }
     let total = async |seen: Option<i64>, direction: Direction| match seen {
-        // Perhaps more than were looked at.
+        // There may be more than were examined.
         Some(total) if total > MAX_EXAMINED / 2 => count(pool, project_id, object_id, direction)
             .await
             .map(|all| all.max(total)),
@@ -113,7 +114,7 @@ pub async fn edges(pool: &PgPool, project_id: Uuid, object_id: Uuid, limit: i64)
     })
 }
 
-/// All live relationships on one side of an object, read off an index.
+/// Counts all live relationships on one side of an object, from an index.
 async fn count(pool: &PgPool, project_id: Uuid, object_id: Uuid, direction: Direction) -> Result<i64, Error> {
     sqlx::query_scalar!(
         r#"select case when $3

@@ -1,7 +1,7 @@
-//! Exports the live graph as NDJSON that `import` reads: all objects, then all relationships, each in the order of creation.
+//! Exports the live graph as NDJSON for `import`: all objects, then all relationships, each in order of creation.
 //!
-//! Called by the command line and the API's export route. Invariant: one snapshot, whatever is written meanwhile; memory is
-//! bounded by a page.
+//! Called by the command line and the API's export route. Invariants: one snapshot, despite concurrent writes; memory
+//! is bounded by a page.
 
 use async_trait::async_trait;
 use serde::Serialize;
@@ -12,7 +12,7 @@ use uuid::Uuid;
 use super::ndjson::{End, Line, ObjectLine, RelationshipLine};
 use super::{Error, objects, relationships};
 
-/// Objects or relationships that are in memory at a time.
+/// Maximum number of objects or relationships in memory.
 const PAGE: i64 = 1000;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -30,13 +30,13 @@ pub enum ExportError {
     Graph(#[from] Error),
 }
 
-/// Where the lines go: a page at a time. Writers are one; an HTTP body's channel is another.
+/// The target of the lines, a page at a time: a writer, or the channel of an HTTP body.
 #[async_trait]
 pub trait Sink: Send {
     async fn write(&mut self, lines: Vec<u8>) -> std::io::Result<()>;
 }
 
-/// Writes lines to anything that takes bytes.
+/// Writes lines to any byte sink.
 pub struct Writer<W>(pub W);
 
 #[async_trait]
@@ -66,12 +66,12 @@ pub async fn export(pool: &PgPool, project_id: Uuid, sink: &mut impl Sink) -> Re
                 id: Some(object.id),
                 object_type: object.object_type,
                 key: Some(object.key),
-                // It is among the properties.
+                // Part of the properties.
                 name: None,
                 labels: object.labels,
                 status: object.status,
                 properties: object.properties.as_object().cloned().unwrap_or_default(),
-                // Where it is imported, other packs may be installed.
+                // Other packs may be installed where it is imported.
                 schema_version: None,
             })
         });

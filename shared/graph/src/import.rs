@@ -1,9 +1,9 @@
 //! Imports objects and relationships from NDJSON. Called by the command line and the API's import route.
 //!
-//! Lines are parsed one by one and staged by COPY into two temporary tables; then a handful of set-based statements merge them.
-//! Invariants: one transaction, so a file is in the graph whole or not at all (without its bad lines, where those may be
-//! skipped); importing the same file again changes nothing; of lines about the same thing, the last counts. An object that was
-//! deleted is not revived: its line makes a new object.
+//! Lines are parsed one by one and staged by COPY into two temporary tables; then a handful of set-based statements
+//! merge them. Invariants: one transaction, so a file is imported completely or not at all (without its bad lines,
+//! where those may be skipped); importing the same file again changes nothing; of several lines about the same item,
+//! the last one wins. A deleted object is not restored: its line creates a new object.
 //!
 //! - `lines`    reads lines of bounded length
 //! - `staging`  writes parsed lines into the temporary tables
@@ -20,28 +20,28 @@ use uuid::Uuid;
 pub use self::lines::MAX_LINE_BYTES;
 use self::lines::{LineRead, Lines};
 use self::staging::Staging;
+use super::embedding_backlog;
 use super::ndjson::Parsed;
 use super::rules::Rules;
-use super::unembedded;
 use super::{Actor, Error, ndjson};
 
-/// Bad lines that a report names; more are only counted.
+/// Maximum number of bad lines listed in a report; further ones are only counted.
 pub const MAX_REPORTED_BAD_LINES: usize = 100;
-/// Bytes of staged rows that are collected before a COPY.
+/// Size of the COPY buffer, in bytes.
 const COPY_BUFFER_BYTES: usize = 1024 * 1024;
-/// Rows written by an import from which on it renews the planner's statistics.
+/// Number of written rows from which an import refreshes the planner's statistics.
 const ANALYZE_FROM_ROWS: u64 = 500;
-/// Lines of an import from which on it is merged in one pass over both sides; a shorter one looks its few rows up.
+/// Number of lines from which an import is merged by hash joins; shorter ones look up their few rows.
 const HASH_FROM_LINES: u64 = 1000;
-/// Lines between two reports of progress.
+/// Number of lines between two progress reports.
 const PROGRESS_EVERY_LINES: u64 = 1000;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnError {
-    /// Import the good lines.
+    /// Imports the good lines.
     Skip,
-    /// Import nothing if any line is bad.
+    /// Imports nothing if any line is bad.
     #[default]
     Refuse,
 }
@@ -49,7 +49,7 @@ pub enum OnError {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BadLine {
-    /// From 1.
+    /// Counted from 1.
     pub line: u64,
     pub reason: String,
 }
@@ -60,19 +60,19 @@ pub struct Counts {
     pub created: u64,
     /// Got a new version.
     pub updated: u64,
-    /// Were already as their line says.
+    /// Equal to their line.
     pub unchanged: u64,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
-    /// Lines read, empty ones included.
+    /// Number of lines read, including empty ones.
     pub lines: u64,
     pub bytes: u64,
     pub objects: Counts,
     pub relationships: Counts,
-    /// False: a line was bad and the import was to be refused then.
+    /// False: the import was refused because of a bad line.
     pub imported: bool,
     pub bad_lines: u64,
     /// The first [`MAX_REPORTED_BAD_LINES`] of them.
@@ -93,7 +93,7 @@ pub enum ImportError {
     Graph(#[from] Error),
 }
 
-/// Imports all lines of `source`. Bad lines are no error of this function: the report names them.
+/// Imports all lines of `source`. Bad lines are not an error of this function: the report lists them.
 pub async fn import(
     pool: &PgPool,
     project_id: Uuid,
@@ -147,12 +147,12 @@ pub async fn import(
         report.objects = Counts::default();
         report.relationships = Counts::default();
     }
-    // In order of lines: an end that is not there was found after all lines were read.
+    // Sorted by line: missing ends are found after all lines were read.
     report.bad.sort_by_key(|bad| bad.line);
     Ok(report)
 }
 
-/// The line, if it keeps the rules of its type; an object's with the pack that it keeps to.
+/// Validates a line against the rules of its type; adds the validating pack to an object.
 fn held(rules: &Rules, mut parsed: Parsed) -> Result<Parsed, String> {
     if rules.is_empty() {
         return Ok(parsed);
@@ -183,7 +183,7 @@ fn held(rules: &Rules, mut parsed: Parsed) -> Result<Parsed, String> {
     Ok(parsed)
 }
 
-/// Of the line that was read last.
+/// Records a fault of the line that was read last.
 fn note_bad(report: &mut Report, reason: String) {
     report.bad_lines += 1;
     if report.bad.len() < MAX_REPORTED_BAD_LINES {
@@ -194,7 +194,7 @@ fn note_bad(report: &mut Report, reason: String) {
     }
 }
 
-/// Merges what is staged. Nothing is written where a bad line already refuses the import.
+/// Merges the staged rows. Nothing is written if a bad line already refuses the import.
 async fn merge(
     db: &mut PgConnection,
     project_id: Uuid,
@@ -210,8 +210,8 @@ async fn merge(
         .await
         .map_err(Error::database("wait for another import into the project"))?;
     if report.lines >= HASH_FROM_LINES {
-        // The planner takes three equal columns for three independent ones, expects hardly any match, and would look each
-        // staged row up by itself: ten times slower than one pass over both sides. The setting ends with the transaction.
+        // The planner treats three equal columns as independent, expects hardly any match, and would look up each
+        // staged row by itself: ten times slower than a hash join. The setting ends with the transaction.
         db.execute("set local enable_nestloop = off")
             .await
             .map_err(Error::database("set up the merge of an import"))?;
@@ -219,7 +219,7 @@ async fn merge(
     db.execute(PREPARE_OBJECTS)
         .await
         .map_err(Error::database("prepare the objects of an import"))?;
-    // Relationships are resolved even where the import is refused already, so that one run reports all bad lines.
+    // Relationships are resolved even if the import is already refused, so that one run reports all bad lines.
     sqlx::query(RESOLVE_ENDS)
         .bind(project_id)
         .execute(&mut *db)
@@ -265,13 +265,13 @@ async fn merge(
         objects, relationships, ..
     } = report;
     if objects.created + objects.updated > 0 {
-        unembedded::mark_all(db, project_id)
+        embedding_backlog::mark_all(db, project_id)
             .await
             .map_err(Error::database("mark what an import changed"))?;
     }
     if objects.created + objects.updated + relationships.created + relationships.updated >= ANALYZE_FROM_ROWS {
-        // Until autovacuum comes by, the planner would take the tables for empty and walk them in nested loops: minutes, not
-        // milliseconds. The tables belong to somebody else.
+        // Until autovacuum runs, the planner would assume empty tables and use nested loops: minutes, not milliseconds.
+        // The tables belong to another role.
         db.execute("select kb.analyze_graph()")
             .await
             .map_err(Error::database("analyze the graph after an import"))?;
@@ -336,7 +336,7 @@ async fn report_unresolved(db: &mut PgConnection, report: &mut Report) -> Result
     Ok(())
 }
 
-/// The staging tables live and die with the transaction.
+/// The staging tables exist for the transaction only.
 const CREATE_STAGING: &str = "
 -- No object is marked by itself: all are, at the end.
 set local rejoin.bulk = on;
@@ -349,7 +349,8 @@ create temporary table import_lines_relationships (
     target_ref uuid, properties jsonb, weight double precision, valid_from timestamptz, valid_to timestamptz, content_hash bytea
 ) on commit drop";
 
-/// Of several lines about one object the last one counts; the id of the first makes the file's order the order of creation.
+/// Of several lines about one object the last one wins; the id of the first makes the file's order the order of
+/// creation.
 const PREPARE_OBJECTS: &str = "
 create temporary table import_objects on commit drop as
     select distinct on (type, key)
@@ -364,8 +365,8 @@ analyze import_objects;
 analyze import_lines_objects;
 analyze import_lines_relationships";
 
-/// An end is an object of the file or a live object of the project. A live object's id goes before the id that its line
-/// would create it under.
+/// An end is an object of the file or a live object of the project. A live object's id takes precedence over the id
+/// under which its line would create it.
 const RESOLVE_ENDS: &str = "
 create temporary table import_ends on commit drop as
     with
@@ -403,7 +404,7 @@ create temporary table import_ends on commit drop as
       on ft.id is null and it.project_id = $1 and it.canonical_id = r.target_ref
      and it.superseded_at is null and it.deleted_at is null";
 
-/// Of several lines about one relationship the last one counts.
+/// Of several lines about one relationship the last one wins.
 const PREPARE_RELATIONSHIPS: &str = "
 create temporary table import_resolved on commit drop as
     select distinct on (source_id, type, target_id)

@@ -1,35 +1,37 @@
-//! The knowledge graph: typed objects and directed relationships of a project, every edit a new version.
+//! The knowledge graph: typed objects and directed relationships of a project; every edit makes a new version.
 //!
-//! The API's graph routes, the worker's graph tools and the command line's import call it. Invariants: every query names its
-//! project; what is not the live head (superseded or deleted) shows only in `history`; relationships hold canonical ids.
+//! Called by the API's graph routes, the worker's graph tools and the command line's import. Invariants: every query
+//! names its project; superseded and deleted versions show only in `history`; relationships hold canonical ids.
 //!
-//! - `objects`        create, get, update, delete, restore, history, list, and finding one by what people call it
+//! - `objects`        create, get, update, delete, restore, history, list, and lookup by reference
 //! - `relationships`  the same for relationships
-//! - `bounds`         what of a graph is there for somebody who may not see all of it
-//! - `edges`          the relationships of an object, seen from there
-//! - `packs`          sets of types with schemas, and which of them a project has installed
-//! - `rules`          writes, held against those schemas
-//! - `migration`      what another version of a pack would mean; what objects were like before
-//! - `schema`         which types, relationship types and labels there are, with counts; the version of that set
-//! - `search`         lexical search with tolerance for typing errors; similar objects
-//! - `hybrid`         search by words, by meaning, or by both
-//! - `meaning`        the model that makes vectors of queries, as searches see it
-//! - `vectors`        what is near in meaning
-//! - `signs`          the signs of great projects' vectors, in this process
-//! - `unembedded`     objects whose vectors are still to be made
-//! - `query`          the words of a search query: what counts, what is noise
-//! - `traverse`       breadth-first walk, one statement a level
-//! - `path`           the shortest way between two objects
+//! - `bounds`         restricts which objects are visible
+//! - `edges`          the relationships of an object, from its point of view
+//! - `packs`          template packs: types with schemas, and their installation
+//! - `rules`          validates writes against those schemas
+//! - `migration`      effects of changing a pack's version; earlier versions of objects
+//! - `schema`         existing types, relationship types and labels, with counts; the version of that set
+//! - `search`         lexical search with typo tolerance; similar objects
+//! - `hybrid_ranking` lexical, semantic and hybrid search
+//! - `embedder`       the embedding model for queries
+//! - `vectors`        nearest-neighbour search
+//! - `binary_index`   in-process binary-quantized vectors of large projects
+//! - `embedding_backlog` the embedding backlog
+//! - `query`          the significant words of a search query
+//! - `traverse`       breadth-first traversal, one statement per level
+//! - `path`           shortest path between two objects
 //! - `ndjson`         one line of an import or export
-//! - `import`         NDJSON in: staged by COPY, merged in sets, atomic, idempotent
-//! - `export`         NDJSON out, streamed
+//! - `import`         NDJSON import: staged by COPY, merged in sets, atomic, idempotent
+//! - `export`         NDJSON export, streamed
 
+pub mod binary_index;
 pub mod bounds;
 pub mod edges;
+pub mod embedder;
+pub mod embedding_backlog;
 pub mod export;
-pub mod hybrid;
+pub mod hybrid_ranking;
 pub mod import;
-pub mod meaning;
 pub mod migration;
 pub mod ndjson;
 pub mod objects;
@@ -42,9 +44,7 @@ pub mod rules;
 pub mod schema;
 pub mod scope;
 pub mod search;
-pub mod signs;
 pub mod traverse;
-pub mod unembedded;
 pub mod vectors;
 
 use chrono::{DateTime, Datelike as _, Utc};
@@ -53,21 +53,22 @@ use serde_json::{Map, Value};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-/// Bytes of an object's or a relationship's properties as JSON. PostgreSQL refuses a text vector of 1 MiB; this stays clear of it.
+/// Maximum size of an object's or relationship's properties, in bytes of JSON. PostgreSQL rejects a text vector of 1
+/// MiB; this stays well below.
 pub const MAX_PROPERTIES_BYTES: usize = 256 * 1024;
-/// Bytes of a key: it must fit in a B-tree entry together with its type (2,704 bytes).
+/// Maximum size of a key, in bytes: it must fit into a B-tree entry together with its type (2,704 bytes).
 pub const MAX_KEY_BYTES: usize = 1024;
-/// Bytes of a type of objects or relationships, a status, or a label.
+/// Maximum size of a type, status or label, in bytes.
 pub const MAX_TYPE_BYTES: usize = 200;
 pub const MAX_LABELS: usize = 100;
-/// Bytes of a name or title: it is indexed, too.
+/// Maximum size of a name or title, in bytes: it is indexed, too.
 pub const MAX_NAME_BYTES: usize = 1024;
-/// Years of a relationship's times.
+/// Allowed years of a relationship's times.
 const YEARS: std::ops::RangeInclusive<i32> = 1..=9999;
-/// Levels of nesting in properties.
+/// Maximum nesting of properties.
 pub const MAX_PROPERTIES_DEPTH: usize = 32;
 
-/// Who writes a version.
+/// The author of a version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Actor {
     pub kind: ActorKind,
@@ -94,7 +95,7 @@ impl ActorKind {
     }
 }
 
-/// Which way to follow relationships from an object.
+/// The direction in which relationships of an object are followed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Direction {
@@ -104,7 +105,7 @@ pub enum Direction {
     Both,
 }
 
-/// Why a graph operation was not done. The words of all but `Database` may be shown to users and models.
+/// The error of a graph operation. The texts of all but `Database` may be shown to users and models.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("there is no {what} in this project")]
@@ -124,7 +125,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// For `map_err`: what was attempted, with the cause kept.
+    /// For `map_err`: adds what was attempted, and keeps the cause.
     pub fn database(attempted: &'static str) -> impl FnOnce(sqlx::Error) -> Error {
         move |source| Error::Database { attempted, source }
     }
@@ -136,7 +137,7 @@ impl Error {
     }
 }
 
-/// A type, status or label as it is stored; the error says what is wrong with it.
+/// Returns a type, status or label in its stored form; the error says what is wrong with it.
 pub fn checked_word(what: &str, word: &str, max_bytes: usize) -> Result<(), String> {
     if word.trim().is_empty() {
         return Err(format!("{what} is empty"));
@@ -151,7 +152,7 @@ pub fn checked_word(what: &str, word: &str, max_bytes: usize) -> Result<(), Stri
     Ok(())
 }
 
-/// Checks properties against what the table and its indexes can hold.
+/// Checks properties against the limits of the table and its indexes.
 pub(crate) fn checked_properties(properties: &Map<String, Value>) -> Result<(), String> {
     for (key, value) in properties {
         if key.contains('\0') {
@@ -170,7 +171,7 @@ pub(crate) fn checked_properties(properties: &Map<String, Value>) -> Result<(), 
         }
     }
     let bytes = serde_json::to_vec(properties).map_or(usize::MAX, |json| json.len());
-    // PostgreSQL writes numbers without exponents: 1e308 has 309 digits whenever it is read.
+    // PostgreSQL writes numbers without exponents: 1e308 has 309 digits in each read.
     let bytes = bytes.saturating_add(properties.values().map(digits_beyond).sum());
     if bytes > MAX_PROPERTIES_BYTES {
         return Err(format!(
@@ -201,7 +202,7 @@ fn checked_value(key: &str, value: &Value, depth_left: usize) -> Result<(), Stri
     }
 }
 
-/// Digits of a value's numbers that are written as an exponent here and are not in the database.
+/// Returns the additional digits of numbers that have an exponent here and none in the database.
 fn digits_beyond(value: &Value) -> usize {
     match value {
         Value::Number(number) if number.is_f64() => {
@@ -217,7 +218,7 @@ fn digits_beyond(value: &Value) -> usize {
     }
 }
 
-/// Checks that a time is one that people write and the database stores.
+/// Checks that a time is in the supported range.
 pub(crate) fn checked_time(what: &str, time: Option<DateTime<Utc>>) -> Result<(), String> {
     match time.map(|time| time.year()) {
         Some(year) if !YEARS.contains(&year) => Err(format!(
@@ -229,7 +230,7 @@ pub(crate) fn checked_time(what: &str, time: Option<DateTime<Utc>>) -> Result<()
     }
 }
 
-/// Labels in their stored form: sorted, each once.
+/// Returns labels in their stored form: sorted, without duplicates.
 pub(crate) fn checked_labels(labels: &[String]) -> Result<Vec<String>, String> {
     if labels.len() > MAX_LABELS {
         return Err(format!("{} labels; the limit is {MAX_LABELS}", labels.len()));
@@ -243,8 +244,8 @@ pub(crate) fn checked_labels(labels: &[String]) -> Result<Vec<String>, String> {
     Ok(labels)
 }
 
-/// Writers of one object or relationship take turns, each until its transaction ends: who waited for the lock of the head's row alone
-/// would be left with a row that has been superseded meanwhile.
+/// Serializes writers of one object or relationship until the transaction ends: waiting for the lock of the head's row
+/// alone could leave a writer with a superseded row.
 pub async fn take_turns(db: &mut PgConnection, id: Uuid) -> Result<(), Error> {
     sqlx::query!("select pg_advisory_xact_lock(hashtextextended($1::uuid::text, 0))", id)
         .execute(db)

@@ -1,5 +1,5 @@
-//! What a change from one version of a template pack to another means for the objects that are there; and what objects were like under
-//! the schemas before. Only reads: nothing is ever taken from an object, since its versions stay.
+//! Previews what a change of a template pack's version means for existing objects, and reads objects' versions under
+//! earlier schemas. Read-only: no data is ever removed, since all versions are kept.
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -12,12 +12,12 @@ use super::objects::{self, Object};
 use super::packs::{self, Pack};
 use super::rules;
 
-/// Objects of a type that are held against its new schema, at most.
+/// Maximum number of objects per type validated against its new schema.
 pub const MAX_SAMPLE: i64 = 50;
-/// Objects on a page of [`archives`].
+/// Maximum number of objects on a page of [`archives`].
 pub const MAX_PAGE: i64 = 100;
 
-/// What a change of packs would do.
+/// The effects of a change of packs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Preview {
     pub from: String,
@@ -31,7 +31,7 @@ pub struct Preview {
 pub struct TypeRemoved {
     #[serde(rename = "type")]
     pub object_type: String,
-    /// Live objects that nothing would be held against any more.
+    /// Number of live objects that would no longer be validated.
     pub objects: i64,
 }
 
@@ -40,13 +40,13 @@ pub struct TypeChanged {
     #[serde(rename = "type")]
     pub object_type: String,
     pub objects: i64,
-    /// Of them, held against the new schema: the newest.
+    /// The number of those validated against the new schema: the newest.
     pub checked: usize,
     pub valid: usize,
     pub invalid: Vec<Invalid>,
 }
 
-/// An object that would break the new schema with its next change.
+/// An object whose next change would violate the new schema.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Invalid {
     pub id: Uuid,
@@ -54,7 +54,7 @@ pub struct Invalid {
     pub fault: String,
 }
 
-/// A pack by its id, or as `name@version`.
+/// Finds a pack by its id or by `name@version`.
 pub async fn find_pack(pool: &PgPool, project_id: Uuid, reference: &str) -> Result<Pack, Error> {
     if let Ok(id) = reference.parse() {
         return packs::get(pool, project_id, id).await;
@@ -75,7 +75,7 @@ pub async fn find_pack(pool: &PgPool, project_id: Uuid, reference: &str) -> Resu
     packs::get(pool, project_id, id).await
 }
 
-/// What changing from one pack to the other would mean for the project's objects.
+/// Previews the effects of a change between two packs on the project's objects.
 pub async fn preview(
     pool: &PgPool,
     project_id: Uuid,
@@ -148,20 +148,20 @@ async fn count(pool: &PgPool, project_id: Uuid, object_type: &str, bounds: Optio
     Ok(total)
 }
 
-/// An object that has been under another schema than it is now.
+/// An object with versions under earlier schemas.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Archive {
     pub id: Uuid,
     #[serde(rename = "type")]
     pub object_type: String,
     pub key: String,
-    /// The pack whose schema holds now.
+    /// The pack of its current schema.
     pub schema_version: Option<String>,
-    /// Those before.
+    /// The earlier packs.
     pub earlier: Vec<String>,
 }
 
-/// Live objects that have been under another schema, those that were changed last first.
+/// Returns live objects with versions under earlier schemas, last changed first.
 pub async fn archives(db: impl PgExecutor<'_>, project_id: Uuid, limit: i64) -> Result<Vec<Archive>, Error> {
     sqlx::query_as!(
         Archive,
@@ -181,7 +181,7 @@ pub async fn archives(db: impl PgExecutor<'_>, project_id: Uuid, limit: i64) -> 
     .map_err(Error::database("list objects that were under another schema"))
 }
 
-/// The versions of an object that were under another schema than it is now, the newest first.
+/// Returns an object's versions under earlier schemas, newest first.
 pub async fn archive(db: impl PgExecutor<'_>, project_id: Uuid, id: Uuid) -> Result<Vec<Object>, Error> {
     let versions = objects::history(db, project_id, id, objects::MAX_PAGE).await?;
     let now = versions.first().and_then(|head| head.schema_version.clone());

@@ -5,8 +5,9 @@
 //! {"kind":"relationship","type":"DEPENDS_ON","source":{"type":"Package","key":"curl"},"target":{"type":"Package","key":"libssl3"}}
 //! ```
 //!
-//! `id`, and `source_id` and `target_id` in the place of `source` and `target`, name objects of the same file or of the project.
-//! Invariant: what `parse` returns can be stored; every reason to refuse a line is found here, except an end that is not there.
+//! `id`, and `source_id` and `target_id` in the place of `source` and `target`, name objects of the same file or of the
+//! project. Invariant: the result of `parse` can be stored; every invalid line is rejected here, except for missing
+//! ends.
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
@@ -25,15 +26,15 @@ pub enum Line {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ObjectLine {
-    /// What other lines of the file may call the object; in the project that it was exported from, its canonical id.
+    /// The id used by other lines of the file; in the exporting project, the canonical id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<Uuid>,
     #[serde(rename = "type")]
     pub object_type: String,
-    /// Absent: the id is the key.
+    /// Absent: the id serves as key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
-    /// The same as a property `name`.
+    /// Equivalent to a property `name`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "Vec::is_empty")]
@@ -42,7 +43,7 @@ pub struct ObjectLine {
     pub status: Option<String>,
     #[serde(default, deserialize_with = "null_as_default")]
     pub properties: Map<String, Value>,
-    /// What the properties keep to, as `pack@version`. Absent: the pack that is installed.
+    /// The schema of the properties, as `pack@version`. Absent: the installed pack.
     #[serde(default, alias = "schemaVersion", skip_serializing_if = "Option::is_none")]
     pub schema_version: Option<String>,
 }
@@ -80,7 +81,7 @@ pub struct End {
     pub key: String,
 }
 
-/// How a relationship names one of its ends.
+/// A relationship's reference to one of its ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reference {
     Key(End),
@@ -88,7 +89,7 @@ pub enum Reference {
 }
 
 impl Reference {
-    /// What it says of the end's type.
+    /// The type of the end, if given.
     pub fn object_type(&self) -> Option<&str> {
         match self {
             Reference::Key(end) => Some(&end.object_type),
@@ -97,7 +98,7 @@ impl Reference {
     }
 }
 
-/// A line that can be stored.
+/// A valid line.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Parsed {
     Object {
@@ -120,7 +121,7 @@ pub enum Parsed {
     },
 }
 
-/// A line without its line break; the error is the reason to refuse it, in words for whoever wrote the file.
+/// Parses a line without its line break; the error is the reason of its rejection, for the file's author.
 pub fn parse(line: &[u8]) -> Result<Parsed, String> {
     let line = serde_json::from_slice::<Line>(line).map_err(|error| match error.classify() {
         serde_json::error::Category::Data => error.to_string(),
@@ -191,7 +192,7 @@ fn reference(which: &str, end: Option<End>, id: Option<Uuid>) -> Result<Referenc
     }
 }
 
-/// Programs write null for "nothing here" as readily as they leave the field out.
+/// Programs write null for absent fields.
 fn null_as_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: serde::Deserializer<'de>,

@@ -1,9 +1,9 @@
 //! Objects of the graph: types and SQL of `kb.graph_objects`.
 //!
-//! - `find`  live objects: lists, queries, and what a reference in words means
+//! - `find`  live objects: lists, queries, and resolution of references
 //!
-//! Called by the API's graph routes, the write and read tools, and `relationships`. Invariant: an object has exactly one head;
-//! only the head is shown, except in `history`.
+//! Called by the API's graph routes, the write and read tools, and `relationships`. Invariant: an object has exactly
+//! one head; only the head is shown, except in `history`.
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
@@ -22,14 +22,14 @@ use super::{
     Actor, Error, MAX_KEY_BYTES, MAX_TYPE_BYTES, checked_labels, checked_properties, checked_word, take_turns,
 };
 
-/// Objects on a page of [`list`] or [`query`], versions in [`history`].
+/// Maximum number of objects on a page of [`list`] or [`query`], and of versions in [`history`].
 pub const MAX_PAGE: i64 = 1000;
 
 /// One version of an object; outside `history` always its head.
 #[derive(Debug, Clone, PartialEq, Serialize, sqlx::FromRow)]
 #[serde(rename_all = "camelCase")]
 pub struct Object {
-    /// The canonical id: the same in all versions.
+    /// The canonical id, equal in all versions.
     pub id: Uuid,
     pub version: i32,
     #[serde(rename = "type")]
@@ -50,7 +50,7 @@ pub struct Object {
     pub deleted_at: Option<DateTime<Utc>>,
 }
 
-/// The columns of [`Object`], for the statements that are built at run time; `o` is the table.
+/// The columns of [`Object`], for statements built at run time; `o` is the table.
 pub const COLUMNS: &str = "o.canonical_id as id, o.version, o.type, o.key, o.name, o.status, o.labels, o.properties, \
     o.change_summary, o.schema_version, o.actor_type, o.actor_id, o.created_at, o.updated_at, o.deleted_at";
 
@@ -72,21 +72,21 @@ pub struct NewObject {
     pub schema_version: Option<String>,
 }
 
-/// What an update changes; what is absent stays.
+/// A patch of an object; absent fields stay unchanged.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectChange {
-    /// Merged into the properties, at the top level; null deletes one.
+    /// Merged into the properties, at the top level; null deletes a property.
     #[serde(default)]
     pub properties: Map<String, Value>,
     #[serde(default)]
     pub status: Option<String>,
     #[serde(default)]
     pub labels: Option<Vec<String>>,
-    /// Labels take the place of those there are, instead of joining them.
+    /// Labels replace the existing ones instead of being added.
     #[serde(default)]
     pub replace_labels: bool,
-    /// The version that the change was made for; another head: [`Error::VersionConflict`].
+    /// The version that the change is based on; with another head: [`Error::VersionConflict`].
     #[serde(default)]
     pub expected_version: Option<i32>,
     #[serde(default)]
@@ -109,7 +109,7 @@ pub async fn create(db: &mut PgConnection, project_id: Uuid, new: &NewObject, ac
         .ok_or_else(|| key_taken(&new.object_type, new.key.as_deref().unwrap_or_default()))
 }
 
-/// The same with an id of the caller's: done twice, it finds what it has made, as it is now.
+/// The same with the caller's id, idempotent: a repetition returns the existing object in its current state.
 pub async fn create_once(
     db: &mut PgConnection,
     project_id: Uuid,
@@ -128,7 +128,7 @@ pub async fn create_once(
     }
 }
 
-/// None: its key is taken, or its id.
+/// None: its key or id is taken.
 async fn insert(
     db: &mut PgConnection,
     project_id: Uuid,
@@ -180,7 +180,7 @@ async fn insert(
     Ok(made)
 }
 
-/// The live object, by its canonical id.
+/// Returns the live object with this canonical id.
 pub async fn get(db: impl PgExecutor<'_>, project_id: Uuid, id: Uuid) -> Result<Object, Error> {
     sqlx::query_as!(
         Object,
@@ -197,7 +197,7 @@ pub async fn get(db: impl PgExecutor<'_>, project_id: Uuid, id: Uuid) -> Result<
     .ok_or_else(|| Error::not_found("object", id))
 }
 
-/// Writes a new version with the change merged in. A change that changes nothing writes none and returns the head.
+/// Writes a new version with the patch applied. A patch without effect writes none and returns the head.
 pub async fn update(
     db: &mut PgConnection,
     project_id: Uuid,
@@ -255,12 +255,12 @@ pub async fn update(
     Ok(written)
 }
 
-/// Soft: a new version that is deleted. Its relationships stay, and show again when it is restored.
+/// Soft delete: writes a deleted version. Its relationships are kept, and visible again when it is restored.
 pub async fn delete(db: &mut PgConnection, project_id: Uuid, id: Uuid, actor: Actor) -> Result<Object, Error> {
     set_deleted(db, project_id, id, true, actor).await
 }
 
-/// Undoes [`delete`]; refused when another object took the key meanwhile. Of a live object: no change.
+/// Undoes [`delete`]; refused if another object has taken the key. No effect on a live object.
 pub async fn restore(db: &mut PgConnection, project_id: Uuid, id: Uuid, actor: Actor) -> Result<Object, Error> {
     set_deleted(db, project_id, id, false, actor).await
 }
@@ -302,7 +302,7 @@ async fn set_deleted(
     Ok(written)
 }
 
-/// All versions, the newest first; also of a deleted object.
+/// Returns all versions, newest first; also of a deleted object.
 pub async fn history(db: impl PgExecutor<'_>, project_id: Uuid, id: Uuid, limit: i64) -> Result<Vec<Object>, Error> {
     let versions = sqlx::query_as!(
         Object,
@@ -326,7 +326,7 @@ pub async fn history(db: impl PgExecutor<'_>, project_id: Uuid, id: Uuid, limit:
     }
 }
 
-/// The head, deleted or not, locked until the transaction ends.
+/// Locks and returns the head, deleted or not, until the transaction ends.
 async fn lock_head(db: &mut PgConnection, project_id: Uuid, id: Uuid) -> Result<Object, Error> {
     take_turns(db, id).await?;
     sqlx::query_as!(
@@ -345,7 +345,7 @@ async fn lock_head(db: &mut PgConnection, project_id: Uuid, id: Uuid) -> Result<
     .ok_or_else(|| Error::not_found("object", id))
 }
 
-/// Puts `next` in the place of the head that it was made from (its `version`); its lock is held.
+/// Replaces the head from which `next` was made (its `version`) by it; the head is locked.
 async fn write_version(db: &mut PgConnection, project_id: Uuid, next: &Object, actor: Actor) -> Result<Object, Error> {
     sqlx::query!(
         "update kb.graph_objects set superseded_at = now()
@@ -397,7 +397,7 @@ async fn write_version(db: &mut PgConnection, project_id: Uuid, next: &Object, a
     .ok_or_else(|| key_taken(&next.object_type, &next.key))
 }
 
-/// Properties with a change merged in at the top level: null deletes.
+/// Merges a patch into properties at the top level: null deletes.
 pub fn merged(properties: &Value, change: &Map<String, Value>) -> Map<String, Value> {
     let mut merged = properties.as_object().cloned().unwrap_or_default();
     for (name, value) in change {

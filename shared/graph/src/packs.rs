@@ -1,9 +1,9 @@
-//! Template packs: sets of types of objects and relationships, with schemas of their properties; and which of them a project has
-//! installed. SQL of `kb.template_packs` and `kb.template_assignments`.
+//! Template packs: sets of object and relationship types with property schemas, and their installation in projects. SQL
+//! of `kb.template_packs` and `kb.template_assignments`.
 //!
-//! Called by the pack tools and routes, and by `rules`, which holds writes against what is installed. Invariants: a pack never changes
-//! once it is there (a new version is another pack); one whose types have live objects is not uninstalled, one that is installed is not
-//! deleted.
+//! Called by the pack tools and routes, and by `rules`, which validates writes against installed packs. Invariants: a
+//! pack is immutable (a new version is another pack); a pack whose types have live objects cannot be uninstalled, an
+//! installed one cannot be deleted.
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
@@ -15,28 +15,28 @@ use super::{Error, MAX_TYPE_BYTES, checked_word};
 use rejoin_schemas::Validator;
 use rejoin_types::{digest, ids};
 
-/// Types of a pack, of both sorts together.
+/// Maximum number of object and relationship types in a pack.
 pub const MAX_TYPES: usize = 500;
-/// Patterns in the schemas of a pack.
+/// Maximum number of regular expressions in the schemas of a pack.
 const MAX_PATTERNS: usize = 1_000;
-/// Bytes of a pack: its types, ui and prompts as JSON.
+/// Maximum size of a pack, in bytes: its types, ui and prompts as JSON.
 pub const MAX_PACK_BYTES: usize = 1024 * 1024;
-/// Packs on a page of [`list`].
+/// Maximum number of packs on a page of [`list`].
 pub const MAX_PAGE: i64 = 100;
 
-/// A pack, whole.
+/// A complete pack.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Pack {
     pub id: Uuid,
-    /// None: it came with the product.
+    /// None: it is built in.
     pub project_id: Option<Uuid>,
     pub name: String,
     pub version: String,
     pub description: String,
     pub author: String,
     pub status: String,
-    /// By type: a JSON Schema of the properties; its `description` says what the type is.
+    /// By type: a JSON Schema of the properties, whose `description` explains the type.
     pub object_types: Value,
     /// By type: [`RelationshipType`].
     pub relationship_types: Value,
@@ -46,20 +46,20 @@ pub struct Pack {
     pub created_at: DateTime<Utc>,
 }
 
-/// What a pack says of a type of relationships.
+/// A pack's definition of a relationship type.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RelationshipType {
     pub description: String,
-    /// Types of objects that it may come from; empty: any.
+    /// Allowed types of its source; empty: any.
     pub from: Vec<String>,
-    /// Types of objects that it may go to; empty: any.
+    /// Allowed types of its target; empty: any.
     pub to: Vec<String>,
     /// A JSON Schema of its properties.
     pub schema: Option<Value>,
 }
 
-/// A pack as lists show it.
+/// A pack as listed.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PackSummary {
@@ -94,7 +94,7 @@ pub struct NewPack {
     pub prompts: Map<String, Value>,
 }
 
-/// A pack that a project has installed.
+/// A pack installed in a project.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Assignment {
@@ -102,17 +102,17 @@ pub struct Assignment {
     pub pack_id: Uuid,
     pub name: String,
     pub version: String,
-    /// None: all of the pack.
+    /// None: all types.
     pub enabled_types: Option<Vec<String>>,
     pub disabled_types: Vec<String>,
     pub active: bool,
-    /// Live objects of the pack's types.
+    /// Number of live objects of the pack's types.
     pub objects: i64,
     pub created_at: DateTime<Utc>,
 }
 
 impl NewPack {
-    /// What is wrong with it, in words for whoever wrote it.
+    /// Validates the pack; the error is for its author.
     fn check(&self) -> Result<(), String> {
         checked_word("the name", &self.name, MAX_TYPE_BYTES)?;
         checked_word("the version", &self.version, MAX_TYPE_BYTES)?;
@@ -123,7 +123,7 @@ impl NewPack {
         if types > MAX_TYPES {
             return Err(format!("{types} types; the limit is {MAX_TYPES}"));
         }
-        // Each is compiled whenever the project's rules are.
+        // Each is compiled with the project's rules.
         let mut patterns = 0;
         let mut count = |more: usize| {
             patterns += more;
@@ -156,7 +156,7 @@ impl NewPack {
     }
 }
 
-/// The schema of a type's properties, compiled.
+/// Compiles the schema of a type's properties.
 pub(super) fn compiled(type_name: &str, schema: &Value) -> Result<Validator, String> {
     if !schema.is_object() {
         return Err(format!("the schema of type {type_name} is not an object"));
@@ -193,7 +193,7 @@ pub async fn create(db: &mut PgConnection, project_id: Uuid, new: &NewPack) -> R
     if let Some(made) = made {
         return Ok(made);
     }
-    // The same pack once more is that pack; another content under its name and version is not.
+    // Creating the same pack again returns it; other content under its name and version is refused.
     let there = by_name(db, project_id, &new.name, &new.version).await?;
     there.filter(|pack| pack.checksum == checksum).ok_or_else(|| {
         Error::Conflict(format!(
@@ -218,7 +218,7 @@ async fn by_name(db: &mut PgConnection, project_id: Uuid, name: &str, version: &
     .map_err(Error::database("find a pack by its name"))
 }
 
-/// A pack that the project may see, by name and version.
+/// Finds a pack visible to the project, by name and version.
 pub async fn find(db: impl PgExecutor<'_>, project_id: Uuid, name: &str, version: &str) -> Result<Option<Pack>, Error> {
     sqlx::query_as!(
         Pack,
@@ -235,7 +235,7 @@ pub async fn find(db: impl PgExecutor<'_>, project_id: Uuid, name: &str, version
     .map_err(Error::database("find a pack by its name"))
 }
 
-/// A pack that the project may see.
+/// Returns a pack visible to the project.
 pub async fn get(db: impl PgExecutor<'_>, project_id: Uuid, id: Uuid) -> Result<Pack, Error> {
     sqlx::query_as!(
         Pack,
@@ -251,7 +251,7 @@ pub async fn get(db: impl PgExecutor<'_>, project_id: Uuid, id: Uuid) -> Result<
     .ok_or_else(|| Error::not_found("template pack", id))
 }
 
-/// Packs that the project may see, by name and version, and how many there are in all.
+/// Returns packs visible to the project, by name and version, and their total number.
 pub async fn list(
     db: &mut PgConnection,
     project_id: Uuid,
@@ -296,7 +296,7 @@ pub async fn list(
     Ok((packs.collect(), total))
 }
 
-/// Deletes a pack of the project's own that nobody has installed.
+/// Deletes a pack of the project that is installed nowhere.
 pub async fn delete(db: &mut PgConnection, project_id: Uuid, id: Uuid) -> Result<(), Error> {
     let pack = get(&mut *db, project_id, id).await?;
     if pack.project_id.is_none() {
@@ -322,7 +322,7 @@ pub async fn delete(db: &mut PgConnection, project_id: Uuid, id: Uuid) -> Result
     Ok(())
 }
 
-/// What the project has installed, the oldest first.
+/// Returns the project's installed packs, oldest first.
 pub async fn installed(db: impl PgExecutor<'_>, project_id: Uuid) -> Result<Vec<Assignment>, Error> {
     sqlx::query_as!(
         Assignment,
@@ -339,8 +339,7 @@ pub async fn installed(db: impl PgExecutor<'_>, project_id: Uuid) -> Result<Vec<
     .map_err(Error::database("list what is installed"))
 }
 
-/// Installs a pack, or changes which of its types count. Objects that are there stay as they are: their next change is held against
-/// the schemas.
+/// Installs a pack, or changes its enabled types. Existing objects stay unchanged: their next change is validated.
 pub async fn assign(
     db: &mut PgConnection,
     project_id: Uuid,
@@ -368,7 +367,7 @@ pub async fn assign(
     {
         return Err(Error::Invalid(format!("the pack {} has no type {unknown}", pack.name)));
     }
-    // Another version of the same pack would hold the same types against two schemas.
+    // Another version of the same pack would validate the same types against two schemas.
     let other = sqlx::query_scalar!(
         "select p.version from kb.template_assignments a join kb.template_packs p on p.id = a.pack_id
          where a.project_id = $1 and p.name = $2 and p.id <> $3 and a.active limit 1",
@@ -405,7 +404,7 @@ pub async fn assign(
         .ok_or_else(|| Error::not_found("template pack", pack_id))
 }
 
-/// Switches what is installed on or off.
+/// Enables or disables an installed pack.
 pub async fn set_active(db: &mut PgConnection, project_id: Uuid, id: Uuid, active: bool) -> Result<Assignment, Error> {
     let changed = sqlx::query!(
         "update kb.template_assignments set active = $3, updated_at = now() where id = $2 and project_id = $1",
@@ -425,7 +424,7 @@ pub async fn set_active(db: &mut PgConnection, project_id: Uuid, id: Uuid, activ
         .ok_or_else(|| Error::not_found("template assignment", id))
 }
 
-/// The types of one pack that another has not, and of which there are live objects.
+/// Returns the types of one pack that another lacks, and of which there are live objects.
 pub async fn lost_by(
     db: impl PgExecutor<'_>,
     project_id: Uuid,
@@ -448,7 +447,7 @@ pub async fn lost_by(
     .map_err(Error::database("compare packs"))
 }
 
-/// Takes a pack out of the project that another one has taken the place of, in the caller's transaction.
+/// Removes a pack that was replaced by another one from the project, in the caller's transaction.
 pub async fn release(db: &mut PgConnection, project_id: Uuid, id: Uuid) -> Result<(), Error> {
     sqlx::query!(
         "delete from kb.template_assignments where id = $2 and project_id = $1",
@@ -464,7 +463,7 @@ pub async fn release(db: &mut PgConnection, project_id: Uuid, id: Uuid) -> Resul
 /// Uninstalls a pack, unless there are live objects of its types.
 pub async fn uninstall(db: &mut PgConnection, project_id: Uuid, id: Uuid) -> Result<(), Error> {
     let mut tx = db.begin().await.map_err(Error::database("begin to uninstall a pack"))?;
-    // Writes that are held against it share its lock (`rules`): what they make is counted, or they come later.
+    // Writes validated against it share its lock (`rules`): their objects are counted, or they come later.
     sqlx::query!(
         "select id from kb.template_assignments where id = $2 and project_id = $1 for update",
         project_id,

@@ -1,7 +1,7 @@
-//! The shortest way between two objects. Called by the tool `find_path`.
+//! The shortest path between two objects. Called by the tool `find_path`.
 //!
-//! Searched from both ends, a statement a level, always from the end with fewer objects at its edge: what is five steps apart is met
-//! after two or three from either side, and a hub with thousands of neighbours is opened last.
+//! Bidirectional search, one statement per level, always expanding the smaller frontier: objects five steps apart meet
+//! after two or three levels from either side, and a hub with thousands of neighbours is expanded last.
 
 use std::collections::HashMap;
 
@@ -14,39 +14,39 @@ use super::objects::{self, Object};
 use super::traverse::{self, Edge};
 use super::{Direction, Error};
 
-/// Relationships of the longest way that is looked for.
+/// Maximum length of a path, in relationships.
 pub const MAX_LENGTH: u32 = 8;
-/// Objects that are looked at from both ends together.
+/// Maximum number of objects visited from both ends together.
 pub const MAX_VISITED: usize = 50_000;
-/// Relationships that are read for a level.
+/// Maximum number of relationships read per level.
 const MAX_EDGES: usize = 50_000;
 
 #[derive(Debug, Clone, Default)]
-pub struct Wanted {
+pub struct PathQuery {
     /// 1 to [`MAX_LENGTH`]; clamped.
     pub max_length: u32,
     /// Empty: all.
     pub relationship_types: Vec<String>,
-    /// Outgoing: every step goes from source to target; incoming: from target to source.
+    /// Outgoing: every step follows a relationship from source to target; incoming: from target to source.
     pub direction: Direction,
-    /// The way leads over nothing that is out of them. None: over everything.
+    /// The path stays within these bounds. None: no bounds.
     pub bounds: Option<Bounds>,
 }
 
-/// What was found.
+/// The result of a path search.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Found {
-    /// From the first object to the last; between two of them the relationship of the step.
-    Way { nodes: Vec<Object>, edges: Vec<Edge> },
-    /// There is none of this length.
-    Nothing,
-    /// There is none among the objects that were looked at, and there would have been more.
-    GaveUp,
+pub enum PathSearch {
+    /// From the first object to the last, with the relationship of each step.
+    Path { nodes: Vec<Object>, edges: Vec<Edge> },
+    /// There is no path of this length.
+    NoPath,
+    /// No path was found before a limit was reached.
+    LimitReached,
 }
 
-/// One end of the search: what was reached from it, and over which relationship.
+/// One side of the search: the reached objects, and the relationship that led to each.
 struct Side {
-    /// The start itself is reached over nothing.
+    /// The start has no relationship.
     reached: HashMap<Uuid, Option<Edge>>,
     edge_of_known: Vec<Uuid>,
     direction: Direction,
@@ -61,7 +61,7 @@ impl Side {
         }
     }
 
-    /// The way back from an object to the side's start: relationships, the nearest first.
+    /// Returns the path back from an object to the side's start: relationships, nearest first.
     fn back(&self, from: Uuid) -> (Vec<Uuid>, Vec<Edge>) {
         let (mut at, mut nodes, mut edges) = (from, vec![from], Vec::new());
         while let Some(Some(edge)) = self.reached.get(&at) {
@@ -82,26 +82,32 @@ fn other_end(edge: &Edge, of: Uuid) -> Uuid {
 }
 
 /// Both ends must be live objects of the project.
-pub async fn shortest(pool: &PgPool, project_id: Uuid, from: Uuid, to: Uuid, wanted: &Wanted) -> Result<Found, Error> {
+pub async fn shortest(
+    pool: &PgPool,
+    project_id: Uuid,
+    from: Uuid,
+    to: Uuid,
+    query: &PathQuery,
+) -> Result<PathSearch, Error> {
     for id in [from, to] {
         objects::get(pool, project_id, id).await?;
     }
-    let against = match wanted.direction {
+    let against = match query.direction {
         Direction::Outgoing => Direction::Incoming,
         Direction::Incoming => Direction::Outgoing,
         Direction::Both => Direction::Both,
     };
-    let mut sides = [Side::new(from, wanted.direction), Side::new(to, against)];
+    let mut sides = [Side::new(from, query.direction), Side::new(to, against)];
     let mut met = (from == to).then_some(from);
-    let mut gave_up = false;
-    for _ in 0..wanted.max_length.clamp(1, MAX_LENGTH) {
+    let mut limit_reached = false;
+    for _ in 0..query.max_length.clamp(1, MAX_LENGTH) {
         if met.is_some() {
             break;
         }
         let nearer = usize::from(sides[1].edge_of_known.len() < sides[0].edge_of_known.len());
-        let (mut found, cut) = level(pool, project_id, &sides[nearer], &wanted.relationship_types).await?;
-        gave_up |= cut;
-        if let Some(bounds) = &wanted.bounds {
+        let (mut found, cut) = level(pool, project_id, &sides[nearer], &query.relationship_types).await?;
+        limit_reached |= cut;
+        if let Some(bounds) = &query.bounds {
             let ends: Vec<Uuid> = found.iter().map(|(near, edge)| other_end(edge, *near)).collect();
             let outside = bounds.outside(pool, project_id, &ends).await?;
             found.retain(|(near, edge)| !outside.contains(&other_end(edge, *near)));
@@ -126,7 +132,7 @@ pub async fn shortest(pool: &PgPool, project_id: Uuid, from: Uuid, to: Uuid, wan
         side.edge_of_known = next;
         let visited = sides[0].reached.len() + sides[1].reached.len();
         if met.is_none() && visited > MAX_VISITED {
-            gave_up = true;
+            limit_reached = true;
             break;
         }
         if sides.iter().any(|side| side.edge_of_known.is_empty()) {
@@ -134,7 +140,11 @@ pub async fn shortest(pool: &PgPool, project_id: Uuid, from: Uuid, to: Uuid, wan
         }
     }
     let Some(met) = met else {
-        return Ok(if gave_up { Found::GaveUp } else { Found::Nothing });
+        return Ok(if limit_reached {
+            PathSearch::LimitReached
+        } else {
+            PathSearch::NoPath
+        });
     };
     let (mut ids, mut edges) = sides[0].back(met);
     ids.reverse();
@@ -144,11 +154,11 @@ pub async fn shortest(pool: &PgPool, project_id: Uuid, from: Uuid, to: Uuid, wan
     edges.extend(more);
     let mut objects = traverse::by_ids(pool, project_id, &ids).await?;
     let nodes: Option<Vec<Object>> = ids.iter().map(|id| objects.remove(id)).collect();
-    // One of them may have gone while the search went on.
-    Ok(nodes.map_or(Found::Nothing, |nodes| Found::Way { nodes, edges }))
+    // One of them may have been deleted during the search.
+    Ok(nodes.map_or(PathSearch::NoPath, |nodes| PathSearch::Path { nodes, edges }))
 }
 
-/// One step from the side's edge: from which object, over which relationship; and whether there would have been more.
+/// Expands the side's frontier by one step: returns the edges with their origins, and whether the limit cut some off.
 async fn level(
     pool: &PgPool,
     project_id: Uuid,

@@ -1,14 +1,14 @@
-//! The words of a search query: what counts and what is noise. Called by `search` and `traverse`; no SQL.
+//! The significant words of a search query. Called by `search` and `traverse`; no SQL.
 //!
-//! Models and people ask in sentences ("which packages need libssl3?"). The words that only hold a sentence together are
-//! dropped, unless nothing else is left.
+//! Models and users ask in sentences ("which packages need libssl3?"). Stop words are dropped, unless nothing else is
+//! left.
 
-/// Words of a query that are looked at; the rest is cut off.
+/// Maximum number of words of a query; the rest is ignored.
 pub const MAX_WORDS: usize = 16;
-/// Bytes of a query that are looked at.
+/// Maximum size of a query, in bytes; the rest is ignored.
 pub const MAX_QUERY_BYTES: usize = 1000;
 
-/// Sorted, for the binary search. English only: other languages' words do no harm in a full-text query of names.
+/// Stop words, sorted for binary search. English only: other languages' words do no harm in a full-text query of names.
 const NOISE: &[&str] = &[
     "a",
     "about",
@@ -98,12 +98,12 @@ const NOISE: &[&str] = &[
     "your",
 ];
 
-/// A query, taken apart.
+/// A parsed query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Query {
-    /// What people typed, trimmed and cut.
+    /// The user's input, trimmed and truncated.
     pub text: String,
-    /// The words that count, lower case, in order, each once.
+    /// The significant words, lower case, in order, without duplicates.
     pub words: Vec<String>,
 }
 
@@ -127,7 +127,7 @@ impl Query {
         Query { text, words }
     }
 
-    /// Whether parts of it are to be found as they stand, or not at all (a minus before a word).
+    /// Returns whether it contains quoted phrases or exclusions (a minus before a word).
     pub fn is_quoted(&self) -> bool {
         self.text.contains('"')
     }

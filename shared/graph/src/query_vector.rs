@@ -1,9 +1,9 @@
-//! The vector of a query, and the model that made it.
+//! The vector of a query and the model that computed it.
 
-/// Whose vectors.
+/// An embedding model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Model {
-    /// As stored, e.g. `local:all-minilm-l6-v2`.
+    /// As stored, such as `local:all-minilm-l6-v2`.
     pub name: String,
     pub dimensions: i32,
 }
@@ -28,7 +28,7 @@ impl QueryVector {
     }
 }
 
-/// The signs of a vector's numbers as PostgreSQL writes bits.
+/// Returns the signs of a vector's numbers in PostgreSQL's bit syntax.
 pub(super) fn signs_of(vector: &[f32]) -> String {
     vector.iter().map(|x| if *x > 0.0 { '1' } else { '0' }).collect()
 }

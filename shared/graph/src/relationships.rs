@@ -1,7 +1,8 @@
-//! Relationships of the graph: types and SQL of `kb.graph_relationships`. (Those of one object: `edges`.)
+//! Relationships of the graph: types and SQL of `kb.graph_relationships`. (For one object: `edges`.)
 //!
-//! Called by the API's graph routes and the graph tools. Invariants: both ends are objects of the same project; between two
-//! objects there is at most one live relationship of a type; one shows in lists only while both its ends live.
+//! Called by the API's graph routes and the graph tools. Invariants: both ends are objects of the same project; between
+//! two objects there is at most one live relationship of a type; a relationship is listed only while both its ends are
+//! live.
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
@@ -14,14 +15,14 @@ use super::rules::Rules;
 use super::{Actor, Error, MAX_TYPE_BYTES, checked_properties, checked_time, checked_word, take_turns};
 use rejoin_types::digest;
 
-/// Relationships on a page of [`list`] or [`history`].
+/// Maximum number of relationships on a page of [`list`] or [`history`].
 pub const MAX_PAGE: i64 = 1000;
 
-/// One version of a relationship: outside history always its head.
+/// One version of a relationship: outside `history` always its head.
 #[derive(Debug, Clone, PartialEq, Serialize, sqlx::FromRow)]
 #[serde(rename_all = "camelCase")]
 pub struct Relationship {
-    /// The canonical id: the same in all versions.
+    /// The canonical id, equal in all versions.
     pub id: Uuid,
     pub version: i32,
     #[serde(rename = "type")]
@@ -33,12 +34,12 @@ pub struct Relationship {
     pub weight: Option<f64>,
     pub valid_from: Option<DateTime<Utc>>,
     pub valid_to: Option<DateTime<Utc>>,
-    /// Who wrote this version: user, agent, import, system.
+    /// The author of this version: user, agent, import, system.
     pub actor_type: String,
     pub actor_id: Option<Uuid>,
     pub created_at: DateTime<Utc>,
     pub updated_at: DateTime<Utc>,
-    /// Only in histories and answers to a deletion.
+    /// Only in histories and responses to deletions.
     pub deleted_at: Option<DateTime<Utc>>,
 }
 
@@ -59,11 +60,11 @@ pub struct NewRelationship {
     pub valid_to: Option<DateTime<Utc>>,
 }
 
-/// What an update changes; what is absent stays.
+/// A patch of a relationship; absent fields stay unchanged.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RelationshipChange {
-    /// Merged into the properties, at the top level; null deletes one.
+    /// Merged into the properties, at the top level; null deletes a property.
     #[serde(default)]
     pub properties: Map<String, Value>,
     #[serde(default)]
@@ -72,7 +73,7 @@ pub struct RelationshipChange {
     pub valid_from: Option<DateTime<Utc>>,
     #[serde(default)]
     pub valid_to: Option<DateTime<Utc>>,
-    /// The version that the change was made for; another head: [`Error::VersionConflict`].
+    /// The version that the change is based on; with another head: [`Error::VersionConflict`].
     #[serde(default)]
     pub expected_version: Option<i32>,
 }
@@ -84,7 +85,7 @@ pub struct Filter {
     pub target_id: Option<Uuid>,
 }
 
-/// The object at an edge's other end, as short as it can be cited.
+/// The object at an edge's other end, with just enough to cite it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Entity {
     pub id: Uuid,
@@ -94,7 +95,7 @@ pub struct Entity {
     pub name: String,
 }
 
-/// A relationship with both ends, as a list shows it.
+/// A relationship with both ends, as listed.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Connected {
     pub relationship: Relationship,
@@ -122,7 +123,7 @@ pub async fn create(
         .ok_or_else(|| another(&new.relationship_type))
 }
 
-/// The same with an id of the caller's: done twice, it finds what it has made, as it is now.
+/// The same with the caller's id, idempotent: a repetition returns the existing relationship in its current state.
 pub async fn create_once(
     db: &mut PgConnection,
     project_id: Uuid,
@@ -139,7 +140,7 @@ pub async fn create_once(
     }
 }
 
-/// None: there is one already, or its id is taken.
+/// None: one exists already, or its id is taken.
 async fn insert(
     db: &mut PgConnection,
     project_id: Uuid,
@@ -158,7 +159,7 @@ async fn insert(
         .map_err(Error::database("begin the creation of a relationship"))?;
     let mut types = Vec::with_capacity(2);
     for (end, id) in [("source", new.source_id), ("target", new.target_id)] {
-        // Locked against a deletion at the same time.
+        // Locked against concurrent deletion.
         let live = sqlx::query_scalar!(
             "select type from kb.graph_objects
              where project_id = $1 and canonical_id = $2 and superseded_at is null and deleted_at is null
@@ -206,7 +207,7 @@ async fn insert(
     Ok(created)
 }
 
-/// The live relationship, by its canonical id.
+/// Returns the live relationship with this canonical id.
 pub async fn get(db: impl PgExecutor<'_>, project_id: Uuid, id: Uuid) -> Result<Relationship, Error> {
     sqlx::query_as!(
         Relationship,
@@ -223,7 +224,7 @@ pub async fn get(db: impl PgExecutor<'_>, project_id: Uuid, id: Uuid) -> Result<
     .ok_or_else(|| Error::not_found("relationship", id))
 }
 
-/// Writes a new version with the change merged in.
+/// Writes a new version with the patch applied.
 pub async fn update(
     db: &mut PgConnection,
     project_id: Uuid,
@@ -249,7 +250,7 @@ pub async fn update(
     }
     next.properties = Value::Object(merged(&next.properties, &change.properties));
     checked_properties(next.properties.as_object().unwrap_or(&Map::new())).map_err(Error::Invalid)?;
-    // Its ends don't change.
+    // Its ends are immutable.
     Rules::of(&mut tx, project_id)
         .await?
         .relationship(&next.relationship_type, (None, None), &next.properties)
@@ -267,7 +268,7 @@ pub async fn update(
     Ok(written)
 }
 
-/// Soft: a new version that is deleted.
+/// Soft delete: writes a deleted version.
 pub async fn delete(db: &mut PgConnection, project_id: Uuid, id: Uuid, actor: Actor) -> Result<Relationship, Error> {
     let mut tx = db
         .begin()
@@ -284,7 +285,7 @@ pub async fn delete(db: &mut PgConnection, project_id: Uuid, id: Uuid, actor: Ac
     Ok(written)
 }
 
-/// Undoes [`delete`]; refused when there is another one of its type between the two objects meanwhile. Of a live one: no change.
+/// Undoes [`delete`]; refused if another one of its type now exists between the two objects. No effect on a live one.
 pub async fn restore(db: &mut PgConnection, project_id: Uuid, id: Uuid, actor: Actor) -> Result<Relationship, Error> {
     let mut tx = db
         .begin()
@@ -301,7 +302,7 @@ pub async fn restore(db: &mut PgConnection, project_id: Uuid, id: Uuid, actor: A
     Ok(written)
 }
 
-/// All versions, the newest first; also of a deleted relationship.
+/// Returns all versions, newest first; also of a deleted relationship.
 pub async fn history(
     db: impl PgExecutor<'_>,
     project_id: Uuid,
@@ -330,7 +331,8 @@ pub async fn history(
     }
 }
 
-/// Live relationships between live objects in the order of their creation, after the relationship `after`, with both ends.
+/// Returns live relationships between live objects in order of creation, after the relationship `after`, with both
+/// ends.
 pub async fn list(
     db: impl PgExecutor<'_>,
     project_id: Uuid,
@@ -398,7 +400,7 @@ pub async fn list(
     Ok(connected.collect())
 }
 
-/// The head, deleted or not, locked until the transaction ends.
+/// Locks and returns the head, deleted or not, until the transaction ends.
 async fn lock_head(db: &mut PgConnection, project_id: Uuid, id: Uuid) -> Result<Relationship, Error> {
     take_turns(db, id).await?;
     sqlx::query_as!(
@@ -417,7 +419,7 @@ async fn lock_head(db: &mut PgConnection, project_id: Uuid, id: Uuid) -> Result<
     .ok_or_else(|| Error::not_found("relationship", id))
 }
 
-/// Puts `next` in the place of the head that it was made from; its lock is held.
+/// Replaces the head from which `next` was made by it; the head is locked.
 async fn write_version(
     db: &mut PgConnection,
     project_id: Uuid,

@@ -1,7 +1,8 @@
-//! Holds what is written against the schemas of the packs that a project has installed (`packs`). Called by whatever writes objects and
-//! relationships, in its transaction: while that lasts, nothing that it was held against is uninstalled.
+//! Validates writes against the schemas of the project's installed packs (`packs`). Called by every write of objects
+//! and relationships, in its transaction: until it ends, none of the packs used can be uninstalled.
 //!
-//! A type that no active pack knows is not held against anything: the graph is open. Where several packs know it, all of them hold.
+//! A type that no active pack defines is not validated: the graph is open. If several packs define it, all of them
+//! apply.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
@@ -14,10 +15,10 @@ use super::Error;
 use super::packs::{self, RelationshipType};
 use rejoin_schemas::Validator;
 
-/// Projects whose rules are remembered, compiled.
+/// Maximum number of projects whose compiled rules are cached.
 const REMEMBERED: usize = 1_000;
 
-/// What holds the writes of a project.
+/// The validation rules of a project.
 #[derive(Debug, Default)]
 pub struct Rules {
     objects: HashMap<String, Vec<Rule>>,
@@ -39,13 +40,13 @@ struct RelationshipRule {
     validator: Option<Validator>,
 }
 
-/// The rules of a project, and what was installed when they were compiled.
+/// A project's rules, with the installed packs at their compilation.
 type Remembered = (Vec<String>, Arc<Rules>);
 
 static KNOWN: LazyLock<Mutex<HashMap<Uuid, Remembered>>> = LazyLock::new(Mutex::default);
 
 impl Rules {
-    /// Those of the project. What they come from is locked, shared, until the transaction ends.
+    /// Returns the project's rules. Locks their packs, shared, until the transaction ends.
     pub async fn of(db: &mut PgConnection, project_id: Uuid) -> Result<Arc<Self>, Error> {
         let installed: Vec<String> = sqlx::query_scalar!(
             r#"select a.id::text || ' ' || a.updated_at::text as "state!"
@@ -98,7 +99,7 @@ impl Rules {
             };
             for (name, schema) in row.object_types.as_object().into_iter().flatten() {
                 if counts(name) {
-                    // It was compiled when the pack was made.
+                    // It was compiled when the pack was created.
                     let validator = packs::compiled(name, schema).map_err(Error::Invalid)?;
                     let pack = pack.clone();
                     rules
@@ -135,7 +136,7 @@ impl Rules {
         self.objects.is_empty() && self.relationships.is_empty()
     }
 
-    /// The pack that the type's schema comes from, where there is one. Err: what is wrong, for whoever wrote it.
+    /// Validates an object; returns the pack of its type's schema, if any. Err: what is wrong, for the author.
     pub fn object(&self, object_type: &str, properties: &Value) -> Result<Option<&str>, String> {
         let rules = self.objects.get(object_type).map(Vec::as_slice).unwrap_or_default();
         for rule in rules {
@@ -144,7 +145,7 @@ impl Rules {
         Ok(rules.last().map(|rule| rule.pack.as_str()))
     }
 
-    /// The same for a relationship between objects of these types, as far as they are known.
+    /// Validates a relationship between objects of these types, as far as they are known.
     pub fn relationship(
         &self,
         relationship_type: &str,
@@ -175,7 +176,7 @@ impl Rules {
     }
 }
 
-/// What is wrong with properties, if anything is.
+/// Returns the violations of properties, if any.
 pub(super) fn held(validator: &Validator, properties: &Value, of: &str, pack: &str) -> Result<(), String> {
     let faults = rejoin_schemas::faults(validator, properties);
     match faults.is_empty() {

@@ -1,7 +1,7 @@
-//! What the graph consists of: types, relationship types and labels, with counts.
+//! Statistics of the graph: types, relationship types and labels, with counts.
 //!
-//! Called by the schema tools and routes; models read it to learn which words a project uses. Counts are of live things; those of great
-//! graphs may be some minutes old (`kept`).
+//! Called by the schema tools and routes; models read it to learn a project's vocabulary. Only live items are counted;
+//! counts of large graphs may be some minutes old (`kept`).
 
 use std::collections::HashMap;
 
@@ -19,16 +19,16 @@ mod kept;
 
 pub use kept::KEPT;
 
-/// Objects of a type that are looked at for the names of its properties.
+/// Number of objects per type sampled for property names.
 const SAMPLED_OBJECTS: i64 = 20;
-/// Labels in [`labels`], the most used first.
+/// Maximum number of labels in [`labels`], most used first.
 pub const MAX_LABELS_LISTED: i64 = 500;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct TypeCount {
     pub name: String,
     pub count: i64,
-    /// Names of properties, from a sample.
+    /// Property names, from a sample.
     pub properties: Vec<String>,
 }
 
@@ -49,9 +49,9 @@ pub struct LabelCount {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Version {
-    /// Changes exactly when a type or relationship type comes or goes.
+    /// Changes exactly when a type or relationship type appears or disappears.
     pub version: String,
-    /// When something in the graph changed last; of an empty graph, now.
+    /// The time of the graph's last change; for an empty graph, now.
     pub timestamp: DateTime<Utc>,
 }
 
@@ -138,7 +138,7 @@ async fn count_labels(db: impl PgExecutor<'_>, project_id: Uuid) -> Result<Vec<L
     .map_err(Error::database("count the labels"))
 }
 
-/// The labels of what is there by the bounds.
+/// Returns the labels of objects within the bounds.
 pub async fn labels_within(pool: &PgPool, project_id: Uuid, bounds: &Bounds) -> Result<Vec<LabelCount>, Error> {
     let sql = format!(
         "select label, count(*) as count
@@ -149,7 +149,7 @@ pub async fn labels_within(pool: &PgPool, project_id: Uuid, bounds: &Bounds) -> 
          limit $2",
         bounds::condition(Some(bounds))
     );
-    // Built from our own words only.
+    // Built from constants only.
     sqlx::query_as(AssertSqlSafe(sql))
         .bind(project_id)
         .bind(MAX_LABELS_LISTED)
@@ -158,7 +158,7 @@ pub async fn labels_within(pool: &PgPool, project_id: Uuid, bounds: &Bounds) -> 
         .map_err(Error::database("count the labels"))
 }
 
-/// How many live objects there are by the bounds of each type that these bind.
+/// Counts live objects within the bounds, by each type that these restrict.
 pub async fn bound_types(pool: &PgPool, project_id: Uuid, bounds: &Bounds) -> Result<HashMap<String, i64>, Error> {
     let sql = format!(
         "select o.type, count(*)
@@ -167,7 +167,7 @@ pub async fn bound_types(pool: &PgPool, project_id: Uuid, bounds: &Bounds) -> Re
          group by o.type",
         bounds::condition(Some(bounds))
     );
-    // Built from our own words only.
+    // Built from constants only.
     let counted: Vec<(String, i64)> = sqlx::query_as(AssertSqlSafe(sql))
         .bind(project_id)
         .bind(&bounds.types)

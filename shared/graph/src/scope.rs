@@ -1,19 +1,19 @@
-//! The part of a project's graph that a search looks at.
+//! The scope of a search within a project's graph.
 
 use super::bounds::{self, Bounds};
 
-/// What to look among. Empty lists don't filter.
+/// The scope of a search. Empty lists don't filter.
 #[derive(Debug, Clone, Default)]
 pub struct Scope {
     pub types: Vec<String>,
-    /// Any of these.
+    /// Any of these labels.
     pub labels: Vec<String>,
-    /// None: all that there is.
+    /// None: no bounds.
     pub bounds: Option<Bounds>,
 }
 
 impl Scope {
-    /// Live objects `o` of the scope; $1 project, $5 types, $6 labels.
+    /// Returns the SQL for live objects `o` in scope; $1 project, $5 types, $6 labels.
     pub(super) fn live(&self) -> String {
         format!(
             "o.project_id = $1 and o.superseded_at is null and o.deleted_at is null

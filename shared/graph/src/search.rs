@@ -1,13 +1,13 @@
 //! Lexical search over live objects, and objects like a given one. Called by the search tools and routes.
 //!
-//! Candidates come from four sides: keys and names that are the query or one of its words, full text with every word, full text with any
-//! word (only where the first found too little), and full text with words of keys and names that are nearly one which few objects have:
-//! typing errors and parts of names (`terms`). All are scored by one formula, 0 to 1:
-//! 0.8 x the mean of the words' scores + 0.2 x text rank. A word scores 1 where it is the key or name, up to 0.9 where it is
-//! near it, 0.6 where it is in the text. A key or name that is the whole query scores 1. Types and labels filter before any
-//! limit. Without pg_trgm no word is near.
+//! Candidates come from four sources: exact matches of keys and names with the query or one of its words, full text
+//! with all words, full text with any word (only if the former found too little), and full text with similar words from
+//! keys and names, for rare words: typos and parts of names (`terms`). All are scored by one formula, 0 to 1: 0.8 x the
+//! mean word score + 0.2 x text rank. A word scores 1 if it equals the key or name, up to 0.9 if it is similar, 0.6 if
+//! it is in the text. A key or name equal to the whole query scores 1. Types and labels filter before any limit.
+//! Without pg_trgm there are no similar words.
 //!
-//! - `terms`  what words are looked for as; words that very many objects have
+//! - `terms`  expansion of words; common words
 
 use std::collections::{HashMap, HashSet};
 
@@ -26,20 +26,20 @@ use terms::{NEAR, Reach, Terms};
 
 mod terms;
 
-/// Objects in an answer.
+/// Maximum number of objects in a result.
 pub const MAX_LIMIT: i64 = 100;
-/// Objects that each of the sides may put up for scoring, its best first: twice as many as are asked for, within these bounds.
+/// Candidates per source, its best first: twice the requested number, within these limits.
 const MIN_CANDIDATES: i64 = 100;
 const MAX_CANDIDATES: i64 = 300;
-/// Objects with a query's words that are ranked. Of words that more have, any of them: their ranks hardly differ.
+/// Maximum number of matching objects that are ranked. If more match, an arbitrary subset: their ranks hardly differ.
 const MAX_RANKED: i64 = 2_000;
-/// Edges of an object, in each direction, that [`similar`] looks at.
+/// Maximum number of an object's edges, per direction, that [`similar`] examines.
 const MAX_NEIGHBOURS: i64 = 30;
-/// Edges of it, in each direction, that are put in order for that: a hub has more.
+/// Maximum number of its edges, per direction, that are sorted for that: a hub has more.
 const ORDERED_EDGES: i64 = 2_000;
-/// A neighbour with more edges than this says nothing about who is like whom (everything depends on libc6).
+/// A neighbour with more edges than this is no evidence of similarity (everything depends on libc6).
 const HUB_EDGES: i64 = 60;
-/// Bytes of a text property that [`similar`] takes words from; longer ones are prose.
+/// Maximum size of a text property from which [`similar`] takes words, in bytes; longer ones are prose.
 const MAX_SIMILAR_TEXT_BYTES: usize = 300;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -51,9 +51,9 @@ pub struct Hit {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Hits {
-    /// The best first.
+    /// Best first.
     pub hits: Vec<Hit>,
-    /// How many objects were scored.
+    /// The number of scored objects.
     pub total: i64,
 }
 
@@ -77,8 +77,8 @@ pub async fn search(pool: &PgPool, project_id: Uuid, text: &str, scope: &Scope, 
     .await
 }
 
-/// The indexes of texts, whatever the planner believes of words that it has never seen: with a limit before it, it would rather look
-/// through the table for them, and in a great graph that takes seconds. Compiling the statement would take longer than running it.
+/// Forces the use of text indexes: for words without statistics, the planner would prefer a sequential scan because of
+/// the limit, which takes seconds in a large graph. JIT compilation would take longer than running the statement.
 const PLANNING: &str = "set local enable_seqscan = off; set local enable_indexscan = off; set local jit = off";
 
 async fn run(
@@ -104,7 +104,7 @@ async fn run(
         _ => Vec::new(),
     };
     let look = async |db: &mut PgConnection, sampled: &[Uuid]| {
-        // Built from our own words only.
+        // Built from constants only.
         sqlx::query(AssertSqlSafe(statement(reach, scope)))
             .bind(project_id)
             .bind(terms.every(narrow))
@@ -125,7 +125,7 @@ async fn run(
     };
     let mut rows = look(&mut tx, &sampled).await?;
     if rows.is_empty() && terms.has_common() && !narrow {
-        // The rarer words lead nowhere.
+        // The rarer words matched nothing.
         sampled = terms::sample(&mut tx, project_id, &terms.all(), scope).await?;
         rows = look(&mut tx, &sampled).await?;
     }
@@ -144,8 +144,9 @@ async fn run(
     Ok(Hits { hits, total })
 }
 
-/// Objects like this one: in meaning, where it has a vector of this model, else in the words of its name and short texts (0.6); in whom
-/// it is connected to (0.3); in its labels (0.1). Never the object itself. Also says whether it went by meaning.
+/// Returns objects similar to this one: by meaning, if it has a vector of this model, else by the words of its name and
+/// short texts (0.6); by shared neighbours (0.3); by labels (0.1). Never the object itself. Also returns whether it
+/// went by meaning.
 pub async fn similar(
     pool: &PgPool,
     project_id: Uuid,
@@ -210,7 +211,7 @@ pub async fn similar(
     Ok((hits, vector.is_some()))
 }
 
-/// The nearest objects, and how near these neighbours' neighbours are.
+/// Returns the nearest objects with their similarity.
 async fn near(
     pool: &PgPool,
     project_id: Uuid,
@@ -234,7 +235,7 @@ async fn near(
     Ok(hits.collect())
 }
 
-/// Whether the trigram operators can be used on this connection's search path.
+/// Returns whether the trigram operators are on this connection's search path.
 async fn has_trigrams(pool: &PgPool) -> Result<bool, Error> {
     sqlx::query_scalar!(r#"select to_regoperator('<%(text,text)') is not null as "there!""#)
         .fetch_one(pool)
@@ -242,11 +243,12 @@ async fn has_trigrams(pool: &PgPool) -> Result<bool, Error> {
         .map_err(Error::database("look for pg_trgm"))
 }
 
-/// $1 project, $2 every word, as a query of full text, $3 words, $4 whole text, $5 types, $6 labels, $7 limit, $8 candidates a side,
-/// $9 ranked, $10 any word that can be looked for, $11 any word, $12 objects that have been found already, $13 any near word.
+/// $1 project, $2 all words, as a full-text query, $3 words, $4 whole text, $5 types, $6 labels, $7 limit, $8
+/// candidates per source, $9 ranked, $10 any searchable word, $11 any word, $12 objects found already, $13 any similar
+/// word.
 fn statement(reach: Reach, scope: &Scope) -> String {
     let live = scope.live();
-    // A part of a name is worth a little less than a name that is nearly equal.
+    // A match of a part of a name scores slightly less than a nearly equal name.
     let nearness = match reach {
         Reach::Near => {
             "greatest(similarity(o.key, given.word), 0.8 * word_similarity(given.word, o.key || ' ' || o.name))"
@@ -318,7 +320,7 @@ fn statement(reach: Reach, scope: &Scope) -> String {
     )
 }
 
-/// The words that say what an object is: its key, name and short texts, without addresses.
+/// Returns the words that describe an object: its key, name and short texts, without addresses.
 fn own_text(object: &Object) -> String {
     let mut text = format!("{} {}", object.key, object.name);
     for value in object
@@ -339,8 +341,8 @@ fn own_text(object: &Object) -> String {
     text.replace('"', " ")
 }
 
-/// Objects that are connected to the same objects in the same direction and by the same type, with the share of the
-/// object's telling neighbours that they have in common.
+/// Returns objects connected to the same objects in the same direction and by the same type, with the shared fraction
+/// of the object's significant neighbours.
 async fn shared_neighbours(
     pool: &PgPool,
     project_id: Uuid,

@@ -1,6 +1,7 @@
-//! Breadth-first walk from an object. Called by the tool `traverse_graph` and the API's graph routes.
+//! Breadth-first traversal from an object. Called by the tool `traverse_graph` and the API's graph routes.
 //!
-//! One statement a level, never one a node. Invariant: every edge of an answer has both its ends among the answer's nodes.
+//! One statement per level, never one per node. Invariant: both ends of every returned edge are among the returned
+//! nodes.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,14 +14,14 @@ use super::objects::{self, COLUMNS, Object};
 use super::query::Query;
 use super::{Direction, Error};
 
-/// Relationships from the start to the farthest node.
+/// Maximum depth, in relationships from the start.
 pub const MAX_DEPTH: u32 = 5;
-/// Nodes in an answer, the start included.
+/// Maximum number of nodes in a result, including the start.
 pub const MAX_NODES: usize = 200;
-/// Edges in an answer, and read for a level.
+/// Maximum number of edges in a result, and read per level.
 pub const MAX_EDGES: usize = 1000;
 
-/// Edges of a level, in each direction, among which the best are chosen; shared by its nodes, each with so many at least.
+/// Maximum number of edges examined per level and direction; shared by its nodes, with a minimum for each.
 const EXAMINED_EDGES: usize = 4_000;
 const MIN_EXAMINED_EDGES: usize = 20;
 
@@ -31,15 +32,15 @@ pub struct Walk {
     /// Empty: all.
     pub relationship_types: Vec<String>,
     pub direction: Direction,
-    /// Words: nodes that have some of them go first where not all find room.
+    /// Words: nodes containing some of them are preferred if not all fit.
     pub prefer: Option<String>,
-    /// It goes to nothing that is out of them. None: everywhere.
+    /// The traversal stays within these bounds. None: no bounds.
     pub bounds: Option<Bounds>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Node {
-    /// Relationships from the start.
+    /// Number of relationships from the start.
     pub depth: u32,
     pub object: Object,
 }
@@ -56,10 +57,10 @@ pub struct Edge {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Walked {
-    /// By depth, the start first.
+    /// By depth, start first.
     pub nodes: Vec<Node>,
     pub edges: Vec<Edge>,
-    /// A limit left nodes or edges out.
+    /// Whether a limit cut off nodes or edges.
     pub truncated: bool,
 }
 
@@ -126,7 +127,7 @@ pub async fn traverse(pool: &PgPool, project_id: Uuid, start: Uuid, walk: &Walk)
         })
     }));
     if nodes.len() < depths.len() {
-        // Deleted since its level was read: its edges must not dangle.
+        // Nodes deleted since their level was read: their edges must not dangle.
         let there: HashSet<Uuid> = nodes.iter().map(|node| node.object.id).collect();
         edges.retain(|edge| there.contains(&edge.source_id) && there.contains(&edge.target_id));
     }
@@ -137,7 +138,8 @@ pub async fn traverse(pool: &PgPool, project_id: Uuid, start: Uuid, walk: &Walk)
     })
 }
 
-/// Live edges at the frontier with live other ends, and whether there may be more: preferred objects first, then by type and name.
+/// Returns live edges at the frontier with live other ends, and whether there may be more: preferred objects first,
+/// then by type and name.
 async fn level(
     pool: &PgPool,
     project_id: Uuid,
@@ -150,7 +152,7 @@ async fn level(
         Direction::Incoming => (false, true),
         Direction::Both => (true, true),
     };
-    // A level of hubs has far more edges than find room; those of all nodes come to the choice.
+    // A level of hubs has far more edges than fit; those of all nodes are considered.
     let each = (EXAMINED_EDGES / frontier.len().max(1)).clamp(MIN_EXAMINED_EDGES, MAX_EDGES + 1);
     let rows = sqlx::query!(
         r#"select e.canonical_id as "id!", e.type as "relationship_type!", e.source_id as "source_id!",
@@ -212,7 +214,7 @@ pub(super) async fn by_ids(pool: &PgPool, project_id: Uuid, ids: &[Uuid]) -> Res
          from kb.graph_objects o
          where o.project_id = $1 and o.canonical_id = any($2) and o.superseded_at is null and o.deleted_at is null"
     );
-    // Built from our own words only.
+    // Built from constants only.
     let objects = sqlx::query_as::<_, Object>(AssertSqlSafe(sql))
         .bind(project_id)
         .bind(ids)

@@ -1,9 +1,9 @@
-//! What is near in meaning: the nearest vectors of a project's live objects. Called by `hybrid` and `search`.
+//! Nearest-neighbour search over the vectors of a project's live objects. Called by `hybrid_ranking` and `search`.
 //!
-//! Three ways, the first that serves: the index of pgvector, if the database has it; the signs of all vectors of the project (of a great one
-//! in this process: `signs`), of which the best are compared exactly; and, where types or labels leave few objects over, all vectors of those. Filters count before any limit:
-//! where the first look finds too few that pass them, the last way looks at all that pass. Vectors have the length 1, so that their
-//! product is the cosine of their angle.
+//! Three methods, the first available one wins: the pgvector index, if the database has it; binary-quantized vectors of
+//! the project (of large projects in process: `binary_index`), the best of which are ranked exactly; and, if types or labels
+//! leave few objects, an exact scan of those. Filters apply before any limit: if the first method finds too few
+//! matches, the last one scans all of them. Vectors have length 1, so their dot product is the cosine similarity.
 
 use std::time::Instant;
 
@@ -12,33 +12,33 @@ use sqlx::{AssertSqlSafe, PgPool, Row as _};
 use uuid::Uuid;
 
 use super::Error;
+use super::binary_index;
 use super::query_vector::{QueryVector, signs_of};
 use super::scope::Scope;
-use super::signs;
 
-/// Neighbours in an answer.
+/// Maximum number of neighbours in a result.
 pub const MAX_LIMIT: i64 = 200;
-/// Nearest by signs that are compared exactly, for each one that is asked for, and at least. Measured: docs/guide/search.md.
+/// Number of candidates ranked exactly, per requested result, and at least. Measured: docs/guide/search.md.
 const RESCORED_EACH: i64 = 4;
 const MIN_RESCORED: i64 = 200;
-/// The same where types or labels filter: those that don't pass drop out afterwards.
+/// The same with filters by type or label, which drop candidates afterwards.
 const MIN_RESCORED_FILTERED: i64 = 1_000;
-/// The same for labels where this process has the signs: a look for more costs little.
+/// The same for labels with in-process vectors: searching for more costs little.
 const MIN_KEPT_LABELLED: i64 = 5_000;
-/// Sizes of vectors that have an index, as in `migrations/0020_embeddings.up.sql`.
+/// Dimensions of vectors with an index, as in `migrations/0007_graph.up.sql`.
 const INDEXED_DIMENSIONS: [i32; 4] = [384, 768, 1024, 1536];
-/// Candidates that a look into the index holds, and how many it may go through to find enough that pass the filters.
+/// Number of candidates in an index scan, and the maximum it may visit to find enough that pass the filters.
 const EF_SEARCH: i64 = 100;
 const MAX_SCAN_TUPLES: i64 = 20_000;
 
-/// An object and how near it is: the cosine of the angle, -1 to 1.
+/// An object and its cosine similarity, -1 to 1.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Near {
     pub id: Uuid,
     pub cosine: f64,
 }
 
-/// Whether a project has any vector of this model: without one, a query needs none.
+/// Returns whether a project has any vector of this model: without one, a query needs none.
 pub async fn any(pool: &PgPool, project_id: Uuid, model: &str) -> Result<bool, Error> {
     sqlx::query_scalar!(
         r#"select exists (select from kb.graph_embeddings where project_id = $1 and model = $2) as "any!""#,
@@ -50,7 +50,7 @@ pub async fn any(pool: &PgPool, project_id: Uuid, model: &str) -> Result<bool, E
     .map_err(Error::database("look for vectors"))
 }
 
-/// The vector of an object.
+/// Returns the vector of an object.
 pub async fn of(pool: &PgPool, project_id: Uuid, id: Uuid, model: &str) -> Result<Option<QueryVector>, Error> {
     let numbers: Option<Vec<f32>> = sqlx::query_scalar(
         "select vector::real[] from kb.graph_embeddings where project_id = $1 and canonical_id = $2 and model = $3",
@@ -64,7 +64,7 @@ pub async fn of(pool: &PgPool, project_id: Uuid, id: Uuid, model: &str) -> Resul
     Ok(numbers.map(|numbers| QueryVector::new(model, numbers)))
 }
 
-/// How near these objects are; those without a vector are left out.
+/// Returns the cosine similarities of these objects; those without a vector are omitted.
 pub async fn cosines(pool: &PgPool, project_id: Uuid, query: &QueryVector, ids: &[Uuid]) -> Result<Vec<Near>, Error> {
     let rows: Vec<(Uuid, Vec<f32>)> = sqlx::query_as(
         "select canonical_id, vector::real[] from kb.graph_embeddings
@@ -83,7 +83,7 @@ pub async fn cosines(pool: &PgPool, project_id: Uuid, query: &QueryVector, ids: 
         .collect())
 }
 
-/// The nearest live objects of the scope, the nearest first.
+/// Returns the nearest live objects in scope, nearest first.
 pub async fn nearest(
     pool: &PgPool,
     project_id: Uuid,
@@ -113,7 +113,7 @@ pub async fn nearest(
     Ok(found)
 }
 
-/// Whether the vectors are stored in pgvector's type.
+/// Returns whether the vectors are stored in pgvector's type.
 pub async fn has_index(pool: &PgPool) -> Result<bool, Error> {
     sqlx::query_scalar!(
         r#"select exists (
@@ -135,7 +135,7 @@ struct Look<'a> {
 }
 
 impl Look<'_> {
-    /// pgvector's index goes on until enough passed the filters, up to its own limit.
+    /// pgvector's index continues until enough objects pass the filters, up to its own limit.
     async fn by_index(&self, limit: i64) -> Result<Vec<Near>, Error> {
         let (dimensions, live) = (self.query.model.dimensions, self.scope.live());
         let sql = format!(
@@ -156,7 +156,7 @@ impl Look<'_> {
             .execute(&mut *tx)
             .await
             .map_err(Error::database(attempted))?;
-        // Built from our own words and a number of a fixed list.
+        // Built from constants and a number from a fixed list.
         let rows: Vec<(Uuid, f64)> = sqlx::query_as(AssertSqlSafe(sql))
             .bind(self.project_id)
             .bind(&self.query.model.name)
@@ -171,17 +171,19 @@ impl Look<'_> {
         Ok(rows.into_iter().map(|(id, cosine)| Near { id, cosine }).collect())
     }
 
-    /// The vectors whose signs differ least, compared exactly. Goes through the signs in this process; where they are not here, through
-    /// an index of the project's, some 100 bytes a vector.
+    /// Ranks the vectors with the smallest Hamming distance exactly. Uses the in-process vectors or, if they are not
+    /// loaded, an index of the project, about 100 bytes per vector.
     async fn by_signs(&self, limit: i64) -> Result<Vec<Near>, Error> {
         let compared = (limit * RESCORED_EACH).max(MIN_RESCORED);
-        // There, types count before the limit.
+        // There, types are filtered before the limit.
         let kept = if self.scope.labels.is_empty() && self.scope.bounds.is_none() {
             compared
         } else {
             MIN_KEPT_LABELLED
         };
-        if let Some(ids) = signs::nearest(self.pool, self.project_id, self.query, &self.scope.types, kept).await? {
+        if let Some(ids) =
+            binary_index::nearest(self.pool, self.project_id, self.query, &self.scope.types, kept).await?
+        {
             return self.among(&ids, compared).await;
         }
         let candidates = if self.filtered {
@@ -205,13 +207,13 @@ impl Look<'_> {
         );
         let began = Instant::now();
         let found = self.compared(&sql, candidates).await?;
-        if began.elapsed() > signs::LONG_LOOK {
-            signs::bring(self.pool, self.project_id, self.query);
+        if began.elapsed() > binary_index::SLOW_SCAN {
+            binary_index::load_in_background(self.pool, self.project_id, self.query);
         }
         Ok(found)
     }
 
-    /// The first of these objects that pass the filters, compared exactly.
+    /// Ranks the first of these objects that pass the filters exactly.
     async fn among(&self, ids: &[Uuid], candidates: i64) -> Result<Vec<Near>, Error> {
         let live = self.scope.live();
         let sql = format!(
@@ -226,7 +228,7 @@ impl Look<'_> {
              from near
              join kb.graph_embeddings e on e.project_id = $1 and e.model = $2 and e.canonical_id = near.id and e.dimensions = $3"
         );
-        // Built from our own words only.
+        // Built from constants only.
         let rows = sqlx::query(AssertSqlSafe(sql))
             .bind(self.project_id)
             .bind(&self.query.model.name)
@@ -241,7 +243,7 @@ impl Look<'_> {
         self.cosines_of(&rows)
     }
 
-    /// All vectors of the objects that pass the filters, by signs first.
+    /// Scans all vectors of the objects that pass the filters, by binary distance first.
     async fn among_filtered(&self, limit: i64) -> Result<Vec<Near>, Error> {
         let live = self.scope.live();
         let sql = format!(
@@ -261,7 +263,7 @@ impl Look<'_> {
     }
 
     async fn compared(&self, sql: &str, candidates: i64) -> Result<Vec<Near>, Error> {
-        // Built from our own words only.
+        // Built from constants only.
         let rows = sqlx::query(AssertSqlSafe(sql.to_owned()))
             .bind(self.project_id)
             .bind(&self.query.model.name)

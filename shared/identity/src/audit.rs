@@ -1,9 +1,9 @@
-//! The audit log: who changed what. One chain for the whole database, in `audit.entries`: each entry holds the hash of the one before.
-//! Whoever changes something that is audited appends here, within the same transaction, as the last thing in it.
+//! The audit log: a hash chain over the whole database, in `audit.entries`. Each entry holds the hash of the previous
+//! one. Audited changes append their entry here as the last statement of the same transaction.
 //!
-//! Invariants: an act and its entry are committed together or not at all; the numbers have no gap; no entry holds the value of a
-//! secret, a prompt's or a message's text. The database hashes what it stores (`migrations/0016_audit.up.sql`); [`verify`] hashes it
-//! again here, and so trusts neither.
+//! Invariants: a change and its entry are committed together or not at all; numbers have no gap; no entry holds the
+//! value of a secret, or the text of a prompt or message. The database hashes what it stores
+//! (`migrations/0004_audit.up.sql`); [`verify`] recomputes the hashes here, so that it trusts neither side.
 
 use std::fmt;
 use std::str::FromStr;
@@ -19,7 +19,7 @@ use uuid::Uuid;
 use crate::auth::{Caller, Credential};
 use rejoin_types::digest;
 
-/// Who did it.
+/// The author of an audited change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Actor {
     who: String,
@@ -27,7 +27,7 @@ pub struct Actor {
 }
 
 impl Actor {
-    /// Whoever has the database's URL: the commands of `rejoin` that talk to it.
+    /// An operator with the database's URL: the commands of `rejoin` that access it directly.
     pub fn operator() -> Self {
         Self {
             who: "operator".to_owned(),
@@ -46,7 +46,7 @@ impl Actor {
         }
     }
 
-    /// A user who has come with an identity provider's token.
+    /// A user authenticated by an identity provider's token.
     pub fn token_holder(user_id: Uuid) -> Self {
         Self {
             who: format!("user:{user_id}"),
@@ -55,23 +55,23 @@ impl Actor {
     }
 }
 
-/// How the credential of a token's holder is called: tokens have no ids that mean anything later.
+/// The credential recorded for a token: tokens have no lasting ids.
 const TOKEN: &str = "token";
 
-/// What was done.
+/// The kind of an audited change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
     KeyCreated,
     KeyRevoked,
     CalendarFeedMade,
     CalendarFeedRemoved,
-    /// Kept the same as one at Google from now on.
+    /// A calendar was linked with Google Calendar.
     CalendarLinked,
     CalendarUnlinked,
-    /// A browser has signed in.
+    /// A browser signed in.
     SessionBegun,
     SessionEnded,
-    /// What a member is in the project.
+    /// A member's role was set.
     RoleSet,
     MemberRemoved,
     QuotaSet,
@@ -86,16 +86,16 @@ pub enum Action {
     McpServerCreated,
     McpServerChanged,
     McpServerDeleted,
-    /// Definitions of tools that an MCP server offers.
+    /// Tool definitions of an MCP server were approved.
     McpToolsApproved,
     DataSourceCreated,
     DataSourceChanged,
     DataSourceDeleted,
-    /// A user has sent it a statement that may write.
+    /// A user ran a statement that may write.
     DataSourceWritten,
-    /// What agents may do on the web.
+    /// The project's web settings were set.
     WebSet,
-    /// Nothing any more.
+    /// The project's web settings were removed.
     WebRemoved,
     ProductInstalled,
     ProductUninstalled,
@@ -104,15 +104,15 @@ pub enum Action {
     ScheduleDeleted,
     ModelPriceSet,
     ModelPriceRemoved,
-    /// A dead job came back.
+    /// A dead job was retried.
     JobRetried,
-    /// An identity of a provider stands for a user who was here before.
+    /// A provider's identity was linked to an existing user.
     IdentityLinked,
-    /// A user was made for an identity that was never seen.
+    /// A user was created for a new identity.
     UserCreated,
     SecretSet,
     SecretRemoved,
-    /// Data keys are sealed under another master key.
+    /// Data keys were re-encrypted with another master key.
     SecretsRotated,
 }
 
@@ -165,16 +165,16 @@ impl Action {
     }
 }
 
-/// An entry about to be appended.
+/// An entry to be appended.
 #[derive(Debug, Clone)]
 pub struct NewEntry<'a> {
     pub by: &'a Actor,
-    /// None: it is about no project, or about all.
+    /// None: it concerns no project, or all.
     pub project_id: Option<Uuid>,
     pub action: Action,
-    /// To what: `<noun>:<id or name>`.
+    /// The changed item: `<noun>:<id or name>`.
     pub target: String,
-    /// An object with names and ids; at most 8 KiB.
+    /// An object with names and ids; maximum size 8 KiB.
     pub detail: Value,
 }
 
@@ -198,8 +198,8 @@ fn in_hex<S: Serializer>(hash: &[u8], serializer: S) -> Result<S::Ok, S::Error> 
     serializer.serialize_str(&digest::hex(hash))
 }
 
-/// Appends an entry to the caller's transaction, and returns its number. Everybody who appends waits from here until that transaction
-/// ends: commit next.
+/// Appends an entry to the caller's transaction, and returns its number. Other appends wait from here until that
+/// transaction ends: commit next.
 pub async fn append(db: &mut PgConnection, entry: &NewEntry<'_>) -> Result<i64, sqlx::Error> {
     sqlx::query_scalar!(
         r#"select audit.append($1, $2, $3, $4, $5, $6) as "id!""#,
@@ -214,7 +214,7 @@ pub async fn append(db: &mut PgConnection, entry: &NewEntry<'_>) -> Result<i64, 
     .await
 }
 
-/// A page of a project's entries, the newest first, before the entry `before`.
+/// Returns a page of a project's entries, newest first, before the entry `before`.
 pub async fn page(
     db: &mut PgConnection,
     project_id: Uuid,
@@ -236,7 +236,7 @@ pub async fn page(
     .await
 }
 
-/// The newest entries of all projects and of none, the newest first. For operators.
+/// Returns the newest entries of all projects and of none, newest first. For operators.
 pub async fn newest(db: &mut PgConnection, limit: i64) -> Result<Vec<Entry>, sqlx::Error> {
     sqlx::query_as!(
         Entry,
@@ -282,15 +282,15 @@ impl FromStr for Hash {
     }
 }
 
-/// What is wrong with an entry.
+/// A fault of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fault {
-    /// Its number does not follow that of the entry before: some are missing, or in between.
+    /// Its number does not follow its predecessor's: entries are missing or inserted.
     Gap,
-    /// It does not hold the hash of the entry before: that one was replaced.
+    /// It does not contain its predecessor's hash: that one was replaced.
     WrongLink,
-    /// Its hash is not that of its content.
+    /// Its hash does not match its content.
     Changed,
 }
 
@@ -304,33 +304,33 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Where the chain breaks for the first time.
+/// The first fault of the chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Broken {
     pub entry: i64,
     pub how: Fault,
 }
 
-/// What [`verify`] found.
+/// The result of [`verify`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
     pub entries: u64,
-    /// The hash of the newest entry. Noted elsewhere, it shows later whether entries were cut off.
+    /// The hash of the newest entry. Stored elsewhere, it reveals a later truncation.
     pub head: Option<Hash>,
     pub broken: Option<Broken>,
-    /// Whether the hash that was asked for is in the unbroken part; none: none was.
+    /// Whether the expected hash occurs in the unbroken part; none: none was given.
     pub expected_found: Option<bool>,
 }
 
 impl Report {
-    /// No fault, and the hash that was asked for is there.
+    /// Returns whether there is no fault, and the expected hash occurs.
     pub fn holds(&self) -> bool {
         self.broken.is_none() && self.expected_found != Some(false)
     }
 }
 
-/// Reads the whole chain as it is at one moment, and computes every hash again. Memory does not grow with it.
+/// Reads the whole chain in one snapshot, and recomputes every hash. In constant memory.
 pub async fn verify(db: &mut PgConnection, expected: Option<Hash>) -> Result<Report, sqlx::Error> {
     let mut rows = sqlx::query_as!(
         Stored,
@@ -346,7 +346,7 @@ pub async fn verify(db: &mut PgConnection, expected: Option<Hash>) -> Result<Rep
     Ok(chain.report)
 }
 
-/// A row as its hash was made from it.
+/// A row in the form from which its hash was computed.
 #[derive(Debug, Clone)]
 struct Stored {
     id: i64,
@@ -362,7 +362,7 @@ struct Stored {
 }
 
 impl Stored {
-    /// The text that is hashed: the list that `audit.append` builds, as PostgreSQL writes `jsonb`.
+    /// Returns the hashed text: the list built by `audit.append`, in PostgreSQL's output format of `jsonb`.
     fn canonical(&self) -> String {
         fn quoted(text: &str) -> String {
             Value::from(text).to_string()
@@ -387,7 +387,7 @@ impl Stored {
     }
 }
 
-/// A walk along the chain, from its first entry.
+/// The verification of a chain, from its first entry.
 struct Chain {
     expected: Option<Hash>,
     last_id: i64,
@@ -437,7 +437,7 @@ impl Chain {
 mod tests {
     use super::*;
 
-    /// Entries as the database would chain them.
+    /// Entries as chained by the database.
     fn chain(length: i64) -> Vec<Stored> {
         let mut rows: Vec<Stored> = Vec::new();
         for id in 1..=length {
@@ -504,7 +504,7 @@ mod tests {
         let mut changed = chain(5);
         changed[2].target = "api_key:9".to_owned();
         assert_eq!(broken(changed.clone()), Some((3, Fault::Changed)));
-        // With a hash that fits, the next one does not.
+        // With a matching hash, the next entry is broken.
         changed[2].hash = changed[2].computed_hash().to_vec();
         assert_eq!(broken(changed), Some((4, Fault::WrongLink)));
         let mut short = chain(5);

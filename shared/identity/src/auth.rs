@@ -1,10 +1,10 @@
-//! API keys and stream tickets: making, checking, revoking. (Users with an identity provider's token: `identities`; browsers that are
-//! signed in: `sessions`.)
+//! API keys and stream tickets: creation, verification, revocation. (Users with an identity provider's token:
+//! `identities`; browser sessions: `sessions`.)
 //!
-//! A key is 256 random bits behind a prefix; only its SHA-256 is stored, so that a stolen database opens nothing. A key
-//! belongs to a user, and opens one project or, if it names none, all of its user's.
+//! A key is 256 random bits behind a prefix; only its SHA-256 is stored, so that a stolen database grants no access. A
+//! key belongs to a user, and grants access to one project or, if it names none, to all of the user's projects.
 //!
-//! Invariant: nobody may do more in a project than their role there, whatever the key or the token says.
+//! Invariant: a caller's rights in a project never exceed the user's role there, whatever the key or token grants.
 
 use std::time::{Duration, Instant};
 
@@ -18,28 +18,28 @@ use sqlx::{PgConnection, PgExecutor, PgPool};
 use uuid::Uuid;
 
 use crate::projects::{Membership, Quota, Role};
-use rejoin_db::HotError;
-use rejoin_db::walls::{self, Asking};
+use rejoin_db::PgError;
+use rejoin_db::rls;
 use rejoin_types::access::Scope;
 use rejoin_types::ids;
 
-/// Marks our keys for people and for secret scanners.
+/// Marks our keys for users and secret scanners.
 pub const KEY_PREFIX: &str = "rejoin_";
-/// Nobody waits longer for a token's end; and clocks can't count for ever.
+/// Cap of a token's lifetime: clocks have a limited range.
 const FAR_AWAY: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
-/// A ticket opens one stream, once, within this time.
+/// Lifetime of a ticket, which opens one stream once, in seconds.
 pub const TICKET_LIFETIME_S: i64 = 60;
 
-/// What a caller has shown.
+/// The credential of a caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Credential {
-    /// An API key, by its id: good until it expires or is revoked.
+    /// An API key, by its id: valid until it expires or is revoked.
     Key(Uuid),
-    /// A token of an identity provider: good until it expires.
+    /// A token of an identity provider: valid until it expires.
     Token(Expiry),
 }
 
-/// When a token expires: by the database's clock, and what that is on ours, which only counts.
+/// The expiry of a token: by the database's clock, and converted to our monotonic clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Expiry {
     pub at: DateTime<Utc>,
@@ -47,7 +47,7 @@ pub struct Expiry {
 }
 
 impl Expiry {
-    /// `now` is the database's. None: it has expired.
+    /// `now` is the database's clock. None: it has expired.
     pub fn of(at: DateTime<Utc>, now: DateTime<Utc>) -> Option<Self> {
         let left = (at - now).to_std().ok().filter(|left| !left.is_zero())?;
         let instant = Instant::now().checked_add(left.min(FAR_AWAY))?;
@@ -67,7 +67,7 @@ impl Credential {
         }
     }
 
-    /// When a token expires; of a key, the database knows.
+    /// Returns when a token expires; for a key, the database knows.
     pub fn expiry(self) -> Option<Expiry> {
         match self {
             Credential::Key(_) => None,
@@ -75,30 +75,30 @@ impl Credential {
         }
     }
 
-    /// Whether it is a token that has expired.
+    /// Returns whether it is an expired token.
     pub fn has_expired(self) -> bool {
         self.expiry().is_some_and(Expiry::has_passed)
     }
 }
 
-/// An authenticated caller: who, in which project, with which rights.
+/// An authenticated caller: user, project and rights.
 #[derive(Debug, Clone)]
 pub struct Caller {
     pub credential: Credential,
-    /// Whether it stood in a cookie. (A token is shown where keys are.)
+    /// The kind of credential: header or cookie. (Tokens are sent like keys.)
     pub shown_in: Kind,
     pub user_id: Uuid,
     pub project_id: Uuid,
-    /// What the user is in the project.
+    /// The user's role in the project.
     pub role: Role,
-    /// What both the credential and the role allow.
+    /// The scopes granted by both the credential and the role.
     pub scopes: Vec<String>,
-    /// What the project may use up.
+    /// The project's quota.
     pub quota: Quota,
 }
 
 impl Caller {
-    /// One whose credential allows these scopes, in a project of which it is a member.
+    /// A caller with these scopes of the credential, in a project of which the user is a member.
     pub(crate) fn new(credential: Credential, user_id: Uuid, membership: &Membership, scopes: Vec<String>) -> Self {
         let allowed = membership.role.scopes();
         let scopes = scopes
@@ -120,7 +120,7 @@ impl Caller {
     }
 }
 
-/// A key as lists show it.
+/// A key as listed.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct KeyInfo {
@@ -135,18 +135,18 @@ pub struct KeyInfo {
     pub revoked_at: Option<DateTime<Utc>>,
 }
 
-/// 256 random bits as text.
+/// Returns 256 random bits as text.
 pub fn random_secret() -> String {
     let bytes: [u8; 32] = rand::random();
     URL_SAFE_NO_PAD.encode(bytes)
 }
 
-/// What is stored of a secret.
+/// Returns the stored hash of a secret.
 pub fn hash_secret(secret: &str) -> Vec<u8> {
     Sha256::digest(secret.as_bytes()).to_vec()
 }
 
-/// Makes a key and returns it with its id. The key itself is shown only here.
+/// Creates a key and returns it with its id. The key itself is shown only here.
 pub async fn create_key(
     db: &mut PgConnection,
     user_id: Uuid,
@@ -158,7 +158,7 @@ pub async fn create_key(
     insert_key(db, user_id, project_id, name, scopes, expires_in_s, None).await
 }
 
-/// As [`create_key`]. A key that `maker` makes lives no longer than the one that it was made with.
+/// Like [`create_key`]. A key created by `maker` expires no later than the credential used.
 pub(crate) async fn insert_key(
     db: &mut PgConnection,
     user_id: Uuid,
@@ -194,12 +194,12 @@ pub(crate) async fn insert_key(
     Ok((id, key))
 }
 
-/// Why a request was not let in.
+/// The reason why a request was rejected.
 #[derive(Debug, thiserror::Error)]
 pub enum AuthError {
     #[error("the API key is unknown, expired or revoked")]
     UnknownKey,
-    /// Also where the project exists but is not the key's: existence is not told.
+    /// Also if the project exists but is not the key's: its existence is not revealed.
     #[error("the project does not exist, or this caller has no access to it")]
     UnknownProject,
     #[error("this caller has access to several projects; select one with the header X-Project-ID")]
@@ -214,7 +214,7 @@ pub enum AuthError {
     Database(#[from] sqlx::Error),
 }
 
-/// Where a key was shown: each kind is good in one place only.
+/// Where a credential was sent: each kind is valid in one place only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// In the header `Authorization`: an API key.
@@ -232,14 +232,14 @@ impl Kind {
     }
 }
 
-/// Finds out who holds `key`, and for which project: the key's own, or the one that `wanted_project` chooses.
+/// Authenticates `key` for a project: the key's own, or the one chosen by `wanted_project`.
 pub async fn authenticate(
     db: &PgPool,
     kind: Kind,
     key: &str,
     wanted_project: Option<Uuid>,
 ) -> Result<Caller, AuthError> {
-    let mut db = walls::begin(db, Asking::Gate).await?;
+    let mut db = rls::begin(db, rls::Scope::Login).await?;
     let rows = sqlx::query!(
         r#"select k.id, k.user_id, k.scopes, m.project_id as "project_id?", m.role as "role?", p.runs_per_day, p.tokens_per_day,
                   k.kind = 'key' and (k.last_used_at is null or k.last_used_at < now() - interval '1 minute') as "tell_use!"
@@ -282,7 +282,7 @@ pub async fn authenticate(
     })
 }
 
-/// The project that a request acts in: of those that are open to the caller, the one that it names, or the only one.
+/// Returns the project of a request: among the caller's, the one that it names, or the only one.
 pub(crate) fn choose_project(open: &[Membership], wanted: Option<Uuid>) -> Result<&Membership, AuthError> {
     match (wanted, open) {
         (Some(wanted), open) => open
@@ -295,9 +295,9 @@ pub(crate) fn choose_project(open: &[Membership], wanted: Option<Uuid>) -> Resul
     }
 }
 
-/// What a stream that is open stands on, beside the expiry of a token.
+/// The basis of an open stream, beside the expiry of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Ground {
+pub struct SessionBasis {
     /// None: a token.
     pub key_id: Option<Uuid>,
     pub user_id: Uuid,
@@ -305,8 +305,8 @@ pub struct Ground {
 }
 
 impl Caller {
-    pub fn ground(&self) -> Ground {
-        Ground {
+    pub fn session_basis(&self) -> SessionBasis {
+        SessionBasis {
             key_id: self.credential.key_id(),
             user_id: self.user_id,
             project_id: self.project_id,
@@ -314,14 +314,15 @@ impl Caller {
     }
 }
 
-/// Which of these still stand: the key is good, and the user is a member of the project. Open streams are closed when theirs does not.
-pub async fn still_standing(db: &PgPool, grounds: &[Ground]) -> Result<Vec<Ground>, sqlx::Error> {
-    let keys: Vec<Option<Uuid>> = grounds.iter().map(|ground| ground.key_id).collect();
-    let users: Vec<Uuid> = grounds.iter().map(|ground| ground.user_id).collect();
-    let projects: Vec<Uuid> = grounds.iter().map(|ground| ground.project_id).collect();
-    let mut db = walls::begin(db, Asking::Gate).await?;
+/// Returns which of these are still valid: the key is valid, and the user is a member of the project. The others'
+/// streams are closed.
+pub async fn still_valid(db: &PgPool, bases: &[SessionBasis]) -> Result<Vec<SessionBasis>, sqlx::Error> {
+    let keys: Vec<Option<Uuid>> = bases.iter().map(|basis| basis.key_id).collect();
+    let users: Vec<Uuid> = bases.iter().map(|basis| basis.user_id).collect();
+    let projects: Vec<Uuid> = bases.iter().map(|basis| basis.project_id).collect();
+    let mut db = rls::begin(db, rls::Scope::Login).await?;
     sqlx::query_as!(
-        Ground,
+        SessionBasis,
         r#"select g.key_id, g.user_id as "user_id!", g.project_id as "project_id!"
            from unnest($1::uuid[], $2::uuid[], $3::uuid[]) g (key_id, user_id, project_id)
            join kb.project_members m on m.user_id = g.user_id and m.project_id = g.project_id
@@ -335,7 +336,7 @@ pub async fn still_standing(db: &PgPool, grounds: &[Ground]) -> Result<Vec<Groun
     .await
 }
 
-/// All keys of a project, newest first.
+/// Returns all keys of a project, newest first.
 pub async fn list_keys(db: &PgPool, project_id: Uuid) -> Result<Vec<KeyInfo>, sqlx::Error> {
     sqlx::query_as!(
         KeyInfo,
@@ -352,7 +353,7 @@ pub async fn list_keys(db: &PgPool, project_id: Uuid) -> Result<Vec<KeyInfo>, sq
     .await
 }
 
-/// Revokes a key, and the sessions that were begun with it; false where there is none. Idempotent.
+/// Revokes a key and the sessions created with it; false if it does not exist. Idempotent.
 pub async fn revoke_key(db: impl PgExecutor<'_>, id: Uuid) -> Result<bool, sqlx::Error> {
     let done = sqlx::query!(
         "update kb.api_keys set revoked_at = coalesce(revoked_at, now()) where id = $1 or parent_id = $1",
@@ -363,7 +364,7 @@ pub async fn revoke_key(db: impl PgExecutor<'_>, id: Uuid) -> Result<bool, sqlx:
     Ok(done.rows_affected() > 0)
 }
 
-/// Makes a ticket that opens the stream of `target_id` (a conversation or a run) once, as `caller`.
+/// Creates a ticket that opens the stream of `target_id` (a conversation or a run) once, as `caller`.
 pub async fn create_ticket(
     db: &mut PgConnection,
     caller: &Caller,
@@ -386,9 +387,9 @@ pub async fn create_ticket(
     Ok((ticket, expires_at))
 }
 
-/// Uses a ticket up. None: unknown, used, expired, of another stream, or of a key or a token that opens nothing any more. One round
-/// trip: after a restart, all browsers come with one.
-pub async fn redeem_ticket(pool: &Pool, ticket: &str, target_id: Uuid) -> Result<Option<Caller>, HotError> {
+/// Redeems a ticket. None: unknown, used, expired, for another stream, or its key or token is no longer valid. One
+/// round trip: after a restart, all browsers present one.
+pub async fn redeem_ticket(pool: &Pool, ticket: &str, target_id: Uuid) -> Result<Option<Caller>, PgError> {
     let sql = "delete from kb.stream_tickets t
                where t.hash = $1 and t.target_id = $2 and t.expires_at > now()
                  and exists (select from kb.project_members m where m.user_id = t.user_id and m.project_id = t.project_id)
@@ -397,15 +398,15 @@ pub async fn redeem_ticket(pool: &Pool, ticket: &str, target_id: Uuid) -> Result
                                  where k.id = t.key_id and k.revoked_at is null
                                    and (k.expires_at is null or k.expires_at > now())))
                returning t.key_id, t.token_expires_at, t.user_id, t.project_id, now()";
-    let row = walls::look(pool, Asking::Gate, sql, &[&hash_secret(ticket), &target_id]).await?;
+    let row = rls::query_one_scoped(pool, rls::Scope::Login, sql, &[&hash_secret(ticket), &target_id]).await?;
     Ok(row.and_then(|row| {
         let credential = match (row.get(0), row.get(1)) {
             (Some(id), _) => Credential::Key(id),
             (None, Some(at)) => Credential::Token(Expiry::of(at, row.get(4))?),
-            // The table's check forbids it.
+            // A check constraint forbids it.
             (None, None) => return None,
         };
-        // It opens a stream, whoever it is.
+        // It opens a stream, for any role.
         let membership = Membership {
             project_id: row.get(3),
             role: Role::Viewer,

@@ -1,10 +1,10 @@
-//! Users who come with an identity provider's token: who they are here, and which projects the token opens. The API calls it when
-//! a token has been found genuine.
+//! External identities: maps users with an identity provider's token to local users, and tokens to projects. Called by
+//! the API after it has verified a token.
 //!
-//! An identity is issuer and subject, never a name: names are changed, and given to others. The name (`handle`) serves once, to find
-//! or make the user that a new identity stands for.
+//! An identity is issuer and subject, never a name: names change and are reassigned. The name (`handle`) is used once,
+//! to find or create the user of a new identity.
 //!
-//! Invariant: a user has one identity of an issuer; whoever comes with that user's name and another subject is refused.
+//! Invariant: a user has one identity per issuer; a login with that user's name and another subject is refused.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::json;
@@ -14,37 +14,36 @@ use uuid::Uuid;
 use crate::audit::{self, Action, Actor, NewEntry};
 use crate::auth::{self, AuthError, Caller, Credential, Expiry};
 use crate::projects::{self, Membership, Role};
-use rejoin_db::walls::{self, Asking};
+use rejoin_db::rls;
 
-/// What a genuine token says of its holder.
+/// The claims of a verified token.
 #[derive(Debug, Clone)]
 pub struct Identity {
     pub issuer: String,
     pub subject: String,
-    /// What people call the user; None: the token does not say, or not credibly.
+    /// The user's name; None: missing or not trustworthy.
     pub handle: Option<String>,
-    /// The projects that the token opens; None: it does not say.
+    /// The projects granted by the token; None: not stated.
     pub projects: Option<Vec<Uuid>>,
     pub scopes: Vec<String>,
     pub expires_at: DateTime<Utc>,
-    /// It is not valid before.
+    /// Its `nbf` claim.
     pub not_before: Option<DateTime<Utc>>,
 }
 
-/// The clock of the issuer may be ahead of the database's by this.
+/// Maximum lead of the issuer's clock over the database's.
 const LEEWAY: TimeDelta = TimeDelta::seconds(30);
 
-/// What becomes of an identity that was never seen here.
+/// The handling of unknown identities.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NewUsers {
-    /// It must bear the handle of a user whom an operator has made here.
+    /// It must have the handle of a user created by an operator.
     Refuse,
-    /// A user is made, unless there is one of that handle, and becomes a member of the projects that the token names, or else of
-    /// this one.
+    /// Creates a user, unless the handle exists, as a member of the projects named by the token, or of this default.
     Create { default_project: Option<Uuid> },
 }
 
-/// Who the holder of the token is here, and in which project.
+/// Returns the local user and project of a token's holder.
 pub async fn authenticate(
     db: &PgPool,
     identity: &Identity,
@@ -52,14 +51,14 @@ pub async fn authenticate(
     wanted_project: Option<Uuid>,
 ) -> Result<Caller, AuthError> {
     let mut found = find(db, identity).await?;
-    // Before anybody is made for it.
+    // Checked before a user is created.
     if identity.not_before.is_some_and(|at| at > found.now + LEEWAY) {
         return Err(AuthError::TokenNotYetValid);
     }
     let expiry = Expiry::of(identity.expires_at, found.now).ok_or(AuthError::TokenExpired)?;
     if found.lacks(identity, new_users) {
-        let mut tx = walls::begin(db, Asking::Gate).await?;
-        admit(&mut tx, identity, new_users).await?;
+        let mut tx = rls::begin(db, rls::Scope::Login).await?;
+        provision(&mut tx, identity, new_users).await?;
         tx.commit().await?;
         found = find(db, identity).await?;
     }
@@ -73,25 +72,25 @@ pub async fn authenticate(
     Ok(Caller::new(Credential::Token(expiry), user_id, membership, scopes))
 }
 
-struct Found {
+struct KnownUser {
     /// The database's time.
     now: DateTime<Utc>,
-    /// None: nobody yet.
+    /// None: not linked yet.
     user_id: Option<Uuid>,
-    /// The oldest first.
+    /// Oldest first.
     memberships: Vec<Membership>,
-    /// Of the projects that the token names, those that exist.
+    /// The existing ones among the projects named by the token.
     existing: Vec<Uuid>,
 }
 
-impl Found {
+impl KnownUser {
     fn is_member(&self, project_id: Uuid) -> bool {
         self.memberships
             .iter()
             .any(|membership| membership.project_id == project_id)
     }
 
-    /// Whether there is no such user yet, or the token opens a project that the user is to become a member of.
+    /// Returns whether the user does not exist yet, or must become a member of a project named by the token.
     fn lacks(&self, identity: &Identity, new_users: NewUsers) -> bool {
         if self.user_id.is_none() {
             return true;
@@ -103,8 +102,8 @@ impl Found {
     }
 }
 
-async fn find(db: &PgPool, identity: &Identity) -> Result<Found, sqlx::Error> {
-    let mut db = walls::begin(db, Asking::Gate).await?;
+async fn find(db: &PgPool, identity: &Identity) -> Result<KnownUser, sqlx::Error> {
+    let mut db = rls::begin(db, rls::Scope::Login).await?;
     let named = identity.projects.as_deref().unwrap_or_default();
     let found = sqlx::query!(
         r#"select now() as "now!", i.user_id as "user_id?",
@@ -121,7 +120,7 @@ async fn find(db: &PgPool, identity: &Identity) -> Result<Found, sqlx::Error> {
         Some(user_id) => projects::memberships(&mut db, user_id).await?,
         None => Vec::new(),
     };
-    Ok(Found {
+    Ok(KnownUser {
         now: found.now,
         user_id: found.user_id,
         memberships,
@@ -129,8 +128,8 @@ async fn find(db: &PgPool, identity: &Identity) -> Result<Found, sqlx::Error> {
     })
 }
 
-/// Takes an identity in, as far as it may be. Whoever asks with the same one at the same time waits, and finds it.
-async fn admit(db: &mut PgConnection, identity: &Identity, new_users: NewUsers) -> Result<(), AuthError> {
+/// Links an identity, as far as allowed. Concurrent requests with the same one wait, and find it.
+async fn provision(db: &mut PgConnection, identity: &Identity, new_users: NewUsers) -> Result<(), AuthError> {
     let (user_id, news) = match find_user(db, identity).await? {
         Some(id) => (id, None),
         None => link(db, identity, new_users).await?,
@@ -139,7 +138,7 @@ async fn admit(db: &mut PgConnection, identity: &Identity, new_users: NewUsers) 
         let of_token = identity.projects.clone();
         let of_setting = default_project.into_iter().collect();
         for project in of_token.unwrap_or(of_setting) {
-            // An operator makes more of them.
+            // Operators can raise the role.
             projects::add_member_if_there(db, project, user_id, Role::Member).await?;
         }
     }
@@ -156,7 +155,7 @@ async fn admit(db: &mut PgConnection, identity: &Identity, new_users: NewUsers) 
     Ok(())
 }
 
-/// The user whom a new identity stands for, and what was done about it; none: somebody was faster.
+/// Returns the user of a new identity, and what was done; none: a concurrent request was faster.
 async fn link(
     db: &mut PgConnection,
     identity: &Identity,
@@ -165,12 +164,12 @@ async fn link(
     let handle = identity.handle.as_deref().ok_or(AuthError::UnknownUser)?;
     let (user_id, action) = match new_users {
         NewUsers::Refuse => (projects::find_user(db, handle).await?, Action::IdentityLinked),
-        // Never one who was here before: where anybody may sign up, anybody may choose that user's name.
+        // Never an existing user: where anyone may sign up, anyone could choose that user's name.
         NewUsers::Create { .. } => (projects::create_user(db, handle).await?, Action::UserCreated),
     };
     let mut news = None;
     if let Some(user_id) = user_id {
-        // Where the user has another identity of this issuer, nothing is stored.
+        // Nothing is stored if the user has another identity of this issuer.
         let stored = sqlx::query!(
             "insert into kb.identities (issuer, subject, user_id) values ($1, $2, $3) on conflict do nothing",
             identity.issuer,
@@ -181,12 +180,12 @@ async fn link(
         .await?;
         news = (stored.rows_affected() > 0).then_some(action);
     }
-    // Somebody may have been faster with the same identity: theirs is seen now.
+    // A concurrent request may have linked the same identity: it is visible now.
     let user_id = find_user(db, identity).await?.ok_or(AuthError::UnknownUser)?;
     Ok((user_id, news))
 }
 
-/// The user whom a known identity stands for.
+/// Returns the user of a known identity.
 async fn find_user(db: &mut PgConnection, identity: &Identity) -> Result<Option<Uuid>, sqlx::Error> {
     sqlx::query_scalar!(
         "select user_id from kb.identities where issuer = $1 and subject = $2",

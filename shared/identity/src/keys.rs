@@ -1,8 +1,9 @@
-//! The API keys of a project, as its admins see, make and revoke them over HTTP. (What a key is, and who comes in with one: `auth`;
-//! operators make and revoke keys with `rejoin keys`.)
+//! Management of a project's API keys by its admins over HTTP. (Format and verification of keys: `auth`; operators
+//! manage keys with `rejoin keys`.)
 //!
-//! Invariants: nobody makes a key that may more, or lives longer, than what they came with; whoever revokes the last key that administers
-//! a project has another way in. Transactions are begun for the gate (`Asking::GateFor`): the database refuses other projects' keys.
+//! Invariants: a created key has no more rights and no longer life than its creator's credential; the last key that
+//! administers a project can be revoked only if another way of access remains. Transactions run as `Asking::GateFor`:
+//! the database denies access to other projects' keys.
 
 use chrono::{DateTime, Utc};
 use sqlx::PgConnection;
@@ -12,41 +13,41 @@ use crate::auth::{self, Caller, Credential};
 use crate::projects::Role;
 use rejoin_types::access::Scope;
 
-/// Keys of a project that are good. More are refused.
+/// Maximum number of valid keys in a project.
 pub const MAX_KEYS: i64 = 200;
-/// Characters of a key's name.
+/// Maximum length of a key's name, in characters.
 pub const MAX_NAME: usize = 100;
 
-/// A key, never its secret.
+/// A key, without its secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProjectKey {
     pub id: Uuid,
     pub name: String,
     /// Its first characters.
     pub prefix: String,
-    /// As whom it acts.
+    /// The user for whom it acts.
     pub user_id: Uuid,
     pub handle: String,
     pub scopes: Vec<String>,
     pub created_at: DateTime<Utc>,
-    /// Who made it over HTTP; none: an operator.
+    /// The user who created it over HTTP; none: an operator.
     pub made_by: Option<Uuid>,
     pub expires_at: Option<DateTime<Utc>>,
     pub revoked_at: Option<DateTime<Utc>>,
-    /// To the minute.
+    /// With a resolution of a minute.
     pub last_used_at: Option<DateTime<Utc>>,
 }
 
-/// What a key is to be.
+/// The properties of a new key.
 #[derive(Debug, Clone)]
 pub struct NewKey<'a> {
     pub name: &'a str,
     pub scopes: &'a [Scope],
-    /// None: as long as the key that it is made with.
+    /// None: the lifetime of the key used to create it.
     pub expires_in_s: Option<i64>,
 }
 
-/// Why a key was not made or revoked.
+/// The reason why a key was not created or revoked.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
     #[error("a key's name must have 1 to {MAX_NAME} characters and no control characters")]
@@ -68,7 +69,7 @@ pub enum KeyError {
     Database(#[from] sqlx::Error),
 }
 
-/// Up to `limit` keys of the project that come after `after`, newest first, those that are good no more among them.
+/// Returns up to `limit` keys of the project after `after`, newest first, including invalid ones.
 pub async fn page(
     db: &mut PgConnection,
     project_id: Uuid,
@@ -89,7 +90,7 @@ pub async fn page(
     .await
 }
 
-/// One key of the project.
+/// Returns one key of the project.
 pub async fn find(db: &mut PgConnection, project_id: Uuid, id: Uuid) -> Result<Option<ProjectKey>, sqlx::Error> {
     sqlx::query_as!(
         ProjectKey,
@@ -103,7 +104,7 @@ pub async fn find(db: &mut PgConnection, project_id: Uuid, id: Uuid) -> Result<O
     .await
 }
 
-/// Makes a key of the caller's own in the caller's project; returns it with its secret, which is shown only here.
+/// Creates a key of the caller in the caller's project; returns it with its secret, which is shown only here.
 pub async fn make(db: &mut PgConnection, caller: &Caller, key: &NewKey<'_>) -> Result<(ProjectKey, String), KeyError> {
     let length = key.name.chars().count();
     if key.name.trim().is_empty() || length > MAX_NAME || key.name.chars().any(char::is_control) {
@@ -141,7 +142,7 @@ pub async fn make(db: &mut PgConnection, caller: &Caller, key: &NewKey<'_>) -> R
     Ok((made, secret))
 }
 
-/// Revokes a key of the caller's project and the sessions that were begun with it; false: it was revoked before.
+/// Revokes a key of the caller's project and the sessions created with it; false: it was revoked before.
 pub async fn revoke(db: &mut PgConnection, caller: &Caller, id: Uuid) -> Result<bool, KeyError> {
     lock(db, caller.project_id).await?;
     let key = find(db, caller.project_id, id).await?.ok_or(KeyError::NotFound)?;
@@ -155,7 +156,7 @@ pub async fn revoke(db: &mut PgConnection, caller: &Caller, id: Uuid) -> Result<
     Ok(auth::revoke_key(db, id).await?)
 }
 
-/// Whether the caller has come with this key, or with a session that was begun with it.
+/// Returns whether the caller's credential is this key, or a session created with it.
 async fn ends_with(db: &mut PgConnection, credential: Credential, key: Uuid) -> Result<bool, sqlx::Error> {
     let Some(shown) = credential.key_id() else {
         return Ok(false);
@@ -169,7 +170,7 @@ async fn ends_with(db: &mut PgConnection, credential: Credential, key: Uuid) -> 
     .await
 }
 
-/// Whether the project has another good key with the scope `admin`, of a user whose role allows it.
+/// Returns whether the project has another valid key with the scope `admin`, of a user whose role allows it.
 async fn another_administers(db: &mut PgConnection, caller: &Caller, key: Uuid) -> Result<bool, sqlx::Error> {
     let roles = sqlx::query_scalar!(
         "select distinct m.role
@@ -184,7 +185,8 @@ async fn another_administers(db: &mut PgConnection, caller: &Caller, key: Uuid) 
     Ok(roles.iter().any(|role| Role::stored(role).allows(&[Scope::Admin])))
 }
 
-/// One at a time makes and revokes keys of a project: two can't both be the one that was still allowed, or both count on the other's.
+/// Serializes creation and revocation of a project's keys: otherwise two could both take the last allowed place, or
+/// both rely on the other's key.
 async fn lock(db: &mut PgConnection, project_id: Uuid) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "select pg_advisory_xact_lock(hashtextextended('keys ' || $1::uuid::text, 0))",

@@ -7,14 +7,14 @@
 //! - `sign_in`    signing in by an external identity
 //! - `identities` external identities of users
 //! - `projects`   workspaces: members, roles, quotas
-//! - `makers`     in whose name runs, DAGs and schedules work, and whether they still may
+//! - `initiators` in whose name runs, DAGs and schedules work, and whether they still may
 //! - `audit`      the audit log: one chain of entries, appended within the transaction of the act
 
 pub mod audit;
 pub mod auth;
 pub mod identities;
+pub mod initiators;
 pub mod keys;
-pub mod makers;
 pub mod projects;
 pub mod sessions;
 pub mod sign_in;

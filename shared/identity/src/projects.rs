@@ -1,4 +1,4 @@
-//! Projects (tenants), users, who is a member of what and as what, and what a project may use up.
+//! Projects (tenants), users, memberships with roles, and project quotas.
 
 use chrono::{DateTime, Utc};
 use clap::ValueEnum;
@@ -6,7 +6,7 @@ use serde::Serialize;
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
-use rejoin_db::walls::{self, Asking};
+use rejoin_db::rls;
 use rejoin_types::access::Scope;
 use rejoin_types::ids;
 
@@ -38,7 +38,7 @@ impl Role {
         }
     }
 
-    /// The most that a credential may do.
+    /// The maximum scopes of a credential with this role.
     pub const fn scopes(self) -> &'static [Scope] {
         match self {
             Role::Owner => &Scope::ALL,
@@ -48,7 +48,7 @@ impl Role {
         }
     }
 
-    /// The least of them that allows all of these.
+    /// Returns the least role that allows all of these.
     pub fn for_scopes(scopes: &[Scope]) -> Self {
         if scopes.contains(&Scope::Admin) {
             Role::Owner
@@ -61,21 +61,21 @@ impl Role {
         scopes.iter().all(|scope| self.scopes().contains(scope))
     }
 
-    /// As the table has it. What a later release may have put there allows the least.
+    /// Parses the column. An unknown value of a later release allows the least.
     pub fn stored(text: &str) -> Self {
         let known = Role::ALL.into_iter().find(|role| role.as_str() == text);
         known.unwrap_or(Role::Viewer)
     }
 }
 
-/// What a project may use up from midnight to midnight, UTC. None: as much as it likes.
+/// Limits of a project's usage from midnight to midnight, UTC. None: unlimited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Quota {
     pub runs_per_day: Option<i64>,
     pub tokens_per_day: Option<i64>,
 }
 
-/// A project that is open to a user.
+/// A project of a user, with the role.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Membership {
     pub project_id: Uuid,
@@ -83,7 +83,7 @@ pub struct Membership {
     pub quota: Quota,
 }
 
-/// A member as lists show it.
+/// A member as listed.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Member {
@@ -93,12 +93,12 @@ pub struct Member {
     pub created_at: DateTime<Utc>,
 }
 
-/// Why a member stays as they are.
+/// The reason why a member can't be changed.
 #[derive(Debug, thiserror::Error)]
 pub enum MemberError {
     #[error("there is no such user in the project")]
     NotFound,
-    /// Nobody could let anybody in any more.
+    /// No other member could manage members.
     #[error("the project's last owner cannot be changed; make another member an owner first")]
     LastOwner,
     #[error("changing the members failed")]
@@ -113,7 +113,7 @@ pub async fn create(db: &mut PgConnection, name: &str) -> Result<Uuid, sqlx::Err
     Ok(id)
 }
 
-/// The project of this name that was made first.
+/// Returns the project of this name that was created first.
 pub async fn find_by_name(db: &mut PgConnection, name: &str) -> Result<Option<Uuid>, sqlx::Error> {
     sqlx::query_scalar!(
         "select id from kb.projects where name = $1 order by created_at limit 1",
@@ -123,7 +123,7 @@ pub async fn find_by_name(db: &mut PgConnection, name: &str) -> Result<Option<Uu
     .await
 }
 
-/// The user with this handle, made if there is none.
+/// Returns the user with this handle, created if necessary.
 pub async fn ensure_user(db: &mut PgConnection, handle: &str) -> Result<Uuid, sqlx::Error> {
     sqlx::query_scalar!(
         "insert into kb.users (id, handle) values ($1, $2)
@@ -136,14 +136,14 @@ pub async fn ensure_user(db: &mut PgConnection, handle: &str) -> Result<Uuid, sq
     .await
 }
 
-/// The user with this handle.
+/// Returns the user with this handle.
 pub async fn find_user(db: &mut PgConnection, handle: &str) -> Result<Option<Uuid>, sqlx::Error> {
     sqlx::query_scalar!("select id from kb.users where handle = $1", handle)
         .fetch_optional(db)
         .await
 }
 
-/// A new user with this handle. None: there is one already.
+/// Creates a user with this handle. None: it exists already.
 pub async fn create_user(db: &mut PgConnection, handle: &str) -> Result<Option<Uuid>, sqlx::Error> {
     sqlx::query_scalar!(
         "insert into kb.users (id, handle) values ($1, $2) on conflict (handle) do nothing returning id",
@@ -154,7 +154,7 @@ pub async fn create_user(db: &mut PgConnection, handle: &str) -> Result<Option<U
     .await
 }
 
-/// Makes the user a member, unless there is no such project, or they are one already.
+/// Makes the user a member, unless the project does not exist or they are one already.
 pub async fn add_member_if_there(
     db: &mut PgConnection,
     project_id: Uuid,
@@ -173,7 +173,7 @@ pub async fn add_member_if_there(
     Ok(())
 }
 
-/// Makes the user a member; who is one already stays what they are.
+/// Makes the user a member; an existing member keeps their role.
 pub async fn add_member(db: &mut PgConnection, project_id: Uuid, user_id: Uuid, role: Role) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "insert into kb.project_members (project_id, user_id, role) values ($1, $2, $3) on conflict do nothing",
@@ -186,7 +186,7 @@ pub async fn add_member(db: &mut PgConnection, project_id: Uuid, user_id: Uuid, 
     Ok(())
 }
 
-/// What the user is in the project. None: no member.
+/// Returns the user's role in the project. None: not a member.
 pub async fn role_of(db: &mut PgConnection, project_id: Uuid, user_id: Uuid) -> Result<Option<Role>, sqlx::Error> {
     let role = sqlx::query_scalar!(
         "select role from kb.project_members where project_id = $1 and user_id = $2",
@@ -198,7 +198,7 @@ pub async fn role_of(db: &mut PgConnection, project_id: Uuid, user_id: Uuid) -> 
     Ok(role.as_deref().map(Role::stored))
 }
 
-/// The projects that are open to a user, the oldest membership first.
+/// Returns a user's projects, oldest membership first.
 pub(crate) async fn memberships(db: &mut PgConnection, user_id: Uuid) -> Result<Vec<Membership>, sqlx::Error> {
     let rows = sqlx::query!(
         "select m.project_id, m.role, p.runs_per_day, p.tokens_per_day
@@ -219,7 +219,7 @@ pub(crate) async fn memberships(db: &mut PgConnection, user_id: Uuid) -> Result<
     Ok(memberships.collect())
 }
 
-/// All members of a project, the oldest first.
+/// Returns all members of a project, oldest first.
 pub async fn members(db: &mut PgConnection, project_id: Uuid) -> Result<Vec<Member>, sqlx::Error> {
     sqlx::query_as!(
         Member,
@@ -232,7 +232,7 @@ pub async fn members(db: &mut PgConnection, project_id: Uuid) -> Result<Vec<Memb
     .await
 }
 
-/// Makes a member something else. Whoever changes the owners of a project does so alone.
+/// Changes a member's role. Changes of a project's owners are serialized.
 pub async fn set_role(db: &mut PgConnection, project_id: Uuid, user_id: Uuid, role: Role) -> Result<(), MemberError> {
     if role != Role::Owner {
         keep_an_owner(db, project_id, user_id).await?;
@@ -249,7 +249,7 @@ pub async fn set_role(db: &mut PgConnection, project_id: Uuid, user_id: Uuid, ro
     }
 }
 
-/// Takes a member out: their keys open the project no longer.
+/// Removes a member: their keys no longer grant access to the project.
 pub async fn remove_member(db: &mut PgConnection, project_id: Uuid, user_id: Uuid) -> Result<(), MemberError> {
     keep_an_owner(db, project_id, user_id).await?;
     let removed = sqlx::query!(
@@ -263,7 +263,7 @@ pub async fn remove_member(db: &mut PgConnection, project_id: Uuid, user_id: Uui
     }
 }
 
-/// Refuses if this member is the only owner. Until the transaction's end, nobody else takes an owner away.
+/// Refuses if this member is the only owner. Concurrent removals of owners wait until the transaction ends.
 async fn keep_an_owner(db: &mut PgConnection, project_id: Uuid, user_id: Uuid) -> Result<(), MemberError> {
     let owners = sqlx::query_scalar!(
         "select user_id from kb.project_members where project_id = $1 and role = 'owner' order by user_id for update",
@@ -277,7 +277,7 @@ async fn keep_an_owner(db: &mut PgConnection, project_id: Uuid, user_id: Uuid) -
     }
 }
 
-/// A project as lists show it.
+/// A project as listed.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ProjectInfo {
@@ -288,7 +288,7 @@ pub struct ProjectInfo {
     pub tokens_per_day: Option<i64>,
 }
 
-/// All projects, the oldest first.
+/// Returns all projects, oldest first.
 pub async fn all(db: &mut PgConnection) -> Result<Vec<ProjectInfo>, sqlx::Error> {
     sqlx::query_as!(
         ProjectInfo,
@@ -300,7 +300,7 @@ pub async fn all(db: &mut PgConnection) -> Result<Vec<ProjectInfo>, sqlx::Error>
     .await
 }
 
-/// Says what a project may use up; false where there is none.
+/// Sets a project's quota; false if the project does not exist.
 pub async fn set_quota(db: &mut PgConnection, project_id: Uuid, quota: Quota) -> Result<bool, sqlx::Error> {
     let done = sqlx::query!(
         "update kb.projects set runs_per_day = $2, tokens_per_day = $3 where id = $1",
@@ -311,19 +311,19 @@ pub async fn set_quota(db: &mut PgConnection, project_id: Uuid, quota: Quota) ->
     Ok(done.execute(db).await?.rows_affected() > 0)
 }
 
-/// What a project has used up since midnight, UTC.
+/// A project's usage since midnight, UTC.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Used {
-    /// Runs that were begun, those of sub-agents not counted.
+    /// Started runs, excluding sub-agents.
     pub runs: i64,
-    /// Of the calls of models that have ended.
+    /// Tokens of completed model calls.
     pub tokens: i64,
-    /// Until it is midnight again [s].
+    /// Time until midnight, in seconds.
     pub day_left_s: f64,
 }
 
 pub async fn used_today(db: &PgPool, project_id: Uuid) -> Result<Used, sqlx::Error> {
-    let mut db = walls::begin(db, Asking::Gate).await?;
+    let mut db = rls::begin(db, rls::Scope::Login).await?;
     sqlx::query_as!(
         Used,
         r#"select runs as "runs!", tokens as "tokens!", day_left_s as "day_left_s!" from kb.used_today($1)"#,
@@ -333,13 +333,13 @@ pub async fn used_today(db: &PgPool, project_id: Uuid) -> Result<Used, sqlx::Err
     .await
 }
 
-/// What is used up.
+/// An exhausted quota.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Exhausted {
     /// `runs` or `tokens`.
     pub what: &'static str,
     pub limit: i64,
-    /// Until there is something again [s].
+    /// Time until it is renewed, in seconds.
     pub wait_s: u64,
 }
 
@@ -348,7 +348,7 @@ impl Quota {
         self.runs_per_day.is_none() && self.tokens_per_day.is_none()
     }
 
-    /// What is used up, if anything is.
+    /// Returns the exhausted quota, if any.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,

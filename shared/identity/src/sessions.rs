@@ -1,5 +1,5 @@
-//! Browsers that are signed in. A session is a key of its own kind, shown in a cookie that no script can read: it is begun with an API
-//! key or a token, can do what that could, in the project that it was begun in, and ends with it at the latest.
+//! Browser sessions. A session is a key of its own kind in an HttpOnly cookie. It is created with an API key or token,
+//! has its rights in the project of its creation, and expires with it at the latest.
 
 use chrono::{DateTime, Utc};
 use serde_json::json;
@@ -8,25 +8,25 @@ use uuid::Uuid;
 
 use crate::audit::{self, Action, Actor, NewEntry};
 use crate::auth::{self, Caller, Kind};
-use rejoin_db::walls::{self, Asking};
+use rejoin_db::rls;
 use rejoin_types::ids;
 
-/// Of one user; those that were begun first end then.
+/// Maximum number of sessions of one user; the oldest are ended.
 pub const MAX_PER_USER: i64 = 50;
 
-/// A session that has begun. What stands in the cookie is shown only here.
+/// A new session. The cookie's value is shown only here.
 pub struct Begun {
     pub id: Uuid,
     pub secret: String,
     pub expires_at: DateTime<Utc>,
-    /// How long that is [s].
+    /// Its lifetime, in seconds.
     pub lasts_s: i64,
 }
 
-/// Begins a session of `caller` that lasts `lifetime_s`, or as long as the key or the token that the caller has shown.
+/// Begins a session of `caller` that lasts `lifetime_s`, or as long as the caller's key or token.
 pub async fn begin(db: &PgPool, caller: &Caller, lifetime_s: i64) -> Result<Begun, sqlx::Error> {
     let (id, secret) = (ids::new(), auth::random_secret());
-    let mut tx = walls::begin(db, Asking::Gate).await?;
+    let mut tx = rls::begin(db, rls::Scope::Login).await?;
     forget_old(&mut tx, caller.user_id).await?;
     let row = sqlx::query!(
         r#"insert into kb.api_keys (id, user_id, project_id, name, prefix, hash, scopes, kind, parent_id, expires_at)
@@ -56,7 +56,7 @@ pub async fn begin(db: &PgPool, caller: &Caller, lifetime_s: i64) -> Result<Begu
     })
 }
 
-/// Sessions that have ended, and those beyond [`MAX_PER_USER`].
+/// Removes ended sessions, and those beyond [`MAX_PER_USER`].
 async fn forget_old(db: &mut PgConnection, user_id: Uuid) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "delete from kb.api_keys
@@ -84,12 +84,12 @@ async fn tell(db: &mut PgConnection, caller: &Caller, action: Action, id: Uuid) 
     Ok(())
 }
 
-/// Ends the session that the caller has come with; what it holds open is closed. Idempotent.
+/// Ends the caller's session; its open streams are closed. Idempotent.
 pub async fn end(db: &PgPool, caller: &Caller) -> Result<(), sqlx::Error> {
     let Some(id) = caller.credential.key_id() else {
         return Ok(());
     };
-    let mut tx = walls::begin(db, Asking::Gate).await?;
+    let mut tx = rls::begin(db, rls::Scope::Login).await?;
     let ended = sqlx::query!(
         "update kb.api_keys set revoked_at = now() where id = $1 and kind = 'session' and revoked_at is null",
         id

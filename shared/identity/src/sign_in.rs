@@ -1,7 +1,7 @@
-//! Codes with which a browser signs in once, in place of an API key. Whoever holds the key makes one; whoever has the code begins a
-//! session as that key's user. `/api/sign-in-codes` and `/api/session` call it.
+//! One-time sign-in codes, which let a browser sign in without an API key. The holder of a key creates one; whoever
+//! presents the code gets a session of that key's user. Used by `/api/sign-in-codes` and `/api/session`.
 //!
-//! Invariant: a code opens one session, within [`LIFETIME_S`], and nothing else; only its SHA-256 is stored.
+//! Invariant: a code creates one session, within [`LIFETIME_S`], and nothing else; only its SHA-256 is stored.
 
 use chrono::{DateTime, Utc};
 use sqlx::PgPool;
@@ -9,28 +9,28 @@ use uuid::Uuid;
 
 use crate::auth::{self, Caller, Credential};
 use crate::projects::{Membership, Quota, Role};
-use rejoin_db::walls::{self, Asking};
+use rejoin_db::rls;
 use rejoin_types::owner::Owner;
 
-/// How long a code is good [s].
+/// Lifetime of a code, in seconds.
 pub const LIFETIME_S: i64 = 600;
-/// Maximum number of unused codes of one user; those made first are forgotten.
+/// Maximum number of unused codes of one user; the oldest are removed.
 pub const MAX_PER_USER: i64 = 10;
 
-/// A code that was made. It is shown only here.
+/// A new code. It is shown only here.
 pub struct Code {
     pub code: String,
     pub expires_at: DateTime<Utc>,
 }
 
-/// Makes a code for `caller`, whose API key has the id `key_id`.
+/// Creates a code for `caller`, whose API key has the id `key_id`.
 pub async fn create(db: &PgPool, caller: &Caller, key_id: Uuid) -> Result<Code, sqlx::Error> {
     let owner = Owner {
         project_id: caller.project_id,
         user_id: caller.user_id,
     };
     let code = auth::random_secret();
-    let mut tx = walls::begin(db, Asking::GateFor(owner)).await?;
+    let mut tx = rls::begin(db, rls::Scope::UserLogin(owner)).await?;
     sqlx::query!(
         "delete from kb.sign_in_codes
          where expires_at < now()
@@ -55,9 +55,10 @@ pub async fn create(db: &PgPool, caller: &Caller, key_id: Uuid) -> Result<Code, 
     Ok(Code { code, expires_at })
 }
 
-/// Whom a code signs in, without using it up. None: it is unknown, used or too old, or its key opens nothing any more.
+/// Returns the caller that a code signs in, without using it up. None: it is unknown, used or expired, or its key is no
+/// longer valid.
 pub async fn whose(db: &PgPool, code: &str) -> Result<Option<Caller>, sqlx::Error> {
-    let mut tx = walls::begin(db, Asking::Gate).await?;
+    let mut tx = rls::begin(db, rls::Scope::Login).await?;
     let row = sqlx::query!(
         "select c.key_id, c.user_id, c.project_id, k.scopes, m.role, p.runs_per_day, p.tokens_per_day
          from kb.sign_in_codes c
@@ -82,9 +83,9 @@ pub async fn whose(db: &PgPool, code: &str) -> Result<Option<Caller>, sqlx::Erro
     }))
 }
 
-/// Uses a code up. False: somebody has already.
+/// Uses a code up. False: it was already used.
 pub async fn use_up(db: &PgPool, code: &str) -> Result<bool, sqlx::Error> {
-    let mut tx = walls::begin(db, Asking::Gate).await?;
+    let mut tx = rls::begin(db, rls::Scope::Login).await?;
     let done = sqlx::query!("delete from kb.sign_in_codes where hash = $1", auth::hash_secret(code))
         .execute(&mut *tx)
         .await?;
@@ -92,9 +93,9 @@ pub async fn use_up(db: &PgPool, code: &str) -> Result<bool, sqlx::Error> {
     Ok(done.rows_affected() > 0)
 }
 
-/// The handles of two users, for a question that names both.
+/// Returns the handles of two users, for a confirmation that names both.
 pub async fn handles(db: &PgPool, first: Uuid, second: Uuid) -> Result<(String, String), sqlx::Error> {
-    let mut tx = walls::begin(db, Asking::Gate).await?;
+    let mut tx = rls::begin(db, rls::Scope::Login).await?;
     let rows = sqlx::query!(
         "select id, handle from kb.users where id = $1 or id = $2",
         first,

@@ -1,11 +1,11 @@
 //! Data sources: databases of others that a project's people and agents may ask. Rows of `kb.data_sources` and their SQL; connecting to
 //! them is `rejoin-data-sources`' business.
 //!
-//! - `settings`  what is set of a source, and what may be
-//! - `schemas`   what their tables look like, as somebody last looked
+//! - `settings`  the settings of a source and their validation
+//! - `schemas`   cached schemas of their tables
 //!
-//! Invariants: a password is stored sealed, never in the settings, and never returned; whatever changes how a source is reached raises
-//! its revision, and connections and schemas of an older one are not used any more.
+//! Invariants: a password is stored encrypted, never in the settings, and never returned; a change of how a source is
+//! reached raises its revision, and connections and schemas of older revisions are no longer used.
 
 use chrono::{DateTime, Utc};
 use serde::Serialize;
@@ -22,24 +22,24 @@ pub mod settings;
 
 pub use settings::{Kind, Limits, Settings, check_name, from_url};
 
-/// Sources of a project.
+/// Maximum number of sources in a project.
 pub const MAX_SOURCES: i64 = 200;
-/// Of a stored failure [characters].
+/// Maximum length of a stored failure, in characters.
 const FAILURE_MAX_CHARS: usize = 500;
 
-/// What somebody says of a source, but for its secret.
+/// The content of a source, without its secret.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Content {
     pub name: String,
     pub kind: Kind,
     pub settings: Settings,
     pub limits: Limits,
-    /// Whether only reads pass.
+    /// Whether only reads are allowed.
     pub read_only: bool,
 }
 
 impl Content {
-    /// Err: what is wrong, for whoever wrote it.
+    /// Validates it. The error is a message for the author.
     pub fn check(&self) -> Result<(), String> {
         check_name(&self.name)?;
         self.settings.check(self.kind)?;
@@ -59,10 +59,10 @@ pub struct DataSource {
     pub owner_user_id: Option<Uuid>,
     /// Whether a password or a key is stored.
     pub has_secret: bool,
-    /// Counts changes of how it is reached.
+    /// The revision: counts changes of the connection settings.
     pub revision: i32,
     pub tested_at: Option<DateTime<Utc>>,
-    /// Why it did not answer when it was last tried.
+    /// The failure of the last test.
     pub failure: Option<String>,
     pub created_at: DateTime<Utc>,
     pub updated_at: DateTime<Utc>,
@@ -112,7 +112,7 @@ impl TryFrom<Row> for DataSource {
     }
 }
 
-/// All sources of a project, by name.
+/// Returns all sources of a project, by name.
 pub async fn list(db: impl PgExecutor<'_>, project_id: Uuid) -> Result<Vec<DataSource>, sqlx::Error> {
     let rows = sqlx::query_as!(
         Row,
@@ -140,7 +140,7 @@ pub async fn get(db: impl PgExecutor<'_>, project_id: Uuid, id: Uuid) -> Result<
     row.map(DataSource::try_from).transpose()
 }
 
-/// By id or by name, as models call it.
+/// Finds a source by id or by name, as models refer to it.
 pub async fn find(db: impl PgExecutor<'_>, project_id: Uuid, wanted: &str) -> Result<Option<DataSource>, sqlx::Error> {
     let row = sqlx::query_as!(
         Row,
@@ -166,21 +166,21 @@ pub async fn count(db: impl PgExecutor<'_>, project_id: Uuid) -> Result<i64, sql
     .await
 }
 
-/// What becomes of a source's secret when the source is changed.
+/// The change of a source's secret.
 pub enum Secret {
-    /// It stays as it is.
+    /// Unchanged.
     Kept,
     Removed,
-    /// Sealed for the source's id by [`seal`].
+    /// Encrypted for the source's id by [`seal`].
     Set(Sealed),
 }
 
-/// A fresh id, for which a secret can be sealed.
+/// Returns a new id, for which a secret can be encrypted.
 pub fn new_id() -> Uuid {
     ids::new()
 }
 
-/// Adds a source whose content was checked. None: there is one of this name.
+/// Inserts a validated source. None: the name is taken.
 pub async fn create(
     db: &mut PgConnection,
     id: Uuid,
@@ -214,7 +214,8 @@ pub async fn create(
     row.map(DataSource::try_from).transpose()
 }
 
-/// Changes a source to content that was checked; its kind stays. None: it is gone, or another one has the name.
+/// Replaces a source's content by a validated one; its kind is immutable. None: it does not exist, or the name is
+/// taken.
 pub async fn update(
     db: &mut PgConnection,
     project_id: Uuid,
@@ -253,7 +254,7 @@ pub async fn update(
     row.map(DataSource::try_from).transpose()
 }
 
-/// Puts down what came of trying it; a failure in words that hold no secret.
+/// Records the result of a test; a failure's text holds no secret.
 pub async fn tested(
     db: impl PgExecutor<'_>,
     project_id: Uuid,
@@ -272,7 +273,7 @@ pub async fn tested(
     Ok(())
 }
 
-/// False: there is none.
+/// False: it does not exist.
 pub async fn delete(db: &mut PgConnection, project_id: Uuid, id: Uuid) -> Result<bool, sqlx::Error> {
     let deleted = sqlx::query!(
         "delete from kb.data_sources where project_id = $1 and id = $2",
@@ -284,15 +285,16 @@ pub async fn delete(db: &mut PgConnection, project_id: Uuid, id: Uuid) -> Result
     Ok(deleted.rows_affected() > 0)
 }
 
-/// What a source's secret is bound to, besides its project: it opens for no other source, and is no secret of the project.
+/// The name to which a source's secret is bound, besides its project: it decrypts for no other source, and is not a
+/// secret of the project.
 fn sealed_for(id: Uuid) -> String {
     format!("data_source:{id}")
 }
 
-/// Seals a source's password or key.
+/// Encrypts a source's password or key.
 ///
 /// # Errors
-/// It is empty or too large; the system gives no random numbers.
+/// It is empty or too large; the system provides no random numbers.
 pub fn seal(keys: &MasterKeys, project_id: Uuid, id: Uuid, value: &Plaintext) -> Result<Sealed, SecretError> {
     if value.expose().is_empty() || value.expose().len() > rejoin_secrets::VALUE_MAX_BYTES {
         return Err(SecretError::Size);
@@ -300,10 +302,10 @@ pub fn seal(keys: &MasterKeys, project_id: Uuid, id: Uuid, value: &Plaintext) ->
     envelope::seal(keys, project_id, &sealed_for(id), value)
 }
 
-/// A source's password or key. None: it has none.
+/// Decrypts a source's password or key. None: it has none.
 ///
 /// # Errors
-/// Its master key is not there, or it is not what was sealed.
+/// Its master key is missing, or the ciphertext is invalid.
 pub async fn open_secret(
     db: impl PgExecutor<'_>,
     keys: &MasterKeys,
@@ -329,11 +331,11 @@ pub async fn open_secret(
     .transpose()
 }
 
-/// Seals the data keys of all sources' secrets under the first master key, as `secrets::rotate` does with secrets. Returns how many were
-/// sealed anew, and those that could not be: they stay as they are.
+/// Re-encrypts the data keys of all sources' secrets with the first master key, like `secrets::rotate`. Returns the
+/// number of re-encrypted ones, and of failures, which stay unchanged.
 pub async fn rotate(db: &PgPool, keys: &MasterKeys) -> Result<(u64, Vec<SecretError>), SecretError> {
     let first = keys.first_id();
-    // As many as there are sources: a row each, and few of them.
+    // One row per source, and there are few.
     let rows = sqlx::query!(
         r#"select id, project_id, key_id as "key_id!", wrapped_key as "wrapped_key!" from kb.data_sources where key_id <> $1 order by id"#,
         first
@@ -344,7 +346,7 @@ pub async fn rotate(db: &PgPool, keys: &MasterKeys) -> Result<(u64, Vec<SecretEr
     for row in rows {
         match envelope::rewrap(keys, row.project_id, &sealed_for(row.id), &row.key_id, &row.wrapped_key) {
             Ok(wrapped) => {
-                // Not if another password was set meanwhile.
+                // Unless another password was set meanwhile.
                 let updated = sqlx::query!(
                     "update kb.data_sources set key_id = $3, wrapped_key = $4 where id = $1 and wrapped_key = $2",
                     row.id,
@@ -362,7 +364,7 @@ pub async fn rotate(db: &PgPool, keys: &MasterKeys) -> Result<(u64, Vec<SecretEr
     Ok((done, failures))
 }
 
-/// What lists show of a source, for models and programs.
+/// A source as listed, for models and programs.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Listed<'a> {

@@ -1,5 +1,5 @@
-//! Refresh tokens of Google, sealed as secrets are: columns of `kb.google_links`. They lie under names that no secret can have, so that
-//! no setting can mention them.
+//! Encrypted Google refresh tokens: columns of `kb.google_links`. Their names cannot be names of secrets, so no setting
+//! can refer to them.
 
 use sqlx::{PgExecutor, PgPool};
 use uuid::Uuid;
@@ -11,13 +11,13 @@ fn sealed_for(calendar_id: Uuid) -> String {
     format!("google_calendar:{calendar_id}")
 }
 
-/// Seals the token of a calendar's link.
+/// Encrypts the token of a calendar's link.
 pub fn seal(keys: &MasterKeys, project_id: Uuid, calendar_id: Uuid, token: &str) -> Result<Sealed, SecretError> {
     let value = Plaintext::new(token.as_bytes().to_vec());
     envelope::seal(keys, project_id, &sealed_for(calendar_id), &value)
 }
 
-/// The token of a calendar's link; None: it has none.
+/// Decrypts the token of a calendar's link; None: it has none.
 pub async fn open(
     db: impl PgExecutor<'_>,
     keys: &MasterKeys,
@@ -40,11 +40,11 @@ pub async fn open(
     .transpose()
 }
 
-/// Seals the data keys of all tokens under the first master key, as `secrets::rotate` does with secrets. Returns how many were sealed anew,
-/// and those that could not be: they stay as they are.
+/// Re-encrypts the data keys of all tokens with the first master key, like `secrets::rotate`. Returns the number of
+/// re-encrypted ones, and of failures, which stay unchanged.
 pub async fn rotate(db: &PgPool, keys: &MasterKeys) -> Result<(u64, Vec<SecretError>), SecretError> {
     let first = keys.first_id();
-    // A row for each calendar that is linked, and few of them.
+    // One row per linked calendar, and there are few.
     let rows = sqlx::query!(
         "select calendar_id, project_id, key_id, wrapped_key from kb.google_links where key_id <> $1 order by calendar_id",
         first
@@ -56,7 +56,7 @@ pub async fn rotate(db: &PgPool, keys: &MasterKeys) -> Result<(u64, Vec<SecretEr
         let name = sealed_for(row.calendar_id);
         match envelope::rewrap(keys, row.project_id, &name, &row.key_id, &row.wrapped_key) {
             Ok(wrapped) => {
-                // Not if it was linked anew meanwhile.
+                // Unless it was linked again meanwhile.
                 let updated = sqlx::query!(
                     "update kb.google_links set key_id = $3, wrapped_key = $4 where calendar_id = $1 and wrapped_key = $2",
                     row.calendar_id,

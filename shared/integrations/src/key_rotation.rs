@@ -1,4 +1,4 @@
-//! Rotation of master keys: seals every data key under the first master key, wherever values are sealed.
+//! Rotation of master keys: re-encrypts every data key with the first master key, for all encrypted values.
 
 use serde_json::json;
 use sqlx::PgPool;
@@ -8,21 +8,22 @@ use crate::{data_sources, google_tokens};
 use rejoin_identity::audit::{self, Action, Actor};
 use rejoin_secrets::{MasterKeys, SecretError, entry, envelope};
 
-/// Number of secrets that one transaction of a rotation seals anew.
+/// Number of secrets re-encrypted per transaction.
 const BATCH: i64 = 100;
 
-/// What a rotation did.
+/// The result of a rotation.
 #[derive(Debug, Default)]
 pub struct Rotated {
-    /// Secrets that are sealed under the first key now and were not before.
+    /// Secrets newly encrypted with the first key.
     pub rewrapped: u64,
-    /// Those that could not be opened; they stay as they are.
+    /// Secrets that could not be decrypted; they stay unchanged.
     pub failed: u64,
     pub first_failure: Option<SecretError>,
 }
 
-/// Seals the data key of each secret of all projects, of their data sources and their calendars at Google, under the first master key, batch by batch; values stay sealed as they are.
-/// Interrupted, it goes on where it was when it is called again.
+/// Re-encrypts the data key of each secret of all projects, of their data sources and their Google calendars, with the
+/// first master key, batch by batch; the values' own encryption is kept. An interrupted rotation continues when it is
+/// called again.
 pub async fn rotate(db: &PgPool, keys: &MasterKeys, by: &Actor) -> Result<Rotated, SecretError> {
     let first = keys.first_id();
     let mut rotated = Rotated::default();

@@ -1,13 +1,14 @@
-//! MCP servers of a project: how they are reached, and what they offer. SQL of `kb.project_mcp_servers` and `kb.mcp_tools`.
+//! MCP servers of a project: their settings and the tools that they offer. SQL of `kb.project_mcp_servers` and
+//! `kb.mcp_tools`.
 //!
-//! - `commands`  which processes may be started: the operator's word, not the project's
-//! - `oauth`     how tokens for HTTP servers are got
-//! - `settings`  what is set of a server, and what may be
-//! - `template`  `${NAME}` in settings: values of the project's secrets
+//! - `commands`  the operator's list of processes that may be started
+//! - `oauth`     settings for obtaining tokens for HTTP servers
+//! - `settings`  the settings of a server and their validation
+//! - `template`  `${NAME}` in settings: placeholders for the project's secrets
 //! - `offers`    the tools that servers offer, each held until its definition is approved
 //!
-//! Called by the API's routes (settings), by workers (connections, in `rejoin-worker`) and by manifests. Invariants: no setting holds a
-//! secret's value; no command line comes from here.
+//! Called by the API's routes (settings), by workers (connections, in `rejoin-worker`) and by manifests. Invariants: no
+//! setting holds a secret's value; no command line comes from here.
 
 use chrono::{DateTime, Utc};
 use serde::Serialize;
@@ -27,9 +28,9 @@ mod url;
 pub use oauth::OAuth;
 pub use settings::{Approval, Settings, Transport};
 
-/// The kind of jobs that ask a server what it offers; the payload names it: `{"serverId"}`.
+/// The kind of jobs that list a server's tools; the payload names it: `{"serverId"}`.
 pub const KIND_PROBE: &str = "mcp_probe";
-/// Servers of a project.
+/// Maximum number of servers in a project.
 pub const MAX_SERVERS: i64 = 100;
 
 /// A server as stored.
@@ -40,17 +41,17 @@ pub struct Server {
     pub project_id: Uuid,
     #[serde(flatten)]
     pub settings: Settings,
-    /// The product that it came with.
+    /// The product that installed it.
     pub product: Option<String>,
-    /// Counts changes of how it is reached.
+    /// The revision: counts changes of the connection settings.
     pub revision: i32,
     /// When its tools were last listed.
     pub seen_at: Option<DateTime<Utc>>,
-    /// What it said of itself then.
+    /// Its description of itself at that time.
     pub server_info: Option<Value>,
-    /// The tools that were left out then: a list of [`offers::LeftOut`].
+    /// The tools left out at that time: a list of [`offers::LeftOut`].
     pub left_out: Value,
-    /// When it last could not be asked; none since it could.
+    /// The time of the last failed listing; none since a success.
     pub failed_at: Option<DateTime<Utc>>,
     pub failure: Option<String>,
     pub created_at: DateTime<Utc>,
@@ -104,7 +105,7 @@ impl From<Row> for Server {
                 env: object(row.env),
                 url: row.url,
                 headers: object(row.headers),
-                // It was checked when it was stored.
+                // Validated when it was stored.
                 oauth: row.oauth.and_then(|oauth| serde_json::from_value(oauth).ok()),
                 enabled: row.enabled,
                 tools: row.tools,
@@ -129,7 +130,7 @@ impl From<Row> for Server {
     }
 }
 
-/// All servers of a project, by name.
+/// Returns all servers of a project, by name.
 pub async fn list(db: impl PgExecutor<'_>, project_id: Uuid) -> Result<Vec<Server>, sqlx::Error> {
     let rows = sqlx::query_as!(
         Row,
@@ -153,7 +154,7 @@ pub async fn get(db: impl PgExecutor<'_>, project_id: Uuid, id: Uuid) -> Result<
     Ok(row.map(Server::from))
 }
 
-/// Adds a server whose settings were checked. None: there is one of this name.
+/// Inserts a server with validated settings. None: the name is taken.
 pub async fn create(
     db: &mut PgConnection,
     project_id: Uuid,
@@ -190,8 +191,8 @@ pub async fn create(
     Ok(row.map(Server::from))
 }
 
-/// Changes a server to settings that were checked; its name stays. What is reached in another way is another server: what that offers is
-/// to be seen and approved anew.
+/// Changes a server to validated settings; its name is immutable. Different connection settings mean a different
+/// server: its tools must be listed and approved again.
 pub async fn update(
     db: &mut PgConnection,
     server: &Server,
@@ -237,7 +238,7 @@ pub async fn update(
     Ok(row.map(Server::from))
 }
 
-/// False: there is none.
+/// False: it does not exist.
 pub async fn delete(db: &mut PgConnection, project_id: Uuid, id: Uuid) -> Result<bool, sqlx::Error> {
     let deleted = sqlx::query!(
         "delete from kb.project_mcp_servers where project_id = $1 and id = $2",

@@ -1,10 +1,11 @@
-//! Queries that answered questions, learned from runs (`kb.query_patterns`): what was asked, and the last query of the run that succeeded.
-//! The tools over data sources learn; the worker tells an agent those that fit the next question.
+//! Query patterns: successful queries learned from runs (`kb.query_patterns`), with their question and the run's last
+//! successful query. The data source tools record them; the worker shows matching ones to an agent for the next
+//! question.
 //!
 //! - `pattern`  a query without its values and comments
 //!
-//! Invariants: a question and its query are told to their asker's agents alone; agents of others in the project get the pattern, which holds
-//! no value and no comment. What was learned in a conversation is forgotten with it.
+//! Invariants: a question and its query are shown to their user's agents only; agents of other members get the pattern,
+//! which holds no value and no comment. Patterns of a conversation are deleted with it.
 
 mod pattern;
 
@@ -18,17 +19,17 @@ use rejoin_types::owner::Owner;
 
 pub use pattern::pattern_of;
 
-/// Maximum length of a query that is learned, in characters.
+/// Maximum length of a recorded query, in characters.
 pub const QUERY_MAX_CHARS: usize = 2_000;
-/// Maximum length of a question that is kept, in characters.
+/// Maximum length of a recorded question, in characters.
 const ASKED_MAX_CHARS: i32 = 500;
-/// Characters of a new question that are compared with those of before.
+/// Maximum length of a new question that is compared, in characters.
 const COMPARED_CHARS: i32 = 2_000;
-/// Queries that an agent is told: of the asker's own, and patterns of others in the project.
+/// Maximum number of queries shown to an agent: the user's own, and patterns of others in the project.
 const TOLD_OWN: i64 = 3;
 const TOLD_SHARED: i64 = 3;
 
-/// A query that has just succeeded within a run.
+/// A query that has just succeeded in a run.
 #[derive(Debug, Clone, Copy)]
 pub struct Succeeded<'a> {
     pub run_id: Uuid,
@@ -38,8 +39,8 @@ pub struct Succeeded<'a> {
     pub query: &'a str,
 }
 
-/// Learns a query. It takes the place of earlier ones of the same run and source: an agent tries queries until one answers the question. At
-/// most `kept` are remembered for a user of a project; the oldest leave first.
+/// Records a query. It replaces earlier ones of the same run and source: an agent tries queries until one answers the
+/// question. At most `kept` are stored per user and project; the oldest are removed.
 pub async fn learn(db: &PgPool, succeeded: Succeeded<'_>, kept: i64) -> Result<(), sqlx::Error> {
     let Succeeded {
         run_id,
@@ -97,22 +98,22 @@ pub async fn learn(db: &PgPool, succeeded: Succeeded<'_>, kept: i64) -> Result<(
     tx.commit().await
 }
 
-/// A query that answered a question like the one that is asked now.
+/// A query that answered a similar question.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Similar {
     /// The data source's name and kind.
     pub source: String,
     pub kind: String,
-    /// Empty: the source's own.
+    /// Empty: the source's default.
     pub database: String,
-    /// Some: the asker's own question. None: somebody else's, who is not told.
+    /// Some: the user's own question. None: another user's, which is not shown.
     pub asked: Option<String>,
-    /// The query; of others without its values.
+    /// The query; another user's without its values.
     pub query: String,
 }
 
-/// Queries that share words with a question, the nearest first: the asker's own, then patterns of others in the project. One whose answer
-/// did not help, as its asker said, is not among them.
+/// Returns queries that share words with a question, most similar first: the user's own, then patterns of others in the
+/// project. Queries with negative feedback are excluded.
 pub async fn similar(db: impl PgExecutor<'_>, owner: Owner, question: &str) -> Result<Vec<Similar>, sqlx::Error> {
     sqlx::query_as!(
         Similar,
@@ -155,7 +156,7 @@ pub async fn similar(db: impl PgExecutor<'_>, owner: Owner, question: &str) -> R
     .await
 }
 
-/// What of an agent's prompt says it. Empty: nothing is similar.
+/// Formats them for an agent's prompt. Empty: there are none.
 pub fn to_prompt(similar: &[Similar]) -> String {
     if similar.is_empty() {
         return String::new();
@@ -180,7 +181,7 @@ pub fn to_prompt(similar: &[Similar]) -> String {
     prompt
 }
 
-/// A learned query, for its asker.
+/// A recorded query, for its user.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Learned {
     pub id: Uuid,
@@ -194,7 +195,7 @@ pub struct Learned {
     pub learned_at: DateTime<Utc>,
 }
 
-/// A page of the owner's, the newest first, after the cursor (learned_at, id).
+/// Returns a page of the owner's queries, newest first, after the cursor (learned_at, id).
 pub async fn list(
     db: impl PgExecutor<'_>,
     owner: Owner,
@@ -218,7 +219,7 @@ pub async fn list(
     .await
 }
 
-/// Forgets one of the owner's. False: it is not there.
+/// Deletes a query of the owner. False: it does not exist.
 pub async fn forget(db: impl PgExecutor<'_>, owner: Owner, id: Uuid) -> Result<bool, sqlx::Error> {
     let gone = sqlx::query!(
         "delete from kb.query_patterns where id = $1 and project_id = $2 and user_id = $3",

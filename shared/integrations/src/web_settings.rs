@@ -1,7 +1,8 @@
 //! What agents may do on the web, by project: rows of `kb.web_settings` and their SQL. Set by admins over the API, read by workers; the
 //! tools themselves are `rejoin-web-search`'s business.
 //!
-//! Invariants: a project without a row has no tools of the web; the search provider's key is a secret of the project, here by name only.
+//! Invariants: a project without a row has no web tools; the search provider's key is a secret of the project, stored
+//! here by name only.
 
 use std::time::Duration;
 
@@ -13,16 +14,16 @@ use uuid::Uuid;
 
 use rejoin_secrets::NAME_MAX_CHARS;
 
-/// Kind of jobs that ask a project's search provider whether it answers.
+/// The kind of jobs that test a project's search provider.
 pub const KIND_PROBE: &str = "web_probe";
-/// Domains in one of the lists.
+/// Maximum number of domains per list.
 pub const MAX_DOMAINS: usize = 100;
-/// Of a domain's name [bytes]: RFC 1035.
+/// Maximum length of a domain's name, in bytes: RFC 1035.
 const DOMAIN_MAX_BYTES: usize = 253;
-/// Of a provider's address [bytes].
+/// Maximum length of a provider's address, in bytes.
 const URL_MAX_BYTES: usize = 2_000;
 
-/// Who searches.
+/// A search provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Provider {
@@ -46,7 +47,7 @@ impl Provider {
         Self::ALL.into_iter().find(|provider| provider.as_str() == name)
     }
 
-    /// Where it is asked unless a project says otherwise. None: everybody runs their own.
+    /// Its default address. None: it is self-hosted.
     pub fn own_url(self) -> Option<&'static str> {
         match self {
             Provider::Tavily => Some("https://api.tavily.com"),
@@ -55,7 +56,7 @@ impl Provider {
         }
     }
 
-    /// Whether it answers nobody without a key.
+    /// Returns whether it requires a key.
     pub fn takes_key(self) -> bool {
         match self {
             Provider::Tavily | Provider::Brave => true,
@@ -64,24 +65,24 @@ impl Provider {
     }
 }
 
-/// What a project has switched on.
+/// The web settings of a project.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WebSettings {
-    /// None: there is no `web_search`.
+    /// None: `web_search` is off.
     pub provider: Option<Provider>,
-    /// None: the provider's own address.
+    /// None: the provider's default address.
     pub base_url: Option<String>,
-    /// The name of the project's secret that holds the provider's key.
+    /// The name of the project's secret with the provider's key.
     pub key_secret: Option<String>,
-    /// Whether there is `web_visit`.
+    /// Whether `web_visit` is on.
     pub visit: bool,
-    /// Nothing else is visited or found; empty: everything is.
+    /// Only these domains are visited and found; empty: all.
     pub allowed_domains: Vec<String>,
     pub blocked_domains: Vec<String>,
 }
 
 impl WebSettings {
-    /// Err: what is wrong, for whoever wrote it.
+    /// Validates it. The error is a message for the author.
     pub fn check(&self) -> Result<(), String> {
         match self.provider {
             None if !self.visit => {
@@ -138,21 +139,21 @@ impl WebSettings {
         }
     }
 
-    /// Whether pages of this host are visited and found.
+    /// Returns whether pages of this host may be visited and found.
     pub fn lets(&self, host: &str) -> bool {
         let named = |domains: &[String]| domains.iter().any(|domain| is_within(host, domain));
         !named(&self.blocked_domains) && (self.allowed_domains.is_empty() || named(&self.allowed_domains))
     }
 }
 
-/// Whether a host is a domain or below it.
+/// Returns whether a host is a domain or a subdomain of it.
 pub fn is_within(host: &str, domain: &str) -> bool {
     let host = host.trim_end_matches('.').to_ascii_lowercase();
     let domain = domain.trim_end_matches('.').to_ascii_lowercase();
     host == domain || host.strip_suffix(&domain).is_some_and(|front| front.ends_with('.'))
 }
 
-/// Whether this is a host's name or address, and nothing else.
+/// Returns whether this is exactly a host's name or address.
 pub fn is_domain(text: &str) -> bool {
     !text.is_empty()
         && text.len() <= DOMAIN_MAX_BYTES
@@ -160,7 +161,7 @@ pub fn is_domain(text: &str) -> bool {
         && Host::parse(text).is_ok()
 }
 
-/// None: the project has switched nothing on.
+/// None: the project has no settings.
 pub async fn get(db: impl PgExecutor<'_>, project_id: Uuid) -> Result<Option<WebSettings>, sqlx::Error> {
     let row = sqlx::query!(
         "select provider, base_url, key_secret, visit, allowed_domains, blocked_domains from kb.web_settings where project_id = $1",
@@ -169,7 +170,7 @@ pub async fn get(db: impl PgExecutor<'_>, project_id: Uuid) -> Result<Option<Web
     .fetch_optional(db)
     .await?;
     Ok(row.map(|row| WebSettings {
-        // What a newer program has set and this one does not know is not there for this one.
+        // A value set by a newer program and unknown to this one is treated as absent.
         provider: row.provider.as_deref().and_then(Provider::parse),
         base_url: row.base_url,
         key_secret: row.key_secret,
@@ -179,7 +180,7 @@ pub async fn get(db: impl PgExecutor<'_>, project_id: Uuid) -> Result<Option<Web
     }))
 }
 
-/// Sets all of it; what was checked.
+/// Replaces the settings with validated ones.
 pub async fn set(db: impl PgExecutor<'_>, project_id: Uuid, settings: &WebSettings) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "insert into kb.web_settings (project_id, provider, base_url, key_secret, visit, allowed_domains, blocked_domains)
@@ -201,17 +202,17 @@ pub async fn set(db: impl PgExecutor<'_>, project_id: Uuid, settings: &WebSettin
     Ok(())
 }
 
-/// What came of a test of the search provider.
+/// The result of a test of the search provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tried {
     pub at: DateTime<Utc>,
-    /// How many pages were found. None: none could be looked for, `failure` tells why.
+    /// The number of pages found. None: the search failed; see `failure`.
     pub found: Option<i32>,
     pub took_ms: i32,
     pub failure: Option<String>,
 }
 
-/// The newest test of what is set now. None: there was none.
+/// Returns the newest test of the current settings. None: there was none.
 pub async fn last_try(db: impl PgExecutor<'_>, project_id: Uuid) -> Result<Option<Tried>, sqlx::Error> {
     sqlx::query_as!(
         Tried,
@@ -223,7 +224,8 @@ pub async fn last_try(db: impl PgExecutor<'_>, project_id: Uuid) -> Result<Optio
     .await
 }
 
-/// Tells what came of a test, unless something else has been set since `settings` were read. Err of `outcome`: why it failed.
+/// Records the result of a test, unless the settings have changed since they were read. Err of `outcome`: why it
+/// failed.
 pub async fn tried(
     db: impl PgExecutor<'_>,
     project_id: Uuid,
@@ -251,7 +253,7 @@ pub async fn tried(
     Ok(())
 }
 
-/// Switches all off. False: nothing was on.
+/// Removes all settings. False: there were none.
 pub async fn delete(db: impl PgExecutor<'_>, project_id: Uuid) -> Result<bool, sqlx::Error> {
     let deleted = sqlx::query!("delete from kb.web_settings where project_id = $1", project_id)
         .execute(db)

@@ -1,34 +1,34 @@
-//! Which model will answer a message, as far as a process that calls none can tell: the API, by its own environment.
+//! Predicts which model will answer a message, in a process that calls none: the API, from its own environment.
 //!
-//! Workers may have keys and settings that the API lacks. So an answer is a list of all models that may be asked, and an empty one where that
-//! cannot be known. Invariant: where the list is not empty, the model that a worker with at least these variables asks is in it; a test holds
-//! it against the worker's own choice.
+//! Workers may have keys and settings that the API lacks. The result therefore lists all models that may be used, and
+//! is empty if that is unknown. Invariant: a non-empty list contains the model chosen by any worker with at least these
+//! variables; a test compares it with the worker's choice.
 
 use super::choice::ModelChoice;
 use super::{CHAT_MODELS, DEFAULT_MODEL, catalogue, names, today};
 
-/// OpenAI's own servers, in an address.
+/// The host of OpenAI's own servers.
 pub const OPENAI_HOST: &str = "api.openai.com";
-/// What answers under `rejoin dev` where no provider has a key.
+/// The model of `rejoin dev` if no provider has a key.
 const DEMO: &str = "demo:graph";
 
-/// What an environment says of models.
+/// The model settings of an environment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Environment {
-    /// `REJOIN_MODEL`: instead of the model of every definition.
+    /// `REJOIN_MODEL`: replaces the model of every definition.
     model_override: Option<String>,
-    /// `REJOIN_CHAT_MODEL`: of plain conversations.
+    /// `REJOIN_CHAT_MODEL`: the model of plain conversations.
     chat_model: Option<String>,
-    /// Providers that can be called.
+    /// Providers with a key.
     with_key: Vec<&'static str>,
-    /// `OPENAI_BASE_URL` leads to a server that may serve anything under any name.
+    /// `OPENAI_BASE_URL` refers to a server that may serve any model under any name.
     openai_is_elsewhere: bool,
     /// `REJOIN_DEMO_FALLBACK`: this is `rejoin dev`, whose workers have the same environment.
     is_dev: bool,
 }
 
 impl Environment {
-    /// Of this process.
+    /// Reads this process's environment.
     pub fn from_env() -> Self {
         Self::from_lookup(|name| std::env::var(name).ok())
     }
@@ -66,7 +66,7 @@ impl Environment {
         }
     }
 
-    /// The models that may answer for a definition, or for a conversation without one; empty: nobody here knows.
+    /// Returns the models that may answer for a definition, or for a conversation without one; empty: unknown.
     pub fn answering(&self, choice: Option<&ModelChoice>) -> Vec<String> {
         self.known(choice).unwrap_or_default()
     }
@@ -86,7 +86,7 @@ impl Environment {
         match self.is_dev {
             true if self.model_override.is_none() => self.default_models(),
             true => Some(vec![DEMO.to_owned()]),
-            // Workers with the key ask its own model, others the default.
+            // Workers with the key use its own model, others the default.
             false if takes_default => {
                 let mut may_be = self.default_models()?;
                 may_be.insert(0, own);
@@ -96,8 +96,8 @@ impl Environment {
         }
     }
 
-    /// Those that may answer plain conversations, the one that this environment has a key for last. Workers with more keys may choose one
-    /// that comes earlier. None: nobody knows, or under `rejoin dev`, there is none.
+    /// Returns the models that may answer plain conversations, with the one that this environment has a key for last.
+    /// Workers with more keys may choose an earlier one. None: unknown or, under `rejoin dev`, there is none.
     fn default_models(&self) -> Option<Vec<String>> {
         if let Some(named) = &self.chat_model {
             let name = self.live(named)?;
@@ -117,14 +117,15 @@ impl Environment {
             .collect()
     }
 
-    /// The name that is asked today. None: no provider of ours, or a server that may serve anything under that name.
+    /// Returns the model that serves this name today. None: not one of our providers, or a server that may serve any
+    /// model under that name.
     fn live(&self, wanted: &str) -> Option<String> {
         let name = names::with_provider(wanted)?;
         let is_elsewhere = self.openai_is_elsewhere && matches!(provider(&name), "openai" | "openai-responses");
         (!is_elsewhere).then(|| catalogue().resolve(&name, today()).name)
     }
 
-    /// Whether a model that a run has been asking is what its name says, as far as is known here.
+    /// Returns whether a run's model is known to be what its name says.
     pub fn is_known(&self, asked: &str) -> bool {
         let of = provider(asked);
         of == "flow" || (self.has_key(of) && self.live(asked).is_some())
@@ -133,7 +134,7 @@ impl Environment {
     fn has_key(&self, provider: &str) -> bool {
         let provider = match provider {
             "openai-responses" => "openai",
-            // They need none: what is needed is to know that workers have the same environment.
+            // They need no key: the workers' environment must be known, though.
             "demo" | "ollama" if self.is_dev => return true,
             other => other,
         };
@@ -173,7 +174,7 @@ mod tests {
         );
         assert!(answering(&[], "claude-haiku-5-5", false).is_empty());
         assert!(answering(&key, "mystery", false).is_empty());
-        // Another one's successor.
+        // The successor of another one.
         let gemini = [("GEMINI_API_KEY", "k")];
         assert_eq!(
             answering(&gemini, "gemini-2.0-flash", false),

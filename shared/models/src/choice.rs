@@ -1,8 +1,8 @@
-//! The model that a definition asks for, and how.
+//! An agent definition's model and how it is selected.
 
 use serde::{Deserialize, Serialize};
 
-/// Models that may answer in the place of a definition's own.
+/// Maximum number of fallback models.
 const FALLBACKS_MAX: usize = 5;
 
 /// The model of a definition.
@@ -13,7 +13,7 @@ pub struct ModelChoice {
     pub name: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub temperature: Option<f64>,
-    /// Maximum length of one answer, reasoning included [tokens].
+    /// Maximum length of one answer, including reasoning, in tokens.
     #[serde(
         default,
         alias = "max_tokens",
@@ -22,19 +22,20 @@ pub struct ModelChoice {
         skip_serializing_if = "Option::is_none"
     )]
     pub max_tokens: Option<u32>,
-    /// None: as the provider sets it.
+    /// None: the provider's default.
     #[serde(default, alias = "reasoning_effort", skip_serializing_if = "Option::is_none")]
     pub reasoning_effort: Option<ReasoningEffort>,
-    /// Asked in this order when the model can't answer now: it is overloaded, limits our requests, or fails before its first word.
+    /// Tried in this order when the model can't answer: it is overloaded, limits our requests, or fails before its
+    /// first word.
     #[serde(default, alias = "fallback_models", skip_serializing_if = "Vec::is_empty")]
     pub fallback_models: Vec<String>,
-    /// Where the model's provider has no key, the model of plain conversations answers in its place.
+    /// If the model's provider has no key, the model of plain conversations answers instead.
     #[serde(default, alias = "or_default", skip_serializing_if = "std::ops::Not::not")]
     pub or_default: bool,
 }
 
 impl ModelChoice {
-    /// A model with everything else as its provider sets it.
+    /// A model with the provider's defaults for everything else.
     pub fn named(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -46,7 +47,7 @@ impl ModelChoice {
         }
     }
 
-    /// Err: what is wrong, for whoever wrote it.
+    /// Validates it. The error is a message for the author.
     pub fn check(&self) -> Result<(), String> {
         if self.name.trim().is_empty() {
             return Err("model.name must not be empty".to_owned());
@@ -70,7 +71,7 @@ impl ModelChoice {
     }
 }
 
-/// How hard a model reasons before it answers. A model that lacks a level is asked for the next lower one that it has.
+/// The reasoning effort of a model. A level that a model lacks is replaced by the next lower one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ReasoningEffort {
@@ -94,7 +95,7 @@ impl ReasoningEffort {
         Self::Max,
     ];
 
-    /// As definitions and providers write it.
+    /// The spelling used by definitions and providers.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::None => "none",

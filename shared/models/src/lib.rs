@@ -1,5 +1,5 @@
-//! The catalogue of models: what they cost, take and can do, and which are gone. `data/models.json`, written by `make models`, is part of
-//! the binary and read once.
+//! The catalogue of models: prices, limits, abilities and retirement. `data/models.json`, written by `make models`, is
+//! part of the binary and parsed once.
 //!
 //! - `answering` which model will answer, as far as an environment tells
 //! - `names`  how models are named
@@ -9,8 +9,8 @@
 //! - `tokens` how many tokens a text has
 //! - `search` which of them somebody wants to see
 //!
-//! Budgets, the defaults, `GET /api/models`, `rejoin models` and `rejoin doctor` read it; the worker sends a request in the form that the
-//! model takes. Invariant: what the catalogue does not say is unknown, never "no".
+//! Used by budgets, the defaults, `GET /api/models`, `rejoin models` and `rejoin doctor`; the worker adapts its
+//! requests to the model. Invariant: what the catalogue does not state is unknown, never "no".
 
 pub mod answering;
 pub mod choice;
@@ -28,40 +28,40 @@ use serde::Deserialize;
 
 pub use price::{LongPrompt, Price, Tokens};
 
-/// The default model of each provider that can serve plain conversations, in the order in which providers with a key are chosen. Each is
-/// in the catalogue with a price and without a date of retirement that is near: a test sees to that.
+/// The default model of each provider for plain conversations, in order of preference among providers with a key. A
+/// test checks that each is in the catalogue with a price and without a near retirement date.
 pub const CHAT_MODELS: [(&str, &str); 3] = [
     ("gemini", "gemini:gemini-3.8-flash"),
     ("openai", "openai:gpt-6-luna"),
     ("anthropic", "anthropic:claude-haiku-5-5"),
 ];
-/// In place of a model's name in a definition: the model of plain conversations.
+/// Stands for the model of plain conversations in a definition.
 pub const DEFAULT_MODEL: &str = "default";
-/// A model that retires within this time is worth a warning [days].
+/// Time before a model's retirement from which a warning is shown, in days.
 pub const RETIRES_SOON_DAYS: u64 = 60;
-/// Providers whose models run on machines of one's own, and cost nothing by the token.
+/// Providers whose models run locally, without a price per token.
 const LOCAL: [&str; 1] = ["ollama"];
-/// Successors of successors that are followed; the file's script refuses circles.
+/// Maximum length of a chain of successors; the file's script refuses cycles.
 const SUCCESSORS_MAX: usize = 10;
 
-/// What a model can do.
+/// An ability of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Ability {
     Tools,
-    /// Several calls of tools in one answer.
+    /// Several tool calls in one answer.
     ParallelTools,
-    /// Reads images.
+    /// Image input.
     Images,
-    /// Reads PDF files.
+    /// PDF input.
     Pdf,
-    /// Hears audio.
+    /// Audio input.
     Audio,
-    /// Answers by a JSON schema.
+    /// Answers constrained by a JSON Schema.
     StructuredOutput,
-    /// Reasons before it answers.
+    /// Reasoning before the answer.
     Reasoning,
-    /// Reads prompts again from a cache at a lower price.
+    /// Prompt caching at a lower price.
     Caching,
 }
 
@@ -77,12 +77,12 @@ impl Ability {
         Ability::Caching,
     ];
 
-    /// The ability of a word, as the API writes it.
+    /// Parses an ability's name in the API.
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|ability| ability.as_str() == word)
     }
 
-    /// As the API and the CLI write it.
+    /// The name used by the API and the CLI.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Tools => "tools",
@@ -103,37 +103,37 @@ impl Ability {
 pub struct Model {
     /// `provider:model`.
     pub name: String,
-    /// Other names of it, with their provider.
+    /// Aliases, with their provider.
     #[serde(default)]
     pub aliases: Vec<String>,
     #[serde(default)]
     price: Option<Price>,
-    /// Prices that come into force on a known day, in order.
+    /// Prices effective from a known day, in order.
     #[serde(default)]
     later: Vec<PriceFrom>,
-    /// Tokens that a prompt may have.
+    /// Maximum prompt length, in tokens.
     #[serde(default)]
     pub context: Option<u64>,
-    /// Tokens that an answer may have.
+    /// Maximum answer length, in tokens.
     #[serde(default)]
     pub max_output: Option<u64>,
     #[serde(default)]
     can: Option<Vec<Ability>>,
     #[serde(default)]
     temperature: Option<bool>,
-    /// Levels of reasoning effort that it takes, such as `none` or `high`; empty where nobody knows.
+    /// Supported reasoning efforts, such as `none` or `high`; empty if unknown.
     #[serde(default)]
     pub efforts: Vec<String>,
-    /// It is served by OpenAI's Responses API only.
+    /// Served by OpenAI's Responses API only.
     #[serde(default)]
     pub responses_only: bool,
-    /// Prompts shorter than this are not cached [tokens].
+    /// Minimum length of cached prompts, in tokens.
     #[serde(default)]
     pub cache_min_tokens: Option<u64>,
     /// The day from which it is no longer served.
     #[serde(default)]
     pub retires_on: Option<NaiveDate>,
-    /// What its provider names in its place.
+    /// The replacement named by its provider.
     #[serde(default)]
     pub successor: Option<String>,
 }
@@ -146,28 +146,28 @@ struct PriceFrom {
 }
 
 impl Model {
-    /// The word before the colon.
+    /// The part before the colon.
     pub fn provider(&self) -> &str {
         names::split(&self.name).map_or("", |(provider, _)| provider)
     }
 
-    /// What it costs on a day. None: nobody knows.
+    /// Returns its price on a day. None: unknown.
     pub fn price(&self, today: NaiveDate) -> Option<Price> {
         let later = self.later.iter().rev().find(|later| later.from <= today);
         later.map(|later| later.price).or(self.price)
     }
 
-    /// Whether it can do something. None: nobody knows.
+    /// Returns whether it has an ability. None: unknown.
     pub fn can(&self, ability: Ability) -> Option<bool> {
         self.can.as_ref().map(|can| can.contains(&ability))
     }
 
-    /// What it is known to be able to do. None: nobody knows.
+    /// Returns its known abilities. None: unknown.
     pub fn abilities(&self) -> Option<&[Ability]> {
         self.can.as_deref()
     }
 
-    /// Whether a request to it may hold a temperature; one whose maker says nothing takes it.
+    /// Returns whether it accepts a temperature; by default it does.
     pub fn accepts_temperature(&self) -> bool {
         self.temperature.unwrap_or(true)
     }
@@ -176,31 +176,31 @@ impl Model {
         self.retires_on.is_some_and(|day| day <= today)
     }
 
-    /// Whether it is served now, and no longer so within [`RETIRES_SOON_DAYS`].
+    /// Returns whether it is served now, but retires within [`RETIRES_SOON_DAYS`].
     pub fn retires_soon(&self, today: NaiveDate) -> bool {
         !self.is_retired(today) && self.is_retired(today + chrono::Days::new(RETIRES_SOON_DAYS))
     }
 }
 
-/// A model's name, as it is to be asked for today.
+/// A model's name, resolved for today.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resolved {
     pub name: String,
-    /// The name that was wanted is of a model that is gone.
+    /// Set if the requested model is retired.
     pub retired: Option<Retired>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Retired {
     pub on: NaiveDate,
-    /// A model that is served today. None: the catalogue knows none.
+    /// A model that is served today. None: unknown.
     pub successor: Option<String>,
 }
 
 /// All models.
 #[derive(Debug)]
 pub struct Catalogue {
-    /// The day on which it was made.
+    /// The day on which it was generated.
     pub made: NaiveDate,
     models: Vec<Model>,
     by_name: HashMap<String, usize>,
@@ -218,12 +218,12 @@ static CATALOGUE: LazyLock<Catalogue> = LazyLock::new(|| {
     Catalogue::new(file)
 });
 
-/// The catalogue that is part of this binary.
+/// Returns the catalogue built into this binary.
 pub fn catalogue() -> &'static Catalogue {
     &CATALOGUE
 }
 
-/// The day that prices and retirements are looked up for.
+/// The day for prices and retirements.
 #[expect(
     clippy::disallowed_methods,
     reason = "a day of a list that is shipped, not a time that machines compare with each other"
@@ -250,13 +250,13 @@ impl Catalogue {
         }
     }
 
-    /// All of them, by name.
+    /// All models, by name.
     pub fn all(&self) -> &[Model] {
         &self.models
     }
 
-    /// The model of a name: its own, another name of it, a dated snapshot of it, its copy in a region. A name without a provider is
-    /// understood where it is known to belong to one.
+    /// Finds a model by its name, an alias, a dated snapshot, or a regional copy. A name without a provider is accepted
+    /// if it is known to belong to one.
     pub fn find(&self, name: &str) -> Option<&Model> {
         let full = names::full(name)?;
         let known = |name: &str| names::shorter(name).find_map(|name| self.by_name.get(name));
@@ -264,7 +264,7 @@ impl Catalogue {
         self.models.get(*at)
     }
 
-    /// What to ask for when this name is wanted: the name, or the successor of a model that is gone.
+    /// Returns the model to request for this name: the name, or the successor of a retired model.
     pub fn resolve(&self, name: &str, today: NaiveDate) -> Resolved {
         let as_is = |retired| Resolved {
             name: name.trim().to_owned(),
@@ -282,7 +282,7 @@ impl Catalogue {
         let Some(live) = live else {
             return as_is(Some(Retired { on, successor: None }));
         };
-        // Whoever chose OpenAI's other API by its word keeps it.
+        // An explicit choice of OpenAI's other API is kept.
         let name = match names::split(name.trim()) {
             Some((provider, _)) if provider.eq_ignore_ascii_case("openai-responses") => {
                 live.name.replacen("openai:", "openai-responses:", 1)
@@ -298,7 +298,7 @@ impl Catalogue {
         }
     }
 
-    /// What a model costs on a day; those on one's own machines are free. None: nobody knows.
+    /// Returns a model's price on a day; local models are free. None: unknown.
     pub fn price(&self, name: &str, today: NaiveDate) -> Option<Price> {
         let known = self.find(name).and_then(|model| model.price(today));
         known.or_else(|| {
@@ -308,7 +308,7 @@ impl Catalogue {
         })
     }
 
-    /// The model of plain conversations of a provider.
+    /// Returns a provider's model of plain conversations.
     pub fn chat_model(&self, provider: &str) -> Option<&'static str> {
         CHAT_MODELS
             .into_iter()
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn our_defaults_are_served_and_have_a_price_today_and_for_a_while() {
+    fn default_models_are_served_and_priced_for_a_while() {
         let catalogue = catalogue();
         for (provider, name) in CHAT_MODELS {
             let model = catalogue.find(name).expect(name);
@@ -395,7 +395,7 @@ mod tests {
         ] {
             assert_eq!(found(name), Some(model), "{name}");
         }
-        // A snapshot that differs from its model is its own.
+        // A snapshot that differs from its model has its own entry.
         assert_eq!(found("gpt-4o-2024-05-13"), Some("openai:gpt-4o-2024-05-13"));
         for unknown in ["openai:scripted-medium", "demo:graph", "mystery", "", "openai:"] {
             assert_eq!(found(unknown), None, "{unknown}");
@@ -416,7 +416,7 @@ mod tests {
                 })
             }
         );
-        // A chain: gpt-5-chat-latest -> gpt-5.3-chat-latest, gone too -> gpt-5.5.
+        // A chain: gpt-5-chat-latest -> gpt-5.3-chat-latest, also retired -> gpt-5.5.
         assert_eq!(catalogue().resolve("gpt-5-chat-latest", today).name, "openai:gpt-5.5");
         let name = catalogue().resolve("openai-responses:gpt-5-codex", today).name;
         assert_eq!(name, "openai-responses:gpt-5.4");

@@ -1,8 +1,8 @@
-//! How models are named: `provider:model`, or a bare name that is known to belong to one provider.
+//! Names of models: `provider:model`, or a bare name that is known to belong to one provider.
 
 use std::borrow::Cow;
 
-/// The provider of a bare name; None where nobody knows.
+/// Returns the provider of a bare name; None if unknown.
 pub fn provider_of(bare: &str) -> Option<&'static str> {
     let is = |family: &str| bare == family || bare.strip_prefix(family).is_some_and(|rest| rest.starts_with('-'));
     if bare.starts_with("gemini-") {
@@ -16,7 +16,7 @@ pub fn provider_of(bare: &str) -> Option<&'static str> {
     }
 }
 
-/// The words that name a provider.
+/// The names of providers.
 const PROVIDERS: [&str; 10] = [
     "openai",
     "openai-responses",
@@ -30,7 +30,7 @@ const PROVIDERS: [&str; 10] = [
     "demo",
 ];
 
-/// `provider:model`, as workers ask it. None: it is no name of a provider's model.
+/// Returns `provider:model`, as workers use it. None: not a name of a provider's model.
 pub fn with_provider(name: &str) -> Option<String> {
     let name = name.trim();
     if let Some((provider, model)) = split(name) {
@@ -42,7 +42,8 @@ pub fn with_provider(name: &str) -> Option<String> {
     provider_of(name).map(|provider| format!("{provider}:{name}"))
 }
 
-/// A name with its provider before it. Some providers have two words for one list of models: the catalogue knows the first.
+/// Prefixes a name with its provider. Some providers have two names for one list of models: the catalogue uses the
+/// first.
 pub fn full(name: &str) -> Option<Cow<'_, str>> {
     let name = name.trim();
     match split(name) {
@@ -59,13 +60,15 @@ pub fn full(name: &str) -> Option<Cow<'_, str>> {
     }
 }
 
-/// Provider and model. A colon within the model (`llama3.2:3b`) is part of it; what stands before the first one is a provider's word.
+/// Splits into provider and model. A colon within the model (`llama3.2:3b`) is part of it; the provider precedes the
+/// first one.
 pub(super) fn split(name: &str) -> Option<(&str, &str)> {
     let (provider, model) = name.split_once(':')?;
     Some((provider.trim(), model.trim()))
 }
 
-/// The same name with less behind it, from what was asked for to what it is a snapshot or a copy of.
+/// Yields the name with successively fewer suffixes, from the requested one to the one of which it is a snapshot or
+/// copy.
 pub(super) fn shorter(full: &str) -> impl Iterator<Item = &str> {
     std::iter::successors(Some(full), |name| shorten(name))
 }
@@ -100,7 +103,7 @@ fn all_digits(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Bedrock's names of copies for a region (`us.`, `eu.`, `global.`), without the region.
+/// Removes the region from Bedrock's names of regional copies (`us.`, `eu.`, `global.`).
 pub(super) fn without_region(full: &str) -> Option<String> {
     let (region, model) = full.strip_prefix("bedrock:")?.split_once('.')?;
     ["us", "eu", "apac", "au", "jp", "in", "global", "us-gov"]

@@ -1,17 +1,17 @@
-//! What the tokens of a model cost.
+//! Prices of a model's tokens.
 
 use serde::Deserialize;
 
-/// Tokens of one call of a model, as its provider has counted them.
+/// Token counts of one model call, as reported by its provider.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tokens {
-    /// All tokens of the prompt, with those below that came from a cache or were written to one.
+    /// All tokens of the prompt, including those below that were read from or written to a cache.
     pub input: u64,
     /// Read from the provider's cache.
     pub cached: u64,
     /// Written to the provider's cache.
     pub cache_write: u64,
-    /// Of the answer, with its reasoning.
+    /// Tokens of the answer, including its reasoning.
     pub output: u64,
 }
 
@@ -25,23 +25,23 @@ impl Tokens {
     }
 }
 
-/// Dollars for a million tokens.
+/// Prices in dollars per million tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", from = "Written")]
 pub struct Price {
     pub input_usd: f64,
-    /// Of tokens read from a cache; equal to `input_usd` where the provider names no other price.
+    /// Price of tokens read from a cache; equals `input_usd` unless the provider states another.
     pub cached_usd: f64,
-    /// Of tokens written to a cache for some minutes; equal to `input_usd` where the provider names no other price.
+    /// Price of tokens written to a short-lived cache; equals `input_usd` unless the provider states another.
     pub cache_write_usd: f64,
     pub output_usd: f64,
-    /// Of tokens written to a cache for an hour, where that has a price of its own.
+    /// Price of tokens written to a one-hour cache, if it differs.
     pub cache_write_hour_usd: Option<f64>,
-    /// Of calls with a long prompt, where those cost more.
+    /// Prices of calls with a long prompt, if they differ.
     pub long: Option<LongPrompt>,
 }
 
-/// The price of all tokens of a call whose prompt is long.
+/// The prices of all tokens of a call with a long prompt.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LongPrompt {
     /// A prompt with more tokens than this is long.
@@ -53,7 +53,7 @@ pub struct LongPrompt {
 }
 
 impl Price {
-    /// A price that knows of no cache.
+    /// Prices without caching.
     pub fn flat(input_usd: f64, output_usd: f64) -> Self {
         Self {
             input_usd,
@@ -88,7 +88,7 @@ impl Price {
     }
 }
 
-/// As the catalogue's file has it.
+/// The format of the catalogue's file.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Written {
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn cached_and_written_tokens_are_part_of_the_input_and_have_their_own_price() {
+    fn cached_and_written_tokens_of_the_input_have_own_prices() {
         // 20,000 plain, 70,000 read, 10,000 written, 5,000 out.
         let cost = usd(&price(), 100_000, 70_000, 10_000, 5_000);
         assert!((cost - (0.04 + 0.014 + 0.025 + 0.05)).abs() < 1e-12, "{cost}");
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_provider_that_counts_more_cached_tokens_than_input_costs_no_negative_amount() {
+    fn more_cached_tokens_than_input_cost_no_negative_amount() {
         assert!((usd(&price(), 10, 1_000_000, 0, 0) - 0.2).abs() < 1e-12);
     }
 }

@@ -1,19 +1,20 @@
-//! Which files a model reads. The API asks before it stores a message with files, the worker before each call of a model.
+//! The file types that a model accepts. Checked by the API before it stores a message with files, and by the worker
+//! before each model call.
 //!
-//! Invariant: a file is refused only where it is known that the model, or the protocol by which it is asked, does not take it.
+//! Invariant: a file is refused only if the model, or its protocol, is known not to accept it.
 
 use super::{Ability, Model, catalogue, today};
 use rejoin_files::types::{self, Class};
 use rejoin_types::file_ref::FileRef;
 
-/// The code of a refusal, of a request and of a run.
+/// The error code of a refused request or run.
 pub const CODE: &str = "model_cannot_read_file";
-/// Models that a refusal names.
+/// Maximum number of models listed in a refusal.
 const NAMED: usize = 3;
-/// Providers whose models are named first.
+/// Providers whose models are listed first.
 const NAMED_FIRST: [&str; 3] = ["gemini", "anthropic", "openai"];
 
-/// What a model reads.
+/// The file types that a model accepts.
 pub struct Reads<'a> {
     /// `provider:model`.
     model: &'a str,
@@ -21,7 +22,7 @@ pub struct Reads<'a> {
     known: Option<&'static Model>,
 }
 
-/// A file that a model does not read, with what to do.
+/// A file that a model does not accept, with advice.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("The model {model} does not read {kind} (`{file}`, {media_type}). {}", self.advice())]
 pub struct Unreadable {
@@ -29,9 +30,9 @@ pub struct Unreadable {
     /// The file's name.
     pub file: String,
     pub media_type: String,
-    /// What the file is, in words.
+    /// The kind of file, in words.
     pub kind: &'static str,
-    /// Models that read it.
+    /// Models that accept it.
     pub others: Vec<&'static str>,
 }
 
@@ -53,7 +54,7 @@ impl<'a> Reads<'a> {
         }
     }
 
-    /// Whether it reads a file as it is. What nobody knows is sent: its provider says.
+    /// Returns whether it accepts a file natively. Unknown cases are sent: the provider decides.
     pub fn takes(&self, class: Class, media_type: &str) -> bool {
         let (by_protocol, ability) = match class {
             Class::Text => return true,
@@ -71,7 +72,7 @@ impl<'a> Reads<'a> {
         by_protocol && self.known.and_then(|model| model.can(ability)) != Some(false)
     }
 
-    /// Err: it does not read this file.
+    /// Err: it does not accept this file.
     pub fn check(&self, file: &FileRef) -> Result<(), Unreadable> {
         let class = types::class_of(&file.media_type);
         if class.is_some_and(|class| self.takes(class, &file.media_type)) {
@@ -89,7 +90,7 @@ impl<'a> Reads<'a> {
     }
 }
 
-/// What a file is, in words.
+/// The kind of a file, in words.
 fn kind(class: Option<Class>) -> &'static str {
     match class {
         Some(Class::Image) => "images",
@@ -99,7 +100,7 @@ fn kind(class: Option<Class>) -> &'static str {
     }
 }
 
-/// Models of today that read such files.
+/// Returns current models that accept such files.
 fn models_for(class: Class, media_type: &str) -> Vec<&'static str> {
     let ability = match class {
         Class::Image => Ability::Images,

@@ -1,10 +1,10 @@
-//! Which models of the catalogue somebody wants to see: `GET /api/models` takes it from its query, and `rejoin models` sends that.
+//! Filters the catalogue of models: `GET /api/models` parses it from its query, and `rejoin models` sends it.
 
 use chrono::NaiveDate;
 
 use super::{Ability, Model};
 
-/// The environment's variables that let a process call a provider; one of them is enough.
+/// The environment variables of each provider's key; one of them is enough.
 const KEYS: [(&str, &[&str]); 8] = [
     ("openai", &["OPENAI_API_KEY", "OPENAI_BASE_URL"]),
     ("anthropic", &["ANTHROPIC_API_KEY"]),
@@ -16,15 +16,15 @@ const KEYS: [(&str, &[&str]); 8] = [
     ("ollama", &["OLLAMA_HOST"]),
 ];
 
-/// All that is not None, or not empty, has to fit.
+/// All criteria that are set must match.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Search {
     pub provider: Option<String>,
-    /// A part of the name, or of another name, in any case.
+    /// A part of the name or of an alias, case-insensitive.
     pub text: Option<String>,
-    /// What it must be known to be able to do.
+    /// Abilities that it must be known to have.
     pub can: Vec<Ability>,
-    /// Also models that are no longer served.
+    /// Includes retired models.
     pub retired: bool,
 }
 
@@ -43,7 +43,7 @@ impl Search {
     }
 }
 
-/// The providers that a process with this environment has a key for.
+/// Returns the providers that have a key in this environment.
 pub fn providers_with_key(is_set: impl Fn(&str) -> bool) -> Vec<&'static str> {
     let with_key = KEYS
         .iter()

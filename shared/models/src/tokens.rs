@@ -1,12 +1,12 @@
-//! How many tokens a text has, about, where no provider has counted them: what a context begins with, when a conversation is long, what a
-//! model used whose server tells nothing.
+//! Estimates token counts where no provider has counted: the size of an initial context, whether a conversation is
+//! long, the usage of a model whose server reports none.
 //!
-//! It follows the way in which OpenAI's encoding `o200k_base` splits texts (words, up to three digits, runs of other signs, white space),
-//! and counts what such pieces come to on average. `token_counts` in the tests compares it with that encoding: within 20 % for prose in
-//! many languages, code and JSON. The encoding itself would add 3.6 MB and 0.2 s to every process for a figure that is off by as much for
-//! models of other providers.
+//! It splits texts like OpenAI's encoding `o200k_base` (words, up to three digits, runs of symbols, white space), and
+//! applies average token counts of such pieces. The test `token_counts` compares it with that encoding: within 20 % for
+//! prose in many languages, code and JSON. The encoding itself would add 3.6 MB and 0.2 s to every process, for a
+//! figure that is equally inexact for other providers' models.
 
-/// What a piece counts, in hundredths of a token, so that sums are exact.
+/// The weight of a piece, in hundredths of a token, so that sums are exact.
 mod worth {
     /// A word, up to [`super::WORD_CHARS`] characters.
     pub const WORD: u64 = 100;
@@ -14,7 +14,7 @@ mod worth {
     pub const LONGER: u64 = 16;
     /// Each capital after the first two, as in base64 and in names of constants.
     pub const CAPITAL: u64 = 30;
-    /// A word that begins with a capital within another one, as in `camelCase`.
+    /// A capitalized word within another one, as in `camelCase`.
     pub const GLUED: u64 = 40;
     /// Each letter of Western Europe beyond ASCII.
     pub const ACCENTED: u64 = 20;
@@ -27,13 +27,13 @@ mod worth {
     pub const HANGUL: u64 = 68;
     /// Punctuation of East Asia.
     pub const WIDE: u64 = 90;
-    /// Emoji and other signs.
+    /// Emoji and other symbols.
     pub const SIGN: u64 = 150;
     /// Up to three digits.
     pub const DIGITS: u64 = 100;
-    /// A run of ASCII's punctuation, up to two signs; and each further three.
+    /// A run of ASCII punctuation, up to two characters; and each further three.
     pub const MARKS: u64 = 100;
-    /// One sign right before a word, which most often is part of it: `.len`, `_id`.
+    /// One mark directly before a word, usually a part of it: `.len`, `_id`.
     pub const MARK_OF_WORD: u64 = 20;
     /// Line breaks, or a run of spaces.
     pub const BLANK: u64 = 100;
@@ -46,18 +46,18 @@ const FURTHER_MARKS: u64 = 3;
 const CAPITALS_FREE: u64 = 2;
 const TOKEN: u64 = 100;
 
-/// What a character is to the estimate.
+/// The class of a character in the estimate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Class {
     Capital,
-    /// A small letter, and what it counts beside its word.
+    /// A lower-case letter, and its additional weight.
     Small(u64),
     Digit,
-    /// ASCII's punctuation.
+    /// ASCII punctuation.
     Mark,
     Space,
     Break,
-    /// A letter of an alphabet that is not Latin.
+    /// A letter of a non-Latin alphabet.
     Other,
     /// A character that counts by itself.
     Single(u64),
@@ -80,7 +80,7 @@ impl Class {
             '\u{3000}'..='\u{303f}' | '\u{ff00}'..='\u{ffef}' => Self::Single(worth::WIDE),
             '\u{3400}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3ffff}' => Self::Single(worth::HAN),
             '\u{1100}'..='\u{11ff}' | '\u{ac00}'..='\u{d7af}' => Self::Single(worth::HANGUL),
-            // With the vowel signs that stand on letters.
+            // Including combining vowel signs.
             letter if letter < '\u{2000}' || letter.is_alphabetic() => Self::Other,
             '\u{2000}'..='\u{206f}' => Self::Single(worth::MARKS),
             _ => Self::Single(worth::SIGN),
@@ -96,12 +96,12 @@ impl Class {
     }
 }
 
-/// Returns how many tokens a text has, about.
+/// Estimates the number of tokens in a text.
 pub fn estimate(text: &str) -> u64 {
     let mut classes = text.chars().map(Class::of).peekable();
     let mut hundredths = 0;
     let mut before = Class::Break;
-    // Takes on as long as the next character fits, and gives how many there were.
+    // Consumes characters as long as they match, and returns their number.
     macro_rules! run {
         ($fits:expr) => {{
             let mut length: u64 = 1;
@@ -159,7 +159,7 @@ pub fn estimate(text: &str) -> u64 {
                     spaces = if is_break { 0 } else { spaces + 1 };
                     last = blank;
                 }
-                // A break is part of the punctuation before it, one space of the word behind it.
+                // A line break belongs to the punctuation before it, one space to the word after it.
                 let of_breaks = if breaks && before != Class::Mark {
                     worth::BLANK
                 } else {
@@ -204,7 +204,7 @@ mod tests {
     fn a_text_is_not_shorter_for_being_longer() {
         let text = "Zoë counts: 1,000 {\"id\": \"3f2a\"}\n\tнет, 昨日 ありがとう 한국어 🎉 ŁódźX";
         let lengths: Vec<u64> = text.char_indices().map(|(at, _)| estimate(&text[..at])).collect();
-        // A mark before a word becomes part of it: one token less at most.
+        // A mark before a word becomes part of it: at most one token less.
         assert!(lengths.windows(2).all(|pair| pair[0] <= pair[1] + 1), "{lengths:?}");
     }
 }

@@ -8,9 +8,9 @@ use std::io::Write;
 use std::time::Duration;
 
 use rejoin_db::config::{DatabaseArgs, POLL_INTERVAL};
-use rejoin_db::{Db, HotError, Role};
+use rejoin_db::{Db, PgError, Role};
 use rejoin_queue::lease::{self, LEASE, WorkerInfo};
-use rejoin_queue::{self as queue, ClaimedJob, NewJob, Outcome, Settlement, stats};
+use rejoin_queue::{self as queue, ClaimCursor, ClaimedJob, NewJob, Outcome, Settlement, stats};
 use serde_json::json;
 use uuid::Uuid;
 
@@ -30,17 +30,17 @@ pub async fn run(database_url: &str, out: &mut impl Write) -> Result<(), Box<dyn
     let db = Db::connect_lazy(&DatabaseArgs::new(database_url), "queue-example", Role::Login)?;
     let name = format!("example-{}", Uuid::now_v7());
     let worker = worker_info(&name);
-    // What the worker remembers from claim to claim, one for each queue.
-    let mut cursor = Default::default();
+    // A worker keeps one for each queue.
+    let mut cursor = ClaimCursor::default();
     let mut claim = async |limit: usize| {
         for _ in 0..MAX_EMPTY_CLAIMS {
-            let jobs = queue::claim(&db.hot, &name, worker.id, LEASE, limit, &mut cursor).await?;
+            let jobs = queue::claim(&db.pool_pg, &name, worker.id, LEASE, limit, &mut cursor).await?;
             if !jobs.is_empty() {
                 return Ok(jobs);
             }
             tokio::time::sleep(POLL_INTERVAL).await;
         }
-        Ok::<_, HotError>(Vec::new())
+        Ok::<_, PgError>(Vec::new())
     };
     enqueue(&db, &name).await?;
 
@@ -48,7 +48,7 @@ pub async fn run(database_url: &str, out: &mut impl Write) -> Result<(), Box<dyn
     let first = claim(2).await?;
     writeln!(out, "claimed: {}", list(&first))?;
     let owned: Vec<(i64, i32)> = first.iter().map(|job| (job.id, job.attempt)).collect();
-    let renewed = lease::heartbeat(&db.hot, &worker, &owned, LEASE, false).await?;
+    let renewed = lease::heartbeat(&db.pool_pg, &worker, &owned, LEASE, false).await?;
     writeln!(out, "leases renewed: {}", renewed.len())?;
 
     // One fails and may be tried again at once (without `after`: after a backoff), one is done.
@@ -82,22 +82,26 @@ pub async fn run(database_url: &str, out: &mut impl Write) -> Result<(), Box<dyn
     complete(&db, &claim(4).await?, out).await?;
 
     // A person brings the dead job back: a new job, with all its attempts.
-    for job in stats::dead(&db.sql, &name, 10).await? {
+    for job in stats::dead(&db.pool_sqlx, &name, 10).await? {
         writeln!(
             out,
             "dead: {}, {}",
             job.kind,
             job.last_error.as_deref().unwrap_or("none")
         )?;
-        stats::retry_dead(&db.sql, job.id, None).await?;
+        stats::retry_dead(&db.pool_sqlx, job.id, None).await?;
     }
     complete(&db, &claim(4).await?, out).await?;
 
-    for queue in stats::queues(&db.sql).await?.iter().filter(|queue| queue.queue == name) {
+    for queue in stats::queues(&db.pool_sqlx)
+        .await?
+        .iter()
+        .filter(|queue| queue.queue == name)
+    {
         let left = queue.available + queue.scheduled + queue.held + queue.running + queue.dead;
         writeln!(out, "completed: {}, left: {left}", queue.completed_last_hour)?;
     }
-    lease::leave(&db.hot, worker.id).await?;
+    lease::leave(&db.pool_pg, worker.id).await?;
     Ok(())
 }
 
@@ -109,7 +113,7 @@ async fn enqueue(db: &Db, queue: &str) -> Result<(), sqlx::Error> {
         project_id,
         ..NewJob::new(kind, json!({ "number": number }))
     };
-    let mut tx = db.sql.begin().await?;
+    let mut tx = db.pool_sqlx.begin().await?;
     for number in 1..=3 {
         queue::enqueue(&mut tx, &job("report", BUSY, number)).await?;
     }
@@ -157,8 +161,8 @@ fn settlement(job: &ClaimedJob, outcome: Outcome) -> Settlement {
 }
 
 /// Settles a batch and returns how many jobs were still the caller's.
-async fn settle(db: &Db, batch: &[Settlement]) -> Result<usize, HotError> {
-    Ok(queue::settle(&db.hot, batch, true).await?.ids.len())
+async fn settle(db: &Db, batch: &[Settlement]) -> Result<usize, PgError> {
+    Ok(queue::settle(&db.pool_pg, batch, true).await?.ids.len())
 }
 
 async fn complete(db: &Db, jobs: &[ClaimedJob], out: &mut impl Write) -> Result<(), Box<dyn Error>> {

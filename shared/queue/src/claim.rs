@@ -1,4 +1,4 @@
-//! Claiming: `queue.claim` in batches. It commits at once; no transaction is open while a job runs.
+//! Claims jobs: `queue.claim` in batches. It commits immediately; no transaction is open while a job runs.
 
 use std::time::Duration;
 
@@ -8,9 +8,9 @@ use serde_json::Value;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::turn::{Floors, Turn};
+use super::claim_cursor::{ClaimCursor, LowWatermarks};
 
-/// A job that this worker may run until its lease ends, as long as nobody has a higher attempt.
+/// A claimed job: this worker may run it until its lease ends, as long as no higher attempt exists.
 #[derive(Debug, Clone)]
 pub struct ClaimedJob {
     pub id: i64,
@@ -24,7 +24,7 @@ pub struct ClaimedJob {
     pub last_error: Option<String>,
 }
 
-/// A claimed job and its place in its lane.
+/// A claimed job and its position in its lane.
 struct Claimed {
     job: ClaimedJob,
     priority: i16,
@@ -39,8 +39,8 @@ pub async fn claim(
     worker_id: Uuid,
     lease: Duration,
     limit: usize,
-    turn: &mut Turn,
-) -> Result<Vec<ClaimedJob>, rejoin_db::HotError> {
+    cursor: &mut ClaimCursor,
+) -> Result<Vec<ClaimedJob>, rejoin_db::PgError> {
     let client = pool.get().await?;
     let statement = client
         .prepare_cached(
@@ -49,8 +49,12 @@ pub async fn claim(
         )
         .await?;
     let began = Instant::now();
-    let is_walk = turn.is_walk_due();
-    let floors = if is_walk { Floors::default() } else { turn.floors() };
+    let is_full_scan = cursor.is_full_scan_due();
+    let low_watermarks = if is_full_scan {
+        LowWatermarks::default()
+    } else {
+        cursor.low_watermarks()
+    };
     let rows = client
         .query(
             &statement,
@@ -59,18 +63,18 @@ pub async fn claim(
                 &worker_id,
                 &lease.as_secs_f64(),
                 &i32::try_from(limit).unwrap_or(i32::MAX),
-                &turn.last_served(),
-                &floors.projects,
-                &floors.priorities,
-                &floors.run_ats,
-                &floors.ids,
+                &cursor.last_project(),
+                &low_watermarks.projects,
+                &low_watermarks.priorities,
+                &low_watermarks.run_ats,
+                &low_watermarks.ids,
             ],
         )
         .await;
     let rows = match rows {
         Ok(rows) => rows,
         Err(error) => {
-            turn.forget();
+            cursor.clear();
             return Err(error.into());
         }
     };
@@ -93,16 +97,16 @@ pub async fn claim(
             claimed_at: row.get(11),
         })
         .collect();
-    // The server returns them as they lie in the table.
-    claimed.sort_unstable_by_key(|c| (turn.order(c.job.project_id), c.priority, c.run_at, c.job.id));
-    if is_walk {
-        turn.walked(began);
+    // The server returns them in table order.
+    claimed.sort_unstable_by_key(|c| (cursor.round_robin_key(c.job.project_id), c.priority, c.run_at, c.job.id));
+    if is_full_scan {
+        cursor.record_full_scan(began);
     }
     for c in &claimed {
-        turn.served((c.job.project_id, c.priority), (c.run_at, c.job.id), c.claimed_at);
+        cursor.record_claimed((c.job.project_id, c.priority), (c.run_at, c.job.id), c.claimed_at);
     }
     if claimed.len() < limit {
-        turn.ran_dry();
+        cursor.record_drained();
     }
     Ok(claimed.into_iter().map(|claimed| claimed.job).collect())
 }

@@ -1,5 +1,5 @@
-//! Adding jobs. Joins the caller's transaction, so that a job exists exactly when what it is about does. Who enqueues sends
-//! the wake-up itself, after its commit.
+//! Enqueues jobs. Joins the caller's transaction, so that a job exists exactly when its subject does. The caller sends
+//! the wake-up after its commit.
 
 use std::fmt::Write as _;
 
@@ -9,28 +9,28 @@ use uuid::Uuid;
 
 use super::DEFAULT_QUEUE;
 
-/// Attempts that a job gets before it is dead.
+/// Default maximum number of attempts before a job is dead.
 pub const DEFAULT_MAX_ATTEMPTS: i32 = 5;
 
-/// A job about to be added.
+/// A job to be enqueued.
 #[derive(Debug, Clone)]
 pub struct NewJob {
     pub queue: String,
     pub kind: String,
     pub payload: Value,
-    /// The lane of fairness; the nil uuid is the system's.
+    /// The fairness lane; the nil uuid is the system's.
     pub project_id: Uuid,
-    /// Within a project, smaller runs first.
+    /// Within a project, jobs with smaller numbers run first.
     pub priority: i16,
-    /// Seconds from now until it may run.
+    /// Delay until it may run, in seconds.
     pub delay_s: f64,
     pub max_attempts: i32,
-    /// At most one live job with this key.
+    /// At most one live job has this key.
     pub unique_key: Option<String>,
-    /// One at a time, in order.
+    /// Jobs with this key run one at a time, in order.
     pub concurrency_key: Option<String>,
     pub run_id: Option<Uuid>,
-    /// The last attempt that `run_id` has seen: 0 for a fresh run.
+    /// The last attempt seen by `run_id`: 0 for a new run.
     pub attempt: i32,
 }
 
@@ -52,7 +52,7 @@ impl NewJob {
     }
 }
 
-/// Adds a job and returns its id; with a unique key that a live job has already, that job's id.
+/// Enqueues a job and returns its id; if a live job already has the unique key, that job's id.
 pub async fn enqueue(db: &mut PgConnection, job: &NewJob) -> Result<i64, sqlx::Error> {
     sqlx::query_scalar!(
         r#"select queue.enqueue(p_kind => $1, p_payload => $2, p_queue => $3, p_project_id => $4, p_priority => $5,
@@ -74,13 +74,13 @@ pub async fn enqueue(db: &mut PgConnection, job: &NewJob) -> Result<i64, sqlx::E
     .await
 }
 
-/// Fewer jobs than this go in one INSERT; COPY's own round trips don't pay for them.
+/// Fewer jobs than this are inserted with one INSERT; COPY's round trips don't pay off for them.
 const COPY_FROM: usize = 16;
-/// How much of a COPY is sent at once [bytes].
+/// Chunk size of a COPY, in bytes.
 const COPY_CHUNK: usize = 128 * 1024;
 
-/// Adds many jobs: those that are due at once and have no key and no run by COPY, which is the fastest way in. Jobs with keys and runs need
-/// [`enqueue`]'s care, one by one.
+/// Enqueues many jobs: those due immediately without keys and runs by COPY, the fastest way. Jobs with keys and runs go
+/// through [`enqueue`], one by one.
 pub async fn enqueue_many(db: &mut PgConnection, jobs: &[NewJob]) -> Result<(), sqlx::Error> {
     let (plain, keyed): (Vec<&NewJob>, Vec<&NewJob>) = jobs
         .iter()
@@ -98,7 +98,7 @@ pub async fn enqueue_many(db: &mut PgConnection, jobs: &[NewJob]) -> Result<(), 
     }
 }
 
-/// In COPY's text format. The time is the transaction's own, by default.
+/// Encodes jobs in COPY's text format. The time defaults to the transaction's.
 async fn copy(db: &mut PgConnection, jobs: &[&NewJob]) -> Result<(), sqlx::Error> {
     let mut sink = db
         .copy_in_raw("copy queue.jobs (queue, kind, payload, project_id, priority, max_attempts) from stdin")
@@ -122,7 +122,7 @@ async fn copy(db: &mut PgConnection, jobs: &[&NewJob]) -> Result<(), sqlx::Error
     Ok(())
 }
 
-/// Appends a text with what COPY would take for a separator or an escape of its own written as an escape.
+/// Appends a text, escaping COPY's separators and escapes.
 fn escape(out: &mut String, text: &str) {
     let mut rest = text;
     while let Some(at) = rest.find(['\\', '\t', '\n', '\r']) {
@@ -138,7 +138,7 @@ fn escape(out: &mut String, text: &str) {
     out.push_str(rest);
 }
 
-/// In one statement.
+/// Inserts in one statement.
 async fn insert(db: &mut PgConnection, plain: &[&NewJob]) -> Result<(), sqlx::Error> {
     if plain.is_empty() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Leases: one heartbeat statement renews all jobs of a worker and says which are no longer its own.
+//! Leases: one heartbeat statement renews all jobs of a worker and returns those that it has lost.
 
 use std::time::Duration;
 
@@ -6,14 +6,14 @@ use deadpool_postgres::Pool;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
-use rejoin_db::HotError;
+use rejoin_db::PgError;
 
-/// A job may be run by its worker for this long without a sign of life.
+/// The duration of a lease: how long a worker may run a job without a heartbeat.
 pub const LEASE: Duration = Duration::from_secs(15);
-/// Three tries fit into a lease.
+/// Heartbeat interval: three tries fit into a lease.
 pub const HEARTBEAT: Duration = Duration::from_secs(5);
 
-/// What a worker tells of itself.
+/// A worker's description of itself.
 #[derive(Debug, Clone)]
 pub struct WorkerInfo {
     pub id: Uuid,
@@ -24,16 +24,16 @@ pub struct WorkerInfo {
     pub slots: i32,
 }
 
-/// Renews the leases of `jobs` (id, attempt), and the worker's own row. Returns the ids that are still ours.
+/// Renews the leases of `jobs` (id, attempt), and the worker's own row. Returns the ids still held.
 pub async fn heartbeat(
     pool: &Pool,
     worker: &WorkerInfo,
     jobs: &[(i64, i32)],
     lease: Duration,
     draining: bool,
-) -> Result<Vec<i64>, HotError> {
+) -> Result<Vec<i64>, PgError> {
     let client = pool.get().await?;
-    let beat = client
+    let renew = client
         .prepare_cached(
             "update queue.jobs j set lease_until = now() + make_interval(secs => $3)
              from unnest($1::bigint[], $2::int[]) t(id, attempt)
@@ -41,7 +41,7 @@ pub async fn heartbeat(
              returning j.id",
         )
         .await?;
-    let present = client
+    let register = client
         .prepare_cached(
             "insert into queue.workers (id, hostname, pid, version, queues, slots, draining)
              values ($1, $2, $3, $4, $5, $6, $7)
@@ -49,7 +49,7 @@ pub async fn heartbeat(
         )
         .await?;
     let (ids, attempts): (Vec<i64>, Vec<i32>) = jobs.iter().copied().unzip();
-    let presence: [&(dyn ToSql + Sync); 7] = [
+    let registration: [&(dyn ToSql + Sync); 7] = [
         &worker.id,
         &worker.hostname,
         &worker.pid,
@@ -63,16 +63,16 @@ pub async fn heartbeat(
             if ids.is_empty() {
                 Ok(Vec::new())
             } else {
-                client.query(&beat, &[&ids, &attempts, &lease.as_secs_f64()]).await
+                client.query(&renew, &[&ids, &attempts, &lease.as_secs_f64()]).await
             }
         },
-        client.execute(&present, &presence)
+        client.execute(&register, &registration)
     )?;
     Ok(rows.into_iter().map(|row| row.get(0)).collect())
 }
 
-/// The worker has gone.
-pub async fn leave(pool: &Pool, worker_id: Uuid) -> Result<(), HotError> {
+/// Removes the row of a stopping worker.
+pub async fn leave(pool: &Pool, worker_id: Uuid) -> Result<(), PgError> {
     let client = pool.get().await?;
     client
         .execute("delete from queue.workers where id = $1", &[&worker_id])

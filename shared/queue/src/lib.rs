@@ -1,36 +1,36 @@
 //! The job queue, `queue.jobs`.
 //!
 //! - `enqueue`   within any open transaction (the SQL function `queue.enqueue` serves other programs)
-//! - `claim`     batches of due jobs, in turns between projects; bumps the attempt and takes a lease
-//! - `turn`      what a worker remembers from claim to claim: whose turn it is, and how far each lane was served
+//! - `claim`     batches of due jobs, round-robin between projects; increments the attempt and takes a lease
+//! - `claim_cursor` the claim cursor: round-robin position and low watermarks of each lane
 //! - `lease`     one heartbeat statement per worker; the fleet's rows
-//! - `settle`    the outcomes: complete, retry, snooze, fail, cancel, hand over
-//! - `sweep`     expired leases, stranded keys, retention
-//! - `stats`     what operators see; pause, resume, dead jobs
+//! - `settle`    the outcomes: complete, retry, snooze, fail, cancel, release
+//! - `sweep`     expired leases, orphaned keys, retention
+//! - `stats`     figures for operators; pause, resume, dead jobs
 //!
-//! State machine of a job: available -> running -> (available ->)* completed | failed | cancelled; finished jobs leave the
-//! table. A job with a concurrency key is `held` while another live job of that key is before it.
+//! State machine of a job: available -> running -> (available ->)* completed | failed | cancelled; finished jobs leave
+//! the table. A job with a concurrency key is `held` while another live job of that key is before it.
 
 pub mod claim;
+pub mod claim_cursor;
 pub mod enqueue;
 pub mod lease;
 pub mod settle;
 pub mod stats;
 pub mod sweep;
-pub mod turn;
 
 pub use claim::{ClaimedJob, claim};
+pub use claim_cursor::ClaimCursor;
 pub use enqueue::{NewJob, enqueue, enqueue_many};
 pub use settle::{Outcome, Settled, Settlement, settle};
-pub use turn::Turn;
 
 /// The queue of agent runs.
 pub const DEFAULT_QUEUE: &str = "default";
 /// The kind of job that executes a run: its `run_id` names it.
 pub const KIND_RUN: &str = "run";
 
-/// Attempts that a run gets: more than other jobs, since a lost worker or a restarted database is no fault of the run's, and
-/// every finished step is kept. A run that kills its workers by itself still ends.
+/// Maximum number of attempts of a run: more than of other jobs, since a lost worker or a restarted database is not the
+/// run's fault, and every finished step is kept. A run that itself kills workers still ends.
 pub const RUN_MAX_ATTEMPTS: i32 = 12;
 
 /// The concurrency key that lets one run of a conversation be active at a time.

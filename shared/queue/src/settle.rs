@@ -1,4 +1,4 @@
-//! Ending a claim: outcomes are values, written in batches, each under the fence of its attempt.
+//! Completes claims: outcomes are values, written in batches, each fenced by its attempt.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,28 +7,29 @@ use deadpool_postgres::Pool;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use rejoin_db::HotError;
+use rejoin_db::PgError;
 
-/// The first wait before a retry; doubled with each attempt.
+/// The delay before the first retry, in seconds; doubled with each attempt.
 const RETRY_BASE_S: f64 = 1.0;
-/// No retry waits longer.
+/// The maximum delay before a retry, in seconds.
 const RETRY_CAP_S: f64 = 300.0;
 
-/// What became of a claimed job.
+/// The outcome of a claimed job.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Outcome {
     Complete,
-    /// Failed, and may succeed later: available again after a backoff that grows with the attempts; dead after the last.
+    /// Failed, but may succeed later: available again after a backoff that grows with the attempts; dead after the
+    /// last.
     Retry {
         error: String,
         after: Option<Duration>,
     },
-    /// Not yet: available again after this time, without counting as a failure.
+    /// Postponed: available again after this time, without counting as a failure.
     Snooze {
         after: Duration,
     },
-    /// The worker is leaving: available again at once, without counting as a failure.
-    HandOver,
+    /// Released by a stopping worker: available again immediately, without counting as a failure.
+    Release,
     /// Dead: kept for `rejoin queue retry`.
     Fail {
         error: String,
@@ -36,7 +37,7 @@ pub enum Outcome {
     Cancel,
 }
 
-/// An outcome and whose it is.
+/// An outcome with its job and attempt.
 #[derive(Debug, Clone)]
 pub struct Settlement {
     pub job_id: i64,
@@ -45,15 +46,15 @@ pub struct Settlement {
     pub outcome: Outcome,
 }
 
-/// How long a failed job waits before attempt `attempt + 1`.
+/// The delay of a failed job before attempt `attempt + 1`.
 pub fn backoff_s(attempt: i32) -> f64 {
     let exponent = (attempt - 1).clamp(0, 20);
     (RETRY_BASE_S * 2_f64.powi(exponent)).min(RETRY_CAP_S)
 }
 
-/// Columns of the jobs that are over, in order of id.
+/// Columns of the ended jobs, in order of id.
 #[derive(Default)]
-struct Ended<'a> {
+struct EndedColumns<'a> {
     ids: Vec<i64>,
     attempts: Vec<i32>,
     errors: Vec<Option<&'a str>>,
@@ -61,29 +62,29 @@ struct Ended<'a> {
 
 /// Columns of the jobs that become available again.
 #[derive(Default)]
-struct Again<'a> {
+struct RetriedColumns<'a> {
     ids: Vec<i64>,
     attempts: Vec<i32>,
     delays_s: Vec<f64>,
-    /// Attempts that this one does not count against.
-    free: Vec<i32>,
+    /// Extra attempts granted because this one does not count.
+    uncounted: Vec<i32>,
     errors: Vec<Option<&'a str>>,
 }
 
-/// What settling a batch came to.
+/// The result of settling a batch.
 #[derive(Debug, Default)]
 pub struct Settled {
-    /// The jobs that were still ours.
+    /// The jobs that were still held.
     pub ids: Vec<i64>,
-    /// Jobs may be available now that were not: other workers want to know.
+    /// Further jobs may have become available: other workers should be woken.
     pub makes_work: bool,
 }
 
-/// Settles a batch. A settlement whose lease was lost changes nothing.
-pub async fn settle(pool: &Pool, batch: &[Settlement], keep_completed: bool) -> Result<Settled, HotError> {
-    // By state of the end; sorted, as `queue.finish` wants it.
-    let mut ended: BTreeMap<&'static str, Ended> = BTreeMap::new();
-    let mut again = Again::default();
+/// Settles a batch. Settlements of lost leases have no effect.
+pub async fn settle(pool: &Pool, batch: &[Settlement], keep_completed: bool) -> Result<Settled, PgError> {
+    // By final state; sorted, as `queue.finish` expects it.
+    let mut ended: BTreeMap<&'static str, EndedColumns> = BTreeMap::new();
+    let mut retried = RetriedColumns::default();
     let mut sorted: Vec<&Settlement> = batch.iter().collect();
     sorted.sort_unstable_by_key(|settlement| settlement.job_id);
     for s in sorted {
@@ -93,8 +94,8 @@ pub async fn settle(pool: &Pool, batch: &[Settlement], keep_completed: bool) -> 
             ended.attempts.push(s.attempt);
             ended.errors.push(error);
         };
-        // How many more attempts this one does not count against.
-        let (delay_s, free, error) = match &s.outcome {
+        // Extra attempts granted because this one does not count.
+        let (delay_s, uncounted, error) = match &s.outcome {
             Outcome::Complete => {
                 end("completed", None);
                 continue;
@@ -117,13 +118,13 @@ pub async fn settle(pool: &Pool, batch: &[Settlement], keep_completed: bool) -> 
                 Some(error.as_str()),
             ),
             Outcome::Snooze { after } => (after.as_secs_f64(), 1, None),
-            Outcome::HandOver => (0.0, 1, None),
+            Outcome::Release => (0.0, 1, None),
         };
-        again.ids.push(s.job_id);
-        again.attempts.push(s.attempt);
-        again.delays_s.push(delay_s);
-        again.free.push(free);
-        again.errors.push(error);
+        retried.ids.push(s.job_id);
+        retried.attempts.push(s.attempt);
+        retried.delays_s.push(delay_s);
+        retried.uncounted.push(uncounted);
+        retried.errors.push(error);
     }
     let client = pool.get().await?;
     let mut settled = Settled::default();
@@ -141,12 +142,18 @@ pub async fn settle(pool: &Pool, batch: &[Settlement], keep_completed: bool) -> 
         settled.ids.extend(rows.iter().map(|row| row.get::<_, i64>(0)));
         settled.makes_work |= rows.first().is_some_and(|row| row.get::<_, i32>(1) > 0);
     }
-    if !again.ids.is_empty() {
-        let statement = client.prepare_cached(AGAIN).await?;
+    if !retried.ids.is_empty() {
+        let statement = client.prepare_cached(MAKE_AVAILABLE).await?;
         let rows = client
             .query(
                 &statement,
-                &[&again.ids, &again.attempts, &again.delays_s, &again.free, &again.errors],
+                &[
+                    &retried.ids,
+                    &retried.attempts,
+                    &retried.delays_s,
+                    &retried.uncounted,
+                    &retried.errors,
+                ],
             )
             .await?;
         settled.ids.extend(rows.iter().map(|row| row.get::<_, i64>(0)));
@@ -155,8 +162,8 @@ pub async fn settle(pool: &Pool, batch: &[Settlement], keep_completed: bool) -> 
     Ok(settled)
 }
 
-/// Makes jobs available again that are still ours.
-const AGAIN: &str = "
+/// Makes jobs that are still held available again.
+const MAKE_AVAILABLE: &str = "
 update queue.jobs j
 set state = 'available', lease_until = null, worker_id = null,
     run_at = now() + make_interval(secs => t.delay_s),
@@ -166,8 +173,8 @@ from unnest($1::bigint[], $2::int[], $3::float8[], $4::int[], $5::text[]) t(id, 
 where j.id = t.id and j.attempt = t.attempt and j.state = 'running'
 returning j.id";
 
-/// Locks the live job of a run for the rest of the caller's transaction, if `attempt` still owns it: the fence of a command.
-/// None: the lease was lost, and the caller must write nothing.
+/// Locks the live job of a run for the rest of the caller's transaction, if `attempt` still owns it: the fence of a
+/// command. None: the lease was lost, and the caller must write nothing.
 pub async fn fence(db: &mut PgConnection, run_id: Uuid, attempt: i32) -> Result<Option<i64>, sqlx::Error> {
     sqlx::query_scalar!(
         "select id from queue.jobs where run_id = $1 and attempt = $2 and state = 'running' for key share",
@@ -178,8 +185,9 @@ pub async fn fence(db: &mut PgConnection, run_id: Uuid, attempt: i32) -> Result<
     .await
 }
 
-/// The same for a command that puts something of the run on record. From the second attempt on, it says so to the queue: losses are
-/// counted anew, and the job has all its attempts again. What kills workers gets nothing done; what is killed with them does.
+/// The same for a command that records progress of the run. From the second attempt on, it resets the queue's count of
+/// losses, so that the job has all its attempts again: a job that kills workers makes no progress, unlike one that is
+/// killed by other causes.
 pub async fn fence_progress(db: &mut PgConnection, run_id: Uuid, attempt: i32) -> Result<Option<i64>, sqlx::Error> {
     let job_id = fence(db, run_id, attempt).await?;
     if let Some(job_id) = job_id
@@ -196,8 +204,8 @@ pub async fn fence_progress(db: &mut PgConnection, run_id: Uuid, attempt: i32) -
     Ok(job_id)
 }
 
-/// Ends one job within the caller's transaction (which has fenced it). None: it was no longer the caller's. Some: whether the next
-/// job of its key was let go.
+/// Ends one job within the caller's transaction (which has fenced it). None: the caller no longer held it. Some:
+/// whether the next job of its key was released.
 pub async fn settle_one(
     db: &mut PgConnection,
     job_id: i64,

@@ -1,11 +1,11 @@
-//! What operators see of the queue, and the levers they have: pause, resume, retry of dead jobs.
+//! Queue figures for operators, and their actions: pause, resume, retry dead jobs.
 
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 use sqlx::{PgExecutor, PgPool};
 use uuid::Uuid;
 
-/// One queue at a moment.
+/// Figures of one queue.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct QueueStats {
@@ -13,18 +13,18 @@ pub struct QueueStats {
     pub paused: bool,
     /// Due and claimable.
     pub available: i64,
-    /// Waiting for a later time (retries, snoozes).
+    /// Scheduled for later (retries, snoozes).
     pub scheduled: i64,
     /// Waiting behind another job of their concurrency key.
     pub held: i64,
     pub running: i64,
     pub dead: i64,
     pub completed_last_hour: i64,
-    /// Age of the oldest due job [seconds].
+    /// Age of the oldest due job, in seconds.
     pub oldest_available_s: Option<f64>,
 }
 
-/// A worker process as its heartbeats tell of it.
+/// A worker process, as known from its heartbeats.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkerStats {
@@ -55,11 +55,11 @@ pub struct DeadJobInfo {
     pub finished_at: DateTime<Utc>,
 }
 
-/// A queue as far as one project is concerned.
+/// A queue, restricted to one project.
 #[derive(Debug, Clone)]
 pub struct ProjectQueue {
     pub queue: String,
-    /// For everybody.
+    /// Paused for all projects.
     pub paused: bool,
     /// As in [`QueueStats`], like the next ones.
     pub available: i64,
@@ -149,7 +149,7 @@ pub async fn workers(db: impl PgExecutor<'_>) -> Result<Vec<WorkerStats>, sqlx::
     .await
 }
 
-/// No job of the queue is claimed until it is resumed; those that run go on. Idempotent.
+/// Pauses a queue: none of its jobs is claimed until it is resumed; running ones continue. Idempotent.
 pub async fn pause(db: &PgPool, queue: &str) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "insert into queue.queues (name, paused_at) values ($1, now())
@@ -181,7 +181,7 @@ pub async fn dead(db: &PgPool, queue: &str, limit: i64) -> Result<Vec<DeadJobInf
     .await
 }
 
-/// Dead jobs of a project, whatever their queue, the newest first.
+/// Dead jobs of a project in all queues, the newest first.
 pub async fn dead_of(db: impl PgExecutor<'_>, project_id: Uuid, limit: i64) -> Result<Vec<DeadJobInfo>, sqlx::Error> {
     sqlx::query_as!(
         DeadJobInfo,
@@ -194,7 +194,7 @@ pub async fn dead_of(db: impl PgExecutor<'_>, project_id: Uuid, limit: i64) -> R
     .await
 }
 
-/// A job that was dead, as it came back.
+/// The result of retrying a dead job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Retried {
     pub id: i64,
@@ -202,8 +202,9 @@ pub struct Retried {
     pub kind: String,
 }
 
-/// Brings a dead job back as a new one with fresh attempts; `of`: only if it is this project's. None: there is no such dead job, or it
-/// is the job of a run, which has ended with its `done` (post the message again, or trigger the agent anew).
+/// Re-enqueues a dead job with fresh attempts; `of`: only if it belongs to this project. None: there is no such dead
+/// job, or it is the job of a run, which has ended with its `done` (post the message again, or trigger the agent
+/// again).
 pub async fn retry_dead(db: impl PgExecutor<'_>, id: i64, of: Option<Uuid>) -> Result<Option<Retried>, sqlx::Error> {
     sqlx::query_as!(
         Retried,

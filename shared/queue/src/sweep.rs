@@ -1,5 +1,4 @@
-//! What keeps the queue honest: any worker may call these, at any time and any number at once. One idempotent path each,
-//! triggered by a timer.
+//! The queue's sweeps. Any worker may call them at any time, concurrently: each is idempotent and triggered by a timer.
 
 use std::time::Duration;
 
@@ -8,17 +7,17 @@ use sqlx::PgPool;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use rejoin_faults::Break;
+use rejoin_faults::Fault;
 
-/// Rows that one call looks at.
+/// Maximum number of rows per call.
 const BATCH: i64 = 500;
-/// Finished jobs that one statement of retention removes, and how many statements a round of it has.
+/// Number of finished jobs removed per retention statement, and of statements per round.
 const RETENTION_BATCH: i64 = 5_000;
 const MAX_BATCHES: u32 = 200;
-/// A worker's row is removed after this long without a heartbeat.
+/// Time without a heartbeat after which a worker's row is removed, in seconds.
 const WORKER_GONE_S: f64 = 60.0;
 
-/// A job whose last attempt was lost: its run must be told to have failed.
+/// A job whose last attempt was lost: its run must be failed.
 #[derive(Debug, Clone)]
 pub struct DeadJob {
     pub id: i64,
@@ -27,18 +26,19 @@ pub struct DeadJob {
     pub kind: String,
 }
 
-/// What a sweeper knows of the database, which decides whether a lease that has expired says anything about its worker: while the database
-/// was away, nobody could renew. A sweep acts only after the database has answered this process for a whole heartbeat, by when each worker
-/// that lives has renewed. Of what was before its start, a process knows nothing.
+/// A sweeper's view of the database's availability, which decides whether an expired lease says anything about its
+/// worker: while the database was unreachable, no worker could renew. A sweep acts only after the database has
+/// responded to this process for a whole heartbeat interval, by when each live worker has renewed. A process knows
+/// nothing about the time before its start.
 #[derive(Debug)]
-pub struct Watch {
+pub struct AvailabilityWatch {
     heartbeat: Duration,
-    /// Since when it has answered without a pause. None: its last answer was an error.
+    /// The start of uninterrupted availability. None: the last response was an error.
     since: Option<Instant>,
     answered_at: Instant,
 }
 
-impl Watch {
+impl AvailabilityWatch {
     pub fn new(heartbeat: Duration) -> Self {
         let now = Instant::now();
         Self {
@@ -48,9 +48,9 @@ impl Watch {
         }
     }
 
-    /// Asks the database, and returns until when, by its clock, a sweep may act. None: not yet. A statement that reaches a server
-    /// that stood still acts on what is long past; by its clock it comes too late, and does nothing.
-    pub async fn look(&mut self, db: &PgPool) -> Result<Option<DateTime<Utc>>, sqlx::Error> {
+    /// Queries the database, and returns until when, by its clock, a sweep may act. None: not yet. A statement delayed
+    /// by a stalled server acts on outdated data; by the server's clock it arrives too late, and does nothing.
+    pub async fn sweep_deadline(&mut self, db: &PgPool) -> Result<Option<DateTime<Utc>>, sqlx::Error> {
         let now = sqlx::query_scalar!(r#"select clock_timestamp() as "now!""#)
             .fetch_one(db)
             .await;
@@ -61,14 +61,14 @@ impl Watch {
                 return Err(error);
             }
         };
-        self.answered();
-        let sees = self.since.is_some_and(|since| since.elapsed() >= self.heartbeat);
-        Ok(sees.then(|| now + self.heartbeat))
+        self.record_answer();
+        let is_settled = self.since.is_some_and(|since| since.elapsed() >= self.heartbeat);
+        Ok(is_settled.then(|| now + self.heartbeat))
     }
 
-    /// The database has answered something just now. A pause between two answers that is longer than a heartbeat counts as an absence; leases
-    /// outlive shorter ones.
-    pub fn answered(&mut self) {
+    /// Records a response of the database. A gap longer than a heartbeat interval counts as an outage; leases outlast
+    /// shorter ones.
+    pub fn record_answer(&mut self) {
         let now = Instant::now();
         let paused = now - self.answered_at > self.heartbeat + PAUSE;
         self.since = self.since.filter(|_| !paused).or(Some(now));
@@ -76,16 +76,17 @@ impl Watch {
     }
 }
 
-/// Between two looks of one sweeper.
+/// Interval between two polls of one sweeper.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Puts jobs with an expired lease back, if the database comes to it before `until` by its own clock. The first losses in a row cost no wait (a crashed worker's runs go on at once); from
-/// the third on it backs off, since the job itself may be what kills workers. Returns how many.
+/// Makes jobs with an expired lease available again, if the database executes it before `until` by its own clock. The
+/// first consecutive losses cause no delay (a crashed worker's runs continue immediately); from the third on it backs
+/// off, since the job itself may kill workers. Returns their number.
 pub async fn expired(db: &PgPool, until: DateTime<Utc>) -> Result<u64, sqlx::Error> {
-    if rejoin_faults::is(Break::NoSweep) {
+    if rejoin_faults::enabled(Fault::NoSweep) {
         return Ok(0);
     }
-    if rejoin_faults::is(Break::SweepWithoutBump) {
+    if rejoin_faults::enabled(Fault::SweepWithoutBump) {
         sqlx::query("update queue.jobs set attempt = attempt - 1 where state = 'running' and lease_until < now()")
             .execute(db)
             .await?;
@@ -108,7 +109,7 @@ pub async fn expired(db: &PgPool, until: DateTime<Utc>) -> Result<u64, sqlx::Err
     Ok(done.rows_affected())
 }
 
-/// Jobs whose lease expired on their last attempt, if the database is asked before `until` by its own clock.
+/// Returns jobs whose lease expired on their last attempt, if the database executes it before `until` by its own clock.
 pub async fn dead(db: &PgPool, until: DateTime<Utc>) -> Result<Vec<DeadJob>, sqlx::Error> {
     sqlx::query_as!(
         DeadJob,
@@ -122,8 +123,8 @@ pub async fn dead(db: &PgPool, until: DateTime<Utc>) -> Result<Vec<DeadJob>, sql
     .await
 }
 
-/// Lets held jobs go whose key has no head (an enqueue by foreign code, a manual delete). Returns how many.
-pub async fn stranded(db: &PgPool) -> Result<usize, sqlx::Error> {
+/// Releases held jobs whose key has no head (an enqueue by foreign code, a manual delete). Returns their number.
+pub async fn orphaned_keys(db: &PgPool) -> Result<usize, sqlx::Error> {
     let released = sqlx::query_scalar!(
         "select queue.release(array(
              select distinct h.concurrency_key from queue.jobs h
@@ -136,8 +137,8 @@ pub async fn stranded(db: &PgPool) -> Result<usize, sqlx::Error> {
     Ok(released.len())
 }
 
-/// Removes finished jobs by age, dead ones by an age of their own, and the rows of workers that are gone. Returns how many jobs. In
-/// bounded statements, so that none holds its snapshot for long.
+/// Removes finished jobs by age, dead ones by a separate age, and the rows of stopped workers. Returns the number of
+/// jobs. In bounded statements, so that none holds its snapshot for long.
 pub async fn retention(db: &PgPool, keep_finished_s: f64, keep_dead_s: f64) -> Result<u64, sqlx::Error> {
     sqlx::query!(
         "delete from queue.workers where seen_at < now() - make_interval(secs => $1)",

@@ -1,8 +1,9 @@
-//! How well the first agent of a conversation is chosen, on the labelled messages of `data/routing.jsonl`, and how long that takes.
-//! `make eval-routing` prints it and writes it into `docs/guide/routing.md`; as a test, it insists that what is written there still holds.
+//! Measures agent routing: the accuracy of a conversation's first agent on the labelled messages of
+//! `data/routing.jsonl`, and its duration. `make eval-routing` prints the result and writes it into
+//! `docs/guide/routing.md`; as a test, it checks that the document is still correct.
 //!
-//! Half of the messages, by a hash of their text, may be looked at while rules are made; `--errors` shows what goes wrong there. Of the
-//! other half, and of those written last, when the rules stood, only figures are shown.
+//! Half of the messages, by a hash of their text, may be examined while rules are developed; `--errors` shows their
+//! errors. Of the other half, and of those written after the rules, only figures are shown.
 #![expect(clippy::print_stdout, reason = "a program that prints what it measured")]
 
 use std::collections::BTreeMap;
@@ -19,15 +20,15 @@ use uuid::Uuid;
 
 const MESSAGES: &str = include_str!("../../../data/routing.jsonl");
 const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guide/routing.md");
-/// The tables stand between these lines of the document; times are behind the second, as they differ from run to run.
+/// The tables are between these lines of the document; durations follow the second one, as they differ from run to run.
 const MARKS: [&str; 3] = ["<!-- accuracy -->", "<!-- times -->", "<!-- end -->"];
 /// Decides which messages are held out.
 const SEED: &str = "1";
-/// Who there is to choose from, unless a message says otherwise: the default agents.
+/// The default choice of agents: the built-in ones.
 const AGENTS: [Database; 3] = [Database::PostgreSql, Database::MongoDb, Database::BigQuery];
 const LAST_ROUND: usize = 4;
 const TRIAGE: &str = "triage";
-/// Choices of each message whose time is taken.
+/// Number of timed choices per message.
 const ROUNDS: usize = 200;
 
 #[derive(Debug, Deserialize)]
@@ -35,7 +36,7 @@ const ROUNDS: usize = 200;
 struct Example {
     lang: String,
     message: String,
-    /// Who should get it if nothing else is known, and who if all of this is: a kind of database, or `triage`.
+    /// The expected agent from the message alone, and with all signals: a kind of database, or `triage`.
     alone: String,
     together: String,
     agents: Option<Vec<Database>>,
@@ -53,7 +54,7 @@ struct Example {
     history: BTreeMap<String, u32>,
 }
 
-/// What a message is for.
+/// The purpose of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
     Tuning,
@@ -101,7 +102,7 @@ impl Example {
         kinds.iter().map(specialist).collect()
     }
 
-    /// The choice with (or without) what is known beside the message, and how long it took, at each of so many times.
+    /// Returns the choice with (or without) the signals beside the message, and its duration, for each of `times` runs.
     fn choose(&self, in_context: bool, times: usize) -> (Choice, Vec<Duration>) {
         let specialists = self.specialists();
         let consoles = self.consoles.iter().map(|attached| Console {
@@ -171,13 +172,13 @@ impl Share {
 struct Figures {
     /// By [`Part`].
     parts: [Share; 3],
-    /// Of what was not looked at: English, other languages.
+    /// Of the unseen messages: English, other languages.
     languages: [Share; 2],
     /// Of all, by the name of the reason.
     reasons: BTreeMap<&'static str, Share>,
-    /// Of what was not looked at: how often (expected, chosen).
+    /// Of the unseen messages: counts of (expected, chosen).
     confusion: BTreeMap<(String, &'static str), usize>,
-    /// Of what was not looked at: chosen an agent where another one, or triage, was expected.
+    /// Of the unseen messages: an agent was chosen where another one, or triage, was expected.
     misled: usize,
     times: Vec<Duration>,
 }
@@ -209,7 +210,7 @@ fn figures(examples: &[Example], in_context: bool, times: usize, show_errors: bo
     figures
 }
 
-/// What does not differ from run to run.
+/// Formats the deterministic part.
 fn accuracy(with: &Figures, without: &Figures) -> String {
     let mut text = String::from("| right choices | with context | message alone |\n| --- | --- | --- |\n");
     let mut row = |name: &str, of: fn(&Figures) -> String| {
@@ -262,7 +263,7 @@ fn accuracy(with: &Figures, without: &Figures) -> String {
     text
 }
 
-/// (p50, p99) [µs].
+/// Returns (p50, p99) in µs.
 fn percentiles(sorted: &[Duration]) -> (f64, f64) {
     let at = |share: usize| {
         let place = sorted.get(sorted.len() * share / 100).copied().unwrap_or_default();
@@ -271,7 +272,7 @@ fn percentiles(sorted: &[Duration]) -> (f64, f64) {
     (at(50), at(99))
 }
 
-/// Of a message and consoles that are longer than what is read of them, and decide nothing.
+/// Measures a message and consoles longer than the examined size, without decisive signals.
 fn longest() -> Vec<Duration> {
     let text = "select a, big b from postgr x where t.a = 5 group by the c; ".repeat(1_000);
     let attached = || Attached {
@@ -310,7 +311,7 @@ fn times(with: &Figures, without: &Figures) -> String {
     text
 }
 
-/// The document with these tables in the place of its own.
+/// Replaces the tables in the document.
 fn document(old: &str, accuracy: &str, times: &str) -> Option<String> {
     let [first, second, last] = MARKS;
     let (before, rest) = old.split_once(first)?;

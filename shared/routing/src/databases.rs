@@ -1,8 +1,8 @@
-//! Kinds of database, and sets of them. An agent's specialty names them, and so do consoles and a project's data sources.
+//! Kinds of database, and sets of them. Named by agents' specialties, consoles and a project's data sources.
 
 use serde::{Deserialize, Serialize};
 
-/// A kind of database that an agent may be for. On the wire and in definitions: its name in small letters.
+/// A kind of database that an agent can specialize in. On the wire and in definitions: its name in lower case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Database {
@@ -37,7 +37,7 @@ impl Database {
         Self::MongoDb,
     ];
 
-    /// As it is written in definitions.
+    /// The spelling in definitions.
     pub const fn name(self) -> &'static str {
         match self {
             Self::PostgreSql => "postgresql",
@@ -53,8 +53,8 @@ impl Database {
         }
     }
 
-    /// The kind with this name, as consoles and data sources have it; also by the other names that definitions may use. None: no
-    /// kind that agents are for, which is no clue and no error.
+    /// Returns the kind with this name, as used by consoles and data sources; also by its aliases. None: a kind without
+    /// specialists, which is neither a signal nor an error.
     pub fn named(name: &str) -> Option<Self> {
         let name = serde::de::value::StrDeserializer::<serde::de::value::Error>::new(name);
         Self::deserialize(name).ok()
@@ -67,7 +67,7 @@ pub struct Databases(u16);
 
 impl Databases {
     pub const NONE: Self = Self(0);
-    /// Systems that no agent can be for: naming one is a sign that the message is about something else.
+    /// Systems without specialists: naming one indicates that the message is about something else.
     pub(super) const ELSEWHERE: Self = Self(1 << 15);
 
     pub const fn just(database: Database) -> Self {

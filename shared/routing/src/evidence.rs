@@ -1,11 +1,11 @@
-//! What speaks for which kinds of database, each sign once.
+//! The evidence for each kind of database; each signal counts once.
 
 use super::databases::Databases;
 
-/// Signs that are kept of one choice; a text with more is clear by then.
+/// Maximum number of signals per choice; a text with more is clear by then.
 const MAX_SIGNS: usize = 64;
 
-/// A word, a phrase or the shape of a query that speaks for some kinds of database, or, below 0, against them.
+/// A word, phrase or query syntax that indicates some kinds of database or, with a negative weight, excludes them.
 #[derive(Debug, Clone, Copy)]
 pub struct Sign {
     pub term: &'static str,
@@ -19,7 +19,7 @@ pub struct Evidence {
 }
 
 impl Evidence {
-    /// The same term again adds nothing: a long text is no stronger than a short one that says the same.
+    /// A repeated term adds nothing: a long text is no stronger than a short one that says the same.
     pub fn add(&mut self, sign: Sign) {
         let known = self
             .signs
@@ -30,7 +30,7 @@ impl Evidence {
         }
     }
 
-    /// The weight of all signs that are about any of these kinds.
+    /// Returns the weight of all signals for any of these kinds.
     pub fn about(&self, databases: Databases) -> f32 {
         self.signs
             .iter()
@@ -39,7 +39,7 @@ impl Evidence {
             .sum()
     }
 
-    /// The weight of all signs that are about these kinds and no other.
+    /// Returns the weight of all signals for these kinds only.
     pub fn only_about(&self, databases: Databases) -> f32 {
         self.signs
             .iter()
@@ -48,7 +48,7 @@ impl Evidence {
             .sum()
     }
 
-    /// The sign that speaks loudest for these kinds.
+    /// Returns the strongest signal for these kinds.
     pub fn loudest(&self, databases: Databases) -> Option<&'static str> {
         self.signs
             .iter()

@@ -1,17 +1,18 @@
-//! Which agent takes a new conversation, chosen before its first token and without a model, by what is already known. Called with each
-//! message that names no agent. Pure: no I/O, some microseconds; the clues are the caller's to gather.
+//! Agent routing: chooses the agent of a new conversation by rules, before its first token and without a model. Called
+//! with each message that names no agent. No I/O, takes microseconds; the caller gathers the signals.
 //!
-//! The first clue that decides wins, in this order: the pinned agent; the database of the first attached console; shapes of queries in
-//! consoles; words and shapes in the message; the only kind of database that the project has; the project's preference; what the user
-//! has chosen before. Else it is triage's. How well that goes is measured: `docs/guide/routing.md`.
+//! The first decisive signal wins, in this order: the pinned agent; the database of the first attached console; query
+//! syntax in consoles; words and query syntax in the message; the project's only kind of database; the project's
+//! preference; the user's earlier choices. Otherwise the triage agent takes it. Measured accuracy:
+//! `docs/guide/routing.md`.
 //!
 //! # Layout
 //! - `databases`   kinds of database, sets of them
-//! - `words`       a text as whole words
-//! - `vocabulary`  words of messages that speak for a kind
-//! - `shapes`      shapes of queries that do
-//! - `evidence`    all of that, added up
-//! - `rollout`     for which conversations routing is switched on
+//! - `words`       splits a text into words
+//! - `vocabulary`  words of messages that indicate a kind
+//! - `shapes`      query syntax that indicates a kind
+//! - `evidence`    sums up all signals
+//! - `rollout`     gradual rollout by conversation
 
 mod evidence;
 mod shapes;
@@ -33,57 +34,57 @@ pub use rollout::rolled_in;
 use evidence::Evidence;
 use words::Words;
 
-/// By how much the signs for one agent must outweigh those for any other.
+/// Minimum lead of the evidence for one agent over that for any other.
 const LEAD: f32 = 1.0;
-/// What speaks against an agent whose kinds of database the project, as far as is known, has not.
+/// Penalty of an agent for databases that the project, as far as known, does not have.
 const ABSENT: f32 = 1.0;
 /// The weight of one of an agent's own keywords.
 const KEYWORD: f32 = 2.0;
-/// Of a message's beginning and end, and of a console's beginning, so much is read [bytes].
+/// Maximum size of a message's beginning and end, and of a console's beginning, that is examined, in bytes.
 const MESSAGE_MAX_BYTES: (usize, usize) = (3_000, 1_000);
 const CONSOLE_MAX_BYTES: usize = 3_000;
-/// Consoles that are looked at.
+/// Maximum number of consoles examined.
 const MAX_CONSOLES: usize = 5;
-/// A habit is so many conversations, and this share of all.
+/// A habit takes this many conversations, and this share of all.
 const HABIT_CONVERSATIONS: u32 = 3;
 const HABIT_SHARE: f32 = 0.6;
 
-/// An agent of the project that says what it is for.
+/// An agent of the project with a specialty.
 #[derive(Debug, Clone, Copy)]
 pub struct Specialist<'a> {
     pub id: Uuid,
-    /// For people.
+    /// For display.
     pub name: &'a str,
     pub databases: Databases,
-    /// Words of its own, as [`words::normal`] gives them.
+    /// Its own keywords, [normalized](words::normal).
     pub keywords: &'a [String],
 }
 
-/// A console that is attached to the message.
+/// A console attached to the message.
 #[derive(Debug, Clone, Copy)]
 pub struct Console<'a> {
-    /// Of its connection, if it has one.
+    /// The kind of its connection, if any.
     pub database: Option<Database>,
     pub content: &'a str,
 }
 
-/// What is known when a message comes in.
+/// The signals known when a message arrives.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Clues<'a> {
     pub message: &'a str,
-    /// The agent that the conversation or the caller has settled on.
+    /// The agent set by the conversation or the caller.
     pub pinned: Option<Uuid>,
-    /// In their order.
+    /// In order.
     pub consoles: &'a [Console<'a>],
-    /// The kinds of database that the project has; empty where that is not known.
+    /// The project's kinds of database; empty if unknown.
     pub databases: Databases,
-    /// The agent that the project prefers.
+    /// The project's preferred agent.
     pub preferred: Option<Uuid>,
-    /// In how many conversations the user had which agent.
+    /// The number of the user's conversations by agent.
     pub history: &'a [(Uuid, u32)],
 }
 
-/// Which clue decided. Stable words: they are stored, sent and counted.
+/// The decisive signal. Stable codes: they are stored, sent and counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
@@ -122,7 +123,7 @@ impl Reason {
         }
     }
 
-    /// How much is to be given on it.
+    /// Returns the reliability of this signal.
     pub const fn confidence(self) -> Confidence {
         match self {
             Self::Pinned | Self::ConsoleDatabase => Confidence::High,
@@ -150,15 +151,15 @@ impl Confidence {
     }
 }
 
-/// Who takes the conversation, and why.
+/// The chosen agent, with the reason.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Choice {
     /// None: triage.
     pub agent: Option<Uuid>,
     pub reason: Reason,
-    /// From 0 to 1: how clear it was. Comparable among choices of the same reason only.
+    /// From 0 to 1: how clear the choice was. Comparable only between choices with the same reason.
     pub score: f32,
-    /// A sentence for people.
+    /// A sentence for users.
     pub because: String,
 }
 
@@ -168,7 +169,7 @@ impl Choice {
     }
 }
 
-/// Chooses among `specialists`; the order of those that are equally good is the caller's.
+/// Chooses among `specialists`; among equals their order decides.
 pub fn choose(specialists: &[Specialist<'_>], clues: &Clues<'_>) -> Choice {
     if let Some(agent) = clues.pinned {
         return Choice {
@@ -196,11 +197,11 @@ pub fn choose(specialists: &[Specialist<'_>], clues: &Clues<'_>) -> Choice {
         })
 }
 
-/// One choice under way.
+/// A choice in progress.
 struct Choosing<'a> {
     specialists: &'a [Specialist<'a>],
     clues: &'a Clues<'a>,
-    /// Of the message.
+    /// The message's words.
     words: &'a Words,
 }
 
@@ -222,7 +223,7 @@ impl Choosing<'_> {
         })
     }
 
-    /// What consoles say first, then that and the message, then whatever neither of them rules out.
+    /// Considers consoles first, then these with the message, then whatever is not excluded by either.
     fn by_evidence(&self, message: &str) -> Option<Choice> {
         let mut evidence = Evidence::default();
         for console in self.clues.consoles.iter().take(MAX_CONSOLES) {
@@ -240,7 +241,7 @@ impl Choosing<'_> {
             .or_else(|| self.by_history(&evidence))
     }
 
-    /// What speaks for an agent.
+    /// Returns the evidence for an agent.
     fn weight(&self, agent: &Specialist<'_>, evidence: &Evidence, reason: Reason) -> f32 {
         let absent = !self.clues.databases.is_empty() && !self.clues.databases.meets(agent.databases);
         let own = match reason {
@@ -255,7 +256,8 @@ impl Choosing<'_> {
         if found { KEYWORD } else { 0.0 }
     }
 
-    /// The agent that the evidence is for, if it is ahead of all that are for other kinds of database, and of what no agent is for.
+    /// Returns the agent favoured by the evidence, if it leads all agents for other kinds of database, and topics
+    /// without an agent.
     fn leader(&self, evidence: &Evidence, reason: Reason) -> Option<Choice> {
         let weights = || {
             self.specialists
@@ -287,7 +289,7 @@ impl Choosing<'_> {
         })
     }
 
-    /// Kinds of database that none of the agents is for, and what no agent can be for.
+    /// Returns kinds of database without an agent, and topics without one.
     fn unserved(&self) -> Databases {
         let all: Databases = Database::ALL.into_iter().collect();
         self.specialists
@@ -297,7 +299,7 @@ impl Choosing<'_> {
             })
     }
 
-    /// Whether the evidence leaves this agent in the choice.
+    /// Returns whether the evidence does not exclude this agent.
     fn is_plausible(&self, agent: &Specialist<'_>, evidence: &Evidence) -> bool {
         let weight = |agent| self.weight(agent, evidence, Reason::Message);
         let most = self.specialists.iter().map(weight).fold(f32::MIN, f32::max);
@@ -340,7 +342,7 @@ impl Choosing<'_> {
 
     fn by_preference(&self, evidence: &Evidence) -> Option<Choice> {
         let preferred = self.clues.preferred?;
-        // An agent that doesn't say what it is for may be for anything.
+        // An agent without a specialty may be for anything.
         let known = self.specialists.iter().find(|agent| agent.id == preferred);
         known
             .is_none_or(|agent| self.is_plausible(agent, evidence))
@@ -376,8 +378,8 @@ impl Choosing<'_> {
         })
     }
 
-    /// Of several agents for the same kinds: the one whose own keywords the message has, the preferred one, the one that the user had
-    /// most often, the one for the fewest kinds, the first one.
+    /// Of several agents for the same kinds: the one with a matching keyword, the preferred one, the user's most
+    /// frequent one, the one with the fewest kinds, the first one.
     fn first_for(&self, databases: Databases, fits: impl Fn(&Specialist<'_>) -> bool) -> Option<&Specialist<'_>> {
         let rank = |agent: &Specialist<'_>| {
             let times = self.clues.history.iter().filter(|(id, _)| *id == agent.id);
@@ -395,8 +397,8 @@ impl Choosing<'_> {
     }
 }
 
-/// Whether this other agent could be meant as well. One for the same kinds is as good, and one for more kinds is not meant where nothing
-/// speaks for those.
+/// Returns whether this other agent could be meant as well. One for the same kinds is equally good, and one for more
+/// kinds is not meant without evidence for those.
 fn is_rival(leader: &Specialist<'_>, other: &Specialist<'_>, evidence: &Evidence) -> bool {
     if other.id == leader.id {
         return false;
@@ -412,7 +414,7 @@ fn names(databases: Databases) -> String {
     databases.iter().map(Database::name).collect::<Vec<_>>().join(", ")
 }
 
-/// A text's beginning and its end, cut between characters.
+/// Returns a text's beginning and end, cut at character boundaries.
 fn both_ends(text: &str, (beginning, end): (usize, usize)) -> Cow<'_, str> {
     if text.len() <= beginning + end {
         return text.into();

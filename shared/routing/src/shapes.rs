@@ -1,4 +1,4 @@
-//! The shapes of queries: what only one language, or one dialect of SQL, writes. Of a console's content, and of queries within messages.
+//! Query syntax that is specific to one language or SQL dialect, in consoles and within messages.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -17,28 +17,28 @@ const MSSQL: Databases = Databases::just(Database::MsSql);
 const CLICKHOUSE: Databases = Databases::just(Database::ClickHouse);
 const BIGQUERY: Databases = Databases::just(Database::BigQuery);
 const SNOWFLAKE: Databases = Databases::just(Database::Snowflake);
-/// Kin of PostgreSQL, which share much of its dialect.
+/// Relatives of PostgreSQL, which share much of its dialect.
 const KIN: Databases = POSTGRES.and(REDSHIFT).and(DUCKDB);
 
 const SURE: f32 = 2.5;
 const CLEAR: f32 = 1.5;
 const HINT: f32 = 1.0;
-/// Any SQL.
+/// Weight of a statement in any SQL.
 const STATEMENT: f32 = 1.5;
 
-/// Where a word is looked for.
+/// The position at which a word counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
-    /// Wherever it stands: nobody says it in prose.
+    /// Anywhere: it does not occur in prose.
     Anywhere,
-    /// Where a bracket follows directly.
+    /// Directly before a bracket.
     Called,
-    /// In statements only: it is a word of English, too.
+    /// In statements only: it is also an English word.
     Statement,
 }
 use Place::{Anywhere, Called, Statement};
 
-/// (kinds, weight, place, words and phrases), in small letters.
+/// (kinds, weight, position, words and phrases), in lower case.
 const SHAPES: &[(Databases, f32, Place, &str)] = &[
     (
         MONGO,
@@ -203,7 +203,7 @@ const SHAPES: &[(Databases, f32, Place, &str)] = &[
     ),
 ];
 
-/// How functions and tables begin that only one system has.
+/// Prefixes of functions and tables that are specific to one system.
 const BEGINNINGS: [(&str, Databases, Place); 7] = [
     ("pg_", POSTGRES, Anywhere),
     ("jsonb_", POSTGRES, Anywhere),
@@ -214,10 +214,10 @@ const BEGINNINGS: [(&str, Databases, Place); 7] = [
     ("tostartof", CLICKHOUSE, Called),
 ];
 
-/// What may follow `::` in a cast; `std::string` is none.
+/// Types that may follow `::` in a cast; `std::string` is none.
 const CASTS: &str = "text int int4 int8 integer bigint smallint numeric decimal float float8 real bool boolean date time timestamp timestamptz interval uuid json jsonb varchar char regclass bytea inet money";
 
-/// What a word or phrase speaks for, at which places.
+/// The kinds indicated by a word or phrase, by position.
 type Shapes = HashMap<&'static str, Vec<(Databases, f32, Place)>>;
 
 static WORDS: LazyLock<Shapes> = LazyLock::new(|| {
@@ -225,19 +225,19 @@ static WORDS: LazyLock<Shapes> = LazyLock::new(|| {
     for (databases, weight, place, list) in SHAPES {
         for text in list.split(", ") {
             words.entry(text).or_default().push((*databases, *weight, *place));
-            // So that phrases are only looked for where one begins.
+            // So that phrases are only searched for at their first word.
             words.entry(text.split(' ').next().unwrap_or(text)).or_default();
         }
     }
     words
 });
 
-/// The longest phrase [words].
+/// Maximum length of a phrase, in words.
 const MAX_PHRASE: usize = 4;
-/// How far a FROM may be behind its SELECT [words].
+/// Maximum distance of FROM behind SELECT, in words.
 const MAX_SELECT: usize = 80;
 
-/// Adds what the shapes of queries in this text say. `words` are the words of `source`; `is_code`: it is a console's.
+/// Adds the evidence of query syntax in a text. `words` are the words of `source`; `is_code`: it is a console's.
 pub fn read(source: &str, words: &Words, is_code: bool, evidence: &mut Evidence) {
     let add = |evidence: &mut Evidence, term, databases, weight| {
         evidence.add(Sign {
@@ -299,7 +299,7 @@ pub fn read(source: &str, words: &Words, is_code: bool, evidence: &mut Evidence)
     }
 }
 
-/// What one word and its neighbours are together.
+/// Returns the evidence of one word with its neighbours.
 fn around(words: &Words, at: usize, in_statement: bool) -> Option<(&'static str, Databases, f32)> {
     let word = words.get(at)?;
     let next = words.get(at + 1);
@@ -310,7 +310,7 @@ fn around(words: &Words, at: usize, in_statement: bool) -> Option<(&'static str,
         }
         "find" | "distinct" if word.before == b'.' && word.behind == b'(' => Some((".find(", MONGO, CLEAR)),
         "find" if word.behind == b'(' && matches!(word.further, b'{' | b')') => Some(("find({", MONGO, CLEAR)),
-        // BigQuery's has the column first, and the unit without quotes.
+        // BigQuery's version has the column first, and the unit without quotes.
         "date_trunc" if word.behind == b'(' && word.further == b'\'' => Some(("date_trunc('…'", KIN, SURE)),
         "date_trunc" if word.behind == b'(' => Some(("date_trunc(column", BIGQUERY, CLEAR)),
         "interval" if in_statement && word.behind == b' ' && word.further == b'\'' => Some(("interval '…'", KIN, SURE)),
@@ -324,7 +324,7 @@ fn around(words: &Words, at: usize, in_statement: bool) -> Option<(&'static str,
         }
         "$1" | "$2" if in_statement => Some(("$1", POSTGRES, HINT)),
         text if word.before == b':' && CASTS.split(' ').any(|cast| cast == text) => {
-            // `a: text` has a space between, `a::text` has not; `{a:text}` is no statement.
+            // `a: text` contains a space, `a::text` does not; `{a:text}` is no statement.
             in_statement.then_some(("::type", KIN, SURE))
         }
         text => BEGINNINGS
@@ -334,7 +334,7 @@ fn around(words: &Words, at: usize, in_statement: bool) -> Option<(&'static str,
     }
 }
 
-/// A command of psql, such as `\dt`. Within a regular expression, `\d` doesn't stand at a word's beginning.
+/// A psql command, such as `\dt`. Within a regular expression, `\d` doesn't start a word.
 fn is_psql(word: &str) -> bool {
     let command = word.trim_matches('`').trim_end_matches(['+', '?', '.', ',']);
     matches!(
@@ -347,8 +347,8 @@ fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// The kind of SQL statement that is in the text, if there is one. In prose, "select … from" is none: a statement has
-/// capitals, or punctuation that sentences have not.
+/// Returns the kind of SQL statement in the text, if any. "select … from" in prose is none: a statement has capitals,
+/// or punctuation unusual in sentences.
 fn statement(source: &str, words: &Words, is_code: bool) -> Option<&'static str> {
     let punctuated = || {
         source
@@ -393,7 +393,7 @@ fn statement(source: &str, words: &Words, is_code: bool) -> Option<&'static str>
     None
 }
 
-/// Whether a bracket follows a word directly, as in `count(*)`.
+/// Returns whether a bracket directly follows a word, as in `count(*)`.
 fn called(words: &Words) -> bool {
     (0..words.len()).any(|at| words.get(at).is_some_and(|word| word.behind == b'('))
 }

@@ -1,4 +1,4 @@
-//! Each clue by itself, their order, and what used to go wrong.
+//! Each signal by itself, their order, and regressions.
 
 use proptest::prelude::*;
 
@@ -30,7 +30,7 @@ fn agents() -> [Specialist<'static>; 3] {
     ]
 }
 
-/// The document specialist and the warehouse's, without a third.
+/// The document specialist and the warehouse specialist, without a third.
 fn two() -> [Specialist<'static>; 2] {
     let [_, mongo, bigquery] = agents();
     [mongo, bigquery]
@@ -52,15 +52,16 @@ fn console(database: Option<Database>, content: &str) -> Console<'_> {
     Console { database, content }
 }
 
+/// Requirements: D04, D09.
 #[test]
-fn d04_d09_triage_is_what_is_left_when_nothing_decides() {
+fn triage_is_what_is_left_when_nothing_decides() {
     assert_eq!(chosen(&about("Which customers are late?")), (None, Reason::Triage));
     assert_eq!(chosen(&about("")), (None, Reason::Triage));
     assert_eq!(
         chosen(&about("Is it the same in Mongo and in Postgres?")),
         (None, Reason::Triage)
     );
-    // Any clue at all is enough not to ask.
+    // Any signal suffices not to ask.
     let known = Clues {
         databases: of(&[Database::MongoDb]),
         ..about("Which customers are late?")
@@ -69,8 +70,9 @@ fn d04_d09_triage_is_what_is_left_when_nothing_decides() {
     assert_eq!(choose(&[], &known).agent, None);
 }
 
+/// Requirements: D05.
 #[test]
-fn d05_the_pinned_agent_wins_over_everything() {
+fn the_pinned_agent_wins_over_everything() {
     let consoles = [console(Some(Database::MongoDb), "db.orders.find({})")];
     let clues = Clues {
         pinned: Some(BIGQUERY),
@@ -81,7 +83,7 @@ fn d05_the_pinned_agent_wins_over_everything() {
         ..about("this is about mongo")
     };
     assert_eq!(chosen(&clues), (Some(BIGQUERY), Reason::Pinned));
-    // Also one that says nothing of what it is for.
+    // Even an agent without a specialty.
     assert_eq!(
         chosen(&Clues {
             pinned: Some(GENERAL),
@@ -91,8 +93,9 @@ fn d05_the_pinned_agent_wins_over_everything() {
     );
 }
 
+/// Requirements: D06.
 #[test]
-fn d06_the_first_console_with_a_database_decides_next() {
+fn the_first_console_with_a_database_decides_next() {
     let consoles = [
         console(None, "db.orders.find({})"),
         console(Some(Database::PostgreSql), ""),
@@ -103,7 +106,7 @@ fn d06_the_first_console_with_a_database_decides_next() {
         ..about("something with mongo collections")
     };
     assert_eq!(chosen(&clues), (Some(POSTGRES), Reason::ConsoleDatabase));
-    // A kind that nobody is for is no clue.
+    // A kind without specialists is no signal.
     let consoles = [
         console(Some(Database::MsSql), ""),
         console(Some(Database::BigQuery), ""),
@@ -117,8 +120,9 @@ fn d06_the_first_console_with_a_database_decides_next() {
     );
 }
 
+/// Requirements: D07.
 #[test]
-fn d07_keywords_of_the_message_decide_as_whole_words_in_any_case() {
+fn keywords_of_the_message_decide_as_whole_words_in_any_case() {
     for (message, agent) in [
         ("How many documents are in this MONGODB?", Some(MONGO)),
         ("a Mongo query please", Some(MONGO)),
@@ -128,7 +132,7 @@ fn d07_keywords_of_the_message_decide_as_whole_words_in_any_case() {
         ("use BigQuery", Some(BIGQUERY)),
         ("bq, please", Some(BIGQUERY)),
         ("write me some SQL", Some(BIGQUERY)),
-        // English, all of it.
+        // All of them English phrases.
         ("from where do we get most orders", None),
         ("select the best from the list, where there is one", None),
         ("mongols, bqs and sequels", None),
@@ -151,8 +155,9 @@ fn group_and_project_are_not_operators_of_queries_in_prose() {
     assert_eq!(chosen(&about("what does $group do before $project")).0, Some(MONGO));
 }
 
+/// Requirements: D08, D50.
 #[test]
-fn d08_d50_the_projects_preference_decides_where_nothing_else_does() {
+fn the_projects_preference_decides_where_nothing_else_does() {
     let clues = Clues {
         databases: of(&[Database::PostgreSql, Database::MongoDb]),
         preferred: Some(MONGO),
@@ -165,7 +170,7 @@ fn d08_d50_the_projects_preference_decides_where_nothing_else_does() {
         ..clues
     };
     assert_eq!(chosen(&spoken), (Some(POSTGRES), Reason::Message));
-    // It settles what the message leaves open, and not what the message rules out.
+    // It decides if the message is ambiguous, but not against the message.
     let both = Clues {
         databases: of(&[Database::PostgreSql, Database::BigQuery]),
         message: "write some SQL",
@@ -185,7 +190,7 @@ fn d08_d50_the_projects_preference_decides_where_nothing_else_does() {
         }),
         (Some(POSTGRES), Reason::History)
     );
-    // An agent that isn't for any kind of database may be preferred, too.
+    // An agent without a database specialty may be preferred, too.
     assert_eq!(
         chosen(&Clues {
             preferred: Some(GENERAL),
@@ -195,8 +200,9 @@ fn d08_d50_the_projects_preference_decides_where_nothing_else_does() {
     );
 }
 
+/// Requirements: D10.
 #[test]
-fn d10_what_a_console_holds_decides_where_it_has_no_connection() {
+fn what_a_console_holds_decides_where_it_has_no_connection() {
     for (content, agent) in [
         ("db.orders.aggregate([{ $match: { paid: true } }])", MONGO),
         ("SELECT COUNT(*) FROM `shop.core.orders`", BIGQUERY),
@@ -209,7 +215,7 @@ fn d10_what_a_console_holds_decides_where_it_has_no_connection() {
         };
         assert_eq!(chosen(&clues), (Some(agent), Reason::ConsoleContent), "{content}");
     }
-    // SQL of no dialect in particular counts with what the project has, and with the message.
+    // Dialect-neutral SQL counts together with the project's databases and the message.
     let consoles = [console(None, "SELECT name FROM users")];
     let clues = Clues {
         consoles: &consoles,
@@ -228,8 +234,9 @@ fn d10_what_a_console_holds_decides_where_it_has_no_connection() {
     assert_eq!(chosen(&spoken), (Some(BIGQUERY), Reason::Message));
 }
 
+/// Requirements: D11.
 #[test]
-fn d11_what_the_project_has_counts() {
+fn what_the_project_has_counts() {
     let sql = about("Write an SQL query for the newest orders");
     assert_eq!(chosen(&sql), (None, Reason::Triage));
     let with = |databases: &[Database], message| {
@@ -245,22 +252,23 @@ fn d11_what_the_project_has_counts() {
     );
     assert_eq!(with(&[PostgreSql, BigQuery], sql.message), (None, Reason::Triage));
     assert_eq!(with(&[BigQuery], "hello"), (Some(BIGQUERY), Reason::OnlyDatabase));
-    // One that nobody is for is there all the same.
+    // A database without specialists still counts as present.
     assert_eq!(with(&[BigQuery, ClickHouse], "hello"), (None, Reason::Triage));
-    // What is left when the message rules the other out.
+    // The remaining one, when the message excludes the other.
     assert_eq!(
         with(&[PostgreSql, MongoDb], "not the mongo one"),
         (Some(POSTGRES), Reason::OnlyDatabase)
     );
-    // A name that is said outweighs what the project is known to have.
+    // An explicit name outweighs the project's known databases.
     assert_eq!(
         with(&[PostgreSql], "our MongoDB, please"),
         (Some(MONGO), Reason::Message)
     );
 }
 
+/// Requirements: D12.
 #[test]
-fn d12_each_choice_says_why_and_how_sure_it_is() {
+fn each_choice_says_why_and_how_sure_it_is() {
     let consoles = [console(Some(Database::MongoDb), "")];
     let clues = Clues {
         consoles: &consoles,
@@ -287,8 +295,9 @@ fn d12_each_choice_says_why_and_how_sure_it_is() {
     }
 }
 
+/// Requirements: D16.
 #[test]
-fn d16_collections_are_documents_and_tables_are_the_warehouses() {
+fn collections_are_documents_and_tables_are_the_warehouses() {
     for (message, agent) in [
         ("Look into the orders collection", MONGO),
         ("Aggregate all documents by status", MONGO),
@@ -331,7 +340,7 @@ fn agents_may_share_kinds_and_have_words_of_their_own() {
     let chosen = |clues: &Clues<'_>| choose(&agents, clues).agent;
     assert_eq!(chosen(&about("who is past-due?")), Some(billing.id));
     assert_eq!(chosen(&about("our Postgres: who is past due?")), Some(billing.id));
-    // Without them: the preferred one, the usual one, the one for the fewest kinds, the first.
+    // Otherwise: the preferred one, the usual one, the one with the fewest kinds, the first.
     assert_eq!(chosen(&about("our Postgres")), Some(sales.id));
     assert_eq!(
         chosen(&Clues {
@@ -348,7 +357,7 @@ fn agents_may_share_kinds_and_have_words_of_their_own() {
         Some(billing.id)
     );
     assert_eq!(chosen(&about("our MySQL")), Some(any_sql.id));
-    // An agent may have words alone.
+    // An agent may have keywords only.
     let words = ["rota".to_owned()];
     let people = Specialist {
         id: GENERAL,
@@ -372,7 +381,7 @@ fn of_long_texts_the_beginning_and_the_end_are_read() {
     assert_eq!(chosen(&about(&long("", "mongo", ""))).0, None);
 }
 
-/// Texts that are made of what matters here, and of anything else.
+/// Texts of relevant and arbitrary fragments.
 fn texts() -> impl Strategy<Value = String> {
     let pieces = prop::sample::select(vec![
         "mongo",
@@ -411,14 +420,15 @@ fn someone() -> impl Strategy<Value = Option<Uuid>> {
 }
 
 proptest! {
+    /// Requirements: D05.
     #[test]
-    fn d05_a_pinned_agent_always_wins(message in texts(), database in kinds(), content in texts(), preferred in someone()) {
+    fn a_pinned_agent_always_wins(message in texts(), database in kinds(), content in texts(), preferred in someone()) {
         let consoles = [console(database, &content)];
         let clues = Clues { pinned: Some(GENERAL), consoles: &consoles, preferred, ..about(&message) };
         prop_assert_eq!(chosen(&clues), (Some(GENERAL), Reason::Pinned));
     }
 
-    /// What a clue decides stays so whatever the clues after it say: without those, the choice is the same.
+    /// A signal's decision does not depend on later signals: without those, the choice is the same.
     #[test]
     fn the_order_of_clues_is_kept(
         message in texts(),
@@ -441,7 +451,7 @@ proptest! {
             Reason::History | Reason::Triage => clues,
         };
         prop_assert_eq!(choose(&agents(), &earlier), choice);
-        // And a console's database decides before all that.
+        // A console's database takes precedence over all of these.
         let mut more = consoles.clone();
         more.insert(0, console(Some(Database::BigQuery), "db.x.find({})"));
         let first = Clues { consoles: &more, ..clues };

@@ -1,5 +1,5 @@
-//! The words and phrases of messages that speak for a kind of database: whole words, each with a weight. A weight of 1 is what it
-//! takes to be chosen (`LEAD` in `routing.rs`), so one word below it never decides by itself.
+//! The words and phrases of messages that indicate a kind of database: whole words, each with a weight. Choosing takes
+//! a weight of 1 (`LEAD` in `routing.rs`), so a word below it never decides alone.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -8,7 +8,7 @@ use super::databases::{Database, Databases};
 use super::evidence::{Evidence, Sign};
 use super::words::Words;
 
-/// The longest phrase [words].
+/// Maximum length of a phrase, in words.
 const MAX_PHRASE: usize = 4;
 
 const POSTGRES: Databases = Databases::just(Database::PostgreSql);
@@ -21,28 +21,28 @@ const REDSHIFT: Databases = Databases::just(Database::Redshift);
 const BIGQUERY: Databases = Databases::just(Database::BigQuery);
 const SNOWFLAKE: Databases = Databases::just(Database::Snowflake);
 pub(super) const MONGO: Databases = Databases::just(Database::MongoDb);
-/// All that speak SQL.
+/// All SQL databases.
 pub(super) const SQL: Databases = POSTGRES.and(MYSQL).and(SQLITE).and(DUCKDB).and(MSSQL).and(WAREHOUSES);
 const WAREHOUSES: Databases = BIGQUERY.and(SNOWFLAKE).and(REDSHIFT).and(CLICKHOUSE);
-/// Databases that rows come into one by one, in contrast to warehouses.
+/// Row-oriented databases, in contrast to warehouses.
 const SERVERS: Databases = POSTGRES.and(MYSQL).and(MSSQL);
 
-/// What it is called, and what only it has.
+/// Weight of a name or unique feature.
 const NAME: f32 = 3.0;
-/// Hardly said of anything else.
+/// Weight of words hardly used for anything else.
 const STRONG: f32 = 2.0;
 const CLEAR: f32 = 1.5;
-/// Decides alone, if nothing speaks against it.
+/// Weight that decides alone, without counter-evidence.
 const ENOUGH: f32 = 1.0;
-/// Counts beside others only.
+/// Weight that counts together with others only.
 const WEAK: f32 = 0.6;
 const FAINT: f32 = 0.3;
-/// A name with a typing error.
+/// Weight of a misspelled name.
 const MISSPELT: f32 = 2.5;
 
-/// (kinds, weight, words and phrases separated by commas), in small letters, without punctuation.
+/// (kinds, weight, words and phrases separated by commas), in lower case, without punctuation.
 const TERMS: &[(Databases, f32, &str)] = &[
-    // Documents.
+    // Document databases.
     (
         MONGO,
         NAME,
@@ -101,7 +101,7 @@ const TERMS: &[(Databases, f32, &str)] = &[
         "full table scan, table scan, sequential scan, foreign key, foreign keys, deadlock, deadlocks, stored procedure, stored procedures, trigger function",
     ),
     (SERVERS, WEAK, "replica lag, read replica, connection pool"),
-    // Other databases of rows.
+    // Other row-oriented databases.
     (
         MYSQL,
         NAME,
@@ -164,7 +164,7 @@ const TERMS: &[(Databases, f32, &str)] = &[
         "partitioned, partitioniert, partition, partitions, scan, scans, scanned, escanearon, gescannt, clustered, clustering, cluster on, cluster by",
     ),
     (POSTGRES.and(BIGQUERY), WEAK, "materialized view, materialized views"),
-    // All that is rows and columns.
+    // All row-and-column databases.
     (SQL, CLEAR, "sql"),
     (
         SQL,
@@ -186,13 +186,13 @@ const TERMS: &[(Databases, f32, &str)] = &[
         FAINT,
         "select, row, rows, zeile, zeilen, join, joins, lignes, filas, linhas",
     ),
-    // What no agent here is for.
+    // Topics without a specialist.
     (
         Databases::ELSEWHERE,
         NAME,
         "redis, elasticsearch, opensearch, cassandra, dynamodb, neo4j, couchdb, firestore, cosmosdb, cosmos db, influxdb, excel sheet, excel file, google sheets, spreadsheet, oracle sql, oracle database, oracle db, pl sql, plsql, databricks, athena, kafka, elastic",
     ),
-    // Phrases that hold such a word and are about something else.
+    // Phrases that contain such a word but mean something else.
     (
         Databases::NONE,
         0.0,
@@ -210,36 +210,36 @@ const TERMS: &[(Databases, f32, &str)] = &[
     ),
 ];
 
-/// What MongoDB has in the place of tables. In English also what museums, tailors and creditors have: it is enough where it stands like a
-/// name, as in "the orders collection" or "every collection".
+/// MongoDB's counterpart of tables. In English also what museums, tailors and creditors have: it suffices in the
+/// position of a name, as in "the orders collection" or "every collection".
 const COLLECTIONS: &str = "collection, collections, kollektion, sammlung, sammlungen, colección, coleccion, colecciones, coleção, colecao, coleções, collezione, collezioni, collectie, collecties, kolekcja, kolekcji, kolekcje, коллекция, коллекции, коллекций, コレクション, 集合, 컬렉션";
 const DETERMINERS: &str = "every, each, which, what, all, many, list, show, jede, jeder, alle, welche, welcher, chaque, toutes, quelle, quelles, cada, todas, qué, quais, ogni, tutte, elke, alle";
-/// Words that end like a name in the plural and are none, before and behind.
+/// Words that look like plural names and are none, before and after.
 const NO_NAMES: &str = "this, does, was, has, whose, business, previous, various, always, perhaps, sales, results, figures, points, items, boxes, rates, agencies, dates, efforts, costs, fees, times, letters, calls";
 const NAME_MIN_BYTES: usize = 4;
 
-/// Words that turn around what comes next.
+/// Words that negate what follows.
 const NEGATORS: &str = "not, t, never, without, neither, nor, except, avoid, instead of, rather than, other than, used to have, used to be in, used to be on, used to use, formerly, scrap, skip, forget, equivalent of, equivalent to, equivalent for, counterpart of, counterpart to, answer to, come from, coming from, no longer, moved off, move off, we left, away from, nicht, nicht mehr, kein, keine, keinen, statt, anstatt, ohne, weder, lieber als, pas, sans, non pas, au lieu de, plutôt que, ni, sin, en lugar de, en vez de, não, nao, sem, em vez de, ao invés de, non, niet, geen, nie";
-/// "No" denies, but in Portuguese: there, it is "in the".
+/// "No" negates, except in Portuguese: there, it means "in the".
 const NO: &str = "no";
-/// Words of Portuguese that its neighbours have not.
+/// Words specific to Portuguese.
 const PORTUGUESE: [&str; 18] = [
     "não", "nao", "uma", "qual", "quais", "quantos", "quantas", "faço", "você", "são", "há", "preciso", "nas", "nos",
     "das", "isso", "nosso", "nossa",
 ];
 /// The last byte of a typographic apostrophe.
 const APOSTROPHE_END: u8 = 0x99;
-/// What may stand between such a word and the one it is about.
+/// Words that may stand between such a word and the one it refers to.
 const FILLERS: &str = "a, an, the, in, on, at, from, with, our, my, your, any, about, use, using, want, need, have, of, to, for, it, is, from the, der, die, das, den, dem, im, mit, in der, auf, unsere, unser, le, la, les, de, du, des, dans, avec, sur, en, el, los, las, con, o, os, as, na, do, da, em, com, il, op, het";
 
 #[derive(Debug, Clone, Copy)]
 enum Role {
-    /// It speaks for kinds of database, or for none.
+    /// It indicates kinds of database, or none.
     Speaks(Databases, f32),
     Collection,
     Negates,
     Fills,
-    /// It only begins phrases.
+    /// It is only the first word of phrases.
     Begins,
 }
 
@@ -247,7 +247,7 @@ enum Role {
 struct Term {
     text: &'static str,
     role: Role,
-    /// Longer phrases begin with it.
+    /// Whether longer phrases begin with it.
     begins: bool,
 }
 
@@ -262,7 +262,7 @@ static VOCABULARY: LazyLock<Vocabulary> = LazyLock::new(|| {
     let negators = listed(NEGATORS).chain([NO]).map(|text| (text, Role::Negates));
     let fillers = listed(FILLERS).map(|text| (text, Role::Fills));
     for (text, role) in spoken.chain(collections).chain(negators).chain(fillers) {
-        // A word of two roles, such as the Portuguese "no", keeps the first.
+        // A word with two roles, such as the Portuguese "no", keeps the first.
         let term = vocabulary.entry(text).or_insert(Term {
             text,
             role: Role::Begins,
@@ -287,7 +287,7 @@ fn listed(list: &'static str) -> impl Iterator<Item = &'static str> {
     list.split(", ")
 }
 
-/// Adds what the words of a message say.
+/// Adds the evidence of a message's words.
 pub fn read(words: &Words, evidence: &mut Evidence) {
     let vocabulary = &*VOCABULARY;
     let mut negated = false;
@@ -312,7 +312,7 @@ pub fn read(words: &Words, evidence: &mut Evidence) {
                 }
                 negated = false;
             }
-            // "isn't" ends in a word of one letter, which elsewhere ("a-t-il") denies nothing.
+            // "isn't" ends in a one-letter word, which negates nothing elsewhere ("a-t-il").
             Role::Negates if text == "t" => negated = matches!(word.before, b'\'' | APOSTROPHE_END),
             Role::Negates if text == NO && is_portuguese(words) => {}
             Role::Negates => negated = true,
@@ -327,7 +327,7 @@ fn is_portuguese(words: &Words) -> bool {
     (0..words.len()).any(|at| PORTUGUESE.contains(&words.text(at)))
 }
 
-/// Whether the word for a collection stands beside what may be its name, or after "every" and its like.
+/// Returns whether the word for a collection stands beside a possible name, or after "every" and the like.
 fn is_named(words: &Words, at: usize) -> bool {
     let is_one_of = |list, text: &str| listed(list).any(|one| one == text);
     let is_name = |text: &str| {
@@ -341,7 +341,7 @@ fn is_named(words: &Words, at: usize) -> bool {
     (joined(at) && (is_name(before) || is_one_of(DETERMINERS, before))) || (joined(at + 1) && is_name(next))
 }
 
-/// What the longest phrase that begins here means, and how many words it has.
+/// Returns the meaning of the longest phrase that begins here, and its number of words.
 fn longest(vocabulary: &Vocabulary, words: &Words, at: usize) -> (Role, &'static str, usize) {
     let word = words.text(at);
     let first = vocabulary.get(word).or_else(|| {
@@ -366,7 +366,7 @@ fn longest(vocabulary: &Vocabulary, words: &Words, at: usize) -> (Role, &'static
     }
 }
 
-/// How words begin that are compounds of a name, such as `pg_dump`, MongoServerError and mysqldump.
+/// Prefixes of compounds with a name, such as `pg_dump`, MongoServerError and mysqldump.
 const BEGINNINGS: [(&str, Databases); 9] = [
     ("pg_", POSTGRES),
     ("postgres", POSTGRES),
@@ -378,7 +378,7 @@ const BEGINNINGS: [(&str, Databases); 9] = [
     ("innodb_", MYSQL),
     ("sqlite", SQLITE),
 ];
-/// How words end that German joins together, such as Beispieldokumente, with what they are then.
+/// Suffixes of German compounds, such as Beispieldokumente, with their base word.
 const ENDINGS: [(&str, &str); 6] = [
     ("dokumente", "dokumente"),
     ("dokumenten", "dokumente"),
@@ -387,7 +387,7 @@ const ENDINGS: [(&str, &str); 6] = [
     ("spalte", "spalte"),
     ("spalten", "spalte"),
 ];
-/// And one that is no such word.
+/// An exception to these.
 const MONGOLIA: &str = "mongol";
 
 fn compound(word: &str) -> Option<(Role, &'static str, usize)> {
@@ -396,7 +396,7 @@ fn compound(word: &str) -> Option<(Role, &'static str, usize)> {
     Some((Role::Speaks(*databases, NAME), beginning, 1))
 }
 
-/// Names that are long enough for one wrong letter to be no other word.
+/// Names long enough for typo correction.
 const LONG_NAMES: [(&str, Databases); 7] = [
     ("mongodb", MONGO),
     ("postgres", POSTGRES),
@@ -407,7 +407,7 @@ const LONG_NAMES: [(&str, Databases); 7] = [
     ("snowflake", SNOWFLAKE),
 ];
 
-/// The name that this word is with one typing error, or this and the next one together ("big qurey").
+/// Returns the name misspelled by this word, or by this and the next one together ("big qurey").
 fn misspelt(words: &Words, at: usize) -> Option<(Role, &'static str, usize)> {
     let word = words.text(at);
     let next = words.text(at + 1);
@@ -430,7 +430,7 @@ fn misspelt(words: &Words, at: usize) -> Option<(Role, &'static str, usize)> {
     })
 }
 
-/// Whether it takes at most one letter more, less or other, or two neighbours changed, to come from one to the other.
+/// Returns whether the edit distance is at most one insertion, deletion, substitution or transposition.
 fn one_error(name: &[u8], typed: &mut impl Iterator<Item = u8>) -> bool {
     let mut buffer = [0; 16];
     let mut length = 0;
@@ -477,8 +477,9 @@ mod tests {
         }
     }
 
+    /// Requirements: D07.
     #[test]
-    fn d07_each_keyword_counts_as_a_whole_word_in_any_case() {
+    fn each_keyword_counts_as_a_whole_word_in_any_case() {
         for (word, databases) in [
             ("mongo", MONGO),
             ("MongoDB", MONGO),
@@ -493,7 +494,7 @@ mod tests {
             assert!(weight(&format!("the {word}, please"), databases) > 0.0, "{word}");
             assert_eq!(weight(&format!("the x{word}y, please"), databases), 0.0, "{word}");
         }
-        // Common English: they say nothing, "select" hardly anything, and "aggregate" is not enough by itself.
+        // Common English words: no evidence, "select" hardly any, and "aggregate" is not enough by itself.
         for word in ["from", "where", "group", "project", "From", "WHERE"] {
             assert_eq!(weight(word, SQL) + weight(word, MONGO), 0.0, "{word}");
         }
@@ -501,7 +502,7 @@ mod tests {
     }
 
     #[test]
-    fn words_within_words_and_phrases_about_other_things_say_nothing() {
+    fn parts_of_words_and_unrelated_phrases_do_not_count() {
         for message in [
             "the group that works on the project",
             "grouped by projects",

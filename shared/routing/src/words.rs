@@ -1,22 +1,22 @@
-//! A text as its words, for everything here that looks for whole words and phrases of them.
+//! Splits a text into words, to match whole words and phrases.
 
-/// A word and what stands around it. Letters, digits and `_`, and a `$` at its beginning; a change of script ends it, so that a
-/// name within Japanese or Korean is a word by itself.
+/// A word and its surroundings. Letters, digits and `_`, and a leading `$`; a change of script ends it, so that a name
+/// within Japanese or Korean is a word by itself.
 #[derive(Debug, Clone, Copy)]
 pub struct Word {
     start: u32,
     end: u32,
-    /// Punctuation that ends a clause stands before it.
+    /// Whether clause-ending punctuation precedes it.
     pub begins_clause: bool,
-    /// All its letters are capitals.
+    /// Whether it is all capitals.
     pub shouted: bool,
-    /// What stands directly before and behind it, and behind that; 0 at the ends of the text.
+    /// The characters directly before and after it, and the one after that; 0 at the ends of the text.
     pub before: u8,
     pub behind: u8,
     pub further: u8,
 }
 
-/// The words of a text in small letters.
+/// The words of a text in lower case.
 #[derive(Debug, Default)]
 pub struct Words {
     /// The words, one space between them, so that a phrase is a slice of it.
@@ -24,7 +24,7 @@ pub struct Words {
     words: Vec<Word>,
 }
 
-/// ASCII and Latin letters belong together; other scripts are on their own.
+/// ASCII and Latin letters belong together; other scripts are separate.
 fn is_latin(char: char) -> bool {
     char < '\u{250}' || ('\u{1e00}'..'\u{1f00}').contains(&char)
 }
@@ -52,7 +52,7 @@ impl Words {
                 || first == '_'
                 || (first == '$' && chars.peek().is_some_and(|(_, next)| next.is_alphanumeric()));
             if !is_word {
-                // Between words without a space, a full stop or a colon joins them: `information_schema.jobs`.
+                // Without spaces, a full stop or a colon joins words: `information_schema.jobs`.
                 let ends = |next: Option<&(usize, char)>| next.is_none_or(|(_, next)| next.is_whitespace());
                 begins_clause |= match first {
                     '(' | ')' | '\u{2013}' | '\u{2014}' => true,
@@ -79,7 +79,7 @@ impl Words {
                 chars.next();
             }
             words.words.push(Word {
-                // Texts are cut to a few thousand bytes before they come here.
+                // Texts are truncated to a few thousand bytes before.
                 start: u32::try_from(start).unwrap_or(u32::MAX),
                 end: u32::try_from(words.text.len()).unwrap_or(u32::MAX),
                 begins_clause,
@@ -105,12 +105,12 @@ impl Words {
         self.words.get(index)
     }
 
-    /// The word with this number, or nothing.
+    /// Returns the word with this index, or an empty text.
     pub fn text(&self, index: usize) -> &str {
         self.phrase(index, 1)
     }
 
-    /// So many words from this one on, one space between them; nothing where there are not so many.
+    /// Returns `count` words from this one on, separated by single spaces; empty if there are fewer.
     pub fn phrase(&self, index: usize, count: usize) -> &str {
         match (self.words.get(index), self.words.get(index + count - 1)) {
             (Some(first), Some(last)) => &self.text[first.start as usize..last.end as usize],
@@ -118,7 +118,7 @@ impl Words {
         }
     }
 
-    /// Whether the phrase, in small letters and with single spaces, is there as whole words.
+    /// Returns whether the phrase, in lower case and with single spaces, occurs as whole words.
     pub fn have(&self, phrase: &str) -> bool {
         !phrase.is_empty()
             && self.text.match_indices(phrase).any(|(at, _)| {
@@ -131,7 +131,7 @@ impl Words {
     }
 }
 
-/// A phrase as [`Words::have`] wants it: small letters, single spaces, no punctuation.
+/// Normalizes a phrase for [`Words::have`]: lower case, single spaces, no punctuation.
 pub fn normal(phrase: &str) -> String {
     Words::of(phrase).text
 }

@@ -1,8 +1,8 @@
-//! Agent definitions: prompt, model, tools, limits. Unique by name within a project.
+//! Agent definitions: prompt, model, tools, limits. Names are unique within a project.
 //!
-//! - `model`     the model of a definition
-//! - `settings`  what is heeded of a definition's `config`
-//! - `defaults`  definitions that come with Rejoin
+//! - `model`     the definition's model
+//! - `settings`  the known entries of a definition's `config`
+//! - `defaults`  built-in definitions
 
 pub mod defaults;
 pub mod settings;
@@ -45,13 +45,13 @@ pub struct AgentDefinition {
 }
 
 impl AgentDefinition {
-    /// Whether callers from outside may choose it. Other agents, tasks and schedules reach all of the project's.
+    /// Returns whether external callers may choose it. Other agents, tasks and schedules can use all of the project's.
     pub fn is_open(&self) -> bool {
         self.visibility != INTERNAL
     }
 }
 
-/// What a definition is made of, without what the database adds.
+/// The content of a definition, without what the database adds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DefinitionContent {
     pub name: String,
@@ -88,7 +88,7 @@ impl From<AgentDefinition> for DefinitionContent {
 }
 
 impl DefinitionContent {
-    /// A definition of which nothing was said.
+    /// An empty definition.
     pub fn blank() -> Self {
         Self {
             name: String::new(),
@@ -106,7 +106,7 @@ impl DefinitionContent {
         }
     }
 
-    /// Err: what is wrong, for whoever wrote it.
+    /// Validates it. The error is a message for the author.
     pub fn check(&self) -> Result<(), String> {
         if self.name.trim().is_empty() || self.name.chars().count() > NAME_MAX_CHARS {
             return Err(format!("name must have 1 to {NAME_MAX_CHARS} characters"));
@@ -146,9 +146,9 @@ impl DefinitionContent {
         Ok(())
     }
 
-    /// The names, on the wire, of the fields in which `other` differs.
+    /// Returns the wire names of the fields in which `other` differs.
     pub fn changed_fields(&self, other: &Self) -> Vec<&'static str> {
-        // By name, so that a new field is not forgotten here.
+        // By name, so that no new field is forgotten here.
         let Self {
             name,
             description,
@@ -183,21 +183,21 @@ impl DefinitionContent {
     }
 }
 
-/// Of a name [characters].
+/// Maximum length of a name, in characters.
 const NAME_MAX_CHARS: usize = 200;
-/// Of a prompt [characters].
+/// Maximum length of a prompt, in characters.
 const SYSTEM_PROMPT_MAX_CHARS: usize = 200_000;
-/// Entries of a whitelist.
+/// Maximum number of whitelist entries.
 const MAX_TOOLS: usize = 500;
 /// Values of `flow_type`.
 pub const FLOW_TYPES: [&str; 5] = ["single", "sequential", "loop", "parallel", "discussion"];
 /// Values of `visibility`.
 pub const VISIBILITIES: [&str; 3] = [EXTERNAL, PROJECT, INTERNAL];
-/// Meant for programs outside, too.
+/// Visible to external programs, too.
 pub const EXTERNAL: &str = "external";
-/// For the agents of its project, and for those who set it up.
+/// Visible to the project's agents, and to users who configure agents.
 pub const INTERNAL: &str = "internal";
-/// For whoever may write in the project: the usual one.
+/// Visible to everyone who may write in the project: the default.
 pub const PROJECT: &str = "project";
 /// A row as sqlx reads it.
 struct Row {
@@ -227,7 +227,7 @@ impl From<Row> for AgentDefinition {
             name: row.name,
             description: row.description,
             system_prompt: row.system_prompt,
-            // Written by us alone, from the same type.
+            // Written only here, from the same type.
             model: row.model.and_then(|model| serde_json::from_value(model).ok()),
             tools: row.tools,
             flow_type: row.flow_type,
@@ -247,7 +247,7 @@ fn model_json(content: &DefinitionContent) -> Option<Value> {
     content.model.as_ref().map(|model| json!(model))
 }
 
-/// Adds a definition. None: the name is taken.
+/// Inserts a definition. None: the name is taken.
 pub async fn insert(
     db: &mut PgConnection,
     project_id: Uuid,
@@ -280,7 +280,7 @@ pub async fn insert(
     Ok(row.map(Into::into))
 }
 
-/// Replaces a definition's content. None: not there. A name that is taken is a unique violation.
+/// Replaces a definition's content. None: it does not exist. A taken name is a unique violation.
 pub async fn update(
     db: &mut PgConnection,
     project_id: Uuid,
@@ -326,7 +326,7 @@ pub async fn get(db: &mut PgConnection, project_id: Uuid, id: Uuid) -> Result<Op
     Ok(row.map(Into::into))
 }
 
-/// The definition that a conversation is bound to.
+/// Returns the definition of a conversation.
 pub async fn of_conversation(
     db: impl PgExecutor<'_>,
     project_id: Uuid,
@@ -360,7 +360,7 @@ pub async fn find_by_name(
     Ok(row.map(Into::into))
 }
 
-/// Those of these names that the project has.
+/// Returns the project's definitions with these names.
 pub async fn named(
     db: impl PgExecutor<'_>,
     project_id: Uuid,
@@ -377,7 +377,7 @@ pub async fn named(
     Ok(rows.into_iter().map(Into::into).collect())
 }
 
-/// The names of definitions by their ids.
+/// Returns the names of definitions by their ids.
 pub async fn names(db: impl PgExecutor<'_>, ids: &[Uuid]) -> Result<HashMap<Uuid, String>, sqlx::Error> {
     let rows = sqlx::query!("select id, name from kb.agent_definitions where id = any($1)", ids)
         .fetch_all(db)
@@ -385,7 +385,7 @@ pub async fn names(db: impl PgExecutor<'_>, ids: &[Uuid]) -> Result<HashMap<Uuid
     Ok(rows.into_iter().map(|row| (row.id, row.name)).collect())
 }
 
-/// The `config` of the definition that a run follows; null where there is none.
+/// Returns the `config` of a run's definition; null if there is none.
 pub async fn config_of_run(db: impl PgExecutor<'_>, run_id: Uuid) -> Result<Value, sqlx::Error> {
     let config = sqlx::query_scalar!(
         "select d.config from kb.agent_runs r join kb.agent_definitions d on d.id = r.agent_definition_id where r.id = $1",
@@ -396,7 +396,7 @@ pub async fn config_of_run(db: impl PgExecutor<'_>, run_id: Uuid) -> Result<Valu
     Ok(config.unwrap_or_default())
 }
 
-/// A page by name, after `after`.
+/// Returns a page by name, after `after`.
 pub async fn list(
     db: impl PgExecutor<'_>,
     project_id: Uuid,
@@ -406,7 +406,7 @@ pub async fn list(
     list_visible(db, project_id, &VISIBILITIES, after, limit).await
 }
 
-/// The same, of those with one of these visibilities.
+/// The same, restricted to these visibilities.
 pub async fn list_visible(
     db: impl PgExecutor<'_>,
     project_id: Uuid,
@@ -428,7 +428,7 @@ pub async fn list_visible(
     Ok(rows.into_iter().map(Into::into).collect())
 }
 
-/// The first of these names that is an internal agent's.
+/// Returns the first of these names that is an internal agent's.
 pub async fn internal_among(
     db: impl PgExecutor<'_>,
     project_id: Uuid,
@@ -444,7 +444,7 @@ pub async fn internal_among(
     .await
 }
 
-/// Deletes a definition; false where there is none. One that conversations are bound to is a foreign key violation.
+/// Deletes a definition; false if it does not exist. If conversations refer to it, a foreign key violation.
 pub async fn delete(db: impl PgExecutor<'_>, project_id: Uuid, id: Uuid) -> Result<bool, sqlx::Error> {
     let done = sqlx::query!(
         "delete from kb.agent_definitions where id = $1 and project_id = $2",

@@ -1,17 +1,17 @@
-//! What a user attaches to a message beside its words: consoles, databases, files (requirement D46). Databases and files are stored with the
-//! message, as `attachedContext.items`; consoles are rows of their own, and stored as `attachedContext.consoles`. A model reads databases and
-//! files behind the message's words.
+//! Attachments of a message: consoles, databases, files (requirement D46). Databases and files are stored with the
+//! message in `attachedContext.items`; consoles are rows of their own, referenced by `attachedContext.consoles`. The
+//! model reads databases and files after the message's text.
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// Maximum number of things attached to one message.
+/// Maximum number of attachments of one message.
 pub const MAX: usize = 20;
 /// Maximum length of an attachment's id and of its title, in characters.
 const NAME_MAX_CHARS: usize = 200;
 
-/// What kind of thing is attached.
+/// The kind of an attachment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -20,7 +20,7 @@ pub enum Kind {
     File,
 }
 
-/// A thing that is attached to a message, as clients tell of it.
+/// An attachment of a message, as sent by clients.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Attachment {
     pub id: String,
@@ -34,7 +34,7 @@ pub struct Attachment {
 }
 
 impl Attachment {
-    /// Err: what is wrong, for the client.
+    /// Validates it. The error is a message for the client.
     pub fn check(&self) -> Result<(), String> {
         for (name, value) in [("id", &self.id), ("title", &self.title)] {
             let is_name = !value.trim().is_empty() && value.chars().count() <= NAME_MAX_CHARS;
@@ -57,8 +57,8 @@ impl Attachment {
         Ok(())
     }
 
-    /// A text of the metadata.
-    pub fn told(&self, name: &str) -> Option<&str> {
+    /// Returns a text of the metadata.
+    pub fn metadata_text(&self, name: &str) -> Option<&str> {
         self.metadata.as_ref()?[name].as_str()
     }
 
@@ -76,7 +76,7 @@ impl Attachment {
         match self.kind {
             Kind::Database => {
                 let kind = self
-                    .told("databaseType")
+                    .metadata_text("databaseType")
                     .map(|kind| format!(", {kind}"))
                     .unwrap_or_default();
                 let content = if self.content.is_empty() {
@@ -91,12 +91,12 @@ impl Attachment {
     }
 }
 
-/// The databases and files of a message, from its `attachedContext`.
+/// Returns the databases and files of a message, from its `attachedContext`.
 pub fn items(attached_context: &Value) -> Vec<Attachment> {
     Vec::<Attachment>::deserialize(&attached_context["items"]).unwrap_or_default()
 }
 
-/// A message's words with its databases and files, as a model reads them.
+/// Returns a message's text with its databases and files, for a model.
 pub fn with_items(words: &str, attached_context: &Value) -> String {
     let blocks = items(attached_context)
         .iter()
@@ -106,8 +106,8 @@ pub fn with_items(words: &str, attached_context: &Value) -> String {
     pieces.collect::<Vec<_>>().join("\n\n")
 }
 
-/// All that is attached to a message, by its metadata, as clients read it: {id, type, title, content, metadata, timestamp}. Of a file that was
-/// uploaded, there are also `fileId`, `mediaType`, `sizeBytes` and `url`, and its content is where `url` says.
+/// Returns all attachments of a message, from its metadata, for clients: {id, type, title, content, metadata,
+/// timestamp}. An uploaded file also has `fileId`, `mediaType`, `sizeBytes` and `url`, and its content is at `url`.
 pub fn listed(metadata: &Value, at: DateTime<Utc>) -> Vec<Value> {
     let attached_context = &metadata["attachedContext"];
     let consoles = attached_context["consoles"].as_array().into_iter().flatten();
@@ -136,8 +136,9 @@ pub fn listed(metadata: &Value, at: DateTime<Utc>) -> Vec<Value> {
 mod tests {
     use super::*;
 
+    /// Requirements: D46.
     #[test]
-    fn d46_a_file_stands_in_a_fence_that_it_cannot_close() {
+    fn a_file_stands_in_a_fence_that_it_cannot_close() {
         let context = json!({"items": [
             {"id": "f1", "type": "file", "title": "notes.md", "content": "a\n```\nb\n```\n"},
             {"id": "d1", "type": "database", "title": "shop", "metadata": {"databaseType": "mongodb"}},

@@ -1,7 +1,7 @@
-//! What was said long ago in a conversation, in few words, for models: the newest summary stands for all messages up to its number, and the
-//! messages behind it are given whole. The messages themselves stay as they are; each summary is a version.
+//! Compression of long conversations: the newest summary replaces all messages up to its number for models; later
+//! messages are given verbatim. The messages themselves are kept; each summary is a version.
 //!
-//! Invariant: a summary covers whole turns from the beginning on, without a gap, and only ever more of them.
+//! Invariant: a summary covers whole turns from the beginning without a gap, and its coverage only grows.
 
 use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
@@ -13,20 +13,21 @@ use crate::messages::ChatMessage;
 use rejoin_models::tokens;
 use rejoin_queue::NewJob;
 
-/// What `queue.jobs.kind` says of the job that makes one.
+/// The `queue.jobs.kind` of the compression job.
 pub const KIND: &str = "compress";
-/// Messages that are never summarised: the newest.
+/// Number of newest messages that are never summarized.
 pub const KEPT: i64 = 10;
-/// From so many messages on that no summary covers, one is made, however short they are.
+/// Number of uncovered messages that triggers a summary, however short they are.
 pub const DUE: i64 = 20;
-/// Of a summary [tokens]: this share of what it stands for, within bounds.
+/// Target length of a summary, as a share of the tokens that it replaces, within bounds.
 const TARGET_SHARE: f64 = 0.45;
 const TARGET_TOKENS: std::ops::RangeInclusive<u64> = 1_000..=2_000;
-/// Of each message, as far as it is looked at to see whether one is due [characters]: more than the budget has, in any language.
+/// Maximum length of each message examined to see whether a summary is due, in characters: more than the budget, in any
+/// language.
 const LOOKED_AT_CHARS: i32 = 20_000;
-/// Messages that one summary takes in at most; the next one goes on.
+/// Maximum number of messages covered by one summary; the next one continues.
 pub const TAKEN_IN: i64 = 200;
-/// Behind what people wait for, before what only sweeps need.
+/// Below interactive work, above sweeps.
 const PRIORITY: i16 = 500;
 
 /// A summary.
@@ -43,7 +44,7 @@ pub struct Compression {
 }
 
 impl Compression {
-    /// As `context_usage` tells of it.
+    /// The representation in `context_usage`.
     pub fn to_json(&self) -> Value {
         json!({
             "at": self.created_at,
@@ -55,7 +56,7 @@ impl Compression {
     }
 }
 
-/// How long a summary of so much may be [tokens].
+/// Returns the maximum length of a summary of this many tokens, in tokens.
 pub fn target(tokens: u64) -> u64 {
     ((tokens as f64 * TARGET_SHARE) as u64).clamp(*TARGET_TOKENS.start(), *TARGET_TOKENS.end())
 }
@@ -70,7 +71,8 @@ pub async fn newest(db: impl PgExecutor<'_>, conversation_id: Uuid) -> Result<Op
     .await
 }
 
-/// Asks for a summary where what no summary covers has grown over its budget, or has [`DUE`] messages. Asked again while one is under way, nothing happens.
+/// Requests a summary if the uncovered messages exceed their budget, or number [`DUE`]. No effect while one is in
+/// progress.
 pub async fn consider(db: &mut PgConnection, project_id: Uuid, conversation_id: Uuid) -> Result<bool, sqlx::Error> {
     let said = sqlx::query_scalar!(
         r#"select left(content, $2) as "content!"
@@ -100,7 +102,8 @@ pub async fn consider(db: &mut PgConnection, project_id: Uuid, conversation_id: 
     Ok(true)
 }
 
-/// What the next summary takes in: the messages behind the newest one, but for the last [`KEPT`]; up to the end of a turn. Empty: nothing.
+/// Returns the messages for the next summary: those after the newest summary, except the last [`KEPT`]; up to the end
+/// of a turn. Empty: none.
 pub async fn due(
     db: impl PgExecutor<'_>,
     conversation_id: Uuid,
@@ -127,7 +130,7 @@ pub async fn due(
     Ok(rows)
 }
 
-/// Stores the next version. False: another one was faster, and stays.
+/// Stores the next version. False: another one was faster, and is kept.
 pub async fn insert(db: impl PgExecutor<'_>, new: &Compression) -> Result<bool, sqlx::Error> {
     let done = sqlx::query!(
         "insert into kb.chat_compressions (conversation_id, version, through_seq, summary, messages, tokens_before, tokens_after)
@@ -149,8 +152,9 @@ pub async fn insert(db: impl PgExecutor<'_>, new: &Compression) -> Result<bool, 
 mod tests {
     use super::*;
 
+    /// Requirements: E59.
     #[test]
-    fn e59_a_summary_is_a_share_of_what_it_stands_for_within_bounds() {
+    fn a_summary_is_a_share_of_what_it_stands_for_within_bounds() {
         assert_eq!((target(100), target(3_000), target(100_000)), (1_000, 1_350, 2_000));
     }
 }

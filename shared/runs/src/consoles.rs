@@ -1,13 +1,13 @@
-//! Consoles: texts that a user and agents write together. Rows of `kb.consoles`, with each change of the text as a version in
-//! `kb.console_versions`.
+//! Consoles: texts that a user and agents write together. Rows of `kb.consoles`, with each change of the text as a
+//! version in `kb.console_versions`.
 //!
-//! - `edit`      changes of a text, and how two of them are merged
-//! - `attached`  consoles of a conversation, and of a message
-//! - `connection` what their metadata say of the database that they run on
+//! - `edit`      text changes and their merging
+//! - `attached`  consoles of a conversation and of a message
+//! - `connection` the database connection in their metadata
 //!
-//! Invariants: every query is scoped by project AND owner; a text is changed under its row's lock, from the version that the change was made
-//! on: what others changed since is merged or refused, never overwritten; what was deleted stays deleted; a tool call that is repeated
-//! after a crash changes nothing more.
+//! Invariants: every query is scoped by project AND owner; a text changes under its row's lock, based on the version
+//! that the edit was made on: concurrent changes are merged or refused, never overwritten; deleted consoles stay
+//! deleted; a tool call repeated after a crash has no further effect.
 
 use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
@@ -21,14 +21,14 @@ pub mod connection;
 pub mod edit;
 pub mod tools;
 
-/// Of a console's text [characters].
+/// Maximum length of a console's text, in characters.
 pub const CONTENT_MAX_CHARS: usize = 200_000;
-/// Of its title [characters].
+/// Maximum length of its title, in characters.
 pub const TITLE_MAX_CHARS: usize = 200;
-/// Versions of a console that are kept: older ones can neither be merged with nor brought back.
+/// Number of versions kept: older ones can neither be merged with nor restored.
 const VERSIONS_KEPT: i32 = 200;
 
-/// A console as it is now.
+/// The current version of a console.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Console {
     pub id: Uuid,
@@ -46,7 +46,7 @@ pub struct Console {
     pub updated_at: DateTime<Utc>,
 }
 
-/// One of its versions.
+/// A version of a console.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Version {
     pub version: i32,
@@ -56,7 +56,7 @@ pub struct Version {
     pub created_at: DateTime<Utc>,
 }
 
-/// Who changes a console.
+/// The author of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Writer {
     User,
@@ -90,7 +90,7 @@ impl Writer {
     }
 }
 
-/// What a new console is made of.
+/// The content of a new console.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct NewConsole {
     pub title: String,
@@ -104,14 +104,14 @@ pub struct NewConsole {
 }
 
 impl NewConsole {
-    /// Err: what is wrong, for whoever wrote it.
+    /// Validates it. The error is a message for the author.
     pub fn check(&self) -> Result<(), String> {
         check_title(&self.title)?;
         check_content(&self.content)
     }
 }
 
-/// Err: why this is no title.
+/// Err: why the title is invalid.
 pub fn check_title(title: &str) -> Result<(), String> {
     match title.trim().is_empty() || title.chars().count() > TITLE_MAX_CHARS || title.contains('\0') {
         true => Err(format!("title must have 1 to {TITLE_MAX_CHARS} characters and no NUL")),
@@ -119,7 +119,7 @@ pub fn check_title(title: &str) -> Result<(), String> {
     }
 }
 
-/// Err: why this is no text of a console.
+/// Err: why the text is invalid.
 pub fn check_content(content: &str) -> Result<(), String> {
     match content.chars().count() > CONTENT_MAX_CHARS || content.contains('\0') {
         true => Err(format!(
@@ -129,22 +129,22 @@ pub fn check_content(content: &str) -> Result<(), String> {
     }
 }
 
-/// What came of a change.
+/// The result of a change.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Written {
     Done {
         console: Console,
-        /// Somebody else's change had come before.
+        /// Whether a concurrent change was merged.
         merged: bool,
     },
-    /// Both changed the same lines, or the version is too old to tell: the console as it is.
+    /// Both changed the same lines, or the version is too old to merge: the current console.
     Conflict(Console),
-    /// What the change says can't be done, and why.
+    /// The change can't be applied, with the reason.
     Refused(String),
     NotFound,
 }
 
-/// Adds a console. False: the id is taken.
+/// Inserts a console. False: the id is taken.
 pub async fn insert(
     db: &mut PgConnection,
     owner: Owner,
@@ -224,15 +224,15 @@ pub async fn get(db: impl PgExecutor<'_>, owner: Owner, id: Uuid) -> Result<Opti
     .await
 }
 
-/// What a list of consoles may be narrowed to.
+/// Filters of a list of consoles.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Filter<'a> {
     pub conversation_id: Option<Uuid>,
-    /// In title or text, whatever its case.
+    /// Occurring in title or text, case-insensitive.
     pub words: Option<&'a str>,
 }
 
-/// A page of the owner's consoles, the newest change first, after the cursor (updated_at, id).
+/// Returns a page of the owner's consoles, last changed first, after the cursor (updated_at, id).
 pub async fn list(
     db: impl PgExecutor<'_>,
     owner: Owner,
@@ -264,7 +264,7 @@ pub async fn list(
     .await
 }
 
-/// The versions of a console, the newest first, below `before`.
+/// Returns the versions of a console below `before`, newest first.
 pub async fn versions(
     db: impl PgExecutor<'_>,
     id: Uuid,
@@ -283,7 +283,7 @@ pub async fn versions(
     .await
 }
 
-/// Changes a console's text by `change`, which was made on the version `base` (None: on whatever is there now).
+/// Applies `change`, based on the version `base` (None: the current one), to a console's text.
 pub async fn write(
     db: &mut PgConnection,
     owner: Owner,
@@ -292,7 +292,7 @@ pub async fn write(
     by: Writer,
     change: impl FnOnce(&str) -> Result<String, String>,
 ) -> Result<Written, sqlx::Error> {
-    // Whoever else changes it waits.
+    // Concurrent changes wait.
     let locked = sqlx::query_scalar!(
         "select id from kb.consoles where id = $1 and project_id = $2 and owner_user_id = $3 and deleted_at is null for update",
         id,
@@ -359,7 +359,7 @@ pub async fn write(
     Ok(Written::Done { console, merged })
 }
 
-/// The console that a call has made or changed already, before a crash.
+/// Returns the console that a call has already created or changed, before a crash.
 pub async fn acted(db: &mut PgConnection, by: Writer) -> Result<Option<(Uuid, i32)>, sqlx::Error> {
     let Some(call_id) = by.call_id() else { return Ok(None) };
     let found = sqlx::query!(
@@ -369,7 +369,7 @@ pub async fn acted(db: &mut PgConnection, by: Writer) -> Result<Option<(Uuid, i3
     Ok(found.fetch_optional(db).await?.map(|row| (row.console_id, row.version)))
 }
 
-/// What of a console may be changed beside its text. None: as it is.
+/// A patch of a console's attributes besides its text. None: unchanged.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Change {
     pub title: Option<String>,
@@ -380,7 +380,7 @@ pub struct Change {
     pub is_temporary: Option<bool>,
 }
 
-/// None: it is not there.
+/// None: it does not exist.
 pub async fn change(
     db: &mut PgConnection,
     owner: Owner,
@@ -418,7 +418,7 @@ pub async fn change(
     .await
 }
 
-/// Notes what of a console was run last.
+/// Records the query last run from a console.
 pub async fn ran(db: impl PgExecutor<'_>, id: Uuid, query: &str) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "update kb.consoles set metadata = metadata || jsonb_build_object('lastQuery', $2::text) where id = $1",
@@ -430,7 +430,7 @@ pub async fn ran(db: impl PgExecutor<'_>, id: Uuid, query: &str) -> Result<(), s
     Ok(())
 }
 
-/// Deletes a console for good: no later save brings it back. False: it is not there.
+/// Deletes a console for good: no later save restores it. False: it does not exist.
 pub async fn delete(db: &mut PgConnection, owner: Owner, id: Uuid) -> Result<bool, sqlx::Error> {
     let gone = sqlx::query!(
         "update kb.consoles set deleted_at = now(), content = '', updated_at = now()
@@ -454,7 +454,7 @@ pub async fn delete(db: &mut PgConnection, owner: Owner, id: Uuid) -> Result<boo
     Ok(true)
 }
 
-/// Removes temporary consoles that nobody has touched for so long [days], and what is left of deleted ones. At most `limit`.
+/// Removes temporary consoles untouched for this many days, and remains of deleted ones. At most `limit`.
 pub async fn sweep(db: impl PgExecutor<'_>, days: f64, limit: i64) -> Result<u64, sqlx::Error> {
     let swept = sqlx::query!(
         "delete from kb.consoles where id in (

@@ -1,11 +1,11 @@
-//! What a conversation is about: the type of its context, which chooses prompt and tools, and its focus, a project of the work graph (and
-//! perhaps one thing in it) that its tools are confined to.
+//! The context of a conversation: its type, which selects prompt and tools, and its focus, a project of the work graph
+//! (optionally one entity in it) to which its tools are confined.
 //!
-//! - `usage`    how full a model's context is
-//! - `location` the project in focus in words for a model, also made before it is needed
+//! - `usage`    how full a model's context window is
+//! - `location` describes the project in focus to a model; can be prepared in advance
 //!
-//! A message may say what it is about ([`Told`]); what it leaves out is as it was. Tools may lead the conversation elsewhere. Invariant:
-//! all of it is kept by the server; what a client says of earlier turns is never believed.
+//! A message may carry a patch of the context ([`Told`]); missing fields stay unchanged. Tools may change the context.
+//! Invariant: the server keeps the context; a client's statements about earlier turns are never trusted.
 
 pub mod location;
 mod usage;
@@ -25,20 +25,20 @@ use rejoin_types::events::PLAN_TOOL;
 use rejoin_types::focus::Focus;
 pub use usage::{TOKEN_BUDGET, usage, with_window};
 
-/// Of a project's name [characters].
+/// Maximum length of a project's name, in characters.
 pub const NAME_MAX_CHARS: usize = 200;
-/// Of the message, in the summary of a turn [characters].
+/// Maximum length of the message in a turn's summary, in characters.
 const SUMMARY_CHARS: usize = 60;
-/// Of a project's prompt for a type of context [characters].
+/// Maximum length of a project's prompt for a context type, in characters.
 pub const PROMPT_MAX_CHARS: usize = 20_000;
-/// Patterns of tools that a project may name for one.
+/// Maximum number of a project's tool patterns for a context type.
 pub const TOOLS_MAX: usize = 200;
 
-/// The types of contexts.
+/// The context types.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ContextType {
-    /// All that the user has. (`general` means the same.)
+    /// Everything of the user. (Alias: `general`.)
     #[serde(alias = "general")]
     Global,
     Project,
@@ -85,7 +85,7 @@ impl ContextType {
         }
     }
 
-    /// Err: what there is, for whoever named another one.
+    /// Err: lists the known types.
     pub fn named(text: &str) -> Result<Self, String> {
         Self::parse(text).ok_or_else(|| {
             let known: Vec<&str> = Self::ALL.iter().map(|one| one.as_str()).collect();
@@ -97,13 +97,13 @@ impl ContextType {
         })
     }
 
-    /// Whether a conversation that turns to it goes on with the project that it was about.
+    /// Returns whether a conversation that changes to this type keeps its focus.
     fn keeps_focus(self) -> bool {
         !matches!(self, ContextType::Global | ContextType::ProjectCreate)
     }
 }
 
-/// What a conversation, or a run, is about.
+/// The context of a conversation or a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Context {
@@ -113,7 +113,7 @@ pub struct Context {
 }
 
 impl Context {
-    /// From a column. None: nothing was ever said of it.
+    /// Reads a column. None: no context was ever set.
     pub fn stored(value: Option<&Value>) -> Option<Self> {
         Self::deserialize(value?).ok()
     }
@@ -123,15 +123,15 @@ impl Context {
     }
 }
 
-/// What a message says of what it is about.
+/// The context patch of a message.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Told {
+pub struct ContextPatch {
     pub context_type: Option<ContextType>,
     pub focus: Option<Focus>,
 }
 
-impl Told {
-    /// From `contextType` and `projectFocus` of a request. Err: what is wrong with them.
+impl ContextPatch {
+    /// Parses `contextType` and `projectFocus` of a request. Err: what is wrong with them.
     pub fn of(context_type: Option<&str>, focus: Option<&Value>) -> Result<Self, String> {
         let context_type = context_type.map(ContextType::named).transpose()?;
         let focus = match focus.filter(|focus| !focus.is_null()) {
@@ -150,14 +150,14 @@ impl Told {
         Ok(Self { context_type, focus })
     }
 
-    /// From what is stored with a message, which was read when it came.
+    /// Reads what was stored with a message, validated on receipt.
     pub fn stored(attached: Option<&Value>) -> Self {
-        let told = |name: &str| attached.and_then(|attached| attached.get(name));
-        Self::of(told("contextType").and_then(Value::as_str), told("projectFocus")).unwrap_or_default()
+        let field = |name: &str| attached.and_then(|attached| attached.get(name));
+        Self::of(field("contextType").and_then(Value::as_str), field("projectFocus")).unwrap_or_default()
     }
 
-    /// What it is about from now on. None: it has not been about anything in particular, and is not now.
-    pub fn over(self, before: Option<Context>) -> Option<Context> {
+    /// Applies the patch. None: there was no context, and there is none now.
+    pub fn apply_to(self, before: Option<Context>) -> Option<Context> {
         let (was, had) = match before {
             None if self == Self::default() => return None,
             None => (ContextType::Global, None),
@@ -165,7 +165,7 @@ impl Told {
         };
         let context_type = match (self.context_type, &self.focus) {
             (Some(wanted), _) => wanted,
-            // Who names a project, and nothing else, is in it.
+            // Naming a project alone selects its context type.
             (None, Some(_)) if !was.keeps_focus() => ContextType::Project,
             (None, _) => was,
         };
@@ -174,7 +174,7 @@ impl Told {
     }
 }
 
-/// Where a tool has led a conversation: `context_shift` of its output.
+/// A change of context by a tool: `context_shift` of its output.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Shift {
     pub new_context: ContextType,
@@ -201,34 +201,34 @@ impl Shift {
     }
 }
 
-/// A turn's, as it begins.
+/// The context of a turn at its start.
 #[derive(Debug, Clone)]
 pub struct TurnContext {
     pub context: Context,
-    /// What the turn before it was about.
+    /// The context of the previous turn.
     pub last_turn: Option<Value>,
     /// An estimate.
     pub usage: Value,
 }
 
-/// How a type of context is shipped: `data/contexts.json`.
+/// The built-in settings of a context type: `data/contexts.json`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Settings {
-    /// What its agents are told beside their own prompt.
+    /// A prompt in addition to the agent's own.
     pub prompt: String,
-    /// The tools that an agent is shown at first, as far as it has them: names and globs.
+    /// The tools initially shown to an agent, if it has them: names and globs.
     pub tools: Vec<String>,
 }
 
 static SHIPPED: LazyLock<HashMap<ContextType, Settings>> =
     LazyLock::new(|| serde_json::from_str(include_str!("../../../data/contexts.json")).expect("a test reads it"));
 
-/// As shipped.
+/// Returns the built-in settings.
 pub fn shipped(context_type: ContextType) -> &'static Settings {
     &SHIPPED[&context_type]
 }
 
-/// What a project says of a type, where it says anything: (prompt, tools), None: as shipped.
+/// Returns a project's settings of a type, if any: (prompt, tools), None: built-in.
 pub async fn of_project(
     db: impl PgExecutor<'_>,
     project_id: Uuid,
@@ -247,7 +247,7 @@ pub async fn of_project(
     }))
 }
 
-/// As it is in a project.
+/// Returns the effective settings in a project.
 pub async fn settings(
     db: impl PgExecutor<'_>,
     project_id: Uuid,
@@ -261,7 +261,7 @@ pub async fn settings(
     })
 }
 
-/// Says how a project wants a type; None: as shipped.
+/// Sets a project's settings of a type; None: built-in.
 pub async fn set_of_project(
     db: impl PgExecutor<'_>,
     project_id: Uuid,
@@ -283,16 +283,20 @@ pub async fn set_of_project(
     Ok(())
 }
 
-/// What is known as a turn of a conversation begins.
+/// The context known before a turn of a conversation.
 #[derive(Debug, Clone, Default)]
-pub struct Before {
+pub struct TurnStart {
     pub context: Option<Context>,
     pub last_turn: Option<Value>,
-    pub told: Told,
+    pub patch: ContextPatch,
 }
 
-/// Of a conversation, and of the message that begins the turn.
-pub async fn before(db: impl PgExecutor<'_>, conversation_id: Uuid, message_id: Uuid) -> Result<Before, sqlx::Error> {
+/// Returns it for a conversation, and the message that begins the turn.
+pub async fn before(
+    db: impl PgExecutor<'_>,
+    conversation_id: Uuid,
+    message_id: Uuid,
+) -> Result<TurnStart, sqlx::Error> {
     let row = sqlx::query!(
         r#"select c.context, c.last_turn, m.metadata -> 'attachedContext' as attached
            from kb.chat_conversations c left join kb.chat_messages m on m.id = $2 where c.id = $1"#,
@@ -301,14 +305,14 @@ pub async fn before(db: impl PgExecutor<'_>, conversation_id: Uuid, message_id: 
     )
     .fetch_optional(db)
     .await?;
-    Ok(row.map_or_else(Before::default, |row| Before {
+    Ok(row.map_or_else(TurnStart::default, |row| TurnStart {
         context: Context::stored(row.context.as_ref()),
         last_turn: row.last_turn,
-        told: Told::stored(row.attached.as_ref()),
+        patch: ContextPatch::stored(row.attached.as_ref()),
     }))
 }
 
-/// Of a conversation: what it is about, and what its newest turn was about.
+/// Returns a conversation's context, and that of its newest turn.
 pub async fn of_conversation(
     db: impl PgExecutor<'_>,
     conversation_id: Uuid,
@@ -324,8 +328,8 @@ pub async fn of_conversation(
     }))
 }
 
-/// The conversation is about this from now on. Gives what it was about before. The caller holds the log's lock.
-pub async fn turn_to(
+/// Sets a conversation's context, and returns the previous one. The caller holds the log's lock.
+pub async fn set_context(
     db: &mut PgConnection,
     conversation_id: Uuid,
     context: &Context,
@@ -342,18 +346,23 @@ pub async fn turn_to(
     Ok(Context::stored(before.flatten().as_ref()))
 }
 
-/// A user turns a conversation to something else, without a message: readers are told (`focus_changed`). Gives whether anybody has to be.
-pub async fn turn(db: &mut PgConnection, conversation_id: Uuid, told: Told) -> Result<bool, sqlx::Error> {
-    if told == Told::default() {
+/// Changes a conversation's context on a user's request, without a message, and publishes it (`focus_changed`). Returns
+/// whether readers must be woken.
+pub async fn patch_conversation(
+    db: &mut PgConnection,
+    conversation_id: Uuid,
+    patch: ContextPatch,
+) -> Result<bool, sqlx::Error> {
+    if patch == ContextPatch::default() {
         return Ok(false);
     }
     log::lock(db, conversation_id).await?;
     let (before, _) = of_conversation(&mut *db, conversation_id).await?;
     let had = before.as_ref().and_then(|before| before.focus.clone());
-    let Some(context) = told.over(before) else {
+    let Some(context) = patch.apply_to(before) else {
         return Ok(false);
     };
-    turn_to(db, conversation_id, &context).await?;
+    set_context(db, conversation_id, &context).await?;
     if context.focus == had {
         return Ok(false);
     }
@@ -371,7 +380,7 @@ pub async fn turn(db: &mut PgConnection, conversation_id: Uuid, told: Told) -> R
     Ok(true)
 }
 
-/// A run, and the root of its tree, are about this from now on.
+/// Sets the context of a run and of its tree's root.
 pub async fn lead_run(db: &mut PgConnection, run_id: Uuid, root: Uuid, context: &Context) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "update kb.agent_runs set context = $3 where id in ($1, $2)",
@@ -384,7 +393,7 @@ pub async fn lead_run(db: &mut PgConnection, run_id: Uuid, root: Uuid, context: 
     Ok(())
 }
 
-/// What a run's turn was about, of what its calls did. Kept with the conversation for the next turn.
+/// Derives the context of a run's turn from its calls. Stored with the conversation for the next turn.
 pub async fn conclude(
     db: &mut PgConnection,
     conversation_id: Uuid,
@@ -466,15 +475,16 @@ mod tests {
         }
     }
 
-    fn told(context_type: Option<&str>, focus: Option<Focus>) -> Told {
-        Told {
+    fn patch(context_type: Option<&str>, focus: Option<Focus>) -> ContextPatch {
+        ContextPatch {
             context_type: context_type.map(|text| ContextType::named(text).unwrap()),
             focus,
         }
     }
 
+    /// Requirements: E33.
     #[test]
-    fn e33_every_type_is_shipped_with_a_prompt_and_tools() {
+    fn every_type_is_shipped_with_a_prompt_and_tools() {
         for one in ContextType::ALL {
             let settings = shipped(one);
             assert!(!settings.prompt.is_empty() && !settings.tools.is_empty(), "{one:?}");
@@ -488,8 +498,9 @@ mod tests {
         );
     }
 
+    /// Requirements: E34.
     #[test]
-    fn e34_general_is_global() {
+    fn general_is_global() {
         assert_eq!(ContextType::parse("general"), Some(ContextType::Global));
         assert_eq!(
             serde_json::from_value::<ContextType>(json!("general")).unwrap(),
@@ -497,19 +508,23 @@ mod tests {
         );
     }
 
+    /// Requirements: E36, E62.
     #[test]
-    fn e36_e62_what_a_message_says_wins_and_what_it_leaves_out_is_as_it_was() {
-        assert_eq!(Told::default().over(None), None);
-        let in_project = told(Some("project"), Some(focus("a"))).over(None).unwrap();
-        assert_eq!(Told::default().over(Some(in_project.clone())), Some(in_project.clone()));
-        let audit = told(Some("project_audit"), None)
-            .over(Some(in_project.clone()))
+    fn what_a_message_says_wins_and_what_it_leaves_out_is_as_it_was() {
+        assert_eq!(ContextPatch::default().apply_to(None), None);
+        let in_project = patch(Some("project"), Some(focus("a"))).apply_to(None).unwrap();
+        assert_eq!(
+            ContextPatch::default().apply_to(Some(in_project.clone())),
+            Some(in_project.clone())
+        );
+        let audit = patch(Some("project_audit"), None)
+            .apply_to(Some(in_project.clone()))
             .unwrap();
         assert_eq!(audit.focus, Some(focus("a")), "another type, the same project");
-        let elsewhere = told(None, Some(focus("bb"))).over(Some(audit)).unwrap();
+        let elsewhere = patch(None, Some(focus("bb"))).apply_to(Some(audit)).unwrap();
         assert_eq!(elsewhere.context_type, ContextType::ProjectAudit);
         assert_eq!(elsewhere.focus, Some(focus("bb")));
-        let out = told(Some("general"), None).over(Some(elsewhere)).unwrap();
+        let out = patch(Some("general"), None).apply_to(Some(elsewhere)).unwrap();
         assert_eq!(
             out,
             Context {
@@ -518,15 +533,16 @@ mod tests {
             }
         );
         assert_eq!(
-            told(None, Some(focus("a"))).over(Some(out)).unwrap().context_type,
+            patch(None, Some(focus("a"))).apply_to(Some(out)).unwrap().context_type,
             ContextType::Project
         );
     }
 
+    /// Requirements: E37.
     #[test]
-    fn e37_a_focus_is_read_in_both_spellings_and_nothing_else() {
+    fn a_focus_is_read_in_both_spellings_and_nothing_else() {
         let id = Uuid::from_u128(7);
-        let read = |value: Value| Told::of(None, Some(&value)).map(|told| told.focus.unwrap());
+        let read = |value: Value| ContextPatch::of(None, Some(&value)).map(|patch| patch.focus.unwrap());
         let spelt =
             read(json!({"projectId": id, "projectName": "P", "focusType": "task", "focusEntityId": id})).unwrap();
         assert_eq!(
@@ -537,8 +553,9 @@ mod tests {
         assert!(read(json!({"projectId": id, "more": 1})).is_err());
     }
 
+    /// Requirements: E13.
     #[test]
-    fn e13_fullness_is_told_with_its_limits() {
+    fn fullness_is_told_with_its_limits() {
         let status = |tokens| usage(tokens, None)["status"].as_str().unwrap().to_owned();
         assert_eq!(
             [status(0), status(2_100), status(2_126), status(2_500)],

@@ -1,4 +1,4 @@
-//! Conversations: what a chat UI lists. Every query is scoped by project AND owner.
+//! Conversations, as listed by a chat UI. Every query is scoped by project AND owner.
 
 use chrono::{DateTime, Utc};
 use deadpool_postgres::Pool;
@@ -6,13 +6,13 @@ use serde_json::Value;
 use sqlx::{PgConnection, PgExecutor};
 use uuid::Uuid;
 
-use rejoin_db::HotError;
+use rejoin_db::PgError;
 use rejoin_event_log::log::{self, LogEnds};
 use rejoin_types::owner::Owner;
 
-/// Characters of the first message that become the title.
+/// Maximum length of the title taken from the first message, in characters.
 pub const TITLE_MAX_CHARS: usize = 50;
-/// Maximum number of conversations that one search request looks through. Its cursor leads to those after them.
+/// Maximum number of conversations examined by one search request. Its cursor continues after them.
 pub const SEARCHED_MAX: i64 = 1_000;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -27,7 +27,8 @@ pub struct Conversation {
     pub updated_at: DateTime<Utc>,
 }
 
-/// The title of a conversation that begins with `message`: its first words; of one that is files alone, their names.
+/// Returns the title of a conversation that begins with `message`: its first words or, if it consists of files, their
+/// names.
 pub fn title_of(message: &str) -> String {
     let names = names_of_files(message);
     let words = if names.is_empty() { message } else { &names };
@@ -35,7 +36,7 @@ pub fn title_of(message: &str) -> String {
     line.chars().take(TITLE_MAX_CHARS).collect()
 }
 
-/// The names of a message's files, if it begins with one: chat pages put them into it as ``File `name`:`` before a fence.
+/// Returns the names of files at the start of a message: chat pages insert them as ``File `name`:`` before a fence.
 fn names_of_files(message: &str) -> String {
     if !message.starts_with("File `") {
         return String::new();
@@ -48,7 +49,7 @@ fn names_of_files(message: &str) -> String {
     names.collect::<Vec<_>>().join(", ")
 }
 
-/// Makes a conversation and its log.
+/// Creates a conversation and its log.
 pub async fn create(
     db: &mut PgConnection,
     id: Uuid,
@@ -86,17 +87,17 @@ pub async fn get(db: &mut PgConnection, owner: Owner, id: Uuid) -> Result<Option
     .await
 }
 
-/// Where the events of the owner's conversation begin and end. One query tells both whether it is there: after a restart, all
-/// readers ask at once.
-pub async fn log_ends(pool: &Pool, owner: Owner, id: Uuid) -> Result<Option<LogEnds>, HotError> {
+/// Returns the first and last event numbers of the owner's conversation. One query that also checks its existence:
+/// after a restart, all readers ask at once.
+pub async fn log_ends(pool: &Pool, owner: Owner, id: Uuid) -> Result<Option<LogEnds>, PgError> {
     let sql = "select l.last_seq, l.oldest_seq
                from kb.chat_conversations c join stream.log_ends l on l.log_id = c.id
                where c.id = $1 and c.project_id = $2 and c.owner_user_id = $3";
-    let found = log::look(pool, owner, sql, &[&id, &owner.project_id, &owner.user_id]).await?;
+    let found = log::query_one_with_ends(pool, owner, sql, &[&id, &owner.project_id, &owner.user_id]).await?;
     Ok(found.map(|(ends, _)| ends))
 }
 
-/// A page of the owner's conversations, the most recently used first, after the cursor (updated_at, id).
+/// Returns a page of the owner's conversations, most recently used first, after the cursor (updated_at, id).
 pub async fn list(
     db: impl PgExecutor<'_>,
     owner: Owner,
@@ -127,17 +128,17 @@ pub type Position = (DateTime<Utc>, Uuid);
 
 /// A page of a search.
 #[derive(Debug)]
-pub struct Found {
-    /// At most as many as were asked for, the most recently used first.
+pub struct SearchPage {
+    /// At most the requested number, most recently used first.
     pub conversations: Vec<Conversation>,
-    /// Where the next page begins. None: all of the owner's conversations were searched.
+    /// The start of the next page. None: all of the owner's conversations were searched.
     pub next: Option<Position>,
 }
 
 /// Searches the titles and messages of the owner's conversations for a text, ignoring case.
 ///
-/// It walks the list's index from the cursor on and reads the messages of each conversation by theirs: it needs no text index, whose
-/// operators row-level security would keep from being used anyway. `SEARCHED_MAX` bounds the work of one request; a page may
+/// It scans the list's index from the cursor on and reads each conversation's messages by their index: a text index
+/// could not be used under row-level security anyway. `SEARCHED_MAX` bounds the work of one request; a page may
 /// therefore hold fewer conversations than asked for, or none, and still have a next one.
 pub async fn search(
     db: &mut PgConnection,
@@ -145,7 +146,7 @@ pub async fn search(
     text: &str,
     after: Option<Position>,
     limit: i64,
-) -> Result<Found, sqlx::Error> {
+) -> Result<SearchPage, sqlx::Error> {
     let (at, id) = after.unzip();
     let conversations = sqlx::query_as!(
         Conversation,
@@ -178,9 +179,9 @@ pub async fn search(
     .await?;
     if i64::try_from(conversations.len()).is_ok_and(|found| found == limit) {
         let next = conversations.last().map(|last| (last.updated_at, last.id));
-        return Ok(Found { conversations, next });
+        return Ok(SearchPage { conversations, next });
     }
-    // Fewer than asked for: all that were searched are behind us.
+    // Fewer than requested: all examined ones precede this.
     let last = sqlx::query!(
         "select updated_at, id from kb.chat_conversations
          where project_id = $1 and owner_user_id = $2
@@ -195,13 +196,13 @@ pub async fn search(
     )
     .fetch_optional(db)
     .await?;
-    Ok(Found {
+    Ok(SearchPage {
         conversations,
         next: last.map(|last| (last.updated_at, last.id)),
     })
 }
 
-/// Changes title or metadata (null: as it is). None: not there, or not the owner's.
+/// Changes title or metadata (null: unchanged). None: it does not exist, or has another owner.
 pub async fn update(
     db: impl PgExecutor<'_>,
     owner: Owner,
@@ -225,7 +226,7 @@ pub async fn update(
     .await
 }
 
-/// Notes that the conversation was used, for the order of lists.
+/// Records that the conversation was used, for the order of lists.
 pub async fn touch(db: &mut PgConnection, id: Uuid) -> Result<(), sqlx::Error> {
     sqlx::query!("update kb.chat_conversations set updated_at = now() where id = $1", id)
         .execute(db)

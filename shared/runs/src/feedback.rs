@@ -1,14 +1,14 @@
-//! What the owner of a conversation says of an answer.
+//! Feedback of a conversation's owner on an answer.
 
 use sqlx::PgExecutor;
 use uuid::Uuid;
 
 use rejoin_types::owner::Owner;
 
-/// Of a comment [characters].
+/// Maximum length of a comment, in characters.
 pub const COMMENT_MAX_CHARS: usize = 2_000;
 
-/// Says it, or says it anew. False: there is no such answer in the owner's conversations.
+/// Sets or replaces the feedback. False: the owner's conversations contain no such answer.
 pub async fn set(
     db: impl PgExecutor<'_>,
     owner: Owner,

@@ -4,13 +4,14 @@
 //! - `conversations` `messages` `feedback`   chats, and what is said in them
 //! - `agents` `prompts`   agent definitions; instructions for all agents
 //! - `runs` `run_messages` `tool_calls`   a run, its transcript, its calls
-//! - `waits` `questions` `inbox`   what a run waits for, asks, and is told meanwhile
-//! - `reception`   which agent takes a new conversation: `rejoin-routing`, with the clues that the database has
+//! - `run_dependencies` `questions` `steering`   what a run waits for, asks, and is told meanwhile
+//! - `agent_assignment` which agent takes a new conversation: `rejoin-routing`, with the clues that the database has
 //! - `contexts` `attachments` `compressions`   what a conversation is about, what is attached, what was summarized
 //! - `consoles`    texts that users and agents write together, with their versions, and the tools over them
 //! - `prices`      a project's own prices of models
 //! - `builtin`     the tools that need nothing but the database
 
+pub mod agent_assignment;
 pub mod agents;
 pub mod attachments;
 pub mod builtin;
@@ -19,13 +20,12 @@ pub mod consoles;
 pub mod contexts;
 pub mod conversations;
 pub mod feedback;
-pub mod inbox;
 pub mod messages;
 pub mod prices;
 pub mod prompts;
 pub mod questions;
-pub mod reception;
+pub mod run_dependencies;
 pub mod run_messages;
 pub mod runs;
+pub mod steering;
 pub mod tool_calls;
-pub mod waits;

@@ -1,4 +1,4 @@
-//! Chat messages: what the user and the assistant said, for the chat UI and for the history that a model is given.
+//! Chat messages of the user and the assistant, for the chat UI and for the history given to a model.
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,7 @@ use serde_json::Value;
 use sqlx::{PgConnection, PgExecutor};
 use uuid::Uuid;
 
-/// A user's message may hold this many characters.
+/// Maximum length of a user's message, in characters.
 pub const CONTENT_MAX_CHARS: usize = 100_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,7 +40,7 @@ pub struct ChatMessage {
     pub created_at: DateTime<Utc>,
 }
 
-/// A message about to be stored. `seq` is the number of its event.
+/// A message to be stored. `seq` is the number of its event.
 pub struct NewMessage<'a> {
     pub id: Uuid,
     pub conversation_id: Uuid,
@@ -70,14 +70,14 @@ pub async fn insert(db: &mut PgConnection, message: NewMessage<'_>) -> Result<()
     Ok(())
 }
 
-/// What is stored with a message beside its words: `attachedContext`, `attachments`.
+/// Returns what is stored with a message besides its text: `attachedContext`, `attachments`.
 pub async fn metadata(db: impl PgExecutor<'_>, id: Uuid) -> Result<Option<Value>, sqlx::Error> {
     sqlx::query_scalar!("select metadata from kb.chat_messages where id = $1", id)
         .fetch_optional(db)
         .await
 }
 
-/// A page of a conversation in the order it was said, after `after` (a message's seq).
+/// Returns a page of a conversation in order, after `after` (a message's seq).
 pub async fn list(
     db: impl PgExecutor<'_>,
     conversation_id: Uuid,
@@ -96,7 +96,7 @@ pub async fn list(
     .await
 }
 
-/// The newest messages of a conversation, in the order they were said.
+/// Returns the newest messages of a conversation, in order.
 pub async fn newest(
     db: impl PgExecutor<'_>,
     conversation_id: Uuid,
@@ -115,8 +115,8 @@ pub async fn newest(
     Ok(newest_first)
 }
 
-/// What precedes the message `of` in a model's context: the newest `limit` messages, in time order. Messages that users
-/// posted after it wait for turns of their own and are left out; answers to earlier turns count even where they came later.
+/// Returns the history before the message `of` for a model: the newest `limit` messages, in time order. Messages that
+/// users posted after it have their own turns and are omitted; answers to earlier turns count even if they came later.
 pub async fn history(
     db: impl PgExecutor<'_>,
     conversation_id: Uuid,

@@ -1,5 +1,5 @@
-//! What models cost in a project: its own prices, and the catalogue's for every other model. Budgets and the `costUsd` of `usage` count by
-//! them. A model that neither names has no price: what it uses costs nothing that a budget sees.
+//! Prices of models in a project: its own, with the catalogue's as default. Used by budgets and the `costUsd` of
+//! `usage`. A model without a price costs nothing in budgets.
 
 use chrono::NaiveDate;
 use globset::Glob;
@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use rejoin_models::Price;
 
-/// A price and the models that have it.
+/// A price, and the models to which it applies.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelPrice {
     /// `provider:model`, or a glob.
@@ -17,15 +17,15 @@ pub struct ModelPrice {
     pub output_usd: f64,
 }
 
-/// Prices of one project's own.
+/// Maximum number of a project's own prices.
 pub const MAX_PRICES: usize = 500;
-/// Of a model's name or glob [bytes].
+/// Maximum length of a model's name or glob, in bytes.
 const MODEL_MAX_BYTES: usize = 200;
-/// Dearer than this is a mistake [dollars for a million tokens].
+/// Maximum plausible price, in dollars per million tokens.
 const MAX_USD: f64 = 1_000_000.0;
 
 impl ModelPrice {
-    /// Err: what is wrong, for whoever wrote it.
+    /// Validates it. The error is a message for the author.
     pub fn check(&self) -> Result<(), String> {
         let model = &self.model;
         if model.trim().is_empty() || model.len() > MODEL_MAX_BYTES || model.contains('\0') {
@@ -43,23 +43,23 @@ impl ModelPrice {
     }
 }
 
-/// What a model costs in a project today: by the project's own prices, else by the catalogue's. None: nobody knows.
+/// Returns a model's price in a project today: the project's own, else the catalogue's. None: unknown.
 pub async fn find(db: impl PgExecutor<'_>, project_id: Uuid, model: &str) -> Result<Option<Price>, sqlx::Error> {
     let own = list(db, project_id).await?;
     Ok(of(&own, model, rejoin_models::today()))
 }
 
-/// What a model costs on a day: by the longest of the project's patterns that fits, else by the catalogue.
+/// Returns a model's price on a day: by the project's longest matching pattern, else by the catalogue.
 pub fn of(own: &[ModelPrice], model: &str, today: NaiveDate) -> Option<Price> {
     let fits = |price: &&ModelPrice| Glob::new(&price.model).is_ok_and(|glob| glob.compile_matcher().is_match(model));
     match own.iter().filter(fits).max_by_key(|price| price.model.len()) {
-        // It names no price of cached tokens: they cost what all tokens of a prompt cost.
+        // It has no price of cached tokens: they cost the same as all prompt tokens.
         Some(own) => Some(Price::flat(own.input_usd, own.output_usd)),
         None => rejoin_models::catalogue().price(model, today),
     }
 }
 
-/// A project's own prices, by model.
+/// Returns a project's own prices, by model.
 pub async fn list(db: impl PgExecutor<'_>, project_id: Uuid) -> Result<Vec<ModelPrice>, sqlx::Error> {
     sqlx::query_as!(
         ModelPrice,
@@ -85,7 +85,7 @@ pub async fn put(db: impl PgExecutor<'_>, project_id: Uuid, price: &ModelPrice) 
     Ok(())
 }
 
-/// Removes a price; false where there is none.
+/// Removes a price; false if it does not exist.
 pub async fn remove(db: impl PgExecutor<'_>, project_id: Uuid, model: &str) -> Result<bool, sqlx::Error> {
     let done = sqlx::query!(
         "delete from kb.model_prices where project_id = $1 and model = $2",
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_longest_pattern_that_fits_counts_and_goes_before_the_catalogue() {
+    fn the_longest_fitting_pattern_goes_before_the_catalogue() {
         let price = |model: &str, input_usd| ModelPrice {
             model: model.to_owned(),
             input_usd,

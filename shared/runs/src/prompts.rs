@@ -1,14 +1,14 @@
-//! What a project, and each of its users, tells every agent beside the agent's own prompt.
+//! Prompts of a project and of each of its users, added to every agent's own prompt.
 
 use sqlx::PgExecutor;
 use uuid::Uuid;
 
 use rejoin_types::owner::Owner;
 
-/// Of one of them [characters].
+/// Maximum length of one prompt, in characters.
 pub const MAX_CHARS: usize = 10_000;
 
-/// Both, as far as they are there.
+/// The prompts of project and user, if set.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Prompts {
     pub of_project: Option<String>,
@@ -27,7 +27,7 @@ pub async fn get(db: impl PgExecutor<'_>, project_id: Uuid, user_id: Option<Uuid
     .await
 }
 
-/// Sets what the project tells; empty: nothing.
+/// Sets the project's prompt; empty: none.
 pub async fn set_of_project(db: impl PgExecutor<'_>, project_id: Uuid, prompt: &str) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "insert into kb.project_prompts (project_id, prompt) values ($1, $2)
@@ -40,7 +40,7 @@ pub async fn set_of_project(db: impl PgExecutor<'_>, project_id: Uuid, prompt: &
     Ok(())
 }
 
-/// Sets what the user tells; empty: nothing.
+/// Sets the user's prompt; empty: none.
 pub async fn set_of_user(db: impl PgExecutor<'_>, owner: Owner, prompt: &str) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "insert into kb.user_prompts (project_id, user_id, prompt) values ($1, $2, $3)

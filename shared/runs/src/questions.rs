@@ -1,7 +1,7 @@
-//! What runs ask people: an agent's question (the tool `ask_user`), or whether a call may act (tools that a definition marks
-//! `confirm`). The run waits until all of its questions are answered.
+//! Questions of runs to users: an agent's question (the tool `ask_user`), or the confirmation of a call (tools marked
+//! `confirm` by a definition). The run waits until all of its questions are answered.
 //!
-//! pending -> answered | expired | cancelled. An answer is checked against what was asked before it is stored.
+//! States: pending -> answered | expired | cancelled. An answer is validated against its question before it is stored.
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
@@ -11,12 +11,12 @@ use uuid::Uuid;
 
 use rejoin_types::owner::Owner;
 
-/// Characters of an answer in words, where the question sets no limit.
+/// Default maximum length of a text answer, in characters.
 pub const ANSWER_MAX_CHARS: usize = 20_000;
-/// Answers to an approval: whether a call may act, or a plan be carried out.
+/// Answers to an approval: of a call, or of a plan's execution.
 pub const DECISIONS: [&str; 3] = ["approve", "edit", "refuse"];
 
-/// What may be chosen.
+/// An option of a question.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AnswerOption {
@@ -26,7 +26,7 @@ pub struct AnswerOption {
     pub description: Option<String>,
 }
 
-/// A question about to be asked.
+/// A question to be asked.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewQuestion {
     pub id: Uuid,
@@ -46,7 +46,7 @@ pub struct Question {
     pub id: Uuid,
     pub project_id: Uuid,
     pub run_id: Uuid,
-    /// None: something else than a call asks.
+    /// None: not asked by a call.
     pub tool_call_id: Option<Uuid>,
     pub kind: String,
     pub question: String,
@@ -66,15 +66,15 @@ impl Question {
         self.status == "pending"
     }
 
-    /// Whether it asks for leave to act: a call that has to be confirmed, or a plan.
+    /// Returns whether it asks for approval: of a call, or of a plan.
     pub fn is_approval(&self) -> bool {
         matches!(self.kind.as_str(), "confirm" | "plan")
     }
 
-    /// What a user's next message means as its answer. None: nothing.
+    /// Returns the answer meant by a user's next message. None: no answer.
     ///
-    /// An option is named by its value or its label; any other text is an answer in words. An approval is given or refused by its own word
-    /// alone: no other text may set something in motion.
+    /// An option is matched by its value or label; any other text is a text answer. An approval takes its exact word:
+    /// no other text may trigger an action.
     pub fn meant_by(&self, message: &str) -> Option<Value> {
         let said = message.trim().trim_end_matches(['.', '!']).to_lowercase();
         let options = self.options.as_array().into_iter().flatten();
@@ -91,7 +91,7 @@ impl Question {
         }
     }
 
-    /// What is stored for this answer. Err: what is wrong with it, for whoever gave it.
+    /// Returns the stored form of an answer. Err: what is wrong with it, for the user.
     pub fn check(&self, answer: &Value, input: Option<&Value>) -> Result<Value, String> {
         let values: Vec<&str> = self
             .options
@@ -143,7 +143,7 @@ impl Question {
     }
 }
 
-/// Stores a question of a run's call. The caller tells of it, and counts it on the tree's root.
+/// Stores a question of a run's call. The caller publishes it, and counts it on the tree's root.
 pub async fn insert(
     db: &mut PgConnection,
     project_id: Uuid,
@@ -170,7 +170,7 @@ pub async fn insert(
     Ok(())
 }
 
-/// A question of the tree is open from now on: the tree's clock stands while one is.
+/// Counts an open question of the tree, whose clock is stopped meanwhile.
 pub async fn opened(db: &mut PgConnection, root_run_id: Uuid) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "update kb.agent_runs
@@ -183,7 +183,7 @@ pub async fn opened(db: &mut PgConnection, root_run_id: Uuid) -> Result<(), sqlx
     Ok(())
 }
 
-/// A question of the tree is no longer open.
+/// Counts a closed question of the tree.
 async fn closed(db: &mut PgConnection, root_run_id: Uuid) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "update kb.agent_runs
@@ -198,7 +198,8 @@ async fn closed(db: &mut PgConnection, root_run_id: Uuid) -> Result<(), sqlx::Er
     Ok(())
 }
 
-/// Ends a pending question. False: it was not pending any more. The caller holds the log's lock, tells of it, and wakes the run.
+/// Ends a pending question. False: it was not pending. The caller holds the log's lock, publishes the end, and resumes
+/// the run.
 pub async fn close(
     db: &mut PgConnection,
     id: Uuid,
@@ -223,7 +224,7 @@ pub async fn close(
     Ok(true)
 }
 
-/// How many questions a run has asked, calls to be confirmed not counted.
+/// Returns how many questions a run has asked, excluding approvals of calls.
 pub async fn asked_by(db: impl PgExecutor<'_>, run_id: Uuid) -> Result<i64, sqlx::Error> {
     sqlx::query_scalar!(
         r#"select count(*) as "asked!" from kb.questions where run_id = $1 and kind = 'ask'"#,
@@ -233,7 +234,7 @@ pub async fn asked_by(db: impl PgExecutor<'_>, run_id: Uuid) -> Result<i64, sqlx
     .await
 }
 
-/// The question of a call, if it has asked one.
+/// Returns the question of a call, if any.
 pub async fn of_call(db: impl PgExecutor<'_>, tool_call_id: Uuid) -> Result<Option<Question>, sqlx::Error> {
     sqlx::query_as!(
         Question,
@@ -244,7 +245,7 @@ pub async fn of_call(db: impl PgExecutor<'_>, tool_call_id: Uuid) -> Result<Opti
     .await
 }
 
-/// All of a run, oldest first.
+/// Returns all questions of a run, oldest first.
 pub async fn of_run(db: impl PgExecutor<'_>, run_id: Uuid) -> Result<Vec<Question>, sqlx::Error> {
     sqlx::query_as!(
         Question,
@@ -255,7 +256,7 @@ pub async fn of_run(db: impl PgExecutor<'_>, run_id: Uuid) -> Result<Vec<Questio
     .await
 }
 
-/// Of a run, those that are open.
+/// Returns the open questions of a run.
 pub async fn pending_of_run(db: impl PgExecutor<'_>, run_id: Uuid) -> Result<Vec<Uuid>, sqlx::Error> {
     sqlx::query_scalar!(
         "select id from kb.questions where run_id = $1 and status = 'pending' order by created_at, id",
@@ -265,7 +266,7 @@ pub async fn pending_of_run(db: impl PgExecutor<'_>, run_id: Uuid) -> Result<Vec
     .await
 }
 
-/// Open questions of the runs that wait in a conversation, oldest first. The caller holds the log's lock.
+/// Returns the open questions of a conversation's waiting runs, oldest first. The caller holds the log's lock.
 pub async fn awaited_in(db: &mut PgConnection, log_id: Uuid) -> Result<Vec<Question>, sqlx::Error> {
     sqlx::query_as!(
         Question,
@@ -278,7 +279,7 @@ pub async fn awaited_in(db: &mut PgConnection, log_id: Uuid) -> Result<Vec<Quest
     .await
 }
 
-/// Questions that were asked longer ago than this, and their runs.
+/// Returns questions older than this, with their runs.
 pub async fn overdue(db: impl PgExecutor<'_>, age_s: f64, limit: i64) -> Result<Vec<Uuid>, sqlx::Error> {
     sqlx::query_scalar!(
         "select id from kb.questions where status = 'pending' and created_at < now() - make_interval(secs => $1)
@@ -290,7 +291,7 @@ pub async fn overdue(db: impl PgExecutor<'_>, age_s: f64, limit: i64) -> Result<
     .await
 }
 
-/// A question of a run that `owner` may see, as [`crate::runs::get_visible`].
+/// Returns a question of a run that `owner` may see, like [`crate::runs::get_visible`].
 pub async fn get_visible(db: impl PgExecutor<'_>, owner: Owner, id: Uuid) -> Result<Option<Question>, sqlx::Error> {
     sqlx::query_as!(
         Question,
@@ -306,7 +307,7 @@ pub async fn get_visible(db: impl PgExecutor<'_>, owner: Owner, id: Uuid) -> Res
     .await
 }
 
-/// A page of the questions of runs that `owner` may see, oldest first, after the cursor (created_at, id).
+/// Returns a page of the questions of runs that `owner` may see, oldest first, after the cursor (created_at, id).
 pub async fn list_visible(
     db: impl PgExecutor<'_>,
     owner: Owner,
@@ -376,8 +377,9 @@ mod tests {
         assert!(text.check(&json!("too long"), None).is_err() && text.check(&json!(" "), None).is_err());
     }
 
+    /// Requirements: E28.
     #[test]
-    fn e28_a_message_names_an_option_or_is_an_answer_in_words() {
+    fn a_message_names_an_option_or_is_an_answer_in_words() {
         let choice = question("buttons", &["a", "b"]);
         assert_eq!(choice.meant_by(" A. "), Some(json!("a")));
         assert_eq!(choice.meant_by("neither of them"), Some(json!("neither of them")));
@@ -390,8 +392,9 @@ mod tests {
         assert_eq!(task.meant_by("accept"), None, "its run is over");
     }
 
+    /// Requirements: E28.
     #[test]
-    fn e28_an_approval_is_given_or_refused_by_its_own_word_alone() {
+    fn an_approval_is_given_or_refused_by_its_own_word_alone() {
         for kind in ["confirm", "plan"] {
             let approval = Question {
                 kind: kind.to_owned(),

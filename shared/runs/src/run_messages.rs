@@ -1,4 +1,5 @@
-//! The messages of a run as the model saw them: the audit trail, and what a new attempt rebuilds the conversation from.
+//! The messages of a run as its model saw them: the audit trail, and the source from which a new attempt rebuilds the
+//! conversation.
 
 use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
@@ -19,18 +20,18 @@ pub struct RunMessage {
     pub created_at: DateTime<Utc>,
 }
 
-/// The content of a `system` message: what the model is told, and whose prompt that is. Of several, the last one counts.
+/// Returns the content of a `system` message: the prompt, and whose it is. Of several, the last one applies.
 pub fn system_prompt(text: &str, agent_definition_id: Option<Uuid>) -> Value {
     json!({ "kind": "system", "text": text, "agentDefinitionId": agent_definition_id })
 }
 
-/// The agent that these messages end with.
+/// Returns the current agent of these messages.
 pub fn agent_of(messages: &[RunMessage]) -> Option<Uuid> {
     let last = messages.iter().rfind(|message| message.role == "system")?;
     last.content["agentDefinitionId"].as_str()?.parse().ok()
 }
 
-/// Adds a message at the end of the run and returns its id.
+/// Appends a message to the run and returns its id.
 pub async fn append(
     db: &mut PgConnection,
     run_id: Uuid,
@@ -53,7 +54,7 @@ pub async fn append(
     Ok(())
 }
 
-/// Adds messages at the end of the run, in order: (role, content).
+/// Appends messages to the run, in order: (role, content).
 pub async fn append_all(
     db: &mut PgConnection,
     run_id: Uuid,
@@ -79,7 +80,7 @@ pub async fn append_all(
     Ok(())
 }
 
-/// Gives a run the messages of another one, as they are.
+/// Copies another run's messages to a run.
 pub async fn copy(db: &mut PgConnection, run_id: Uuid, messages: &[RunMessage]) -> Result<(), sqlx::Error> {
     let ids: Vec<Uuid> = messages.iter().map(|_| ids::new()).collect();
     let of: Vec<Uuid> = messages.iter().map(|message| message.id).collect();
@@ -96,7 +97,7 @@ pub async fn copy(db: &mut PgConnection, run_id: Uuid, messages: &[RunMessage]) 
     Ok(())
 }
 
-/// Puts another content in the place of the newest message of that role.
+/// Replaces the content of the newest message of that role.
 pub async fn replace_last(db: &mut PgConnection, run_id: Uuid, role: &str, content: &Value) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "update kb.agent_run_messages set content = $3
@@ -110,7 +111,7 @@ pub async fn replace_last(db: &mut PgConnection, run_id: Uuid, role: &str, conte
     Ok(())
 }
 
-/// All messages of a run, in order.
+/// Returns all messages of a run, in order.
 pub async fn all(db: impl PgExecutor<'_>, run_id: Uuid) -> Result<Vec<RunMessage>, sqlx::Error> {
     sqlx::query_as!(
         RunMessage,
@@ -121,7 +122,7 @@ pub async fn all(db: impl PgExecutor<'_>, run_id: Uuid) -> Result<Vec<RunMessage
     .await
 }
 
-/// A page after `after` (a position).
+/// Returns a page after `after` (a position).
 pub async fn list(
     db: impl PgExecutor<'_>,
     run_id: Uuid,

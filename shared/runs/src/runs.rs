@@ -1,15 +1,16 @@
 //! Runs: one execution of an agent, of one or many attempts.
 //!
-//! State machine: queued -> running -> (waiting -> queued)* -> completed | failed | cancelled | paused; a paused one may be resumed
-//! (-> queued). Every change after `queued` is made by the commands, under the fence of the job's attempt or the lock of the log.
+//! State machine: queued -> running -> (waiting -> queued)* -> completed | failed | cancelled | paused; a paused one
+//! may be resumed (-> queued). Commands make every change after `queued`, under the fence of the job's attempt or the
+//! lock of the log.
 //!
-//! A run that another one started (a sub-agent) shares its root's log: whoever changes a run of a tree holds that log's lock.
+//! A sub-agent's run shares its root's log: every change of a run in a tree holds that log's lock.
 
 mod clocks;
 mod listed;
-pub mod pace;
 pub mod part;
 pub mod resuming;
+pub mod throughput;
 
 pub use clocks::{Clocks, TreeUse, clocks, record_step};
 pub use listed::{Listed, RunFilter, RunHead, list, maker_of};
@@ -22,7 +23,7 @@ use sqlx::{PgConnection, PgExecutor};
 use uuid::Uuid;
 
 use crate::contexts::Context;
-use rejoin_db::HotError;
+use rejoin_db::PgError;
 use rejoin_event_log::log::{self, LogEnds};
 use rejoin_types::events::{DoneStatus, Event, Kind};
 use rejoin_types::owner::Owner;
@@ -34,9 +35,9 @@ use part::Part;
 pub enum RunState {
     Queued,
     Running,
-    /// For sub-agents, a person or a time; holds no worker slot.
+    /// Waits for sub-agents, a user or a time; holds no worker slot.
     Waiting,
-    /// Ended by a limit; may be resumed.
+    /// Ended by a limit; can be resumed.
     Paused,
     Completed,
     Failed,
@@ -81,7 +82,7 @@ impl RunState {
         })
     }
 
-    /// Whether its turn has ended with `done`.
+    /// Returns whether its turn has ended with `done`.
     pub fn has_ended(self) -> bool {
         match self {
             RunState::Queued | RunState::Running | RunState::Waiting => false,
@@ -90,7 +91,7 @@ impl RunState {
     }
 }
 
-/// Names the model of a run that has no agent.
+/// Sets the model of a run without an agent.
 pub async fn set_model(db: impl PgExecutor<'_>, id: Uuid, model: &str) -> Result<(), sqlx::Error> {
     sqlx::query!("update kb.agent_runs set model = $2 where id = $1", id, model)
         .execute(db)
@@ -131,34 +132,35 @@ pub struct Run {
     pub created_at: DateTime<Utc>,
     pub started_at: Option<DateTime<Utc>>,
     pub finished_at: Option<DateTime<Utc>>,
-    /// The call of the parent's that started it, and its place there.
+    /// The parent's call that started it, and its position there.
     pub spawn_call_id: Option<Uuid>,
     pub spawn_position: Option<i32>,
-    /// Steps before this turn.
+    /// Number of steps before this turn.
     pub turn_step: i32,
     pub waiting_since: Option<DateTime<Utc>>,
-    /// In this turn [seconds].
+    /// Waiting time in this turn, in seconds.
     pub waited_s: f64,
-    /// Of the root, for its tree: questions that are open, since when one is, and how long one was [seconds].
+    /// For the root's tree: the number of open questions, since when one is open, and the total time with one, in
+    /// seconds.
     pub questions_open: i32,
     pub questions_since: Option<DateTime<Utc>>,
     pub person_s: f64,
-    /// Of the root, for its tree.
+    /// For the root's tree.
     pub tree_tokens: i64,
     pub tree_cost_usd: f64,
     pub tree_runs: i32,
-    /// The task that it works on, or decides about.
+    /// The task that it executes or decides about.
     pub task_id: Option<Uuid>,
-    /// The run whose records it began with, up to this step.
+    /// The run from which it was forked, up to this step.
     pub forked_from_run_id: Option<Uuid>,
     pub forked_from_step: Option<i32>,
-    /// How its agent was chosen, where that was by routing.
+    /// The assignment of its agent, if made by routing.
     pub routing: Option<Value>,
-    /// What it is about: a [`crate::contexts::Context`].
+    /// Its context: a [`crate::contexts::Context`].
     pub context: Option<Value>,
-    /// What it is in a plan: a [`Part`].
+    /// Its role in a plan: a [`Part`].
     pub part: Option<Value>,
-    /// The JSON schema that its answer has to fit.
+    /// The JSON Schema that its answer must match.
     pub output_schema: Option<Value>,
 }
 
@@ -170,22 +172,22 @@ impl Run {
         RunState::parse(&self.state).expect("the table's check constraint allows only known states")
     }
 
-    /// Whether another run started it.
+    /// Returns whether another run started it.
     pub fn is_sub_agent(&self) -> bool {
         self.parent_run_id.is_some()
     }
 
-    /// What it is about. None: nothing was ever said of it.
+    /// Returns its context. None: none was ever set.
     pub fn about(&self) -> Option<Context> {
         Context::stored(self.context.as_ref())
     }
 
-    /// What it is in a plan.
+    /// Returns its role in a plan.
     pub fn part(&self) -> Option<Part> {
         Part::stored(self.part.as_ref())
     }
 
-    /// An event of this run's: a sub-agent's says so.
+    /// Returns an event of this run, marked if it is a sub-agent's.
     pub fn event(&self, kind: Kind) -> Event {
         let is_sub_agent = self.is_sub_agent();
         let part = self.part();
@@ -194,7 +196,7 @@ impl Run {
             Some(part @ (Part::Planner | Part::Suggestion)) => (Some(part.source()), None),
             None => (is_sub_agent.then_some(SOURCE_SUB_AGENT), None),
         };
-        // `meta` names its agent by itself.
+        // `meta` itself names its agent.
         let is_named = matches!(kind, Kind::Meta { .. });
         Event {
             agent: self.agent_name.clone().filter(|_| is_sub_agent && !is_named),
@@ -206,7 +208,7 @@ impl Run {
     }
 }
 
-/// A run about to be queued.
+/// A run to be queued.
 pub struct NewRun<'a> {
     pub id: Uuid,
     /// None: a top-level run.
@@ -221,13 +223,13 @@ pub struct NewRun<'a> {
     pub input: &'a str,
     pub first_seq: i64,
     pub timeout_s: Option<i32>,
-    /// The task that it works on, or decides about.
+    /// The task that it executes or decides about.
     pub task_id: Option<Uuid>,
-    /// The JSON schema that its answer has to fit; none: its definition's, if that has one.
+    /// The JSON Schema that its answer must match; none: its definition's, if any.
     pub output_schema: Option<&'a Value>,
 }
 
-/// Where a sub-agent comes from.
+/// The origin of a sub-agent.
 #[derive(Debug, Clone, Copy)]
 pub struct Spawned {
     pub parent_run_id: Uuid,
@@ -237,7 +239,7 @@ pub struct Spawned {
     pub position: i32,
 }
 
-/// Adds a run. It is about what the run that it comes from is about: its parent, or the one whose call made its task's DAG.
+/// Inserts a run. It inherits the context of its parent, or of the run whose call created its task's DAG.
 pub async fn insert(db: &mut PgConnection, run: NewRun<'_>) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "insert into kb.agent_runs (id, project_id, conversation_id, user_id, agent_definition_id, agent_name, root_run_id,
@@ -274,7 +276,7 @@ pub async fn insert(db: &mut PgConnection, run: NewRun<'_>) -> Result<(), sqlx::
     Ok(())
 }
 
-/// Notes how a run's agent was chosen.
+/// Records how a run's agent was assigned.
 pub async fn set_routing(db: &mut PgConnection, id: Uuid, routing: &Value) -> Result<(), sqlx::Error> {
     sqlx::query!("update kb.agent_runs set routing = $2 where id = $1", id, routing)
         .execute(db)
@@ -282,7 +284,7 @@ pub async fn set_routing(db: &mut PgConnection, id: Uuid, routing: &Value) -> Re
     Ok(())
 }
 
-/// A new run begins with another one's records, up to a step: its counters go on from there.
+/// Records the source and step of a fork: its counters continue from there.
 pub async fn set_fork(db: &mut PgConnection, id: Uuid, of: Uuid, step: i32) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "update kb.agent_runs
@@ -311,20 +313,20 @@ pub struct Span {
     pub log_id: Uuid,
     /// The number before its first event.
     pub first_seq: i64,
-    /// Of its newest `done`. A run that goes on after one has closed an earlier turn with it.
+    /// The number of its newest `done`. For a resumed run, that of an earlier turn.
     pub done_seq: Option<i64>,
     pub has_ended: bool,
 }
 
-/// The events of a run that `owner` may see (as [`get_visible`]), and where its log begins and ends, in one query: after a restart,
-/// all readers ask at once.
-pub async fn span(pool: &Pool, owner: Owner, id: Uuid) -> Result<Option<(Span, LogEnds)>, HotError> {
+/// Returns the event range of a run that `owner` may see (like [`get_visible`]), and the ends of its log, in one query:
+/// after a restart, all readers ask at once.
+pub async fn span(pool: &Pool, owner: Owner, id: Uuid) -> Result<Option<(Span, LogEnds)>, PgError> {
     let sql = "select r.id, r.root_run_id, r.log_id, r.first_seq, r.done_seq, r.state, l.last_seq, l.oldest_seq
                from kb.agent_runs r join stream.log_ends l on l.log_id = r.log_id
                where r.id = $1 and r.project_id = $2
                  and (r.conversation_id is null and coalesce(r.user_id = $3, true)
                       or exists (select from kb.chat_conversations c where c.id = r.conversation_id and c.owner_user_id = $3))";
-    let found = log::look(pool, owner, sql, &[&id, &owner.project_id, &owner.user_id]).await?;
+    let found = log::query_one_with_ends(pool, owner, sql, &[&id, &owner.project_id, &owner.user_id]).await?;
     Ok(found.map(|(ends, row)| {
         let span = Span {
             run_id: row.get(0),
@@ -338,8 +340,8 @@ pub async fn span(pool: &Pool, owner: Owner, id: Uuid) -> Result<Option<(Span, L
     }))
 }
 
-/// A run that `owner` may see: one of their conversations, or one outside a conversation that they made. One that nobody made is the
-/// project's.
+/// Returns a run that `owner` may see: one of their conversations, or one that they made outside a conversation. A run
+/// without a maker is visible to the whole project.
 pub async fn get_visible(db: impl PgExecutor<'_>, owner: Owner, id: Uuid) -> Result<Option<Run>, sqlx::Error> {
     sqlx::query_as!(
         Run,
@@ -355,7 +357,7 @@ pub async fn get_visible(db: impl PgExecutor<'_>, owner: Owner, id: Uuid) -> Res
     .await
 }
 
-/// A run and all that it has started, the upper ones first, then by age.
+/// Returns a run and its descendants, parents first, then by age.
 pub async fn tree(db: impl PgExecutor<'_>, id: Uuid, limit: i64) -> Result<Vec<Run>, sqlx::Error> {
     sqlx::query_as!(
         Run,
@@ -371,7 +373,7 @@ pub async fn tree(db: impl PgExecutor<'_>, id: Uuid, limit: i64) -> Result<Vec<R
     .await
 }
 
-/// The runs that a run started.
+/// Returns the runs started by a run.
 pub async fn children(db: impl PgExecutor<'_>, id: Uuid) -> Result<Vec<Uuid>, sqlx::Error> {
     sqlx::query_scalar!(
         "select id from kb.agent_runs where parent_run_id = $1 order by created_at, id",
@@ -381,7 +383,7 @@ pub async fn children(db: impl PgExecutor<'_>, id: Uuid) -> Result<Vec<Uuid>, sq
     .await
 }
 
-/// The runs that a call started, in the order that it named them.
+/// Returns the runs started by a call, in its order.
 pub async fn spawned_by(db: impl PgExecutor<'_>, call_id: Uuid) -> Result<Vec<Run>, sqlx::Error> {
     sqlx::query_as!(
         Run,
@@ -392,7 +394,7 @@ pub async fn spawned_by(db: impl PgExecutor<'_>, call_id: Uuid) -> Result<Vec<Ru
     .await
 }
 
-/// Of `ids`, those that somebody asked to cancel: what a worker's executors look for when no wake-up comes.
+/// Returns those of `ids` with a requested cancellation: polled by workers if no wake-up arrives.
 pub async fn cancel_requested(db: impl PgExecutor<'_>, ids: &[Uuid]) -> Result<Vec<Uuid>, sqlx::Error> {
     sqlx::query_scalar!(
         "select id from kb.agent_runs where id = any($1) and cancel_requested_at is not null",
@@ -402,7 +404,7 @@ pub async fn cancel_requested(db: impl PgExecutor<'_>, ids: &[Uuid]) -> Result<V
     .await
 }
 
-/// The turns of a conversation that have not ended, oldest first.
+/// Returns the active turns of a conversation, oldest first.
 pub async fn active_of_conversation(db: &mut PgConnection, conversation_id: Uuid) -> Result<Vec<Uuid>, sqlx::Error> {
     sqlx::query_scalar!(
         "select id from kb.agent_runs

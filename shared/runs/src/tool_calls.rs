@@ -1,5 +1,5 @@
-//! The tool calls of a run. A call is recorded before it acts (invariant I7), so that a new attempt can tell what may have
-//! happened: `pending` has not acted, `running` may have, the others are over.
+//! The tool calls of a run. A call is recorded before it acts (invariant I7), so that a new attempt knows what may have
+//! happened: `pending` has not acted, `running` may have, the others have ended.
 
 use chrono::{DateTime, Utc};
 use serde_json::Value;
@@ -68,7 +68,7 @@ impl ToolCallRow {
     }
 }
 
-/// What a run's completed calls of tools whose names begin with `prefix` gave, of those after a step, in their order.
+/// Returns the outputs of a run's completed calls of tools with the name prefix `prefix`, after a step, in order.
 pub async fn outputs_of(
     db: impl PgExecutor<'_>,
     run_id: Uuid,
@@ -87,7 +87,7 @@ pub async fn outputs_of(
     .await
 }
 
-/// Steps in a conversation that made calls whose ids begin so.
+/// Counts steps in a conversation with calls whose ids have this prefix.
 pub async fn rounds_of(db: impl PgExecutor<'_>, conversation_id: Uuid, prefix: &str) -> Result<i64, sqlx::Error> {
     sqlx::query_scalar!(
         r#"select count(distinct (c.run_id, c.step_number)) as "rounds!"
@@ -100,7 +100,7 @@ pub async fn rounds_of(db: impl PgExecutor<'_>, conversation_id: Uuid, prefix: &
     .await
 }
 
-/// The tools that a run has called.
+/// Returns the names of the tools that a run has called.
 pub async fn names(db: impl PgExecutor<'_>, run_id: Uuid) -> Result<Vec<String>, sqlx::Error> {
     sqlx::query_scalar!(
         "select distinct tool_name from kb.agent_run_tool_calls where run_id = $1",
@@ -110,7 +110,7 @@ pub async fn names(db: impl PgExecutor<'_>, run_id: Uuid) -> Result<Vec<String>,
     .await
 }
 
-/// Records a call that the model asked for, as `pending`.
+/// Records a call requested by the model, as `pending`.
 #[expect(clippy::too_many_arguments, reason = "a row's columns")]
 pub async fn insert(
     db: &mut PgConnection,
@@ -140,7 +140,7 @@ pub async fn insert(
     Ok(())
 }
 
-/// The call is about to act.
+/// Records that the call begins to act.
 pub async fn mark_running(db: &mut PgConnection, id: Uuid) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "update kb.agent_run_tool_calls set status = 'running', started_at = now() where id = $1",
@@ -151,7 +151,7 @@ pub async fn mark_running(db: &mut PgConnection, id: Uuid) -> Result<(), sqlx::E
     Ok(())
 }
 
-/// What is known of a call before it is over.
+/// Records intermediate results of a call.
 pub async fn note(db: &mut PgConnection, id: Uuid, output: &Value) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "update kb.agent_run_tool_calls set output = $2 where id = $1",
@@ -163,7 +163,7 @@ pub async fn note(db: &mut PgConnection, id: Uuid, output: &Value) -> Result<(),
     Ok(())
 }
 
-/// The call is over.
+/// Records the end of the call.
 pub async fn mark_ended(
     db: &mut PgConnection,
     id: Uuid,
@@ -187,7 +187,7 @@ pub async fn mark_ended(
     Ok(())
 }
 
-/// What the call did to which thing.
+/// Records the call's operation on an entity.
 pub async fn set_operation(db: &mut PgConnection, id: Uuid, operation: &Value) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "update kb.agent_run_tool_calls set operation = $2 where id = $1",
@@ -199,7 +199,7 @@ pub async fn set_operation(db: &mut PgConnection, id: Uuid, operation: &Value) -
     Ok(())
 }
 
-/// Gives a run the calls of another one up to a step, as they are. It has that one's messages already, at the same positions.
+/// Copies another run's calls up to a step. The run already has its messages, at the same positions.
 pub async fn copy(db: &mut PgConnection, of: Uuid, run_id: Uuid, step: i32) -> Result<(), sqlx::Error> {
     let count = sqlx::query_scalar!(
         r#"select count(*) as "count!" from kb.agent_run_tool_calls where run_id = $1 and step_number <= $2"#,
@@ -227,7 +227,7 @@ pub async fn copy(db: &mut PgConnection, of: Uuid, run_id: Uuid, step: i32) -> R
     Ok(())
 }
 
-/// All calls of a run, in the order that the model asked for them.
+/// Returns all calls of a run, in the model's order.
 pub async fn all(db: impl PgExecutor<'_>, run_id: Uuid) -> Result<Vec<ToolCallRow>, sqlx::Error> {
     sqlx::query_as!(
         ToolCallRow,
@@ -238,7 +238,7 @@ pub async fn all(db: impl PgExecutor<'_>, run_id: Uuid) -> Result<Vec<ToolCallRo
     .await
 }
 
-/// A call that is over, of a conversation's own agent, and the message whose turn it was part of.
+/// An ended call of a conversation's own agent, and the message whose turn it belongs to.
 #[derive(Debug, Clone)]
 pub struct CallOfTurn {
     pub message_id: Uuid,
@@ -250,11 +250,11 @@ pub struct CallOfTurn {
     pub error: Option<String>,
     pub status: String,
     pub created_at: DateTime<Utc>,
-    /// What the run is in a plan.
+    /// The run's role in a plan.
     pub part: Option<Value>,
 }
 
-/// The calls of the turns that these messages began, in their order: the first `limit`.
+/// Returns the calls of the turns begun by these messages, in order: the first `limit`.
 pub async fn of_turns(
     db: impl PgExecutor<'_>,
     conversation_id: Uuid,
@@ -275,7 +275,7 @@ pub async fn of_turns(
     .await
 }
 
-/// A page after the cursor (step_number, position).
+/// Returns a page after the cursor (step_number, position).
 pub async fn list(
     db: impl PgExecutor<'_>,
     run_id: Uuid,

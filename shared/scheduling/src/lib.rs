@@ -4,10 +4,10 @@
 //! - `tasks`       DAGs of tasks: specs, rows, their objects in the graph, which agent gets which
 //! - `plans`       what agents mean to do, in steps
 //! - `schedules`   when agents and DAGs are started by the clock
-//! - `emergent` `discussions`   the types by which agents work together; what they say when they settle something
+//! - `coordination_schema` `deliberation`   the types by which agents work together; what they say when they settle something
 
-pub mod discussions;
-pub mod emergent;
+pub mod coordination_schema;
+pub mod deliberation;
 pub mod plans;
 pub mod schedules;
 pub mod tasks;

@@ -1,10 +1,10 @@
-//! Plans: what an agent means to do, in steps, stored with its versions. A plan may wait for a person's or an agent's word. While it is
-//! carried out, its steps are the tasks of a DAG (`tasks`), whose states they show.
+//! Plans of agents: steps, stored with their versions. A plan may wait for approval by a user or an agent. While it
+//! executes, its steps are the tasks of a DAG (`tasks`) and show their states.
 //!
-//! - `steps`  the steps as they are written, and what may be wrong with them
+//! - `steps`  the steps and their validation
 //!
-//! States: (pending_review ->) executing -> completed | completed_with_errors | failed; a plan that was refused, or cancelled, has failed, and
-//! its metadata say why. Invariant: whoever changes a plan holds the lock of its run's log.
+//! States: (pending_review ->) executing -> completed | completed_with_errors | failed; a rejected or cancelled plan
+//! has failed, with the reason in its metadata. Invariant: every change of a plan holds the lock of its run's log.
 
 pub mod steps;
 
@@ -13,28 +13,28 @@ use serde_json::{Value, json};
 use sqlx::{PgConnection, PgExecutor};
 use uuid::Uuid;
 
-use crate::tasks::{self, Task};
+use crate::tasks::{self, DagTask};
 use rejoin_runs::runs::Run;
 use rejoin_types::owner::Owner;
 use steps::{Step, StepStatus, StepTools};
 
-/// Of an objective [characters].
+/// Maximum length of an objective, in characters.
 pub const OBJECTIVE_MAX_CHARS: usize = 4_000;
-/// Characters of a step's result that its plan shows.
+/// Maximum length of a step's result shown in its plan, in characters.
 const RESULT_MAX_CHARS: usize = 4_000;
-/// Calls of tools that one step's run makes, and a turn of a planner's (the source of both figures: chat pages of this kind).
+/// Maximum number of tool calls in a step's run, and in a planner's turn (the source of both figures: such chat pages).
 pub const TOOL_CALLS_MAX: usize = 40;
-/// A step's run sums up after this [seconds].
+/// Time after which a step's run must conclude, in seconds.
 pub const STEP_TIMEOUT_S: i32 = 120;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ExecutionMode {
-    /// At once.
+    /// Immediately.
     #[default]
     AutoExecute,
-    /// When a person has approved it.
+    /// After a user's approval.
     DraftOnly,
-    /// When the reviewer has.
+    /// After the reviewer's approval.
     AgentReview,
 }
 
@@ -89,7 +89,7 @@ impl Plan {
         ExecutionMode::parse(&self.execution_mode).unwrap_or_default()
     }
 
-    /// As events and the API tell of it.
+    /// The representation in events and the API.
     pub fn to_json(&self) -> Value {
         json!({
             "id": self.id,
@@ -109,8 +109,8 @@ impl Plan {
     }
 }
 
-/// Steps with what became of them: a step that has a task shows its state and result.
-pub fn with_tasks(mut steps: Vec<Step>, tasks: &[Task]) -> Vec<Step> {
+/// Returns steps with their progress: a step with a task shows its state and result.
+pub fn with_tasks(mut steps: Vec<Step>, tasks: &[DagTask]) -> Vec<Step> {
     for step in &mut steps {
         let number = step.step_number.to_string();
         if let Some(task) = tasks.iter().find(|task| task.r#ref == number) {
@@ -127,7 +127,7 @@ fn shown(text: &str) -> String {
     text.chars().take(RESULT_MAX_CHARS).collect()
 }
 
-/// A plan about to be stored.
+/// A plan to be stored.
 #[derive(Debug, Clone)]
 pub struct NewPlan {
     pub id: Uuid,
@@ -190,7 +190,7 @@ async fn keep_version(db: &mut PgConnection, plan: &Plan, by: &str) -> Result<()
     Ok(())
 }
 
-/// Of a tool call. The project is the run's: callers within it only.
+/// Returns the plan of a tool call. The project is the run's: for callers within it only.
 pub async fn of_call(db: impl PgExecutor<'_>, call_id: Uuid) -> Result<Option<Plan>, sqlx::Error> {
     sqlx::query_as!(Plan, "select * from kb.agent_plans where call_id = $1", call_id)
         .fetch_optional(db)
@@ -224,7 +224,8 @@ pub async fn get_visible(db: impl PgExecutor<'_>, owner: Owner, id: Uuid) -> Res
     .await
 }
 
-/// A page of the plans of runs that `owner` may see, of a conversation where one is named, newest first, after the cursor (created_at, id).
+/// Returns a page of the plans of runs that `owner` may see, optionally of a conversation, newest first, after the
+/// cursor (created_at, id).
 pub async fn list(
     db: impl PgExecutor<'_>,
     owner: Owner,
@@ -262,7 +263,7 @@ pub struct Version {
     pub created_at: DateTime<Utc>,
 }
 
-/// All versions, the newest first.
+/// Returns all versions, newest first.
 pub async fn versions(db: impl PgExecutor<'_>, plan_id: Uuid) -> Result<Vec<Version>, sqlx::Error> {
     sqlx::query_as!(
         Version,
@@ -273,7 +274,7 @@ pub async fn versions(db: impl PgExecutor<'_>, plan_id: Uuid) -> Result<Vec<Vers
     .await
 }
 
-/// A person gives a draft other steps. None: it is no draft any more, or not at this version.
+/// Replaces a draft's steps on a user's request. None: it is no longer a draft, or has another version.
 pub async fn edit(
     db: &mut PgConnection,
     plan: &Plan,
@@ -299,7 +300,7 @@ pub async fn edit(
     Ok(edited)
 }
 
-/// A plan is carried out by this DAG from now on.
+/// Marks a plan as being executed by this DAG.
 pub async fn begin(db: &mut PgConnection, id: Uuid, dag_id: Uuid) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "update kb.agent_plans set status = 'executing', dag_id = $2, updated_at = now() where id = $1",
@@ -311,8 +312,8 @@ pub async fn begin(db: &mut PgConnection, id: Uuid, dag_id: Uuid) -> Result<(), 
     Ok(())
 }
 
-/// Adds to what is known of a plan.
-pub async fn note(db: &mut PgConnection, id: Uuid, what: &Value) -> Result<(), sqlx::Error> {
+/// Adds to a plan's metadata.
+pub async fn record_metadata(db: &mut PgConnection, id: Uuid, what: &Value) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "update kb.agent_plans set metadata = metadata || $2, updated_at = now() where id = $1",
         id,
@@ -323,7 +324,7 @@ pub async fn note(db: &mut PgConnection, id: Uuid, what: &Value) -> Result<(), s
     Ok(())
 }
 
-/// A plan is over, with what became of its steps.
+/// Ends a plan, with the results of its steps.
 pub async fn end(db: &mut PgConnection, id: Uuid, status: &str, steps: &[Step]) -> Result<Option<Plan>, sqlx::Error> {
     sqlx::query_as!(
         Plan,
@@ -337,8 +338,8 @@ pub async fn end(db: &mut PgConnection, id: Uuid, status: &str, steps: &[Step]) 
     .await
 }
 
-/// A draft whose run was cancelled is over.
-pub async fn give_up(db: impl PgExecutor<'_>, call_id: Uuid) -> Result<(), sqlx::Error> {
+/// Ends a draft whose run was cancelled.
+pub async fn abandon(db: impl PgExecutor<'_>, call_id: Uuid) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "update kb.agent_plans
          set status = 'failed', metadata = metadata || '{\"notes\": \"the run was cancelled\"}', updated_at = now(), finished_at = now()
@@ -350,8 +351,8 @@ pub async fn give_up(db: impl PgExecutor<'_>, call_id: Uuid) -> Result<(), sqlx:
     Ok(())
 }
 
-/// The steps of a plan as they stand.
-pub async fn standing(db: impl PgExecutor<'_>, plan: &Plan) -> Result<Vec<Step>, sqlx::Error> {
+/// Returns a plan's steps with their current state.
+pub async fn current_steps(db: impl PgExecutor<'_>, plan: &Plan) -> Result<Vec<Step>, sqlx::Error> {
     let steps = plan.steps();
     match (plan.finished_at, plan.dag_id) {
         (None, Some(dag_id)) => Ok(with_tasks(steps, &tasks::of_dag(db, dag_id).await?)),

@@ -1,9 +1,9 @@
-//! Schedules: when an agent, or a DAG of tasks, is started by the clock. Rows of `kb.schedules` and their SQL; what fires them is
-//! `commands::FireSchedule`, from every worker's sweep.
+//! Schedules start an agent or a task DAG by the clock. Rows of `kb.schedules` and their SQL; `commands::FireSchedule`
+//! fires them, from every worker's sweep.
 //!
-//! - `content`  what somebody says of a schedule, and when it is due
+//! - `content`  a schedule's definition, its validation, and when it is due
 //!
-//! Invariant: `next_at` moves on in the transaction that fires, under the row's lock: a moment that is due fires once.
+//! Invariant: `next_at` advances in the firing transaction, under the row's lock: each due moment fires once.
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
@@ -17,16 +17,16 @@ pub mod content;
 
 pub use content::{Due, ScheduleContent, Target, UTC, When, input_text};
 
-/// Schedules of one project.
+/// Maximum number of schedules in one project.
 pub const MAX_SCHEDULES: i64 = 1_000;
 
-/// What becomes of firings that nobody was there for.
+/// The handling of missed firings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Missed {
-    /// They are left out.
+    /// They are skipped.
     Skip,
-    /// One for all of them.
+    /// One firing for all of them.
     #[default]
     Once,
     /// Each, one after the other.
@@ -71,18 +71,18 @@ pub struct Schedule {
     pub last_run_id: Option<Uuid>,
     pub last_dag_id: Option<Uuid>,
     pub last_error: Option<String>,
-    /// In whose name it starts what it starts. None: a product's job.
+    /// The user on whose behalf it starts runs. None: a product's job.
     pub created_by: Option<Uuid>,
     pub created_at: DateTime<Utc>,
     pub updated_at: DateTime<Utc>,
 }
 
-/// By the database's clock.
+/// Returns the database's time.
 pub async fn now(db: &mut PgConnection) -> Result<DateTime<Utc>, sqlx::Error> {
     sqlx::query_scalar!(r#"select now() as "now!""#).fetch_one(db).await
 }
 
-/// Adds a schedule. None: the name is taken.
+/// Inserts a schedule. None: the name is taken.
 pub async fn insert(
     db: &mut PgConnection,
     project_id: Uuid,
@@ -115,8 +115,8 @@ pub async fn insert(
     .await
 }
 
-/// Replaces what somebody has said of a schedule; its next firing is the first one from now on, in the name of `created_by`. A name that is
-/// taken is a unique violation.
+/// Replaces a schedule's content; its next firing is the first one from now on, on behalf of `created_by`. A taken name
+/// is a unique violation.
 pub async fn update(
     db: &mut PgConnection,
     id: Uuid,
@@ -156,7 +156,7 @@ fn columns(when: &When) -> (Option<&str>, Option<DateTime<Utc>>) {
     }
 }
 
-/// False: not there.
+/// False: it does not exist.
 pub async fn delete(db: impl PgExecutor<'_>, project_id: Uuid, id: Uuid) -> Result<bool, sqlx::Error> {
     let done = sqlx::query!(
         "delete from kb.schedules where id = $1 and project_id = $2",
@@ -186,7 +186,7 @@ pub async fn get(db: impl PgExecutor<'_>, project_id: Uuid, id: Uuid) -> Result<
     .await
 }
 
-/// For a change: a firing waits for its end, and the other way round.
+/// Locks it for a change: changes and firings exclude each other.
 pub async fn lock(db: &mut PgConnection, project_id: Uuid, id: Uuid) -> Result<Option<Schedule>, sqlx::Error> {
     sqlx::query_as!(
         Schedule,
@@ -213,7 +213,7 @@ pub async fn find_by_name(
     .await
 }
 
-/// A page by name, after `after`.
+/// Returns a page by name, after `after`.
 pub async fn list(
     db: impl PgExecutor<'_>,
     project_id: Uuid,
@@ -231,14 +231,14 @@ pub async fn list(
     .await
 }
 
-/// Whether any schedule is due: what a sweep looks at before it opens a transaction to fire it.
+/// Returns whether any schedule is due: checked by a sweep before it opens a transaction.
 pub async fn any_due(db: impl PgExecutor<'_>) -> Result<bool, sqlx::Error> {
     sqlx::query_scalar!(r#"select exists (select from kb.schedules where next_at <= now()) as "due!""#)
         .fetch_one(db)
         .await
 }
 
-/// The schedule that has been due longest, of those that nobody else is firing or changing; locked.
+/// Returns the longest due schedule that is not being fired or changed; locked.
 pub async fn lock_due(db: &mut PgConnection) -> Result<Option<Schedule>, sqlx::Error> {
     sqlx::query_as!(
         Schedule,
@@ -248,7 +248,7 @@ pub async fn lock_due(db: &mut PgConnection) -> Result<Option<Schedule>, sqlx::E
     .await
 }
 
-/// What came of a firing.
+/// The result of a firing.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Outcome<'a> {
     /// None: nothing was fired.
@@ -259,7 +259,7 @@ pub struct Outcome<'a> {
     pub next_at: Option<DateTime<Utc>>,
 }
 
-/// Moves a schedule on. The caller holds its lock. One without a next firing is switched off: it is over.
+/// Advances a schedule. The caller holds its lock. One without a next firing is disabled: it has ended.
 pub async fn fired(db: &mut PgConnection, id: Uuid, outcome: Outcome<'_>) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "update kb.schedules
@@ -279,7 +279,7 @@ pub async fn fired(db: &mut PgConnection, id: Uuid, outcome: Outcome<'_>) -> Res
     Ok(())
 }
 
-/// What of its quota a project has used up today, if anything.
+/// Returns the exhausted quota of a project today, if any.
 pub async fn exhausted(db: &mut PgConnection, project_id: Uuid) -> Result<Option<String>, sqlx::Error> {
     sqlx::query_scalar!("select kb.exhausted($1)", project_id)
         .fetch_one(db)

@@ -1,12 +1,12 @@
-//! Tasks and their DAGs: types and SQL of `kb.task_dags` and `kb.tasks`. What dispatches them is `commands::dispatch`.
+//! Tasks and their DAGs: types and SQL of `kb.task_dags` and `kb.tasks`. `commands::dispatch` schedules them.
 //!
-//! - `spec`   a DAG as it is written, and what may be wrong with it
+//! - `spec`   a DAG's definition and its validation
 //! - `mirror` its objects in the graph, which follow each change
-//! - `sessions` what agents did for its tasks, as objects of the graph
-//! - `select` which agent a task gets
+//! - `sessions` agents' work on tasks, as objects of the graph
+//! - `select` selects a task's agent
 //!
-//! States of a task: pending -> in_progress -> completed | failed | skipped, and back to pending for another try. Invariant (I12):
-//! whoever changes a task or starts one holds the lock of its DAG's row.
+//! States of a task: pending -> in_progress -> completed | failed | skipped, and back to pending for a retry. Invariant
+//! (I12): every change or start of a task holds the lock of its DAG's row.
 
 pub mod mirror;
 pub mod select;
@@ -34,7 +34,7 @@ pub struct Dag {
     pub triage_agent: Option<String>,
     pub waiting_run_id: Option<Uuid>,
     pub waiting_call_id: Option<Uuid>,
-    /// The plan that it carries out, and the log in which that is told.
+    /// The plan that it executes, and its log.
     pub plan_id: Option<Uuid>,
     pub log_id: Option<Uuid>,
     pub created_at: DateTime<Utc>,
@@ -43,7 +43,7 @@ pub struct Dag {
 
 /// A task as stored.
 #[derive(Debug, Clone)]
-pub struct Task {
+pub struct DagTask {
     pub id: Uuid,
     pub dag_id: Uuid,
     pub project_id: Uuid,
@@ -67,36 +67,36 @@ pub struct Task {
     pub finished_at: Option<DateTime<Utc>>,
 }
 
-/// What a run does for a task.
+/// A run's role for a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
-    /// Says which agent it gets.
+pub enum TaskRole {
+    /// Selects its agent.
     Select,
     Work,
-    /// Says whether its output is good.
+    /// Judges its output.
     Judge,
-    /// Says what becomes of its failure.
+    /// Decides about its failure.
     Triage,
 }
 
-impl Role {
+impl TaskRole {
     pub fn as_str(self) -> &'static str {
         match self {
-            Role::Select => "select",
-            Role::Work => "work",
-            Role::Judge => "judge",
-            Role::Triage => "triage",
+            TaskRole::Select => "select",
+            TaskRole::Work => "work",
+            TaskRole::Judge => "judge",
+            TaskRole::Triage => "triage",
         }
     }
 
     pub fn parse(text: &str) -> Option<Self> {
-        [Role::Select, Role::Work, Role::Judge, Role::Triage]
+        [TaskRole::Select, TaskRole::Work, TaskRole::Judge, TaskRole::Triage]
             .into_iter()
             .find(|role| role.as_str() == text)
     }
 }
 
-/// The log in which a DAG's story is told: who changes the DAG locks it before the DAG. None: it tells none.
+/// Returns the log that reports a DAG's progress: it is locked before the DAG. None: there is none.
 pub async fn log_of(db: impl PgExecutor<'_>, dag_id: Uuid) -> Result<Option<Uuid>, sqlx::Error> {
     let log_id = sqlx::query_scalar!("select log_id from kb.task_dags where id = $1", dag_id)
         .fetch_optional(db)
@@ -122,14 +122,14 @@ pub async fn get_dag(db: impl PgExecutor<'_>, project_id: Uuid, id: Uuid) -> Res
     .await
 }
 
-/// The DAG that a call has made.
+/// Returns the DAG created by a call.
 pub async fn of_call(db: impl PgExecutor<'_>, call_id: Uuid) -> Result<Option<Dag>, sqlx::Error> {
     sqlx::query_as!(Dag, "select * from kb.task_dags where waiting_call_id = $1", call_id)
         .fetch_optional(db)
         .await
 }
 
-/// A page of a project's DAGs, newest first, after the cursor (created_at, id).
+/// Returns a page of a project's DAGs, newest first, after the cursor (created_at, id).
 pub async fn list_dags(
     db: impl PgExecutor<'_>,
     project_id: Uuid,
@@ -150,7 +150,7 @@ pub async fn list_dags(
     .await
 }
 
-/// Tasks by state: (state, how many).
+/// Counts tasks by state.
 pub async fn counts(db: impl PgExecutor<'_>, dag_id: Uuid) -> Result<Vec<(String, i64)>, sqlx::Error> {
     let rows = sqlx::query!(
         r#"select state, count(*) as "n!" from kb.tasks where dag_id = $1 group by state order by state"#,
@@ -161,21 +161,21 @@ pub async fn counts(db: impl PgExecutor<'_>, dag_id: Uuid) -> Result<Vec<(String
     Ok(rows.into_iter().map(|row| (row.state, row.n)).collect())
 }
 
-/// A task, without a lock.
-pub async fn get(db: impl PgExecutor<'_>, id: Uuid) -> Result<Option<Task>, sqlx::Error> {
-    sqlx::query_as!(Task, "select * from kb.tasks where id = $1", id)
+/// Returns a task, without a lock.
+pub async fn get(db: impl PgExecutor<'_>, id: Uuid) -> Result<Option<DagTask>, sqlx::Error> {
+    sqlx::query_as!(DagTask, "select * from kb.tasks where id = $1", id)
         .fetch_optional(db)
         .await
 }
 
-/// All tasks of a DAG, in the order of their making.
-pub async fn of_dag(db: impl PgExecutor<'_>, dag_id: Uuid) -> Result<Vec<Task>, sqlx::Error> {
-    sqlx::query_as!(Task, "select * from kb.tasks where dag_id = $1 order by id", dag_id)
+/// Returns all tasks of a DAG, in order of creation.
+pub async fn of_dag(db: impl PgExecutor<'_>, dag_id: Uuid) -> Result<Vec<DagTask>, sqlx::Error> {
+    sqlx::query_as!(DagTask, "select * from kb.tasks where dag_id = $1 order by id", dag_id)
         .fetch_all(db)
         .await
 }
 
-/// Which task blocks which: (before, after).
+/// Returns the `blocks` edges: (before, after).
 pub async fn edges(db: impl PgExecutor<'_>, project_id: Uuid, dag_id: Uuid) -> Result<Vec<(Uuid, Uuid)>, sqlx::Error> {
     let rows = sqlx::query!(
         "select r.source_id, r.target_id
@@ -190,7 +190,7 @@ pub async fn edges(db: impl PgExecutor<'_>, project_id: Uuid, dag_id: Uuid) -> R
     Ok(rows.into_iter().map(|row| (row.source_id, row.target_id)).collect())
 }
 
-/// How many more tasks may start: of the DAG, and of its project.
+/// Returns how many more tasks may start: of the DAG, and of its project.
 pub async fn free_slots(db: &mut PgConnection, dag: &Dag) -> Result<i64, sqlx::Error> {
     sqlx::query_scalar!(
         r#"select greatest(least($3 - count(*) filter (where dag_id = $2), kb.parallel_tasks($1) - count(*)), 0) as "free!"
@@ -203,10 +203,10 @@ pub async fn free_slots(db: &mut PgConnection, dag: &Dag) -> Result<i64, sqlx::E
     .await
 }
 
-/// Tasks that may start, the most urgent first.
-pub async fn ready(db: &mut PgConnection, dag_id: Uuid, limit: i64) -> Result<Vec<Task>, sqlx::Error> {
+/// Returns ready tasks, most urgent first.
+pub async fn ready(db: &mut PgConnection, dag_id: Uuid, limit: i64) -> Result<Vec<DagTask>, sqlx::Error> {
     sqlx::query_as!(
-        Task,
+        DagTask,
         "select * from kb.tasks where dag_id = $1 and state = 'pending' and waits_for = 0 order by priority, id limit $2",
         dag_id,
         limit
@@ -215,7 +215,7 @@ pub async fn ready(db: &mut PgConnection, dag_id: Uuid, limit: i64) -> Result<Ve
     .await
 }
 
-/// Tasks of a DAG that wait while nothing of it is under way and nothing may start.
+/// Returns waiting tasks of a DAG in which nothing is running and nothing is ready.
 pub async fn stuck(db: &mut PgConnection, dag: &Dag) -> Result<Vec<Uuid>, sqlx::Error> {
     sqlx::query_scalar!(
         "select id from kb.tasks
@@ -230,7 +230,7 @@ pub async fn stuck(db: &mut PgConnection, dag: &Dag) -> Result<Vec<Uuid>, sqlx::
     .await
 }
 
-/// Active DAGs that have something ready: what the sweep looks at.
+/// Returns active DAGs with ready tasks, for the sweep.
 pub async fn with_ready_tasks(db: impl PgExecutor<'_>, limit: i64) -> Result<Vec<Uuid>, sqlx::Error> {
     sqlx::query_scalar!(
         "select d.id from kb.task_dags d
@@ -245,19 +245,19 @@ pub async fn with_ready_tasks(db: impl PgExecutor<'_>, limit: i64) -> Result<Vec
     .await
 }
 
-/// What a run is for: the task's row says which run that is now.
+/// Assigns a run to a task: the task's row names its current run.
 ///
-/// The times of tasks are those of the clock, under the lock of their DAG: a transaction that waited for the lock began before what it
-/// found there.
+/// Times of tasks are read from the clock under the lock of their DAG: a transaction that waited for the lock began
+/// before the state it found.
 pub async fn assign(
     db: &mut PgConnection,
     task: Uuid,
     run_id: Uuid,
-    role: Role,
+    role: TaskRole,
     agent: &str,
     because: &str,
 ) -> Result<(), sqlx::Error> {
-    let works = role == Role::Work;
+    let works = role == TaskRole::Work;
     sqlx::query!(
         "update kb.tasks
          set state = 'in_progress', run_id = $2, role = $3, started_at = coalesce(started_at, clock_timestamp()),
@@ -276,8 +276,8 @@ pub async fn assign(
     Ok(())
 }
 
-/// What is known of a task while an agent decides about it.
-pub async fn note(
+/// Records what is known of a task while an agent decides about it.
+pub async fn record_outcome(
     db: &mut PgConnection,
     task: Uuid,
     summary: Option<&str>,
@@ -294,7 +294,7 @@ pub async fn note(
     Ok(())
 }
 
-/// The task is over, in this state.
+/// Ends the task in this state.
 pub async fn end(
     db: &mut PgConnection,
     task: Uuid,
@@ -315,8 +315,8 @@ pub async fn end(
     Ok(())
 }
 
-/// The task starts anew: because it failed (`failure`), or to find another agent.
-pub async fn again(db: &mut PgConnection, task: Uuid, failure: Option<&str>, counts: bool) -> Result<(), sqlx::Error> {
+/// Restarts the task: because it failed (`failure`), or to select another agent.
+pub async fn retry(db: &mut PgConnection, task: Uuid, failure: Option<&str>, counts: bool) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "update kb.tasks
          set state = 'pending', run_id = null, role = null, retry_count = retry_count + case when $3 then 1 else 0 end,
@@ -331,7 +331,7 @@ pub async fn again(db: &mut PgConnection, task: Uuid, failure: Option<&str>, cou
     Ok(())
 }
 
-/// A task that was over may start again: somebody asked for it. What went wrong stays in its next input.
+/// Makes an ended task startable again on request. Its failure stays in its next input.
 pub async fn reopen(db: &mut PgConnection, task: Uuid) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "update kb.tasks
@@ -346,8 +346,8 @@ pub async fn reopen(db: &mut PgConnection, task: Uuid) -> Result<(), sqlx::Error
     Ok(())
 }
 
-/// One task less to wait for, for those behind this one.
-pub async fn let_go(db: &mut PgConnection, project_id: Uuid, task: Uuid) -> Result<(), sqlx::Error> {
+/// Decrements the pending predecessors of this task's successors.
+pub async fn unblock_dependents(db: &mut PgConnection, project_id: Uuid, task: Uuid) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "update kb.tasks set waits_for = waits_for - 1
          where waits_for > 0 and dag_id = (select dag_id from kb.tasks where id = $2) and id in (
@@ -361,8 +361,12 @@ pub async fn let_go(db: &mut PgConnection, project_id: Uuid, task: Uuid) -> Resu
     Ok(())
 }
 
-/// All tasks behind this one that have not begun, however far.
-pub async fn behind(db: &mut PgConnection, project_id: Uuid, task: Uuid) -> Result<Vec<Uuid>, sqlx::Error> {
+/// Returns all transitive successors of this task that have not begun.
+pub async fn pending_descendants(
+    db: &mut PgConnection,
+    project_id: Uuid,
+    task: Uuid,
+) -> Result<Vec<Uuid>, sqlx::Error> {
     sqlx::query_scalar!(
         r#"with recursive behind(id) as (
                select target_id from kb.graph_relationships
@@ -379,7 +383,7 @@ pub async fn behind(db: &mut PgConnection, project_id: Uuid, task: Uuid) -> Resu
     .await
 }
 
-/// Those of a DAG that have not begun.
+/// Returns the tasks of a DAG that have not begun.
 pub async fn pending(db: &mut PgConnection, dag_id: Uuid) -> Result<Vec<Uuid>, sqlx::Error> {
     sqlx::query_scalar!(
         "select id from kb.tasks where dag_id = $1 and state = 'pending' order by id",
@@ -389,7 +393,7 @@ pub async fn pending(db: &mut PgConnection, dag_id: Uuid) -> Result<Vec<Uuid>, s
     .await
 }
 
-/// Runs of a DAG's tasks that have not ended.
+/// Returns active runs of a DAG's tasks.
 pub async fn live_runs(db: impl PgExecutor<'_>, dag_id: Uuid) -> Result<Vec<Uuid>, sqlx::Error> {
     sqlx::query_scalar!(
         r#"select r.id from kb.tasks t join kb.agent_runs r on r.id = t.run_id
@@ -400,8 +404,8 @@ pub async fn live_runs(db: impl PgExecutor<'_>, dag_id: Uuid) -> Result<Vec<Uuid
     .await
 }
 
-/// What came out of the tasks right before this one: (ref, title, summary). Of its own DAG: an edge of the graph that somebody drew to another
-/// DAG's task tells its agent nothing.
+/// Returns the results of a task's direct predecessors: (ref, title, summary). Of its own DAG only: an edge to another
+/// DAG's task reveals nothing.
 pub async fn inputs(
     db: &mut PgConnection,
     project_id: Uuid,
@@ -423,7 +427,7 @@ pub async fn inputs(
         .collect())
 }
 
-/// Changes a DAG's state; its end has a time.
+/// Changes a DAG's state, and records the time of its end.
 pub async fn set_state(db: &mut PgConnection, dag_id: Uuid, state: &str) -> Result<(), sqlx::Error> {
     let is_over = ["completed", "failed", "cancelled"].contains(&state);
     sqlx::query!(
@@ -437,8 +441,8 @@ pub async fn set_state(db: &mut PgConnection, dag_id: Uuid, state: &str) -> Resu
     Ok(())
 }
 
-/// Whether a DAG has tasks that are not over, and whether one failed.
-pub async fn standing(db: &mut PgConnection, dag_id: Uuid) -> Result<(bool, bool), sqlx::Error> {
+/// Returns whether a DAG has unfinished tasks, and whether one failed.
+pub async fn progress(db: &mut PgConnection, dag_id: Uuid) -> Result<(bool, bool), sqlx::Error> {
     let row = sqlx::query!(
         r#"select exists (select from kb.tasks where dag_id = $1 and state in ('pending', 'in_progress')) as "open!",
                   exists (select from kb.tasks where dag_id = $1 and state = 'failed') as "failed!""#,

@@ -1,7 +1,7 @@
-//! How many checks a value takes by a schema, counted before they are made. Called by `schemas`.
+//! Counts the checks needed to validate a value, before validation. Called by `schemas`.
 //!
-//! Invariants: what is counted is never less than what a validator without a memory of what it has checked does; counting takes no more
-//! steps than it may count.
+//! Invariants: the count is never below that of a validator without memoization; counting takes no more steps than its
+//! limit.
 
 use std::collections::HashMap;
 
@@ -9,15 +9,15 @@ use serde_json::{Map, Value};
 
 use super::outline::{COMPARED, Node, Outline};
 
-/// Checks of a value and all its parts.
+/// Maximum number of checks of a value with all its parts.
 const CHECKS: u64 = 1_000_000;
-/// Checks one within the other: each takes space on the stack.
+/// Maximum nesting of checks: each takes stack space.
 const DEPTH: usize = 400;
 
-/// How many checks a value takes, counted generously.
+/// Returns an upper bound of the checks that a value takes.
 ///
 /// # Errors
-/// Too many: in words for whoever sent the value.
+/// Too many: in words, for the sender of the value.
 pub(super) fn of(outline: &Outline, value: &Value) -> Result<u64, String> {
     let mut count = Count {
         outline,
@@ -35,7 +35,7 @@ fn too_many() -> String {
     format!("validating it takes more than {CHECKS} steps; send less data, or less nesting")
 }
 
-/// Checks of the value alone.
+/// Returns the checks of the value alone.
 fn alone(node: &Node, value: &Value) -> u64 {
     let compared = match value {
         Value::String(text) => searched(node.pattern, text),
@@ -45,7 +45,7 @@ fn alone(node: &Node, value: &Value) -> u64 {
     node.own.saturating_add(compared)
 }
 
-/// Checks in whose time a text is searched by a pattern of so many states.
+/// Returns the cost, in checks, of searching a text with a pattern of so many states.
 fn searched(states: u64, text: &str) -> u64 {
     match states {
         0 => 0,
@@ -56,7 +56,7 @@ fn searched(states: u64, text: &str) -> u64 {
 /// Counts the checks of one value.
 struct Count<'a> {
     outline: &'a Outline,
-    /// By node and part of the value.
+    /// Results by node and part of the value.
     known: HashMap<(usize, *const Value), u64>,
     steps: u64,
 }
@@ -126,7 +126,7 @@ impl Count<'_> {
         Ok(checks)
     }
 
-    /// Checks of a property's name. They are not remembered: the text is nowhere else.
+    /// Counts the checks of a property's name. They are not cached: the text has no stable address.
     fn name(&mut self, index: usize, name: &Value) -> Result<u64, String> {
         self.steps += 1;
         if self.steps > CHECKS {

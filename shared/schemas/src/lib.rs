@@ -1,11 +1,11 @@
-//! JSON Schemas that come from outside: compiled, and what breaks them in words. Called by whatever holds a value against one: packs
-//! of the graph, arguments of tools, manifests.
+//! JSON Schemas from users and models: compilation, and violations in words. Called wherever a value is validated:
+//! graph packs, tool arguments, manifests.
 //!
-//! - `outline`  what a schema consists of, and what is refused of it
-//! - `checks`   what it costs to hold a value against it
+//! - `outline`  a schema's structure and limits
+//! - `checks`   the cost of validating a value
 //!
-//! Invariant: whoever wrote the schema and the value, compiling and checking take bounded time and memory. A schema that may cost more is
-//! refused when it is compiled, a value that would cost more is refused before it is checked.
+//! Invariant: compilation and validation take bounded time and memory for any schema and value. A schema that may cost
+//! more is refused at compilation; a value that would cost more is refused before validation.
 
 mod checks;
 mod outline;
@@ -15,20 +15,21 @@ use serde_json::Value;
 
 use outline::Outline;
 
-/// Faults of one value that are told.
+/// Maximum number of reported violations of one value.
 const TOLD_FAULTS: usize = 5;
-/// Of each fault: it quotes what is wrong, which may be megabytes.
+/// Maximum length of each, in characters: it quotes the invalid part, which may be megabytes.
 const TOLD_CHARS: usize = 500;
-/// Checks of one value up to which its faults are collected: each fault of each alternative takes memory. Beyond, only that there is one is told.
+/// Maximum number of checks of one value for which violations are collected: each violation of each alternative takes
+/// memory. Beyond it, only their existence is reported.
 const TOLD_CHECKS: u64 = 20_000;
-/// Size of a compiled pattern, in bytes.
+/// Maximum size of a compiled pattern, in bytes.
 const PATTERN_COMPILED_BYTES: usize = 256 * 1024;
-/// Size of the tables that searching by a pattern fills, in bytes.
+/// Maximum size of a pattern's search tables, in bytes.
 const PATTERN_TABLES_BYTES: usize = 256 * 1024;
-/// Ways that a pattern with lookaround or back references may try.
+/// Maximum number of backtracks of a pattern with lookaround or back references.
 const PATTERN_BACKTRACKS: usize = 10_000;
 
-/// A schema, compiled.
+/// A compiled schema.
 #[derive(Debug)]
 pub struct Validator {
     compiled: jsonschema::Validator,
@@ -36,18 +37,18 @@ pub struct Validator {
 }
 
 impl Validator {
-    /// How many different patterns it has, each of which takes time to compile.
+    /// The number of distinct patterns, each of which takes time to compile.
     pub fn patterns(&self) -> usize {
         self.outline.patterns
     }
 }
 
-/// Says in words why a schema would not be [`compiled`] for what it may cost. Much cheaper than compiling it.
+/// Returns why a schema would not be [`compiled`] because of its cost. Much cheaper than compiling it.
 pub fn check(schema: &Value) -> Result<(), String> {
     Outline::of(schema).map(|_| ())
 }
 
-/// Err: what is wrong with the schema. References lead nowhere outside of it.
+/// Err: what is wrong with the schema. References outside of it are not resolved.
 pub fn compiled(schema: &Value) -> Result<Validator, String> {
     let outline = Outline::of(schema)?;
     let patterns = PatternOptions::fancy_regex()
@@ -56,14 +57,14 @@ pub fn compiled(schema: &Value) -> Result<Validator, String> {
         .backtrack_limit(PATTERN_BACKTRACKS);
     let compiled = jsonschema::options()
         .with_pattern_options(patterns)
-        // A value that is to be a pattern is not compiled to find out whether it is one.
+        // A value with the format of a pattern is not compiled to validate it.
         .with_format("regex", |_| true)
         .build(schema)
         .map_err(|error| cut(&error.to_string()))?;
     Ok(Validator { compiled, outline })
 }
 
-/// What is wrong with a value, each with where; empty if nothing is.
+/// Returns the violations of a value, each with its location; empty if it is valid.
 pub fn faults(validator: &Validator, value: &Value) -> Vec<String> {
     let checks = match checks::of(&validator.outline, value) {
         Ok(checks) => checks,
@@ -81,7 +82,7 @@ pub fn faults(validator: &Validator, value: &Value) -> Vec<String> {
         .take(TOLD_FAULTS)
         .map(|fault| {
             let what = cut(&fault.to_string());
-            // Names in it may be as long as whoever sent it likes.
+            // Names in it may be arbitrarily long.
             match cut(&fault.instance_path().to_string()).trim_start_matches('/') {
                 "" => what,
                 path => format!("{path}: {what}"),
@@ -90,7 +91,7 @@ pub fn faults(validator: &Validator, value: &Value) -> Vec<String> {
         .collect()
 }
 
-/// Whether a property of this schema may be null.
+/// Returns whether a property of this schema may be null.
 pub fn allows_null(schema: &Value) -> bool {
     match &schema["type"] {
         Value::String(kind) => kind == "null",

@@ -1,74 +1,75 @@
-//! What a JSON Schema consists of: its subschemas, which of them look at the same value, which at a part of it. By that it is known what
-//! holding a value against it costs before it is done (`checks`). Called by `schemas`.
+//! The structure of a JSON Schema: its subschemas, and whether they apply to the same value or to a part of it. It
+//! bounds the cost of validating a value in advance (`checks`). Called by `schemas`.
 //!
-//! The unit is one check: a subschema that looks at one value. References make schemas small and checks many: where each of twenty
-//! definitions names the next one twice, the last one is checked a million times. A schema that multiplies so by itself is refused, and one
-//! that does so together with the value (each level of a tree held against two alternatives) refuses the value.
+//! The unit is one check: a subschema applied to one value. References make schemas small and checks many: if each of
+//! twenty definitions names the next one twice, the last one is checked a million times. A schema that multiplies by
+//! itself is refused; one that multiplies together with the value (each level of a tree checked against two
+//! alternatives) leads to refusal of the value.
 //!
-//! Invariant: of a schema that is read here, one value takes a bounded number of checks, and no way through it is long.
+//! Invariant: for an accepted schema, one value takes a bounded number of checks, and recursion is bounded.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde_json::Value;
 
-/// Size of a schema, in bytes.
+/// Maximum size of a schema, in bytes.
 const SCHEMA_BYTES: usize = 512 * 1024;
-/// Levels within each other of a schema's JSON.
+/// Maximum nesting of a schema's JSON.
 const SCHEMA_DEPTH: usize = 100;
-/// Subschemas.
+/// Maximum number of subschemas.
 const SUBSCHEMAS: usize = 10_000;
-/// Different patterns.
+/// Maximum number of distinct patterns.
 const PATTERNS: usize = 100;
-/// Size of a pattern, in bytes.
+/// Maximum size of a pattern, in bytes.
 const PATTERN_BYTES: usize = 2_000;
-/// Subschemas that look at the same value one within the other.
+/// Maximum chain of subschemas applied to the same value.
 const CHAIN: u64 = 100;
-/// Subschemas that lead to each other: each takes space on the stack when they are compiled.
+/// Maximum chain of subschemas: each takes stack space at compilation.
 const WAY: usize = 1_000;
-/// Checks of one value, those of its parts not counted.
+/// Maximum number of checks of one value, excluding its parts.
 const CHECKS_OF_ONE: u64 = 10_000;
-/// What `unevaluated…` costs: what was evaluated is found out by checking again.
+/// Cost factor of `unevaluated…`: evaluated parts are determined by checking again.
 const TIMES_UNEVALUATED: u64 = 3;
-/// Bytes of literals (`enum`, `const`) and states of a pattern that are compared in the time of one check.
+/// Bytes of literals (`enum`, `const`) and pattern states compared in the time of one check.
 pub(super) const COMPARED: u64 = 64;
 
 /// A subschema.
 #[derive(Debug, Default)]
 pub(super) struct Node {
-    /// Checks of its own: itself, and the literals that it compares with.
+    /// Its own checks: itself, and its literals.
     pub(super) own: u64,
-    /// Estimated states of its pattern.
+    /// Estimated number of its pattern's states.
     pub(super) pattern: u64,
-    /// What it looks for is found by checking again.
+    /// Whether it works by checking again.
     pub(super) is_unevaluated: bool,
-    /// Those that look at the same value.
+    /// Subschemas applied to the same value.
     pub(super) same: Vec<usize>,
     pub(super) properties: BTreeMap<String, usize>,
-    /// By patterns, with the states of each.
+    /// By pattern, with the states of each.
     pub(super) patterned: Vec<(u64, usize)>,
-    /// Of properties that are not named.
+    /// For properties that are not named.
     pub(super) others: Vec<usize>,
     pub(super) names: Vec<usize>,
-    /// Of the first items, one by one.
+    /// For the first items, one by one.
     pub(super) first: Vec<usize>,
-    /// Of the items after those.
+    /// For the items after those.
     pub(super) rest: Vec<usize>,
-    /// Of all items.
+    /// For all items.
     pub(super) items: Vec<usize>,
 }
 
-/// The subschemas that can be reached from a schema, which is the first.
+/// The subschemas reachable from a schema, which is the first.
 #[derive(Debug)]
 pub(super) struct Outline {
     pub(super) nodes: Vec<Node>,
-    /// How many different patterns there are.
+    /// The number of distinct patterns.
     pub(super) patterns: usize,
 }
 
 impl Outline {
     /// # Errors
-    /// Why holding something against it may cost too much, in words.
+    /// Why validation may cost too much, in words.
     pub(super) fn of(schema: &Value) -> Result<Self, String> {
         let patterns = measure(schema)?;
         let mut reader = Reader {
@@ -90,13 +91,13 @@ impl Outline {
     }
 }
 
-/// Refuses what is too large to be looked at, and counts the patterns.
+/// Rejects schemas too large to examine, and counts the patterns.
 fn measure(schema: &Value) -> Result<usize, String> {
     let bytes = schema.to_string().len();
     if bytes > SCHEMA_BYTES {
         return Err(format!("the schema has {bytes} bytes; the limit is {SCHEMA_BYTES}"));
     }
-    // References would lead to other places then. In the oldest draft that is taken it has another name.
+    // A nested `$id` would change the targets of references. The oldest accepted draft calls it `id`.
     let draft = schema["$schema"].as_str().unwrap_or_default();
     let id = if draft.contains("draft-04") { "id" } else { "$id" };
     let mut patterns = BTreeSet::new();
@@ -135,9 +136,9 @@ fn measure(schema: &Value) -> Result<usize, String> {
 /// Finds the nodes of a schema.
 struct Reader<'a> {
     root: &'a Value,
-    /// By their addresses, which stay: nothing of the schema moves meanwhile.
+    /// By address: the schema does not move meanwhile.
     known: HashMap<*const Value, usize>,
-    /// Not read yet.
+    /// Not processed yet.
     open: Vec<(usize, &'a Value)>,
     nodes: Vec<Node>,
 }
@@ -175,7 +176,7 @@ impl<'a> Reader<'a> {
                 ("allOf" | "anyOf" | "oneOf", Value::Array(schemas)) => self.all(schemas, &mut node.same)?,
                 ("not" | "if" | "then" | "else", schema) => node.same.push(self.node(schema)?),
                 ("dependentSchemas" | "dependencies", Value::Object(schemas)) => {
-                    // Lists of names stand among the older ones.
+                    // The older keyword may contain lists of names.
                     let schemas = schemas.values().filter(|schema| !schema.is_array());
                     self.all(schemas, &mut node.same)?;
                 }
@@ -219,7 +220,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// The node that a reference of the form `#/…` leads to.
+    /// Returns the node that a reference of the form `#/…` points to.
     fn referred(&mut self, reference: &str) -> Result<usize, String> {
         let id = self.root.get("$id").and_then(Value::as_str).unwrap_or_default();
         let local = match id {
@@ -238,7 +239,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// A fragment without its percent-encoding.
+/// Percent-decodes a fragment.
 fn decoded(fragment: &str) -> Cow<'_, str> {
     if !fragment.contains('%') {
         return Cow::Borrowed(fragment);
@@ -262,7 +263,7 @@ fn decoded(fragment: &str) -> Cow<'_, str> {
     Cow::Owned(String::from_utf8_lossy(&plain).into_owned())
 }
 
-/// The states of a pattern as it is compiled, estimated: its characters, those of classes of Unicode more, times all its counted repetitions.
+/// Estimates the states of a compiled pattern: its characters, Unicode classes more, times all its counted repetitions.
 fn states(pattern: &str) -> u64 {
     let mut states = 0_u64;
     let mut times = 1_u64;
@@ -292,7 +293,7 @@ fn states(pattern: &str) -> u64 {
         .min(super::PATTERN_COMPILED_BYTES as u64 / 16)
 }
 
-/// Refuses what checks one value without end, in too long a chain or too often, and what leads too far.
+/// Rejects schemas that check one value endlessly, in too long a chain or too often, and too long paths.
 fn bound(nodes: &[Node]) -> Result<(), String> {
     let order = leaves_first(nodes, |node| node.same.clone());
     if order.len() < nodes.len() {
@@ -319,7 +320,7 @@ fn bound(nodes: &[Node]) -> Result<(), String> {
             ));
         }
     }
-    // No way through the schema is longer than the longest one without circles and all that lead into circles.
+    // No path through the schema is longer than the longest acyclic one plus all nodes that lead into cycles.
     let order = leaves_first(nodes, Node::targets);
     let mut way = vec![0_usize; nodes.len()];
     let in_circles = nodes.len() - order.len();
@@ -340,7 +341,7 @@ fn bound(nodes: &[Node]) -> Result<(), String> {
     }
 }
 
-/// Each node after those that it leads to; without those that lead into circles.
+/// Returns each node after its targets; without those that lead into cycles.
 fn leaves_first(nodes: &[Node], targets: impl Fn(&Node) -> Vec<usize>) -> Vec<usize> {
     let mut waits = vec![0_usize; nodes.len()];
     let mut asked_by = vec![Vec::new(); nodes.len()];
@@ -365,7 +366,7 @@ fn leaves_first(nodes: &[Node], targets: impl Fn(&Node) -> Vec<usize>) -> Vec<us
 }
 
 impl Node {
-    /// How often it checks what looks at the same value.
+    /// How often it checks the same value.
     pub(super) fn times(&self) -> u64 {
         match self.is_unevaluated {
             true => TIMES_UNEVALUATED,
@@ -373,7 +374,7 @@ impl Node {
         }
     }
 
-    /// All that it leads to.
+    /// All its targets.
     fn targets(&self) -> Vec<usize> {
         let lists = [
             &self.same,
@@ -391,7 +392,7 @@ impl Node {
             .collect()
     }
 
-    /// It looks at nothing but the value itself.
+    /// It checks only the value itself.
     pub(super) fn is_leaf(&self) -> bool {
         let lists = [
             &self.same,

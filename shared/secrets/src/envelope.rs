@@ -1,8 +1,8 @@
-//! Sealing: each value under a fresh data key of 256 bits, and that one under a master key; both with AES-256-GCM. `secrets` stores
-//! what comes out.
+//! Envelope encryption: each value is encrypted with a fresh 256-bit data key, and that with a master key; both with
+//! AES-256-GCM. `secrets` stores the result.
 //!
-//! Invariants: a nonce is chosen by the cipher, at random, and stands in front of what it sealed; project and name are authenticated
-//! with both, so that neither opens anywhere else; nothing of a failure tells why, but that it was one.
+//! Invariants: nonces are random and precede the ciphertext; project and name are authenticated with both, so that
+//! neither decrypts anywhere else; a failure does not reveal its cause.
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, NONCE_LEN, Nonce, RandomizedNonceKey};
 use aws_lc_rs::rand;
@@ -11,26 +11,27 @@ use zeroize::Zeroizing;
 
 use super::{MasterKeys, Plaintext, SecretError};
 
-/// Bytes of a key, master or data.
+/// Size of a master or data key, in bytes.
 pub const KEY_BYTES: usize = 32;
 
-/// What a sealed text is, so that a data key can't be taken for a value. Ends with a byte that neither holds otherwise.
+/// The kind of encrypted text, so that a data key can't pass for a value. Ends with a byte that otherwise occurs in
+/// neither.
 const VALUE: &[u8] = b"rejoin secret value 1\0";
 const DATA_KEY: &[u8] = b"rejoin data key 1\0";
 
-/// A secret as it is stored.
+/// A secret as stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sealed {
-    /// The master key around the data key.
+    /// The master key that encrypts the data key.
     pub key_id: String,
     pub wrapped_key: Vec<u8>,
     pub ciphertext: Vec<u8>,
 }
 
-/// Seals a value under a data key of its own, and that one under the first master key.
+/// Encrypts a value with a new data key, and that with the first master key.
 ///
 /// # Errors
-/// The system gives no random numbers.
+/// The system provides no random numbers.
 pub fn seal(keys: &MasterKeys, project_id: Uuid, name: &str, value: &Plaintext) -> Result<Sealed, SecretError> {
     let mut data_key = Zeroizing::new([0_u8; KEY_BYTES]);
     rand::fill(&mut *data_key).map_err(|_| SecretError::Sealing)?;
@@ -44,10 +45,10 @@ pub fn seal(keys: &MasterKeys, project_id: Uuid, name: &str, value: &Plaintext) 
     })
 }
 
-/// Opens what [`seal`] has sealed for the same project and name.
+/// Decrypts what [`seal`] has encrypted for the same project and name.
 ///
 /// # Errors
-/// Its master key is not there, or it is not what was sealed.
+/// Its master key is missing, or the ciphertext is invalid.
 pub fn open(keys: &MasterKeys, project_id: Uuid, name: &str, sealed: &Sealed) -> Result<Plaintext, SecretError> {
     let tampered = || SecretError::Tampered(name.to_owned());
     let data_key = unwrap(keys, project_id, name, &sealed.key_id, &sealed.wrapped_key)?;
@@ -57,10 +58,10 @@ pub fn open(keys: &MasterKeys, project_id: Uuid, name: &str, sealed: &Sealed) ->
         .ok_or_else(tampered)
 }
 
-/// The same data key, sealed under the first master key.
+/// Re-encrypts the same data key with the first master key.
 ///
 /// # Errors
-/// Its master key is not there, or it is not what was sealed.
+/// Its master key is missing, or the ciphertext is invalid.
 pub fn rewrap(
     keys: &MasterKeys,
     project_id: Uuid,
@@ -87,19 +88,19 @@ fn unwrap(
         .ok_or_else(|| SecretError::Tampered(name.to_owned()))
 }
 
-/// None: the key has another length.
+/// None: the key has a wrong length.
 pub(super) fn cipher(key: &[u8]) -> Option<RandomizedNonceKey> {
     RandomizedNonceKey::new(&AES_256_GCM, key).ok()
 }
 
-/// What is authenticated with a sealed text. Unambiguous: only the last part, the name, has no fixed length.
+/// The authenticated data of a ciphertext. Unambiguous: only the last part, the name, has variable length.
 fn bound_to(purpose: &[u8], project_id: Uuid, name: &str) -> Vec<u8> {
     [purpose, project_id.as_bytes(), name.as_bytes()].concat()
 }
 
-/// Nonce, text, tag. None: there are no random numbers.
+/// Returns nonce, ciphertext, tag. None: no random numbers.
 fn encrypt(cipher: &RandomizedNonceKey, bound_to: &[u8], text: &[u8]) -> Option<Vec<u8>> {
-    // With room for the tag: were it moved, the text would be left behind.
+    // With capacity for the tag: a reallocation would leave the plaintext in freed memory.
     let mut sealed = Vec::with_capacity(text.len() + AES_256_GCM.tag_len());
     sealed.extend_from_slice(text);
     let nonce = cipher.seal_in_place_append_tag(Aad::from(bound_to), &mut sealed).ok()?;
@@ -107,7 +108,7 @@ fn encrypt(cipher: &RandomizedNonceKey, bound_to: &[u8], text: &[u8]) -> Option<
     Some([nonce.as_slice(), &sealed].concat())
 }
 
-/// None: it was not sealed by this key, for this, or not like this.
+/// None: encrypted with another key, for another purpose, or corrupted.
 fn decrypt(cipher: &RandomizedNonceKey, bound_to: &[u8], sealed: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
     let (nonce, sealed) = sealed.split_at_checked(NONCE_LEN)?;
     let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
@@ -174,7 +175,7 @@ mod tests {
             refused(&keys("a:1"), PROJECT, "name", &sealed),
             "another key of that id"
         );
-        // A data key of one secret beside the value of another.
+        // The data key of one secret with the value of another.
         let other = seal(&mine, PROJECT, "other", &value()).unwrap();
         let mixed = Sealed {
             wrapped_key: other.wrapped_key,
@@ -189,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_data_key_moves_under_another_master_key_and_the_old_one_may_go() {
+    fn a_data_key_moves_under_another_master_key() {
         let sealed = seal(&keys("old:0"), PROJECT, "name", &value()).unwrap();
         let both = keys("new:1,old:0");
         let wrapped_key = rewrap(&both, PROJECT, "name", &sealed.key_id, &sealed.wrapped_key).unwrap();

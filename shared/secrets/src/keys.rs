@@ -1,7 +1,7 @@
-//! Master keys: what the data keys of secrets are sealed under. They come from the settings, as `id:base64`; the first one seals, all
-//! open. `rejoin secrets` and whoever opens secrets load them.
+//! Master keys, which encrypt the data keys of secrets. They come from the settings, as `id:base64`; the first one
+//! encrypts, all decrypt. Loaded by `rejoin secrets` and every process that decrypts secrets.
 //!
-//! Invariant: neither errors nor debug output hold anything of a key.
+//! Invariant: neither errors nor debug output contain key material.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -16,13 +16,13 @@ use zeroize::Zeroizing;
 
 use super::envelope::{KEY_BYTES, cipher};
 
-/// The variable with the keys themselves. No flag: everybody on a machine sees the command lines of all.
+/// The variable with the keys themselves. There is no flag: every user of a machine can see all command lines.
 const VARIABLE: &str = "REJOIN_SECRET_KEYS";
-/// Longest id of a key [characters].
+/// Maximum length of a key's id, in characters.
 const ID_MAX_CHARS: usize = 32;
-/// Keys that may be configured: one, and another while it takes its place; more are old ones that were forgotten.
+/// Maximum number of configured keys: one, and another during rotation; more are forgotten old ones.
 const MAX_KEYS: usize = 32;
-/// A file that is larger holds something else [bytes].
+/// Maximum size of the file, in bytes.
 const FILE_MAX_BYTES: u64 = 64 * 1024;
 
 /// Where the master keys are.
@@ -34,7 +34,7 @@ pub struct SecretKeyArgs {
 }
 
 impl SecretKeyArgs {
-    /// The file, if one was named. (An empty variable counts as absent.)
+    /// The file, if configured. (An empty variable counts as absent.)
     pub fn file(&self) -> Option<PathBuf> {
         self.secret_keys_file
             .as_ref()
@@ -42,7 +42,7 @@ impl SecretKeyArgs {
             .map(PathBuf::from)
     }
 
-    /// The keys, where the settings name any.
+    /// Loads the keys, if the settings name any.
     ///
     /// # Errors
     /// There are both, or they can't be read.
@@ -53,7 +53,7 @@ impl SecretKeyArgs {
         }
     }
 
-    /// The keys of the file or of the variable.
+    /// Loads the keys from the file or the variable.
     ///
     /// # Errors
     /// There are none, there are both, or they can't be read.
@@ -63,14 +63,14 @@ impl SecretKeyArgs {
     }
 }
 
-/// Whether the settings of this process name master keys.
+/// Returns whether the settings of this process name master keys.
 pub fn are_configured() -> bool {
     [VARIABLE, "REJOIN_SECRET_KEYS_FILE"]
         .iter()
         .any(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()))
 }
 
-/// Why there are no master keys.
+/// The reason why there are no master keys.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
     #[error(
@@ -116,7 +116,7 @@ impl fmt::Debug for MasterKeys {
 }
 
 impl MasterKeys {
-    /// From a file or from a list, whichever there is.
+    /// From a file or a list.
     ///
     /// # Errors
     /// There are none, there are both, or they can't be read.
@@ -129,10 +129,10 @@ impl MasterKeys {
         }
     }
 
-    /// Keys between commas or line ends. Empty lines, and those that begin with `#`, are left out.
+    /// Parses keys separated by commas or line ends. Empty lines, and those that begin with `#`, are ignored.
     ///
     /// # Errors
-    /// It holds no key, or something else.
+    /// It contains no key, or something else.
     pub fn parse(text: &str) -> Result<Self, KeyError> {
         let mut keys: Vec<MasterKey> = Vec::new();
         let entries = text
@@ -143,7 +143,7 @@ impl MasterKeys {
             .map(str::trim)
             .filter(|entry| !entry.is_empty());
         for (number, entry) in (1..).zip(entries) {
-            // Whatever is wrong with it, it may be most of a key: it is not shown.
+            // A malformed entry may be most of a key: it is not shown.
             let (id, key) = entry.split_once(':').ok_or(KeyError::Form(number))?;
             if !is_id(id) {
                 return Err(KeyError::Form(number));
@@ -165,12 +165,12 @@ impl MasterKeys {
         Ok(Self(keys))
     }
 
-    /// The id of the key that seals.
+    /// The id of the encrypting key.
     pub fn first_id(&self) -> &str {
         &self.0[0].id
     }
 
-    /// The key that seals.
+    /// The encrypting key.
     pub(super) fn first(&self) -> &RandomizedNonceKey {
         &self.0[0].cipher
     }
@@ -203,7 +203,7 @@ fn read(path: &Path) -> Result<Zeroizing<String>, KeyError> {
     Ok(text)
 }
 
-/// A fresh key, as the settings take it: an id that no other has, and 256 random bits.
+/// Generates a key in the format of the settings: a unique id, and 256 random bits.
 pub fn generate() -> Zeroizing<String> {
     let key = Zeroizing::new(rand::random::<[u8; KEY_BYTES]>());
     let id: u32 = rand::random();

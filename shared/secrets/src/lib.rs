@@ -1,7 +1,7 @@
-//! Secrets of a project: values that agents need, such as the password of a data source, and that nobody may read in the database.
+//! Secrets of a project: values that agents need, such as a data source's password, encrypted in the database.
 //!
 //! - `keys`      master keys: from the settings, never in the database
-//! - `envelope`  sealing: a data key for each value, and a master key around it
+//! - `envelope`  envelope encryption: a data key per value, encrypted by a master key
 //!
 //! ```ignore
 //! let keys = args.load()?;
@@ -9,8 +9,8 @@
 //! let value = secrets::open(&db, &keys, project, "MCP_TOKEN").await?;
 //! ```
 //!
-//! Invariants: no statement, log, entry or error holds a value; a sealed value opens under its own project and name alone; whatever
-//! sets, removes or rotates is in the audit log, in the same transaction.
+//! Invariants: no statement, log, entry or error holds a value; an encrypted value decrypts under its own project and
+//! name only; setting, removal and rotation are audited in the same transaction.
 
 use std::fmt;
 
@@ -28,12 +28,12 @@ pub mod keys;
 
 pub use keys::{KeyError, MasterKeys, SecretKeyArgs};
 
-/// Longest value [bytes].
+/// Maximum size of a value, in bytes.
 pub const VALUE_MAX_BYTES: usize = 64 * 1024;
-/// Longest name [characters].
+/// Maximum length of a name, in characters.
 pub const NAME_MAX_CHARS: usize = 128;
 
-/// A value as it is meant, for as short as possible: it is wiped when it is dropped, and shows itself nowhere by accident.
+/// A decrypted value, to be held as briefly as possible: it is wiped when dropped, and its `Debug` shows nothing.
 pub struct Plaintext(Zeroizing<Vec<u8>>);
 
 impl Plaintext {
@@ -41,12 +41,12 @@ impl Plaintext {
         Self(Zeroizing::new(value))
     }
 
-    /// The value itself. Copies of it are not wiped.
+    /// Returns the value. Copies of it are not wiped.
     pub fn expose(&self) -> &[u8] {
         &self.0
     }
 
-    /// The value, if it is text.
+    /// Returns the value, if it is text.
     pub fn expose_text(&self) -> Option<&str> {
         std::str::from_utf8(&self.0).ok()
     }
@@ -58,21 +58,21 @@ impl fmt::Debug for Plaintext {
     }
 }
 
-/// What lists show of a secret.
+/// A secret as listed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SecretInfo {
     pub name: String,
-    /// How often it was set.
+    /// How many times it was set.
     pub version: i32,
-    /// The master key that it is sealed under.
+    /// The master key with which it is encrypted.
     pub key_id: String,
     pub created_at: DateTime<Utc>,
-    /// When it was set last.
+    /// When it was last set.
     pub updated_at: DateTime<Utc>,
 }
 
-/// What is wrong with a secret, in words that never hold its value.
+/// The error of a secret, whose text never contains its value.
 #[derive(Debug, thiserror::Error)]
 pub enum SecretError {
     #[error(
@@ -115,7 +115,7 @@ pub fn entry(by: &Actor, project_id: Option<Uuid>, action: Action, target: Strin
     }
 }
 
-/// Sets a secret in the caller's transaction, and returns how often it was set now. Commit next: the audit log waits.
+/// Sets a secret in the caller's transaction, and returns its new version. Commit next: the audit log waits.
 pub async fn set(
     db: &mut PgConnection,
     keys: &MasterKeys,
@@ -129,7 +129,7 @@ pub async fn set(
         return Err(SecretError::Size);
     }
     let sealed = envelope::seal(keys, project_id, name, value)?;
-    // Not `excluded.…`: reading that takes the right to read the column, which the API has not.
+    // Not `excluded.…`: reading that requires the right to read the column, which the API lacks.
     let version = sqlx::query_scalar!(
         "insert into kb.secrets (project_id, name, key_id, wrapped_key, ciphertext)
          values ($1, $2, $3, $4, $5)
@@ -157,7 +157,7 @@ pub async fn set(
     Ok(version)
 }
 
-/// The value of a secret; None: there is none of this name. Not for the API, whose role reads no sealed values.
+/// Decrypts a secret; None: it does not exist. Not for the API, whose role cannot read encrypted values.
 pub async fn open(
     db: impl PgExecutor<'_>,
     keys: &MasterKeys,
@@ -182,7 +182,7 @@ pub async fn open(
     .transpose()
 }
 
-/// The secrets of a project, by name; never their values.
+/// Returns the secrets of a project, by name; never their values.
 pub async fn list(db: impl PgExecutor<'_>, project_id: Uuid) -> Result<Vec<SecretInfo>, SecretError> {
     let listed = sqlx::query_as!(
         SecretInfo,
@@ -194,7 +194,7 @@ pub async fn list(db: impl PgExecutor<'_>, project_id: Uuid) -> Result<Vec<Secre
     Ok(listed)
 }
 
-/// Removes a secret in the caller's transaction; false where there is none. Commit next: the audit log waits.
+/// Removes a secret in the caller's transaction; false if it does not exist. Commit next: the audit log waits.
 pub async fn remove(db: &mut PgConnection, by: &Actor, project_id: Uuid, name: &str) -> Result<bool, SecretError> {
     let removed = sqlx::query!(
         "delete from kb.secrets where project_id = $1 and name = $2",
@@ -217,7 +217,7 @@ pub async fn remove(db: &mut PgConnection, by: &Actor, project_id: Uuid, name: &
     Ok(true)
 }
 
-/// Secrets under one master key.
+/// Number of secrets under one master key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct UnderKey {
@@ -225,7 +225,7 @@ pub struct UnderKey {
     pub secrets: i64,
 }
 
-/// How many secrets of all projects are sealed under another key than the first, by key.
+/// Counts secrets of all projects that are encrypted with another key than the first, by key.
 pub async fn under_old_keys(db: impl PgExecutor<'_>, keys: &MasterKeys) -> Result<Vec<UnderKey>, SecretError> {
     let old = sqlx::query_as!(
         UnderKey,

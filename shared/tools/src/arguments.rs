@@ -1,7 +1,8 @@
-//! Parameters of tools: building their JSON Schema, and reading what a model sent for them. Called by the tool families.
+//! Tool parameters: builds their JSON Schema and parses a model's arguments. Called by the tool families.
 //!
-//! Providers' strict modes want every property in `required` and no others; so optional ones are nullable. Models differ: null
-//! and an absent property mean the same, and `10.0` is an integer. What a model gets wrong is answered in words it can act on.
+//! Providers' strict modes require every property in `required` and no others, so optional ones are nullable. Models
+//! differ: null and an absent property are equivalent, and `10.0` is an integer. Errors are worded so that a model can
+//! correct them.
 
 use std::sync::{Arc, OnceLock};
 
@@ -10,10 +11,10 @@ use serde_json::{Map, Value, json};
 
 use super::{ToolError, ToolSpec};
 
-/// Properties that a model is told of when its arguments are wrong.
+/// Maximum number of properties listed for a model when its arguments are wrong.
 const TOLD_PROPERTIES: usize = 100;
 
-/// A JSON Schema, compiled when the first arguments are held against it.
+/// A JSON Schema, compiled on first use.
 #[derive(Debug, Clone)]
 pub struct Schema {
     document: Arc<Value>,
@@ -34,7 +35,7 @@ impl Schema {
         &self.document
     }
 
-    /// Err: the schema itself is broken, and how.
+    /// Err: the schema itself is invalid.
     pub(crate) fn validator(&self) -> Result<&Validator, &String> {
         let compiled = self.validator.get_or_init(|| rejoin_schemas::compiled(&self.document));
         compiled.as_ref()
@@ -60,10 +61,10 @@ pub enum Kind {
     OptionalBoolean,
     OptionalNumber,
     Integer,
-    /// Of any properties.
+    /// With arbitrary properties.
     Object,
     OptionalObject,
-    /// Each with these fields, and no others.
+    /// Each with exactly these fields.
     Objects(&'static [Parameter]),
 }
 
@@ -77,7 +78,7 @@ impl Parameter {
     }
 }
 
-/// The schema of an object with these properties and no others.
+/// The schema of an object with exactly these properties.
 pub fn schema(parameters: &[Parameter]) -> Schema {
     object_of(parameters).into()
 }
@@ -113,15 +114,15 @@ fn object_of(parameters: &[Parameter]) -> Value {
     json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false})
 }
 
-/// What a tool may be called with ([`admit`]), found out on a thread for what takes time: a schema may be a stranger's.
+/// Validates a call's arguments ([`admit`]) on a blocking thread: a schema may come from a third party.
 pub async fn admit_apart(spec: &ToolSpec, arguments: &Value) -> Result<Value, String> {
     let (name, schema, arguments) = (spec.name.clone(), spec.parameters.clone(), arguments.clone());
     let admitted = tokio::task::spawn_blocking(move || held(&name, &schema, arguments)).await;
     admitted.unwrap_or_else(|_| Err(format!("{} cannot be called: its schema cannot be used", spec.name)))
 }
 
-/// What a tool may be called with, or what the model is told instead: no tool acts upon arguments that break its schema, whoever
-/// wrote the tool. Null and an absent property mean the same, where the schema allows null.
+/// Validates a call's arguments; the error is for the model: no tool acts upon arguments that violate its schema,
+/// whoever wrote the tool. Null and an absent property are equivalent, where the schema allows null.
 pub fn admit(spec: &ToolSpec, arguments: &Value) -> Result<Value, String> {
     held(&spec.name, &spec.parameters, arguments.clone())
 }
@@ -166,7 +167,7 @@ fn held(tool: &str, schema: &Schema, arguments: Value) -> Result<Value, String> 
     ))
 }
 
-/// Null for what is absent and may be null, also in objects of a list.
+/// Fills in null for absent nullable fields, also in objects of a list.
 fn fill_in(schema: &Value, fields: &mut Map<String, Value>) {
     for (name, property) in schema["properties"].as_object().into_iter().flatten() {
         match fields.get_mut(name) {
@@ -194,7 +195,7 @@ fn in_words((name, schema): (&String, &Value)) -> String {
     format!("{name} ({})", words.join(" or "))
 }
 
-/// Arguments that have passed their schema ([`admit`]).
+/// Validated arguments ([`admit`]).
 #[derive(Debug)]
 pub struct Arguments(Map<String, Value>);
 
@@ -202,12 +203,12 @@ impl Arguments {
     pub fn of(arguments: Value) -> Self {
         match arguments {
             Value::Object(fields) => Self(fields),
-            // No schema of a tool admits it.
+            // No tool's schema allows it.
             _ => Self(Map::new()),
         }
     }
 
-    /// A text; blank ones count as absent.
+    /// Returns a text; blank ones count as absent.
     pub fn text(&self, name: &str) -> Option<&str> {
         self.0
             .get(name)
@@ -230,10 +231,10 @@ impl Arguments {
             .collect()
     }
 
-    /// An integer, brought between the bounds.
+    /// Returns an integer, clamped to the bounds.
     pub fn integer(&self, name: &str, default: i64, (least, most): (i64, i64)) -> i64 {
         let value = self.0.get(name);
-        // JSON Schema takes 10.0 for an integer.
+        // JSON Schema accepts 10.0 as an integer.
         let integer = value.and_then(|value| value.as_i64().or_else(|| value.as_f64().map(|number| number as i64)));
         integer.unwrap_or(default).clamp(least, most)
     }
@@ -246,12 +247,12 @@ impl Arguments {
         self.0.get(name).and_then(Value::as_f64)
     }
 
-    /// An object; absent ones are empty.
+    /// Returns an object; empty if absent.
     pub fn object(&self, name: &str) -> Map<String, Value> {
         self.0.get(name).and_then(Value::as_object).cloned().unwrap_or_default()
     }
 
-    /// As it was given, null or not.
+    /// Returns the value as given, null or not.
     pub fn value(&self, name: &str) -> Option<&Value> {
         self.0.get(name)
     }
@@ -260,7 +261,7 @@ impl Arguments {
         self.0.get(name).is_some_and(|value| !value.is_null())
     }
 
-    /// The objects of a list.
+    /// Returns the objects of a list.
     pub fn objects(&self, name: &str) -> Vec<Arguments> {
         let items = self.0.get(name).and_then(Value::as_array).into_iter().flatten();
         items.cloned().map(Arguments::of).collect()

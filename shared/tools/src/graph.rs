@@ -1,17 +1,18 @@
 //! The tools over the knowledge graph. The registry offers them; the executor calls them.
 //!
-//! - `definition`  what a tool is made of
-//! - `focus`       what of the graph is there in a conversation about one project of the work graph
+//! - `definition`  the definition of a tool
+//! - `focus`       what is visible in a conversation focused on one project of the work graph
 //! - `search`      hybrid_search, semantic_search, search_entities, find_similar
 //! - `browse`      list_entity_types, schema_version, list_tags, query_entities, list_relationships, get_entity_history
-//! - `walk`        get_entity_edges, traverse_graph, find_path
+//! - `walk`        traversal: get_entity_edges, traverse_graph, find_path
 //! - `packs`       packs of types: list, get, create, install, switch, uninstall, delete
 //! - `migration`   preview_schema_migration, list_migration_archives, get_migration_archive
-//! - `operations`  what people are told of a call
+//! - `operations`  messages to users about a call
 //! - `write`       create, update, delete and restore entities; create, update and delete relationships; batches
 //!
-//! Invariants: only the call's project is read and written, and with a focus, of its work graph only what is in focus; a call that is repeated after a crash changes nothing more; every entity in a result carries id, key, type and name, so that an answer can
-//! cite it; an entity may be given by id, `Type:key`, key or name.
+//! Invariants: only the call's project is read and written, and with a focus, only the focused part of the work graph;
+//! a call repeated after a crash has no further effect; every entity in a result carries id, key, type and name, so
+//! that an answer can cite it; an entity may be referenced by id, `Type:key`, key or name.
 
 mod browse;
 mod definition;
@@ -37,7 +38,7 @@ use self::definition::Definition;
 use super::arguments::Arguments;
 use super::{SharedTool, Tool, ToolContext, ToolError, ToolSpec};
 
-/// Entities that an error suggests in the place of one that is not there.
+/// Maximum number of suggestions for an unknown entity.
 const SUGGESTIONS: i64 = 3;
 
 struct GraphTool {
@@ -77,8 +78,8 @@ impl Tool for GraphTool {
     }
 }
 
-/// Who hears of a failed graph operation.
-fn told(error: rejoin_graph::Error) -> ToolError {
+/// Converts a graph error to a tool error.
+fn tool_error(error: rejoin_graph::Error) -> ToolError {
     match error {
         rejoin_graph::Error::Database { attempted, .. } => ToolError::Internal {
             attempted: attempted.to_owned(),
@@ -91,11 +92,11 @@ fn told(error: rejoin_graph::Error) -> ToolError {
     }
 }
 
-/// The live object that a model means; else words that let it ask again.
+/// Resolves a model's reference to a live object; the error lets it correct itself.
 async fn entity(context: &ToolContext, parameter: &str, reference: &str) -> Result<Object, ToolError> {
     let found = objects::resolve(&context.db, context.project_id, reference)
         .await
-        .map_err(told)?;
+        .map_err(tool_error)?;
     let found = match found {
         Resolved::One(object) => focus::inside(context, vec![*object]).await?,
         Resolved::Several(objects) => focus::inside(context, objects).await?,
@@ -121,12 +122,12 @@ async fn entity(context: &ToolContext, parameter: &str, reference: &str) -> Resu
                 ..rejoin_graph::scope::Scope::default()
             };
             let near = match reference.parse::<Uuid>() {
-                // Ids that look alike mean nothing.
+                // Similar ids are meaningless.
                 Ok(_) => Vec::new(),
                 Err(_) => {
                     rejoin_graph::search::search(&context.db, context.project_id, reference, &scope, SUGGESTIONS)
                         .await
-                        .map_err(told)?
+                        .map_err(tool_error)?
                         .hits
                 }
             };
@@ -152,7 +153,7 @@ fn cited(object: &Object) -> String {
     format!("{}:{}{name} (id {})", object.object_type, object.key, object.id)
 }
 
-/// An entity with all that it says of itself.
+/// Returns an entity with all its properties.
 fn full(object: &Object) -> Value {
     let mut entity = brief(object);
     entity["properties"] = object.properties.clone();
@@ -167,7 +168,7 @@ fn full(object: &Object) -> Value {
     entity
 }
 
-/// What is needed to cite an entity.
+/// Returns what is needed to cite an entity.
 fn brief(object: &Object) -> Value {
     json!({"id": object.id, "key": object.key, "name": object.name, "type": object.object_type})
 }
@@ -176,24 +177,26 @@ fn brief_entity(entity: &Entity) -> Value {
     json!({"id": entity.id, "key": entity.key, "name": entity.name, "type": entity.object_type})
 }
 
-/// For an empty result: which of the asked types are not there, and which are. None where all are there.
+/// For an empty result: which of the requested types don't exist, and which do. None if all exist.
 async fn unknown_types(context: &ToolContext, asked: &[String]) -> Result<Option<String>, ToolError> {
     if asked.is_empty() {
         return Ok(None);
     }
-    let types = schema::types(&context.db, context.project_id).await.map_err(told)?;
+    let types = schema::types(&context.db, context.project_id)
+        .await
+        .map_err(tool_error)?;
     let known: Vec<&str> = types.iter().map(|counted| counted.name.as_str()).collect();
     Ok(unknown("type", asked, &known))
 }
 
-/// The same for types of relationships.
+/// The same for relationship types.
 async fn unknown_relationship_types(context: &ToolContext, asked: &[String]) -> Result<Option<String>, ToolError> {
     if asked.is_empty() {
         return Ok(None);
     }
     let types = schema::relationship_types(&context.db, context.project_id)
         .await
-        .map_err(told)?;
+        .map_err(tool_error)?;
     let mut known: Vec<&str> = types.iter().map(|counted| counted.relationship_type.as_str()).collect();
     known.sort_unstable();
     known.dedup();
@@ -225,7 +228,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_tool_has_a_name_of_its_own_and_requires_all_that_it_knows() {
+    fn each_tool_has_a_unique_name_and_requires_all_parameters() {
         let tools = tools();
         let mut names: Vec<&str> = tools.iter().map(|tool| tool.spec().name.as_str()).collect();
         names.sort_unstable();

@@ -1,8 +1,8 @@
-//! Tools: what a model, or a program that speaks MCP, may call. One trait; one file a family; a registry maps names to tools.
+//! Tools, called by models or over MCP. One trait; one file per family; a registry maps names to tools.
 //!
 //! # Layout
 //! - `registry`  tools by name, whitelists with globs
-//! - `arguments` schemas of parameters, and reading what a model sent for them
+//! - `arguments` parameter schemas, and parsing of a model's arguments
 //! - `graph`     the tools over the knowledge graph
 //! - `outputs`   answers that fit a JSON schema
 //!
@@ -23,50 +23,50 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use rejoin_graph::bounds::Bounds;
-use rejoin_graph::meaning::SharedTextModel;
+use rejoin_graph::embedder::SharedTextEmbedder;
 use rejoin_graph::{Actor, ActorKind};
 use rejoin_types::events::Kind;
 use rejoin_types::events::Operation;
 use rejoin_types::focus::Focus;
 
-/// What a model is told of a tool, and what the executor must know of it.
+/// The description of a tool for models and the executor.
 #[derive(Debug, Clone)]
 pub struct ToolSpec {
     pub name: String,
     pub description: String,
-    /// Of the arguments: every property in `required`, optional ones nullable; null means absent.
+    /// The schema of the arguments: every property in `required`, optional ones nullable; null means absent.
     pub parameters: Schema,
-    /// Changes nothing: may be run again after a crash.
+    /// Has no effects: may be repeated after a crash.
     pub read_only: bool,
-    /// Repeating it with the same arguments changes nothing more: may be run again after a crash.
+    /// Repeating it with the same arguments has no further effect: may be repeated after a crash.
     pub idempotent: bool,
     pub destructive: bool,
 }
 
-/// What a call may use. Everything is scoped to the project.
+/// The context of a call. Everything is scoped to the project.
 #[derive(Clone)]
 pub struct ToolContext {
     pub db: sqlx::PgPool,
     pub project_id: Uuid,
-    /// Makes vectors of queries.
-    pub model: SharedTextModel,
-    /// The run that calls. None: a user does, by a program of theirs.
+    /// The embedding model for queries.
+    pub model: SharedTextEmbedder,
+    /// The calling run. None: a user's MCP client.
     pub run_id: Option<Uuid>,
-    /// The user on whose behalf it is, where there is one.
+    /// The user on whose behalf the call is made, if any.
     pub user_id: Option<Uuid>,
     pub call_id: String,
     /// The call's record: the same when the call is repeated after a crash.
     pub record_id: Uuid,
     /// Cancelled when the run is; the executor also drops the call's future then.
     pub cancel: CancellationToken,
-    /// What the conversation is about. Tools of the work graph touch nothing outside of it.
+    /// The conversation's focus. Tools of the work graph access nothing outside of it.
     pub focus: Option<Focus>,
     /// What the call may see of the graph, where there is a focus. None: all of it.
     pub bounds: Option<Bounds>,
 }
 
 impl ToolContext {
-    /// Who changes what the call changes: the run, by which its agent and its user are found, or the user.
+    /// Returns the author of the call's changes: the run, which identifies its agent and user, or the user.
     pub fn actor(&self) -> Actor {
         let (kind, id) = match self.run_id {
             Some(run) => (ActorKind::Agent, Some(run)),
@@ -76,14 +76,14 @@ impl ToolContext {
     }
 }
 
-/// Who hears of a failed call.
+/// The error of a call; the variant says who hears it.
 #[derive(Debug, thiserror::Error)]
 pub enum ToolError {
-    /// Wrong arguments, nothing found, limit hit: words that let the model repair its call. The run goes on.
+    /// Wrong arguments, nothing found, limit reached: a text that lets the model correct its call. The run continues.
     #[error("{0}")]
     RespondToModel(String),
-    /// The tool could not do its work for a reason that is not the model's (database away, …). The run goes on with a short
-    /// error to the model; the cause is logged for the operator.
+    /// The tool failed for a reason beyond the model's control (database unreachable, …). The run continues with a
+    /// short error to the model; the cause is logged for the operator.
     #[error("{attempted}")]
     Internal {
         attempted: String,
@@ -95,14 +95,14 @@ pub enum ToolError {
 #[async_trait]
 pub trait Tool: Send + Sync {
     fn spec(&self) -> &ToolSpec;
-    /// `arguments` have passed the schema of [`ToolSpec::parameters`].
+    /// `arguments` have been validated against [`ToolSpec::parameters`].
     async fn call(&self, context: &ToolContext, arguments: Value) -> Result<Value, ToolError>;
-    /// What a call does to which thing, in words for people: readers are told of it as it begins and as it ends. Names behind ids are looked
-    /// up here. Its `status` is the caller's to set, and so is the id of what the call has made (`id` of its output).
+    /// Returns the call's operation on an entity, in words for users, published when it begins and when it ends. Looks
+    /// up the names of ids. The caller sets its `status`, and the id of a created entity (`id` of its output).
     async fn operation(&self, _context: &ToolContext, _arguments: &Value) -> Option<Operation> {
         None
     }
-    /// What readers of the run are told beside the call's end, when it has given `output`: a tool never writes to a log by itself.
+    /// Returns further events to publish with the call's end, given its `output`: a tool never writes to a log itself.
     fn events(&self, _output: &Value) -> Vec<Kind> {
         Vec::new()
     }

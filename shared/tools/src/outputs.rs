@@ -1,15 +1,15 @@
-//! Answers as data: a definition or a request says by a JSON schema what the answer has to be, and the run's answer is JSON that fits it.
+//! Structured output: a definition or a request gives a JSON Schema, and the run's answer is JSON that matches it.
 //!
-//! The API checks schemas before they are stored; the worker holds answers against them.
+//! The API checks schemas before they are stored; the worker validates answers.
 
 use serde_json::{Value, json};
 
 use crate::Schema;
 
-/// Size of a schema, in bytes.
+/// Maximum size of a schema, in bytes.
 pub const SCHEMA_MAX_BYTES: usize = 64 * 1024;
 
-/// Err: why answers can't be asked for in this form, for whoever wrote it.
+/// Err: why the schema can't be used for answers, for the author.
 pub fn check(schema: &Value) -> Result<(), String> {
     if schema["type"] != "object" {
         return Err(
@@ -27,17 +27,18 @@ pub fn check(schema: &Value) -> Result<(), String> {
         .map_err(|why| format!("outputSchema is not a valid JSON Schema: {why}"))
 }
 
-/// The schema of an object with these fields, a schema each. Providers that insist on all of them are told so; an answer fits with the required ones.
+/// Returns the schema of an object with these fields. Providers in strict mode require all of them; validation requires
+/// the required ones only.
 pub fn object(required: &[&str], fields: Value) -> Value {
     json!({"type": "object", "required": required, "properties": fields})
 }
 
-/// The schema of a text that is one of these.
+/// Returns the schema of a string with these values.
 pub fn one_of(choices: &[&str], description: &str) -> Value {
     json!({"type": "string", "enum": choices, "description": description})
 }
 
-/// Reads an answer's JSON. Err: what is wrong with it, for the model.
+/// Parses and validates an answer's JSON. Err: what is wrong with it, for the model.
 pub fn read(schema: &Schema, answer: &str) -> Result<Value, Vec<String>> {
     let value: Value = serde_json::from_str(answer)
         .or_else(|_| serde_json::from_str(json_in(answer)))
@@ -47,7 +48,7 @@ pub fn read(schema: &Schema, answer: &str) -> Result<Value, Vec<String>> {
     if faults.is_empty() { Ok(value) } else { Err(faults) }
 }
 
-/// The JSON object in a model's answer, which may have words or a fence around it.
+/// Extracts the JSON object from a model's answer, which may have text or a fence around it.
 fn json_in(answer: &str) -> &str {
     match (answer.find('{'), answer.rfind('}')) {
         (Some(begin), Some(end)) if begin < end => &answer[begin..=end],

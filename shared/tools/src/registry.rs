@@ -1,7 +1,7 @@
-//! The tools that an agent may be given, by name. The executor resolves an agent definition's whitelist here.
+//! The tool registry: tools by name. The executor resolves an agent definition's whitelist here.
 //!
-//! Invariants: a whitelist is never widened (an empty one grants nothing, a broken pattern grants nothing); the order of a
-//! resolved list is that of names, so that a prompt's prefix stays the same and can be cached.
+//! Invariants: a whitelist is never widened (an empty one grants nothing, a broken pattern grants nothing); a resolved
+//! list is sorted by name, so that prompt prefixes are stable and can be cached.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,21 +10,21 @@ use globset::{Glob, GlobSet, GlobSetBuilder};
 
 use super::SharedTool;
 
-/// Cheap to clone; does not change once the worker runs.
+/// A tool registry. Cheap to clone; does not change once the worker runs.
 #[derive(Clone, Default)]
 pub struct Registry {
     tools: Arc<BTreeMap<String, SharedTool>>,
 }
 
 impl Registry {
-    /// Of two tools with the same name the later one counts.
+    /// Of two tools with the same name the later one wins.
     pub fn new(tools: impl IntoIterator<Item = SharedTool>) -> Registry {
         Registry {
             tools: Arc::new(tools.into_iter().map(|tool| (tool.spec().name.clone(), tool)).collect()),
         }
     }
 
-    /// With these besides; of two with the same name the one added counts.
+    /// Adds these tools; of two with the same name the added one wins.
     pub fn with(&self, more: impl IntoIterator<Item = SharedTool>) -> Registry {
         Registry::new(self.tools.values().cloned().chain(more))
     }
@@ -37,7 +37,7 @@ impl Registry {
         self.tools.keys().map(String::as_str)
     }
 
-    /// The tools whose names a pattern of the whitelist matches, in the order of names.
+    /// Returns the tools matched by the whitelist, sorted by name.
     pub fn resolve(&self, whitelist: &[String]) -> Vec<SharedTool> {
         let patterns = Patterns::new(whitelist);
         self.tools
@@ -51,7 +51,7 @@ impl Registry {
 /// A whitelist: names, with `*`, `?`, `[…]`, `{…,…}`.
 pub struct Patterns {
     set: GlobSet,
-    /// What each pattern begins with, up to its first special character.
+    /// The literal prefix of each pattern, up to its first special character.
     beginnings: Vec<String>,
 }
 
@@ -82,7 +82,7 @@ impl Patterns {
         self.set.is_match(name)
     }
 
-    /// Whether it could match any name that begins so. (True for some that it can't.)
+    /// Returns whether it may match a name with this prefix. (May be true although it can't.)
     pub fn may_match_beginning(&self, beginning: &str) -> bool {
         let one = |literal: &String| literal.starts_with(beginning) || beginning.starts_with(literal.as_str());
         self.beginnings.iter().any(one)
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn names_and_globs_grant_what_they_match_once_in_the_order_of_names() {
+    fn names_and_globs_grant_their_matches_once_in_name_order() {
         assert_eq!(
             resolved(&["*_search", "schema_version", "hybrid_search"]),
             ["hybrid_search", "schema_version", "semantic_search"]

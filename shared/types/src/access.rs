@@ -1,4 +1,4 @@
-//! Scopes: what an API key or a token may do, whatever its user may.
+//! Scopes: the permissions of an API key or token, independent of its user's role.
 
 use clap::ValueEnum;
 

@@ -1,14 +1,15 @@
-//! Digests: of JSON content, the same whatever the order of its properties, and as text. Called by whatever compares or pins content.
+//! Digests of JSON content, independent of the order of properties, and of text. Called wherever content is compared or
+//! pinned.
 
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-/// Bytes as text.
+/// Encodes bytes in hexadecimal.
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// SHA-256 of the parts' canonical JSON: the same content gives the same hash, whatever the order of its properties.
+/// Returns the SHA-256 of the parts' canonical JSON, independent of the order of properties.
 pub fn of_json(parts: &[&Value]) -> Vec<u8> {
     let mut hasher = Sha256::new();
     for part in parts {
@@ -44,7 +45,7 @@ fn hash_value(value: &Value, hasher: &mut Sha256) {
     }
 }
 
-/// The length first, so that no two different sequences of texts read the same.
+/// Length-prefixed, so that different sequences of texts never hash the same input.
 fn hash_text(text: &str, hasher: &mut Sha256) {
     hasher.update(b"\"");
     hasher.update((text.len() as u64).to_be_bytes());

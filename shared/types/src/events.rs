@@ -1,5 +1,5 @@
-//! The events of the wire, as WIRE names them: `{"type": …, "runId": …, …}`. One place defines their JSON; it is written once
-//! and stored as text.
+//! The event types of the wire: `{"type": …, "runId": …, …}`. Their JSON is defined in this one place; it is encoded
+//! once and stored as text.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -10,7 +10,7 @@ use crate::file_ref::FileRef;
 /// The tool that makes plans.
 pub const PLAN_TOOL: &str = "agent_create_plan";
 
-/// An event with what every event carries.
+/// An event with the fields common to all events.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Event {
@@ -43,12 +43,12 @@ impl Event {
         }
     }
 
-    /// The text that is stored and sent.
+    /// The JSON text that is stored and sent.
     pub fn to_json(&self) -> String {
         serde_json::to_string(self).expect("an event is plain data")
     }
 
-    /// Where the text of a delta is in its own `json`. None: the event is no delta.
+    /// The position of a delta's text in its own `json`. None: the event is no delta.
     pub fn text_span(&self, json: &str) -> Option<TextSpan> {
         let before = match self.kind {
             Kind::Token { .. } => r#"{"type":"token","token":""#,
@@ -102,7 +102,7 @@ impl Event {
     }
 }
 
-/// Where a delta's text lies in its JSON, as JSON escapes it. Two such texts, one behind the other, are the JSON of both.
+/// The position of a delta's text in its JSON, with its escapes. Concatenating two such texts gives the JSON of both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TextSpan {
     pub start: usize,
@@ -118,12 +118,12 @@ impl TextSpan {
         self.end == self.start
     }
 
-    /// What is before, the text, and what is after.
+    /// Splits into what precedes the text, the text, and what follows.
     pub fn split(self, json: &str) -> (&str, &str, &str) {
         (&json[..self.start], &json[self.start..self.end], &json[self.end..])
     }
 
-    /// The span of a text to which `bytes` were added.
+    /// The span of a text extended by `bytes`.
     pub fn longer_by(self, bytes: usize) -> Self {
         Self {
             end: self.end + bytes,
@@ -143,7 +143,7 @@ pub struct MessageBody {
     pub created_at: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attached_context: Option<Value>,
-    /// The files that came with it.
+    /// The attached files.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attachments: Vec<FileRef>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -167,14 +167,14 @@ pub enum DoneStatus {
     Paused,
 }
 
-/// What a tool does to which thing, in words for people. (Its names are those that chat pages of this kind know.)
+/// A tool's operation on an entity, in words for users. (Its field names are those known to such chat pages.)
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Operation {
     /// `list`, `search`, `read`, `create`, `update` or `delete`.
     pub action: String,
     /// `document`, `task`, `goal`, `plan`, `project`, `milestone`, `risk` or `requirement`.
     pub entity_type: String,
-    /// Its name, or what was looked for; never empty.
+    /// The entity's name, or the search terms; never empty.
     pub entity_name: String,
     /// `start`, `success` or `error`.
     pub status: String,
@@ -182,11 +182,11 @@ pub struct Operation {
     pub entity_id: Option<Uuid>,
 }
 
-/// What happened.
+/// The type of an event, with its own fields.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
 pub enum Kind {
-    /// A message was stored: the user's at once, the assistant's at the end.
+    /// A message was stored: the user's immediately, the assistant's at the end.
     Message {
         message: MessageBody,
     },
@@ -198,26 +198,26 @@ pub enum Kind {
         agent_definition_id: Option<Uuid>,
         #[serde(default, rename = "agent", skip_serializing_if = "Option::is_none")]
         agent_name: Option<String>,
-        /// The model that answers.
+        /// The answering model.
         model: String,
-        /// The one that the definition names, where it is another one.
+        /// The definition's model, if another one answers.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         model_requested: Option<String>,
-        /// The day on which that one was retired by its provider.
+        /// The day on which its provider retired that model.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         model_retired_on: Option<String>,
         citations: Vec<Value>,
         attempt: i32,
     },
-    /// A piece of the reply; only the increment.
+    /// A part of the reply; the increment only.
     Token {
         token: String,
     },
-    /// A piece of the model's reasoning.
+    /// A part of the model's reasoning.
     Reasoning {
         text: String,
     },
-    /// `started` comes before the call runs.
+    /// `started` precedes the call.
     McpTool {
         call_id: String,
         tool: String,
@@ -231,7 +231,7 @@ pub enum Kind {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         duration_ms: Option<i64>,
     },
-    /// Forget this run's events with seq > `discard_after` and before this one: the step is written anew.
+    /// Discard this run's events with seq > `discard_after` and before this one: the step is written again.
     Reset {
         discard_after: i64,
         attempt: i32,
@@ -245,29 +245,29 @@ pub enum Kind {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         details: Option<Value>,
     },
-    /// After each model call: sums over the run so far.
+    /// Sent after each model call: sums over the run so far.
     Usage {
         input_tokens: u64,
         output_tokens: u64,
         total_tokens: u64,
-        /// Of the input: read from the provider's prompt cache.
+        /// Input tokens read from the provider's prompt cache.
         #[serde(default, skip_serializing_if = "is_zero")]
         cached_tokens: u64,
-        /// Of the input: written to the provider's prompt cache.
+        /// Input tokens written to the provider's prompt cache.
         #[serde(default, skip_serializing_if = "is_zero")]
         cache_write_tokens: u64,
-        /// Of the output: spent on reasoning.
+        /// Output tokens spent on reasoning.
         #[serde(default, skip_serializing_if = "is_zero")]
         reasoning_tokens: u64,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cost_usd: Option<f64>,
         steps: i32,
     },
-    /// Another agent goes on with the run.
+    /// Another agent continues the run.
     Handoff {
         from: String,
         to: String,
-        /// Of the one that goes on.
+        /// The definition of the new agent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         agent_definition_id: Option<Uuid>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -280,7 +280,7 @@ pub enum Kind {
         content: String,
         version: i32,
     },
-    /// An agent has changed a console's text, which is at this version now.
+    /// An agent has changed a console's text, which now has this version.
     ConsoleModification {
         console_id: Uuid,
         /// {action `replace` | `insert` | `append` | `patch`, content, position?, startLine?, endLine?}
@@ -292,7 +292,7 @@ pub enum Kind {
         question: String,
         options: Vec<Value>,
         interaction_type: String,
-        /// `clarifying_questions` has it, too.
+        /// Also contained in `clarifying_questions`.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         clarifying: bool,
     },
@@ -304,13 +304,13 @@ pub enum Kind {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         answer: Option<Value>,
     },
-    /// A sub-agent was started, or is over: `runId` is the sub-agent's. The turn goes on.
+    /// A sub-agent was started or has ended: `runId` is the sub-agent's. The turn continues.
     SubAgent {
         /// `started`, `completed`, `failed`, `cancelled` or `paused`.
         status: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         task: Option<String>,
-        /// What came out of it.
+        /// A summary of the result.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         summary: Option<String>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -320,32 +320,32 @@ pub enum Kind {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         usage: Option<Value>,
     },
-    /// How something was decided: `routing` tells of the agent that a conversation was given to.
+    /// How something was decided: `routing` describes the assignment of the conversation's agent.
     Telemetry {
         name: String,
         data: Value,
     },
-    /// How full the model's context is: an estimate when the turn begins, what it came to at its end.
+    /// How full the model's context window is: an estimate at the start of the turn, the actual figure at its end.
     ContextUsage {
         usage: Value,
     },
-    /// What the conversation is about, as the turn begins.
+    /// The conversation's context at the start of the turn.
     FocusActive {
         focus: Value,
     },
-    /// The conversation is about something else from now on. None: about nothing in particular.
+    /// The conversation's context changes. None: no context.
     FocusChanged {
         focus: Option<Value>,
     },
-    /// What the turn before this one was about; at the end of a turn, what this one was about.
+    /// The context of the previous turn; at the end of a turn, of this one.
     LastTurnContext {
         context: Value,
     },
-    /// What a tool does to which thing, for people: by name, never by id alone.
+    /// A tool's operation on an entity, for users: by name, never by id alone.
     Operation {
         operation: Operation,
     },
-    /// A tool has led the conversation elsewhere: {new_context, entity_id, entity_name, entity_type, message}.
+    /// A tool has changed the conversation's context: {new_context, entity_id, entity_name, entity_type, message}.
     ContextShift {
         #[serde(rename = "context_shift")]
         context_shift: Value,
@@ -353,7 +353,7 @@ pub enum Kind {
     PlanCreated {
         plan: Value,
     },
-    /// A draft waits for the user's word.
+    /// A draft plan waits for the user's approval.
     PlanReadyForReview {
         plan: Value,
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -367,7 +367,7 @@ pub enum Kind {
         verdict: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         notes: Option<String>,
-        /// `user`, or the name of the agent that reviewed it.
+        /// `user`, or the name of the reviewing agent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reviewer: Option<String>,
     },
@@ -377,7 +377,7 @@ pub enum Kind {
     StepComplete {
         step: Value,
     },
-    /// A run of its own does a step of a plan: `executorId` is that run's.
+    /// A separate run executes a step of a plan: `executorId` is its id.
     ExecutorSpawned {
         executor_id: Uuid,
         task: Value,
@@ -386,21 +386,22 @@ pub enum Kind {
         executor_id: Uuid,
         result: Value,
     },
-    /// All that a step asks its user, at once. Each is answered as a question, or all of them by the user's next message.
+    /// All questions of a step to its user. Each is answered individually, or all of them by the user's next message.
     ClarifyingQuestions {
         questions: Vec<Value>,
     },
-    /// What the model was given, where the operator has switched it on.
+    /// The model's input, if the operator has enabled it.
     DebugContext {
         debug: Value,
     },
-    /// A limit has struck.
+    /// A limit was reached.
     Limit {
-        /// Stable word.
+        /// A stable code.
         limit: String,
         message: String,
     },
-    /// The answer as data, where a JSON schema asked for it. Before the assistant's message, whose text is the same as JSON.
+    /// The structured output, if a JSON Schema requires it. Precedes the assistant's message, whose text is the same as
+    /// JSON.
     Output {
         output: Value,
     },
@@ -410,7 +411,7 @@ pub enum Kind {
         code: String,
         retryable: bool,
     },
-    /// Exactly one per turn; nothing of that turn comes after it.
+    /// Exactly one per turn; no event of that turn follows it.
     Done {
         status: DoneStatus,
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -418,7 +419,7 @@ pub enum Kind {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         usage: Option<Value>,
     },
-    /// A kind that this version does not know: newer writers may be at work beside it.
+    /// A kind unknown to this version: newer writers may be running.
     #[serde(other)]
     Unknown,
 }
@@ -429,7 +430,7 @@ fn is_zero(tokens: &u64) -> bool {
 }
 
 impl Kind {
-    /// The word of `type`.
+    /// The value of `type`.
     pub fn name(&self) -> &'static str {
         match self {
             Kind::Message { .. } => "message",

@@ -1,14 +1,14 @@
-//! Identifiers: UUIDv7, so that they sort by the time of their making and index well.
+//! Identifiers: UUIDv7, which sort by creation time and index well.
 
 use sha2::{Digest, Sha256};
 use uuid::{Builder, Uuid};
 
-/// A fresh id.
+/// Returns a new id.
 pub fn new() -> Uuid {
     Uuid::now_v7()
 }
 
-/// The `nth` id that follows from `origin`, a UUIDv7: always the same, of the same time, and like no other's.
+/// Returns the `nth` id derived from `origin`, a UUIDv7: deterministic, with the same time, and unique.
 pub fn derived(origin: Uuid, nth: usize) -> Uuid {
     let mut hasher = Sha256::new();
     hasher.update(origin.as_bytes());

@@ -1,8 +1,8 @@
-//! The owner of rows: a user in a project. Row-level security and queries are scoped by it.
+//! The owner of rows: a user in a project. Scopes row-level security and queries.
 
 use uuid::Uuid;
 
-/// A user in a project, whose rows a query may see.
+/// A user in a project: the owner of the rows that a query may see.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Owner {
     pub project_id: Uuid,

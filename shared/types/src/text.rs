@@ -1,14 +1,14 @@
-//! Text that PostgreSQL can store. It refuses one character, NUL, in text and in JSON; models, tools and other people's data may hold it.
+//! Text that PostgreSQL can store. It rejects NUL in text and JSON; models, tools and external data may contain it.
 //!
-//! The step loop cleans what a model says and what a tool returns where it receives them, so that events, records, and what the model is
-//! given later agree. (Half of a surrogate pair cannot occur: Rust's strings are UTF-8.)
+//! The step loop cleans model and tool output on receipt, so that events, records, and later model input agree. (Lone
+//! surrogates cannot occur: Rust's strings are UTF-8.)
 
 use serde_json::Value;
 
-/// Stands for each NUL.
+/// Replaces each NUL.
 const REPLACEMENT: &str = "\u{FFFD}";
 
-/// The text with each NUL replaced by U+FFFD.
+/// Returns the text with each NUL replaced by U+FFFD.
 pub fn storable(text: String) -> String {
     if text.contains('\0') {
         text.replace('\0', REPLACEMENT)
@@ -17,12 +17,13 @@ pub fn storable(text: String) -> String {
     }
 }
 
-/// The same for every string of a JSON value, keys included.
+/// The same for every string of a JSON value, including keys.
 pub fn storable_json(value: Value) -> Value {
     each_text(value, &storable)
 }
 
-/// Whether any string of a JSON value, keys included, has a NUL: for values of people, who are told of it.
+/// Returns whether any string of a JSON value, including keys, contains NUL: for users' values, which are rejected with
+/// an error.
 pub fn has_nul(value: &Value) -> bool {
     match value {
         Value::String(text) => text.contains('\0'),
@@ -32,8 +33,8 @@ pub fn has_nul(value: &Value) -> bool {
     }
 }
 
-/// Whether a character shows nothing, or changes how others are shown, so that people don't see what a model reads: control characters,
-/// marks that turn the direction of writing, zero-width spaces, tags.
+/// Returns whether a character is invisible or changes how others are displayed, so that users don't see what a model
+/// reads: control characters, direction marks, zero-width spaces, tags.
 pub fn is_hidden(character: char) -> bool {
     let is_control = character.is_control() && !matches!(character, '\n' | '\r' | '\t');
     let hides = matches!(character,
@@ -42,7 +43,8 @@ pub fn is_hidden(character: char) -> bool {
     is_control || hides
 }
 
-/// The text with each hidden character replaced by U+FFFD: for words of a stranger that people approve and models read.
+/// Returns the text with each hidden character replaced by U+FFFD: for third-party texts that users approve and models
+/// read.
 pub fn plain(text: String) -> String {
     match text.contains(is_hidden) {
         true => text.replace(is_hidden, REPLACEMENT),
@@ -50,7 +52,7 @@ pub fn plain(text: String) -> String {
     }
 }
 
-/// The same for every string of a JSON value, keys included.
+/// The same for every string of a JSON value, including keys.
 pub fn plain_json(value: Value) -> Value {
     each_text(value, &plain)
 }
@@ -86,13 +88,13 @@ mod tests {
     }
 
     #[test]
-    fn what_people_would_not_see_is_replaced_and_languages_are_left_alone() {
+    fn invisible_characters_are_replaced_and_languages_are_kept() {
         let said = json!({"a\u{202E}b": "x\u{200B}\u{E0041}\u{7}\u{0}y"});
         assert_eq!(
             plain_json(said),
             json!({"a\u{FFFD}b": "x\u{FFFD}\u{FFFD}\u{FFFD}\u{FFFD}y"})
         );
-        // Line breaks, a joiner that Persian needs, an accent of its own, and emoji of several parts.
+        // Line breaks, a joiner needed in Persian, a combining accent, and composed emoji.
         for text in [
             "a\n\tb\r\n",
             "می\u{200C}خواهم",

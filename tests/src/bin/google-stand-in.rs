@@ -1,4 +1,4 @@
-//! The stand-in for Google Calendar by itself, for tests in a browser: prints where it listens, and answers until it is ended.
+//! The fake Google Calendar as a program, for browser tests: prints its address, and serves until it is stopped.
 
 use std::net::SocketAddr;
 

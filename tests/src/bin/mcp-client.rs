@@ -1,5 +1,6 @@
-//! A worker's connection to an MCP server, by itself, for the official conformance tests of clients: connects to the URL that is the last
-//! argument, lists the tools, calls each of those that the tests offer, and ends. A client's id and secret come as the tests give them.
+//! The worker's MCP client as a program, for the official client conformance tests: connects to the URL in the last
+//! argument, lists the tools, calls each of those that the tests offer, and exits. A client's id and secret are given
+//! as in the tests.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! The scripted model of `examples/dag`: speaks OpenAI's protocol on the address that is its argument, splits whatever it is asked into five
-//! tasks, and says for each what it was given. No language model, no rules about graphs.
+//! The scripted model of `examples/dag`: serves OpenAI's protocol at the address in its argument, splits any request
+//! into five tasks, and returns a scripted answer for each. No language model, no rules about graphs.
 
 use anyhow::Context as _;
 use rejoin_tests::model_server::{ModelServer, Reply, last_user_message};

@@ -1,5 +1,5 @@
-//! The calendars of one user at the stand-in for Google. Its rules are Google's: ids that it takes, etags, occurrences by the ids that follow
-//! from those of their events, cancelled events that stay known, sync tokens that end.
+//! One user's calendars at the fake Google, with Google's rules: valid ids, etags, ids of occurrences derived from
+//! their event's, cancelled events that are kept, expiring sync tokens.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::linked::Happening;
 use super::occurrences::{self, comes_back, happens, is_cancelled, moment};
 
-/// Why Google does not do something.
+/// The reason of a rejection.
 #[derive(Debug)]
 pub struct Refusal {
     pub status: u16,
@@ -37,15 +37,15 @@ struct Calendar {
 /// A user's calendars.
 pub struct Account {
     calendars: BTreeMap<String, Calendar>,
-    /// One more with each change.
+    /// Incremented with each change.
     clock: u64,
-    /// Sync tokens from before this have ended.
+    /// Older sync tokens have expired.
     pub forgets_before: u64,
-    /// Events of a page, whatever is asked for.
+    /// Number of events per page, whatever was requested.
     pub page_size: usize,
 }
 
-/// The calendar that goes by Berlin's clock.
+/// The calendar in Berlin's time zone.
 pub const PRIMARY: &str = "user@example.org";
 pub const ZONE: Tz = Tz::Europe__Berlin;
 
@@ -83,14 +83,14 @@ impl Account {
         self.calendars.remove(id);
     }
 
-    /// From now on the user may only look.
+    /// Makes the calendar read-only for the user.
     pub fn set_role(&mut self, id: &str, role: &'static str) {
         if let Some(calendar) = self.calendars.get_mut(id) {
             calendar.role = role;
         }
     }
 
-    /// All sync tokens end.
+    /// Expires all sync tokens.
     pub fn forget_tokens(&mut self) {
         self.clock += 1;
         self.forgets_before = self.clock;
@@ -134,7 +134,7 @@ impl Account {
         event
     }
 
-    /// Events that are there, by their ids.
+    /// Returns the existing events, by id.
     pub fn events(&self, calendar: &str) -> Vec<Value> {
         let calendar = &self.calendars[calendar];
         calendar
@@ -145,24 +145,24 @@ impl Account {
             .collect()
     }
 
-    /// The same with those that are cancelled.
+    /// The same including cancelled ones.
     pub fn everything(&self, calendar: &str) -> Vec<Value> {
         self.calendars[calendar].events.values().cloned().collect()
     }
 
-    /// The event of a title.
+    /// Returns the event with this title.
     pub fn find(&self, calendar: &str, title: &str) -> Option<Value> {
         self.events(calendar)
             .into_iter()
             .find(|event| event["summary"] == title)
     }
 
-    /// What happens between two moments: title, beginning and end, in order.
+    /// Returns the occurrences between two moments: title, start and end, in order.
     pub fn happening(&self, calendar: &str, from: DateTime<Utc>, to: DateTime<Utc>) -> Happening {
         occurrences::within(&self.calendars[calendar].events, from, to)
     }
 
-    /// What Google forgets of a deleted event after a while.
+    /// Forgets a deleted event, as Google does after a while.
     pub fn expunge(&mut self, calendar: &str, id: &str) {
         if let Some(calendar) = self.calendars.get_mut(calendar) {
             calendar.events.remove(id);
@@ -190,7 +190,7 @@ impl Account {
             },
             None => 0,
         };
-        // Where the list goes on, and when it began.
+        // The list's position, and when it began.
         let (after, began) = match query.get("pageToken").map(|token| token.split_once('@')) {
             Some(Some((began, after))) => (after.to_owned(), began.parse().unwrap_or(clock)),
             Some(None) => return refuse(400, "badRequest", "Invalid page token"),
@@ -209,7 +209,7 @@ impl Account {
         let mut items: Vec<Value> = due.map(|(_, event)| event.clone()).take(size + 1).collect();
         let more = items.len() > size;
         items.truncate(size);
-        // What was deleted says no more than that.
+        // A deleted event contains nothing else.
         for item in &mut items {
             if is_cancelled(item) {
                 let mut short = json!({"id": item["id"], "etag": item["etag"], "status": "cancelled"});
@@ -281,7 +281,7 @@ impl Account {
         if let Some(event) = self.calendar(calendar)?.events.get(id) {
             return Ok(event.clone());
         }
-        // An occurrence that nobody has touched.
+        // An unchanged occurrence.
         let Some((series, original)) = id.split_once('_') else {
             return refuse(404, "notFound", "Not Found");
         };
@@ -363,7 +363,7 @@ impl Account {
         Ok(event)
     }
 
-    /// Changed occurrences that are none any more are nothing.
+    /// Removes changed occurrences that no longer exist.
     fn drop_occurrences(&mut self, calendar: &str, event: &Value) {
         let Some(known) = self.calendars.get_mut(calendar) else {
             return;
@@ -407,7 +407,7 @@ impl Account {
     }
 }
 
-/// What a PATCH does: a null takes away (RFC 7396).
+/// Applies a PATCH: null removes a field (RFC 7396).
 fn merge(event: &mut Value, patch: &Value) {
     match (event, patch) {
         (Value::Object(event), Value::Object(patch)) => {

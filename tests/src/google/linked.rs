@@ -1,4 +1,4 @@
-//! A calendar that is linked with one at the stand-in, and the whole product around it.
+//! A calendar linked with one at the fake Google, in a complete test application.
 
 use std::time::Duration;
 
@@ -16,10 +16,10 @@ use crate::mcp::secret_keys_file;
 use crate::support::wait_for;
 use crate::web::PLACE;
 
-/// Less than what [`wait_for`] waits, so that it is told how far it came.
+/// Less than [`wait_for`]'s limit, so that the progress is reported.
 const SOON: Duration = Duration::from_secs(25);
 
-/// What happens, on either side: title, beginning, end.
+/// Occurrences on either side: title, start, end.
 pub type Happening = Vec<(String, DateTime<Utc>, DateTime<Utc>)>;
 
 pub struct Linked {
@@ -30,7 +30,7 @@ pub struct Linked {
     pub calendar: String,
 }
 
-/// A product that knows the stand-in, with a calendar that is not linked yet.
+/// Starts an app with the fake Google, and a calendar that is not linked yet.
 pub async fn unlinked() -> Linked {
     let google = Google::start().await;
     let app = TestApp::with(AppOptions {
@@ -63,7 +63,7 @@ pub async fn linked() -> Linked {
 }
 
 impl Linked {
-    /// Goes to Google as a browser does. Returns what it comes back with.
+    /// Authorizes at Google like a browser. Returns the redirect's parameters.
     pub async fn consent(&self) -> Value {
         let (status, begun) = self.client.post(&format!("{}/google", self.calendar), json!({})).await;
         assert_eq!(status, StatusCode::CREATED, "{begun}");
@@ -87,7 +87,7 @@ impl Linked {
         Value::Object(given)
     }
 
-    /// Lets Rejoin in.
+    /// Authorizes Rejoin.
     pub async fn enter(&self) -> Value {
         let (status, entered) = self.client.post("/api/google/consents", self.consent().await).await;
         assert_eq!(status, StatusCode::OK, "{entered}");
@@ -100,7 +100,7 @@ impl Linked {
         assert_eq!(status, StatusCode::OK, "{chosen}");
     }
 
-    /// Links the calendar, and waits until both are the same.
+    /// Links the calendar, and waits until both sides are equal.
     pub async fn link(&self, google_calendar: &str) {
         self.enter().await;
         self.choose(google_calendar).await;
@@ -113,7 +113,7 @@ impl Linked {
         link
     }
 
-    /// Waits until a job that begins after now has ended well, and left nothing.
+    /// Waits until a job that begins after now has succeeded with nothing pending.
     pub async fn synced(&self) -> Value {
         let now = self.turns().await.0;
         let mut seen = Value::Null;
@@ -131,19 +131,19 @@ impl Linked {
         seen
     }
 
-    /// Lets a job begin, and goes on while it works.
+    /// Starts a job, and returns while it runs.
     pub async fn begin(&self) {
         let now = self.turns().await.0;
         let path = format!("{}/google/sync", self.calendar);
         wait_for("a job to begin", async || {
-            // Google's failures make others late.
+            // Google's failures delay others.
             self.client.post(&path, json!({})).await;
             (self.turns().await.0 > now).then_some(())
         })
         .await;
     }
 
-    /// How many jobs have begun, and whether the last one has ended well.
+    /// Returns the number of started jobs, and whether the last one has succeeded.
     async fn turns(&self) -> (i64, bool) {
         let row = sqlx::query_as("select turn, coalesce(ended_at = synced_at, false) from kb.google_links limit 1")
             .fetch_optional(&self.app.db.pool)
@@ -151,14 +151,14 @@ impl Linked {
         row.expect("a row").unwrap_or_default()
     }
 
-    /// Adds an event here. Returns its id.
+    /// Adds a local event. Returns its id.
     pub async fn add(&self, event: Value) -> String {
         let (status, made) = self.client.post(&format!("{}/events", self.calendar), event).await;
         assert_eq!(status, StatusCode::CREATED, "{made}");
         made["id"].as_str().expect("an id").to_owned()
     }
 
-    /// The id of an event of the spring of 2027 here.
+    /// Returns the id of a local event in spring 2027.
     pub async fn id_of(&self, title: &str) -> String {
         let path = format!(
             "{}/events?from=2027-02-01T00:00:00Z&to=2027-06-01T00:00:00Z",
@@ -183,7 +183,7 @@ impl Linked {
         assert!(status.is_success(), "{status} {removed}");
     }
 
-    /// What happens here.
+    /// Returns the local occurrences.
     pub async fn here(&self, from: &str, to: &str) -> Happening {
         let path = format!("{}/events?from={from}&to={to}", self.calendar);
         let (status, listed) = self.client.get(&path).await;
@@ -205,13 +205,13 @@ impl Linked {
         found
     }
 
-    /// What happens there.
+    /// Returns the remote occurrences.
     pub fn there(&self, from: &str, to: &str) -> Happening {
         let moment = |text: &str| text.parse::<DateTime<Utc>>().expect("a time");
         self.google.account().happening(PRIMARY, moment(from), moment(to))
     }
 
-    /// Waits until the same happens on both sides.
+    /// Waits until both sides have the same occurrences.
     pub async fn same(&self, from: &str, to: &str) -> Happening {
         let mut seen = (Vec::new(), Vec::new());
         for _ in 0..5 {

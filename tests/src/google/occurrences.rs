@@ -1,4 +1,4 @@
-//! When events at the stand-in happen: those that come back, by their rules.
+//! Occurrences of events at the fake Google, expanded by their rules.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ pub fn is_cancelled(event: &Value) -> bool {
     event["status"] == "cancelled"
 }
 
-/// A time of an event; of a day its beginning.
+/// Parses an event's time; a day's is its beginning.
 pub fn moment(time: &Value) -> Option<DateTime<Utc>> {
     if let Some(day) = time["date"].as_str() {
         let day = NaiveDate::parse_from_str(day, "%Y-%m-%d").ok()?;
@@ -24,7 +24,8 @@ pub fn moment(time: &Value) -> Option<DateTime<Utc>> {
     Some(DateTime::parse_from_rfc3339(text).ok()?.with_timezone(&Utc))
 }
 
-/// Whether an event's rule lets it happen at all, whatever is left out. Rules by the hour, which Rejoin does not take, are not walked.
+/// Returns whether an event's rule has any occurrence, regardless of omitted ones. Hourly rules, which Rejoin rejects,
+/// are not expanded.
 pub fn comes_back(event: &Value) -> bool {
     if event["recurrence"].to_string().contains("FREQ=HOURLY") {
         return true;
@@ -39,7 +40,7 @@ pub fn comes_back(event: &Value) -> bool {
     })
 }
 
-/// Whether an event that comes back begins then.
+/// Returns whether a recurring event has an occurrence at this time.
 pub fn happens(event: &Value, at: DateTime<Utc>) -> bool {
     let lines: Vec<&str> = event["recurrence"]
         .as_array()
@@ -65,7 +66,7 @@ pub fn happens(event: &Value, at: DateTime<Utc>) -> bool {
         false => line.contains(&compact),
     };
     let left_out = lines.iter().any(|line| line.starts_with("EXDATE") && names(line));
-    // Of days a rule ends on a day.
+    // For days a rule ends on a day.
     let rule = rule.split(';').map(|part| match part.strip_prefix("UNTIL=") {
         Some(day) if day.len() == 8 => format!("UNTIL={day}T235959Z"),
         _ => part.to_owned(),
@@ -82,7 +83,7 @@ pub fn happens(event: &Value, at: DateTime<Utc>) -> bool {
     !left_out && series.has(at).unwrap_or(false)
 }
 
-/// What happens between two moments, in order.
+/// Returns the occurrences between two moments, in order.
 pub fn within(events: &BTreeMap<String, Value>, from: DateTime<Utc>, to: DateTime<Utc>) -> Happening {
     let mut found = Vec::new();
     for event in events.values().filter(|event| !is_cancelled(event)) {

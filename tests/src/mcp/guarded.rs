@@ -1,5 +1,5 @@
-//! An MCP server that wants bearer tokens, and the authorization server that gives them out: two addresses of this machine, real HTTP. They
-//! are as strict as the standards let them be, and say more than they should: errors and results repeat what they were sent.
+//! An MCP server that requires bearer tokens, and its authorization server: two addresses of this machine, real HTTP.
+//! They are as strict as the standards allow, and leak on purpose: errors and results repeat what they were sent.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -17,47 +17,47 @@ use tokio::task::JoinHandle;
 use url::form_urlencoded;
 use uuid::Uuid;
 
-/// Whom the authorization server knows, and by what.
+/// The known client id.
 pub const CLIENT_ID: &str = "rejoin tests";
-/// With what a form has to encode.
+/// Contains characters that a form must encode.
 pub const CLIENT_SECRET: &str = "canary 5f+c2%e:9a";
-/// What the MCP server needs.
+/// The scope required by the MCP server.
 pub const SCOPE: &str = "mcp:tools";
 
 /// Both servers; stopped when dropped.
 pub struct Guarded {
-    /// Of the MCP server.
+    /// The MCP server's URL.
     pub url: String,
     shared: Arc<Shared>,
     servers: [JoinHandle<()>; 2],
 }
 
 struct Shared {
-    /// Of the MCP server, without a path.
+    /// The MCP server's URL without a path.
     resource: String,
     issuer: String,
     state: Mutex<Inner>,
 }
 
-/// What a test may change, and what was seen.
+/// State that a test may change, and records.
 pub struct Inner {
-    /// How long tokens are said to live [s].
+    /// The declared lifetime of tokens, in seconds.
     pub expires_in_s: Option<u64>,
-    /// No token is good enough.
+    /// Rejects every token.
     pub accepts_none: bool,
-    /// Answers 401 say nothing of where tokens are given out.
+    /// 401 responses don't mention the authorization server.
     pub is_silent: bool,
-    /// What the authorization server says where its token endpoint is, if not there.
+    /// The token endpoint in the metadata, if not the real one.
     pub token_endpoint: Option<String>,
-    /// The token endpoint is somewhere else by now.
+    /// The token endpoint has moved here.
     pub moved_to: Option<String>,
-    /// Tokens that are good.
+    /// Valid tokens.
     good: Vec<String>,
-    /// Tokens that were ever given out.
+    /// All issued tokens.
     pub issued: Vec<String>,
-    /// What was asked of the token endpoint: the forms.
+    /// Requests to the token endpoint: the forms.
     pub asked: Vec<Vec<(String, String)>>,
-    /// What the MCP server answered with 401.
+    /// Number of 401 responses of the MCP server.
     pub refused: usize,
 }
 
@@ -103,23 +103,23 @@ impl Guarded {
         }
     }
 
-    /// Where tokens are given out.
+    /// Returns the token endpoint.
     pub fn token_url(&self) -> String {
         format!("{}/token", self.shared.issuer)
     }
 
-    /// What a test may change, and what was seen; held shortly.
+    /// Returns the locked state; hold it briefly.
     pub fn state(&self) -> MutexGuard<'_, Inner> {
         self.shared.state()
     }
 
-    /// How many tokens were given out, and how many requests the MCP server has answered with 401.
+    /// Returns the number of issued tokens, and of 401 responses of the MCP server.
     pub fn counts(&self) -> (usize, usize) {
         let state = self.state();
         (state.issued.len(), state.refused)
     }
 
-    /// No token that was given out so far is good any more.
+    /// Invalidates all tokens issued so far.
     pub fn revoke(&self) {
         self.state().good.clear();
     }
@@ -197,7 +197,7 @@ async fn give(State(shared): There, headers: HeaderMap, body: Bytes) -> Response
     .into_response()
 }
 
-/// Id and secret of a header.
+/// Parses id and secret of a header.
 fn who(authorization: &str) -> Option<(String, String)> {
     let decoded = STANDARD.decode(authorization.strip_prefix("Basic ")?).ok()?;
     let text = String::from_utf8(decoded).ok()?;
@@ -214,7 +214,7 @@ async fn no_stream() -> StatusCode {
     StatusCode::METHOD_NOT_ALLOWED
 }
 
-/// The MCP server: one tool, which tells who calls it.
+/// The MCP server: one tool, which returns its caller.
 async fn speak(State(shared): There, headers: HeaderMap, Json(message): Json<Value>) -> Response {
     let sent = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     let token = sent.and_then(|sent| sent.strip_prefix("Bearer ")).map(str::to_owned);

@@ -1,4 +1,4 @@
-//! An MCP server over real HTTP that lies: its lists, its answers and what it says unasked are whatever a test wants them to be.
+//! A lying MCP server over real HTTP: its lists, answers and notifications are whatever a test wants.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -26,35 +26,35 @@ pub struct Hostile {
 
 struct Shared {
     state: Mutex<Inner>,
-    /// It has been asked for its list.
+    /// Its list was requested.
     listed: Notify,
 }
 
-/// What comes of a call.
+/// The response to a call.
 #[derive(Debug, Clone)]
 pub enum Answer {
-    /// A result, in a message as it should be.
+    /// A result, in a valid message.
     Result(Value),
-    /// A message; the field `id` is put in where it is absent.
+    /// A message; `id` is inserted if absent.
     Message(Value),
-    /// A body, whatever it is.
+    /// An arbitrary body.
     Body(&'static str, Bytes),
-    /// A stream of such pieces without an end.
+    /// An endless stream of such pieces.
     Endless(&'static str, Bytes),
     Status(StatusCode),
 }
 
-/// What a test may change, and what was seen.
+/// State that a test may change, and records.
 pub struct Inner {
-    /// Results of `tools/list`, by the cursors that lead to them: the first is of none.
+    /// Results of `tools/list`, by their cursors: the first has none.
     pub pages: HashMap<String, Value>,
-    /// Every page leads to another one.
+    /// Every page has a next one.
     pub is_endless: bool,
-    /// What it says of itself.
+    /// Its description of itself.
     pub about: Value,
     /// By the names of tools.
     pub answers: HashMap<String, Answer>,
-    /// When it was asked for a page of its list.
+    /// Times of list requests.
     pub lists: Vec<Instant>,
     /// The arguments of calls.
     pub calls: Vec<Value>,
@@ -90,7 +90,7 @@ impl Hostile {
         self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Offers these, on one page.
+    /// Offers these tools, on one page.
     pub fn offers(&self, tools: Vec<Value>) {
         self.state().pages = HashMap::from([(String::new(), json!({ "tools": tools }))]);
     }
@@ -111,12 +111,12 @@ impl Drop for Hostile {
     }
 }
 
-/// A tool as it should be described.
+/// Returns a valid tool description.
 pub fn tool(name: &str) -> Value {
     json!({"name": name, "description": "Does something.", "inputSchema": {"type": "object", "properties": {}}})
 }
 
-/// A result as it should be.
+/// Returns a valid result.
 pub fn text(said: &str) -> Value {
     json!({"content": [{"type": "text", "text": said}]})
 }
@@ -171,7 +171,7 @@ async fn speak(State(shared): There, Json(message): Json<Value>) -> Response {
     }
 }
 
-/// Says that the list has changed whenever it was asked for.
+/// Announces a changed list whenever it was requested.
 async fn shout(State(shared): There) -> Response {
     let said = json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"});
     let event = Bytes::from(format!("data: {said}\n\n"));

@@ -1,4 +1,4 @@
-//! The product with MCP servers to use: adding them, calling their tools by a scripted model, and what came of it.
+//! A test application with MCP servers: adds them, calls their tools with a scripted model, and checks the results.
 
 use rejoin_worker::WorkerConfig;
 use reqwest::StatusCode;
@@ -13,7 +13,7 @@ pub struct Shop {
     pub app: TestApp,
 }
 
-/// A call as the history has it.
+/// A call as recorded in the history.
 #[derive(Debug)]
 pub struct Called {
     pub status: String,
@@ -63,7 +63,7 @@ impl Shop {
         self.app.client().get(&format!("{}/{id}", self.servers())).await.1
     }
 
-    /// Lets a worker ask the server what it offers.
+    /// Makes a worker list the server's tools.
     pub async fn test(&self, id: &str) -> Value {
         let (status, tested) = self
             .app
@@ -74,7 +74,7 @@ impl Shop {
         tested
     }
 
-    /// Has a model call a tool, in a run of its own.
+    /// Makes a model call a tool, in its own run.
     pub async fn call(&self, agent: Uuid, tool: &str, arguments: Value) -> Called {
         let question = format!("{tool} {}", Uuid::now_v7());
         self.app
@@ -102,7 +102,7 @@ impl Shop {
         told
     }
 
-    /// The names of the tools that the model was given last.
+    /// Returns the names of the tools last offered to the model.
     pub fn given(&self) -> Vec<String> {
         let requests = self.app.model.requests();
         let tools = requests.last().unwrap()["tools"]
@@ -116,13 +116,13 @@ impl Shop {
     }
 }
 
-/// What an odd server has written.
+/// Returns the lines of an odd server's ledger.
 pub fn lines(ledger: &std::path::Path) -> Vec<String> {
     let text = std::fs::read_to_string(ledger).unwrap_or_default();
     text.lines().map(str::to_owned).collect()
 }
 
-/// How often a line is in it.
+/// Counts a line in it.
 pub fn count(ledger: &std::path::Path, line: &str) -> usize {
     lines(ledger).iter().filter(|one| *one == line).count()
 }

@@ -1,4 +1,4 @@
-//! OpenAI's chat completions protocol as the scripted server speaks and checks it.
+//! OpenAI's Chat Completions protocol, as served and validated by the scripted server.
 
 use std::collections::HashSet;
 
@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 use super::reply::Reply;
 
 pub(super) const DONE: &str = "data: [DONE]\n\n";
-/// Pieces that the arguments of a tool call are sent in.
+/// Number of parts in which a tool call's arguments are sent.
 const ARGUMENT_PIECES: usize = 3;
 
-/// The text of the last user message; empty where there is none.
+/// Returns the last user message; empty if there is none.
 pub fn last_user_message(request: &Value) -> String {
     messages(request)
         .iter()
@@ -32,7 +32,7 @@ fn messages(request: &Value) -> &[Value] {
     request["messages"].as_array().map_or(&[], Vec::as_slice)
 }
 
-/// One SSE frame with a delta, or with the reason to finish.
+/// Returns one SSE frame with a delta, or with the finish reason.
 pub(super) fn chunk(request: &Value, number: u64, delta: Value, finish: Option<&str>) -> String {
     frame(&json!({
         "id": format!("chatcmpl-{number}"),
@@ -43,7 +43,7 @@ pub(super) fn chunk(request: &Value, number: u64, delta: Value, finish: Option<&
     }))
 }
 
-/// The frame that a request with `stream_options.include_usage` gets before the end marker.
+/// Returns the frame sent before the end marker for `stream_options.include_usage`.
 pub(super) fn usage_chunk(reply: &Reply, request: &Value, number: u64) -> Option<String> {
     let wanted = request["stream_options"]["include_usage"] == json!(true);
     wanted.then(|| {
@@ -58,7 +58,7 @@ pub(super) fn usage_chunk(reply: &Reply, request: &Value, number: u64) -> Option
     })
 }
 
-/// The whole answer, for requests that do not stream.
+/// Returns the whole answer, for requests that do not stream.
 pub(super) fn completion(reply: &Reply, request: &Value, number: u64) -> Value {
     let mut message = json!({"role": "assistant", "content": reply.words.concat()});
     if !reply.tools.is_empty() {
@@ -82,7 +82,7 @@ pub(super) fn completion(reply: &Reply, request: &Value, number: u64) -> Value {
     })
 }
 
-/// The deltas of tool calls: first id and name of each, then the arguments in pieces, those of parallel calls interleaved.
+/// Returns the deltas of tool calls: id and name of each, then the arguments in parts, interleaved for parallel calls.
 pub(super) fn tool_deltas(tools: &[(String, String)], number: u64) -> Vec<Value> {
     let delta = |index: usize, call: Value| {
         let mut call = call;
@@ -132,7 +132,7 @@ fn frame(value: &Value) -> String {
     format!("data: {value}\n\n")
 }
 
-/// What a strict provider refuses in this request.
+/// Returns what a strict provider rejects in this request.
 pub(super) fn violations(request: &Value) -> Vec<String> {
     let mut found = Vec::new();
     if request["model"].as_str().is_none_or(str::is_empty) {

@@ -1,4 +1,4 @@
-//! One scripted answer: what the model says and calls, at what pace, and how it goes wrong.
+//! One scripted answer: text, calls, pace, and failures.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -9,14 +9,14 @@ use tokio::sync::Notify;
 
 use super::protocol;
 
-/// An answer. Built by chaining; `Clone` repeats it (its gate is shared).
+/// An answer. Built by chaining; a clone shares its gate.
 #[derive(Debug, Clone)]
 pub struct Reply {
     pub(super) reasoning: String,
     pub(super) words: Vec<String>,
     pub(super) tools: Vec<(String, String)>,
     pub(super) finish: Option<&'static str>,
-    /// Tokens of prompt and answer, instead of words that are counted.
+    /// Token counts of prompt and answer, instead of counted words.
     pub(super) counted: Option<(u64, u64)>,
     delay: Duration,
     pace: Duration,
@@ -27,22 +27,22 @@ pub struct Reply {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Trouble {
     None,
-    /// Refused with this status before the answer begins.
+    /// Fails with this status before the answer begins.
     Status {
         status: u16,
         retry_after_s: Option<u64>,
     },
     /// The socket closes after the contents.
     Cut,
-    /// The answer stops after the contents without its end marker, but HTTP's framing is whole.
+    /// The answer stops after the contents without its end marker, but HTTP's framing is complete.
     EndEarly,
     /// A chunk in the middle is not JSON.
     Malformed,
-    /// Nothing comes after the contents, and the connection stays.
+    /// Nothing follows the contents, and the connection stays open.
     Hang,
 }
 
-/// What the server does next while it answers.
+/// The server's next action while answering.
 pub(super) enum Action {
     Send(String),
     Wait(Duration),
@@ -66,7 +66,7 @@ impl Reply {
         }
     }
 
-    /// A text, one chunk a word.
+    /// A text, one chunk per word.
     pub fn text(text: impl AsRef<str>) -> Self {
         Self {
             words: text.as_ref().split_inclusive(' ').map(str::to_owned).collect(),
@@ -101,25 +101,25 @@ impl Reply {
         reply
     }
 
-    /// One more tool call, after the text.
+    /// Adds a tool call, after the text.
     pub fn then_tool(mut self, name: &str, arguments: Value) -> Self {
         self.tools.push((name.to_owned(), arguments.to_string()));
         self
     }
 
-    /// Reasoning before the text.
+    /// Adds reasoning before the text.
     pub fn reasoning(mut self, text: &str) -> Self {
         text.clone_into(&mut self.reasoning);
         self
     }
 
-    /// Says that its prompt and its answer had this many tokens.
+    /// Sets the token counts of prompt and answer.
     pub fn counted(mut self, prompt: u64, answer: u64) -> Self {
         self.counted = Some((prompt, answer));
         self
     }
 
-    /// Another `finish_reason` than the one that fits.
+    /// Sets a different `finish_reason`.
     pub fn finish(mut self, reason: &'static str) -> Self {
         self.finish = Some(reason);
         self
@@ -143,7 +143,7 @@ impl Reply {
         self
     }
 
-    /// Says so much, then the socket closes: no finish, no `[DONE]`, no last HTTP chunk.
+    /// After some chunks the socket closes: no finish, no `[DONE]`, no last HTTP chunk.
     pub fn cut_after(chunks: usize) -> Self {
         Self {
             trouble: Trouble::Cut,
@@ -151,7 +151,7 @@ impl Reply {
         }
     }
 
-    /// Says so much, then the response ends as if it were complete, without finish and `[DONE]`.
+    /// After some chunks the response ends as if complete, without finish and `[DONE]`.
     pub fn end_early_after(chunks: usize) -> Self {
         Self {
             trouble: Trouble::EndEarly,
@@ -159,7 +159,7 @@ impl Reply {
         }
     }
 
-    /// HTTP status instead of an answer.
+    /// An HTTP status instead of an answer.
     pub fn status(status: u16) -> Self {
         Self {
             trouble: Trouble::Status {
@@ -178,7 +178,7 @@ impl Reply {
         self
     }
 
-    /// A good chunk, then one that is not JSON.
+    /// A valid chunk, then one that is not JSON.
     pub fn malformed() -> Self {
         Self {
             trouble: Trouble::Malformed,
@@ -186,12 +186,12 @@ impl Reply {
         }
     }
 
-    /// Accepts the call, and nothing comes.
+    /// Accepts the call, and never responds.
     pub fn hang() -> Self {
         Self::hang_after(0)
     }
 
-    /// Says so much, then nothing comes.
+    /// After some chunks nothing follows.
     pub fn hang_after(chunks: usize) -> Self {
         Self {
             trouble: Trouble::Hang,

@@ -1,27 +1,27 @@
-//! What a call costs: tokens, the providers' prompt caches, dollars by the catalogue.
+//! The cost of a call: tokens, the providers' prompt caches, dollars by the catalogue.
 //!
-//! A token is four characters here, for prompts and answers alike. Prices, minima and the rules of caching are the providers'; only the
-//! tokenizer is not.
+//! A token is four characters here, for prompts and answers. Prices, minimums and caching rules are the providers';
+//! only the tokenizer is not.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use rejoin_models::Tokens;
 
-/// Characters of a token.
+/// Characters per token.
 const TOKEN_CHARACTERS: usize = 4;
-/// OpenAI and Gemini cache prefixes from this length on, where the catalogue knows no other [tokens].
+/// Default minimum length of cached prefixes at OpenAI and Gemini, in tokens.
 /// <https://developers.openai.com/api/docs/guides/prompt-caching>, "How it works".
 pub(super) const IMPLICIT_MIN_TOKENS: u64 = 1_024;
-/// OpenAI's older models cache prefixes in steps of so many tokens; the same page.
+/// Step of cached prefixes of OpenAI's older models, in tokens; the same page.
 pub(super) const IMPLICIT_STEP_TOKENS: u64 = 128;
-/// Blocks before a breakpoint in which Anthropic looks for what is cached.
+/// Number of blocks before a breakpoint in which Anthropic looks for a cached prefix.
 /// <https://platform.claude.com/docs/en/build-with-claude/prompt-caching>, "How automatic prefix checking works".
 pub(super) const ANTHROPIC_LOOKBACK: usize = 20;
-/// Breakpoints in which OpenAI looks for what is cached; the guide above, on explicit breakpoints.
+/// Number of breakpoints in which OpenAI looks for a cached prefix; the guide above, on explicit breakpoints.
 pub(super) const OPENAI_LOOKBACK: usize = 80;
 
-/// A prompt as the model reads it, in pieces that a cache can end at: tools, instructions, messages.
+/// A prompt as read by the model, in cacheable pieces: tools, instructions, messages.
 #[derive(Debug, Default)]
 pub(super) struct Prompt {
     pieces: Vec<Piece>,
@@ -30,27 +30,27 @@ pub(super) struct Prompt {
 #[derive(Debug)]
 struct Piece {
     text: String,
-    /// The request wants everything up to here cached.
+    /// A cache breakpoint requested here.
     breakpoint: bool,
 }
 
-/// How the named model caches prompts.
+/// The caching method of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Caching {
     None,
-    /// What repeats an earlier prompt from its beginning, in steps; writing is free.
+    /// Repeated prefixes, in steps; writing is free.
     Prefix {
         min_tokens: u64,
         step_tokens: u64,
     },
-    /// What ends at a breakpoint; writing has a price.
+    /// Prefixes that end at a breakpoint; writing has a price.
     Breakpoints {
         min_tokens: u64,
         lookback: usize,
     },
 }
 
-/// Prompts that were cached, by model.
+/// Cached prompts, by model.
 #[derive(Debug, Default)]
 pub(super) struct Caches {
     prefixes: HashMap<String, Vec<String>>,
@@ -71,7 +71,7 @@ impl Prompt {
         }
     }
 
-    /// A breakpoint at the end of what is there.
+    /// Sets a breakpoint at the current end.
     pub(super) fn end_breakpoint(&mut self) {
         if let Some(last) = self.pieces.last_mut() {
             last.breakpoint = true;
@@ -84,7 +84,7 @@ impl Prompt {
 }
 
 impl Caches {
-    /// Reads and writes the cache for this prompt. Returns its tokens; those of the answer are still to be filled in.
+    /// Reads and writes the cache for this prompt. Returns its tokens, without those of the answer.
     pub(super) fn use_for(&mut self, model: &str, prompt: &Prompt, caching: Caching) -> Tokens {
         let input = prompt.tokens();
         let (cached, cache_write) = match caching {
@@ -120,7 +120,7 @@ impl Caches {
         let known = self.breakpoints.entry(model.to_owned()).or_default();
         let mut hasher = DefaultHasher::new();
         let mut tokens = 0;
-        // Of each piece: the hash of everything up to its end, and the tokens of that.
+        // For each piece: the hash and the tokens of everything up to its end.
         let ends: Vec<(u64, u64)> = prompt
             .pieces
             .iter()

@@ -1,4 +1,4 @@
-//! A turn as it will be sent: with ids, signatures and tokens. The protocols write it down, each in its own form.
+//! A turn with ids, signatures and tokens, to be encoded by the protocols.
 
 use rejoin_models::Tokens;
 use serde_json::Value;
@@ -6,20 +6,20 @@ use serde_json::Value;
 use super::account::tokens_of;
 use super::turn::{Stop, Turn};
 
-/// Tokens of reasoning that a turn does not spell out.
+/// Tokens of unspecified reasoning in a turn.
 const QUIET_REASONING_TOKENS: u64 = 32;
-/// Parts that the arguments of a call are streamed in.
+/// Number of parts in which a call's arguments are streamed.
 const ARGUMENT_PARTS: usize = 3;
 
 pub(super) struct Answer {
-    /// Distinguishes it from all others of this server.
+    /// Unique per server.
     pub(super) number: u64,
-    /// As the request named it.
+    /// As named by the request.
     pub(super) model: String,
     /// None: the model did not reason.
     pub(super) reasoning: Option<Reasoning>,
     pub(super) text: String,
-    /// Of the text, where the protocol signs texts.
+    /// The text's signature, if the protocol signs texts.
     pub(super) text_signature: Option<String>,
     pub(super) calls: Vec<Call>,
     pub(super) stop: Option<Stop>,
@@ -29,14 +29,14 @@ pub(super) struct Answer {
 
 pub(super) struct Reasoning {
     pub(super) id: String,
-    /// What the request may see of it.
+    /// The part visible to the request.
     pub(super) shown: String,
     pub(super) signature: Option<String>,
 }
 
 pub(super) struct Call {
     pub(super) id: String,
-    /// Of the item that carries it (Responses).
+    /// The id of its item (Responses).
     pub(super) item: String,
     pub(super) name: String,
     pub(super) arguments: Value,
@@ -44,7 +44,7 @@ pub(super) struct Call {
 }
 
 impl Answer {
-    /// Fills in the tokens of the answer.
+    /// Counts the tokens of the answer.
     pub(super) fn count(&mut self, turn: &Turn, prompt: Tokens) {
         let said = tokens_of(&self.text)
             + self
@@ -64,18 +64,18 @@ impl Answer {
         };
     }
 
-    /// The words of the text, each with the space after it.
+    /// Returns the words of the text, each with its trailing space.
     pub(super) fn words(&self) -> Vec<String> {
         pieces(&self.text)
     }
 }
 
-/// The words of a text, each with the space after it.
+/// Returns the words of a text, each with its trailing space.
 pub(super) fn pieces(text: &str) -> Vec<String> {
     text.split_inclusive(' ').map(str::to_owned).collect()
 }
 
-/// The arguments of a call as a stream has them.
+/// Returns the arguments of a call in streamed parts.
 pub(super) fn argument_parts(arguments: &Value) -> Vec<String> {
     let text = arguments.to_string();
     let characters: Vec<char> = text.chars().collect();

@@ -17,12 +17,12 @@ use axum::http::StatusCode;
 use serde_json::{Value, json};
 use std::collections::HashSet;
 
-/// Characters of the id of a tool call, at most.
+/// Maximum length of a tool call's id, in characters.
 const CALL_ID_MAX_CHARACTERS: usize = 40;
 
-/// From this version on Chat Completions takes function tools only without reasoning.
-/// <https://developers.openai.com/api/docs/guides/latest-model>: tools with reasoning belong to the Responses API; the error of the API
-/// says the same.
+/// From this version on Chat Completions accepts function tools only without reasoning.
+/// <https://developers.openai.com/api/docs/guides/latest-model>: tools with reasoning belong to the Responses API; the
+/// error of the API says the same.
 const TOOLS_WITHOUT_REASONING_SINCE: (u32, u32) = (5, 4);
 
 pub(super) fn check(request: &Request) -> Result<Plan, Refusal> {
@@ -303,7 +303,7 @@ pub(super) fn frames(answer: &Answer, body: &Value) -> Vec<String> {
     frames
 }
 
-/// When everything was made: tests compare whole answers.
+/// A fixed creation time: tests compare whole answers.
 pub(super) const CREATED: u64 = 1_790_000_000;
 
 fn id(answer: &Answer) -> String {

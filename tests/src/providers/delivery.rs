@@ -1,4 +1,4 @@
-//! How an answer goes out: frames with pauses and gates, and its troubles.
+//! Delivery of an answer: frames with pauses, gates, and failures.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -77,7 +77,7 @@ pub(super) fn stream(turn: &Turn, frames: Vec<String>, error: String) -> Respons
         .into_response()
 }
 
-/// Waits as the turn wants before an answer that is sent whole.
+/// Waits as scripted before a non-streamed answer.
 pub(super) async fn hold(turn: &Turn) {
     if !turn.delay.is_zero() {
         tokio::time::sleep(turn.delay).await;

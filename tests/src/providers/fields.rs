@@ -1,11 +1,11 @@
-//! Which fields a request may have, and of what type: the reference pages of the providers as data.
+//! The fields allowed in requests and their types: the providers' reference pages as data.
 //!
-//! A protocol names its fields in [`Kind`]s; [`check`] finds the first field that is unknown, missing or of a wrong type. A field that may
-//! be left out may also be `null`, as with all four providers.
+//! A protocol describes its fields as [`Kind`]s; [`check`] finds the first field that is unknown, missing or of a wrong
+//! type. An optional field may also be `null`, as with all four providers.
 
 use serde_json::Value;
 
-/// What a value may be.
+/// The allowed type of a value.
 pub(super) enum Kind {
     Any,
     Text,
@@ -14,16 +14,16 @@ pub(super) enum Kind {
     Flag,
     /// Any object.
     Map,
-    /// An object with these fields and no others.
+    /// An object with exactly these fields.
     Object(&'static [Field]),
     List(&'static Kind),
     /// An object whose fields depend on the value of this one field.
     Tagged(&'static str, &'static [(&'static str, &'static [Field])]),
-    /// One of these, told apart by their JSON types.
+    /// One of these, distinguished by JSON type.
     Either(&'static [&'static Kind]),
-    /// One of these words.
+    /// One of these strings.
     Word(&'static [&'static str]),
-    /// For kinds that hold themselves.
+    /// For recursive kinds.
     Same(&'static Kind),
 }
 
@@ -49,14 +49,14 @@ pub(super) const fn may(name: &'static str, kind: &'static Kind) -> Field {
     }
 }
 
-/// A step on the way to a value.
+/// A step of a path to a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Step {
     Key(String),
     Index(usize),
 }
 
-/// The first thing that is wrong.
+/// The first error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Problem {
     /// The path ends with the field.
@@ -169,7 +169,7 @@ fn object(fields: &[Field], value: &Value, path: &mut Vec<Step>) -> Result<(), P
     tagged("", fields, value, path)
 }
 
-/// An object with these fields and the tag that chose them.
+/// Validates an object with these fields and their tag.
 fn tagged(tag: &str, fields: &[Field], value: &Value, path: &mut Vec<Step>) -> Result<(), Problem> {
     let Some(members) = value.as_object() else {
         return expect(false, "an object", value, path);
@@ -201,7 +201,7 @@ fn tagged(tag: &str, fields: &[Field], value: &Value, path: &mut Vec<Step>) -> R
     Ok(())
 }
 
-/// Whether the JSON type of the value is one of this kind.
+/// Returns whether the value's JSON type matches this kind.
 fn fits(kind: &Kind, value: &Value) -> bool {
     match kind {
         Kind::Any => true,

@@ -94,7 +94,7 @@ pub(super) fn check(request: &Request, ledger: &Ledger) -> Result<Plan, Refusal>
     })
 }
 
-/// Whether the model signs its calls and wants the signatures back: Gemini 3 and newer.
+/// Returns whether the model signs its calls and expects the signatures back: Gemini 3 and newer.
 fn signs(named: &Named<'_>) -> bool {
     named.name.starts_with("gemini") && (named.version() >= (3, 0) || named.name.ends_with("-latest"))
 }

@@ -1,47 +1,47 @@
-//! What the stand-in said before and must find again in later requests: signatures, ids of tool calls, items of Responses. Real providers
-//! put all of this into the signature itself, by cryptography.
+//! The fake's earlier outputs that later requests must contain: signatures, ids of tool calls, items of Responses. Real
+//! providers encode these in cryptographic signatures.
 
 use std::collections::HashMap;
 
 use serde_json::Value;
 
-/// What was signed with one signature.
+/// The signed content of a signature.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Signed {
-    /// A thinking block of Anthropic, with what it was shown, and the conversation before it, where it is bound to one.
+    /// A thinking block of Anthropic, with its visible text, and the conversation before it, if bound to one.
     Thinking { text: String, before: Option<u64> },
     /// A function call of Gemini.
     Call { name: String, arguments: Value },
-    /// A part of Gemini that is not a call.
+    /// A Gemini part other than a call.
     Part,
     /// A reasoning item of Responses.
     Reasoning { id: String },
 }
 
-/// A tool call that was made.
+/// A tool call that was issued.
 #[derive(Debug, Clone)]
 pub(super) struct Made {
-    /// The reasoning that it came with.
+    /// The reasoning issued with it.
     pub(super) reasoning: Option<String>,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
-    /// By the signature, and the model that signed.
+    /// By signature, with the signing model.
     signed: HashMap<String, (String, Signed)>,
-    /// By the id that the provider gave.
+    /// By the provider's id.
     calls: HashMap<String, Made>,
-    /// Items of Responses, by id: the reasoning that they came with.
+    /// Items of Responses, by id, with their reasoning.
     items: HashMap<String, Option<String>>,
-    /// Responses that were stored, by id: input and output.
+    /// Stored responses, by id: input and output.
     responses: HashMap<String, Vec<Value>>,
-    /// Reasoning items that were stored, by id.
+    /// Stored reasoning items, by id.
     stored: HashMap<String, String>,
     count: u64,
 }
 
 impl Ledger {
-    /// A number that was not given before.
+    /// Returns a new number.
     pub(super) fn next(&mut self) -> u64 {
         self.count += 1;
         self.count
@@ -51,7 +51,7 @@ impl Ledger {
         self.signed.insert(signature, (model.to_owned(), what));
     }
 
-    /// The model that signed, and what.
+    /// Returns the signing model, and the signed content.
     pub(super) fn signed(&self, signature: &str) -> Option<(&str, &Signed)> {
         self.signed.get(signature).map(|(model, what)| (model.as_str(), what))
     }
@@ -68,7 +68,7 @@ impl Ledger {
         self.items.insert(id.to_owned(), reasoning);
     }
 
-    /// The reasoning that an item came with; None where the item is unknown.
+    /// Returns an item's reasoning; None if the item is unknown.
     pub(super) fn reasoning_of(&self, id: &str) -> Option<&Option<String>> {
         self.items.get(id)
     }

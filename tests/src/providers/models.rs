@@ -1,4 +1,4 @@
-//! What the named model takes: the catalogue, and what providers' pages say of families that the catalogue has no field for.
+//! The abilities of the named model: from the catalogue, and from providers' pages where the catalogue has no field.
 
 use chrono::NaiveDate;
 use rejoin_models::{Ability, Model};
@@ -6,7 +6,7 @@ use rejoin_models::{Ability, Model};
 /// The model of a request.
 #[derive(Clone, Copy)]
 pub(super) struct Named<'a> {
-    /// As the request names it, without provider.
+    /// As named by the request, without provider.
     pub(super) name: &'a str,
     pub(super) model: &'static Model,
 }
@@ -18,7 +18,7 @@ pub(super) fn served<'a>(provider: &str, name: &'a str, today: NaiveDate) -> Opt
 }
 
 impl Named<'_> {
-    /// Whether the catalogue says that it has the ability. What it does not say is taken for granted.
+    /// Returns whether the catalogue states the ability. Unstated ones are assumed.
     pub(super) fn can(&self, ability: Ability) -> bool {
         self.model.can(ability).unwrap_or(true)
     }
@@ -27,7 +27,8 @@ impl Named<'_> {
         self.model.can(Ability::Reasoning) == Some(true)
     }
 
-    /// The version in a name such as `gpt-5.6-luna`, `gemini-3.8-flash`, `claude-opus-4-7`; (0, 0) where there is none.
+    /// Parses the version in a name such as `gpt-5.6-luna`, `gemini-3.8-flash`, `claude-opus-4-7`; (0, 0) if there is
+    /// none.
     pub(super) fn version(&self) -> (u32, u32) {
         let mut numbers = Vec::new();
         for word in self.name.split('-') {
@@ -53,7 +54,7 @@ impl Named<'_> {
         )
     }
 
-    /// A model of Anthropic of this family: `opus`, `sonnet`, `haiku`, `fable`, `mythos`.
+    /// Returns whether it belongs to this Anthropic family: `opus`, `sonnet`, `haiku`, `fable`, `mythos`.
     pub(super) fn is_family(&self, family: &str) -> bool {
         self.name.split('-').any(|word| word == family)
     }

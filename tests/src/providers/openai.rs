@@ -1,4 +1,4 @@
-//! What both protocols of OpenAI have in common: keys, errors, models, parameters of reasoning models, tools, caching.
+//! Shared by OpenAI's protocols: keys, errors, models, parameters of reasoning models, tools, caching.
 
 use axum::http::StatusCode;
 use chrono::NaiveDate;
@@ -202,8 +202,8 @@ pub(super) fn check_limit(named: &Named<'_>, limit: &Value, param: &str) -> Resu
     .code("invalid_value"))
 }
 
-/// Names, schemas and the number of function tools. `function` finds a tool's function, `at` is what OpenAI writes between the tool and
-/// its fields: `.function` in Chat Completions, nothing in Responses.
+/// Validates names, schemas and the number of function tools. `function` finds a tool's function, `at` is OpenAI's path
+/// between the tool and its fields: `.function` in Chat Completions, nothing in Responses.
 pub(super) fn check_tools<'a>(
     body: &'a Value,
     at: &str,
@@ -273,7 +273,7 @@ pub(super) fn check_name(name: &str, path: &str, max: usize) -> Result<(), Refus
     Ok(())
 }
 
-/// An id that is too long; each protocol has its limit.
+/// Rejects a too long id; each protocol has its limit.
 pub(super) fn check_id(id: &str, path: &str, max: usize) -> Result<(), Refusal> {
     if id.chars().count() <= max {
         return Ok(());
@@ -290,8 +290,8 @@ pub(super) fn check_id(id: &str, path: &str, max: usize) -> Result<(), Refusal> 
     .code("string_above_max_length"))
 }
 
-/// A choice of a tool that is not there.
-/// <https://developers.openai.com/api/docs/guides/function-calling>, "Tool choice".
+/// Rejects the choice of an unknown tool. <https://developers.openai.com/api/docs/guides/function-calling>, "Tool
+/// choice".
 pub(super) fn check_choice(body: &Value, chosen: Option<&str>, names: &[&str]) -> Result<(), Refusal> {
     if body["tool_choice"].is_null() {
         return Ok(());
@@ -313,7 +313,8 @@ pub(super) fn check_choice(body: &Value, chosen: Option<&str>, names: &[&str]) -
     }
 }
 
-/// The format of an answer by a schema. <https://developers.openai.com/api/docs/guides/structured-outputs>, "Supported schemas".
+/// Validates the format of a structured output. <https://developers.openai.com/api/docs/guides/structured-outputs>,
+/// "Supported schemas".
 pub(super) fn check_format(name: &Value, strict: &Value, schema: &Value, param: &str) -> Result<(), Refusal> {
     let name = name.as_str().unwrap_or_default();
     check_name(name, &format!("{param}.name"), TOOL_NAME_MAX_CHARACTERS)?;
@@ -329,7 +330,8 @@ pub(super) fn check_format(name: &Value, strict: &Value, schema: &Value, param: 
     Ok(())
 }
 
-/// A medium that the model does not take. <https://developers.openai.com/api/docs/guides/images-vision>, and the page of each model.
+/// Rejects a medium that the model does not accept. <https://developers.openai.com/api/docs/guides/images-vision>, and
+/// the page of each model.
 pub(super) fn check_medium(named: &Named<'_>, kind: &str, path: &str) -> Result<(), Refusal> {
     let ability = match kind {
         "image_url" | "input_image" => Ability::Images,
@@ -337,7 +339,7 @@ pub(super) fn check_medium(named: &Named<'_>, kind: &str, path: &str) -> Result<
         "file" | "input_file" => Ability::Pdf,
         _ => return Ok(()),
     };
-    // The catalogue lists what a model takes; audio is never taken for granted.
+    // The catalogue lists accepted media; audio is never assumed.
     let takes = match ability {
         Ability::Audio => named.model.can(ability) == Some(true),
         _ => named.can(ability),
@@ -353,9 +355,8 @@ pub(super) fn check_medium(named: &Named<'_>, kind: &str, path: &str) -> Result<
     .code("invalid_value"))
 }
 
-/// Options of the prompt cache that the model does not have.
-/// <https://developers.openai.com/api/docs/guides/prompt-caching>: `prompt_cache_options` since GPT-5.6, where `prompt_cache_retention` is
-/// replaced by it; not both.
+/// Rejects prompt cache options that the model lacks. <https://developers.openai.com/api/docs/guides/prompt-caching>:
+/// `prompt_cache_options` since GPT-5.6, where `prompt_cache_retention` is replaced by it; not both.
 pub(super) fn check_cache_options(named: &Named<'_>, body: &Value) -> Result<(), Refusal> {
     let options = !body["prompt_cache_options"].is_null();
     if options && named.version() < BREAKPOINTS_SINCE {

@@ -1,4 +1,4 @@
-//! A request that came in, and what its protocol's check made of it.
+//! A request, as validated by its protocol.
 
 use axum::http::{HeaderMap, StatusCode};
 use chrono::NaiveDate;
@@ -7,17 +7,17 @@ use serde_json::Value;
 use super::account::{Caching, Prompt};
 use super::refusal::Refusal;
 
-/// One call of a model.
+/// One model call.
 pub(super) struct Request {
     pub(super) headers: HeaderMap,
     pub(super) body: Value,
-    /// From the path, where the protocol has it there.
+    /// From the path, if the protocol has it there.
     pub(super) model: Option<String>,
-    /// From the path, where the protocol has it there.
+    /// From the path, if the protocol has it there.
     pub(super) streams: Option<bool>,
     /// From the query.
     pub(super) query_key: Option<String>,
-    /// The key that is valid.
+    /// The valid key.
     pub(super) key: String,
     pub(super) today: NaiveDate,
 }
@@ -28,34 +28,34 @@ impl Request {
     }
 }
 
-/// A request that the provider accepts.
+/// A request accepted by the provider.
 pub(super) struct Plan {
-    /// As the request names it.
+    /// As named by the request.
     pub(super) model: String,
     pub(super) stream: bool,
-    /// The model reasons before it answers.
+    /// Whether the model reasons before it answers.
     pub(super) reasons: bool,
-    /// The request may read the reasoning.
+    /// Whether the request may see the reasoning.
     pub(super) shown: bool,
-    /// The reasoning or the calls are signed.
+    /// Whether the reasoning or the calls are signed.
     pub(super) signs: bool,
-    /// Hash of the conversation that thinking blocks are bound to, where they are.
+    /// Hash of the conversation to which thinking blocks are bound, if they are.
     pub(super) bound: Option<u64>,
     pub(super) store: bool,
     pub(super) prompt: Prompt,
     pub(super) caching: Caching,
-    /// System prompt and first user message: where scripts look for their marker.
+    /// System prompt and first user message, which contain the script's marker.
     pub(super) opening: String,
-    /// What the provider accepts, and says not to do.
+    /// Accepted but discouraged parts.
     pub(super) losses: Vec<String>,
 }
 
-/// The list behind a field, empty where there is none.
+/// Returns a list field, empty if absent.
 pub(super) fn list<'a>(value: &'a Value, field: &str) -> &'a [Value] {
     value[field].as_array().map_or(&[], Vec::as_slice)
 }
 
-/// All texts in a content: the text itself, or the `text` of its parts.
+/// Returns all texts in a content: the text itself, or the `text` of its parts.
 pub(super) fn text_of(content: &Value) -> String {
     match content {
         Value::String(text) => text.clone(),
@@ -64,7 +64,7 @@ pub(super) fn text_of(content: &Value) -> String {
     }
 }
 
-/// Whether a name has only letters, digits, `_`, `-` and those in `more`.
+/// Returns whether a name consists of letters, digits, `_`, `-` and those in `more`.
 pub(super) fn is_plain(name: &str, more: &str) -> bool {
     !name.is_empty()
         && name

@@ -1,4 +1,4 @@
-//! The four protocols behind one name.
+//! The four protocols behind one type.
 
 use axum::http::StatusCode;
 use serde_json::Value;
@@ -9,7 +9,7 @@ use super::plan::{Plan, Request};
 use super::refusal::Refusal;
 use super::{chat, gemini, messages, openai, responses};
 
-/// The keys that are valid.
+/// The valid keys.
 pub const OPENAI_KEY: &str = "sk-standin";
 
 pub const ANTHROPIC_KEY: &str = "sk-ant-standin";
@@ -26,7 +26,7 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// The provider's word in the catalogue.
+    /// The provider's name in the catalogue.
     pub fn provider(self) -> &'static str {
         match self {
             Self::Chat | Self::Responses => "openai",
@@ -86,7 +86,7 @@ impl Protocol {
         }
     }
 
-    /// What an error in the middle of a stream looks like.
+    /// The format of an error in the middle of a stream.
     pub(super) fn error_event(self, number: u64) -> String {
         let refusal = self.failure(StatusCode::SERVICE_UNAVAILABLE);
         match self {

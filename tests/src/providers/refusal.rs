@@ -1,17 +1,17 @@
-//! A request that a provider would refuse: what rule it broke, and in whose words.
+//! A rejected request: the violated rule, and the provider's wording.
 
 use axum::http::StatusCode;
 
-/// One broken rule. Each protocol writes it in its provider's error shape.
+/// A violated rule. Each protocol encodes it in its provider's error format.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Refusal {
     pub(super) status: StatusCode,
-    /// As the provider names the kind of error: `invalid_request_error`, `INVALID_ARGUMENT`.
+    /// The provider's error type: `invalid_request_error`, `INVALID_ARGUMENT`.
     pub(super) kind: &'static str,
     pub(super) message: String,
-    /// The parameter, where the provider names one (OpenAI).
+    /// The parameter, if the provider names one (OpenAI).
     pub(super) param: Option<String>,
-    /// The short code, where the provider has one (OpenAI).
+    /// The error code, if the provider has one (OpenAI).
     pub(super) code: Option<&'static str>,
 }
 
@@ -37,7 +37,7 @@ impl Refusal {
     }
 }
 
-/// Returns `'a', 'b', and 'c'`, as OpenAI lists values.
+/// Formats `'a', 'b', and 'c'`, as OpenAI lists values.
 pub(super) fn listed(values: &[String]) -> String {
     match values {
         [] => String::new(),

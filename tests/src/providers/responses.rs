@@ -130,7 +130,7 @@ fn prompt(body: &Value, items: &[Value], ends: bool) -> Prompt {
                 part.remove("prompt_cache_breakpoint");
             }
         }
-        // An item comes back without what only the provider writes.
+        // Removes fields that only the provider writes.
         if let Some(members) = bare.as_object_mut() {
             for own in ["id", "status"] {
                 members.remove(own);

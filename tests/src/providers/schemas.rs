@@ -1,4 +1,4 @@
-//! JSON Schemas that providers refuse: in strict tools, in structured output, in any tool.
+//! JSON Schemas that providers reject: in strict tools, in structured output, in any tool.
 
 use serde_json::{Map, Value};
 
@@ -34,7 +34,7 @@ const ANTHROPIC_UNSUPPORTED: [&str; 11] = [
     "not",
 ];
 
-/// What OpenAI says of a schema in strict mode, without the words before `In context=`.
+/// Returns OpenAI's error for a schema in strict mode, without the text before `In context=`.
 pub(super) fn openai_strict(schema: &Value) -> Result<(), String> {
     if schema["type"] != "object" || schema.get("anyOf").is_some() {
         return Err(format!(
@@ -91,7 +91,7 @@ fn strict_part(schema: &Value, context: &mut Vec<String>) -> Result<(), String> 
     each_part(members, context, &mut strict_part)
 }
 
-/// What OpenAI says of the parameters of a tool that is not strict.
+/// Returns OpenAI's error for the parameters of a non-strict tool.
 pub(super) fn openai_tool(schema: &Value) -> Result<(), String> {
     if schema["type"] != "object" {
         return Err(format!(
@@ -112,7 +112,7 @@ fn arrays_have_items(schema: &Value, context: &mut Vec<String>) -> Result<(), St
     each_part(members, context, &mut arrays_have_items)
 }
 
-/// What Anthropic says of a schema for structured output, or of a strict tool.
+/// Returns Anthropic's error for a schema of a structured output, or of a strict tool.
 pub(super) fn anthropic_structured(schema: &Value) -> Result<(), String> {
     if let Some(reference) = recursive(schema) {
         return Err(format!("Recursive schemas are not supported: {reference}"));
@@ -143,7 +143,7 @@ fn structured_part(schema: &Value, context: &mut Vec<String>) -> Result<(), Stri
     each_part(members, context, &mut structured_part)
 }
 
-/// A `$ref` to the schema that holds it.
+/// Returns a `$ref` to the schema that contains it.
 fn recursive(schema: &Value) -> Option<String> {
     let definitions = schema.get("$defs").or_else(|| schema.get("definitions"));
     for (name, definition) in definitions.and_then(Value::as_object).into_iter().flatten() {
@@ -155,7 +155,7 @@ fn recursive(schema: &Value) -> Option<String> {
     schema.to_string().contains("\"$ref\":\"#\"").then(|| "#".to_owned())
 }
 
-/// What Anthropic says of any tool's `input_schema`.
+/// Returns Anthropic's error for any tool's `input_schema`.
 /// <https://platform.claude.com/docs/en/agents-and-tools/tool-use/define-tools>, on `input_schema`.
 pub(super) fn anthropic_tool(schema: &Value) -> Result<(), String> {
     match schema.get("type") {
@@ -182,7 +182,7 @@ fn has_type(members: &Map<String, Value>, name: &str) -> bool {
 
 type Part<'a> = &'a mut dyn FnMut(&Value, &mut Vec<String>) -> Result<(), String>;
 
-/// Runs a check on all schemas inside of one.
+/// Checks all subschemas.
 fn each_part(members: &Map<String, Value>, context: &mut Vec<String>, part: Part<'_>) -> Result<(), String> {
     for group in ["properties", "$defs", "definitions"] {
         for (name, schema) in members.get(group).and_then(Value::as_object).into_iter().flatten() {
@@ -212,7 +212,7 @@ fn each_part(members: &Map<String, Value>, context: &mut Vec<String>, part: Part
     Ok(())
 }
 
-/// As Python writes a tuple.
+/// Formats like a Python tuple.
 fn written(context: &[String]) -> String {
     match context {
         [one] => format!("({one},)"),

@@ -1,4 +1,4 @@
-//! The server: takes requests, checks them, takes a turn for each, and remembers all of it.
+//! The server: receives requests, validates them, serves a turn for each, and records everything.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,10 +24,10 @@ use super::refusal::Refusal;
 use super::turn::{Trouble, Turn};
 use super::{gemini, messages, responses};
 
-/// A request may be so large [bytes]: OpenAI and Gemini take tens of megabytes.
+/// Maximum size of a request, in bytes: OpenAI and Gemini accept tens of megabytes.
 const REQUEST_MAX_BYTES: usize = 64 << 20;
 
-/// One call of a model, as it came in, and what became of it.
+/// One model call with its result.
 #[derive(Debug, Clone)]
 pub struct Recorded {
     pub protocol: Protocol,
@@ -35,22 +35,22 @@ pub struct Recorded {
     pub headers: HeaderMap,
     pub body: Value,
     pub outcome: Outcome,
-    /// What was answered: the frames of a stream, or JSON. Empty while it is being made.
+    /// The response: the frames of a stream, or JSON. Empty until it is built.
     pub response: String,
 }
 
 #[derive(Debug, Clone)]
 pub enum Outcome {
-    /// An answer was sent, or is on its way.
+    /// An answer was sent, or is being sent.
     Answered {
         tokens: Tokens,
         reasoning_tokens: u64,
-        /// By the catalogue; None: it has no price.
+        /// By the catalogue; None: no price.
         usd: Option<f64>,
     },
-    /// A rule was broken.
+    /// A rule was violated.
     Refused { status: u16, message: String },
-    /// A status that the script wanted.
+    /// A scripted status.
     Failed { status: u16 },
 }
 
@@ -86,7 +86,7 @@ impl Standin {
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Inner> {
-        // A panic of one test thread must not hide what the others find.
+        // A panic of one test thread must not hide other results.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -97,7 +97,7 @@ pub(super) fn router(state: Arc<Standin>) -> Router {
         .route("/v1/responses", post(create_response))
         .route("/v1/messages", post(create_message))
         .route("/v1beta/models/{call}", post(generate_content))
-        // Where Google's own clients ask since their third version.
+        // The path used by Google's own clients since version 3.
         .route("/v1/models/{call}", post(generate_content))
         .layer(DefaultBodyLimit::max(REQUEST_MAX_BYTES))
         .with_state(state)
@@ -206,7 +206,7 @@ enum Decided {
     },
 }
 
-/// What is answered, and the call's place among those that are recorded.
+/// Returns the response, and the call's index among the recorded ones.
 fn decide(
     state: &Standin,
     protocol: Protocol,
@@ -313,7 +313,7 @@ impl Inner {
             .unwrap_or_else(|| Turn::text("This was not scripted."))
     }
 
-    /// The turn with its ids, signatures and tokens, all of them remembered.
+    /// Returns the turn with its ids, signatures and tokens, all recorded.
     fn answer(&mut self, protocol: Protocol, number: u64, plan: &Plan, turn: &Turn, body: &Value) -> Answer {
         let caching = if self.caching { plan.caching } else { Caching::None };
         let place = format!("{}:{}", protocol.provider(), plan.model);
@@ -405,7 +405,7 @@ impl Inner {
     }
 }
 
-/// Ids as each provider writes them.
+/// Returns an id in each provider's format.
 fn call_id(protocol: Protocol, number: u64, index: usize) -> String {
     match protocol {
         Protocol::Chat | Protocol::Responses => format!("call_{number:020}{index:04}"),
@@ -423,7 +423,7 @@ fn error(protocol: Protocol, refusal: &Refusal, number: u64, retry_after_s: Opti
     response
 }
 
-/// The headers by which providers' support finds a request.
+/// Adds the headers by which providers identify a request.
 fn identify(response: &mut Response, number: u64) {
     if let Ok(id) = HeaderValue::from_str(&messages::request_id(number)) {
         for name in ["request-id", "x-request-id"] {

@@ -1,5 +1,5 @@
-//! One scripted answer of a model: what it reasons, says and calls, at what pace, and how it goes wrong. The same turn can be given in any
-//! of the four protocols.
+//! One scripted model answer: reasoning, text, calls, pace, and failures. The same turn can be served in any of the
+//! four protocols.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +22,7 @@ pub struct Turn {
     pub(super) trouble: Trouble,
 }
 
-/// Why an answer ends, where not by itself.
+/// Why an answer ends early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stop {
     /// The limit of output tokens was reached.
@@ -35,13 +35,13 @@ pub enum Stop {
 pub(super) enum Trouble {
     #[default]
     None,
-    /// This status in the place of an answer, with the seconds of `Retry-After`.
+    /// This status instead of an answer, with the seconds of `Retry-After`.
     Status(u16, Option<u64>),
-    /// An error event in the middle of the stream, as by an overloaded provider.
+    /// An error event in the middle of the stream, as of an overloaded provider.
     ErrorEvent,
     /// The connection closes in the middle.
     Cut,
-    /// Nothing more comes, and the connection stays.
+    /// Nothing more arrives, and the connection stays open.
     Hang,
 }
 
@@ -58,13 +58,13 @@ impl Turn {
         Self::default().then_call(name, arguments)
     }
 
-    /// One more tool call, in parallel.
+    /// Adds a parallel tool call.
     pub fn then_call(mut self, name: &str, arguments: Value) -> Self {
         self.calls.push((name.to_owned(), arguments));
         self
     }
 
-    /// What the model reasons before it speaks; sent where the request asks for it.
+    /// The reasoning before the text; sent if the request asks for it.
     pub fn reasoning(mut self, text: &str) -> Self {
         text.clone_into(&mut self.reasoning);
         self
@@ -75,19 +75,19 @@ impl Turn {
         self
     }
 
-    /// Output tokens with those of the reasoning, in the place of a count of what is said.
+    /// Sets the output tokens including the reasoning's, instead of counting.
     pub fn output_tokens(mut self, tokens: u64) -> Self {
         self.output_tokens = Some(tokens);
         self
     }
 
-    /// Tokens of the reasoning, in the place of a count of what is reasoned.
+    /// Sets the reasoning tokens, instead of counting.
     pub fn reasoning_tokens(mut self, tokens: u64) -> Self {
         self.reasoning_tokens = Some(tokens);
         self
     }
 
-    /// Pause before the first byte.
+    /// Delay before the first byte.
     pub fn after(mut self, delay: Duration) -> Self {
         self.delay = delay;
         self
@@ -105,7 +105,7 @@ impl Turn {
         self
     }
 
-    /// A status in the place of an answer, in the provider's error shape: 429, 500, 503, 529.
+    /// A status instead of an answer, in the provider's error format: 429, 500, 503, 529.
     pub fn status(status: u16) -> Self {
         Self {
             trouble: Trouble::Status(status, None),
@@ -133,7 +133,7 @@ impl Turn {
         self
     }
 
-    /// Nothing comes after the middle of the stream.
+    /// Nothing follows the middle of the stream.
     pub fn hang(mut self) -> Self {
         self.trouble = Trouble::Hang;
         self

@@ -1,36 +1,43 @@
-//! The tests of a source file: their names, whether they are run, and whether they assert anything.
+//! The tests of a source file: their names, the requirements that they name, whether they are run, and whether they assert anything.
 
 use std::collections::HashMap;
 use std::str::FromStr as _;
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
-/// How the names of macros that assert begin.
+/// Prefixes of asserting macros.
 const ASSERTING_MACROS: [&str; 3] = ["assert", "prop_assert", "panic"];
-/// Functions that fail a test unless something holds.
+/// Functions that fail a test unless a condition holds.
 const ASSERTING_CALLS: [&str; 3] = ["expect_err", "unwrap_err", "wait_for"];
+
+/// How the comment above a test begins that lists the ids of the requirements which the test covers: `E01, E03.`
+const REQUIREMENTS: &str = "Requirements:";
 
 /// A test of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct TestFunction {
     pub name: String,
-    /// Whether it is run: not ignored, not skipped for good.
+    /// The ids that the comment above it lists.
+    pub requirements: Vec<String>,
+    /// Whether it runs: neither ignored nor always skipped.
     pub runs: bool,
     /// Whether its body asserts something, or calls a function of the file that does.
     pub asserts: bool,
 }
 
-/// A function of Rust.
+/// A Rust function.
 struct Function {
     name: String,
+    requirements: Vec<String>,
     is_test: bool,
     is_ignored: bool,
     asserts: bool,
     calls: Vec<String>,
 }
 
-/// The tests of a file in Rust, those inside macros such as `proptest!` among them. Comments and texts are no code.
-pub fn in_rust(source: &str) -> Result<Vec<Found>, String> {
+/// Returns the tests of a Rust file, including those inside macros such as `proptest!`. Comments and strings don't
+/// count.
+pub fn in_rust(source: &str) -> Result<Vec<TestFunction>, String> {
     let tokens = TokenStream::from_str(source).map_err(|error| error.to_string())?;
     let mut functions = Vec::new();
     collect(tokens, &mut functions);
@@ -41,8 +48,9 @@ pub fn in_rust(source: &str) -> Result<Vec<Found>, String> {
         .collect();
     let tests = functions.iter().filter(|function| function.is_test);
     Ok(tests
-        .map(|test| Found {
+        .map(|test| TestFunction {
             name: test.name.clone(),
+            requirements: test.requirements.clone(),
             runs: !test.is_ignored,
             asserts: test.asserts
                 || test
@@ -53,7 +61,22 @@ pub fn in_rust(source: &str) -> Result<Vec<Found>, String> {
         .collect())
 }
 
-/// The functions among these tokens, at any depth outside functions.
+/// The ids that a comment lists. None: it is another comment.
+fn listed(comment: &str) -> Option<Vec<String>> {
+    let ids = comment.trim().strip_prefix(REQUIREMENTS)?;
+    let ids = ids.trim_end_matches('.').split(',');
+    Some(ids.map(|id| id.trim().to_owned()).collect())
+}
+
+/// How many comments of a file list requirements, above a test or not.
+pub fn lists(source: &str) -> usize {
+    let comments = source.lines().filter_map(|line| line.trim_start().strip_prefix("//"));
+    comments
+        .filter(|comment| listed(comment.trim_start_matches(['/', '!'])).is_some())
+        .count()
+}
+
+/// Collects the functions in these tokens, at any depth outside functions.
 fn collect(tokens: TokenStream, functions: &mut Vec<Function>) {
     let tokens: Vec<TokenTree> = tokens.into_iter().collect();
     let mut attributes: Vec<String> = Vec::new();
@@ -103,6 +126,11 @@ fn function(name: String, attributes: &[String], body: TokenStream) -> Function 
     let path = |attribute: &str| attribute.split(['(', '=']).next().unwrap_or_default().to_owned();
     let mut function = Function {
         name,
+        requirements: attributes
+            .iter()
+            .filter_map(|attribute| listed(attribute.strip_prefix("doc=\"")?.trim_end_matches('"')))
+            .flatten()
+            .collect(),
         is_test: attributes
             .iter()
             .any(|attribute| path(attribute).split("::").last() == Some("test")),
@@ -114,7 +142,7 @@ fn function(name: String, attributes: &[String], body: TokenStream) -> Function 
     function
 }
 
-/// What a body asserts and calls.
+/// Collects the assertions and calls of a body.
 fn look(body: TokenStream, function: &mut Function) {
     let tokens: Vec<TokenTree> = body.into_iter().collect();
     for (at, token) in tokens.iter().enumerate() {
@@ -139,8 +167,9 @@ fn look(body: TokenStream, function: &mut Function) {
     }
 }
 
-/// The tests of a file in JavaScript or TypeScript, which is formatted: a body ends at the first brace that is as far to the right as its test.
-pub fn in_javascript(source: &str) -> Vec<Found> {
+/// Returns the tests of a formatted JavaScript or TypeScript file: a body ends at the first brace with its test's
+/// indentation.
+pub fn in_javascript(source: &str) -> Vec<TestFunction> {
     let lines: Vec<&str> = source.lines().collect();
     let helpers: HashMap<&str, bool> = (0..lines.len())
         .filter_map(|at| Some((helper(lines[at])?, asserts(&block(&lines, at)))))
@@ -151,8 +180,12 @@ pub fn in_javascript(source: &str) -> Vec<Found> {
         let calls_one = helpers
             .iter()
             .any(|(name, asserts)| *asserts && body.contains(&format!("{name}(")));
-        Some(Found {
+        let above = at
+            .checked_sub(1)
+            .and_then(|above| lines[above].trim().strip_prefix("//"));
+        Some(TestFunction {
             name: title,
+            requirements: above.and_then(listed).unwrap_or_default(),
             runs,
             asserts: asserts(&body) || calls_one,
         })
@@ -160,7 +193,7 @@ pub fn in_javascript(source: &str) -> Vec<Found> {
     tests.collect()
 }
 
-/// The title of the test that begins in a line, and whether it is run.
+/// Returns the title of the test that begins in a line, and whether it runs.
 fn title(lines: &[&str], at: usize) -> Option<(String, bool)> {
     let line = lines[at].trim_start();
     let rest = line.strip_prefix("test").or(line.strip_prefix("it"))?;
@@ -169,7 +202,7 @@ fn title(lines: &[&str], at: usize) -> Option<(String, bool)> {
     if !matches!(modifier, "" | ".skip" | ".todo" | ".only" | ".concurrent") {
         return None;
     }
-    // A long title has a line of its own.
+    // A long title has its own line.
     let text = match rest[open + 1..].trim() {
         "" => lines.get(at + 1)?.trim(),
         text => text,
@@ -179,7 +212,7 @@ fn title(lines: &[&str], at: usize) -> Option<(String, bool)> {
     Some((title.to_owned(), !matches!(modifier, ".skip" | ".todo")))
 }
 
-/// The name of the function that begins in a line.
+/// Returns the name of the function that begins in a line.
 fn helper(line: &str) -> Option<&str> {
     let line = line.trim_start();
     let line = line.strip_prefix("export ").unwrap_or(line);
@@ -192,7 +225,7 @@ fn helper(line: &str) -> Option<&str> {
     Some(&named[..end])
 }
 
-/// The lines of a test or function that begins at a line, without comments.
+/// Returns the lines of a test or function that begins at a line, without comments.
 fn block(lines: &[&str], at: usize) -> String {
     let indent = |line: &str| line.len() - line.trim_start().len();
     let begin = indent(lines[at]);
@@ -258,6 +291,28 @@ mod checks {
             rust(source),
             [("near".to_owned(), true, true), ("far".to_owned(), true, false)]
         );
+    }
+
+    #[test]
+    fn the_requirements_of_a_test_are_listed_above_it() {
+        let source = concat!(
+            "/// One.\n///\n/// Requirements: E01, E03.\n#[test]\nfn one() {}\n",
+            "#[test]\n/// Requirements: A02.\nfn two() {}\n",
+            "/// Requirements: A02.\nfn three() {}\n"
+        );
+        let found: Vec<Vec<String>> = in_rust(source)
+            .unwrap()
+            .into_iter()
+            .map(|test| test.requirements)
+            .collect();
+        assert_eq!(found, [vec!["E01", "E03"], vec!["A02"]]);
+        assert_eq!(lists(source), 3);
+        let source = "// Requirements: E01.\ntest('one', () => {\n})\ntest('two', () => {\n})\n";
+        let found: Vec<Vec<String>> = in_javascript(source)
+            .into_iter()
+            .map(|test| test.requirements)
+            .collect();
+        assert_eq!(found, [vec!["E01"], vec![]]);
     }
 
     #[test]

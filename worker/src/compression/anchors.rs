@@ -1,21 +1,23 @@
-//! What a summary must not lose: sentences with names, numbers, dates, ids, addresses or quoted words in them that the summary says nothing of are added to it
-//! as they were said. A model that sums up leaves out some of them each time, and what is left out of one version is in none after it.
+//! Facts that a summary must keep: sentences with names, numbers, dates, ids, addresses or quotations that the summary
+//! omits are appended verbatim. Models drop some facts with each summary, and a fact dropped once is missing in all
+//! later versions.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
 use rejoin_models::tokens;
 
-/// Longer sentences are cut [characters].
+/// Maximum length of a sentence, in characters; longer ones are truncated.
 const SENTENCE_CHARS: usize = 300;
-/// Numbers and names of fewer characters say too little.
+/// Minimum length of numbers and names, in characters.
 const ANCHOR_MIN_CHARS: usize = 3;
 /// The dash before a sentence, and its line.
 const ITEM_TOKENS: u64 = 1;
-/// The heading of what is added; the next summary reads it as part of the minutes.
+/// The heading of additions; the next summary reads it as part of the summary.
 const HEADING: &str = "\n\nAlso said:";
 
-/// The summary, with what it lacks of these texts (oldest first), as far as all of it has at most so many tokens. The newest counts most.
+/// Returns the summary with the facts of these texts (oldest first) that it omits, within a limit of tokens. Newer
+/// facts take precedence.
 pub fn kept<'a>(summary: &str, texts: impl IntoIterator<Item = &'a str>, max_tokens: u64) -> String {
     let said = summary.to_lowercase();
     let mut seen = HashSet::new();
@@ -45,7 +47,7 @@ pub fn kept<'a>(summary: &str, texts: impl IntoIterator<Item = &'a str>, max_tok
     kept
 }
 
-/// A text's sentences, lines and list items, without their marks.
+/// Returns a text's sentences, lines and list items, without their marks.
 fn sentences(text: &str) -> impl Iterator<Item = String> {
     let heading = HEADING.trim();
     text.lines()
@@ -53,7 +55,7 @@ fn sentences(text: &str) -> impl Iterator<Item = String> {
         .flat_map(|line| {
             let mut parts = Vec::new();
             let mut rest = line.trim().trim_start_matches(['-', '*', '#', ' ']);
-            // A full stop within 3.5 or example.com ends nothing.
+            // A full stop within 3.5 or example.com ends no sentence.
             while let Some(end) = rest
                 .char_indices()
                 .find(|(at, sign)| ".!?".contains(*sign) && rest[at + 1..].starts_with(' '))
@@ -69,7 +71,7 @@ fn sentences(text: &str) -> impl Iterator<Item = String> {
         .filter(|sentence| !sentence.is_empty())
 }
 
-/// What in a sentence can be looked for word by word, in small letters.
+/// Returns the parts of a sentence that can be matched verbatim, in lower case.
 fn anchors(sentence: &str) -> Vec<String> {
     let quoted = sentence
         .split(['"', '`', '“', '”', '«', '»'])
@@ -80,7 +82,7 @@ fn anchors(sentence: &str) -> Vec<String> {
         let word = word.trim_matches(|sign: char| !sign.is_alphanumeric());
         let is_long = word.chars().count() >= ANCHOR_MIN_CHARS;
         let has_digit = word.chars().any(|sign| sign.is_ascii_digit());
-        // The first word of a sentence is written large whatever it is.
+        // The first word of a sentence is always capitalized.
         let is_name = nth > 0 && word.chars().next().is_some_and(char::is_uppercase);
         (is_long && (has_digit || is_name || word.contains('@'))).then_some(word)
     });
@@ -108,7 +110,7 @@ mod tests {
     fn what_was_added_before_is_known_and_not_added_twice() {
         let first = kept("Nothing.", ["We meet Berta. We meet Berta."], 1_000);
         assert_eq!(first, "Nothing.\n\nAlso said:\n- We meet Berta.");
-        // The next summary forgot it.
+        // The next summary omits it.
         let second = kept("Little.", [first.as_str(), "Then \"the red door\" opens."], 1_000);
         assert_eq!(
             second,

@@ -1,5 +1,5 @@
-//! Handing a run over to another agent: the tools `transfer_to_…` that a definition's `handoffs` give. The step loop answers them
-//! (`run/transfer.rs`); called by itself, such a tool does nothing.
+//! Handoffs: the tools `transfer_to_…` that a definition's `handoffs` grant. The step loop executes them
+//! (`run/transfer.rs`); the tool itself does nothing.
 
 use std::sync::Arc;
 
@@ -12,11 +12,11 @@ use serde_json::Value;
 use sqlx::PgPool;
 use uuid::Uuid;
 
-/// What the names of all these tools begin with.
+/// Prefix of the tools' names.
 pub const PREFIX: &str = "transfer_to_";
-/// The flow of an agent that can go on with what others began.
+/// The flow of an agent that can continue another's run.
 const SINGLE: &str = "single";
-/// Of an agent's description in the tool's [characters].
+/// Maximum length of an agent's description in the tool's, in characters.
 const DESCRIPTION_MAX_CHARS: usize = 400;
 
 const PARAMETERS: &[Parameter] = &[Parameter::new(
@@ -25,7 +25,7 @@ const PARAMETERS: &[Parameter] = &[Parameter::new(
     "reason, in a few words that the user may read; null: none",
 )];
 
-/// An agent that may take the run over, with the tool that asks for it.
+/// A handoff target with its tool.
 #[derive(Clone)]
 pub struct Target {
     pub tool: SharedTool,
@@ -48,8 +48,8 @@ impl Tool for Transfer {
     }
 }
 
-/// The agents of `handoffs` that the project has. Others are not offered: a model can't hand over to nobody, nor a flow go on in the
-/// middle of a conversation.
+/// Returns the existing agents among `handoffs`. Others are not offered: a model can't hand over to a missing agent,
+/// and a flow can't continue in the middle of a conversation.
 pub async fn targets(db: &PgPool, project_id: Uuid, handoffs: &[Handoff]) -> Result<Vec<Target>, sqlx::Error> {
     if handoffs.is_empty() {
         return Ok(Vec::new());

@@ -1,5 +1,5 @@
-//! `agent_create_plan`: a plan in steps, carried out at once, or when a person or a reviewer has approved it. The step loop answers it
-//! (`run/planning.rs`): its run waits without a worker, however long that takes.
+//! `agent_create_plan`: a plan in steps, executed at once or after approval by a user or reviewer. The step loop
+//! executes it (`run/planning.rs`) while its run is suspended.
 
 use rejoin_commands::Review;
 use rejoin_runs::agents::settings::Planning;
@@ -18,9 +18,9 @@ use uuid::Uuid;
 
 use super::QUESTION_MAX_CHARS;
 
-/// The agent of steps that need one of their own, where the planner's definition names none.
+/// The default agent of steps that need a separate one.
 pub const EXECUTOR: &str = "executor";
-/// Steps that rules approve without a word.
+/// Maximum number of steps that rules approve.
 const PLAIN_STEPS_MAX: usize = 20;
 
 pub const PARAMETERS: &[Parameter] = &[
@@ -55,19 +55,19 @@ pub const PARAMETERS: &[Parameter] = &[
     ),
 ];
 
-/// What of the planner's run a plan is made with.
+/// The parts of the planner's run needed to make a plan.
 pub struct Planner<'a> {
     pub run: &'a Run,
-    /// Its definition's name.
+    /// The name of its definition.
     pub name: &'a str,
-    /// Its tools: name, whether it only reads. A step has none that the planner doesn't have.
+    /// Its tools: name, whether read-only. A step has no other tools.
     pub tools: Vec<(String, bool)>,
     pub settings: &'a Planning,
-    /// The plan that is revised, as it stands.
+    /// The current state of the plan being revised.
     pub revised: Option<(Uuid, Vec<Step>)>,
 }
 
-/// The plan that a call makes. Err: what is wrong with it, for the model.
+/// Returns the plan requested by a call. Err: what is wrong with it, for the model.
 pub fn new_plan(arguments: Value, planner: &Planner<'_>) -> Result<NewPlan, String> {
     let raw = arguments["plan"].clone();
     let arguments = Arguments::of(arguments);
@@ -84,7 +84,7 @@ pub fn new_plan(arguments: Value, planner: &Planner<'_>) -> Result<NewPlan, Stri
         plan => steps::read(&plan)?,
     };
     for step in &mut steps {
-        // Whatever the model says of them: nothing is done yet.
+        // Whatever the model claims: nothing has been done yet.
         (step.status, step.result, step.error) = (StepStatus::Pending, None, None);
         let done = planner
             .revised
@@ -98,7 +98,7 @@ pub fn new_plan(arguments: Value, planner: &Planner<'_>) -> Result<NewPlan, Stri
     if steps.iter().all(|step| step.status == StepStatus::Completed) {
         return Err("all steps of this plan are already completed; give the new steps other numbers".to_owned());
     }
-    // Those that are done need no tools any more.
+    // Completed steps need no tools.
     let open: Vec<Step> = steps
         .iter()
         .filter(|step| step.status == StepStatus::Pending)
@@ -131,7 +131,7 @@ pub fn new_plan(arguments: Value, planner: &Planner<'_>) -> Result<NewPlan, Stri
     })
 }
 
-/// What the user is asked about a draft.
+/// Returns the question to the user about a draft.
 pub fn question(plan: &NewPlan) -> NewQuestion {
     let option = |label: &str, value: &str| AnswerOption {
         label: label.to_owned(),
@@ -159,7 +159,7 @@ pub fn question(plan: &NewPlan) -> NewQuestion {
     }
 }
 
-/// What a reviewing agent is asked.
+/// Returns the input of a reviewing agent.
 pub fn review_input(plan: &NewPlan) -> String {
     format!(
         "Review this plan before it is executed. Approve it if its steps lead to the objective, are in a working \
@@ -186,7 +186,7 @@ pub fn verdict_schema() -> Value {
     )
 }
 
-/// The verdict in a reviewing agent's answer. One that can't be read asks for changes: nothing is carried out unreviewed.
+/// Parses the verdict of a reviewing agent. An unreadable one requests changes: nothing is executed unreviewed.
 pub fn verdict(plan_id: Uuid, reviewer: &str, text: &str) -> Review {
     let said: Value = serde_json::from_str(text).unwrap_or_default();
     let notes = said["notes"]
@@ -211,8 +211,8 @@ pub fn verdict(plan_id: Uuid, reviewer: &str, text: &str) -> Review {
     }
 }
 
-/// The verdict of rules, where a project has no reviewer: what writes comes after something that looked, and a plan is of a size that can be
-/// followed.
+/// Returns the verdict of rules, for projects without a reviewer: writing steps come after reading ones, and the plan
+/// has a limited size.
 pub fn by_rules(plan: &NewPlan) -> Review {
     let reads = |name: &String| {
         let tools = plan.metadata["plannerTools"].as_array();
@@ -252,7 +252,7 @@ pub fn by_rules(plan: &NewPlan) -> Review {
     }
 }
 
-/// What a person has decided about a draft.
+/// Returns a user's decision about a draft.
 pub fn decided(plan: &Plan, answer: &Value) -> Review {
     let review = |verdict, notes: Option<String>, edited| Review {
         plan_id: plan.id,
@@ -283,7 +283,7 @@ pub fn decided(plan: &Plan, answer: &Value) -> Review {
     }
 }
 
-/// What the planner reads in the end.
+/// Returns the final result for the planner.
 pub fn outcome(plan: &Plan) -> Value {
     let steps: Vec<Value> = plan
         .steps()
@@ -309,7 +309,7 @@ pub fn outcome(plan: &Plan) -> Value {
     said
 }
 
-/// The tool; the step loop answers its calls.
+/// The tool; the step loop handles its calls.
 pub fn tool() -> SharedTool {
     super::tool(
         PLAN_TOOL,
@@ -325,8 +325,9 @@ pub fn tool() -> SharedTool {
 mod tests {
     use super::*;
 
+    /// Requirements: E24.
     #[test]
-    fn e24_a_verdict_that_cannot_be_read_approves_nothing() {
+    fn a_verdict_that_cannot_be_read_approves_nothing() {
         let id = Uuid::nil();
         assert_eq!(verdict(id, "r", "{\"verdict\": \"approved\"}").verdict, "approved");
         assert_eq!(

@@ -1,4 +1,4 @@
-//! The agent of a run: its definition, and the model that answers.
+//! The agent of a run: its definition and model.
 
 use std::sync::Arc;
 
@@ -13,13 +13,13 @@ use crate::models::flow::FlowModel;
 use crate::models::registry::{Replaced, Resolved};
 use crate::services::Services;
 
-/// Whoever works on a run.
+/// The agent executing a run.
 pub(super) struct Agent {
-    /// None: a plain conversation's run, or its definition has been deleted.
+    /// None: a plain conversation's run, or a deleted definition.
     pub(super) definition: Option<AgentDefinition>,
-    /// The model, or why it can't be asked.
+    /// The model, or why it is unavailable.
     pub(super) model: Result<Resolved, ModelError>,
-    /// Models that may answer in its place.
+    /// The fallback models.
     fallbacks: Vec<Resolved>,
 }
 
@@ -27,7 +27,7 @@ impl Agent {
     pub(super) async fn of(services: &Services, run: &Run) -> Result<Self, sqlx::Error> {
         let definition = match run.agent_definition_id {
             Some(id) => {
-                let mut connection = services.db.sql.acquire().await?;
+                let mut connection = services.db.pool_sqlx.acquire().await?;
                 agents::get(&mut connection, run.project_id, id).await?
             }
             None => None,
@@ -38,11 +38,11 @@ impl Agent {
                 provider: Arc::new(flow),
                 replaced: None,
             }),
-            // A run that chooses an agent for a task has no definition, and names its model itself.
+            // A run that selects a task's agent has no definition, and names its model itself.
             None if definition.is_none() && run.task_id.is_some() => services.models.resolve(run.model.as_deref()),
-            None => services.models.of_definition(wanted(definition.as_ref())),
+            None => services.models.of_definition(model_choice(definition.as_ref())),
         };
-        let fallbacks = wanted(definition.as_ref())
+        let fallbacks = model_choice(definition.as_ref())
             .into_iter()
             .flat_map(|model| &model.fallback_models)
             .filter_map(|name| match services.models.resolve(Some(name)) {
@@ -60,7 +60,7 @@ impl Agent {
         })
     }
 
-    /// The models that are asked in turn, each with its price: the agent's, then its fallbacks.
+    /// Returns the models in order, each with its price: the agent's, then its fallbacks.
     pub(super) async fn candidates(
         &self,
         services: &Services,
@@ -70,7 +70,7 @@ impl Agent {
         let mut candidates = Vec::with_capacity(1 + self.fallbacks.len());
         for model in std::iter::once(first).chain(&self.fallbacks) {
             candidates.push(Candidate {
-                price: prices::find(&services.db.sql, run.project_id, &model.name).await?,
+                price: prices::find(&services.db.pool_sqlx, run.project_id, &model.name).await?,
                 model: model.clone(),
             });
         }
@@ -79,7 +79,7 @@ impl Agent {
         Ok(Candidates::new(first, fallbacks))
     }
 
-    /// Whether it is made for planning: its definition names the tool.
+    /// Returns whether it is a planner: its definition names the tool.
     pub(super) fn plans(&self) -> bool {
         let tools = self.definition.iter().flat_map(|definition| &definition.tools);
         tools.into_iter().any(|tool| tool == rejoin_types::events::PLAN_TOOL)
@@ -88,19 +88,19 @@ impl Agent {
     pub(super) fn model_name(&self) -> String {
         match &self.model {
             Ok(model) => model.name.clone(),
-            Err(_) => wanted(self.definition.as_ref())
+            Err(_) => model_choice(self.definition.as_ref())
                 .map_or("unknown", |model| &model.name)
                 .to_owned(),
         }
     }
 
-    /// What its definition names, where another model answers.
+    /// Returns the definition's model, if another one answers.
     pub(super) fn replaced(&self) -> Option<&Replaced> {
         self.model.as_ref().ok().and_then(|model| model.replaced.as_ref())
     }
 }
 
-/// The model that a definition asks for.
-fn wanted(definition: Option<&AgentDefinition>) -> Option<&ModelChoice> {
+/// Returns the model named by a definition.
+fn model_choice(definition: Option<&AgentDefinition>) -> Option<&ModelChoice> {
     definition.and_then(|definition| definition.model.as_ref())
 }

@@ -1,4 +1,4 @@
-//! Tells readers of a run that its budget in dollars does not count, because the model of the run has no price.
+//! Notifies readers of a run that its budget in dollars is not enforced, because its model has no price.
 
 use rejoin_runs::agents::settings::Settings;
 use rejoin_runs::agents::{self, AgentDefinition};
@@ -10,10 +10,11 @@ use crate::config::TREE_COST_USD;
 use crate::models::is_language_model;
 use crate::services::Services;
 
-/// The word of the `limit` event.
+/// The code of the `limit` event.
 const UNCOUNTED: &str = "cost_budget_uncounted";
 
-/// One event behind the turn's `meta`, or none. The deployment's budget says nothing as long as it is the default: nobody has chosen it.
+/// Returns one event after the turn's `meta`, or none. A default budget of the deployment causes no event: nobody has
+/// chosen it.
 pub(super) async fn notices(
     services: &Services,
     run: &Run,
@@ -27,7 +28,7 @@ pub(super) async fn notices(
     let config = match (run.is_sub_agent(), definition) {
         (false, Some(definition)) => definition.config.clone(),
         (false, None) => serde_json::Value::Null,
-        (true, _) => agents::config_of_run(&services.db.sql, run.root_run_id).await?,
+        (true, _) => agents::config_of_run(&services.db.pool_sqlx, run.root_run_id).await?,
     };
     let of_agent = Settings::of(&config).ok().and_then(|settings| settings.limits.cost_usd);
     let of_deployment = services.config.tree_cost_usd;
@@ -35,7 +36,10 @@ pub(super) async fn notices(
     let Some(budget_usd) = of_agent.into_iter().chain(chosen).reduce(f64::min) else {
         return Ok(Vec::new());
     };
-    if prices::find(&services.db.sql, run.project_id, model).await?.is_some() {
+    if prices::find(&services.db.pool_sqlx, run.project_id, model)
+        .await?
+        .is_some()
+    {
         return Ok(Vec::new());
     }
     Ok(vec![Kind::Limit {

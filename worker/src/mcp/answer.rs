@@ -1,5 +1,5 @@
-//! What an MCP server answers, as a tool's result: words and data for the model. Images, audio and other bytes are kept as files, which the
-//! result names. Called by `connection`.
+//! Converts an MCP server's answer to a tool result: text and data for the model. Images, audio and other binary
+//! content are stored as files, which the result names. Called by `connection`.
 
 use async_trait::async_trait;
 use base64::Engine as _;
@@ -7,32 +7,32 @@ use base64::engine::general_purpose::STANDARD;
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents, Tool};
 use serde_json::{Value, json};
 
-use rejoin_integrations::mcp::offers::Found;
+use rejoin_integrations::mcp::offers::DiscoveredTool;
 use rejoin_types::file_ref::FileRef;
 
-/// Files that are kept of one answer.
+/// Maximum number of files stored from one answer.
 const FILES_MAX: usize = 20;
 
-/// Bytes in an answer.
+/// Binary content of an answer.
 pub struct Part {
-    /// Where the server gives one.
+    /// If the server gives one.
     pub name: Option<String>,
-    /// As the server says.
+    /// As declared by the server.
     pub media_type: String,
     pub content: Vec<u8>,
 }
 
-/// Keeps what is in answers as files.
+/// Stores binary content of answers as files.
 #[async_trait]
 pub trait Keep: Send + Sync {
-    /// Err: why it is not kept, in words.
+    /// Err: why it is not stored, in words.
     async fn keep(&self, part: Part) -> Result<FileRef, String>;
 }
 
-/// What became of the bytes of a block.
+/// The stored file of a block, if it has binary content.
 type Kept = Option<Result<FileRef, String>>;
 
-/// Keeps the bytes of an answer, block by block.
+/// Stores the binary content of an answer, block by block.
 pub async fn keep(result: &CallToolResult, keep: &dyn Keep) -> Vec<Kept> {
     let mut kept = Vec::with_capacity(result.content.len());
     let mut files = 0;
@@ -59,7 +59,7 @@ pub async fn keep(result: &CallToolResult, keep: &dyn Keep) -> Vec<Kept> {
     kept
 }
 
-/// The bytes of a block, as base64, with their type and their name.
+/// Returns the binary content of a block as base64, with its type and name.
 fn encoded(block: &ContentBlock) -> Option<(&str, &str, Option<String>)> {
     match block {
         ContentBlock::Image(image) => Some((&image.data, &image.mime_type, None)),
@@ -78,10 +78,10 @@ fn encoded(block: &ContentBlock) -> Option<(&str, &str, Option<String>)> {
     }
 }
 
-/// Of the words in an error [characters].
+/// Maximum length of an error's text, in characters.
 const ERROR_MAX_CHARS: usize = 4_000;
 
-/// Words of an error, as many as are told. Secrets are hidden before: no half of one is left.
+/// Truncates an error's text. Secrets are redacted before, so that no part of one remains.
 pub fn cut(words: String) -> String {
     match words.char_indices().nth(ERROR_MAX_CHARS) {
         Some((end, _)) => words[..end].to_owned(),
@@ -89,8 +89,8 @@ pub fn cut(words: String) -> String {
     }
 }
 
-/// The result, with what became of the bytes of its blocks, as [`keep`] says it; where that is missing, the model is told how many there are.
-/// Err: the tool says that it failed, in its words.
+/// Converts an answer with its stored files, as returned by [`keep`]; without them, the model gets their sizes. Err:
+/// the tool reports a failure, in its words.
 pub fn of(result: CallToolResult, kept: &[Kept]) -> Result<Value, String> {
     if result.is_error == Some(true) {
         let words: Vec<&str> = result.content.iter().filter_map(text).collect();
@@ -100,7 +100,7 @@ pub fn of(result: CallToolResult, kept: &[Kept]) -> Result<Value, String> {
         };
         return Err(words);
     }
-    // What is structured is said again in words, for clients that know no better.
+    // Structured content is repeated as text for older clients.
     if let Some(structured) = result.structured_content {
         let others: Vec<Value> = blocks(&result.content, kept)
             .zip(&result.content)
@@ -173,8 +173,8 @@ fn described(block: &ContentBlock) -> Value {
     }
 }
 
-/// What is pinned of a tool.
-pub fn found(tool: Tool) -> Found {
+/// Returns the pinned part of a tool.
+pub fn discovered(tool: Tool) -> DiscoveredTool {
     let mut definition = json!({
         "description": tool.description,
         "inputSchema": tool.input_schema,
@@ -182,7 +182,7 @@ pub fn found(tool: Tool) -> Found {
     if let Some(annotations) = tool.annotations {
         definition["annotations"] = json!(annotations);
     }
-    Found {
+    DiscoveredTool {
         name: tool.name.into_owned(),
         definition,
     }
@@ -211,7 +211,7 @@ mod tests {
         assert_eq!(of(result(json!({"content": []}))), Ok(Value::Null));
     }
 
-    /// Keeps what is not empty.
+    /// Stores anything that is not empty.
     struct NotEmpty;
 
     #[async_trait]

@@ -1,7 +1,7 @@
-//! HTTP to an MCP server with a token in each request. A request that is refused for its token is sent once more, with another one. Called
-//! by rmcp's transport, where `connection` puts it.
+//! HTTP to an MCP server with an access token in each request. A request rejected for its token is retried once with a
+//! new one. Called by rmcp's transport, where `connection` installs it.
 //!
-//! Refusals travel as the challenge of rmcp's error `AuthRequired`: that is what it ends streams for, and what it gives out again whole
+//! Rejections are passed as rmcp's error `AuthRequired`: it ends streams and preserves the whole challenge
 //! (`auth_challenge`).
 
 use std::collections::HashMap;
@@ -23,7 +23,7 @@ type Error = StreamableHttpError<reqwest::Error>;
 type Headers = HashMap<HeaderName, HeaderValue>;
 type Events = BoxStream<'static, Result<Sse, SseError>>;
 
-/// A client that has tokens. Cheap to clone.
+/// An HTTP client with access tokens. Cheap to clone.
 #[derive(Clone)]
 pub struct Authorized {
     http: reqwest::Client,
@@ -35,7 +35,7 @@ impl Authorized {
         Self { http, tokens }
     }
 
-    /// Sends a request with a token, and once more with another one.
+    /// Sends a request with a token, and retries once with a new one.
     async fn send<T, F, Sent>(&self, request: F) -> Result<T, Error>
     where
         F: Fn(Option<String>) -> Sent + Send + Sync,
@@ -47,28 +47,28 @@ impl Authorized {
             Err(error) => error,
         };
         let Some(challenge) = unauthorized(&error) else {
-            return Err(self.told(error));
+            return Err(self.redacted(error));
         };
-        let another = self.tokens.another(token.as_deref(), challenge.as_deref()).await;
+        let another = self.tokens.refreshed(token.as_deref(), challenge.as_deref()).await;
         request(Some(another.map_err(carried)?))
             .await
             .map_err(|error| match unauthorized(&error) {
-                Some(challenge) => carried(self.tokens.useless(challenge.as_deref())),
-                None => self.told(error),
+                Some(challenge) => carried(self.tokens.rejected(challenge.as_deref())),
+                None => self.redacted(error),
             })
     }
 
-    /// The error without secrets: rmcp writes some into its log.
-    fn told(&self, error: Error) -> Error {
+    /// Redacts an error: rmcp logs some.
+    fn redacted(&self, error: Error) -> Error {
         match error {
             StreamableHttpError::InsufficientScope(error) => {
-                carried(self.tokens.too_narrow(error.required_scope.as_deref()))
+                carried(self.tokens.insufficient_scope(error.required_scope.as_deref()))
             }
             StreamableHttpError::UnexpectedServerResponse(said) => {
-                StreamableHttpError::UnexpectedServerResponse(self.tokens.hide(said.into_owned()).into())
+                StreamableHttpError::UnexpectedServerResponse(self.tokens.redact(said.into_owned()).into())
             }
             StreamableHttpError::UnexpectedContentType(said) => {
-                StreamableHttpError::UnexpectedContentType(said.map(|said| self.tokens.hide(said)))
+                StreamableHttpError::UnexpectedContentType(said.map(|said| self.tokens.redact(said)))
             }
             other => other,
         }
@@ -79,12 +79,12 @@ fn carried(refusal: Refusal) -> Error {
     StreamableHttpError::AuthRequired(AuthRequiredError::new(refusal.words))
 }
 
-/// The challenge of an answer 401, if it is one; a server may leave the challenge out.
+/// Returns the challenge of a 401 response; a server may omit the challenge.
 fn unauthorized(error: &Error) -> Option<Option<String>> {
     match error {
         StreamableHttpError::AuthRequired(error) => Some(Some(error.www_authenticate_header.clone())),
         StreamableHttpError::Client(error) if error.status() == Some(StatusCode::UNAUTHORIZED) => Some(None),
-        // So rmcp tells of an answer 401 without a challenge.
+        // rmcp's form of a 401 response without a challenge.
         StreamableHttpError::UnexpectedServerResponse(said) if said.starts_with("HTTP 401 ") => Some(None),
         _ => None,
     }
@@ -135,10 +135,10 @@ impl StreamableHttpClient for Authorized {
         _auth_header: Option<String>,
         custom_headers: Headers,
     ) -> Result<(), Error> {
-        // At the end of a connection: not worth a token of its own.
+        // When closing a connection: not worth fetching a token.
         let token = self.tokens.last().await;
         let deleted = self.http.delete_session(uri, session_id, token, custom_headers).await;
-        deleted.map_err(|error| self.told(error))
+        deleted.map_err(|error| self.redacted(error))
     }
 
     async fn get_stream(

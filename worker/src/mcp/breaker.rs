@@ -1,25 +1,25 @@
-//! Whether an MCP server is asked at all: after [`FAILURES`] failures in a row it is left alone for [`PAUSE`], then one call tries it. Called
-//! by `connections`. Knows no server and no clock of its own.
+//! Circuit breaker of an MCP server: opens for [`PAUSE`] after [`FAILURES`] consecutive failures, then lets one call
+//! probe the server. Called by `connections`. Knows neither the server nor a clock.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Failures in a row that open it.
+/// Number of consecutive failures that open it.
 pub const FAILURES: u32 = 3;
-/// For how long it is open.
+/// How long it stays open.
 pub const PAUSE: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
 enum State {
-    /// Calls go through; failures in a row so far.
+    /// Calls pass; the number of consecutive failures.
     Closed(u32),
-    /// None goes through until then.
+    /// No call passes until then.
     Open(Instant),
-    /// One has gone through, and its outcome decides.
+    /// One call has passed, and its outcome decides.
     Trying,
 }
 
-/// A std Mutex: nothing awaits while it is held.
+/// A std Mutex: no await while it is locked.
 #[derive(Debug)]
 pub struct Breaker {
     state: Mutex<State>,
@@ -34,7 +34,7 @@ impl Breaker {
         }
     }
 
-    /// Lets a call through. Err: when it may be tried again.
+    /// Admits a call. Err: when to retry.
     pub fn admit(&self, now: Instant) -> Result<Admitted<'_>, Duration> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let tries = match *state {
@@ -49,7 +49,7 @@ impl Breaker {
         Ok(Admitted { breaker: self, tries })
     }
 
-    /// Lets a call of a person's through, who may have put the server right.
+    /// Admits a user's call, since the user may have fixed the server.
     pub fn admit_anyway(&self) -> Admitted<'_> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let tries = matches!(*state, State::Open(_));
@@ -67,26 +67,26 @@ impl Breaker {
     }
 }
 
-/// A call that went through. Dropped without an outcome (its run was cancelled), it says nothing about the server.
+/// An admitted call. Dropped without an outcome (its run was cancelled), it is not counted.
 pub struct Admitted<'a> {
     breaker: &'a Breaker,
     tries: bool,
 }
 
 impl Admitted<'_> {
-    /// The server answered.
+    /// Records a response of the server.
     pub fn succeeded(mut self) {
         self.tries = false;
         *self.breaker.state.lock().unwrap_or_else(PoisonError::into_inner) = State::Closed(0);
     }
 
-    /// It did not. True: that was the last straw.
+    /// Records a failure. True: it opened the breaker.
     pub fn failed(mut self, now: Instant) -> bool {
         let mut state = self.breaker.state.lock().unwrap_or_else(PoisonError::into_inner);
         let failures = match *state {
             State::Closed(failures) => failures + 1,
             State::Trying => FAILURES,
-            // Others have opened it meanwhile.
+            // Opened by another call meanwhile.
             State::Open(_) => return false,
         };
         self.tries = false;
@@ -102,7 +102,7 @@ impl Admitted<'_> {
 impl Drop for Admitted<'_> {
     fn drop(&mut self) {
         if self.tries {
-            // The next call tries instead.
+            // The next call probes instead.
             let mut state = self.breaker.state.lock().unwrap_or_else(PoisonError::into_inner);
             if matches!(*state, State::Trying) {
                 *state = State::Open(Instant::now());

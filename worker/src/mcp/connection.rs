@@ -1,7 +1,7 @@
-//! One connection to an MCP server: a process of ours, or HTTP. Made and kept by `connections`.
+//! One connection to an MCP server: a child process, or HTTP. Created and kept by `connections`.
 //!
-//! Invariants: a task of its own owns the protocol, so that nobody who gives up waiting takes it down; a process is ended with its whole
-//! group when the connection is over, when the worker drains, and (by the watchdog) when the worker dies.
+//! Invariants: its own task owns the protocol, so that a cancelled caller does not close it; a process is ended with
+//! its whole group when the connection closes, when the worker drains, and (by the watchdog) when the worker dies.
 
 use std::process::Stdio;
 use std::sync::Arc;
@@ -29,46 +29,46 @@ use super::secrets::ResolvedSettings;
 use super::stderr;
 use super::transport::{ConnectorDeps, Guarded, NotificationHandler, OpenError};
 
-/// A connection that is asked to end may take so long: a process is asked, then told, then killed, 3 s each.
+/// Timeout of closing a connection: a process is asked, then signalled, then killed, 3 s each.
 const CLOSE_LIMIT: Duration = Duration::from_secs(10);
-/// A listing of tools that takes longer is given up.
+/// Timeout of listing tools.
 const LIST_LIMIT: Duration = Duration::from_secs(20);
-/// What a process gets of our environment; the rest is none of its business.
+/// The environment variables that a process inherits; no others.
 const INHERITED: [&str; 6] = ["PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ"];
 
-/// How a call went wrong.
+/// The error of a call.
 #[derive(Debug)]
 pub enum CallError {
-    /// The server answered: with words for the model.
-    Told(String),
-    /// The server did not answer as it should.
+    /// The server's answer, for the model.
+    RespondToModel(String),
+    /// The server's answer was invalid or missing.
     Failed(String),
 }
 
 pub struct Connection {
     peer: Peer<RoleClient>,
-    /// Of the server's settings.
+    /// The revision of the server's settings.
     pub revision: i32,
     server: String,
-    /// Has tokens: what comes back of a refusal tells of them.
+    /// Whether it uses tokens: errors after a rejection then mention them.
     is_authorized: bool,
     redactor: Redactor,
     max_result_bytes: usize,
-    /// Somebody asks for its end.
+    /// Requests closing.
     close: CancellationToken,
-    /// It has ended, whoever wanted that.
+    /// The connection has ended, for any reason.
     over: CancellationToken,
     begun: Instant,
-    /// When it was last used [ms after `begun`].
+    /// The time of its last use, in milliseconds after `begun`.
     used: AtomicI64,
     in_flight: AtomicUsize,
 }
 
 impl Connection {
-    /// Connects; the caller bounds how long that takes. `on_change` is notified when the server's list of tools has changed.
+    /// Connects; the caller limits the time. `on_change` is notified when the server's list of tools changes.
     ///
     /// # Errors
-    /// What to tell of it, without any secret.
+    /// The reason, without any secret.
     pub async fn open(
         deps: &ConnectorDeps,
         server: &Server,
@@ -107,7 +107,7 @@ impl Connection {
         let (close, over) = (connection.close.clone(), connection.over.clone());
         let name = server.settings.name.clone();
         deps.processes.tasks.spawn(async move {
-            own(running, &close).await;
+            supervise(running, &close).await;
             drop(guarded);
             info!(server = name, "the connection to an MCP server was closed");
             over.cancel();
@@ -119,12 +119,12 @@ impl Connection {
         self.over.is_cancelled() || self.peer.is_transport_closed()
     }
 
-    /// Asks for its end, and does not wait for it.
+    /// Requests closing, without waiting.
     pub fn close(&self) {
         self.close.cancel();
     }
 
-    /// For how long nobody has used it.
+    /// Returns how long it has been idle.
     pub fn idle(&self) -> Duration {
         if self.in_flight.load(Ordering::Relaxed) > 0 {
             return Duration::ZERO;
@@ -133,12 +133,12 @@ impl Connection {
         self.begun.elapsed().saturating_sub(Duration::from_millis(used))
     }
 
-    /// Until it is over.
+    /// Waits until it has ended.
     pub async fn ended(&self) {
         self.over.cancelled().await;
     }
 
-    /// In use until this is dropped.
+    /// Marks it as in use until the guard is dropped.
     fn using(&self) -> Using<'_> {
         self.in_flight.fetch_add(1, Ordering::Relaxed);
         Using(self)
@@ -149,7 +149,7 @@ impl Connection {
         self.used.store(now, Ordering::Relaxed);
     }
 
-    /// What the server says of itself.
+    /// Returns the server's description of itself.
     pub fn about(&self) -> Value {
         match self.peer.peer_info() {
             Some(info) => {
@@ -165,7 +165,7 @@ impl Connection {
         }
     }
 
-    /// The tools that it offers now, and what of its list is left out.
+    /// Returns the currently offered tools, and what was left out of the list.
     pub async fn list(&self) -> Result<offers::Listed, String> {
         let _using = self.using();
         let listed = timeout(LIST_LIMIT, listing::read(&self.peer, &self.redactor, &self.server)).await;
@@ -185,13 +185,13 @@ impl Connection {
         Ok(listed)
     }
 
-    /// An error as it is told.
+    /// Formats an error.
     fn words(&self, error: &ServiceError) -> String {
         let words = http::refusal(error.auth_challenge(), self.is_authorized).unwrap_or_else(|| error.to_string());
         answer::cut(self.redactor.text(words))
     }
 
-    /// Calls a tool, and keeps the files in its answer. Dropping the future tells the server that nobody waits any more.
+    /// Calls a tool, and stores the files in its answer. Dropping the future cancels the call at the server.
     pub async fn call(
         &self,
         tool: &str,
@@ -215,18 +215,18 @@ impl Connection {
             }
             Ok(Ok(CallToolResponse::Complete(result))) => result,
             Ok(Ok(CallToolResponse::InputRequired(_))) => {
-                return Err(CallError::Told(format!(
+                return Err(CallError::RespondToModel(format!(
                     "the tool requests user input (elicitation), which is not supported for {server}"
                 )));
             }
             Ok(Ok(_)) => {
-                return Err(CallError::Told(
+                return Err(CallError::RespondToModel(
                     "the tool responds asynchronously, which is not supported".to_owned(),
                 ));
             }
-            // Its own word that the call is wrong.
+            // The server itself reports an invalid call.
             Ok(Err(ServiceError::McpError(error))) => {
-                return Err(CallError::Told(answer::cut(
+                return Err(CallError::RespondToModel(answer::cut(
                     self.redactor.text(error.message.into_owned()),
                 )));
             }
@@ -246,12 +246,12 @@ impl Connection {
             Some(keep) => answer::keep(&result, keep).await,
             None => Vec::new(),
         };
-        let value =
-            answer::of(result, &kept).map_err(|words| CallError::Told(answer::cut(self.redactor.text(words))))?;
+        let value = answer::of(result, &kept)
+            .map_err(|words| CallError::RespondToModel(answer::cut(self.redactor.text(words))))?;
         let bytes = value.to_string().len();
         match bytes <= self.max_result_bytes {
             true => Ok(self.redactor.value(value)),
-            false => Err(CallError::Told(format!(
+            false => Err(CallError::RespondToModel(format!(
                 "the result has {bytes} bytes; the maximum is {}. Request less",
                 self.max_result_bytes
             ))),
@@ -268,8 +268,8 @@ impl Drop for Using<'_> {
     }
 }
 
-/// Keeps a connection until it ends or is to end.
-async fn own(running: RunningService<RoleClient, NotificationHandler>, close: &CancellationToken) {
+/// Owns a connection until it ends or is to be closed.
+async fn supervise(running: RunningService<RoleClient, NotificationHandler>, close: &CancellationToken) {
     let mut stop = Some(running.cancellation_token());
     let mut waiting = std::pin::pin!(running.waiting());
     tokio::select! {
@@ -312,7 +312,7 @@ async fn start(
     if let Some(pipe) = stderr {
         tokio::spawn(stderr::log_lines(pipe, server.settings.name.clone(), filled.redactor));
     }
-    // Given up, the process is killed with its transport.
+    // On cancellation, the process is killed with its transport.
     let running = notifications.serve(process).await;
     let running = running.map_err(|error| format!("its process does not speak MCP: {error}"))?;
     Ok((running, Some(guarded)))

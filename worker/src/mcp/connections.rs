@@ -1,7 +1,8 @@
-//! The connections of a worker to MCP servers: one for each server of each project, made when it is first needed, shared by all runs, left
-//! alone by a breaker when the server fails. Called by `McpTool`, the pools and the probe.
+//! The MCP connections of a worker: one per server and project, opened on first use, shared by all runs, guarded by a
+//! circuit breaker. Called by `McpTool`, the pools and the probe.
 //!
-//! Invariants: who comes while a connection is being made waits for that one; a connection of settings that have changed is not used.
+//! Invariants: concurrent callers wait for the same connection attempt; a connection with outdated settings is not
+//! used.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
@@ -27,15 +28,15 @@ use super::connection::{CallError, Connection};
 use super::secrets;
 use super::transport::{ConnectorDeps, OpenError};
 
-/// Tries of one call to connect, and the pause after the first.
+/// Number of connection attempts per call, and the delay after the first.
 const CONNECT_TRIES: usize = 3;
 const CONNECT_PAUSE: Duration = Duration::from_millis(250);
-/// After a server's tools were listed because it said that they have changed, before that is done again.
+/// Minimum interval between listings caused by change notifications.
 const RELIST_PAUSE: Duration = Duration::from_secs(5);
-/// Between two looks for connections that nobody uses.
+/// Interval of checks for idle connections.
 const IDLE_LOOK: Duration = Duration::from_secs(5);
 
-/// What is known of a server in this worker.
+/// A worker's state of a server.
 struct Slot {
     project_id: Uuid,
     connection: Mutex<Option<Arc<Connection>>>,
@@ -55,15 +56,15 @@ pub struct Connections {
 
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// Until a server has greeted.
+    /// Timeout until a server's greeting.
     pub connect: Duration,
-    /// Of a call, where the server's settings give none.
+    /// Default timeout of a call.
     pub call: Duration,
-    /// A connection that nobody uses is closed after this.
+    /// Idle time after which a connection is closed.
     pub idle: Duration,
-    /// How long a server that failed is left alone.
+    /// How long the circuit breaker stays open.
     pub pause: Duration,
-    /// Where the files in answers go.
+    /// The storage of files in answers.
     pub files: FileStore,
 }
 
@@ -105,7 +106,7 @@ impl Connections {
             .clone()
     }
 
-    /// Calls a tool of a server's, and keeps the files in its answer.
+    /// Calls a tool of a server, and stores the files in its answer.
     pub async fn call(
         &self,
         server: &Server,
@@ -129,7 +130,7 @@ impl Connections {
         };
         let kind = match &outcome {
             Ok(_) => "completed",
-            Err(CallError::Told(_)) => "refused",
+            Err(CallError::RespondToModel(_)) => "refused",
             Err(CallError::Failed(_)) => "failed",
         };
         metrics::counter!("rejoin_mcp_calls_total", "server" => name.clone(), "outcome" => kind).increment(1);
@@ -138,7 +139,7 @@ impl Connections {
                 admitted.succeeded();
                 Ok(value)
             }
-            Err(CallError::Told(words)) => {
+            Err(CallError::RespondToModel(words)) => {
                 admitted.succeeded();
                 Err(words)
             }
@@ -149,7 +150,7 @@ impl Connections {
         }
     }
 
-    /// Asks a server what it offers, and stores that.
+    /// Lists a server's tools, and stores the result.
     pub async fn look(&self, server: &Server) -> Result<offers::Listed, String> {
         let slot = self.slot(server);
         let admitted = slot
@@ -159,7 +160,7 @@ impl Connections {
         self.look_by(&slot, admitted, server).await
     }
 
-    /// The same for a person, who gets an answer of the server's even where it is left alone.
+    /// The same for a user, past an open circuit breaker.
     pub async fn test(&self, server: &Server) -> Result<offers::Listed, String> {
         let slot = self.slot(server);
         let admitted = slot.breaker.admit_anyway();
@@ -181,7 +182,7 @@ impl Connections {
             }
             Err(error) => {
                 self.failed(admitted, slot, server).await;
-                // In a server's words there may be what the database does not store.
+                // A server's text may contain characters that the database can't store.
                 let told = text::plain(error.clone());
                 if let Err(error) = offers::record_failure(&self.db, server, &told).await {
                     warn!(%error, "storing an MCP server's failure failed");
@@ -196,7 +197,7 @@ impl Connections {
             let name = &server.settings.name;
             warn!(server = name, "an MCP server failed repeatedly; pausing it for a while");
             metrics::counter!("rejoin_mcp_breaker_opened_total", "server" => name.clone()).increment(1);
-            // Whatever is wrong with it may be wrong with its process: the next call begins anew.
+            // Its process may be the cause: the next call starts a new one.
             if let Some(connection) = slot.connection.lock().await.take() {
                 connection.close();
             }
@@ -218,7 +219,7 @@ impl Connections {
         Ok(())
     }
 
-    /// The connection, made if there is none.
+    /// Returns the connection, opened if necessary.
     async fn connected(&self, slot: &Slot, server: &Server) -> Result<Arc<Connection>, String> {
         let mut held = slot.connection.lock().await;
         if let Some(connection) = held.as_ref() {
@@ -261,7 +262,7 @@ impl Connections {
         ));
         *held = Some(connection.clone());
         drop(held);
-        // What it offers may have changed since it was last asked. Not awaited by those who call.
+        // Its tools may have changed since the last listing. Calls don't wait for it.
         let (me, server, asked) = (self.me.clone(), server.clone(), connection.clone());
         tokio::spawn(async move {
             if let Some(connections) = me.upgrade() {
@@ -271,7 +272,7 @@ impl Connections {
         Ok(connection)
     }
 
-    /// Lists a server's tools again over a connection that is there.
+    /// Lists a server's tools again over an existing connection.
     async fn refresh(&self, server: &Server, connection: &Connection) {
         let refreshed = match connection.list().await {
             Ok(listed) => self
@@ -288,7 +289,7 @@ impl Connections {
         }
     }
 
-    /// Closes the project's connections to servers other than these: they are gone, or off.
+    /// Closes the project's connections to other servers: they were removed or disabled.
     pub async fn keep_only(&self, project_id: Uuid, servers: &[Server]) {
         let is_outdated = |id: &Uuid| !servers.iter().any(|server| server.id == *id && server.settings.enabled);
         let outdated: Vec<Uuid> = self
@@ -306,12 +307,12 @@ impl Connections {
         }
     }
 
-    /// Those that have used a server here.
+    /// Returns the projects that have used a server here.
     pub fn projects(&self) -> BTreeSet<Uuid> {
         self.slots.iter().map(|slot| slot.project_id).collect()
     }
 
-    /// Ends all connections, and waits until their processes are gone.
+    /// Closes all connections, and waits until their processes have ended.
     pub async fn close(&self) {
         let slots: Vec<Arc<Slot>> = self.slots.iter().map(|slot| slot.clone()).collect();
         for slot in slots {
@@ -333,7 +334,7 @@ fn rest(server: &str, wait: Duration) -> String {
     )
 }
 
-/// Lists a server's tools again whenever it says that they have changed, with a pause between: what it says meanwhile counts once.
+/// Lists a server's tools again on change notifications, with a pause between: notifications in between count once.
 async fn follow(
     connections: Weak<Connections>,
     server: Server,
@@ -365,7 +366,7 @@ async fn close_idle(connections: Weak<Connections>) {
         };
         let slots: Vec<Arc<Slot>> = connections.slots.iter().map(|slot| slot.clone()).collect();
         for slot in slots {
-            // Who holds the lock is using it.
+            // The lock's holder is using it.
             let Ok(mut held) = slot.connection.try_lock() else {
                 continue;
             };

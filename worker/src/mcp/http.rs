@@ -1,6 +1,6 @@
-//! An MCP server over HTTP: how it is connected to. Called by `connection`.
+//! Connects to an MCP server over HTTP. Called by `connection`.
 //!
-//! Invariant: the URL is judged, and so are the addresses that its name resolves to.
+//! Invariant: the URL and the addresses that its name resolves to are checked against the host policy.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -16,7 +16,7 @@ use super::oauth::Tokens;
 use super::secrets::ResolvedSettings;
 use super::transport::{ConnectorDeps, NotificationHandler, OpenError};
 
-/// Connects. What goes wrong may still hold secrets.
+/// Connects. Errors may still contain secrets.
 pub(super) async fn reach(
     deps: &ConnectorDeps,
     filled: ResolvedSettings,
@@ -44,7 +44,7 @@ pub(super) async fn reach(
     let running = notifications
         .serve(StreamableHttpClientTransport::with_client(client, config))
         .await;
-    running.map_err(|error| match tokens.is_hopeless() {
+    running.map_err(|error| match tokens.is_permanently_refused() {
         true => OpenError::Hopeless(words(&error, true)),
         false => OpenError::Again(words(&error, true)),
     })
@@ -62,10 +62,11 @@ fn headers(filled: Vec<(String, String)>) -> Result<HashMap<HeaderName, HeaderVa
 }
 
 fn words(error: &ClientInitializeError, is_authorized: bool) -> String {
-    refusal(error.auth_challenge(), is_authorized).unwrap_or_else(|| told(error))
+    refusal(error.auth_challenge(), is_authorized).unwrap_or_else(|| error_chain(error))
 }
 
-/// What to tell of a server that wants to know who asks. Of one that gets tokens the challenge is in our words (`authorized`).
+/// Returns the error for a server that requires authentication. With tokens, the challenge is in our words
+/// (`authorized`).
 pub(super) fn refusal(challenge: Option<&str>, is_authorized: bool) -> Option<String> {
     match is_authorized {
         true => challenge.map(str::to_owned),
@@ -76,8 +77,8 @@ pub(super) fn refusal(challenge: Option<&str>, is_authorized: bool) -> Option<St
     }
 }
 
-/// An error with its causes: what went wrong is at their end.
-pub(super) fn told(error: &dyn Error) -> String {
+/// Formats an error with its causes: the root cause comes last.
+pub(super) fn error_chain(error: &dyn Error) -> String {
     let mut told = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

@@ -1,12 +1,12 @@
-//! What an MCP server offers: its list of tools, read page by page, each tool judged by itself. Called by `connection`.
+//! Reads the tool list of an MCP server, page by page, and validates each tool. Called by `connection`.
 //!
-//! Invariants: a tool that is not as it should be takes no other one with it; whatever a server says, its list ends, and what is kept of it is
-//! bounded; nothing in a definition is hidden from the people who approve it.
+//! Invariants: an invalid tool does not affect others; any server's list ends, and what is kept of it is bounded;
+//! nothing in a definition is hidden from the users who approve it.
 
 use std::collections::BTreeSet;
 
 use rejoin_integrations::mcp::offers::{
-    DEFINITION_MAX_BYTES, Found, LeftOut, Listed, MAX_LEFT_OUT, MAX_TOOLS, NAME_MAX_CHARS,
+    DEFINITION_MAX_BYTES, DiscoveredTool, LeftOut, Listed, MAX_LEFT_OUT, MAX_TOOLS, NAME_MAX_CHARS,
 };
 use rejoin_types::text;
 use rmcp::model::{ClientRequest, ListToolsRequest, PaginatedRequestParams, ServerResult, Tool};
@@ -17,15 +17,15 @@ use super::answer;
 use super::called;
 use super::redact::Redactor;
 
-/// Pages of a list; the rest is not read.
+/// Maximum number of pages read.
 pub const MAX_PAGES: usize = 50;
-/// Length of a reason or name that is kept, in characters.
+/// Maximum length of a stored reason or name, in characters.
 const TOLD_CHARS: usize = 300;
 
-/// Reads a server's list. The caller bounds how long that takes.
+/// Reads a server's list. The caller limits the time.
 ///
 /// # Errors
-/// The server does not answer with a list.
+/// The server's answer is not a list.
 pub(super) async fn read(peer: &Peer<RoleClient>, redactor: &Redactor, server: &str) -> Result<Listed, ServiceError> {
     let mut list = List::new(server, redactor);
     let mut cursors = BTreeSet::new();
@@ -52,7 +52,7 @@ pub(super) async fn read(peer: &Peer<RoleClient>, redactor: &Redactor, server: &
     Ok(list.done())
 }
 
-/// One page: its tools, each as far as it is one, and where the next one is.
+/// Reads one page: its valid tools, and the cursor of the next one.
 async fn page(
     peer: &Peer<RoleClient>,
     cursor: Option<String>,
@@ -64,7 +64,7 @@ async fn page(
     };
     match peer.send_request(ClientRequest::ListToolsRequest(request)).await? {
         ServerResult::ListToolsResult(page) => Ok((page.tools.into_iter().map(Ok).collect(), page.next_cursor)),
-        // Something in it is not as the protocol says: the others still may be.
+        // Part of it is invalid: the other tools may still be valid.
         ServerResult::CustomResult(page) => {
             let Value::Array(tools) = page.0["tools"].clone() else {
                 return Err(ServiceError::UnexpectedResponse);
@@ -79,15 +79,15 @@ async fn page(
     }
 }
 
-/// A list as it is being read.
+/// A list while being read.
 struct List<'a> {
     server: &'a str,
     redactor: &'a Redactor,
     listed: Listed,
     names: BTreeSet<String>,
-    /// What models would call them.
+    /// The tools' names for models.
     called: BTreeSet<String>,
-    /// What was left out beyond what is told.
+    /// Number of further tools left out without a stored reason.
     untold: usize,
     is_full: bool,
 }
@@ -114,7 +114,7 @@ impl<'a> List<'a> {
             }
             match tool {
                 Ok(tool) => {
-                    let found = answer::found(tool);
+                    let found = answer::discovered(tool);
                     let name = found.name.clone();
                     match self.judge(found).await {
                         Ok(found) => self.listed.found.push(found),
@@ -130,8 +130,8 @@ impl<'a> List<'a> {
         }
     }
 
-    async fn judge(&mut self, found: Found) -> Result<Found, String> {
-        let Found { name, definition } = found;
+    async fn judge(&mut self, found: DiscoveredTool) -> Result<DiscoveredTool, String> {
+        let DiscoveredTool { name, definition } = found;
         if name.is_empty() {
             return Err("it has no name".to_owned());
         }
@@ -148,7 +148,7 @@ impl<'a> List<'a> {
             ));
         }
         let definition = text::plain_json(self.redactor.value(definition));
-        // Looking through a large one takes milliseconds.
+        // Examining a large one takes milliseconds.
         let schema = definition["inputSchema"].clone();
         tokio::task::spawn_blocking(move || rejoin_schemas::check(&schema))
             .await
@@ -160,7 +160,7 @@ impl<'a> List<'a> {
         if !self.called.insert(called.clone()) {
             return Err(format!("an earlier tool is also named {called}"));
         }
-        Ok(Found { name, definition })
+        Ok(DiscoveredTool { name, definition })
     }
 
     fn leave_out(&mut self, tool: Option<&str>, reason: &str) {
@@ -168,7 +168,7 @@ impl<'a> List<'a> {
             self.untold += 1;
             return;
         }
-        // Secrets are hidden first: no half of one is left.
+        // Secrets are redacted first, so that no part of one remains.
         let told = |words: &str| text::plain(self.redactor.text(words.to_owned()).chars().take(TOLD_CHARS).collect());
         let left = LeftOut {
             tool: tool.map(told),

@@ -1,15 +1,16 @@
-//! Tokens for a connection to an MCP server, by the client-credentials grant (RFC 6749, section 4.4). Called by `authorized`, which puts
-//! them into requests.
+//! Access tokens for a connection to an MCP server, by the client credentials grant (RFC 6749, section 4.4). Called by
+//! `authorized`, which puts them into requests.
 //!
-//! - `discovery`  where tokens for a server are given out
-//! - `asking`     requests to URLs that others name
+//! - `discovery`  discovers the authorization server
+//! - `client`     requests to URLs named by others
 //!
-//! rmcp has an OAuth client, too: it is made for a user at a browser, and replaces a token that the server refused by a refresh token
-//! only, which this grant has none of.
+//! rmcp has an OAuth client, too: it is made for a user at a browser, and renews rejected tokens only by refresh
+//! tokens, which this grant lacks.
 //!
-//! Invariants: all addresses that are asked are judged; a token is in the redactor before anybody has it; one task fetches, the others wait.
+//! Invariants: all addresses are checked; the redactor knows a token before anyone can use it; one task fetches, the
+//! others wait.
 
-mod asking;
+mod client;
 mod discovery;
 
 use std::sync::Arc;
@@ -27,61 +28,61 @@ use tracing::debug;
 use url::{Url, form_urlencoded};
 
 use super::redact::Redactor;
-use asking::Asking;
+use client::OAuthClient;
 use discovery::Endpoint;
 use rejoin_egress::net::Hosts;
 
-/// A token is not used any more so long before it expires: a request takes a while to be read.
-const MARGIN: Duration = Duration::from_secs(30);
-/// A longer token fits into no header [bytes].
+/// Safety margin before a token's expiry, for the time that a request takes.
+const EXPIRY_MARGIN: Duration = Duration::from_secs(30);
+/// Maximum size of a token, in bytes: a longer one fits into no header.
 const TOKEN_MAX_BYTES: usize = 16 * 1024;
-/// A token whose expiry is further away is fetched anew after this; so no sum overflows.
-const LONGEST: Duration = Duration::from_secs(30 * 24 * 3_600);
+/// Maximum lifetime of a token, after which it is fetched again; avoids overflows.
+const MAX_LIFETIME: Duration = Duration::from_secs(30 * 24 * 3_600);
 
-/// The settings of a server's tokens, with secrets' values filled in.
+/// The OAuth settings of a server, with resolved secrets.
 pub struct Grant {
-    /// What the authorization server knows us as.
+    /// The client id at the authorization server.
     pub client_id: String,
-    /// By what it knows us.
+    /// The client secret.
     pub client_secret: String,
-    /// Empty: those that the server says it needs.
+    /// Empty: those that the server requires.
     pub scopes: Vec<String>,
-    /// None: where the server says.
+    /// None: discovered from the server.
     pub token_url: Option<String>,
 }
 
 impl Grant {
-    /// What proves who we are, as RFC 6749, section 2.3.1 has it.
+    /// Returns the client authentication by RFC 6749, section 2.3.1.
     fn basic(&self) -> String {
         let encoded = |part: &str| form_urlencoded::byte_serialize(part.as_bytes()).collect::<String>();
         STANDARD.encode(format!("{}:{}", encoded(&self.client_id), encoded(&self.client_secret)))
     }
 
-    /// The forms in which the secret travels.
+    /// Returns the encodings in which the secret is sent.
     pub fn hidden(&self) -> Vec<String> {
         let encoded = form_urlencoded::byte_serialize(self.client_secret.as_bytes()).collect();
         vec![self.client_secret.clone(), encoded, self.basic()]
     }
 }
 
-/// Why there is no token, or why it does not help: words without any secret.
+/// The reason why there is no token, or why it does not help, without any secret.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// What to tell.
+    /// The message.
     pub words: String,
-    /// The next try would end alike.
+    /// Whether a retry would fail the same way.
     pub is_final: bool,
 }
 
 impl Refusal {
-    fn hopeless(words: impl Into<String>) -> Self {
+    fn permanent(words: impl Into<String>) -> Self {
         Self {
             words: words.into(),
             is_final: true,
         }
     }
 
-    fn passing(words: impl Into<String>) -> Self {
+    fn transient(words: impl Into<String>) -> Self {
         Self {
             words: words.into(),
             is_final: false,
@@ -89,17 +90,17 @@ impl Refusal {
     }
 }
 
-/// What is held of a connection's tokens.
+/// The state of a connection's tokens.
 #[derive(Default)]
-struct Held {
-    /// Found, if the settings name none.
+struct TokenState {
+    /// The discovered endpoint, if the settings name none.
     endpoint: Option<Endpoint>,
     token: Option<Token>,
 }
 
 struct Token {
     value: String,
-    /// From then on it is not used any more; none: until the server refuses it.
+    /// No longer used after this; none: until the server rejects it.
     until: Option<Instant>,
 }
 
@@ -111,28 +112,28 @@ impl Token {
 
 /// The tokens of one connection.
 pub struct Tokens {
-    asking: Asking,
+    client: OAuthClient,
     grant: Grant,
     /// The server's URL.
     server: Url,
-    held: Mutex<Held>,
-    /// What was refused last will be refused again.
-    is_hopeless: AtomicBool,
+    held: Mutex<TokenState>,
+    /// Whether the last rejection is permanent.
+    is_permanently_refused: AtomicBool,
 }
 
 impl Tokens {
     pub fn new(http: reqwest::Client, hosts: Hosts, redactor: Redactor, grant: Grant, server: Url) -> Arc<Self> {
         Arc::new(Self {
-            asking: Asking { http, hosts, redactor },
+            client: OAuthClient { http, hosts, redactor },
             grant,
             server,
             held: Mutex::default(),
-            is_hopeless: AtomicBool::new(false),
+            is_permanently_refused: AtomicBool::new(false),
         })
     }
 
-    /// A token, fetched anew if the one that is there is about to expire. None: where to fetch one is not known before the server refuses
-    /// a request.
+    /// Returns a token, fetching a new one if the current one is about to expire. None: the endpoint is unknown until
+    /// the server rejects a request.
     ///
     /// # Errors
     /// Why there is none.
@@ -147,13 +148,13 @@ impl Tokens {
         }
     }
 
-    /// Another token than `refused`, which the server has answered with this challenge.
+    /// Returns a token other than `refused`, which the server has rejected with this challenge.
     ///
     /// # Errors
     /// Why there is none.
-    pub async fn another(&self, refused: Option<&str>, challenge: Option<&str>) -> Result<String, Refusal> {
+    pub async fn refreshed(&self, refused: Option<&str>, challenge: Option<&str>) -> Result<String, Refusal> {
         let mut held = self.held.lock().await;
-        // Somebody else may have been refused, too, and has fetched it.
+        // Another request may have been rejected, too, and has fetched it.
         if let Some(token) = &held.token
             && token.is_fresh()
             && refused != Some(token.value.as_str())
@@ -163,93 +164,93 @@ impl Tokens {
         self.replace(&mut held, challenge).await
     }
 
-    /// The token that is there, however old.
+    /// Returns the current token, however old.
     pub async fn last(&self) -> Option<String> {
         self.held.lock().await.token.as_ref().map(|token| token.value.clone())
     }
 
-    /// Whether what was refused last will be refused again.
-    pub fn is_hopeless(&self) -> bool {
-        self.is_hopeless.load(Ordering::Relaxed)
+    /// Returns whether the last rejection is permanent.
+    pub fn is_permanently_refused(&self) -> bool {
+        self.is_permanently_refused.load(Ordering::Relaxed)
     }
 
-    /// What to tell of a request that the server refuses with a new token, too.
-    pub fn useless(&self, challenge: Option<&str>) -> Refusal {
+    /// Returns the error for a request rejected with a new token, too.
+    pub fn rejected(&self, challenge: Option<&str>) -> Refusal {
         let parameter = |name: &str| challenge.and_then(|challenge| discovery::parameter(challenge, name));
         let (error, description) = (parameter("error"), parameter("error_description"));
-        self.noted(Refusal::hopeless(format!(
+        self.noted(Refusal::permanent(format!(
             "{} responded with 401 Unauthorized to a new token{}",
             shown(&self.server),
-            self.asking.because(error.as_deref(), description.as_deref())
+            self.client.because(error.as_deref(), description.as_deref())
         )))
     }
 
-    /// What to tell of a request that the server refuses because the token is good for too little.
-    pub fn too_narrow(&self, scope: Option<&str>) -> Refusal {
+    /// Returns the error for a request rejected for insufficient scope.
+    pub fn insufficient_scope(&self, scope: Option<&str>) -> Refusal {
         let needed = match scope {
             Some(scope) => format!("it requires the scope {scope}; add it to oauth.scopes"),
             None => "add the required scopes to oauth.scopes".to_owned(),
         };
-        self.noted(Refusal::hopeless(format!(
+        self.noted(Refusal::permanent(format!(
             "{} responded with 403 Forbidden to the token; {needed}",
             shown(&self.server)
         )))
     }
 
-    /// Takes secrets out of what the server said.
-    pub fn hide(&self, text: String) -> String {
-        self.asking.redactor.text(text)
+    /// Redacts secrets in the server's text.
+    pub fn redact(&self, text: String) -> String {
+        self.client.redactor.text(text)
     }
 
-    async fn replace(&self, held: &mut Held, challenge: Option<&str>) -> Result<String, Refusal> {
+    async fn replace(&self, held: &mut TokenState, challenge: Option<&str>) -> Result<String, Refusal> {
         let fetched = self.fetch(held, challenge).await;
         match fetched {
             Ok(token) => {
-                self.is_hopeless.store(false, Ordering::Relaxed);
+                self.is_permanently_refused.store(false, Ordering::Relaxed);
                 let value = token.value.clone();
                 held.token = Some(token);
                 Ok(value)
             }
             Err(refusal) => {
-                // It may have moved: it is looked for again.
-                *held = Held::default();
+                // The endpoint may have moved: it is discovered again.
+                *held = TokenState::default();
                 Err(self.noted(refusal))
             }
         }
     }
 
     fn noted(&self, refusal: Refusal) -> Refusal {
-        self.is_hopeless.store(refusal.is_final, Ordering::Relaxed);
+        self.is_permanently_refused.store(refusal.is_final, Ordering::Relaxed);
         Refusal {
-            words: self.asking.redactor.text(refusal.words),
+            words: self.client.redactor.text(refusal.words),
             ..refusal
         }
     }
 
-    async fn fetch(&self, held: &mut Held, challenge: Option<&str>) -> Result<Token, Refusal> {
+    async fn fetch(&self, held: &mut TokenState, challenge: Option<&str>) -> Result<Token, Refusal> {
         let endpoint = match (held.endpoint.take(), &self.grant.token_url) {
             (Some(endpoint), _) => endpoint.challenged(challenge),
             (None, Some(url)) => Endpoint::named(url, &self.server)?.challenged(challenge),
-            (None, None) => discovery::find(&self.asking, &self.server, challenge).await?,
+            (None, None) => discovery::find(&self.client, &self.server, challenge).await?,
         };
         let endpoint = held.endpoint.insert(endpoint);
         let url = &endpoint.url;
-        self.asking
-            .may_be_told_secrets(url)
-            .map_err(|words| Refusal::hopeless(format!("the token endpoint {}: {words}", shown(url))))?;
+        self.client
+            .may_receive_secrets(url)
+            .map_err(|words| Refusal::permanent(format!("the token endpoint {}: {words}", shown(url))))?;
         let request = self.request(endpoint)?;
-        let answer = self.asking.send(request, url, "the token endpoint").await?;
+        let answer = self.client.send(request, url, "the token endpoint").await?;
         if !answer.status.is_success() {
-            return Err(self.asking.refusal(&answer, "the token endpoint", url));
+            return Err(self.client.refusal(&answer, "the token endpoint", url));
         }
         let token = granted(&answer.json, url)?;
-        self.asking.redactor.also(token.value.clone());
+        self.client.redactor.also(token.value.clone());
         debug!(endpoint = shown(url), "fetched a token for an MCP server");
         Ok(token)
     }
 
     fn request(&self, endpoint: &Endpoint) -> Result<RequestBuilder, Refusal> {
-        let request = self.asking.http.post(endpoint.url.clone());
+        let request = self.client.http.post(endpoint.url.clone());
         let mut request = request
             .header(ACCEPT, "application/json")
             .header(CONTENT_TYPE, "application/x-www-form-urlencoded");
@@ -268,7 +269,7 @@ impl Tokens {
             form.append_pair("client_secret", &self.grant.client_secret);
         } else {
             let mut basic = HeaderValue::try_from(format!("Basic {}", self.grant.basic()))
-                .map_err(|_| Refusal::hopeless("the client's id or secret cannot be sent in a header"))?;
+                .map_err(|_| Refusal::permanent("the client's id or secret cannot be sent in a header"))?;
             basic.set_sensitive(true);
             request = request.header(AUTHORIZATION, basic);
         }
@@ -276,9 +277,9 @@ impl Tokens {
     }
 }
 
-/// The token in an endpoint's answer. Nothing of the answer is told: it may be a token.
+/// Parses the token in an endpoint's response. Errors quote nothing of the response: it may be a token.
 fn granted(answer: &Value, url: &Url) -> Result<Token, Refusal> {
-    let wrong = |what: &str| Refusal::hopeless(format!("the token endpoint {} {what}", shown(url)));
+    let wrong = |what: &str| Refusal::permanent(format!("the token endpoint {} {what}", shown(url)));
     let value = answer["access_token"].as_str().unwrap_or_default();
     if value.is_empty() {
         return Err(wrong("returned no access_token"));
@@ -292,7 +293,7 @@ fn granted(answer: &Value, url: &Url) -> Result<Token, Refusal> {
     {
         return Err(wrong("returned a token that is not a bearer token"));
     }
-    // Some give the number as text.
+    // Some servers send the number as text.
     let seconds = match &answer["expires_in"] {
         Value::Number(seconds) => seconds.as_f64(),
         Value::String(seconds) => seconds.trim().parse().ok(),
@@ -300,15 +301,15 @@ fn granted(answer: &Value, url: &Url) -> Result<Token, Refusal> {
     };
     let life = seconds
         .and_then(|seconds| Duration::try_from_secs_f64(seconds.max(0.0)).ok())
-        .map(|life| life.min(LONGEST));
+        .map(|life| life.min(MAX_LIFETIME));
     Ok(Token {
         value: value.to_owned(),
-        // Of a life that is hardly longer than the margin at least the half is used.
-        until: life.map(|life| Instant::now() + life.saturating_sub(MARGIN.min(life / 2))),
+        // At least half of a short lifetime is used.
+        until: life.map(|life| Instant::now() + life.saturating_sub(EXPIRY_MARGIN.min(life / 2))),
     })
 }
 
-/// A URL as it is told: without what may hold secrets.
+/// Formats a URL without the parts that may contain secrets.
 fn shown(url: &Url) -> String {
     let mut url = url.clone();
     url.set_query(None);

@@ -1,5 +1,5 @@
-//! The job behind "test this server": asks it what it offers, here, where its process or its network is. The API enqueues it and reads the
-//! outcome from the server's row.
+//! The job behind "test this server": lists the server's tools from a worker, where its process or network is. The API
+//! enqueues it and reads the outcome from the server's row.
 
 use async_trait::async_trait;
 use rejoin_extension::Signals;
@@ -11,7 +11,7 @@ use uuid::Uuid;
 use crate::jobs::Handler;
 use crate::services::Services;
 
-/// Does jobs of the kind [`mcp::KIND_PROBE`].
+/// The handler of jobs of the kind [`mcp::KIND_PROBE`].
 pub struct Probe;
 
 #[async_trait]
@@ -26,9 +26,9 @@ impl Handler for Probe {
                 error: "the job has no server id".to_owned(),
             };
         };
-        let server = match mcp::get(&services.db.sql, job.project_id, id).await {
+        let server = match mcp::get(&services.db.pool_sqlx, job.project_id, id).await {
             Ok(Some(server)) => server,
-            // Removed since.
+            // Removed meanwhile.
             Ok(None) => return Outcome::Complete,
             Err(error) => {
                 return Outcome::Retry {
@@ -40,12 +40,12 @@ impl Handler for Probe {
         tokio::select! {
             looked = services.pools.connections().test(&server) => {
                 if let Err(error) = looked {
-                    // Told by the server's row; trying again would tell nobody more.
+                    // Recorded in the server's row; a retry would add nothing.
                     info!(server = server.settings.name, error, "the test of an MCP server failed");
                 }
                 Outcome::Complete
             }
-            () = signals.drain.cancelled() => Outcome::HandOver,
+            () = signals.drain.cancelled() => Outcome::Release,
         }
     }
 }

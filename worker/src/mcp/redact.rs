@@ -1,26 +1,26 @@
-//! Removes the values of secrets from what MCP servers say.
+//! Redacts secrets from the output of MCP servers.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
 use serde_json::Value;
 
-/// Shorter values stand for too many other things to be hidden [bytes].
+/// Minimum length of redacted values, in bytes: shorter ones would match too much else.
 const HIDDEN_FROM_BYTES: usize = 4;
 const HIDDEN: &str = "[secret]";
-/// Tokens of a connection that are hidden: the latest.
+/// Maximum number of a connection's redacted tokens: the latest.
 const MAX_TOKENS: usize = 16;
 
-/// Takes values of secrets out of what a server says. Cheap to clone; clones know of the same values.
+/// Redacts secrets in a server's output. Cheap to clone; clones share the values.
 #[derive(Clone, Default)]
 pub struct Redactor(Arc<RwLock<Arc<Hidden>>>);
 
-/// What is hidden.
+/// The redacted values.
 #[derive(Clone, Default)]
 struct Hidden {
     fixed: Vec<String>,
-    /// The latest is last.
+    /// Latest last.
     tokens: Vec<String>,
-    /// All of them, the longest first: one may be a part of another.
+    /// All of them, longest first: one may be a part of another.
     all: Vec<String>,
 }
 
@@ -34,7 +34,7 @@ impl Hidden {
 }
 
 impl Redactor {
-    /// One that hides these.
+    /// Creates a redactor of these values.
     pub fn new(values: impl Iterator<Item = String>) -> Self {
         let fixed = values.filter(|value| value.len() >= HIDDEN_FROM_BYTES).collect();
         let hidden = Hidden {
@@ -44,7 +44,7 @@ impl Redactor {
         Self(Arc::new(RwLock::new(Arc::new(hidden.sorted()))))
     }
 
-    /// Hides a token from now on, in all clones.
+    /// Redacts a token from now on, in all clones.
     pub fn also(&self, token: String) {
         if token.len() < HIDDEN_FROM_BYTES {
             return;
@@ -62,7 +62,7 @@ impl Redactor {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// A text without them.
+    /// Redacts a text.
     pub fn text(&self, text: String) -> String {
         self.hidden()
             .all
@@ -73,7 +73,7 @@ impl Redactor {
             })
     }
 
-    /// JSON without them.
+    /// Redacts JSON.
     pub fn value(&self, value: Value) -> Value {
         if self.hidden().all.is_empty() {
             return value;

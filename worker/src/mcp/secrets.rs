@@ -1,7 +1,6 @@
-//! Fills the values of the project's secrets into a server's settings.
-//! Called by `connections` whenever a connection is made.
+//! Inserts the values of the project's secrets into a server's settings. Called by `connections` for each connection.
 //!
-//! Invariant: a value goes to the server, and nowhere else: not into results, errors or logs.
+//! Invariant: a value goes to the server only: never into results, errors or logs.
 
 use std::collections::HashMap;
 
@@ -13,7 +12,7 @@ use sqlx::PgPool;
 use super::oauth::Grant;
 use super::redact::Redactor;
 
-/// The settings as the server is reached by them.
+/// A server's settings with resolved secrets.
 pub struct ResolvedSettings {
     pub url: Option<String>,
     pub headers: Vec<(String, String)>,
@@ -22,10 +21,10 @@ pub struct ResolvedSettings {
     pub redactor: Redactor,
 }
 
-/// Opens the secrets that the settings name.
+/// Decrypts the secrets that the settings refer to.
 ///
 /// # Errors
-/// One is missing or can't be opened: what to tell.
+/// One is missing or can't be decrypted: the message.
 pub async fn fill(db: &PgPool, keys: Option<&MasterKeys>, server: &Server) -> Result<ResolvedSettings, String> {
     let settings = &server.settings;
     let mut templates: Vec<&str> = settings.url.as_deref().into_iter().collect();

@@ -1,6 +1,7 @@
-//! What the process of an MCP server writes to its standard error goes to our log, line by line: so many a minute, and the count of the others.
+//! Logs the standard error of an MCP server's process, line by line, up to a limit per minute, with the count of
+//! omitted lines.
 //!
-//! Invariant: all of it is read, whatever is logged, so that no process waits for us.
+//! Invariant: everything is read, whatever is logged, so that the process never blocks on us.
 
 use std::time::{Duration, Instant};
 
@@ -9,13 +10,14 @@ use tracing::{info, warn};
 
 use super::redact::Redactor;
 
-/// Of one line; a longer one is logged in pieces [bytes].
+/// Maximum length of a line, in bytes; longer ones are logged in parts.
 const LINE_BYTES: u64 = 2_000;
-/// Lines of a process in a window: enough for a server that logs each request, too few for a loop of errors to fill a disk.
+/// Maximum number of a process's lines per window: enough for a server that logs each request, too few for a loop of
+/// errors to fill a disk.
 const LINES: usize = 200;
 const WINDOW: Duration = Duration::from_secs(60);
 
-/// How many lines of this window were logged, and how many were not.
+/// The numbers of logged and omitted lines of this window.
 struct Allowance {
     since: Instant,
     logged: usize,
@@ -31,7 +33,7 @@ impl Allowance {
         }
     }
 
-    /// Whether a line is logged, and how many were dropped in the window that it ended.
+    /// Returns whether to log a line, and how many were omitted in the window that it ended.
     fn admit(&mut self, now: Instant) -> (bool, Option<usize>) {
         let mut ended = None;
         if now.duration_since(self.since) >= WINDOW {

@@ -1,5 +1,5 @@
-//! What every transport of an MCP connection needs: what it is made with, who hears the server's notifications, how opening fails, and what
-//! ends processes that are left.
+//! Shared by all transports of MCP connections: their dependencies, the notification handler, errors on opening, and
+//! cleanup of processes.
 
 use std::sync::{Arc, OnceLock};
 
@@ -15,7 +15,7 @@ use tracing::{debug, warn};
 
 use super::redact::Redactor;
 
-/// What connections are made with.
+/// Shared dependencies of connections.
 pub struct ConnectorDeps {
     pub commands: Commands,
     pub hosts: Hosts,
@@ -25,7 +25,7 @@ pub struct ConnectorDeps {
     pub max_result_bytes: usize,
 }
 
-/// What outlives a connection: its task until it has ended, and the watchdog of the processes.
+/// What outlives a connection: its task until it has ended, and the processes' watchdog.
 #[derive(Clone, Default)]
 pub struct Processes {
     pub tasks: TaskTracker,
@@ -33,7 +33,7 @@ pub struct Processes {
 }
 
 impl Processes {
-    /// Ends the group of this leader, should this process die.
+    /// Ends this leader's process group if this process dies.
     pub(super) fn guard(&self, leader: Option<u32>) -> Guarded {
         let started = self.watchdog.get_or_init(|| {
             let started = Watchdog::start();
@@ -66,10 +66,10 @@ impl Drop for Guarded {
     }
 }
 
-/// Why there is no connection: words without any secret.
+/// The reason why a connection can't be opened, without any secret.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// The next try would end alike.
+    /// A retry would fail the same way.
     #[error("{0}")]
     Hopeless(String),
     #[error("{0}")]
@@ -85,7 +85,7 @@ impl OpenError {
     }
 }
 
-/// Handles what a server sends without being asked.
+/// Handles a server's notifications.
 pub(super) struct NotificationHandler {
     pub(super) server: String,
     pub(super) list_changed: Arc<Notify>,
@@ -98,7 +98,7 @@ impl ClientHandler for NotificationHandler {
             ClientCapabilities::default(),
             Implementation::new("rejoin", env!("CARGO_PKG_VERSION")),
         );
-        // The last version that begins with a handshake; later ones have none, and servers of today few.
+        // The last version with a handshake; few current servers support later ones.
         config.protocol_version = ProtocolVersion::V_2025_11_25;
         config
     }

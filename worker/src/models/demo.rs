@@ -1,14 +1,14 @@
-//! `demo:graph`: the stand-in for a language model where there is no key. Rules, no network, no randomness.
+//! `demo:graph`: a rule-based substitute for a language model, used without a key. No network, no randomness.
 //!
-//! `rejoin dev` falls back to it, so that the first minute shows the real thing around it: tools that really run, events,
-//! streams, resumption. Every answer begins by saying what it is. A turn with tools is: search for what the question names,
-//! read the relations of the best hit, tell them. Invariants: the same request gives the same answer; only tools of the
-//! request are called, each kind once a turn.
+//! `rejoin dev` falls back to it, so that a first try shows the real system around it: tools that really run, events,
+//! streams, resumption. Every answer begins by saying what it is. A turn with tools searches for what the question
+//! names, reads the relations of the best hit, and reports them. Invariants: the same request gives the same answer;
+//! only tools of the request are called, each kind once a turn.
 //!
-//! - `question`  what is asked: names, search words, direction
-//! - `findings`  the tools' JSON, read into types
+//! - `question`  parses the question: names, search words, direction
+//! - `findings`  parses the tools' JSON
 //! - `answer`    the text
-//! - `split`     a question as tasks, and their join
+//! - `split`     splits a question into tasks, and joins them
 
 mod answer;
 mod findings;
@@ -27,12 +27,12 @@ use self::question::Question;
 use super::{Chunk, Finish, Message, ModelError, ModelRequest, ModelStream, Provider, ToolCall, Usage};
 use rejoin_tools::ToolSpec;
 
-/// How every answer begins.
+/// The beginning of every answer.
 pub const OPENING: &str = "Demo model (rule-based, no language model): ";
-/// Tools that find entities by words, best first; the first that the request offers is used.
+/// Tools that search entities by words, best first; the first one in the request is used.
 const SEARCH_TOOLS: [&str; 3] = ["hybrid_search", "search_entities", "semantic_search"];
 const EDGES_TOOL: &str = "get_entity_edges";
-/// Hits to ask a search for.
+/// Number of hits requested from a search.
 const SEARCH_LIMIT: u32 = 10;
 
 /// The demo model.
@@ -62,7 +62,7 @@ impl Provider for DemoGraph {
     }
 }
 
-/// What this model does next: a tool call, or its answer in words.
+/// The next action of this model: a tool call, or its answer.
 #[derive(Debug, Clone, PartialEq)]
 enum Move {
     Call { tool: &'static str, arguments: Value },
@@ -182,7 +182,7 @@ fn next_move(request: &ModelRequest) -> Move {
     }
 }
 
-/// The hit that the question names exactly, else the best one; with the rest.
+/// Returns the hit that the question names exactly, else the best one; with the others.
 fn choose(question: &Question, mut hits: Vec<Entity>) -> Option<(Entity, Vec<Entity>)> {
     let position = hits.iter().position(|hit| question.names(hit)).unwrap_or(0);
     (position < hits.len()).then(|| (hits.remove(position), hits))
@@ -192,7 +192,7 @@ fn offered<'a>(request: &'a ModelRequest, name: &str) -> Option<&'a ToolSpec> {
     request.tools.iter().find(|tool| tool.name == name)
 }
 
-/// Tools want every property of their schema named, with null for "not given".
+/// Tools require every property of their schema, with null for absent ones.
 fn arguments(spec: &ToolSpec, given: &[(&str, Value)]) -> Value {
     let mut arguments = Map::new();
     let known = spec.parameters.document().get("properties").and_then(Value::as_object);
@@ -207,7 +207,7 @@ fn arguments(spec: &ToolSpec, given: &[(&str, Value)]) -> Value {
     Value::Object(arguments)
 }
 
-/// The tool results since the user's last message: what this turn knows.
+/// The tool results since the user's last message.
 struct Turn<'a> {
     results: Vec<(&'a str, Result<&'a str, &'a str>)>,
 }
@@ -263,7 +263,7 @@ fn message_words(message: &Message) -> u64 {
     }
 }
 
-/// This model's tokens are words.
+/// This model counts words as tokens.
 fn count_words(text: &str) -> u64 {
     text.split_whitespace().count() as u64
 }

@@ -1,8 +1,8 @@
-//! The models of a run: the definition's own, then those that answer in its place.
+//! The models of a run: the definition's own, then its fallbacks.
 //!
-//! `run/answer.rs` asks the current one, and the next one when it can't answer now: it is overloaded, limits our requests, its account is used
-//! up, or it fails before its first word. Once a run has changed models, it stays with the new one: the old one would be waited for at
-//! every step.
+//! `run/answer.rs` calls the current model, and the next one if it can't answer now: it is overloaded, rate-limits us,
+//! its account is exhausted, or it fails before its first word. A run that has changed models stays with the new one;
+//! otherwise every step would wait for the old one.
 
 use std::sync::Arc;
 
@@ -12,9 +12,9 @@ use super::registry::Resolved;
 use super::retry::RetryPolicy;
 use super::{ModelError, Provider};
 
-/// Calls of a model that has a fallback left, the first one counted.
+/// Maximum number of calls of a model with a remaining fallback.
 const ATTEMPTS_BEFORE_FALLBACK: usize = 2;
-/// Errors after which another model may well answer.
+/// Errors after which another model may answer.
 const PASSES: [&str; 4] = [
     "model_overloaded",
     "model_rate_limited",
@@ -25,18 +25,18 @@ const PASSES: [&str; 4] = [
 #[derive(Clone)]
 pub struct Candidate {
     pub model: Resolved,
-    /// None: nobody knows what it costs.
+    /// None: the price is unknown.
     pub price: Option<Price>,
 }
 
 #[derive(Clone)]
 pub struct Candidates {
     first: Candidate,
-    /// Those that are left, the next one last.
+    /// Remaining fallbacks, the next one last.
     left: Vec<Candidate>,
 }
 
-/// Another model goes on.
+/// A change to another model.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Change {
     pub from: String,
@@ -57,12 +57,12 @@ impl Candidates {
         Self { first, left }
     }
 
-    /// `provider:model` of the current one.
+    /// Returns `provider:model` of the current one.
     pub fn name(&self) -> &str {
         &self.first.model.name
     }
 
-    /// What the current one costs.
+    /// Returns the price of the current one.
     pub fn price(&self) -> Option<Price> {
         self.first.price
     }
@@ -71,7 +71,7 @@ impl Candidates {
         self.first.model.provider.clone()
     }
 
-    /// A model with a fallback is not waited for as long as one without.
+    /// Returns the retry policy: shorter if there is a fallback.
     pub fn policy(&self, usual: &RetryPolicy) -> RetryPolicy {
         RetryPolicy {
             max_attempts: match self.left.is_empty() {
@@ -82,7 +82,7 @@ impl Candidates {
         }
     }
 
-    /// Takes the next model, if there is one and the error is such that it may answer.
+    /// Switches to the next model, if there is one and the error allows it.
     pub fn fall_back(&mut self, error: &ModelError) -> Option<Change> {
         if !PASSES.contains(&error.code) {
             return None;

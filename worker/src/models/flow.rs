@@ -1,7 +1,7 @@
-//! Flows over sub-agents: `sequential`, `loop`, `parallel` and `discussion` definitions. A flow asks no language model: this stands in
-//! for one, and calls `spawn_agents`, so that starting, waiting, resuming and cancelling are those of every other agent.
+//! Flows over sub-agents: `sequential`, `loop`, `parallel` and `discussion` definitions. A flow replaces the language
+//! model and calls `spawn_agents`, so that starting, waiting, resuming and cancelling work as for every other agent.
 //!
-//! What comes next follows from the messages alone; after a crash the same call is made.
+//! The next call follows from the messages alone; after a crash the same call is made.
 
 mod discussion;
 
@@ -13,25 +13,25 @@ use rejoin_tools::SharedTool;
 use serde_json::{Value, json};
 
 use super::{Chunk, Finish, Message, ModelError, ModelRequest, ModelStream, Provider, ToolCall, Usage};
-use crate::coordination::{self, SPAWN_AGENTS, discussions};
+use crate::coordination::{self, SPAWN_AGENTS, deliberation};
 
-/// The `flow_type` that asks a language model.
+/// The `flow_type` that calls a language model.
 const SINGLE: &str = "single";
 
-/// How the agents of a flow follow each other.
+/// The order of a flow's agents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Order {
-    /// Each is given what the one before it found.
+    /// Each receives the previous one's result.
     Sequential,
-    /// The same again and again, until the last one's answer holds the exit word, or the rounds are over.
+    /// Repeats until the last agent's answer contains the exit word, or the rounds are used up.
     Loop,
     /// All at once.
     Parallel,
-    /// All propose, argue and vote: `discussion`.
+    /// All propose, discuss and vote: `discussion`.
     Discussion,
 }
 
-/// The stand-in for one definition's flow.
+/// The flow of one definition, in place of a model.
 #[derive(Debug)]
 pub struct FlowModel {
     order: Order,
@@ -39,7 +39,7 @@ pub struct FlowModel {
 }
 
 impl FlowModel {
-    /// None: the definition asks a language model.
+    /// None: the definition uses a language model.
     pub fn of(definition: &AgentDefinition) -> Option<Self> {
         let order = match definition.flow_type.as_str() {
             SINGLE => return None,
@@ -48,12 +48,12 @@ impl FlowModel {
             "discussion" => Order::Discussion,
             _ => Order::Sequential,
         };
-        // Checked when it was stored.
+        // Validated when it was stored.
         let flow = Settings::of(&definition.config).unwrap_or_default().flow;
         Some(Self { order, flow })
     }
 
-    /// How it is called in `meta`.
+    /// Returns its name in `meta`.
     pub fn name(&self) -> String {
         let order = match self.order {
             Order::Sequential => "sequential",
@@ -64,19 +64,19 @@ impl FlowModel {
         format!("flow:{order}")
     }
 
-    /// What it calls.
+    /// Returns the tools that it calls.
     pub fn tools(&self) -> Vec<SharedTool> {
         match self.order {
             Order::Sequential | Order::Loop | Order::Parallel => vec![coordination::spawn_agents()],
             Order::Discussion => vec![
                 coordination::spawn_agents(),
                 coordination::ask_user(),
-                discussions::note_discussion(),
+                deliberation::note_discussion(),
             ],
         }
     }
 
-    /// Agents that are started one after the other, at most.
+    /// Returns the maximum number of sequentially started agents.
     fn turns(&self) -> usize {
         match self.order {
             Order::Parallel | Order::Discussion => 1,
@@ -88,7 +88,7 @@ impl FlowModel {
         }
     }
 
-    fn next(&self, request: &ModelRequest) -> Result<Move, ModelError> {
+    fn next(&self, request: &ModelRequest) -> Result<NextAction, ModelError> {
         if self.flow.agents.is_empty() {
             return Err(refused(
                 "flow_empty",
@@ -106,12 +106,14 @@ impl FlowModel {
         let mut found = Vec::new();
         for message in &request.messages {
             if let Message::ToolResult { content, is_error, .. } = message {
-                found.push(Found::read(content, *is_error)?);
+                found.push(CallResults::read(content, *is_error)?);
             }
         }
         if request.tools.is_empty() {
             // Told to stop.
-            return Ok(Move::Answer(found.last().map(Found::text).unwrap_or_default()));
+            return Ok(NextAction::Answer(
+                found.last().map(CallResults::text).unwrap_or_default(),
+            ));
         }
         if let Some(failed) = found
             .iter()
@@ -134,7 +136,9 @@ impl FlowModel {
                 .as_ref()
                 .is_some_and(|word| found.last().is_some_and(|last| last.text().contains(word)));
         if found.len() >= self.turns() || is_over {
-            return Ok(Move::Answer(found.last().map(Found::text).unwrap_or_default()));
+            return Ok(NextAction::Answer(
+                found.last().map(CallResults::text).unwrap_or_default(),
+            ));
         }
         let agents: Vec<Value> = match self.order {
             Order::Parallel | Order::Discussion => self
@@ -155,7 +159,7 @@ impl FlowModel {
                 vec![json!({"agent_name": agent, "task": task})]
             }
         };
-        Ok(Move::Calls(vec![ToolCall {
+        Ok(NextAction::Calls(vec![ToolCall {
             id: format!("flow_{}", found.len() + 1),
             name: SPAWN_AGENTS.to_owned(),
             arguments: json!({ "agents": agents }),
@@ -163,17 +167,17 @@ impl FlowModel {
     }
 }
 
-enum Move {
+enum NextAction {
     Calls(Vec<ToolCall>),
     Answer(String),
 }
 
-/// What one call has found.
-struct Found {
-    results: Vec<Outcome>,
+/// The result of one call.
+struct CallResults {
+    results: Vec<AgentResult>,
 }
 
-struct Outcome {
+struct AgentResult {
     agent: String,
     status: String,
     is_completed: bool,
@@ -181,7 +185,7 @@ struct Outcome {
     error: String,
 }
 
-impl Found {
+impl CallResults {
     fn read(content: &str, is_error: bool) -> Result<Self, ModelError> {
         if is_error {
             return Err(refused("sub_agent_failed", content.to_owned()));
@@ -191,7 +195,7 @@ impl Found {
         let results = content["results"].as_array().into_iter().flatten();
         Ok(Self {
             results: results
-                .map(|result| Outcome {
+                .map(|result| AgentResult {
                     agent: text(&result["agent_name"]),
                     is_completed: result["status"] == "completed",
                     status: text(&result["status"]),
@@ -202,7 +206,7 @@ impl Found {
         })
     }
 
-    /// The answer that it comes to.
+    /// Returns the answer.
     fn text(&self) -> String {
         match self.results.as_slice() {
             [one] => one.summary.clone(),
@@ -228,8 +232,8 @@ fn refused(code: &'static str, message: String) -> ModelError {
 impl Provider for FlowModel {
     async fn stream(&self, request: ModelRequest) -> Result<ModelStream, ModelError> {
         let (chunks, finish) = match self.next(&request)? {
-            Move::Answer(text) => (vec![Chunk::Text(text)], Finish::Stop),
-            Move::Calls(calls) => (calls.into_iter().map(Chunk::ToolCall).collect(), Finish::ToolCalls),
+            NextAction::Answer(text) => (vec![Chunk::Text(text)], Finish::Stop),
+            NextAction::Calls(calls) => (calls.into_iter().map(Chunk::ToolCall).collect(), Finish::ToolCalls),
         };
         let end = Chunk::End {
             usage: Usage::default(),
@@ -252,8 +256,8 @@ mod tests {
         }
     }
 
-    /// What a flow does after these summaries, each one call's.
-    fn after(model: &FlowModel, summaries: &[&str]) -> Result<Move, ModelError> {
+    /// Returns a flow's next action after these summaries, one per call.
+    fn after(model: &FlowModel, summaries: &[&str]) -> Result<NextAction, ModelError> {
         let mut messages = vec![Message::user("go")];
         for summary in summaries {
             let result =
@@ -273,22 +277,22 @@ mod tests {
         })
     }
 
-    fn spawned(next: Result<Move, ModelError>) -> Vec<String> {
+    fn spawned(next: Result<NextAction, ModelError>) -> Vec<String> {
         match next {
-            Ok(Move::Calls(calls)) => calls[0].arguments["agents"]
+            Ok(NextAction::Calls(calls)) => calls[0].arguments["agents"]
                 .as_array()
                 .unwrap()
                 .iter()
                 .map(|agent| agent["agent_name"].as_str().unwrap().to_owned())
                 .collect(),
-            Ok(Move::Answer(_)) | Err(_) => vec![],
+            Ok(NextAction::Answer(_)) | Err(_) => vec![],
         }
     }
 
-    fn answer(next: Result<Move, ModelError>) -> Option<String> {
+    fn answer(next: Result<NextAction, ModelError>) -> Option<String> {
         match next {
-            Ok(Move::Answer(text)) => Some(text),
-            Ok(Move::Calls(_)) | Err(_) => None,
+            Ok(NextAction::Answer(text)) => Some(text),
+            Ok(NextAction::Calls(_)) | Err(_) => None,
         }
     }
 

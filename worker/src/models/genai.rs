@@ -1,13 +1,13 @@
-//! Every model that is reached over the network, through the genai crate: the one place that knows it.
+//! Language models over the network, through the genai crate, which is used only here.
 //!
-//! `registry` makes a [`GenaiProvider`] per run.
+//! `registry` creates a [`GenaiProvider`] per run.
 //!
-//! - `endpoint`   where a provider is reached
-//! - `request`    our request in the form that the model takes
-//! - `parts`      files of messages, as parts of what is sent
-//! - `parameters` what models refuse, learned from their refusals
+//! - `endpoint`   addresses of providers
+//! - `request`    our request in the model's format
+//! - `parts`      files of messages, as content parts
+//! - `parameters` unsupported parameters, learned from rejections
 //! - `answer`     the provider's stream as our chunks
-//! - `errors`     genai's errors in our words
+//! - `errors`     maps genai's errors to ours
 //! - `google_tokens` access tokens of Vertex AI
 
 mod answer;
@@ -95,7 +95,7 @@ impl GenaiModels {
 pub struct GenaiProvider {
     client: Client,
     refusals: Refusals,
-    /// Where the key of each call comes from, if the settings have none.
+    /// The source of keys, if the settings have none.
     tokens: Option<GoogleTokens>,
     known: Option<&'static Model>,
     adapter: AdapterKind,
@@ -108,7 +108,7 @@ pub struct GenaiProvider {
 
 #[async_trait]
 impl Provider for GenaiProvider {
-    /// Waits for the provider's word that it will answer: a parameter that it refuses is left out, and the request sent once more.
+    /// Waits for the provider's response status: an unsupported parameter is removed, and the request sent once more.
     async fn stream(&self, request: ModelRequest) -> Result<ModelStream, ModelError> {
         for _ in Parameter::ALL {
             match self.open(&request).await? {
@@ -162,7 +162,7 @@ impl GenaiProvider {
             .await
             .map_err(|error| context.classify(&error))?
             .stream;
-        // Sends nothing before it is polled: the refusal, if there is one, is its first item.
+        // Nothing is sent before polling: a rejection is the first item.
         let first: ChatStreamEvent = match tokio::time::timeout(self.idle_timeout, upstream.next()).await {
             Ok(Some(Ok(event))) => event,
             Ok(Some(Err(error))) => {

@@ -1,7 +1,7 @@
-//! Which model is meant, and where its key and address come from.
+//! Names of models, and the source of their key and address.
 //!
-//! `registry` parses definitions' names with [`ModelName`] and reads [`ModelSettings`] once at start. Keys live in
-//! [`Secret`], whose `Debug` shows nothing, so that no log line and no error can hold one.
+//! `registry` parses definitions' names with [`ModelName`] and reads [`ModelSettings`] once at start. Keys are held in
+//! [`Secret`], whose `Debug` shows nothing, so that no log line and no error can contain one.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -12,31 +12,31 @@ use rejoin_models::{CHAT_MODELS, DEFAULT_MODEL, names};
 
 use super::ModelError;
 
-/// Idle time between two pieces of an answer (or before the first) after which a call counts as hung.
+/// Default idle timeout between two parts of an answer (or before the first).
 pub const DEFAULT_IDLE_TIMEOUT: Duration = Duration::from_secs(120);
-/// Time for a connection (TCP and TLS) to a provider.
+/// Default timeout of a connection (TCP and TLS) to a provider.
 pub const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Pause of the demo model between two words.
+/// Default pause of the demo model between two words.
 pub const DEFAULT_DEMO_WORD_PAUSE: Duration = Duration::from_millis(25);
 
-/// Who serves a model.
+/// A provider of models.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ProviderKind {
-    /// OpenAI, and every server that speaks its chat completions API.
+    /// OpenAI, and compatible servers of its Chat Completions API.
     OpenAi,
-    /// OpenAI, and every server that speaks its Responses API.
+    /// OpenAI, and compatible servers of its Responses API.
     OpenAiResponses,
-    /// OpenAI's models at Azure.
+    /// OpenAI's models on Azure.
     Azure,
-    /// OpenRouter's models of many providers.
+    /// Models of many providers on OpenRouter.
     OpenRouter,
-    /// Amazon Bedrock's models of many providers.
+    /// Models of many providers on Amazon Bedrock.
     Bedrock,
     Anthropic,
     Gemini,
     Vertex,
     Ollama,
-    /// The rule-based stand-in; never the network.
+    /// The rule-based demo model; no network.
     Demo,
 }
 
@@ -54,14 +54,14 @@ impl ProviderKind {
         Self::Demo,
     ];
 
-    /// The provider of the word before the colon.
+    /// Returns the provider with this prefix.
     fn of(word: &str) -> Option<Self> {
         Self::ALL
             .into_iter()
             .find(|kind| kind.as_str().eq_ignore_ascii_case(word.trim()))
     }
 
-    /// As written before the colon.
+    /// The prefix before the colon.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::OpenAi => "openai",
@@ -88,12 +88,12 @@ impl fmt::Display for ProviderKind {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ModelName {
     pub provider: ProviderKind,
-    /// As the provider knows it; may hold colons itself (`llama3.2:3b`).
+    /// The provider's name for it; may contain colons itself (`llama3.2:3b`).
     pub model: String,
 }
 
 impl ModelName {
-    /// Reads `provider:model`, or a bare name that is known to belong to one provider.
+    /// Parses `provider:model`, or a bare name that is known to belong to one provider.
     pub fn parse(text: &str) -> Result<Self, ModelError> {
         let text = text.trim();
         if let Some((prefix, model)) = text.split_once(':')
@@ -152,7 +152,7 @@ pub(super) fn unknown(message: String) -> ModelError {
     }
 }
 
-/// A key. Printing it shows that there is one, not what it is.
+/// A key. `Debug` shows only its existence.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
@@ -161,7 +161,7 @@ impl Secret {
         Self(text.into())
     }
 
-    /// The key itself: for the request's header, and for striking it out of a provider's error.
+    /// Returns the key itself: for the request's header, and for redacting it in a provider's error.
     pub(super) fn expose(&self) -> &str {
         &self.0
     }
@@ -173,51 +173,52 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Key and address of one provider.
+/// The key and address of one provider.
 #[derive(Debug, Clone, Default)]
 pub struct ProviderSettings {
     pub key: Option<Secret>,
-    /// Instead of the provider's own address.
+    /// Replaces the provider's own address.
     pub base_url: Option<String>,
 }
 
-/// Everything that the model layer reads from its environment.
+/// The settings of the model layer, from the environment.
 #[derive(Debug, Clone)]
 pub struct ModelSettings {
-    /// `OPENAI_API_KEY`, `OPENAI_BASE_URL` (with its `/v1`, with or without a last slash).
+    /// `OPENAI_API_KEY`, `OPENAI_BASE_URL` (including `/v1`, with or without a trailing slash).
     pub openai: ProviderSettings,
     /// `AZURE_OPENAI_API_KEY`, `AZURE_OPENAI_ENDPOINT` (the resource's address).
     pub azure: ProviderSettings,
-    /// `OPENROUTER_API_KEY`, `OPENROUTER_BASE_URL` (with its `/v1`).
+    /// `OPENROUTER_API_KEY`, `OPENROUTER_BASE_URL` (including `/v1`).
     pub openrouter: ProviderSettings,
     /// `AWS_BEARER_TOKEN_BEDROCK`, `BEDROCK_BASE_URL`.
     pub bedrock: ProviderSettings,
     /// `AWS_REGION`, else `AWS_DEFAULT_REGION`, else `us-east-1`.
     pub bedrock_region: String,
-    /// `ANTHROPIC_API_KEY`, `ANTHROPIC_BASE_URL` (without `/v1`, as Anthropic's SDKs read it).
+    /// `ANTHROPIC_API_KEY`, `ANTHROPIC_BASE_URL` (without `/v1`, like Anthropic's SDKs).
     pub anthropic: ProviderSettings,
-    /// `GEMINI_API_KEY`, `GEMINI_BASE_URL` (with its `/v1beta`).
+    /// `GEMINI_API_KEY`, `GEMINI_BASE_URL` (including `/v1beta`).
     pub gemini: ProviderSettings,
-    /// `VERTEX_API_KEY` (an OAuth access token), `VERTEX_BASE_URL` (through to `…/locations/{location}`). Without a key, tokens are those of
-    /// Google's Application Default Credentials.
+    /// `VERTEX_API_KEY` (an OAuth access token), `VERTEX_BASE_URL` (including `…/locations/{location}`). Without a key,
+    /// tokens come from Google's Application Default Credentials.
     pub vertex: ProviderSettings,
-    /// `GOOGLE_APPLICATION_CREDENTIALS` is set.
+    /// Whether `GOOGLE_APPLICATION_CREDENTIALS` is set.
     pub google_credentials: bool,
     /// `VERTEX_PROJECT_ID`, else `GOOGLE_CLOUD_PROJECT`.
     pub vertex_project: Option<String>,
     /// `VERTEX_LOCATION`, else `GOOGLE_CLOUD_LOCATION`, else `global`.
     pub vertex_location: String,
-    /// `OLLAMA_HOST`, in the spellings that Ollama itself takes.
+    /// `OLLAMA_HOST`, in the formats that Ollama itself accepts.
     pub ollama_host: Option<String>,
-    /// `REJOIN_MODEL`: instead of the model of every definition.
+    /// `REJOIN_MODEL`: replaces the model of every definition.
     pub model_override: Option<String>,
-    /// `REJOIN_CHAT_MODEL`: for conversations that have no agent. None: the first of [`CHAT_MODELS`] whose provider has a key.
+    /// `REJOIN_CHAT_MODEL`: for conversations without an agent. None: the first of [`CHAT_MODELS`] whose provider has a
+    /// key.
     pub chat_model: Option<String>,
     /// `REJOIN_DEMO_FALLBACK=1`: a provider without a key is replaced by `demo:graph`. Only `rejoin dev` sets it.
     pub demo_fallback: bool,
     /// `REJOIN_DEMO_WORD_MS`.
     pub demo_word_pause: Duration,
-    /// `REJOIN_PROMPT_CACHE=off` switches it off: agents' prompts are marked for Anthropic's cache.
+    /// `REJOIN_PROMPT_CACHE=off` disables it: marks agents' prompts for Anthropic's cache.
     pub prompt_cache: bool,
     /// `REJOIN_MODEL_IDLE_TIMEOUT_MS`.
     pub idle_timeout: Duration,
@@ -226,7 +227,7 @@ pub struct ModelSettings {
 }
 
 impl Default for ModelSettings {
-    /// No keys, all limits at their defaults: what an empty environment gives.
+    /// No keys, default limits: the settings of an empty environment.
     fn default() -> Self {
         Self::from_lookup(|_| None)
     }
@@ -241,7 +242,7 @@ impl ModelSettings {
         Self::from_lookup(|name| vars.get(name).cloned())
     }
 
-    /// For tests and for tools that bring a server of their own.
+    /// For tests and tools with their own server.
     pub fn openai_compatible(base_url: impl Into<String>) -> Self {
         let mut settings = Self::default();
         settings.openai.base_url = Some(base_url.into());
@@ -291,7 +292,8 @@ impl ModelSettings {
         }
     }
 
-    /// The model of conversations that have no agent, and of definitions that name [`DEFAULT_MODEL`]. Without any key: the first one.
+    /// Returns the model of conversations without an agent, and of definitions that name [`DEFAULT_MODEL`]. Without any
+    /// key: the first one.
     pub fn chat_model(&self) -> &str {
         let has_key = |provider| ProviderKind::of(provider).is_some_and(|kind| self.missing_variable(kind).is_none());
         self.chat_model.as_deref().unwrap_or_else(|| {
@@ -300,7 +302,7 @@ impl ModelSettings {
         })
     }
 
-    /// Whether a model that its provider no longer serves is gone for this deployment: a server of one's own behind OPENAI_BASE_URL may
+    /// Returns whether retired models are unavailable in this deployment: a custom server behind OPENAI_BASE_URL may
     /// serve any model under any name, whatever OpenAI has retired.
     pub(super) fn heeds_retirement(&self, provider: ProviderKind) -> bool {
         match provider {
@@ -320,10 +322,10 @@ impl ModelSettings {
         }
     }
 
-    /// The variable that must be set before this provider can be called, if one is missing.
+    /// Returns the missing variable that this provider requires, if any.
     pub fn missing_variable(&self, provider: ProviderKind) -> Option<&'static str> {
         match provider {
-            // A base URL of one's own without a key: many local servers need none.
+            // A custom base URL without a key: many local servers need none.
             ProviderKind::OpenAi | ProviderKind::OpenAiResponses if self.openai.base_url.is_some() => None,
             ProviderKind::OpenAi | ProviderKind::OpenAiResponses => {
                 self.openai.key.is_none().then_some("OPENAI_API_KEY")
@@ -334,7 +336,7 @@ impl ModelSettings {
             ProviderKind::Bedrock => self.bedrock.key.is_none().then_some("AWS_BEARER_TOKEN_BEDROCK"),
             ProviderKind::Anthropic => self.anthropic.key.is_none().then_some("ANTHROPIC_API_KEY"),
             ProviderKind::Gemini => self.gemini.key.is_none().then_some("GEMINI_API_KEY"),
-            // Without a key, Google's credentials are looked for when it is called.
+            // Without a key, Google's credentials are looked up at the first call.
             ProviderKind::Vertex if self.vertex.base_url.is_some() || self.vertex_project.is_some() => None,
             ProviderKind::Vertex if self.vertex.key.is_some() || self.google_credentials => Some("VERTEX_PROJECT_ID"),
             ProviderKind::Vertex => Some("VERTEX_API_KEY"),

@@ -1,25 +1,25 @@
-//! A model's reasoning as its provider wants it back: signed, encrypted, or as it came.
+//! A model's reasoning in the form that its provider expects back: signed, encrypted, or verbatim.
 //!
-//! `genai` collects it with an answer; the step stores it with the assistant's message, and the next step sends it back, unchanged. Without
-//! it Gemini refuses a call that its model made, Anthropic one that was thought about, and OpenAI's Responses API forgets what was thought.
-//! Invariant: it goes to no other model than the one that made it; where the provider ties it to the instructions and tools that the model had,
-//! not with others.
+//! `genai` collects it with an answer; the step stores it with the assistant's message, and the next step sends it back
+//! unchanged. Without it Gemini rejects calls made by its model, Anthropic calls with thinking, and OpenAI's Responses
+//! API loses its reasoning. Invariant: it is sent only to the model that produced it and, where the provider ties it to
+//! instructions and tools, only with the same ones.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use rejoin_types::text::storable_json;
 
-/// More than this is not kept; models think 64,000 tokens at most, a fifth of this [bytes].
+/// Maximum size stored, in bytes; models think 64,000 tokens at most, a fifth of this.
 const MAX_BYTES: usize = 2 * 1024 * 1024;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Reasoning {
-    /// The model that made it, `provider:model`.
+    /// The model that produced it, `provider:model`.
     pub model: String,
-    /// In the order in which they came.
+    /// In order of arrival.
     pub parts: Vec<ReasoningPart>,
-    /// Digest of the instructions and tools that the model had, where its provider ties the reasoning to them.
+    /// Digest of the instructions and tools, if the provider ties the reasoning to them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bound_to: Option<String>,
 }
@@ -27,24 +27,24 @@ pub struct Reasoning {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum ReasoningPart {
-    /// A signature, or reasoning that only the provider can read.
+    /// A signature, or encrypted reasoning.
     Signed {
         signature: String,
-        /// What it signs, where the provider wants that back as well.
+        /// The signed text, if the provider expects that back as well.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         text: Option<String>,
-        /// The id of the tool call that it came with.
+        /// The id of the tool call to which it belongs.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         call: Option<String>,
     },
-    /// Reasoning that nobody signed.
+    /// Unsigned reasoning.
     Text { text: String },
-    /// A block in the provider's own form.
+    /// A block in the provider's own format.
     Block { data: Value },
 }
 
 impl Reasoning {
-    /// None: there is nothing to send back, or too much to keep.
+    /// None: there is nothing to send back, or it is too large.
     pub fn of(model: String, parts: Vec<ReasoningPart>) -> Option<Self> {
         if parts.is_empty() {
             return None;
@@ -61,12 +61,12 @@ impl Reasoning {
         })
     }
 
-    /// Whether it may go back to a model that has these instructions and tools now.
+    /// Returns whether it may be sent to a model with these instructions and tools.
     pub fn fits(&self, model: &str, bound_to: Option<&str>) -> bool {
         self.model == model && self.bound_to.as_deref().is_none_or(|bound| Some(bound) == bound_to)
     }
 
-    /// Without what PostgreSQL can't store.
+    /// Removes characters that PostgreSQL can't store.
     pub fn storable(self) -> Option<Self> {
         let json = serde_json::to_value(self).ok()?;
         serde_json::from_value(storable_json(json)).ok()

@@ -1,8 +1,8 @@
-//! From the name in a definition to a provider that is ready to be called.
+//! Resolves the model name of a definition to a provider.
 //!
-//! The worker makes one [`Models`] at start; the executor resolves per run. A resolved provider is bound to its model:
-//! what [`ModelRequest::model`](super::ModelRequest::model) says no longer matters then. A name whose model is retired is answered by its
-//! successor, and whoever asked is told.
+//! The worker creates one [`Models`] at start; the executor resolves per run. A resolved provider is bound to its model
+//! and ignores [`ModelRequest::model`](super::ModelRequest::model). A retired model is replaced by its successor, and
+//! the caller is notified.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,36 +20,37 @@ use super::{ModelError, Provider};
 /// The only model of the `demo` provider.
 pub const DEMO_MODEL: &str = "graph";
 
-/// All models that this process can reach.
+/// All models available to this process.
 #[derive(Clone)]
 pub struct Models {
     settings: Arc<ModelSettings>,
     genai: GenaiModels,
-    /// Retired names that the log has warned of; each is one of the catalogue's.
+    /// Retired names already logged; each is one of the catalogue's.
     warned: Arc<Mutex<HashSet<String>>>,
 }
 
-/// A model that can be asked.
+/// A resolved model.
 #[derive(Clone)]
 pub struct Resolved {
-    /// `provider:model`, as it is asked.
+    /// `provider:model`, as requested from the provider.
     pub name: String,
     pub provider: Arc<dyn Provider>,
-    /// Another model was asked for.
+    /// Set if another model was requested.
     pub replaced: Option<Replaced>,
 }
 
-/// A model in whose place another one answers.
+/// A model replaced by another one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Replaced {
-    /// As the definition names it.
+    /// As named by the definition.
     pub requested: String,
-    /// The day on which its provider ended it. None: it is served, and has no key here.
+    /// The day on which its provider retired it. None: it is served, but has no key here.
     pub retired_on: Option<NaiveDate>,
 }
 
 impl Models {
-    /// Fails where the HTTP client cannot be made (broken TLS settings), not for missing keys: those concern single runs.
+    /// Fails if the HTTP client can't be created (broken TLS settings), not for missing keys: those concern single
+    /// runs.
     pub fn new(settings: ModelSettings) -> Result<Self, ModelError> {
         Ok(Self {
             genai: GenaiModels::new(&settings)?,
@@ -58,8 +59,8 @@ impl Models {
         })
     }
 
-    /// What answers under `rejoin dev` for a model without a key: the model of plain conversations if that one has a key (and
-    /// nobody has chosen one model for all), else the demo.
+    /// Returns the replacement under `rejoin dev` for a model without a key: the model of plain conversations if it has
+    /// a key (and no model is set for all), else the demo.
     fn stand_in(&self) -> Result<ModelName, ModelError> {
         let chat = ModelName::parse(self.settings.chat_model())?;
         let has_key = self.settings.missing_variable(chat.provider).is_none();
@@ -73,13 +74,13 @@ impl Models {
         })
     }
 
-    /// The model of a definition, with its provider; None: that of conversations without an agent. Retirement, the override, the default
-    /// and the demo fallback may put another one in its place.
+    /// Resolves the model of a definition, with its provider; None: that of conversations without an agent. Retirement,
+    /// the override, the default and the demo fallback may replace it.
     pub fn resolve(&self, model: Option<&str>) -> Result<Resolved, ModelError> {
         self.resolve_or(model, false)
     }
 
-    /// The same for what a definition says of its model.
+    /// The same for a definition's model settings.
     pub fn of_definition(&self, model: Option<&ModelChoice>) -> Result<Resolved, ModelError> {
         let or_default = model.is_some_and(|model| model.or_default);
         self.resolve_or(model.map(|model| model.name.as_str()), or_default)
@@ -133,7 +134,8 @@ impl Models {
         })
     }
 
-    /// The model of plain conversations, for definitions that take it where their own has no key. None: that one has none, either.
+    /// Returns the model of plain conversations, for definitions that use it if their own has no key. None: it has
+    /// none, either.
     fn default_of(&self, or_default: bool) -> Result<Option<ModelName>, ModelError> {
         if !or_default || self.settings.model_override.is_some() {
             return Ok(None);
@@ -142,7 +144,7 @@ impl Models {
         Ok(self.settings.missing_variable(chat.provider).is_none().then_some(chat))
     }
 
-    /// What to ask when this name is wanted, and the day on which its own model was retired.
+    /// Returns the model to request for this name, and the day on which its own model was retired.
     fn live(&self, wanted: &str) -> Result<(ModelName, Option<NaiveDate>), ModelError> {
         let name = ModelName::parse(wanted)?;
         if !self.settings.heeds_retirement(name.provider) {
@@ -201,7 +203,7 @@ mod tests {
 
     use super::*;
 
-    /// What an API with the same environment expects is what a worker asks.
+    /// With the same environment, an API expects the model that a worker uses.
     #[test]
     fn the_api_expects_the_model_that_a_worker_asks() {
         let variables = [

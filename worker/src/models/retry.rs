@@ -1,7 +1,7 @@
-//! Repeating a model call that failed before it said anything.
+//! Retries a model call that failed before its first chunk.
 //!
-//! The executor calls [`stream_with_retry`] for each step. A call is repeated only while nothing of it has been received:
-//! after the first chunk somebody may have read it, so that errors pass through and the executor decides.
+//! The executor calls [`stream_with_retry`] for each step. A call is retried only while nothing was received: after the
+//! first chunk a reader may have seen it, so errors pass through and the executor decides.
 
 use std::time::Duration;
 
@@ -10,17 +10,17 @@ use futures::StreamExt;
 
 use super::{ModelError, ModelRequest, ModelStream, Provider};
 
-/// How often, and after which pauses.
+/// The number of attempts and the delays between them.
 #[derive(Debug, Clone)]
 pub struct RetryPolicy {
-    /// Calls in all, the first one counted.
+    /// Maximum number of attempts, including the first.
     pub max_attempts: usize,
-    /// Before the first repetition; doubles from one to the next.
+    /// Delay before the first retry; doubled with each one.
     pub min_delay: Duration,
     pub max_delay: Duration,
-    /// A provider's `Retry-After` is followed up to this.
+    /// Maximum `Retry-After` that is honoured.
     pub retry_after_cap: Duration,
-    /// Spreads repetitions of many runs; tests switch it off.
+    /// Spreads the retries of many runs; disabled in tests.
     pub jitter: bool,
 }
 
@@ -37,7 +37,7 @@ impl Default for RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// The pauses between the attempts: one fewer than attempts.
+    /// Returns the delays between the attempts: one fewer than attempts.
     fn delays(&self) -> impl Iterator<Item = Duration> + Send {
         let builder = ExponentialBuilder::new()
             .with_min_delay(self.min_delay)
@@ -47,18 +47,18 @@ impl RetryPolicy {
     }
 }
 
-/// A repetition that is about to happen.
+/// An imminent retry.
 #[derive(Debug, Clone)]
 pub struct Retry {
-    /// The attempt that failed, from 1.
+    /// The failed attempt, from 1.
     pub attempt: usize,
     pub error: ModelError,
-    /// Until the next attempt.
+    /// Delay until the next attempt.
     pub delay: Duration,
 }
 
-/// Starts a call and waits for its first chunk, repeating it as `policy` says; `on_retry` hears of each repetition before
-/// its pause. Dropping the future stops everything.
+/// Starts a call and waits for its first chunk, retrying it by `policy`; `on_retry` is called before each delay.
+/// Dropping the future stops everything.
 pub async fn stream_with_retry(
     provider: &dyn Provider,
     request: ModelRequest,

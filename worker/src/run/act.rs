@@ -1,4 +1,4 @@
-//! One tool call: acting, raced against whatever may stop it, and how it ended.
+//! Executes one tool call, raced against all stop signals.
 
 use std::panic::AssertUnwindSafe;
 use std::time::{Duration, Instant};
@@ -17,21 +17,21 @@ use tracing::{error, warn};
 use super::limits::Limits;
 use super::{Execution, Interrupt};
 
-/// Characters of a result that the model is given; the whole is stored with the call.
+/// Maximum length of a result given to the model, in characters; the whole is stored with the call.
 const RESULT_MAX_CHARS: usize = 60_000;
 
-/// Bytes of a result as JSON that is kept at all: it is a row, and a message to PostgreSQL.
+/// Maximum size of a stored result, in bytes of JSON: it is a row, and a message to PostgreSQL.
 const OUTPUT_MAX_BYTES: usize = 16 * 1024 * 1024;
 
-/// How a call ended.
+/// The end of a call.
 pub(super) struct Ended {
     pub status: CallStatus,
     pub output: Option<Value>,
     pub error: Option<String>,
     pub duration_ms: i64,
-    /// It never acted: nobody has told of its start.
+    /// Whether its start was not published, since it never acted.
     pub unannounced: bool,
-    /// What it did to which thing.
+    /// The operation shown to users.
     pub operation: Option<Operation>,
 }
 
@@ -47,7 +47,7 @@ impl Ended {
         }
     }
 
-    /// What a tool has returned, if it can be kept.
+    /// The end with a tool's output, if it is not too large.
     fn bounded(tool: &str, output: Value, duration_ms: i64) -> Self {
         let bytes = output.to_string().len();
         match bytes > OUTPUT_MAX_BYTES {
@@ -60,7 +60,7 @@ impl Ended {
         }
     }
 
-    /// It did not act.
+    /// The end of a call that did not act.
     pub fn refused(error: String) -> Self {
         Self {
             status: CallStatus::Error,
@@ -72,7 +72,7 @@ impl Ended {
         }
     }
 
-    /// Whether readers saw it begin, in an earlier attempt.
+    /// Sets whether an earlier attempt has published its start.
     pub fn announced(self, is_announced: bool) -> Self {
         Self {
             unannounced: !is_announced,
@@ -80,7 +80,7 @@ impl Ended {
         }
     }
 
-    /// It acted, and did not succeed.
+    /// The end of a call that acted and failed.
     pub fn failed(error: String, duration_ms: i64) -> Self {
         Self {
             status: CallStatus::Error,
@@ -92,7 +92,7 @@ impl Ended {
         }
     }
 
-    /// It may have acted, and will not be repeated.
+    /// The end of a call that may have acted, and will not be repeated.
     pub fn unknown() -> Self {
         Self {
             status: CallStatus::OutcomeUnknown,
@@ -108,7 +108,7 @@ impl Ended {
         }
     }
 
-    /// What the tool said, as it is told, recorded and given to the model: without what PostgreSQL can't store.
+    /// Removes characters that PostgreSQL can't store, before the output is published, recorded and given to the model.
     fn storable(self) -> Self {
         Self {
             output: self.output.map(storable_json),
@@ -117,7 +117,7 @@ impl Ended {
         }
     }
 
-    /// What the run's model reads.
+    /// Returns the text for the run's model.
     pub fn content(&self, run: &Run) -> String {
         let max_chars = result_max_chars(run.model.as_deref());
         let text = match (&self.output, &self.error) {
@@ -137,7 +137,8 @@ impl Ended {
     }
 }
 
-/// Of a result, as the model reads it [characters]: about a quarter of what a model of the catalogue takes, where that is less.
+/// Maximum length of a result for the model, in characters: about a quarter of the model's context window, if that is
+/// less.
 fn result_max_chars(model: Option<&str>) -> usize {
     let known = model
         .and_then(|model| catalogue().find(model))
@@ -148,21 +149,21 @@ fn result_max_chars(model: Option<&str>) -> usize {
     quarter.min(RESULT_MAX_CHARS)
 }
 
-/// A call that is on record as running.
+/// A call recorded as running.
 pub(super) struct Doing {
     pub tool: SharedTool,
     pub context: ToolContext,
     pub arguments: Value,
-    /// What it does to which thing, once that was looked up.
+    /// The operation shown to users, once determined.
     pub operation: Option<Operation>,
     pub signals: Signals,
     pub limits: Limits,
-    /// Of the call.
+    /// Timeout of the call.
     pub limit: Duration,
 }
 
 impl Doing {
-    /// Finds out what the call does to which thing, before it does.
+    /// Determines the call's operation before it acts.
     pub async fn look(&mut self) {
         let mut operation = self.tool.operation(&self.context, &self.arguments).await;
         if let Some(operation) = &mut operation {
@@ -171,7 +172,7 @@ impl Doing {
         self.operation = operation;
     }
 
-    /// Runs it, and says what it did to which thing.
+    /// Runs it, with its operation.
     pub async fn done(mut self) -> Result<Ended, Interrupt> {
         let operation = self.operation.take();
         let mut ended = self.acted().await?.storable();
@@ -186,12 +187,12 @@ impl Doing {
         Ok(ended)
     }
 
-    /// Runs it, raced against everything that may stop it.
+    /// Runs it, raced against all stop signals.
     async fn acted(self) -> Result<Ended, Interrupt> {
         let spec = self.tool.spec();
         let repeatable = spec.read_only || spec.idempotent;
         let began = Instant::now();
-        // A fault in a tool's code is a failed call, and nothing more.
+        // A panic in a tool's code only fails the call.
         let acting = AssertUnwindSafe(self.tool.call(&self.context, self.arguments)).catch_unwind();
         let outcome = tokio::select! {
             biased;

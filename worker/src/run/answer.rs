@@ -1,5 +1,5 @@
-//! One model call, streamed: this is where a token is born. Text goes to the callback as it arrives; while the event writer is
-//! full the callback waits, and with it the model's stream.
+//! One model call, streamed. Text is passed to the callback as it arrives; while the event writer is full the callback
+//! waits, and with it the model's stream.
 
 use futures::StreamExt;
 use tracing::warn;
@@ -21,7 +21,7 @@ pub struct Answer {
     pub text: String,
     pub calls: Vec<ToolCall>,
     pub usage: Usage,
-    /// What the provider wants back with it.
+    /// The reasoning that the provider expects back.
     pub reasoning: Option<Reasoning>,
 }
 
@@ -33,7 +33,8 @@ pub enum AnswerError {
     Model(ModelError),
 }
 
-/// What the model said, as it is told, recorded and given back to the model: without what PostgreSQL can't store.
+/// Removes characters that PostgreSQL can't store from a chunk, before it is published, recorded and sent back to the
+/// model.
 fn storable_chunk(chunk: Chunk) -> Chunk {
     match chunk {
         Chunk::Text(text) => Chunk::Text(storable(text)),
@@ -56,13 +57,13 @@ fn storable_chunk(chunk: Chunk) -> Chunk {
 }
 
 impl Execution {
-    /// Asks the model with all that was said so far.
+    /// Calls the model with the whole conversation.
     pub(super) async fn ask(&mut self, tools: &[SharedTool], withdrawn: &[SharedTool]) -> Result<Answer, AnswerError> {
         let specs = |tools: &[SharedTool]| tools.iter().map(|tool| tool.spec().clone()).collect();
         let request = ModelRequest {
             model: self.request.run.model.clone().unwrap_or_default(),
             system: self.system.clone(),
-            // With their files, for each model that is asked.
+            // With their files, for each model in turn.
             messages: Vec::new(),
             tools: specs(tools),
             withdrawn_tools: specs(withdrawn),
@@ -83,7 +84,7 @@ impl Execution {
         }
     }
 
-    /// Asks the model, and where it can't answer now, its fallbacks.
+    /// Calls the model and, if it can't answer, its fallbacks.
     async fn open(&mut self, request: ModelRequest) -> Result<ModelStream, AnswerError> {
         loop {
             let provider = self.request.models.current();
@@ -130,7 +131,7 @@ impl Execution {
         while let Some(chunk) = stream.next().await {
             match storable_chunk(chunk.map_err(AnswerError::Model)?) {
                 Chunk::Text(text) if text.is_empty() => {}
-                // Told when it is known to fit.
+                // Published once it is known to be valid.
                 Chunk::Text(text) if self.output.is_some() => answer.text.push_str(&text),
                 Chunk::Text(text) => {
                     let begins = answer.text.is_empty();

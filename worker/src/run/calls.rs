@@ -1,13 +1,13 @@
-//! The tool calls of a step, in the order that the model asked for them. Each is on record before it acts, and its result
-//! before the next one starts (invariants I7, I13): but for several that all only read, which run side by side, and are still recorded in
-//! order. A failed call is an answer to the model, never the end of the turn.
+//! The tool calls of a step, in the model's order. Each is recorded before it acts, and its result before the next one
+//! starts (invariants I7, I13). Read-only calls may run in parallel, but are still recorded in order. A failed call is
+//! an answer to the model, never the end of the turn.
 
 use std::time::{Duration, Instant};
 
 use futures::StreamExt as _;
 use rejoin_commands::{RunError, ToolEnded, ToolStarted};
 use rejoin_event_log::wakeup::Wake;
-use rejoin_faults::Break;
+use rejoin_faults::Fault;
 use rejoin_runs::contexts::Shift;
 use rejoin_runs::runs::Run;
 use rejoin_runs::tool_calls::{CallStatus, ToolCallRow};
@@ -17,23 +17,24 @@ use serde_json::{Value, json};
 
 use super::act::{Doing, Ended};
 use super::limits::{REPEATS_STOPPED, Verdict};
-use super::{End, Execution, Interrupt, Next, surroundings};
+use super::{End, Execution, Interrupt, Next, context_prompt};
 use crate::models::{Message, ToolCall};
 use crate::publish::StreamEvent;
 use rejoin_tools::{SharedTool, ToolContext, arguments};
 
-/// Bytes of a result that readers are sent; of a longer one they are told that it is there, and where.
+/// Maximum size of a result sent to readers, in bytes; a longer one is replaced by a reference.
 const TOLD_MAX_BYTES: usize = 256 * 1024;
 
-/// Calls of one step that run side by side.
+/// Maximum number of parallel calls of one step.
 const SIDE_BY_SIDE: usize = 8;
 
-/// Arguments that a model may send. They go back to it with each further step, and stay in the run's records.
+/// Maximum size of a call's arguments, in bytes. They are sent back to the model with each further step, and stay in
+/// the run's records.
 const ARGUMENTS_MAX_BYTES: usize = 256 * 1024;
-/// What is kept of longer ones.
+/// Length kept of longer ones, in characters.
 const ARGUMENTS_SHOWN_CHARS: usize = 1_000;
 
-/// A call whose arguments are too long becomes one that can't be executed, and says why.
+/// A call whose arguments are too long is refused with the reason.
 pub(super) fn bounded(mut call: ToolCall) -> ToolCall {
     let text = call.arguments.to_string();
     if text.len() > ARGUMENTS_MAX_BYTES {
@@ -46,7 +47,7 @@ pub(super) fn bounded(mut call: ToolCall) -> ToolCall {
     call
 }
 
-/// What readers are told of a result that is too long for them.
+/// Returns the reference sent to readers in place of a too long result.
 fn told_instead(output: &Value, run: &Run, call: &ToolCallRow) -> Option<Value> {
     let text = output.to_string();
     (text.len() > TOLD_MAX_BYTES).then(|| {
@@ -59,7 +60,7 @@ fn told_instead(output: &Value, run: &Run, call: &ToolCallRow) -> Option<Value> 
     })
 }
 
-/// How a call ends that was made too often.
+/// Returns the end of a call that was repeated too often.
 pub(super) fn repeated(verdict: Verdict, tool: &str) -> Ended {
     Ended::refused(match verdict {
         Verdict::Stop => "the same call was repeated too often; the run was stopped".to_owned(),
@@ -71,7 +72,7 @@ pub(super) fn repeated(verdict: Verdict, tool: &str) -> Ended {
 }
 
 impl Execution {
-    /// Answers all open calls; then it is the model's turn again.
+    /// Answers all open calls; then the model continues.
     pub(super) async fn answer_calls(&mut self) -> Next {
         let calls = std::mem::take(&mut self.open_calls);
         match self.answer_all(calls).await {
@@ -80,8 +81,8 @@ impl Execution {
         }
     }
 
-    /// Calls that somebody else answers come behind the others: nothing else of the step is under way while the run waits. Then the run
-    /// may change hands.
+    /// Deferred calls come after the others: nothing else of the step is in progress while the run waits. Then the run
+    /// may be handed over.
     async fn answer_all(&mut self, calls: Vec<ToolCallRow>) -> Result<(), End> {
         let (transfers, calls): (Vec<_>, Vec<_>) = calls.into_iter().partition(|call| self.is_transfer(call));
         let (deferred, calls): (Vec<_>, Vec<_>) = calls.into_iter().partition(|call| self.is_deferred(call));
@@ -102,7 +103,7 @@ impl Execution {
         Ok(())
     }
 
-    /// The tools of calls that may run side by side: none is answered yet, none is like another, and all only read.
+    /// Returns the tools of calls that may run in parallel: none is answered yet, all differ, and all are read-only.
     fn side_by_side(&self, calls: &[ToolCallRow]) -> Option<Vec<SharedTool>> {
         let are_alike = |(at, call): (usize, &ToolCallRow)| {
             let earlier = &calls[..at];
@@ -172,7 +173,7 @@ impl Execution {
         Ok(())
     }
 
-    /// A call of a tool that the model was not shown: it is from now on.
+    /// Shows a tool from now on that the model called without having been shown it.
     async fn notice_miss(&mut self, tool: &str) -> Result<(), End> {
         if !self.request.selection.missed(tool) {
             return Ok(());
@@ -193,7 +194,7 @@ impl Execution {
         }
         if let Some(interrupt) = self.interrupted_already() {
             if interrupt == Interrupt::Cancelled && call.status() == CallStatus::Running {
-                // An earlier attempt told of its start: every call that readers saw begin also ends.
+                // An earlier attempt published its start: every published start also ends.
                 self.record_end(&call, &Ended::unknown()).await?;
             }
             return Err(self.interrupted(interrupt));
@@ -213,9 +214,9 @@ impl Execution {
             (Verdict::Go, None) => Ended::refused(self.unknown_tool(&call.tool_name)),
             (Verdict::Go, Some(tool)) => {
                 let may_have_acted = call.status() == CallStatus::Running;
-                // Before its arguments are looked at: the schema may have changed since it acted.
+                // Before its arguments are validated: the schema may have changed since it acted.
                 let repeats =
-                    tool.spec().read_only || tool.spec().idempotent || rejoin_faults::is(Break::RepeatUnknown);
+                    tool.spec().read_only || tool.spec().idempotent || rejoin_faults::enabled(Fault::RepeatUnknown);
                 if may_have_acted && !repeats {
                     Ended::unknown()
                 } else {
@@ -236,7 +237,7 @@ impl Execution {
         }
     }
 
-    /// The end of a run that makes the same call over and over.
+    /// Ends a run that repeats the same call.
     pub(super) async fn doom_loop(&self, tool: &str) -> Result<End, End> {
         let message = format!("the run was stopped: {REPEATS_STOPPED} identical calls of {tool} in a row");
         self.limit("doom_loop", &message).await?;
@@ -262,7 +263,7 @@ impl Execution {
         }
     }
 
-    /// Runs the call to its end.
+    /// Executes the call to its end.
     pub(super) async fn act(
         &mut self,
         call: &ToolCallRow,
@@ -283,7 +284,7 @@ impl Execution {
         }
     }
 
-    /// Puts on record that the call acts from now on, and tells readers.
+    /// Records that the call begins to act, and publishes it.
     async fn start(&mut self, call: &ToolCallRow, again: bool, operation: Option<&Operation>) -> Result<(), End> {
         let started = ToolStarted {
             run: &self.request.run,
@@ -296,14 +297,14 @@ impl Execution {
             operation,
             publish: self.request.callback.is_some() && !again,
         };
-        let recorded = match rejoin_faults::is(Break::ActBeforeRecord) {
+        let recorded = match rejoin_faults::enabled(Fault::ActBeforeRecord) {
             true => Ok((true, Wake::default())),
             false => self.request.services.execute(&started).await,
         };
         let (may_act, _) = recorded.map_err(|error| self.infrastructure(error))?;
         if !may_act {
             if again {
-                // Readers saw it begin.
+                // Its start was published.
                 self.record_end(call, &Ended::unknown()).await?;
             }
             return Err(self.interrupted(Interrupt::Cancelled));
@@ -314,7 +315,7 @@ impl Execution {
         }
     }
 
-    /// Tells the callback that a call begins.
+    /// Reports the start of a call to the callback.
     pub(super) async fn tell_start(&self, call: &ToolCallRow) -> Result<(), End> {
         let start = StreamEvent::ToolCallStart {
             call_id: call.call_id.clone(),
@@ -324,7 +325,7 @@ impl Execution {
         self.tell(start).await.map_err(|_| End::LeaseLost)
     }
 
-    /// Tells the callback that a call is over.
+    /// Reports the end of a call to the callback.
     pub(super) async fn tell_end(
         &self,
         call: &ToolCallRow,
@@ -344,7 +345,7 @@ impl Execution {
         let focus = self.request.run.about().and_then(|context| context.focus);
         Doing {
             context: ToolContext {
-                db: self.request.services.db.sql.clone(),
+                db: self.request.services.db.pool_sqlx.clone(),
                 project_id: self.request.run.project_id,
                 model: self.request.services.text_model(),
                 run_id: Some(self.request.run.id),
@@ -364,7 +365,8 @@ impl Execution {
         }
     }
 
-    /// A call that was under way when the run was interrupted. Readers saw it begin: if the run ends with that, so does the call.
+    /// Ends a call that was running when the run was interrupted. Its start was published: if the run ends, so does the
+    /// call.
     async fn stopped(&mut self, call: &ToolCallRow, interrupt: Interrupt, began: Instant) -> Result<(), End> {
         match interrupt {
             Interrupt::LeaseLost | Interrupt::Drain => Ok(()),
@@ -376,7 +378,7 @@ impl Execution {
         }
     }
 
-    /// Stores the call's end with the message that the model will read.
+    /// Stores the call's end with the message for the model.
     pub(super) async fn record_end(&mut self, call: &ToolCallRow, ended: &Ended) -> Result<(), End> {
         let message = Message::ToolResult {
             call_id: call.call_id.clone(),
@@ -395,7 +397,7 @@ impl Execution {
         });
         let run = &self.request.run;
         let cut = ended.output.as_ref().and_then(|output| told_instead(output, run, call));
-        // One that began in an earlier attempt was told of then.
+        // A call that began in an earlier attempt was published then.
         let begins_now = ended.unannounced && call.status() != CallStatus::Running;
         let command = ToolEnded {
             run: &self.request.run,
@@ -429,7 +431,7 @@ impl Execution {
         });
         self.note("tool_execution", outcome).await?;
         if let Some(context) = &context {
-            surroundings::led_to(&mut self.request.run, context);
+            context_prompt::set_context(&mut self.request.run, context);
         }
         if begins_now {
             self.tell_start(call).await?;

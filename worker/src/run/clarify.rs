@@ -1,8 +1,9 @@
-//! Before a project is begun: is it said well enough what it is to be? Rules look first, the model where they are not sure; what is missing is asked
-//! as the agent's own questions (`ask_user`), all of them at once, and the run waits. Then the planner goes on with the answers.
+//! Clarifying questions before a project is created: rules check first whether the request is specific enough, then the
+//! model if they are unsure. All missing details are asked at once as the agent's questions (`ask_user`), and the run
+//! is suspended. The planner continues with the answers.
 //!
-//! Invariants: at most [`ROUNDS`] rounds in a conversation; an analysis that fails asks nothing; an agent that may not ask is not analysed. A round is
-//! a recorded step: a new attempt finds it, and asks nothing twice.
+//! Invariants: at most [`ROUNDS`] rounds per conversation; a failed analysis asks nothing; an agent without the right
+//! to ask is not analysed. A round is a recorded step: a new attempt finds it, and asks nothing twice.
 
 use rejoin_commands::CLARIFYING;
 use rejoin_models::choice::ReasoningEffort;
@@ -19,13 +20,13 @@ use super::{End, Execution};
 use crate::coordination::ASK_USER;
 use crate::models::{Message, ModelRequest, ToolCall, Usage};
 
-/// Rounds of questions in a conversation (the source of this figure and the next: chat pages of this kind).
+/// Maximum number of question rounds in a conversation (the source of this figure and the next: such chat pages).
 const ROUNDS: i64 = 2;
-/// From this score on the rules need no model.
+/// Score from which the rules need no model.
 const CLEAR: f64 = 0.8;
-/// Questions of one round.
+/// Maximum number of questions per round.
 const QUESTIONS_MAX: usize = 3;
-/// Tools by which a project is begun.
+/// Tools that create a project.
 const BEGINNING: [&str; 2] = ["create_onto_project", PLAN_TOOL];
 
 const INSTRUCTION: &str = "Decide whether the user has given enough information to set up a project: its intended \
@@ -47,7 +48,7 @@ struct Asked {
 }
 
 impl Execution {
-    /// Asks what is missing, as a step of the run. False: nothing is.
+    /// Asks for missing details, as a step of the run. False: none are missing.
     pub(super) async fn clarify(&mut self) -> Result<bool, End> {
         if !self.begins_a_project() {
             return Ok(false);
@@ -60,7 +61,7 @@ impl Execution {
         let Some(conversation_id) = run.conversation_id else {
             return Ok(false);
         };
-        let db = &self.request.services.db.sql;
+        let db = &self.request.services.db.pool_sqlx;
         let rounds = tool_calls::rounds_of(db, conversation_id, CLARIFYING)
             .await
             .map_err(|error| End::database("counting rounds of questions", error))?;
@@ -104,7 +105,7 @@ impl Execution {
         Ok(true)
     }
 
-    /// Whether the turn is about a new project, and nothing has been done in it but asking.
+    /// Returns whether the turn is about a new project, and only questions were asked so far.
     fn begins_a_project(&self) -> bool {
         let run = &self.request.run;
         let is_creation = run
@@ -127,7 +128,7 @@ impl Execution {
             && BEGINNING.iter().any(|name| self.tool(name).is_some())
     }
 
-    /// The message, and what was answered so far.
+    /// Returns the message, and the answers so far.
     fn said_by_user(&self) -> String {
         let answers = self.messages.iter().filter_map(|message| match message {
             Message::ToolResult { content, call_id, .. } if call_id.starts_with(CLARIFYING) => Some(content.as_str()),
@@ -184,7 +185,7 @@ fn analysis_schema() -> Value {
     )
 }
 
-/// How well a text says what a project is to be, 0 to 1, by what it mentions.
+/// Scores how well a text describes a project, 0 to 1, by what it mentions.
 fn score(said: &str) -> f64 {
     let text = said.to_lowercase();
     let words = text.split_whitespace().count();
@@ -231,8 +232,9 @@ fn score(said: &str) -> f64 {
 mod tests {
     use super::*;
 
+    /// Requirements: E45.
     #[test]
-    fn e45_rules_know_what_is_clear_and_what_is_not() {
+    fn rules_know_what_is_clear_and_what_is_not() {
         for vague in [
             "a project",
             "launch something",

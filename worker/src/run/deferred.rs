@@ -1,14 +1,14 @@
-//! Calls that somebody else answers: sub-agents (`spawn_agents`), a person (`ask_user`, and calls that have to be confirmed). They are
-//! begun after all other calls of their step, together, and the run waits without a worker until all of them are answered. Then
-//! another attempt comes here again and finds the answers.
+//! Calls answered by others: sub-agents (`spawn_agents`), a user (`ask_user`, and calls that need confirmation). They
+//! begin together after all other calls of their step, and the run is suspended until all are answered. Then another
+//! attempt comes here again and finds the answers.
 
 use rejoin_commands::{DagError, Deferred, DeferredWhat, SuspendRun, Suspended, cancel_dag};
-use rejoin_db::walls::Asking;
+use rejoin_db::rls;
 use rejoin_runs::consoles::tools::SWITCH_CONSOLE;
 use rejoin_runs::questions::{self, Question};
+use rejoin_runs::run_dependencies;
 use rejoin_runs::runs;
 use rejoin_runs::tool_calls::{CallStatus, ToolCallRow};
-use rejoin_runs::waits;
 use rejoin_scheduling::plans;
 use rejoin_scheduling::tasks;
 use rejoin_tools::{SharedTool, arguments};
@@ -21,28 +21,29 @@ use super::limits::Verdict;
 use super::{End, Execution, Interrupt};
 use crate::coordination::{self, ASK_USER, CREATE_TASKS, SPAWN_AGENTS};
 
-/// Characters of all summaries that one call gives: they are read whole, and stay below what a result may have.
+/// Maximum length of all summaries returned by one call, in characters: they are read as a whole, and stay below the
+/// limit of a result.
 const SUMMARIES_MAX_CHARS: usize = 50_000;
-/// Of one of them.
+/// Maximum length of one of them, in characters.
 const SUMMARY_MAX_CHARS: usize = 20_000;
 
-/// Tools that are always answered so.
+/// Tools that are always deferred.
 pub(super) const OURS: [&str; 4] = [SPAWN_AGENTS, CREATE_TASKS, ASK_USER, PLAN_TOOL];
 
-/// How a call is answered.
+/// The state of a deferred call.
 pub(super) enum Answer {
-    /// Somebody else has to, first.
+    /// It must be answered by others first.
     Awaited(DeferredWhat),
-    /// It is over.
+    /// It has ended.
     Ended(Ended),
-    /// It was made too often, and is not begun.
+    /// It was repeated too often, and does not begin.
     Repeated,
     /// It acts now, with these arguments.
     Acts(SharedTool, Value),
 }
 
 impl Execution {
-    /// Whether a call is answered by somebody else.
+    /// Returns whether a call is answered by others.
     pub(super) fn is_deferred(&self, call: &ToolCallRow) -> bool {
         if self.tool(&call.tool_name).is_none() {
             return false;
@@ -58,7 +59,7 @@ impl Execution {
         }
     }
 
-    /// Answers these calls, or lets the run wait for whoever does.
+    /// Answers these calls, or suspends the run until they are answered.
     pub(super) async fn answer_deferred(&mut self, calls: Vec<ToolCallRow>) -> Result<(), End> {
         let mut open = calls;
         loop {
@@ -107,7 +108,7 @@ impl Execution {
                 limits: self.request.limits.spawning(),
                 publish: self.request.callback.is_some(),
             };
-            // What this run has streamed comes before what its sub-agents will.
+            // This run's streamed events precede those of its sub-agents.
             if self.request.services.writer.flush(&self.request.stream).await.is_err() {
                 return Err(End::LeaseLost);
             }
@@ -119,13 +120,13 @@ impl Execution {
                 }
             }
             match suspended {
-                Suspended::Parked(_) => return Err(End::Parked),
+                Suspended::Waiting(_) => return Err(End::Suspended),
                 Suspended::Cancelled => {
                     let calls: Vec<ToolCallRow> = awaited.into_iter().map(|(call, _)| call).collect();
                     return Err(self.stop_deferred(&calls, Interrupt::Cancelled).await);
                 }
                 Suspended::Answered(_) => {
-                    // Begun, and answered at once: none of them is asked again.
+                    // Begun, and answered immediately: none of them is asked again.
                     open = awaited
                         .into_iter()
                         .map(|(mut call, what)| {
@@ -147,7 +148,7 @@ impl Execution {
         self.record_end(call, ended).await
     }
 
-    /// The run ends while these are open: those that readers saw begin also end.
+    /// Ends open calls with the run: every published start also ends.
     async fn stop_deferred(&mut self, calls: &[ToolCallRow], interrupt: Interrupt) -> End {
         if interrupt == Interrupt::Cancelled {
             for call in calls.iter().filter(|call| call.status() == CallStatus::Running) {
@@ -163,27 +164,27 @@ impl Execution {
         self.interrupted(interrupt)
     }
 
-    /// The tasks of a call whose run is cancelled are, too.
+    /// Cancels the tasks of a call whose run is cancelled.
     async fn cancel_tasks(&self, call: &ToolCallRow) -> Result<(), End> {
         if ![CREATE_TASKS, PLAN_TOOL].contains(&call.tool_name.as_str()) {
             return Ok(());
         }
         let services = &self.request.services;
         let failed = |error| End::database("cancelling the tasks", error);
-        plans::give_up(&services.db.sql, call.id).await.map_err(failed)?;
-        let Some(dag) = tasks::of_call(&services.db.sql, call.id).await.map_err(failed)? else {
+        plans::abandon(&services.db.pool_sqlx, call.id).await.map_err(failed)?;
+        let Some(dag) = tasks::of_call(&services.db.pool_sqlx, call.id).await.map_err(failed)? else {
             return Ok(());
         };
-        match cancel_dag(&services.db.sql, Asking::Everybody, dag.id).await {
+        match cancel_dag(&services.db.pool_sqlx, rls::Scope::System, dag.id).await {
             Ok(wake) => services.bus.publish(wake),
             Err(DagError::Database(error)) => return Err(failed(error)),
-            // It is over.
+            // It has ended.
             Err(_) => {}
         }
         Ok(())
     }
 
-    /// `verdict`: on a call that has not begun, as far as repetition is concerned.
+    /// `verdict`: on repetition, for a call that has not begun.
     async fn deferred_answer(&mut self, call: &ToolCallRow, verdict: Verdict) -> Result<Answer, End> {
         let has_begun = call.status() == CallStatus::Running;
         if has_begun && call.tool_name == SPAWN_AGENTS {
@@ -195,7 +196,7 @@ impl Execution {
         if has_begun && call.tool_name == PLAN_TOOL {
             return self.plan_under_way(call).await;
         }
-        let asked = questions::of_call(&self.request.services.db.sql, call.id)
+        let asked = questions::of_call(&self.request.services.db.pool_sqlx, call.id)
             .await
             .map_err(|error| End::database("reading a question", error))?;
         if let Some(question) = asked {
@@ -216,7 +217,7 @@ impl Execution {
         };
         if call.tool_name == SPAWN_AGENTS {
             let services = &self.request.services;
-            let items = coordination::spawn_items(&services.db.sql, self.request.run.project_id, admitted).await;
+            let items = coordination::spawn_items(&services.db.pool_sqlx, self.request.run.project_id, admitted).await;
             let items = items.map_err(|error| End::database("looking up agents", error))?;
             return Ok(match items {
                 Ok(items) => Answer::Awaited(DeferredWhat::Spawn(items)),
@@ -234,7 +235,7 @@ impl Execution {
         }
         if call.tool_name == ASK_USER {
             if let Some(most) = self.request.questions {
-                let asked = questions::asked_by(&self.request.services.db.sql, self.request.run.id).await;
+                let asked = questions::asked_by(&self.request.services.db.pool_sqlx, self.request.run.id).await;
                 if asked.map_err(|error| End::database("counting questions", error))? >= i64::from(most) {
                     let told = format!(
                         "you may ask at most {most} questions per turn, and have done so; continue \
@@ -252,19 +253,19 @@ impl Execution {
         Ok(Answer::Awaited(DeferredWhat::Confirm(question)))
     }
 
-    /// What came of a call's sub-agents.
+    /// Returns the results of a call's sub-agents.
     async fn spawned(&self, call: &ToolCallRow) -> Result<Answer, End> {
-        let db = &self.request.services.db.sql;
+        let db = &self.request.services.db.pool_sqlx;
         let failed = |error| End::database("reading the sub-agents", error);
         let mut connection = db.acquire().await.map_err(failed)?;
-        let waits = waits::of_run(&mut connection, self.request.run.id)
+        let dependencies = run_dependencies::of_run(&mut connection, self.request.run.id)
             .await
             .map_err(failed)?;
-        if waits.agents > 0 {
+        if dependencies.agents > 0 {
             return Ok(Answer::Awaited(DeferredWhat::Begun));
         }
         let children = runs::spawned_by(&mut *connection, call.id).await.map_err(failed)?;
-        // Those that were not started are on record with the call, as the model is told of them.
+        // Those that were not started are recorded with the call, in the form for the model.
         let stored = rejoin_runs::tool_calls::get(&mut *connection, self.request.run.id, call.id)
             .await
             .map_err(failed)?;
@@ -302,9 +303,9 @@ impl Execution {
         )))
     }
 
-    /// What came of a call's tasks.
+    /// Returns the results of a call's tasks.
     async fn tasks_done(&self, call: &ToolCallRow) -> Result<Answer, End> {
-        let db = &self.request.services.db.sql;
+        let db = &self.request.services.db.pool_sqlx;
         let failed = |error| End::database("reading the tasks", error);
         let Some(dag) = tasks::of_call(db, call.id).await.map_err(failed)? else {
             let stored = rejoin_runs::tool_calls::get(db, self.request.run.id, call.id)
@@ -339,7 +340,7 @@ impl Execution {
         Ok(Answer::Ended(Ended::completed(output, waited_ms(call))))
     }
 
-    /// What came of a question.
+    /// Returns the result of a question.
     async fn answered(&self, call: &ToolCallRow, question: &Question) -> Answer {
         let answer = question.answer.clone().unwrap_or_default();
         match (question.kind.as_str(), question.status.as_str()) {
@@ -379,7 +380,7 @@ impl Execution {
     }
 }
 
-/// How long a call has been on its way.
+/// Returns how long a call has been waiting.
 pub(super) fn waited_ms(call: &ToolCallRow) -> i64 {
     call.started_at
         .map(|at| {

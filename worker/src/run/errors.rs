@@ -1,4 +1,4 @@
-//! Errors with which a run ends, in words for its user.
+//! Errors that end a run, worded for its user.
 
 use rejoin_commands::RunError;
 use rejoin_types::text::storable;
@@ -14,7 +14,7 @@ pub(crate) fn of_model(error: &ModelError) -> RunError {
     }
 }
 
-/// What the database said when it refused something. (Its details may hold the data, and are left out.)
+/// Returns the database's message of a rejection. (Its details may contain data, and are omitted.)
 pub(crate) fn refusal(attempted: &str, error: &sqlx::Error) -> String {
     let said = error
         .as_database_error()
@@ -24,7 +24,7 @@ pub(crate) fn refusal(attempted: &str, error: &sqlx::Error) -> String {
     ))
 }
 
-/// The end of a run whose records the database refuses.
+/// Returns the end of a run whose records the database rejects.
 pub(crate) fn refused_by_database(attempted: &str, error: &sqlx::Error) -> RunError {
     RunError {
         code: "refused_by_database".to_owned(),

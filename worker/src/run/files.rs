@@ -1,7 +1,8 @@
-//! Files of messages, loaded for one model call: as base64 what the model reads as it is, as words what it reads as text, and in a word why one
-//! is not shown. Called by `answer` before each call, and by `calls` for what a tool has made.
+//! Loads files of messages for one model call: as base64 if the model accepts the format, as text, or as a note why one
+//! is not shown. Called by `answer` before each call, and by `calls` for files made by tools.
 //!
-//! Invariant: what one call is given has a bound, the newest files first; and so has what all runs of this process hold at a time.
+//! Invariant: the files of one call are bounded, newest first; and so are those that all runs of this process hold at a
+//! time.
 
 use std::sync::{Arc, LazyLock};
 
@@ -25,14 +26,14 @@ use super::{End, Execution, READ_RETRY, READ_TRIES};
 use crate::models::{Attached, Base64, Message, ModelError};
 use crate::services::Services;
 
-/// Maximum length of a text file, as a model reads it, in characters.
+/// Maximum length of a text file for a model, in characters.
 const TEXT_MAX_CHARS: usize = 200_000;
-/// Files that all runs of this process have loaded at a time, at most; the next one waits [KiB].
+/// Maximum size of files loaded by all runs of this process, in KiB; the next one waits.
 const LOADED_MAX_KIB: u32 = 256 * 1024;
 
 static LOADED: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(LOADED_MAX_KIB as usize)));
 
-/// Memory that loaded files take, until this is dropped.
+/// The memory quota of loaded files, until dropped.
 pub(super) type Held = Option<OwnedSemaphorePermit>;
 
 fn refused(code: &'static str, message: String) -> AnswerError {
@@ -44,7 +45,7 @@ fn refused(code: &'static str, message: String) -> AnswerError {
     })
 }
 
-/// Whether a tool's output names a file of ours.
+/// Returns whether a tool's output names a stored file.
 fn names_a_file(output: &Value) -> bool {
     match output {
         Value::String(text) => text.contains("/api/files/"),
@@ -54,7 +55,7 @@ fn names_a_file(output: &Value) -> bool {
     }
 }
 
-/// A file as a model is shown it.
+/// A file in the form for a model.
 enum Shown {
     AsItIs(Base64),
     AsText(String),
@@ -62,7 +63,7 @@ enum Shown {
 }
 
 impl Execution {
-    /// The messages, with the files that the model is shown.
+    /// Returns the messages with the files shown to the model.
     pub(super) async fn messages_with_files(&self) -> Result<(Vec<Message>, Held), AnswerError> {
         let mut messages = self.messages.clone();
         if messages.iter().all(|message| message.attachments().is_empty()) {
@@ -110,7 +111,7 @@ impl Execution {
         Ok((messages, held))
     }
 
-    /// Refuses a turn whose own files the model can't be given: an answer that knows nothing of them would mislead.
+    /// Refuses a turn whose own files the model can't read: an answer that ignores them would mislead.
     fn check(&self, reads: &Reads<'_>, attachments: &[Attached]) -> Result<(), AnswerError> {
         let mut bytes: u64 = 0;
         for Attached { file, .. } in attachments {
@@ -152,7 +153,8 @@ impl Execution {
         })
     }
 
-    /// A file's content, as text or as base64. A database or an object store that is away is waited for, so that the run goes on where it is.
+    /// Returns a file's content, as text or base64. Waits for an unreachable database or object store, so that the run
+    /// can continue.
     async fn content(&self, file: &FileRef, is_text: bool) -> Result<Option<String>, AnswerError> {
         let (services, project_id) = (&self.request.services, self.request.run.project_id);
         let until = Instant::now() + READ_RETRY * READ_TRIES;
@@ -182,12 +184,12 @@ impl Execution {
         }
     }
 
-    /// What a call has made that models read as it is.
+    /// Returns the files produced by a call that models read natively.
     pub(super) async fn files_of_call(&self, call: &ToolCallRow, output: Option<&Value>) -> Result<Vec<Attached>, End> {
         if !output.is_some_and(names_a_file) {
             return Ok(Vec::new());
         }
-        let made = rejoin_files::of_call(&self.request.services.db.sql, call.id).await;
+        let made = rejoin_files::of_call(&self.request.services.db.pool_sqlx, call.id).await;
         let made = made.map_err(|error| End::database("reading the files of a tool", error))?;
         let is_seen = |media_type: &str| match types::class_of(media_type) {
             Some(Class::Image | Class::Pdf | Class::Audio) => true,
@@ -201,9 +203,10 @@ impl Execution {
     }
 }
 
-/// Reads a file piece by piece. What comes from an object store has to be what the file was. Base64 is made of each piece by itself, so that nobody waits long for it, and the bytes are not held as well.
+/// Reads a file piece by piece. Content from an object store is verified. Base64 is computed per piece, which keeps
+/// blocking short, and the raw bytes are not held.
 async fn read(services: &Services, project_id: Uuid, id: Uuid, is_text: bool) -> Result<Option<String>, ReadError> {
-    let db = &services.db.sql;
+    let db = &services.db.pool_sqlx;
     let Some(file) = rejoin_files::get(db, project_id, id).await? else {
         return Ok(None);
     };
@@ -236,7 +239,7 @@ async fn read(services: &Services, project_id: Uuid, id: Uuid, is_text: bool) ->
     }))
 }
 
-/// A text in a fence that it can't close, cut where it is too long.
+/// Puts a text into a fence that it can't close, truncated if too long.
 fn as_text(name: &str, content: &str) -> String {
     let (content, note) = match content.char_indices().nth(TEXT_MAX_CHARS) {
         None => (content, ""),

@@ -1,4 +1,4 @@
-//! The limits of a run: steps, time, and the same call over and over; and of the tree that it belongs to: tokens, money, time.
+//! The limits of a run: steps, time, and repeated calls; and of its tree: tokens, money, time.
 
 use std::time::Duration;
 
@@ -8,30 +8,31 @@ use rejoin_runs::runs::resuming::MAX_TOTAL_STEPS;
 use serde_json::Value;
 use tokio::time::{Instant, sleep_until};
 
-use crate::absence::Absence;
+use crate::downtime::Downtime;
 
-/// Steps of a sub-agent whose definition sets no limit (requirement C18).
+/// Default maximum number of a sub-agent's steps (requirement C18).
 pub const SUB_AGENT_MAX_STEPS: i32 = 50;
-/// The same call with the same result: from this one in a row on it is not executed, and the model is told.
+/// Number of consecutive identical calls with the same result from which a call is refused, with a message to the
+/// model.
 pub const REPEATS_REFUSED: u32 = 3;
-/// And with this one the run fails.
+/// Number from which the run fails.
 pub const REPEATS_STOPPED: u32 = 5;
 
-/// How results name the runs, DAGs and plans that a call has made.
+/// Fields of results with the ids of runs, DAGs and plans created by a call.
 const IDS_OF_CALLS: [&str; 3] = ["run_id", "dag_id", "plan_id"];
 
-/// What a whole tree may use.
+/// The limits of a whole tree.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TreeLimits {
     pub tokens: u64,
     pub cost_usd: f64,
-    /// Sub-agents of the tree, and of the project at the same time.
+    /// Limits of sub-agents, in the tree and concurrently in the project.
     pub spawning: SpawnLimits,
-    /// Until its wall clock stops it.
+    /// Remaining wall-clock time.
     pub left: Duration,
 }
 
-/// As good as none: for programs that execute runs by themselves.
+/// Practically unlimited: for programs that execute runs themselves.
 impl Default for TreeLimits {
     fn default() -> Self {
         Self {
@@ -46,12 +47,12 @@ impl Default for TreeLimits {
     }
 }
 
-/// Steps and time of one run, and of its tree. Moments are later by the time in which the database is away: nothing can be done then.
+/// Step and time limits of one run, and of its tree. Deadlines are extended by database outages.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    absence: Absence,
-    /// What of the absence was before.
-    absent: Duration,
+    downtime: Downtime,
+    /// The outages before.
+    downtime_before: Duration,
     max_steps: Option<i32>,
     soft_end: Instant,
     hard_end: Instant,
@@ -59,11 +60,11 @@ pub struct Limits {
     tree: TreeLimits,
 }
 
-/// Which limit ends the run.
+/// The limit that ends the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StopReason {
     Steps,
-    /// Over all of its resumes.
+    /// Over all of its resumptions.
     TotalSteps,
     Time,
     TreeTime,
@@ -83,7 +84,7 @@ impl StopReason {
         StopReason::ToolCalls,
     ];
 
-    /// Stable word: the error's code, the metric's label.
+    /// A stable code: of the error, and the metric's label.
     pub fn name(self) -> &'static str {
         match self {
             StopReason::Steps => "step_limit",
@@ -96,7 +97,7 @@ impl StopReason {
         }
     }
 
-    /// What the model is told before its last call.
+    /// Returns the instruction to the model before its last call.
     pub fn instruction(self) -> String {
         let limit = match self {
             StopReason::Steps => "You have reached the maximum number of steps.",
@@ -113,7 +114,7 @@ impl StopReason {
         )
     }
 
-    /// What people are told.
+    /// Returns the explanation for users.
     pub fn explanation(self) -> String {
         match self {
             StopReason::Steps => "the run was paused at its step limit".to_owned(),
@@ -130,21 +131,21 @@ impl StopReason {
 }
 
 impl Limits {
-    /// For a run that was worked on for `age`.
+    /// For a run with the active time `age`.
     pub fn new(
         max_steps: Option<i32>,
         timeout: Duration,
         grace: Duration,
         age: Duration,
         tree: TreeLimits,
-        absence: Absence,
+        downtime: Downtime,
     ) -> Self {
         let soft_end = Instant::now() + timeout.saturating_sub(age);
         let late = age.saturating_sub(timeout);
         let tree_end = Instant::now() + tree.left;
         Self {
-            absent: absence.total(),
-            absence,
+            downtime_before: downtime.total(),
+            downtime,
             max_steps,
             soft_end,
             hard_end: (soft_end + grace.saturating_sub(late)).min(tree_end + grace),
@@ -153,7 +154,7 @@ impl Limits {
         }
     }
 
-    /// Whether the step after `steps` of this turn, and `total_steps` of the run, must be the last one.
+    /// Returns whether the step after `steps` of this turn, and `total_steps` of the run, must be the last one.
     pub fn reached(&self, steps: i32, total_steps: i32, used: TreeUse) -> Option<StopReason> {
         let (now, later) = (Instant::now(), self.later_by());
         if now >= self.tree_end + later {
@@ -177,25 +178,25 @@ impl Limits {
         self.tree.spawning
     }
 
-    /// By how much the database's absence puts the ends off.
+    /// Returns the extension of deadlines by database outages.
     fn later_by(&self) -> Duration {
-        self.absence.total().saturating_sub(self.absent)
+        self.downtime.total().saturating_sub(self.downtime_before)
     }
 
-    /// Returns when everything is given up.
+    /// Waits for the hard deadline.
     pub async fn hard_end_reached(&self) {
         loop {
             let end = self.hard_end + self.later_by();
             if Instant::now() >= end {
                 return;
             }
-            // An absence that begins or goes on meanwhile moves it.
+            // An outage meanwhile extends it.
             sleep_until(end).await;
         }
     }
 }
 
-/// What to do with a call, as far as repetition is concerned.
+/// The decision about a repeated call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     Go,
@@ -203,7 +204,7 @@ pub enum Verdict {
     Stop,
 }
 
-/// Counts identical calls in a row.
+/// Counts consecutive identical calls.
 #[derive(Debug, Clone, Default)]
 pub struct Repeats {
     last: Option<(String, Value)>,
@@ -212,7 +213,7 @@ pub struct Repeats {
 }
 
 impl Repeats {
-    /// The model asks for this call.
+    /// Counts a call requested by the model.
     pub fn ask(&mut self, tool: &str, arguments: &Value) -> Verdict {
         let same = self
             .last
@@ -234,7 +235,7 @@ impl Repeats {
         }
     }
 
-    /// The call was executed and gave this: a result that differs from the one before is progress, not a loop.
+    /// Records the result of an executed call: a different result is progress, not a loop.
     pub fn answered(&mut self, result: &str) {
         let result = without_ids(result);
         if self.result.as_ref().is_some_and(|earlier| *earlier != result) {
@@ -244,7 +245,7 @@ impl Repeats {
     }
 }
 
-/// A result without the ids of what the call has made: they differ with each call, and are no progress.
+/// Removes the ids of created items from a result: they differ with each call, and are no progress.
 fn without_ids(result: &str) -> String {
     fn strip(value: &mut Value) {
         match value {
@@ -276,7 +277,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_third_identical_call_is_refused_and_the_fifth_stops_the_run() {
+    fn the_third_identical_call_is_refused_the_fifth_stops_it() {
         let mut repeats = Repeats::default();
         let mut verdicts = Vec::new();
         for _ in 0..5 {
@@ -345,7 +346,7 @@ mod tests {
             Duration::from_secs(5),
             Duration::ZERO,
             tree(),
-            Absence::default(),
+            Downtime::default(),
         );
         let none = TreeUse::default();
         assert_eq!(limits.reached(1, 1, none), None);
@@ -360,12 +361,12 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn time_in_which_the_database_was_away_does_not_count() {
         let (timeout, grace) = (Duration::from_secs(10), Duration::from_secs(5));
-        let absence = Absence::default();
-        let mut observer = absence.observe();
-        let limits = Limits::new(None, timeout, grace, Duration::ZERO, TreeLimits::default(), absence);
-        observer.away();
+        let downtime = Downtime::default();
+        let mut observer = downtime.observe();
+        let limits = Limits::new(None, timeout, grace, Duration::ZERO, TreeLimits::default(), downtime);
+        observer.record_failure();
         tokio::time::advance(Duration::from_secs(60)).await;
-        observer.back();
+        observer.record_answer();
         assert_eq!(limits.reached(0, 0, TreeUse::default()), None);
         let began = Instant::now();
         limits.hard_end_reached().await;
@@ -375,7 +376,7 @@ mod tests {
     #[tokio::test]
     async fn a_tree_has_a_budget() {
         let (timeout, none) = (Duration::from_secs(10), Duration::ZERO);
-        let limits = Limits::new(None, timeout, none, none, tree(), Absence::default());
+        let limits = Limits::new(None, timeout, none, none, tree(), Downtime::default());
         let used = |tokens, cost_usd| TreeUse { tokens, cost_usd };
         assert_eq!(limits.reached(0, 0, used(99, 0.9)), None);
         assert_eq!(limits.reached(0, 0, used(100, 0.9)), Some(StopReason::TreeTokens));

@@ -1,9 +1,9 @@
-//! An answer as data: JSON that fits the run's schema.
+//! Structured output: an answer as JSON that matches the run's schema.
 //!
-//! Providers that see to it themselves are given the schema; other models get a tool, `final_answer`, whose arguments are the answer. Either
-//! way the answer is held against the schema here, and asked for once more where it does not fit. Readers are told of an answer that
-//! fits alone, so that the text which they end with is the stored one. What was decided follows from the run's records: a new attempt
-//! goes on from them.
+//! Providers with native support get the schema; other models get a tool, `final_answer`, whose arguments are the
+//! answer. Either way the answer is validated here, and requested once more if invalid. Readers get only a valid
+//! answer, so that their final text is the stored one. All decisions follow from the run's records: a new attempt
+//! continues from them.
 
 use std::sync::Arc;
 
@@ -22,28 +22,28 @@ use super::{End, Execution};
 use crate::models::{Chunk, Message, ModelRequest, Provider, ToolCall, Usage};
 use crate::publish::StreamEvent;
 
-/// The tool by which models answer whose provider takes no schema.
+/// The tool that carries the answer, for models whose provider accepts no schema.
 pub const FINAL_ANSWER: &str = "final_answer";
-/// Times that an answer which does not fit is asked for again.
+/// Maximum number of retries of an invalid answer.
 const REPAIRS: usize = 1;
-/// Begins the message that asks again; by it a new attempt knows that it was asked.
+/// The beginning of the retry message, by which a new attempt recognizes it.
 pub const REPAIR: &str = "Your answer does not match the required JSON schema: ";
-/// Faults that the model is told of.
+/// Maximum number of violations reported to the model.
 const FAULTS_TOLD: usize = 5;
 const FINAL_ANSWER_WORDS: &str = "Submits the final answer of the task as data. Call it once, after everything else \
     is done; text next to it is not read.";
 
-/// What the run's answer has to be.
+/// The required structured output of a run.
 pub(super) struct Output {
     document: Value,
     schema: Schema,
 }
 
-/// What is to be done with an answer.
+/// The decision about an answer.
 pub(super) enum Fit {
-    /// It fits, or any text does.
+    /// It is valid, or any text is.
     Fits,
-    /// The model is asked once more, with this.
+    /// The model is asked once more, with this message.
     Repair(String),
     Fails(RunError),
 }
@@ -58,12 +58,13 @@ impl From<Value> for Output {
 }
 
 impl Output {
-    /// The run's; none where any text will do.
+    /// The run's; none if any text is allowed.
     pub(super) fn of(run: &Run) -> Option<Self> {
         run.output_schema.clone().map(Self::from)
     }
 
-    /// Asks a model for data outside the run's own steps, and once more where its answer does not fit. Err: why there is none.
+    /// Asks a model for structured output outside the run's steps, and once more if the answer is invalid. Err: why
+    /// there is none.
     pub(super) async fn ask_once(
         &self,
         model: &str,
@@ -104,7 +105,7 @@ impl Output {
         }
     }
 
-    /// Adds to a request what makes the model answer as data.
+    /// Adds the structured output to a request.
     pub(super) fn ask(&self, model: &str, request: &mut ModelRequest) {
         if is_native(model, !request.tools.is_empty()) {
             request.output = Some(self.document.clone());
@@ -123,20 +124,20 @@ impl Output {
             .push_str("\n\nGive your final answer by calling the tool `final_answer`.");
     }
 
-    /// The answer's JSON as it is stored and told; none where it does not fit.
+    /// Returns the answer's JSON as stored and published; none if it is invalid.
     fn json(&self, said: &str) -> Option<String> {
         outputs::read(&self.schema, said).ok().map(|value| value.to_string())
     }
 }
 
-/// Whether the model's provider takes a schema for an answer, beside tools where there are any.
+/// Returns whether the model's provider accepts a schema for an answer, together with tools if there are any.
 fn is_native(model: &str, has_tools: bool) -> bool {
     let can = catalogue()
         .find(model)
         .is_some_and(|model| model.can(Ability::StructuredOutput) == Some(true));
-    // Older Gemini models take a schema or tools, not both.
+    // Older Gemini models accept a schema or tools, not both.
     let is_older_gemini = ["gemini-1", "gemini-2"].iter().any(|family| model.contains(family));
-    // genai gives schemas to these providers.
+    // genai sends schemas to these providers.
     let is_sent = [
         "openai:",
         "openai-responses:",
@@ -150,7 +151,7 @@ fn is_native(model: &str, has_tools: bool) -> bool {
     can && is_sent && !(has_tools && is_older_gemini)
 }
 
-/// The answer that a call of [`FINAL_ANSWER`] is.
+/// Returns the answer in a call of [`FINAL_ANSWER`].
 fn answer_in(call: ToolCall) -> String {
     match call.arguments {
         Value::String(text) => text,
@@ -158,18 +159,18 @@ fn answer_in(call: ToolCall) -> String {
     }
 }
 
-/// The faults of an answer that its model is told of.
+/// Returns the violations reported to the model.
 fn first_faults(faults: &[String]) -> String {
     faults[..faults.len().min(FAULTS_TOLD)].join("; ")
 }
 
-/// Asks again for an answer that does not fit.
+/// Returns the message that asks again after an invalid answer.
 fn repair(faults: &str) -> String {
     format!("{REPAIR}{faults}. Give the complete answer again so that it matches.")
 }
 
 impl Execution {
-    /// What becomes of the answer that the run has come to, the last message.
+    /// Decides about the run's answer, the last message.
     pub(super) fn fit(&self) -> Fit {
         let (Some(output), Some(Message::Assistant { text, .. })) = (&self.output, self.messages.last()) else {
             return Fit::Fits;
@@ -197,12 +198,12 @@ impl Execution {
         })
     }
 
-    /// Tells an answer that is data, whose words nobody has been told yet. What was said beside calls of tools is told as reasoning: the
-    /// reply is the JSON alone.
+    /// Publishes a structured answer, whose text was not published yet. Text beside tool calls is published as
+    /// reasoning: the reply is the JSON alone.
     pub(super) async fn tell_output(&mut self, answer: &mut Answer) -> Result<(), LeaseLost> {
         let Some(output) = &self.output else { return Ok(()) };
         if let Some(at) = answer.calls.iter().position(|call| call.name == FINAL_ANSWER) {
-            // Whatever else it asked for comes too late.
+            // Other requested calls come too late.
             let call = answer.calls.swap_remove(at);
             answer.calls.clear();
             answer.text = answer_in(call);
@@ -222,7 +223,7 @@ impl Execution {
         self.tell(StreamEvent::TextDelta { text: json }).await
     }
 
-    /// The run's end where its answer does not fit.
+    /// Returns the end of a run whose answer is invalid.
     pub(super) fn unfit(&self, error: RunError) -> End {
         self.finished(DoneStatus::Failed, Some(error))
     }

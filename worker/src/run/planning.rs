@@ -1,5 +1,5 @@
-//! Calls of `agent_create_plan`: the plan is stored and told; a person, an agent or rules may have to approve it; then its steps are carried
-//! out, and the run waits without a worker until the last one is over.
+//! Calls of `agent_create_plan`: the plan is stored and announced, approved by a user, an agent or rules if required,
+//! and executed; the run is suspended until its last step ends.
 
 use rejoin_commands::{DeferredWhat, NewSpawn, PlanAhead, Reviewer, SpawnItem, SpawnWhat};
 use rejoin_runs::tool_calls::ToolCallRow;
@@ -13,13 +13,13 @@ use super::deferred::{Answer, waited_ms};
 use super::{End, Execution};
 use crate::coordination::plans::{self as planning, Planner};
 
-/// A reviewing agent sums up after this [seconds].
+/// Time after which a reviewing agent must conclude, in seconds.
 const REVIEW_TIMEOUT_S: i32 = 120;
 
 impl Execution {
-    /// How a call that has begun is answered.
+    /// Returns the state of a call that has begun.
     pub(super) async fn plan_under_way(&self, call: &ToolCallRow) -> Result<Answer, End> {
-        let db = &self.request.services.db.sql;
+        let db = &self.request.services.db.pool_sqlx;
         let failed = |error| End::database("reading the plan", error);
         let Some(plan) = plans::of_call(db, call.id).await.map_err(failed)? else {
             let why = "creating the plan failed".to_owned();
@@ -47,14 +47,14 @@ impl Execution {
         }))
     }
 
-    /// None: it is still at it.
+    /// None: the review is in progress.
     async fn agents_verdict(
         &self,
         call: &ToolCallRow,
         plan: &Plan,
     ) -> Result<Option<rejoin_commands::Review>, sqlx::Error> {
-        let children = runs::spawned_by(&self.request.services.db.sql, call.id).await?;
-        // It was not started, or was deleted: nothing is carried out unreviewed.
+        let children = runs::spawned_by(&self.request.services.db.pool_sqlx, call.id).await?;
+        // It was not started, or was deleted: nothing is executed unreviewed.
         let Some(child) = children.first() else {
             return Ok(Some(planning::verdict(plan.id, "nobody", "")));
         };
@@ -64,7 +64,7 @@ impl Execution {
         }))
     }
 
-    /// How a new call is answered.
+    /// Returns the state of a new call.
     pub(super) async fn plan_ahead(&self, admitted: Value) -> Result<Answer, End> {
         let services = &self.request.services;
         let failed = |error| End::database("creating a plan", error);
@@ -79,7 +79,7 @@ impl Execution {
         let planner = Planner {
             run: &self.request.run,
             name: self.agent_name(),
-            // Steps neither plan nor start agents.
+            // Steps can neither plan nor start agents.
             tools: tools
                 .filter(|spec| !super::deferred::OURS.contains(&spec.name.as_str()))
                 .map(|spec| (spec.name.clone(), spec.read_only))
@@ -96,12 +96,12 @@ impl Execution {
         let project_id = self.request.run.project_id;
         let mut new = new;
         if needs_one
-            && agents::find_by_name(&services.db.sql, project_id, &executor)
+            && agents::find_by_name(&services.db.pool_sqlx, project_id, &executor)
                 .await
                 .map_err(failed)?
                 .is_none()
         {
-            // Where nobody has installed an executor the planner's own agent does the steps.
+            // If no executor is installed, the planner's own agent executes the steps.
             new.metadata["executor"] = new.metadata["planner"].clone();
         }
         let reviewer = match new.mode {
@@ -110,7 +110,7 @@ impl Execution {
             ExecutionMode::AgentReview => match &self.request.planning.reviewer {
                 None => Reviewer::Rules(planning::by_rules(&new)),
                 Some(name) => {
-                    let found = agents::find_by_name(&services.db.sql, project_id, name).await;
+                    let found = agents::find_by_name(&services.db.pool_sqlx, project_id, name).await;
                     match found.map_err(failed)? {
                         Some(definition) => Reviewer::Agent(SpawnItem {
                             agent_name: name.clone(),
@@ -135,14 +135,14 @@ impl Execution {
         }))))
     }
 
-    /// A plan that another one takes the place of. The inner Err is for the model.
+    /// Returns the plan to be replaced. The inner Err is for the model.
     async fn revised(&self, id: &str) -> Result<Result<(Uuid, Vec<plans::steps::Step>), String>, sqlx::Error> {
         let unknown = || format!("there is no ended plan {id} in this conversation");
         let Ok(plan_id) = id.trim().parse::<Uuid>() else {
             return Ok(Err(unknown()));
         };
         let run = &self.request.run;
-        let plan = plans::get(&self.request.services.db.sql, run.project_id, plan_id).await?;
+        let plan = plans::get(&self.request.services.db.pool_sqlx, run.project_id, plan_id).await?;
         let ours = plan.filter(|plan| {
             plan.finished_at.is_some() && plan.conversation_id == run.conversation_id && plan.user_id == run.user_id
         });

@@ -1,5 +1,5 @@
-//! How near a message is in meaning to what tools say of themselves: what orders them where not all are shown. Vectors of tools are made behind
-//! the answers, once a process; until they are there, and where the text model takes too long, words alone decide.
+//! Ranks tools by the similarity of their descriptions to a message, if not all are shown. Vectors of tools are
+//! computed in the background, once per process; until then, and if the text model is too slow, words alone decide.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,25 +9,25 @@ use rejoin_embeddings::{Embedder, MAX_TEXTS};
 use rejoin_tools::ToolSpec;
 use tracing::warn;
 
-/// What a first token waits for the message's vector at most.
+/// Maximum time that a first token waits for the message's vector.
 const PATIENCE: Duration = Duration::from_millis(100);
-/// Tools that are remembered; with more, all are forgotten, and made anew as they are needed.
+/// Maximum number of cached tools; beyond it, the cache is cleared.
 const TOOLS_MAX: usize = 5_000;
-/// Of a description [characters].
+/// Maximum length of a description, in characters.
 const DESCRIPTION_CHARS: usize = 600;
 
 type Vectors = HashMap<String, Arc<[f32]>>;
 
-/// The vectors of tools, by what they say of themselves.
+/// The vectors of tools, by their descriptions.
 #[derive(Default)]
 pub struct ToolVectors {
     known: Mutex<Vectors>,
-    /// Held by who makes vectors.
+    /// Held while computing vectors.
     making: tokio::sync::Mutex<()>,
 }
 
 impl ToolVectors {
-    /// The cosine of the message and each tool, in the order of the tools. None: it can't be said in time.
+    /// Returns the cosine similarity of the message and each tool, in the tools' order. None: not available in time.
     pub async fn nearness(
         self: &Arc<Self>,
         embedder: &Embedder,
@@ -63,7 +63,7 @@ impl ToolVectors {
     }
 
     async fn make(&self, embedder: &Embedder, texts: Vec<String>) {
-        // Whoever comes meanwhile makes them at the next turn, if they are still missing.
+        // Concurrent callers compute missing ones at the next turn.
         let Ok(_making) = self.making.try_lock() else { return };
         for part in texts.chunks(MAX_TEXTS) {
             match embedder.embed(part).await {
@@ -92,7 +92,7 @@ fn text_of(spec: &ToolSpec) -> String {
     format!("{}: {description}", spec.name.replace('_', " "))
 }
 
-/// Of vectors of length 1, their cosine.
+/// The cosine similarity of vectors of length 1.
 fn dot(a: &[f32], b: &[f32]) -> f32 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }

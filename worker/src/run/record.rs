@@ -1,8 +1,8 @@
-//! A step as it is stored, before anything of it is acted upon; what a run has used; and, for development, how things were decided.
+//! Stores a step before it is acted upon, and the run's usage; and, for development, how decisions were made.
 
 use rejoin_commands::{AskedCall, RecordStep};
 use rejoin_event_log::writer::LeaseLost;
-use rejoin_faults::Break;
+use rejoin_faults::Fault;
 use rejoin_models::Tokens;
 use rejoin_models::tokens::estimate;
 use rejoin_tools::SharedTool;
@@ -22,15 +22,15 @@ impl Execution {
         message: Message,
         used: Usage,
         injected: &[(&'static str, Value)],
-        mail: &[i64],
+        steering_messages: &[i64],
     ) -> Result<(), End> {
         let calls = match &message {
             Message::Assistant { tool_calls, .. } => tool_calls.clone(),
             Message::User { .. } | Message::ToolResult { .. } => Vec::new(),
         };
         let ids: Vec<_> = calls.iter().map(|_| ids::new()).collect();
-        // What was streamed is committed before the step is: `reset` has nothing of it to take back.
-        if !rejoin_faults::is(Break::SettleBeforeEvents)
+        // Streamed events are committed before the step: `reset` then discards nothing of it.
+        if !rejoin_faults::enabled(Fault::SettleBeforeEvents)
             && let Err(LeaseLost) = self.request.services.writer.flush(&self.request.stream).await
         {
             return Err(End::LeaseLost);
@@ -69,7 +69,7 @@ impl Execution {
             usage_json: &usage_json,
             tokens: used.input_tokens + used.output_tokens,
             cost_usd: self.cost_usd(&used).unwrap_or_default(),
-            mail,
+            steering_messages,
             publish: self.request.callback.is_some(),
         };
         let recorded = self.request.services.execute(&command).await;
@@ -79,7 +79,7 @@ impl Execution {
         Ok(())
     }
 
-    /// The run's usage, as stored and as `done` carries it.
+    /// Returns the run's usage, as stored and sent in `done`.
     pub(super) fn usage(&self) -> Value {
         let total = self.totals.usage;
         let mut usage = json!({
@@ -104,8 +104,8 @@ impl Execution {
         usage
     }
 
-    /// What a model call has used, by its provider; estimated where that tells nothing, so that budgets count all the same. Flows and the
-    /// stand-in use nothing.
+    /// Returns the usage of a model call as reported by its provider, or an estimate, so that budgets always count.
+    /// Flows and the demo model use nothing.
     pub(super) fn used(&self, answer: &Answer) -> Usage {
         if answer.usage != Usage::default() || !is_language_model(self.request.models.name()) {
             return answer.usage;
@@ -128,7 +128,7 @@ impl Execution {
         }
     }
 
-    /// Adds a model call to what the run has used.
+    /// Adds a model call to the run's usage.
     pub(super) fn count(&mut self, used: &Usage) {
         self.totals.usage += *used;
         if let Some(cost_usd) = self.cost_usd(used) {
@@ -136,13 +136,13 @@ impl Execution {
         }
     }
 
-    /// What one model call cost. None: nobody knows.
+    /// Returns the cost of one model call. None: unknown.
     fn cost_usd(&self, used: &Usage) -> Option<f64> {
         let price = self.request.models.price()?;
         Some(price.of(&Tokens::from(*used)))
     }
 
-    /// For development: how something was decided.
+    /// For development: publishes how something was decided.
     pub(super) async fn note(&self, name: &str, data: Value) -> Result<(), End> {
         if !self.request.services.config.debug_agent_context {
             return Ok(());
@@ -154,7 +154,7 @@ impl Execution {
         self.tell(StreamEvent::Note { event }).await.map_err(|_| End::LeaseLost)
     }
 
-    /// For development: what the model is given in the first step of a turn.
+    /// For development: publishes the model's input in the first step of a turn.
     pub(super) async fn note_context(&self, tools: &[SharedTool]) -> Result<(), End> {
         if !self.request.services.config.debug_agent_context || self.step != self.request.run.turn_step {
             return Ok(());

@@ -1,8 +1,8 @@
-//! Which of its tools an agent is shown: all of them, or, where its definition says `"toolSelection": "context"`, those that what the
-//! conversation is about calls for, the likeliest first. A tool that it has and was not shown may be called all the same, and is shown from
-//! then on.
+//! Selects the tools that are shown to an agent: all of them or, if its definition sets `"toolSelection": "context"`,
+//! those relevant to the conversation, most likely first. A granted tool that was not shown may still be called, and is
+//! shown from then on.
 //!
-//! Invariant: nothing here grants anything. What may be called is what the whitelist has resolved to.
+//! Invariant: selection grants nothing. The whitelist alone decides which tools may be called.
 
 use std::collections::HashSet;
 
@@ -18,24 +18,24 @@ use rejoin_types::events::PLAN_TOOL;
 use crate::coordination::{ASK_USER, CREATE_TASKS, LIST_AVAILABLE_AGENTS, SPAWN_AGENTS, handoffs};
 use crate::services::Services;
 
-/// Tools that are shown at first, besides those by which an agent plans, asks and hands over.
+/// Maximum number of tools shown initially, besides those for planning, asking and handing over.
 const SHOWN_MAX: usize = 40;
-/// Words of a message that count.
+/// Maximum length of a message considered, in characters.
 const MESSAGE_CHARS: usize = 2_000;
-/// What a tool counts for that means just what the message does; a word of its name counts for [`NAMED`], one of its description for 1.
+/// Score of a tool with the same meaning as the message; a word in its name scores [`NAMED`], one in its description 1.
 const MEANT: f32 = 8.0;
 const NAMED: f32 = 3.0;
-/// Shorter words say nothing.
+/// Minimum length of significant words, in characters.
 const WORD_MIN_CHARS: usize = 3;
 
-/// What is shown. None: everything.
+/// The tools shown. None: all.
 #[derive(Debug, Default)]
 pub struct Selection {
     shown: Option<HashSet<String>>,
 }
 
 impl Selection {
-    /// For a run, as its agent's definition wants it.
+    /// Selects for a run, by its agent's definition.
     pub async fn for_run(
         services: &Services,
         run: &Run,
@@ -48,24 +48,24 @@ impl Selection {
         let Some(context) = about else {
             return Ok(Self::default());
         };
-        let wanted = contexts::settings(&services.db.sql, run.project_id, context.context_type).await?;
+        let wanted = contexts::settings(&services.db.pool_sqlx, run.project_id, context.context_type).await?;
         let fit = fitting(tools, &wanted.tools);
         let message: String = run.input.chars().take(MESSAGE_CHARS).collect();
-        // Where all of them are shown, their order is nobody's concern.
+        // If all of them are shown, their order is irrelevant.
         let nearness = match fit.len() > SHOWN_MAX {
             true => services.tool_vectors.nearness(&services.embedder, &message, &fit).await,
             false => None,
         };
         let mut selection = Self::of(tools, &fit, &message, nearness.as_deref());
-        // What it called in an earlier attempt or turn it has been shown.
-        for name in tool_calls::names(&services.db.sql, run.id).await? {
+        // Tools called in an earlier attempt or turn are shown.
+        for name in tool_calls::names(&services.db.pool_sqlx, run.id).await? {
             selection.missed(&name);
         }
         Ok(selection)
     }
 
-    /// The likeliest of those that [fit](fitting), and those by which an agent plans, asks and hands over. `nearness`: how near in meaning the
-    /// message is to each that fits.
+    /// Selects the most likely of the [matching](fitting) tools, and those for planning, asking and handing over.
+    /// `nearness`: the message's similarity to each matching tool.
     fn of(tools: &[SharedTool], fit: &[&ToolSpec], message: &str, nearness: Option<&[f32]>) -> Self {
         let wanted = split(message);
         let count =
@@ -83,7 +83,7 @@ impl Selection {
                 (NAMED * named + told + MEANT * meant.max(0.0), spec.name.as_str())
             })
             .collect();
-        // The likeliest first; the order of names decides between equals.
+        // Most likely first; ties are broken by name.
         ranked.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
         let always = tools
             .iter()
@@ -99,7 +99,7 @@ impl Selection {
         self.shown.as_ref().is_none_or(|shown| shown.contains(name))
     }
 
-    /// A tool was called. True: it had not been shown; it is from now on.
+    /// Records a call of a tool. True: it had not been shown; it is from now on.
     pub fn missed(&mut self, name: &str) -> bool {
         match &mut self.shown {
             Some(shown) => shown.insert(name.to_owned()),
@@ -107,13 +107,13 @@ impl Selection {
         }
     }
 
-    /// How many are shown; none: all.
+    /// Returns the number of tools shown; none: all.
     pub fn count(&self) -> Option<usize> {
         self.shown.as_ref().map(HashSet::len)
     }
 }
 
-/// Those that a context with these patterns names.
+/// Returns the tools matched by a context's patterns.
 fn fitting<'a>(tools: &'a [SharedTool], patterns: &[String]) -> Vec<&'a ToolSpec> {
     let patterns = Patterns::new(patterns);
     tools
@@ -123,7 +123,7 @@ fn fitting<'a>(tools: &'a [SharedTool], patterns: &[String]) -> Vec<&'a ToolSpec
         .collect()
 }
 
-/// By these an agent plans, asks and hands over, wherever it is.
+/// Returns whether a tool is for planning, asking or handing over, which are always shown.
 fn is_always(name: &str) -> bool {
     [PLAN_TOOL, ASK_USER, CREATE_TASKS, LIST_AVAILABLE_AGENTS, SPAWN_AGENTS].contains(&name)
         || name.starts_with(handoffs::PREFIX)
@@ -153,8 +153,9 @@ mod tests {
         Selection::of(&tools, &fitting(&tools, &patterns), message, nearness)
     }
 
+    /// Requirements: E49.
     #[test]
-    fn e49_a_context_shows_what_it_names_and_the_likeliest_first() {
+    fn a_context_shows_what_it_names_and_the_likeliest_first() {
         let selection = select(&["search_*"], "whatever", None);
         assert!(selection.shows("search_entities") && !selection.shows("delete_entity"));
         let everything = select(&["*"], "delete the entity that nobody wants", None);
@@ -163,8 +164,9 @@ mod tests {
         assert!(Selection::default().shows("anything"));
     }
 
+    /// Requirements: E49.
     #[test]
-    fn e49_what_is_meant_counts_where_no_word_is_the_same() {
+    fn what_is_meant_counts_where_no_word_is_the_same() {
         let tools = all();
         let fit = fitting(&tools, &["*".to_owned()]);
         assert!(fit.len() > SHOWN_MAX, "there is something to choose");
@@ -178,8 +180,9 @@ mod tests {
         assert!(Selection::of(&tools, &fit, message, Some(&near)).shows(last));
     }
 
+    /// Requirements: E50.
     #[test]
-    fn e50_what_was_called_is_shown_from_then_on() {
+    fn what_was_called_is_shown_from_then_on() {
         let mut selection = select(&["search_*"], "", None);
         assert!(selection.missed("delete_entity"));
         assert!(!selection.missed("delete_entity") && selection.shows("delete_entity"));

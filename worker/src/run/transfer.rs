@@ -1,5 +1,5 @@
-//! Calls that hand the run over to another agent. They come after all other calls of their step; the first one that may go goes, and the
-//! executor takes the run up again as that agent.
+//! Calls that hand the run over to another agent. They come after all other calls of their step; the first permitted
+//! one wins, and the executor resumes the run as that agent.
 
 use rejoin_commands::{ToolEnded, TransferRun, transfer_run};
 use rejoin_runs::tool_calls::{self, CallStatus, ToolCallRow};
@@ -12,7 +12,7 @@ use crate::coordination::handoffs::{PREFIX, Target};
 use crate::models::Message;
 
 impl Execution {
-    /// Whether a call hands the run over, and is not answered yet.
+    /// Returns whether a call hands the run over, and is not answered yet.
     pub(super) fn is_transfer(&self, call: &ToolCallRow) -> bool {
         let is_open = matches!(call.status(), CallStatus::Pending | CallStatus::Running);
         is_open && self.target(call).is_some()
@@ -23,10 +23,10 @@ impl Execution {
         targets.find(|target| target.tool.spec().name == call.tool_name)
     }
 
-    /// Hands the run over as the first of these calls says that may: then this is the run's end here.
+    /// Hands the run over by the first permitted one of these calls, which ends this agent's part.
     pub(super) async fn transfer(&mut self, calls: Vec<ToolCallRow>) -> Result<(), End> {
         let mut taken: Option<String> = None;
-        // The others are answered before the run changes hands.
+        // The others are answered before the run is handed over.
         let mut goes = None;
         for call in calls {
             if let Some(interrupt) = self.interrupted_already() {
@@ -56,18 +56,18 @@ impl Execution {
         }
         match goes {
             None => Ok(()),
-            Some((call, target, reason)) => self.hand_over_to(&call, &target, reason.as_deref()).await,
+            Some((call, target, reason)) => self.hand_off_to(&call, &target, reason.as_deref()).await,
         }
     }
 
-    /// Why the run may not change hands so, in words for the model.
+    /// Returns why the run may not be handed over, for the model.
     async fn refusal(&mut self, target: &Target) -> Result<Option<String>, End> {
         let to = target.definition.name.clone();
         let run = &self.request.run;
         if run.agent_definition_id == Some(target.definition.id) {
             return Ok(Some(format!("you are {to}")));
         }
-        let db = &self.request.services.db.sql;
+        let db = &self.request.services.db.pool_sqlx;
         let earlier = tool_calls::outputs_of(db, run.id, PREFIX, run.turn_step).await;
         let earlier = earlier.map_err(|error| End::database("reading the run's handoffs", error))?;
         let again = transfer_run::output(self.agent_name(), &to);
@@ -89,8 +89,8 @@ impl Execution {
         self.request.run.agent_name.as_deref().unwrap_or_default()
     }
 
-    /// Ok: the run stays. Err: it has ended here.
-    async fn hand_over_to(&mut self, call: &ToolCallRow, target: &Target, reason: Option<&str>) -> Result<(), End> {
+    /// Ok: the run stays. Err: this agent's part has ended.
+    async fn hand_off_to(&mut self, call: &ToolCallRow, target: &Target, reason: Option<&str>) -> Result<(), End> {
         let to = &target.definition;
         let model = match self.request.services.models.of_definition(to.model.as_ref()) {
             Ok(model) => model.name,
@@ -99,7 +99,7 @@ impl Execution {
                 return self.record_end(call, &Ended::refused(why)).await;
             }
         };
-        let prompt = history::prompt_of_taker(&self.request.services, &self.request.run, to).await;
+        let prompt = history::handoff_prompt(&self.request.services, &self.request.run, to).await;
         let prompt = prompt.map_err(|error| End::database("reading the next agent's prompt", error))?;
         let output = transfer_run::output(self.agent_name(), &to.name);
         let message = result_message(call, &output);
@@ -147,7 +147,7 @@ impl Execution {
     }
 }
 
-/// What the next model reads as the call's answer.
+/// Returns the call's answer for the next model.
 fn result_message(call: &ToolCallRow, output: &Value) -> Value {
     json!(Message::ToolResult {
         attachments: Vec::new(),

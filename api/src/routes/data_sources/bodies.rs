@@ -1,4 +1,4 @@
-//! What requests about data sources and their answers say. Called by `data_sources`.
+//! Request and response bodies of data sources. Called by `data_sources`.
 
 use chrono::{DateTime, Utc};
 use rejoin_data_sources::source::{Column, Table, Tested};
@@ -135,8 +135,8 @@ pub struct DataSourceRequest {
 }
 
 impl DataSourceRequest {
-    /// The content that it leads to, from what there is; checked.
-    pub(super) fn over(&self, before: Option<&Content>) -> Result<Content, Problem> {
+    /// Applies the patch to the existing content; validates the result.
+    pub(super) fn apply_to(&self, before: Option<&Content>) -> Result<Content, Problem> {
         let invalid = |fault: String| Problem::bad_request("invalid_data_source", fault);
         if let (Some(kind), Some(before)) = (self.kind, before)
             && kind != before.kind
@@ -357,12 +357,12 @@ pub struct Plan {
     pub plan: Value,
 }
 
-/// A source's refusal, as it is told to whoever asked.
+/// Converts a source's error for the caller.
 pub(super) fn problem(error: SourceError) -> Problem {
     problem_of(&error, error.to_string())
 }
 
-/// The same for a part of a join, with words that tell which one.
+/// The same for a part of a join, with text that tells which one.
 pub(super) fn problem_of(error: &SourceError, detail: String) -> Problem {
     let (status, code) = match error {
         SourceError::Refused(_) => (StatusCode::UNPROCESSABLE_ENTITY, "query_refused"),

@@ -1,4 +1,4 @@
-//! `POST …/data-sources/join`: one answer from several sources. Whoever may ask each of them may join them.
+//! `POST …/data-sources/join`: joins several sources. Takes the right to query each of them.
 
 use axum::Json;
 use axum::extract::State;
@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::ASK_LIMIT;
 use super::bodies::{JoinAnswer, JoinRequest, problem_of};
-use crate::caller::Caller;
+use crate::caller::{Caller, Read};
 use crate::extract::{Body, Segments};
 use crate::problem::{BodyRefused, Problem, Refused};
 use crate::state::AppState;
@@ -26,20 +26,20 @@ use crate::state::AppState;
         Refused, BodyRefused))]
 pub(super) async fn join(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments(project_id): Segments<Uuid>,
     Body(request): Body<JoinRequest>,
 ) -> Result<Json<JoinAnswer>, Problem> {
     caller.in_project(project_id)?;
     let problem = |error: JoinError| problem_of(&error.error, error.to_string());
     let mut sources = Vec::new();
-    let mut db = caller.walled(&state).await?;
-    // One more than there may be, so that the join says how many there may be.
+    let mut db = caller.begin(&state).await?;
+    // One more than allowed, so that the join reports the limit.
     for query in request.queries.iter().take(QUERIES_MAX + 1) {
         let found = data_sources::find(&mut *db, project_id, &query.source).await?;
         sources.push(found.ok_or_else(|| problem(JoinError::no_source(&query.name, &query.source)))?);
     }
-    // No transaction of Rejoin's own database is open while sources are asked.
+    // No transaction of Rejoin's own database is open during queries to sources.
     drop(db);
     let parts: Vec<Part<'_>> = request
         .queries
@@ -59,6 +59,6 @@ pub(super) async fn join(
     };
     let asked = state
         .sources
-        .join(&state.db.sql, caller.asking(), &parts, &request.sql, bounds);
+        .join(&state.db.pool_sqlx, caller.rls_scope(), &parts, &request.sql, bounds);
     Ok(Json(asked.await.map_err(problem)?.into()))
 }

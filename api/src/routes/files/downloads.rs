@@ -1,6 +1,6 @@
-//! A file on its way out: byte for byte, whole or a range of it, to be saved.
+//! Sends a file: byte for byte, whole or a range of it, as a download.
 //!
-//! Invariant: what is downloaded is never a page or a script of this server, whatever was uploaded.
+//! Invariant: a download is never rendered as a page or script of this server, whatever was uploaded.
 
 use std::io;
 
@@ -14,21 +14,21 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures::{StreamExt, stream};
-use rejoin_db::walls::{self, Asking};
+use rejoin_db::rls;
 use rejoin_files::types::{self, Class};
 use rejoin_files::{CHUNK_BYTES, File, ReadError};
 use rejoin_types::digest::hex;
 use uuid::Uuid;
 
 use super::{not_found, visible};
-use crate::caller::Caller;
+use crate::caller::{Caller, Read};
 use crate::extract::Segments;
 use crate::problem::{Problem, ProblemBody, Refused};
 use crate::state::AppState;
 
-/// Nothing of a download runs, or loads anything.
+/// The Content-Security-Policy of downloads: they can't run or load anything.
 const POLICY: &str = "sandbox; default-src 'none'";
-/// A client may keep a copy, and asks before each use whether the file still exists.
+/// A client may cache a copy, and revalidates it before each use.
 const CACHE: &str = "private, no-cache";
 
 /// Download a file, byte for byte
@@ -43,7 +43,7 @@ const CACHE: &str = "private, no-cache";
         Refused))]
 pub(super) async fn content(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments(id): Segments<Uuid>,
     asked: HeaderMap,
 ) -> Result<Response, Problem> {
@@ -73,13 +73,16 @@ pub(super) async fn content(
     insert(&mut headers, CONTENT_DISPOSITION, disposition(&file.name));
     let size = u64::try_from(file.size_bytes).unwrap_or_default();
     let is_same = text(IF_RANGE).is_none_or(|known| known == tag);
-    let (status, from, to) = match text(RANGE).filter(|_| is_same).map(|range| wanted(range, size)) {
-        None | Some(Wanted::All) => (StatusCode::OK, 0, size),
-        Some(Wanted::Part { from, to }) => {
+    let (status, from, to) = match text(RANGE)
+        .filter(|_| is_same)
+        .map(|range| requested_range(range, size))
+    {
+        None | Some(RequestedRange::All) => (StatusCode::OK, 0, size),
+        Some(RequestedRange::Part { from, to }) => {
             insert(&mut headers, CONTENT_RANGE, format!("bytes {from}-{}/{size}", to - 1));
             (StatusCode::PARTIAL_CONTENT, from, to)
         }
-        Some(Wanted::Nothing) => {
+        Some(RequestedRange::Nothing) => {
             let detail = format!("the requested range is outside of the file, which has {size} bytes");
             return Err(Problem::new(
                 StatusCode::RANGE_NOT_SATISFIABLE,
@@ -90,7 +93,7 @@ pub(super) async fn content(
     };
     insert(&mut headers, CONTENT_LENGTH, (to - from).to_string());
     let reader = Reader {
-        asking: caller.asking(),
+        scope: caller.rls_scope(),
         state,
         file,
         to,
@@ -98,7 +101,7 @@ pub(super) async fn content(
     if from >= to {
         return Ok((status, headers).into_response());
     }
-    // The first piece before the headers: what can't be read at all is an error, and no file without an end.
+    // The first piece precedes the headers: an unreadable file is an error, not a truncated download.
     let first = match reader.piece(from).await {
         Ok(Some(piece)) => piece,
         Ok(None) => return Err(not_found()),
@@ -110,7 +113,7 @@ pub(super) async fn content(
         if at >= reader.to {
             return Ok(None);
         }
-        // Deleted while it is read: the response is cut off, so that no client takes a part for the file.
+        // Deleted while being read: the response is aborted, so that no client takes a part for the whole.
         let piece = reader.piece(at).await.map_err(io::Error::other)?;
         let piece = piece.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
         let next = at + piece.len() as u64;
@@ -120,23 +123,23 @@ pub(super) async fn content(
     Ok((status, headers, Body::from_stream(pieces)).into_response())
 }
 
-/// A file that is read up to `to`, in pieces.
+/// Reads a file up to `to`, in pieces.
 struct Reader {
     state: AppState,
-    asking: Asking,
+    scope: rls::Scope,
     file: File,
     to: u64,
 }
 
 impl Reader {
-    /// What there is from `at` on, up to the end of its piece. None: the file was deleted.
+    /// Returns the content from `at` to the end of its piece. None: the file was deleted.
     async fn piece(&self, at: u64) -> Result<Option<Bytes>, ReadError> {
         let within = usize::try_from(at % CHUNK_BYTES as u64).unwrap_or_default();
         let position = i32::try_from(at / CHUNK_BYTES as u64).unwrap_or(i32::MAX);
         let piece = match self.file.in_object_store {
             true => self.state.files.read_object(&self.file, position).await?,
             false => {
-                let mut tx = walls::begin(&self.state.db.sql, self.asking).await?;
+                let mut tx = rls::begin(&self.state.db.pool_sqlx, self.scope).await?;
                 rejoin_files::chunk(&mut *tx, self.file.id, position)
                     .await?
                     .map(Bytes::from)
@@ -152,7 +155,7 @@ impl Reader {
     }
 }
 
-/// Text is plain text, whatever it says of itself.
+/// Text is sent as plain text, whatever its subtype.
 fn served_as(media_type: &str) -> String {
     match types::class_of(media_type) {
         Some(Class::Text) => "text/plain; charset=utf-8".to_owned(),
@@ -161,7 +164,7 @@ fn served_as(media_type: &str) -> String {
     }
 }
 
-/// RFC 6266: the name in ASCII for those that know no better, and as it is.
+/// RFC 6266: the name in ASCII for old clients, and in full.
 fn disposition(name: &str) -> String {
     let is_plain = |char: char| char.is_ascii_graphic() && !matches!(char, '"' | '\\' | '%') || char == ' ';
     let plain: String = name
@@ -179,12 +182,12 @@ fn disposition(name: &str) -> String {
     format!("attachment; filename=\"{plain}\"; filename*=UTF-8''{encoded}")
 }
 
-/// What a `Range` header asks for.
+/// The request of a `Range` header.
 #[derive(Debug, PartialEq, Eq)]
-enum Wanted {
-    /// All of it: several ranges, or words that are not understood.
+enum RequestedRange {
+    /// The whole file: several ranges, or an unsupported header.
     All,
-    /// Up to `to`, which is not in it.
+    /// Up to `to`, exclusive.
     Part {
         from: u64,
         to: u64,
@@ -192,24 +195,24 @@ enum Wanted {
     Nothing,
 }
 
-fn wanted(range: &str, size: u64) -> Wanted {
+fn requested_range(range: &str, size: u64) -> RequestedRange {
     let Some((first, last)) = range
         .strip_prefix("bytes=")
         .filter(|ranges| !ranges.contains(','))
         .and_then(|range| range.trim().split_once('-'))
     else {
-        return Wanted::All;
+        return RequestedRange::All;
     };
     let (from, to) = match (first.parse::<u64>(), last.parse::<u64>()) {
         (Ok(first), Ok(last)) if first <= last => (first, last.saturating_add(1).min(size)),
         (Ok(first), Err(_)) if last.is_empty() => (first, size),
         (Err(_), Ok(last)) if first.is_empty() => (size.saturating_sub(last), size),
-        _ => return Wanted::All,
+        _ => return RequestedRange::All,
     };
     if from >= to {
-        Wanted::Nothing
+        RequestedRange::Nothing
     } else {
-        Wanted::Part { from, to }
+        RequestedRange::Part { from, to }
     }
 }
 
@@ -219,20 +222,20 @@ mod tests {
 
     #[test]
     fn one_range_is_understood() {
-        let part = |from, to| Wanted::Part { from, to };
+        let part = |from, to| RequestedRange::Part { from, to };
         for (range, expected) in [
             ("bytes=0-0", part(0, 1)),
             ("bytes=5-", part(5, 10)),
             ("bytes=-3", part(7, 10)),
             ("bytes=-30", part(0, 10)),
             ("bytes=8-99", part(8, 10)),
-            ("bytes=10-", Wanted::Nothing),
-            ("bytes=-0", Wanted::Nothing),
-            ("bytes=0-1,3-4", Wanted::All),
-            ("bytes=4-1", Wanted::All),
-            ("lines=1-2", Wanted::All),
+            ("bytes=10-", RequestedRange::Nothing),
+            ("bytes=-0", RequestedRange::Nothing),
+            ("bytes=0-1,3-4", RequestedRange::All),
+            ("bytes=4-1", RequestedRange::All),
+            ("lines=1-2", RequestedRange::All),
         ] {
-            assert_eq!(wanted(range, 10), expected, "{range}");
+            assert_eq!(requested_range(range, 10), expected, "{range}");
         }
     }
 

@@ -1,6 +1,7 @@
-//! A file on its way in: as the body of a request, or as a field of a form, piece by piece into the database or the object store.
+//! Receives a file, as a request body or a form field, piece by piece into the database or the object store.
 //!
-//! Invariant: no transaction is open while the sender or the object store takes its time, and nothing is left of a file that was refused or broke off.
+//! Invariant: no transaction is open while waiting for the sender or the object store, and nothing remains of a refused
+//! or interrupted upload.
 
 use std::io;
 
@@ -11,7 +12,7 @@ use axum::http::{HeaderName, StatusCode};
 use bytes::{Bytes, BytesMut};
 use futures::StreamExt;
 use futures::stream::BoxStream;
-use rejoin_db::walls;
+use rejoin_db::rls;
 use rejoin_files::objects::Upload;
 use rejoin_files::types::{self, TextCheck, TypeFault};
 use rejoin_files::{BeginError, CHUNK_BYTES, File, NewFile, names};
@@ -23,18 +24,19 @@ use tracing::warn;
 use utoipa::IntoParams;
 use uuid::Uuid;
 
-use super::super::graph::transfer::{UploadTrouble, upload};
+use super::super::graph::transfer::{UploadError, upload};
 use super::{FileBody, PATH, not_found};
-use crate::caller::Caller;
+use crate::caller::{Caller, Write};
 use crate::extract::Params;
 use crate::problem::{Problem, ProblemBody, Refused};
 use crate::state::AppState;
 
-/// What a form has beside its file, at most [bytes].
+/// Maximum size of a form's other fields, in bytes.
 const FORM_MAX_BYTES: u64 = 64 * 1024;
-/// How much of a file that is too large is read and thrown away, so that the client receives the error: this many times the limit.
+/// How much of a too large file is read and discarded, so that the client receives the error, as a multiple of the
+/// limit.
 const HEARD_TIMES: u64 = 4;
-/// Fields of a form that are looked through for its file.
+/// Maximum number of form fields searched for the file.
 const FORM_MAX_FIELDS: usize = 20;
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -77,19 +79,19 @@ impl From<BeginError> for Problem {
     }
 }
 
-/// A file's content as it comes: the body, or a field of a form.
+/// The content of an uploaded file: the body, or a form field.
 enum Content {
     Body(BoxStream<'static, io::Result<Bytes>>),
     Field(Box<multer::Field<'static>>),
 }
 
-/// A file as its sender sends it.
+/// An uploaded file with its declared properties.
 struct Sent {
     name: String,
-    /// As the sender says.
+    /// As declared by the sender.
     media_type: Option<String>,
     content: Content,
-    /// What it takes at most, as far as that is known [bytes].
+    /// Its maximum size, if known, in bytes.
     at_most: u64,
 }
 
@@ -152,17 +154,17 @@ impl Sent {
         match &mut self.content {
             Content::Body(body) => {
                 let chunk = body.next().await.transpose();
-                chunk.map_err(|error| trouble(UploadTrouble::of(&error), limit))
+                chunk.map_err(|error| upload_error(UploadError::of(&error), limit))
             }
             Content::Field(field) => field.chunk().await.map_err(|error| form_problem(&error, limit)),
         }
     }
 }
 
-fn trouble(trouble: UploadTrouble, limit: u64) -> Problem {
-    match trouble {
-        UploadTrouble::TooLarge { .. } => too_large(limit),
-        UploadTrouble::Stalled | UploadTrouble::Broken => trouble.into(),
+fn upload_error(upload_error: UploadError, limit: u64) -> Problem {
+    match upload_error {
+        UploadError::TooLarge { .. } => too_large(limit),
+        UploadError::Stalled | UploadError::Broken => upload_error.into(),
     }
 }
 
@@ -170,12 +172,12 @@ fn form_problem(error: &multer::Error, limit: u64) -> Problem {
     if let multer::Error::StreamReadFailed(inner) = error
         && let Some(inner) = inner.downcast_ref::<io::Error>()
     {
-        return trouble(UploadTrouble::of(inner), limit);
+        return upload_error(UploadError::of(inner), limit);
     }
     Problem::bad_request("invalid_form", "the form is not multipart/form-data, or is incomplete")
 }
 
-/// A file on its way to where it is kept.
+/// An upload in progress.
 struct Arriving<'a> {
     state: &'a AppState,
     caller: &'a Caller,
@@ -186,10 +188,10 @@ struct Arriving<'a> {
     size: u64,
     hasher: Sha256,
     position: i32,
-    /// By its beginning. None: it is text, or has not begun.
+    /// Detected from its beginning. None: text, or nothing has arrived.
     media_type: Option<&'static str>,
     text: TextCheck,
-    /// Into the object store. None: its content goes into the database.
+    /// The object store's upload. None: the content goes into the database.
     upload: Option<Upload>,
 }
 
@@ -216,7 +218,7 @@ impl Arriving<'_> {
         self.take(waiting.freeze(), true).await?.ok_or_else(not_found)
     }
 
-    /// Checks and stores a piece. `Some`: it was the last one, and the file is there.
+    /// Checks and stores a piece. `Some`: it was the last one, and the file is complete.
     async fn take(&mut self, piece: Bytes, is_last: bool) -> Result<Option<File>, Problem> {
         let media_type = self.check(&piece, is_last)?;
         let file = match self.upload.is_some() {
@@ -227,7 +229,7 @@ impl Arriving<'_> {
         Ok(file)
     }
 
-    /// The file's type, as far as it is known by what has come.
+    /// Returns the file's type, as far as it is known so far.
     fn check(&mut self, piece: &[u8], is_last: bool) -> Result<String, Problem> {
         let declared = self.declared.as_deref();
         if self.position == 0 {
@@ -245,9 +247,9 @@ impl Arriving<'_> {
         })
     }
 
-    /// Into the database: a transaction for each piece, so that none is open while the next one is awaited.
+    /// Stores in the database: a transaction for each piece, so that none is open while the next one is awaited.
     async fn put_rows(&self, media_type: &str, piece: &[u8], is_last: bool) -> Result<Option<File>, Problem> {
-        let mut db = self.caller.walled(self.state).await?;
+        let mut db = self.caller.begin(self.state).await?;
         if self.position == 0 {
             self.begin(&mut db, media_type).await?;
         }
@@ -262,10 +264,10 @@ impl Arriving<'_> {
         Ok(file)
     }
 
-    /// Into the object store. The row is there before the first byte, and says that the file is whole after the last one.
+    /// Stores in the object store. The row exists before the first byte, and is completed after the last one.
     async fn put_object(&mut self, media_type: &str, piece: Bytes, is_last: bool) -> Result<Option<File>, Problem> {
         if self.position == 0 {
-            let mut db = self.caller.walled(self.state).await?;
+            let mut db = self.caller.begin(self.state).await?;
             self.begin(&mut db, media_type).await?;
             db.commit().await?;
         }
@@ -275,7 +277,7 @@ impl Arriving<'_> {
         if !piece.is_empty()
             && let Some(upload_id) = upload.write(piece).await?
         {
-            let mut db = self.caller.walled(self.state).await?;
+            let mut db = self.caller.begin(self.state).await?;
             rejoin_files::note_upload(&mut *db, self.id, &upload_id).await?;
             db.commit().await?;
         }
@@ -283,7 +285,7 @@ impl Arriving<'_> {
             return Ok(None);
         }
         upload.finish().await?;
-        let mut db = self.caller.walled(self.state).await?;
+        let mut db = self.caller.begin(self.state).await?;
         let file = self.finish(&mut db, media_type).await?;
         db.commit().await?;
         Ok(file)
@@ -309,13 +311,13 @@ impl Arriving<'_> {
         rejoin_files::finish(db, self.id, media_type, size, &sha256).await
     }
 
-    /// Removes what has arrived of a file that was refused, or broke off. What is left behind all the same, the upkeep removes.
+    /// Removes the arrived part of a refused or interrupted upload. Maintenance removes any remains.
     async fn discard(&mut self) {
         if self.position == 0 && self.upload.is_none() {
             return;
         }
         let discarded = async {
-            let mut db = walls::begin(&self.state.db.sql, self.caller.asking()).await?;
+            let mut db = rls::begin(&self.state.db.pool_sqlx, self.caller.rls_scope()).await?;
             let is_gone = rejoin_files::discard(&mut db, self.id).await?;
             db.commit().await?;
             Ok::<_, sqlx::Error>(is_gone)
@@ -324,7 +326,7 @@ impl Arriving<'_> {
             warn!(%error, file = %self.id, "removing an incomplete upload failed; maintenance will remove it");
             false
         });
-        // Only then: the content of a file that has arrived after all is still needed.
+        // Only then: the content of a complete file is still needed.
         if is_gone
             && let Some(upload) = &mut self.upload
             && let Err(error) = upload.discard().await
@@ -348,7 +350,7 @@ impl Arriving<'_> {
         Refused))]
 pub(super) async fn create(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Params(params): Params<UploadParams>,
     request: Request,
 ) -> Result<(StatusCode, [(HeaderName, String); 1], Json<FileBody>), Problem> {

@@ -1,33 +1,32 @@
-//! Finding one's way in the graph: search, what types there are, walks from an object.
+//! Exploration of the graph: search, types, traversals from an object.
 
 use axum::Json;
 use axum::extract::State;
-use rejoin_graph::hybrid::{self, Mode};
+use rejoin_graph::hybrid_ranking::{self, Mode};
 use rejoin_graph::scope::Scope;
 use rejoin_graph::traverse::{self, MAX_DEPTH, Walk};
-use rejoin_graph::{Direction, meaning, schema};
+use rejoin_graph::{Direction, embedder, schema};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use super::objects::ObjectBody;
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Caller, Read};
 use crate::extract::{Body, Limit, Params, Segments};
 use crate::problem::{BodyRefused, Problem, Refused};
 use crate::state::AppState;
 
-/// Objects in an answer to a search, unless the request says otherwise.
+/// Default number of objects in a search result.
 const SEARCH_LIMIT: i64 = 20;
-/// Longest search query [characters].
+/// Maximum length of a search query, in characters.
 const QUERY_MAX_CHARS: usize = 2_000;
-/// Depth of a walk, unless the request says otherwise.
+/// Default depth of a traversal.
 const WALK_DEPTH: u32 = 2;
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new()
+pub fn routes() -> Routes {
+    Routes::new()
         .routes(routes!(search_objects))
         .routes(routes!(types))
         .routes(routes!(walk))
@@ -164,7 +163,7 @@ fn listed(text: Option<String>) -> Vec<String> {
     responses((status = 200, description = "The search results", body = HitsBody), Refused))]
 async fn search_objects(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments(project_id): Segments<Uuid>,
     Params(params): Params<SearchParams>,
 ) -> Result<Json<HitsBody>, Problem> {
@@ -182,14 +181,14 @@ async fn search_objects(
     let (vector, note) = match params.mode {
         Mode::Lexical => (None, None),
         Mode::Semantic | Mode::Hybrid => {
-            match meaning::query_vector(&state.embedder, &state.db.sql, project_id, &params.query).await? {
+            match embedder::query_vector(&state.embedder, &state.db.pool_sqlx, project_id, &params.query).await? {
                 Ok(vector) => (Some(vector), None),
                 Err(reason) => (None, Some(reason)),
             }
         }
     };
-    let db = &state.db.sql;
-    let found = hybrid::find(
+    let db = &state.db.pool_sqlx;
+    let found = hybrid_ranking::find(
         db,
         project_id,
         &params.query,
@@ -218,12 +217,12 @@ async fn search_objects(
     responses((status = 200, description = "Types with counts", body = TypesBody), Refused))]
 async fn types(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments(project_id): Segments<Uuid>,
 ) -> Result<Json<TypesBody>, Problem> {
     caller.in_project(project_id)?;
-    let types = schema::types(&state.db.sql, project_id).await?;
-    let relationships = schema::relationship_types(&state.db.sql, project_id).await?;
+    let types = schema::types(&state.db.pool_sqlx, project_id).await?;
+    let relationships = schema::relationship_types(&state.db.pool_sqlx, project_id).await?;
     let total = types.iter().map(|of| of.count).sum();
     let types = types.into_iter().map(|of| TypeBody {
         name: of.name,
@@ -249,7 +248,7 @@ async fn types(
     responses((status = 200, description = "The visited nodes and edges", body = WalkedBody), Refused, BodyRefused))]
 async fn walk(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments(project_id): Segments<Uuid>,
     Body(request): Body<WalkRequest>,
 ) -> Result<Json<WalkedBody>, Problem> {
@@ -265,7 +264,7 @@ async fn walk(
         direction: request.direction,
         ..Walk::default()
     };
-    let walked = traverse::traverse(&state.db.sql, project_id, request.start_entity_id, &walk).await?;
+    let walked = traverse::traverse(&state.db.pool_sqlx, project_id, request.start_entity_id, &walk).await?;
     let nodes = walked.nodes.into_iter().map(|node| NodeBody {
         depth: node.depth,
         object: node.object.into(),

@@ -1,4 +1,4 @@
-//! Objects of the graph. A change is a new version; a deleted object can be restored.
+//! Objects of the graph. A change makes a new version; a deleted object can be restored.
 
 use axum::Json;
 use axum::extract::State;
@@ -11,21 +11,20 @@ use rejoin_graph::relationships::Entity;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::{IntoParams, ToSchema};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use super::{Made, Versioned, actor, etag, expected_version};
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Caller, Read, Write};
 use crate::extract::{Body, Limit, PageParams, Params, Segments, page};
 use crate::problem::{BodyRefused, Problem, ProblemBody, Refused};
 use crate::state::AppState;
 
-/// Edges of an object in one direction, unless the request says otherwise.
+/// Default number of an object's edges in one direction.
 const EDGES: i64 = 100;
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new()
+pub fn routes() -> Routes {
+    Routes::new()
         .routes(routes!(list, create))
         .routes(routes!(get, update, delete))
         .routes(routes!(restore))
@@ -237,7 +236,7 @@ pub struct ObjectPatch {
     responses((status = 200, description = "A page", body = ObjectPage), Refused))]
 async fn list(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments(project_id): Segments<Uuid>,
     Params(params): Params<ObjectParams>,
 ) -> Result<Json<ObjectPage>, Problem> {
@@ -252,7 +251,14 @@ async fn list(
         labels: params.label.into_iter().collect(),
         status: params.status,
     };
-    let rows = objects::list(&state.db.sql, project_id, &filter, page_params.after()?, limit + 1).await?;
+    let rows = objects::list(
+        &state.db.pool_sqlx,
+        project_id,
+        &filter,
+        page_params.after()?,
+        limit + 1,
+    )
+    .await?;
     let (items, next_cursor) = page(rows, limit, |row| row.id, ObjectBody::from);
     Ok(Json(ObjectPage { items, next_cursor }))
 }
@@ -264,7 +270,7 @@ async fn list(
         (status = 409, description = "An object of this type already has the key", body = ProblemBody, content_type = "application/problem+json"), Refused, BodyRefused))]
 async fn create(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments(project_id): Segments<Uuid>,
     Body(request): Body<NewObjectRequest>,
 ) -> Result<Made<ObjectBody>, Problem> {
@@ -281,7 +287,7 @@ async fn create(
         properties,
         schema_version: request.schema_version,
     };
-    let mut db = state.db.sql.acquire().await?;
+    let mut db = state.db.pool_sqlx.acquire().await?;
     let made = objects::create(&mut db, project_id, &new, actor(&caller)).await?;
     let location = format!("/api/projects/{project_id}/graph/objects/{}", made.id);
     Ok((
@@ -297,11 +303,11 @@ async fn create(
     responses((status = 200, description = "The newest version; ETag contains its number", body = ObjectBody), Refused))]
 async fn get(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<Versioned<ObjectBody>, Problem> {
     caller.in_project(project_id)?;
-    let object = objects::get(&state.db.sql, project_id, id).await?;
+    let object = objects::get(&state.db.pool_sqlx, project_id, id).await?;
     Ok(([(ETAG, etag(object.version))], Json(object.into())))
 }
 
@@ -314,7 +320,7 @@ async fn get(
         Refused, BodyRefused))]
 async fn update(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
     headers: HeaderMap,
     Body(patch): Body<ObjectPatch>,
@@ -328,7 +334,7 @@ async fn update(
         expected_version: expected_version(&headers, patch.version)?,
         change_summary: patch.change_summary,
     };
-    let mut db = state.db.sql.acquire().await?;
+    let mut db = state.db.pool_sqlx.acquire().await?;
     let object = objects::update(&mut db, project_id, id, &change, actor(&caller)).await?;
     Ok(([(ETAG, etag(object.version))], Json(object.into())))
 }
@@ -339,11 +345,11 @@ async fn update(
     responses((status = 204, description = "Gone"), Refused))]
 async fn delete(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<StatusCode, Problem> {
     caller.in_project(project_id)?;
-    let mut db = state.db.sql.acquire().await?;
+    let mut db = state.db.pool_sqlx.acquire().await?;
     objects::delete(&mut db, project_id, id, actor(&caller)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -355,11 +361,11 @@ async fn delete(
         (status = 409, description = "Another object has its key", body = ProblemBody, content_type = "application/problem+json"), Refused))]
 async fn restore(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<Versioned<ObjectBody>, Problem> {
     caller.in_project(project_id)?;
-    let mut db = state.db.sql.acquire().await?;
+    let mut db = state.db.pool_sqlx.acquire().await?;
     let object = objects::restore(&mut db, project_id, id, actor(&caller)).await?;
     Ok(([(ETAG, etag(object.version))], Json(object.into())))
 }
@@ -370,13 +376,13 @@ async fn restore(
     responses((status = 200, description = "Newest first", body = History), Refused))]
 async fn history(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
     Params(params): Params<LimitParams>,
 ) -> Result<Json<History>, Problem> {
     caller.in_project(project_id)?;
     let limit = params.limit.map_or(objects::MAX_PAGE, i64::from);
-    let versions = objects::history(&state.db.sql, project_id, id, limit).await?;
+    let versions = objects::history(&state.db.pool_sqlx, project_id, id, limit).await?;
     Ok(Json(History {
         items: versions.into_iter().map(ObjectBody::from).collect(),
     }))
@@ -388,13 +394,13 @@ async fn history(
     responses((status = 200, description = "At most `limit` in each direction", body = EdgesBody), Refused))]
 async fn edges(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
     Params(params): Params<LimitParams>,
 ) -> Result<Json<EdgesBody>, Problem> {
     caller.in_project(project_id)?;
-    objects::get(&state.db.sql, project_id, id).await?;
+    objects::get(&state.db.pool_sqlx, project_id, id).await?;
     let limit = params.limit.map_or(EDGES, i64::from);
-    let edges = edges::edges(&state.db.sql, project_id, id, limit).await?;
+    let edges = edges::edges(&state.db.pool_sqlx, project_id, id, limit).await?;
     Ok(Json(edges.into()))
 }

@@ -1,4 +1,4 @@
-//! Template packs: sets of types for the graph, with schemas of their properties, and which of them the project has installed.
+//! Template packs: sets of graph types with property schemas, and their installation in the project.
 
 use axum::Json;
 use axum::extract::State;
@@ -9,20 +9,19 @@ use rejoin_graph::packs::{self, Assignment, NewPack, Pack, PackSummary};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::{IntoParams, ToSchema};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Caller, Read, Write};
 use crate::extract::{Body, Params, Segments};
 use crate::problem::{BodyRefused, Problem, ProblemBody, Refused};
 use crate::state::AppState;
 
-/// Packs of a page, unless the request says otherwise.
+/// Default number of packs per page.
 const PACKS: i32 = 20;
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new()
+pub fn routes() -> Routes {
+    Routes::new()
         .routes(routes!(list, create))
         .routes(routes!(get, delete))
         .routes(routes!(installed))
@@ -219,7 +218,7 @@ pub struct InstallRequest {
     responses((status = 200, description = "A page, by name; newest version first", body = PackPage), Refused))]
 async fn list(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments(project_id): Segments<Uuid>,
     Params(params): Params<PackParams>,
 ) -> Result<Json<PackPage>, Problem> {
@@ -231,7 +230,7 @@ async fn list(
         return Err(Problem::bad_request("invalid_query", detail));
     }
     let deprecated = params.include_deprecated.unwrap_or_default();
-    let mut db = state.db.sql.acquire().await?;
+    let mut db = state.db.pool_sqlx.acquire().await?;
     let search = params.search.as_deref();
     let (found, total) = packs::list(&mut db, project_id, search, deprecated, limit, (page - 1) * limit).await?;
     let items = found.into_iter().map(PackItem::from).collect();
@@ -248,7 +247,7 @@ async fn list(
         Refused, BodyRefused))]
 async fn create(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments(project_id): Segments<Uuid>,
     Body(request): Body<NewPackRequest>,
 ) -> Result<(StatusCode, [(HeaderName, String); 1], Json<PackBody>), Problem> {
@@ -263,7 +262,7 @@ async fn create(
         ui: request.ui,
         prompts: request.prompts,
     };
-    let mut db = state.db.sql.acquire().await?;
+    let mut db = state.db.pool_sqlx.acquire().await?;
     let pack = packs::create(&mut db, project_id, &new).await?;
     let location = format!("/api/projects/{project_id}/graph/packs/{}", pack.id);
     Ok((StatusCode::CREATED, [(LOCATION, location)], Json(pack.into())))
@@ -275,11 +274,11 @@ async fn create(
     responses((status = 200, description = "The pack", body = PackBody), Refused))]
 async fn get(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<Json<PackBody>, Problem> {
     caller.in_project(project_id)?;
-    Ok(Json(packs::get(&state.db.sql, project_id, id).await?.into()))
+    Ok(Json(packs::get(&state.db.pool_sqlx, project_id, id).await?.into()))
 }
 
 /// Delete one of the project's own packs that is not installed
@@ -290,11 +289,11 @@ async fn get(
         Refused))]
 async fn delete(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<StatusCode, Problem> {
     caller.in_project(project_id)?;
-    let mut db = state.db.sql.acquire().await?;
+    let mut db = state.db.pool_sqlx.acquire().await?;
     packs::delete(&mut db, project_id, id).await?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -305,11 +304,11 @@ async fn delete(
     responses((status = 200, description = "All installed packs, oldest first", body = InstalledPacks), Refused))]
 async fn installed(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments(project_id): Segments<Uuid>,
 ) -> Result<Json<InstalledPacks>, Problem> {
     caller.in_project(project_id)?;
-    let all = packs::installed(&state.db.sql, project_id).await?;
+    let all = packs::installed(&state.db.pool_sqlx, project_id).await?;
     let items = all.into_iter().map(InstalledPack::from).collect();
     Ok(Json(InstalledPacks { items }))
 }
@@ -324,12 +323,12 @@ async fn installed(
         Refused, BodyRefused))]
 async fn install(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
     Body(request): Body<InstallRequest>,
 ) -> Result<Json<InstalledPack>, Problem> {
     caller.in_project(project_id)?;
-    let mut db = state.db.sql.begin().await?;
+    let mut db = state.db.pool_sqlx.begin().await?;
     let enabled = request.enabled_types.as_deref();
     let mut assignment = packs::assign(&mut db, project_id, id, enabled, &request.disabled_types).await?;
     if request.active == Some(false) {
@@ -347,11 +346,11 @@ async fn install(
         Refused))]
 async fn uninstall(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<StatusCode, Problem> {
     caller.in_project(project_id)?;
-    let mut db = state.db.sql.acquire().await?;
+    let mut db = state.db.pool_sqlx.acquire().await?;
     let all = packs::installed(&mut *db, project_id).await?;
     let assignment = all
         .into_iter()

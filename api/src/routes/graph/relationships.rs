@@ -1,4 +1,4 @@
-//! Relationships of the graph: directed, at most one of a type between two objects, versioned as objects are.
+//! Relationships of the graph: directed, at most one of a type between two objects, versioned like objects.
 
 use axum::Json;
 use axum::extract::State;
@@ -9,19 +9,18 @@ use rejoin_graph::relationships::{self, Connected, Filter, NewRelationship, Rela
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::{IntoParams, ToSchema};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use super::objects::EntityBody;
 use super::{Made, Versioned, actor, etag, expected_version};
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Caller, Read, Write};
 use crate::extract::{Body, Limit, PageParams, Params, Segments, page};
 use crate::problem::{BodyRefused, Problem, ProblemBody, Refused};
 use crate::state::AppState;
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new()
+pub fn routes() -> Routes {
+    Routes::new()
         .routes(routes!(list, create))
         .routes(routes!(get, update, delete))
         .routes(routes!(restore))
@@ -166,7 +165,7 @@ pub struct RelationshipPatch {
     responses((status = 200, description = "A page", body = RelationshipPage), Refused))]
 async fn list(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments(project_id): Segments<Uuid>,
     Params(params): Params<RelationshipParams>,
 ) -> Result<Json<RelationshipPage>, Problem> {
@@ -181,7 +180,14 @@ async fn list(
         source_id: params.source_id,
         target_id: params.target_id,
     };
-    let rows = relationships::list(&state.db.sql, project_id, &filter, page_params.after()?, limit + 1).await?;
+    let rows = relationships::list(
+        &state.db.pool_sqlx,
+        project_id,
+        &filter,
+        page_params.after()?,
+        limit + 1,
+    )
+    .await?;
     let (items, next_cursor) = page(rows, limit, |row| row.relationship.id, ConnectedBody::from);
     Ok(Json(RelationshipPage { items, next_cursor }))
 }
@@ -193,7 +199,7 @@ async fn list(
         (status = 409, description = "A relationship of this type between them exists", body = ProblemBody, content_type = "application/problem+json"), Refused, BodyRefused))]
 async fn create(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments(project_id): Segments<Uuid>,
     Body(request): Body<NewRelationshipRequest>,
 ) -> Result<Made<RelationshipBody>, Problem> {
@@ -207,9 +213,9 @@ async fn create(
         valid_from: request.valid_from,
         valid_to: request.valid_to,
     };
-    let mut db = state.db.sql.acquire().await?;
+    let mut db = state.db.pool_sqlx.acquire().await?;
     let made = match relationships::create(&mut db, project_id, &new, actor(&caller)).await {
-        // What the body names and is not there is the request's fault; the path's resource is there.
+        // A missing object named by the body is the request's fault; the path's resource exists.
         Err(error @ rejoin_graph::Error::NotFound { .. }) => {
             return Err(Problem::bad_request("object_not_found", error.to_string()));
         }
@@ -229,11 +235,11 @@ async fn create(
     responses((status = 200, description = "The newest version; ETag contains its number", body = RelationshipBody), Refused))]
 async fn get(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<Versioned<RelationshipBody>, Problem> {
     caller.in_project(project_id)?;
-    let relationship = relationships::get(&state.db.sql, project_id, id).await?;
+    let relationship = relationships::get(&state.db.pool_sqlx, project_id, id).await?;
     Ok(([(ETAG, etag(relationship.version))], Json(relationship.into())))
 }
 
@@ -247,7 +253,7 @@ async fn get(
         Refused, BodyRefused))]
 async fn update(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
     headers: HeaderMap,
     Body(patch): Body<RelationshipPatch>,
@@ -260,7 +266,7 @@ async fn update(
         valid_to: patch.valid_to,
         expected_version: expected_version(&headers, patch.version)?,
     };
-    let mut db = state.db.sql.acquire().await?;
+    let mut db = state.db.pool_sqlx.acquire().await?;
     let relationship = relationships::update(&mut db, project_id, id, &change, actor(&caller)).await?;
     Ok(([(ETAG, etag(relationship.version))], Json(relationship.into())))
 }
@@ -271,11 +277,11 @@ async fn update(
     responses((status = 204, description = "Gone"), Refused))]
 async fn delete(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<StatusCode, Problem> {
     caller.in_project(project_id)?;
-    let mut db = state.db.sql.acquire().await?;
+    let mut db = state.db.pool_sqlx.acquire().await?;
     relationships::delete(&mut db, project_id, id, actor(&caller)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -290,11 +296,11 @@ async fn delete(
         Refused))]
 async fn restore(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<Versioned<RelationshipBody>, Problem> {
     caller.in_project(project_id)?;
-    let mut db = state.db.sql.acquire().await?;
+    let mut db = state.db.pool_sqlx.acquire().await?;
     let relationship = relationships::restore(&mut db, project_id, id, actor(&caller)).await?;
     Ok(([(ETAG, etag(relationship.version))], Json(relationship.into())))
 }
@@ -305,11 +311,11 @@ async fn restore(
     responses((status = 200, description = "Newest first, at most 1,000", body = History), Refused))]
 async fn history(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<Json<History>, Problem> {
     caller.in_project(project_id)?;
-    let versions = relationships::history(&state.db.sql, project_id, id, relationships::MAX_PAGE).await?;
+    let versions = relationships::history(&state.db.pool_sqlx, project_id, id, relationships::MAX_PAGE).await?;
     let items = versions.into_iter().map(RelationshipBody::from).collect();
     Ok(Json(History { items }))
 }

@@ -1,7 +1,7 @@
-//! The graph as NDJSON: in by `POST …/import`, out by `GET …/export`. Neither is held in memory.
+//! The graph as NDJSON: import by `POST …/import`, export by `GET …/export`. Neither is held in memory.
 //!
-//! Both hold a database transaction for as long as their peer takes, so they have connections of their own (`transfers`):
-//! no slow upload keeps the other handlers waiting. Invariant: an import is in the graph whole or not at all.
+//! Both hold a database transaction for as long as their peer takes, so they have their own connections (`transfers`):
+//! a slow upload does not block other handlers. Invariant: an import is applied completely or not at all.
 
 use std::io;
 use std::time::Duration;
@@ -25,24 +25,23 @@ use tokio::time::{Instant, timeout};
 use tokio_util::io::StreamReader;
 use tracing::{debug, error};
 use utoipa::{IntoParams, ToSchema};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Caller, Read, Write};
 use crate::extract::{Params, Segments};
 use crate::problem::{Problem, ProblemBody, Refused};
 use crate::state::AppState;
 
-/// The one path whose requests may take longer than the usual limit: an upload takes as long as it takes.
+/// The only path without the usual timeout: an upload may take long.
 pub const IMPORT_PATH: &str = "/api/projects/{p}/graph/import";
-/// An upload of which nothing comes for so long is given up.
+/// Timeout of an upload without progress.
 const UPLOAD_STALL: Duration = Duration::from_secs(30);
-/// Pages of an export that wait for its reader.
+/// Maximum number of an export's pages waiting for its reader.
 const PAGES_WAITING: usize = 1;
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new()
+pub fn routes() -> Routes {
+    Routes::new()
         .routes(routes!(import_lines))
         .routes(routes!(export_lines))
 }
@@ -146,9 +145,9 @@ fn bad_lines(bad: Vec<import::BadLine>) -> Vec<BadLineBody> {
     bodies.collect()
 }
 
-/// Why an upload ended before its end.
+/// The reason why an upload ended early.
 #[derive(Debug, Clone, Copy, thiserror::Error)]
-pub enum UploadTrouble {
+pub enum UploadError {
     #[error("the body is larger than {max_bytes} bytes")]
     TooLarge { max_bytes: u64 },
     #[error("the body arrived too slowly: no data for {} s, or below the minimum rate; send it again", UPLOAD_STALL.as_secs())]
@@ -157,21 +156,21 @@ pub enum UploadTrouble {
     Broken,
 }
 
-impl UploadTrouble {
-    /// What it is that [`upload`] says.
+impl UploadError {
+    /// Returns the reason reported by [`upload`].
     pub fn of(error: &io::Error) -> Self {
-        let trouble = error.get_ref().and_then(|inner| inner.downcast_ref::<Self>());
-        trouble.copied().unwrap_or(Self::Broken)
+        let upload_error = error.get_ref().and_then(|inner| inner.downcast_ref::<Self>());
+        upload_error.copied().unwrap_or(Self::Broken)
     }
 }
 
-impl From<UploadTrouble> for Problem {
-    fn from(trouble: UploadTrouble) -> Self {
-        let detail = trouble.to_string();
-        match trouble {
-            UploadTrouble::TooLarge { .. } => Self::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", detail),
-            UploadTrouble::Stalled => Self::new(StatusCode::REQUEST_TIMEOUT, "upload_stalled", detail),
-            UploadTrouble::Broken => Self::bad_request("body_unreadable", detail),
+impl From<UploadError> for Problem {
+    fn from(upload_error: UploadError) -> Self {
+        let detail = upload_error.to_string();
+        match upload_error {
+            UploadError::TooLarge { .. } => Self::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", detail),
+            UploadError::Stalled => Self::new(StatusCode::REQUEST_TIMEOUT, "upload_stalled", detail),
+            UploadError::Broken => Self::bad_request("body_unreadable", detail),
         }
     }
 }
@@ -180,13 +179,13 @@ impl From<ImportError> for Problem {
     fn from(error: ImportError) -> Self {
         match error {
             ImportError::Graph(error) => error.into(),
-            ImportError::Read(error) => UploadTrouble::of(&error).into(),
+            ImportError::Read(error) => UploadError::of(&error).into(),
         }
     }
 }
 
-/// The body's bytes as they come, up to `max_bytes`, at a least rate: the time that is spent on waiting for them counts, not that in
-/// which they are worked on.
+/// Streams the body, up to `max_bytes`, at a minimum rate, which counts the time spent waiting for data only, not
+/// processing.
 pub fn upload(
     body: BodyDataStream,
     max_bytes: u64,
@@ -197,13 +196,13 @@ pub fn upload(
         let begun = Instant::now();
         let next = timeout(UPLOAD_STALL.min(due.saturating_sub(waited)), body.next()).await;
         let waited = waited + begun.elapsed();
-        let Some(chunk) = next.map_err(|_| io::Error::other(UploadTrouble::Stalled))? else {
+        let Some(chunk) = next.map_err(|_| io::Error::other(UploadError::Stalled))? else {
             return Ok(None);
         };
-        let chunk = chunk.map_err(|_| io::Error::other(UploadTrouble::Broken))?;
+        let chunk = chunk.map_err(|_| io::Error::other(UploadError::Broken))?;
         let read = read + chunk.len() as u64;
         if read > max_bytes {
-            return Err(io::Error::other(UploadTrouble::TooLarge { max_bytes }));
+            return Err(io::Error::other(UploadError::TooLarge { max_bytes }));
         }
         Ok(Some((chunk, (body, read, waited))))
     })
@@ -219,7 +218,7 @@ fn check_upload(headers: &HeaderMap, max_bytes: u64) -> Result<(), Problem> {
     }
     let length = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok());
     match length.and_then(|text| text.parse::<u64>().ok()) {
-        Some(length) if length > max_bytes => Err(UploadTrouble::TooLarge { max_bytes }.into()),
+        Some(length) if length > max_bytes => Err(UploadError::TooLarge { max_bytes }.into()),
         Some(_) | None => Ok(()),
     }
 }
@@ -237,7 +236,7 @@ fn check_upload(headers: &HeaderMap, max_bytes: u64) -> Result<(), Problem> {
         (status = 422, description = "Nothing was imported: see `badLines`", body = ProblemBody, content_type = "application/problem+json"), Refused))]
 async fn import_lines(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments(project_id): Segments<Uuid>,
     Params(params): Params<ImportParams>,
     request: Request,
@@ -270,7 +269,7 @@ async fn import_lines(
         .with("badLines", json!(bad_lines(report.bad))))
 }
 
-/// Where an export writes: to whoever reads the answer.
+/// Writes an export to the response.
 struct ToReader(mpsc::Sender<Result<Bytes, Problem>>);
 
 #[async_trait]
@@ -288,7 +287,7 @@ impl Sink for ToReader {
         content_type = "application/x-ndjson"), Refused))]
 async fn export_lines(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments(project_id): Segments<Uuid>,
 ) -> Result<Response, Problem> {
     caller.in_project(project_id)?;
@@ -300,12 +299,13 @@ async fn export_lines(
         match export::export(&pool, project_id, &mut sink).await {
             Ok(exported) => debug!(exported.objects, exported.relationships, "exported"),
             Err(ExportError::Write(_)) => debug!("the client of an export disconnected"),
-            // Where nobody reads any more, nobody misses it.
+            // The reader may have disconnected.
             Err(ExportError::Graph(error)) => drop(sink.0.send(Err(error.into())).await),
         }
         drop(slot);
     });
-    // What fails at once is a problem; what fails later can only cut the answer off, so that nobody takes it for whole.
+    // An immediate failure is an error response; a later one can only abort the response, so that it is not taken for
+    // complete.
     let first = written.recv().await.transpose()?;
     let rest = stream::unfold(written, |mut written| async {
         let page = written.recv().await?.map_err(|problem| {

@@ -1,4 +1,4 @@
-//! What requests about MCP servers and their answers say. Called by `mcp_servers`.
+//! Request and response bodies of MCP servers. Called by `mcp_servers`.
 
 use chrono::{DateTime, Utc};
 use rejoin_integrations::mcp::offers::{Offered, Standing};
@@ -207,7 +207,7 @@ pub struct Approved {
     pub approved: Vec<String>,
 }
 
-/// A transport by its name, or one of its names.
+/// Parses a transport by its name or alias.
 pub(super) fn transport(named: &str) -> Result<Transport, Problem> {
     match named {
         "stdio" => Ok(Transport::Stdio),
@@ -225,12 +225,12 @@ pub(super) fn transport(named: &str) -> Result<Transport, Problem> {
 }
 
 impl ServerRequest {
-    /// The settings that it leads to, from those that there are.
-    pub(super) fn over(self, mut settings: Settings) -> Result<Settings, Problem> {
+    /// Applies the patch to the existing settings.
+    pub(super) fn apply_to(self, mut settings: Settings) -> Result<Settings, Problem> {
         if let Some(named) = &self.transport {
             settings.transport = transport(named)?;
         }
-        // What belongs to the other transport goes with it.
+        // Removes settings of the other transport.
         match settings.transport {
             Transport::Stdio => {
                 settings.url = None;

@@ -1,4 +1,5 @@
-//! The tree of a project's documents, and a document's place in it. (A document's earlier versions: `…/history`, as for all entities.)
+//! The document tree of a project, and moves within it. (A document's earlier versions: `…/history`, as for all
+//! entities.)
 
 use axum::Json;
 use axum::extract::State;
@@ -6,18 +7,17 @@ use axum::http::HeaderMap;
 use rejoin_work_graph::documents::{self, Move, Node};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use super::{EntityBody, change};
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Caller, Read, Write};
 use crate::extract::{Body, Segments};
 use crate::problem::{BodyRefused, Problem, Refused};
 use crate::state::AppState;
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new().routes(routes!(tree)).routes(routes!(move_to))
+pub fn routes() -> Routes {
+    Routes::new().routes(routes!(tree)).routes(routes!(move_to))
 }
 
 /// A document with its children.
@@ -67,10 +67,10 @@ pub struct MoveRequest {
     responses((status = 200, description = "In order", body = TreeBody), Refused))]
 async fn tree(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments(id): Segments<Uuid>,
 ) -> Result<Json<TreeBody>, Problem> {
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     let nodes = documents::tree(&mut db, caller.project_id, id).await?;
     Ok(Json(TreeBody {
         documents: nodes.into_iter().map(NodeBody::from).collect(),
@@ -84,7 +84,7 @@ async fn tree(
     responses((status = 200, description = "The document", body = EntityBody), Refused, BodyRefused))]
 async fn move_to(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments(id): Segments<Uuid>,
     headers: HeaderMap,
     Body(request): Body<MoveRequest>,
@@ -95,7 +95,7 @@ async fn move_to(
         parent: request.parent_id,
         position: request.position.map(i64::from),
     };
-    let mut tx = caller.walled(&state).await?;
+    let mut tx = caller.begin(&state).await?;
     let moved = documents::move_to(&mut tx, caller.project_id, to, &change).await?;
     tx.commit().await?;
     Ok(Json(moved.into()))

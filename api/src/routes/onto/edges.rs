@@ -1,4 +1,4 @@
-//! What holds between two entities of a project: linked and unlinked.
+//! Links between two entities of a project: link and unlink.
 
 use axum::Json;
 use axum::extract::State;
@@ -6,18 +6,17 @@ use axum::http::{HeaderMap, StatusCode};
 use rejoin_work_graph::links::{self, NewLink};
 use serde::Deserialize;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use super::{LinkBody, change};
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Caller, Write};
 use crate::extract::Body;
 use crate::problem::{BodyRefused, Problem, Refused};
 use crate::state::AppState;
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new().routes(routes!(link)).routes(routes!(unlink))
+pub fn routes() -> Routes {
+    Routes::new().routes(routes!(link)).routes(routes!(unlink))
 }
 
 /// A link to create, read from source to target.
@@ -58,12 +57,12 @@ pub struct UnlinkRequest {
     responses((status = 200, description = "The link", body = LinkBody), Refused, BodyRefused))]
 async fn link(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     headers: HeaderMap,
     Body(request): Body<LinkRequest>,
 ) -> Result<Json<LinkBody>, Problem> {
     let change = change(&caller, &headers)?;
-    let mut tx = caller.walled(&state).await?;
+    let mut tx = caller.begin(&state).await?;
     let made = links::link(&mut tx, caller.project_id, &request.into(), &change).await?;
     tx.commit().await?;
     Ok(Json(made.into()))
@@ -75,12 +74,12 @@ async fn link(
     responses((status = 204, description = "Gone"), Refused, BodyRefused))]
 async fn unlink(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     headers: HeaderMap,
     Body(request): Body<UnlinkRequest>,
 ) -> Result<StatusCode, Problem> {
     let change = change(&caller, &headers)?;
-    let mut tx = caller.walled(&state).await?;
+    let mut tx = caller.begin(&state).await?;
     links::unlink(&mut tx, caller.project_id, request.edge_id, &change).await?;
     tx.commit().await?;
     Ok(StatusCode::NO_CONTENT)

@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::http::header::{ETAG, LOCATION};
 use axum::http::{HeaderMap, StatusCode};
 use chrono::{DateTime, Utc};
-use rejoin_calendar::links as event_links;
+use rejoin_calendar::entity_links as event_links;
 use rejoin_work_graph::deletion;
 use rejoin_work_graph::documents::{self, Move};
 use rejoin_work_graph::entities::{self, Filter, NewEntity, Strategy, Update, Version};
@@ -14,20 +14,19 @@ use rejoin_work_graph::{Entity, Kind};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::{IntoParams, ToSchema};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use super::{EntityBody, LinkBody, change, invalid};
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Caller, Read, Write};
 use crate::extract::{Body, Limit, PageParams, Params, Segments, page};
 use crate::problem::{BodyRefused, Problem, ProblemBody, Refused};
 use crate::routes::calendar_event_entities::EventBody;
 use crate::routes::graph::{Made, Versioned, etag, expected_version};
 use crate::state::AppState;
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new()
+pub fn routes() -> Routes {
+    Routes::new()
         .routes(routes!(create))
         .routes(routes!(list))
         .routes(routes!(get, update, delete))
@@ -176,7 +175,7 @@ fn kind_of(word: &str) -> Result<Kind, Problem> {
         Refused, BodyRefused))]
 async fn create(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments(kind): Segments<String>,
     headers: HeaderMap,
     Body(request): Body<NewEntityRequest>,
@@ -193,7 +192,7 @@ async fn create(
         kind,
         fields: request.fields,
     };
-    let mut tx = caller.walled(&state).await?;
+    let mut tx = caller.begin(&state).await?;
     let mut made = entities::create(&mut tx, caller.project_id, request.project_id, new, &change).await?;
     if let Some(parent) = request.parent_id {
         let to = Move {
@@ -218,7 +217,7 @@ async fn create(
     responses((status = 200, description = "A page", body = EntityPage), Refused))]
 async fn list(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments(kind): Segments<String>,
     Params(params): Params<EntityParams>,
 ) -> Result<Json<EntityPage>, Problem> {
@@ -236,7 +235,7 @@ async fn list(
         before: page_params.after()?,
         ..Filter::default()
     };
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     let rows = entities::find(&mut db, caller.project_id, &filter, limit + 1).await?;
     let (items, next_cursor) = page(rows, limit, |row: &Entity| row.object.id, EntityBody::from);
     Ok(Json(EntityPage { items, next_cursor }))
@@ -248,11 +247,11 @@ async fn list(
     responses((status = 200, description = "The entity; ETag contains its version", body = EntityBody), Refused))]
 async fn get(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments((kind, id)): Segments<(String, Uuid)>,
 ) -> Result<Versioned<EntityBody>, Problem> {
     let kind = kind_of(&kind)?;
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     let entity = entities::get(&mut db, caller.project_id, kind, id).await?;
     Ok(([(ETAG, etag(entity.object.version))], Json(entity.into())))
 }
@@ -267,7 +266,7 @@ async fn get(
         Refused, BodyRefused))]
 async fn update(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments((kind, id)): Segments<(String, Uuid)>,
     headers: HeaderMap,
     Body(patch): Body<EntityPatch>,
@@ -285,7 +284,7 @@ async fn update(
         summary: patch.change_summary,
         expected_version: expected_version(&headers, patch.version)?,
     };
-    let mut tx = caller.walled(&state).await?;
+    let mut tx = caller.begin(&state).await?;
     let entity = entities::update(&mut tx, caller.project_id, kind, id, update, &change).await?;
     tx.commit().await?;
     Ok(([(ETAG, etag(entity.object.version))], Json(entity.into())))
@@ -301,14 +300,14 @@ async fn update(
         Refused))]
 async fn delete(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     Segments((kind, id)): Segments<(String, Uuid)>,
     headers: HeaderMap,
 ) -> Result<StatusCode, Problem> {
     let kind = kind_of(&kind)?;
     let change = change(&caller, &headers)?;
     let expected = expected_version(&headers, None)?;
-    let mut tx = caller.walled(&state).await?;
+    let mut tx = caller.begin(&state).await?;
     deletion::delete(&mut tx, caller.project_id, kind, id, expected, &change).await?;
     tx.commit().await?;
     Ok(StatusCode::NO_CONTENT)
@@ -320,11 +319,11 @@ async fn delete(
     responses((status = 200, description = "The versions, including those of a deleted entity", body = History), Refused))]
 async fn history(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments((kind, id)): Segments<(String, Uuid)>,
 ) -> Result<Json<History>, Problem> {
     let kind = kind_of(&kind)?;
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     let versions = entities::history(&mut db, caller.project_id, kind, id, entities::MAX_PAGE).await?;
     Ok(Json(History {
         items: versions.into_iter().map(VersionBody::from).collect(),
@@ -337,11 +336,11 @@ async fn history(
     responses((status = 200, description = "The linked entities with their links", body = LinkedList), Refused))]
 async fn linked(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments((kind, id)): Segments<(String, Uuid)>,
 ) -> Result<Json<LinkedList>, Problem> {
     let kind = kind_of(&kind)?;
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     entities::get(&mut db, caller.project_id, kind, id).await?;
     let pairs = links::linked(&mut db, caller.project_id, id, None).await?;
     let items = pairs.into_iter().map(|(link, entity)| LinkedBody {

@@ -1,4 +1,4 @@
-//! Projects of the work graph as a whole: made, rearranged, shown; and the pack that holds their types, installed by hand.
+//! Whole projects of the work graph: create, rearrange, read; and manual installation of the pack with their types.
 
 use axum::Json;
 use axum::extract::State;
@@ -12,18 +12,17 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use super::{EntityBody, LinkBody, change, invalid};
-use crate::caller::Caller;
+use crate::authorization::{Routes, routes};
+use crate::caller::{Caller, Read, Write};
 use crate::extract::{Body, Segments};
 use crate::problem::{BodyRefused, Problem, Refused};
 use crate::state::AppState;
 
-pub fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new()
+pub fn routes() -> Routes {
+    Routes::new()
         .routes(routes!(instantiate))
         .routes(routes!(reorganize))
         .routes(routes!(graph))
@@ -153,7 +152,7 @@ pub struct OverviewBody {
     responses((status = 201, description = "Made", body = InstantiatedBody), Refused, BodyRefused))]
 async fn instantiate(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     headers: HeaderMap,
     Body(request): Body<InstantiateRequest>,
 ) -> Result<(StatusCode, [(HeaderName, String); 1], Json<InstantiatedBody>), Problem> {
@@ -173,7 +172,7 @@ async fn instantiate(
             .collect(),
         context_document: request.context_document,
     };
-    let mut tx = caller.walled(&state).await?;
+    let mut tx = caller.begin(&state).await?;
     let made = projects::instantiate(&mut tx, caller.project_id, new, &change).await?;
     tx.commit().await?;
     let location = [(LOCATION, format!("/api/onto/projects/{}", made.project.object.id))];
@@ -190,7 +189,7 @@ async fn instantiate(
     responses((status = 200, description = "The updated project", body = GraphBody), Refused, BodyRefused))]
 async fn reorganize(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Write>,
     headers: HeaderMap,
     Body(request): Body<ReorganizeRequest>,
 ) -> Result<Json<GraphBody>, Problem> {
@@ -202,7 +201,7 @@ async fn reorganize(
         .map(|link| Rearrange::Link(NewLink::from(link)));
     let moved = request.moves.into_iter().map(|to| Rearrange::Move(to.into()));
     let changes: Vec<Rearrange> = unlinks.chain(made).chain(moved).collect();
-    let mut tx = caller.walled(&state).await?;
+    let mut tx = caller.begin(&state).await?;
     projects::reorganize(&mut tx, caller.project_id, request.project_id, &changes, &change).await?;
     let now = links::graph(&mut tx, caller.project_id, request.project_id).await?;
     tx.commit().await?;
@@ -225,18 +224,18 @@ impl From<links::Graph> for GraphBody {
     responses((status = 200, description = "The project, its entities, and the links between them", body = GraphBody), Refused))]
 async fn graph(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Read>,
     Segments(id): Segments<Uuid>,
 ) -> Result<Json<GraphBody>, Problem> {
-    let mut db = caller.walled(&state).await?;
+    let mut db = caller.begin(&state).await?;
     Ok(Json(links::graph(&mut db, caller.project_id, id).await?.into()))
 }
 
 /// Get an overview: projects, open tasks and due dates
 #[utoipa::path(get, path = "/api/onto/overview", tag = "onto projects",
     responses((status = 200, description = "The first items of each list", body = OverviewBody), Refused))]
-async fn overview(State(state): State<AppState>, caller: Caller) -> Result<Json<OverviewBody>, Problem> {
-    let mut db = caller.walled(&state).await?;
+async fn overview(State(state): State<AppState>, caller: Caller<Read>) -> Result<Json<OverviewBody>, Problem> {
+    let mut db = caller.begin(&state).await?;
     let overview = projects::overview(&mut db, caller.project_id, None).await?;
     let bodies = |entities: Vec<rejoin_work_graph::Entity>| entities.into_iter().map(EntityBody::from).collect();
     Ok(Json(OverviewBody {
@@ -250,8 +249,8 @@ async fn overview(State(state): State<AppState>, caller: Caller) -> Result<Json<
 /// Install the pack `work`, so that agents get its tools before there is a project. Idempotent
 #[utoipa::path(post, path = "/api/onto/install", tag = "onto projects",
     responses((status = 204, description = "The pack is installed"), Refused))]
-async fn install(State(state): State<AppState>, caller: Caller) -> Result<StatusCode, Problem> {
-    let mut tx = caller.walled(&state).await?;
+async fn install(State(state): State<AppState>, caller: Caller<Write>) -> Result<StatusCode, Problem> {
+    let mut tx = caller.begin(&state).await?;
     pack::install(&mut tx, caller.project_id).await?;
     tx.commit().await?;
     Ok(StatusCode::NO_CONTENT)

@@ -7,9 +7,9 @@ use crate::caller::Caller;
 use crate::problem::Problem;
 use crate::state::AppState;
 
-/// Reads what the model will be told of what a conversation is about. False: there is no project to read.
+/// Prefetches the model's context of a conversation. False: there is no project in focus.
 pub async fn warm(state: &AppState, caller: &Caller, conversation_id: Uuid) -> Result<bool, Problem> {
-    let mut db = caller.walled(state).await?;
+    let mut db = caller.begin(state).await?;
     let (context, _) = contexts::of_conversation(&mut *db, conversation_id).await?;
     let Some(mut focus) = context.and_then(|context| context.focus) else {
         return Ok(false);

@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 
 use crate::sse::frame::Frame;
 
-/// What of it is in the native event, whatever its type.
+/// Fields shared with the native event, whatever its type.
 const BASE: [&str; 5] = ["runId", "agent", "parentRunId", "source", "stepNumber"];
 
-/// The types of things that pages of this dialect know, and what any other is told as.
+/// The operation types known to pages of this dialect, and the fallback for others.
 const OPERATION_TYPES: [&str; 8] = [
     "document",
     "task",
@@ -27,7 +27,7 @@ pub fn render(frame: &Frame) -> Bytes {
     let mut out = Vec::new();
     let last = said.len().saturating_sub(1);
     for (at, event) in said.iter().enumerate() {
-        // The cursor moves with the last one: who is cut off between them is given all of them again.
+        // The cursor advances with the last one: a reader disconnected in between gets all of them again.
         let cursor = if at == last { frame.seq } else { frame.seq - 1 };
         out.extend_from_slice(format!("id: {cursor}\ndata: {event}\n\n").as_bytes());
     }
@@ -44,7 +44,7 @@ fn translate(event: &Value) -> Vec<Value> {
         said
     };
     let said = match event["type"].as_str().unwrap_or_default() {
-        // The client has them from its own request, and from `text`.
+        // The client knows them from its own request, and from `text`.
         "message" | "usage" => vec![],
         // Of sub-agents: their text is not the answer.
         "token" | "reasoning" | "meta" if !event["parentRunId"].is_null() => vec![],
@@ -76,9 +76,9 @@ fn translate(event: &Value) -> Vec<Value> {
             json!({"type": "handoff", "agent": event["to"], "from": event["from"], "message": event["reason"]}),
             json!({"type": "agent_mode", "mode": event["to"]}),
         ],
-        // It comes with the others of its step.
+        // It is sent together with the others of its step.
         "question" if event["clarifying"] == true => vec![],
-        // An approval, or a question of a log that was written before they came together.
+        // An approval, or a question in a log written before they were combined.
         "question" => vec![json!({
             "type": "clarifying_questions",
             "questions": [{
@@ -86,7 +86,8 @@ fn translate(event: &Value) -> Vec<Value> {
                 "interactionType": event["interactionType"],
             }],
         })],
-        // Pages of this dialect know three states: a run that waits for its plan's steps, or for other agents, carries something out.
+        // Pages of this dialect know three states: a run that waits for its plan's steps, or for other agents, is
+        // executing.
         "agent_state" if event["state"] == "waiting_on_agents" => {
             let mut state = event.clone();
             state["state"] = json!("executing_plan");
@@ -124,8 +125,9 @@ mod tests {
             .collect()
     }
 
+    /// Requirements: D60.
     #[test]
-    fn d60_events_are_spelt_as_the_dialect_has_them() {
+    fn events_are_spelt_as_the_dialect_has_them() {
         assert_eq!(
             types(json!({"type": "meta", "conversationId": "c", "agent": "triage"})),
             ["session", "agent_mode"]
@@ -157,8 +159,9 @@ mod tests {
         assert_eq!(call["runId"], "r");
     }
 
+    /// Requirements: E17.
     #[test]
-    fn e17_pages_are_told_states_that_they_know() {
+    fn pages_are_told_states_that_they_know() {
         for (native, here) in [
             ("thinking", "thinking"),
             ("executing_plan", "executing_plan"),
@@ -173,8 +176,9 @@ mod tests {
         }
     }
 
+    /// Requirements: E22.
     #[test]
-    fn e22_pages_are_told_types_of_things_that_they_know() {
+    fn pages_are_told_types_of_things_that_they_know() {
         for (native, here) in [
             ("task", "task"),
             ("Task", "task"),

@@ -1,4 +1,4 @@
-//! A graph of any size as lines of an import. The same size gives the same graph.
+//! Generates a graph of any size as lines of an import. Deterministic by size.
 
 use std::fmt::Write as _;
 use std::io::Read as _;
@@ -8,7 +8,7 @@ use tokio::io::{AsyncBufRead, AsyncWriteExt as _, BufReader};
 
 use crate::scenarios::search::PACKAGES;
 
-/// Types of objects, with the share of all up to and including each [‰].
+/// Types of objects, with their cumulative share in ‰.
 const TYPES: [(&str, u64); 8] = [
     ("Note", 500),
     ("Person", 700),
@@ -29,14 +29,14 @@ const RELATIONSHIPS: [&str; 6] = [
 ];
 const LABELS: [&str; 6] = ["draft", "done", "urgent", "archived", "internal", "public"];
 const STATES: [&str; 3] = ["open", "active", "closed"];
-/// Relationships for each object.
+/// Relationships per object.
 const EDGES_EACH: usize = 3;
-/// How skewed ends are: an end is the object at this power of an even number between 0 and 1.
+/// Skew of ends: an end is the object at this power of a uniform number between 0 and 1.
 const SKEW: i32 = 2;
-/// Bytes between the generator and the import.
+/// Size of the pipe between generator and import.
 const PIPE_BYTES: usize = 1024 * 1024;
 
-/// A generator of numbers that is the same everywhere (splitmix64).
+/// A deterministic random number generator (splitmix64).
 #[derive(Debug, Clone)]
 pub struct Dice(u64);
 
@@ -63,7 +63,7 @@ impl Dice {
     }
 }
 
-/// All words of the demonstration graph's summaries, as often as they are there.
+/// All words of the demonstration graph's summaries, with their frequency.
 pub fn words() -> Result<Vec<String>> {
     let mut text = String::new();
     flate2::read::GzDecoder::new(PACKAGES).read_to_string(&mut text)?;
@@ -81,7 +81,7 @@ pub fn words() -> Result<Vec<String>> {
     Ok(words)
 }
 
-/// The lines of a graph with so many objects.
+/// The lines of a graph with this many objects.
 pub fn source(objects: usize) -> Result<impl AsyncBufRead + Send + Unpin> {
     let words = words()?;
     let (reader, mut writer) = tokio::io::duplex(PIPE_BYTES);
@@ -100,13 +100,13 @@ pub fn source(objects: usize) -> Result<impl AsyncBufRead + Send + Unpin> {
                 return;
             }
         }
-        // The reader may have given up: it says why itself.
+        // The reader may have stopped: it reports why.
         let _ = writer.write_all(chunk.as_bytes()).await;
     });
     Ok(BufReader::with_capacity(PIPE_BYTES, reader))
 }
 
-/// Follows from the number alone, so that a relationship can name the ends' types.
+/// Derived from the number alone, so that a relationship can name its ends' types.
 fn type_of(number: usize) -> &'static str {
     let permille = Dice::new(number as u64).next() % 1_000;
     TYPES

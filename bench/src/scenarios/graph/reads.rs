@@ -1,11 +1,11 @@
-//! Calls of the tools that read the graph, each with arguments of its own. Searches by meaning go past the tool, straight to the search:
-//! their vectors are made up.
+//! Calls of the graph-reading tools, each with its own arguments. Semantic searches bypass the tool and call the search
+//! directly: their vectors are synthetic.
 
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
-use rejoin_graph::hybrid::{self, Mode};
-use rejoin_graph::meaning::NoModel;
+use rejoin_graph::embedder::NoEmbedder;
+use rejoin_graph::hybrid_ranking::{self, Mode};
 use rejoin_graph::scope::Scope;
 use rejoin_graph::search;
 use rejoin_runs::builtin;
@@ -20,9 +20,9 @@ use crate::load::{Latencies, now_us};
 use crate::scenario::Size;
 use crate::server::Database;
 
-/// Calls before those that count.
+/// Number of warm-up calls.
 const WARMING: usize = 16;
-/// No row takes longer.
+/// Timeout of a row.
 const LIMIT: Duration = Duration::from_secs(8);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,19 +80,19 @@ impl Read {
     }
 }
 
-/// What calls are made of.
+/// The arguments of calls.
 pub struct Arguments {
-    /// Half of them even, half by their edges.
+    /// Half of them uniform, half weighted by their edges.
     objects: Vec<Uuid>,
-    /// Names, names with a wrong letter, words of texts, in turns.
+    /// Names, misspelled names, words of texts, alternating.
     queries: Vec<String>,
     types: Vec<String>,
 }
 
 impl Arguments {
     pub async fn draw(database: &Database, count: usize) -> Result<Self> {
-        let db = &database.db.sql;
-        // Even over the ids, which say nothing but the order of creation.
+        let db = &database.db.pool_sqlx;
+        // Uniform over the ids, which only reflect the order of creation.
         let ids: Vec<(Uuid, String, String)> = sqlx::query_as(
             "select canonical_id, name, coalesce(properties ->> 'text', properties ->> 'summary', name)
              from kb.graph_objects where superseded_at is null order by md5(canonical_id::text) limit $1",
@@ -152,7 +152,7 @@ impl Arguments {
     }
 }
 
-/// Two letters of a word change places.
+/// Transposes two letters of a word.
 fn misspelt(name: &str, dice: &mut Dice) -> String {
     let mut letters: Vec<char> = name.chars().collect();
     if letters.len() > 3 {
@@ -162,12 +162,12 @@ fn misspelt(name: &str, dice: &mut Dice) -> String {
     letters.into_iter().collect()
 }
 
-/// What a call takes, one after the other.
+/// Measures calls, one after the other.
 pub async fn measure(database: &Database, arguments: &Arguments, read: Read, size: Size) -> Result<Latencies> {
     let caller = Caller::new(database);
     let calls = match (size, read) {
         (Size::Smoke, _) => 4,
-        // Their arguments don't change.
+        // Their arguments don't vary.
         (_, Read::Types | Read::Tags) => 20,
         (Size::Full | Size::Large, _) => arguments.objects.len(),
     };
@@ -203,9 +203,9 @@ impl<'a> Caller<'a> {
             database,
             registry: builtin::tools(),
             context: ToolContext {
-                db: database.db.sql.clone(),
+                db: database.db.pool_sqlx.clone(),
                 project_id: database.project_id,
-                model: std::sync::Arc::new(NoModel),
+                model: std::sync::Arc::new(NoEmbedder),
                 run_id: None,
                 user_id: None,
                 call_id: "call".to_owned(),
@@ -260,7 +260,7 @@ impl<'a> Caller<'a> {
             types: types.to_vec(),
             ..Scope::default()
         };
-        hybrid::find(
+        hybrid_ranking::find(
             &self.context.db,
             self.database.project_id,
             query,
@@ -279,7 +279,7 @@ impl<'a> Caller<'a> {
             .get(name)
             .with_context(|| format!("there is no tool {name}"))?;
         match tool.call(&self.context, arguments).await {
-            // Also an answer: an object that is not there any more, a name that fits several.
+            // Also valid: an object deleted meanwhile, an ambiguous name.
             Ok(_) | Err(ToolError::RespondToModel(_)) => Ok(()),
             Err(error) => Err(error).with_context(|| format!("calling {name}")),
         }

@@ -1,4 +1,4 @@
-//! Made-up vectors for all objects of a database, COPY as the limit of imports, and writes one by one.
+//! Synthetic vectors for all objects of a database, COPY as the limit of imports, and single writes.
 
 use std::fmt::Write as _;
 use std::time::Instant;
@@ -18,13 +18,13 @@ use crate::server::Database;
 
 pub const MODEL: &str = "bench:made-up";
 const DIMENSIONS: usize = 384;
-/// Groups of vectors that are near each other, and how much of a vector is its own.
+/// Number of clusters of vectors, and the individual share of a vector.
 const GROUPS: usize = 1_000;
 const OWN: f64 = 0.7;
-/// Bytes that are sent at once.
+/// Size of a write.
 const CHUNK: usize = 256 * 1024;
 
-/// A vector of one of the groups, of length 1.
+/// Returns a vector of one of the clusters, of length 1.
 pub fn vector(dice: &mut Dice) -> Vec<f32> {
     let mut group = Dice::new(dice.below(GROUPS) as u64);
     let mut vector: Vec<f32> = (0..DIMENSIONS)
@@ -39,11 +39,11 @@ pub fn query(dice: &mut Dice) -> QueryVector {
     QueryVector::new(MODEL, vector(dice))
 }
 
-/// A vector for each live object, by COPY.
+/// Fills in a vector for each live object, by COPY.
 pub async fn fill(database: &Database) -> Result<()> {
     let (client, connection) = tokio_postgres::connect(&database.url, NoTls).await?;
     let driving = tokio::spawn(connection);
-    let brackets = if vectors::has_index(&database.db.sql).await? {
+    let brackets = if vectors::has_index(&database.db.pool_sqlx).await? {
         ('[', ']')
     } else {
         ('{', '}')
@@ -51,7 +51,7 @@ pub async fn fill(database: &Database) -> Result<()> {
     let rows: Vec<(Uuid, Vec<u8>)> = sqlx::query_as(
         "select canonical_id, content_hash from kb.graph_objects where superseded_at is null and deleted_at is null",
     )
-    .fetch_all(&database.db.sql)
+    .fetch_all(&database.db.pool_sqlx)
     .await?;
     let sink = client
         .copy_in("copy kb.graph_embeddings (project_id, canonical_id, model, dimensions, content_hash, signs, vector) from stdin")
@@ -88,7 +88,7 @@ pub async fn fill(database: &Database) -> Result<()> {
     Ok(())
 }
 
-/// Rows a second of COPY: what the graph's tables hold, into empty ones that are alike.
+/// Rows per second of COPY: the graph's tables, into equal empty ones.
 pub async fn copy_rows_per_s(database: &Database) -> Result<f64> {
     const OBJECTS: &str = "id, project_id, canonical_id, version, type, key, status, labels, properties, change_summary, content_hash, \
                            schema_version, actor_type, actor_id, created_at, updated_at, deleted_at, superseded_at";
@@ -117,13 +117,13 @@ pub async fn copy_rows_per_s(database: &Database) -> Result<f64> {
     Ok(rate)
 }
 
-/// What it takes to make an object, with the mark that its vector is to be made, or without.
+/// Measures creating an object, with or without its embedding mark.
 pub async fn single_writes(database: &Database, count: usize, marks: bool) -> Result<Latencies> {
     let actor = Actor {
         kind: ActorKind::User,
         id: None,
     };
-    let mut connection = database.db.sql.acquire().await?;
+    let mut connection = database.db.pool_sqlx.acquire().await?;
     let bulk = if marks { "off" } else { "on" };
     sqlx::query("select set_config('rejoin.bulk', $1, false)")
         .bind(bulk)

@@ -1,5 +1,5 @@
-//! The databases of a queue: a template as its `setup` left it, templates with many rows, and a fresh copy of one of them for each
-//! phase.
+//! The databases of a queue: a template after its `setup`, templates with many rows, and a fresh copy of one of them
+//! for each phase.
 
 use std::collections::BTreeMap;
 
@@ -10,26 +10,26 @@ use super::driver::Driver;
 use super::peers::{Fill, Way};
 use crate::server::Server;
 
-/// What a fresh database holds.
+/// The content of a fresh database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Template {
     Empty,
-    /// Many jobs wait.
+    /// Many waiting jobs.
     Queued,
-    /// Many jobs are finished.
+    /// Many finished jobs.
     Finished,
 }
 
-/// No look at a table may take longer while it is drained [PostgreSQL's notation].
+/// Timeout of reading a table while it is drained, in PostgreSQL's notation.
 const LOOK_LIMIT: &str = "3s";
-/// A worker that makes finished rows stops being waited for after this.
+/// Timeout of a worker that creates finished rows.
 const WORKED_LIMIT: std::time::Duration = std::time::Duration::from_secs(120);
 
-/// One queue in its database.
+/// A queue in its database.
 pub struct Place<'a> {
     pub server: &'a Server,
     pub driver: Driver,
-    /// Rows of the filled templates.
+    /// Number of rows in filled templates.
     pub rows: u64,
 }
 
@@ -55,7 +55,7 @@ impl Place<'_> {
         }
     }
 
-    /// Makes the template unless it is there.
+    /// Creates the template unless it exists.
     pub async fn prepare(&self, template: Template) -> Result<()> {
         if self.there(&self.template_name(template)).await? {
             return Ok(());
@@ -80,11 +80,11 @@ impl Place<'_> {
             .await
     }
 
-    /// A new copy of the template, instead of the database that was there.
+    /// Replaces the database by a new copy of the template.
     pub async fn fresh(&self, template: Template) -> Result<()> {
         self.drop().await?;
         let (name, template) = (self.name(), self.template_name(template));
-        // Copied as files, with a checkpoint before and after: nothing of it is left to be written during a measurement.
+        // Copied as files, with a checkpoint before and after: no writes are pending during a measurement.
         self.server
             .admin(&format!(
                 "create database {name} template {template} strategy file_copy"
@@ -98,7 +98,7 @@ impl Place<'_> {
             .await
     }
 
-    /// Statistics are there, and everything written is on disk.
+    /// Updates statistics, and flushes everything to disk.
     pub async fn settle(&self) -> Result<()> {
         self.connect()
             .await?
@@ -135,7 +135,7 @@ impl Place<'_> {
             Fill::By(way) => {
                 self.driver.bulk(self.rows).await?;
                 if *way == Way::Worked {
-                    // As vacuum would have it after such a burst.
+                    // As vacuum would leave it after such a burst.
                     self.settle().await?;
                     let mut worker = self.driver.worker("work", &[])?;
                     worker.reaches(self.rows, WORKED_LIMIT).await;
@@ -147,7 +147,7 @@ impl Place<'_> {
                 }
             }
             Fill::Copies(tables) => {
-                // Leaves one job, or a few, to copy.
+                // Leaves one or a few jobs to copy.
                 self.driver.single(0.001, 1).await?;
                 let mut connection = self.connect().await?;
                 for (table, differing) in tables {
@@ -159,7 +159,8 @@ impl Place<'_> {
     }
 }
 
-/// Adds rows like the table's first one, or, where it is empty, rows of what differs. Columns that number themselves do so.
+/// Adds rows like the table's first one or, if it is empty, rows of the differing columns. Identity columns number
+/// themselves.
 async fn copy_rows(
     connection: &mut PgConnection,
     table: &str,
@@ -180,7 +181,7 @@ async fn copy_rows(
     let (mut names, mut values) = (Vec::new(), Vec::new());
     for column in columns {
         let differs = differing.get(&column).cloned();
-        // The defaults fill the rest of an empty table's rows.
+        // Defaults fill the rest of an empty table's rows.
         let copied = (!empty).then(|| format!("first.\"{column}\""));
         if let Some(value) = differs.or(copied) {
             names.push(format!("\"{column}\""));
@@ -196,14 +197,14 @@ async fn copy_rows(
     filled.map(drop).with_context(|| format!("filling {table}"))
 }
 
-/// Looks at a queue's table while its workers work.
+/// Observes a queue's table while its workers run.
 pub struct Observer {
     connection: PgConnection,
     done: String,
 }
 
 impl Observer {
-    /// Rows that are not finished yet.
+    /// Counts unfinished rows.
     pub async fn remaining(&mut self) -> Result<i64> {
         let done = sqlx::query_scalar(AssertSqlSafe(self.done.as_str()))
             .fetch_one(&mut self.connection)
@@ -211,7 +212,7 @@ impl Observer {
         done.with_context(|| self.done.clone())
     }
 
-    /// Bytes of WAL that the server has written so far.
+    /// Bytes of WAL written by the server so far.
     pub async fn wal_bytes(&mut self) -> Result<i64> {
         let position = sqlx::query_scalar("select (pg_current_wal_insert_lsn() - '0/0'::pg_lsn)::bigint");
         Ok(position.fetch_one(&mut self.connection).await?)

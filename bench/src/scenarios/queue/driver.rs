@@ -1,4 +1,5 @@
-//! Talks to a driver: a process that does one operation (bench/peers/queue/README.md describes them all) and answers in JSON lines.
+//! Runs a driver: a process that performs one operation (described in bench/peers/queue/README.md) and responds in JSON
+//! lines.
 
 use std::fs::File;
 use std::process::{ExitStatus, Stdio};
@@ -13,9 +14,9 @@ use tokio::sync::watch;
 use super::install;
 use super::peers::{Spec, root};
 
-/// No operation but `work` takes longer.
+/// Timeout of any operation but `work`.
 const CALL_LIMIT: Duration = Duration::from_secs(120);
-/// From the start of a worker's process until it says that it begins.
+/// Timeout of a worker's start.
 const START_LIMIT: Duration = Duration::from_secs(20);
 /// From the end of its stdin until it is gone.
 const STOP_LIMIT: Duration = Duration::from_secs(10);
@@ -45,11 +46,11 @@ impl Done {
     }
 }
 
-/// What a worker has said so far.
+/// A worker's output so far.
 #[derive(Debug, Clone, Default)]
 pub struct Heard {
     pub started_us: Option<u64>,
-    /// Jobs handled, and when it said so.
+    /// Number of handled jobs, and the time of the report.
     pub handled: u64,
     pub at_us: u64,
     /// Set at its end.
@@ -58,19 +59,19 @@ pub struct Heard {
 
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
-enum Said {
+enum DriverLine {
     Started { start: u64 },
     Count { c: u64, t: u64 },
     Final { r#final: u64, lat: Vec<u64> },
 }
 
 impl Heard {
-    /// Other lines are a library's own.
+    /// Other lines come from libraries.
     fn take(&mut self, line: &str) {
         match serde_json::from_str(line) {
-            Ok(Said::Started { start }) => self.started_us = Some(start),
-            Ok(Said::Count { c, t }) => (self.handled, self.at_us) = (c, t),
-            Ok(Said::Final { r#final, lat }) => {
+            Ok(DriverLine::Started { start }) => self.started_us = Some(start),
+            Ok(DriverLine::Count { c, t }) => (self.handled, self.at_us) = (c, t),
+            Ok(DriverLine::Final { r#final, lat }) => {
                 self.handled = r#final;
                 self.latencies_us = Some(lat);
             }
@@ -80,7 +81,7 @@ impl Heard {
 }
 
 impl Driver {
-    /// None where it is not installed.
+    /// None if it is not installed.
     pub fn new(spec: Spec, url: String) -> Option<Self> {
         install::command(&spec).map(|command| Self { command, spec, url })
     }
@@ -95,12 +96,12 @@ impl Driver {
             .context("opening the driver's log")?;
         let mut command = Command::new("sh");
         command
-            // The shell becomes the driver: what is killed later is that.
+            // The shell is replaced by the driver, so that a later kill hits it.
             .args(["-c", &format!("exec {} \"$@\"", self.command), "driver"])
             .args(operation)
             .current_dir(root())
             .env("DATABASE_URL", &self.url)
-            // Where this build's programs are: ours takes its own from there.
+            // The folder of this build's programs, including our driver.
             .envs(std::env::current_exe()?.parent().map(|folder| ("BENCH_BIN", folder.to_owned())))
             .envs(self.spec.settings(phase))
             .envs(settings.iter().copied())
@@ -126,7 +127,7 @@ impl Driver {
         last.chars().take(COMPLAINT_CHARS).collect()
     }
 
-    /// An operation that ends by itself, with the last line that it says.
+    /// Runs an operation to its end, and returns its last output line.
     async fn call(&self, operation: &[&str], phase: &str) -> Result<Option<String>> {
         let child = self.spawn(operation, phase, &[])?;
         let output = tokio::time::timeout(CALL_LIMIT, child.wait_with_output()).await;
@@ -196,7 +197,7 @@ impl Worker {
         self.heard.borrow().clone()
     }
 
-    /// How many jobs it has handled, and when it said so [µs].
+    /// Returns the number of handled jobs, and the time of the report in µs.
     pub fn handled(&self) -> (u64, u64) {
         let heard = self.heard.borrow();
         (heard.handled, heard.at_us)
@@ -214,16 +215,16 @@ impl Worker {
         started.map(drop).context("the worker ended before it began")
     }
 
-    /// Waits until it has handled so many, or for a while.
+    /// Waits until it has handled this many, or for a while.
     pub async fn reaches(&mut self, handled: u64, limit: Duration) {
-        // What is missing then is seen from the count.
+        // Missing ones are detected by the count.
         let _ = tokio::time::timeout(limit, self.heard.wait_for(|heard| heard.handled >= handled)).await;
     }
 
-    /// Lets it stop by itself, and returns what it said.
+    /// Lets it stop by itself, and returns its output.
     pub async fn stop(mut self) -> Heard {
         drop(self.stdin.take());
-        // When it says no more, it is gone; one that hangs is killed.
+        // Its output ends with the process; a hanging one is killed.
         let silent = async { while self.heard.changed().await.is_ok() {} };
         let _ = tokio::time::timeout(STOP_LIMIT, silent).await;
         self.heard()

@@ -1,4 +1,4 @@
-//! The scenario's tables and claims, and the values of one repetition on their way into them.
+//! The scenario's tables and claims, and one repetition's values for them.
 
 use std::collections::BTreeMap;
 
@@ -46,7 +46,7 @@ const ROWS: [(&str, &str); 12] = [
     (rows::WAL_OUT, WAL),
 ];
 
-/// Where Rejoin wants to be ahead of every peer; whether a bare queue counts as one there.
+/// Rows in which Rejoin should lead every peer; whether a bare queue counts there.
 const WANTED_AHEAD: [(&str, bool); 9] = [
     (rows::BULK, true),
     (rows::SINGLE_1, false),
@@ -58,7 +58,7 @@ const WANTED_AHEAD: [(&str, bool); 9] = [
     (rows::P50, true),
     (rows::P99, true),
 ];
-/// What a start may take [ms].
+/// Limits of starting a job, in milliseconds.
 const WANTED_MS: [(&str, f64); 2] = [(rows::P50, 1.6), (rows::P99, 4.0)];
 
 pub fn tables() -> Vec<Table> {
@@ -95,7 +95,7 @@ pub fn tables() -> Vec<Table> {
     ]
 }
 
-/// What a repetition found.
+/// The results of a repetition.
 #[derive(Debug, Default)]
 pub struct Values {
     of_queues: BTreeMap<(String, &'static str), f64>,
@@ -107,19 +107,19 @@ impl Values {
         self.of_queues.insert((queue.to_owned(), row), value);
     }
 
-    /// What a queue's row holds for another one of its rows, too.
+    /// Copies a queue's value to another of its rows.
     pub fn copy(&mut self, queue: &str, from: &'static str, to: &'static str) {
         if let Some(&value) = self.of_queues.get(&(queue.to_owned(), from)) {
             self.add(queue, to, value);
         }
     }
 
-    /// How fast the machine committed just before a queue's single enqueues.
+    /// Records the machine's commit rate just before a queue's single enqueues.
     pub fn commits(&mut self, per_s: f64) {
         self.commits_per_s.push(per_s);
     }
 
-    /// Into the tables, and ours beside each peer's.
+    /// Stores them in the tables, with ours beside each peer's.
     pub fn keep(self, out: &mut Recorder) {
         for (row, table) in ROWS {
             let wanted_ahead = WANTED_AHEAD.iter().any(|(wanted, _)| *wanted == row);
@@ -185,8 +185,8 @@ fn drains_why(found: &Recorder) -> String {
          no fencing by attempt, no leases, no round-robin between projects, no keys. In Rejoin, a claim creates a \
          new version of the job's row with its attempt in the key, and a finished job is copied to \
          queue.finished_jobs: {} bytes of write-ahead log per job from claim to end, compared with pgmq's {}.",
-        wal.told(rows::WAL_OUT, OURS),
-        wal.told(rows::WAL_OUT, "pgmq"),
+        wal.cell_text(rows::WAL_OUT, OURS),
+        wal.cell_text(rows::WAL_OUT, "pgmq"),
     )
 }
 
@@ -212,7 +212,7 @@ fn least_of_peers(found: &Recorder, row: &str) -> String {
         .map_or_else(|| "–".to_owned(), crate::print::figure)
 }
 
-/// Our ratios to the peer that leaves us least, by the median; of those that count.
+/// Returns our ratios to the best counted peer, by the median.
 fn beside_the_best<'a>(ahead: &'a Table, row: &str, counts: impl Fn(&str) -> bool) -> &'a [f64] {
     let peers = ahead
         .columns
@@ -230,7 +230,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_best_peer_is_the_one_that_leaves_us_least_and_only_those_that_count_are_looked_at() {
+    fn the_best_peer_is_the_closest_of_those_that_count() {
         let column = |name: &str| Column::new(name, name, "times", Better::Higher, Of::Peer);
         let mut table = Table::new(
             AHEAD,

@@ -1,5 +1,5 @@
-//! Installs the peers by package name, versions pinned by lock files, into a folder of the checkout that git ignores. Quick when all
-//! is there. What can't be had (no npm, no network, an old compiler) is said and left out.
+//! Installs the peers by package name, versions pinned by lock files, into a git-ignored folder of the checkout. Fast
+//! if everything exists. Unavailable peers (no npm, no network, an old compiler) are reported and omitted.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -13,10 +13,10 @@ use crate::scenario::Recorder;
 
 const FOLDER: &str = ".cache/bench/peers/queue";
 const SOURCES: &str = "bench/peers/queue";
-/// How much of an installer's complaint is shown.
+/// Length of an installer's error shown, in characters.
 const COMPLAINT_CHARS: usize = 300;
 
-/// What a driver is made of: the placeholder in its command.
+/// The runtime of a driver: the placeholder in its command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Node,
@@ -63,25 +63,25 @@ impl Kind {
     }
 }
 
-/// Where everything of the peers is kept, their logs, too.
+/// The folder of the peers and their logs.
 pub fn folder() -> PathBuf {
     root().join(FOLDER)
 }
 
-/// A driver's command, for a shell; none where its program is not installed.
+/// Returns a driver's shell command; none if its program is not installed.
 pub fn command(spec: &Spec) -> Option<String> {
     let Some(kind) = Kind::of(spec) else {
         return Some(spec.cmd.clone());
     };
     let program = kind.program();
-    // A bare name is looked for on the PATH.
+    // A bare name is searched on the PATH.
     let there = program.components().count() == 1 || program.exists();
     let quoted = |path: &Path| format!("'{}'", path.display());
     let command = spec.cmd.replace(kind.placeholder(), &quoted(&program));
     there.then(|| command.replace("{here}", &quoted(&kind.folder())))
 }
 
-/// Installs what these queues need.
+/// Installs the requirements of these queues.
 pub async fn install(specs: &[Spec], out: &mut Recorder) {
     for kind in KINDS {
         let of_kind: Vec<&Spec> = specs.iter().filter(|spec| Kind::of(spec) == Some(kind)).collect();
@@ -140,7 +140,7 @@ async fn install_kind(kind: Kind) -> Result<()> {
     }
 }
 
-/// The drivers stand beside what they import.
+/// The drivers are placed beside their imports.
 fn copy_sources(kind: &str, to: &Path) -> Result<()> {
     let from = root().join(SOURCES).join(kind);
     for entry in std::fs::read_dir(&from).with_context(|| format!("reading {}", from.display()))? {
@@ -152,7 +152,7 @@ fn copy_sources(kind: &str, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Installs, unless that was done with the same contents of these files.
+/// Installs, unless done before with the same contents of these files.
 async fn once<F: Future<Output = Result<()>>>(
     folder: &Path,
     files: &[&str],

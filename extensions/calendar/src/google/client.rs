@@ -1,6 +1,7 @@
-//! Requests to Google, and what its refusals mean. Called by `entering`, `pull` and `push`.
+//! Requests to Google, and the meaning of its errors. Called by `oauth_exchange`, `pull` and `push`.
 //!
-//! Invariants: requests go by the guarded way out, and follow no redirect, which would take the token along; no error holds a token or a code.
+//! Invariants: requests use the guarded HTTP client, and follow no redirects, which would leak the token; no error
+//! holds a token or a code.
 
 use std::time::Duration;
 
@@ -17,40 +18,40 @@ use super::settings::{Google, SCOPES};
 use super::wire::{FIELDS, Item, Page};
 use rejoin_egress::fetch::{Answer, FetchError};
 
-/// Events of a page: with what is asked of them, they stay below the size that is read.
+/// Number of events per page: within the requested fields, they stay below the size limit.
 const PAGE: &str = "50";
-/// Calendars of a user that are offered.
+/// Maximum number of a user's calendars offered.
 const MAX_CHOICES: usize = 250;
-/// Of what Google says, in an error [characters].
+/// Maximum length of Google's message in an error, in characters.
 const SAID_MAX_CHARS: usize = 200;
 
-/// Why Google did not do it.
+/// The error of a request to Google.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum GoogleError {
-    /// The token is worth nothing any more: its user has to let us in again.
+    /// The token is no longer valid: the user must authorize again.
     #[error("Google denied access: {0}")]
     Revoked(String),
-    /// For now; after a while it may.
+    /// Temporarily unavailable.
     #[error("Google's rate limit was reached")]
     Busy(Option<Duration>),
-    /// It could not be asked, or failed by itself.
+    /// The request failed, or Google returned a server error.
     #[error("the request to Google failed: {0}")]
     Failed(String),
-    /// It is not there, or not any more.
+    /// It does not exist, or was deleted.
     #[error("not found at Google")]
     Gone,
-    /// Somebody has changed it since it was looked at.
+    /// It has been changed since it was read.
     #[error("changed at Google in the meantime")]
     Changed,
     /// The id is taken.
     #[error("already exists at Google")]
     Taken,
-    /// Google does not do this, asked again either.
+    /// Permanently rejected.
     #[error("Google rejected the request: {0}")]
     Refused(String),
 }
 
-/// What Google gives for a code.
+/// Google's response to a code.
 struct Tokens {
     access_token: Zeroizing<String>,
     refresh_token: Option<Zeroizing<String>>,
@@ -75,20 +76,20 @@ impl Tokens {
     }
 }
 
-/// What a user lets us do, and by what.
+/// A user's grant, with its token.
 pub struct Entry {
     pub refresh_token: Zeroizing<String>,
     pub client: Client,
 }
 
-/// Asks Google for one user.
+/// A client with one user's access.
 pub struct Client {
     google: Google,
     access_token: Zeroizing<String>,
 }
 
 impl Google {
-    /// Takes a code to Google.
+    /// Exchanges an authorization code for tokens.
     pub async fn enter(&self, code: &str, verifier: &str, redirect_url: &str) -> Result<Entry, GoogleError> {
         let form = [
             ("grant_type", "authorization_code"),
@@ -98,7 +99,7 @@ impl Google {
         ];
         let tokens = self.token(&form).await?;
         let granted: Vec<&str> = tokens.scope.split(' ').collect();
-        // Its page lets users leave out some.
+        // Users can deselect some scopes on the consent page.
         if !SCOPES.iter().all(|scope| granted.contains(scope)) {
             let detail =
                 "access to your calendars and their events was not granted; start again and tick both boxes".to_owned();
@@ -114,7 +115,7 @@ impl Google {
         })
     }
 
-    /// Comes in again.
+    /// Refreshes the access token.
     pub async fn client(&self, refresh_token: &str) -> Result<Client, GoogleError> {
         let form = [("grant_type", "refresh_token"), ("refresh_token", refresh_token)];
         let tokens = self.token(&form).await?;
@@ -138,7 +139,7 @@ impl Google {
         let secret = secret.ok_or_else(|| not_set("REJOIN_GOOGLE_CLIENT_SECRET"))?;
         let mut form = form.to_vec();
         form.extend([("client_id", id), ("client_secret", secret)]);
-        // Not by the client's own: it need not be compiled for one form.
+        // Not with the HTTP client's own form support, a feature not worth compiling for one form.
         let body = url::form_urlencoded::Serializer::new(String::new())
             .extend_pairs(form)
             .finish();
@@ -171,7 +172,7 @@ impl Google {
 }
 
 impl Client {
-    /// The calendars of the user.
+    /// Returns the user's calendars.
     pub async fn choices(&self) -> Result<Vec<Choice>, GoogleError> {
         #[derive(Deserialize)]
         struct List {
@@ -225,7 +226,7 @@ impl Client {
             .collect())
     }
 
-    /// A page of what has changed since a token, or of all that is not over since a moment.
+    /// Returns a page of changes since a token, or of all events that end after a moment.
     pub async fn page(
         &self,
         calendar: &str,
@@ -257,7 +258,7 @@ impl Client {
         item(&self.ask(Method::GET, url, None, None).await?)
     }
 
-    /// An occurrence of an event that comes back, as it is; None: there is none then.
+    /// Returns the current state of an occurrence of a recurring event; None: there is none at this time.
     pub async fn occurrence(&self, calendar: &str, id: &str, original: &str) -> Result<Option<Item>, GoogleError> {
         let mut url = self.url(&["calendars", calendar, "events", id, "instances"])?;
         url.query_pairs_mut()
@@ -280,13 +281,13 @@ impl Client {
         item(&self.ask(Method::POST, url, None, Some(body)).await?)
     }
 
-    /// Changes an event, if it still is the one with this etag.
+    /// Changes an event, if it still has this etag.
     pub async fn patch(&self, calendar: &str, id: &str, etag: &str, body: &Value) -> Result<Item, GoogleError> {
         let url = self.event(calendar, id)?;
         item(&self.ask(Method::PATCH, url, Some(etag), Some(body)).await?)
     }
 
-    /// Removes an event, if it still is the one with this etag.
+    /// Deletes an event, if it still has this etag.
     pub async fn delete(&self, calendar: &str, id: &str, etag: &str) -> Result<(), GoogleError> {
         let url = self.url(&["calendars", calendar, "events", id])?;
         self.ask(Method::DELETE, url, Some(etag), None).await.map(|_| ())
@@ -345,7 +346,7 @@ fn item(answer: &Answer) -> Result<Item, GoogleError> {
     Item::of(parsed(answer)?).map_err(GoogleError::Failed)
 }
 
-/// What a refusal means (Calendar API: "Handle API errors").
+/// Maps an error response (Calendar API: "Handle API errors").
 fn refusal(answer: &Answer) -> GoogleError {
     let said: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
     let reason = said["error"]["errors"][0]["reason"].as_str().unwrap_or_default();

@@ -3,9 +3,9 @@
 use rejoin_secrets::SecretError;
 
 use super::client::GoogleError;
-use super::links::TurnError;
+use super::links::FenceError;
 
-/// Why a synchronization stopped before its end.
+/// The reason why a sync stopped early.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SyncError {
     #[error(transparent)]
@@ -20,11 +20,11 @@ pub(super) enum SyncError {
     Database(#[from] sqlx::Error),
 }
 
-impl From<TurnError> for SyncError {
-    fn from(error: TurnError) -> Self {
+impl From<FenceError> for SyncError {
+    fn from(error: FenceError) -> Self {
         match error {
-            TurnError::Over => SyncError::Over,
-            TurnError::Database(error) => SyncError::Database(error),
+            FenceError::Over => SyncError::Over,
+            FenceError::Database(error) => SyncError::Database(error),
         }
     }
 }

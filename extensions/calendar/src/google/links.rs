@@ -1,6 +1,7 @@
-//! Calendars and their likes at Google: rows of `kb.google_links`. Called by the API for their users, and by workers' jobs.
+//! Links between local and Google calendars (`kb.google_links`). Called by the API for its users, and by workers' jobs.
 //!
-//! Invariant: a job works under its turn, and what an older job of the same calendar still wants to write is refused: [`Working::begin`].
+//! Invariant: a job works under its turn, a fencing number: writes of an older job of the same calendar are refused:
+//! [`SyncJob::begin`].
 
 use chrono::{DateTime, NaiveDate, Utc};
 use rejoin_queue::NewJob;
@@ -11,41 +12,41 @@ use serde_json::{Value, json};
 use sqlx::{PgConnection, PgExecutor, PgPool, Postgres, Transaction};
 use uuid::Uuid;
 
-use super::consents::{self, Consent};
+use super::oauth_states::{self, OauthState};
 
-/// What `queue.jobs.kind` says of the jobs that ask Google.
+/// The `queue.jobs.kind` of sync jobs.
 pub const KIND: &str = "google_calendar";
-/// Behind all that people wait for.
+/// Below all interactive work.
 const PRIORITY: i16 = 500;
-/// What is told of a link at most, the newest.
+/// Maximum number of a link's notes, newest first.
 const NOTES: usize = 30;
-/// Of a note [characters].
+/// Maximum length of a note, in characters.
 const NOTE_MAX_CHARS: usize = 500;
-/// Marks, and links that are due, that one sweep looks at.
+/// Maximum number of marks, and of due links, per sweep.
 const SWEPT: i64 = 1_000;
-/// Advisory locks of jobs over one calendar: the class that they are in.
+/// The class of advisory locks of jobs over one calendar.
 const LOCK_CLASS: i32 = 0x676f_6f67;
 
-/// A calendar that a user has at Google.
+/// A user's calendar at Google.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Choice {
     pub id: String,
     pub name: String,
-    /// IANA's name, as Google says it.
+    /// An IANA time zone, from Google.
     pub time_zone: String,
     pub is_read_only: bool,
     pub is_primary: bool,
 }
 
-/// Something that a calendar's user should know.
+/// A note to the calendar's user.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Note {
     pub at: DateTime<Utc>,
     pub text: String,
 }
 
-/// A link, as its user sees it.
+/// A link, as shown to its user.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Link {
     pub calendar_id: Uuid,
@@ -58,11 +59,11 @@ pub struct Link {
     pub synced_at: Option<DateTime<Utc>>,
     pub problem: Option<String>,
     pub notes: Vec<Note>,
-    /// Changes here that are not at Google yet.
+    /// Number of local changes not yet sent to Google.
     pub waiting: i64,
 }
 
-/// The states of an owner's links, by calendar.
+/// Returns the states of an owner's links, by calendar.
 pub async fn states(db: impl PgExecutor<'_>, owner: Owner) -> Result<Vec<(Uuid, String)>, sqlx::Error> {
     let rows = sqlx::query!(
         "select calendar_id, state from kb.google_links where project_id = $1 and owner_user_id = $2",
@@ -105,8 +106,8 @@ pub async fn get(db: impl PgExecutor<'_>, owner: Owner, calendar_id: Uuid) -> Re
     }))
 }
 
-/// Chooses the calendar at Google that one of ours is kept the same as, among those that its user has there. False: another one of the
-/// user's is kept the same as it.
+/// Chooses the remote calendar of a link, among those that the user has at Google. False: another calendar of the user
+/// is linked with it.
 pub async fn choose(db: &mut PgConnection, calendar_id: Uuid, choice: &Choice) -> Result<bool, sqlx::Error> {
     let taken = sqlx::query_scalar!(
         r#"select exists (select from kb.google_links l join kb.google_links other
@@ -120,7 +121,7 @@ pub async fn choose(db: &mut PgConnection, calendar_id: Uuid, choice: &Choice) -
     if taken {
         return Ok(false);
     }
-    // What was paired with another one's events is not paired with this one's.
+    // Mappings with another calendar's events are removed.
     sqlx::query!(
         "delete from kb.google_events where calendar_id = $1
          and exists (select from kb.google_links l where l.calendar_id = $1 and l.google_id is distinct from $2)",
@@ -144,7 +145,7 @@ pub async fn choose(db: &mut PgConnection, calendar_id: Uuid, choice: &Choice) -
     Ok(true)
 }
 
-/// Lets a calendar be synchronised now. False: it is not linked.
+/// Requests a sync now. False: it is not linked.
 pub async fn ask(db: impl PgExecutor<'_>, owner: Owner, calendar_id: Uuid) -> Result<bool, sqlx::Error> {
     let asked = sqlx::query!(
         "update kb.google_links set due_at = now(), failures = 0
@@ -158,7 +159,7 @@ pub async fn ask(db: impl PgExecutor<'_>, owner: Owner, calendar_id: Uuid) -> Re
     Ok(asked.rows_affected() > 0)
 }
 
-/// Forgets a link; events stay on both sides. False: there is none.
+/// Removes a link; events stay on both sides. False: it does not exist.
 pub async fn remove(db: impl PgExecutor<'_>, owner: Owner, calendar_id: Uuid) -> Result<bool, sqlx::Error> {
     let removed = sqlx::query!(
         "delete from kb.google_links where calendar_id = $1 and project_id = $2 and owner_user_id = $3",
@@ -171,7 +172,7 @@ pub async fn remove(db: impl PgExecutor<'_>, owner: Owner, calendar_id: Uuid) ->
     Ok(removed.rows_affected() > 0)
 }
 
-/// The job of a calendar: one at a time.
+/// Returns the job of a calendar: one at a time.
 pub fn job(project_id: Uuid, calendar_id: Uuid) -> NewJob {
     NewJob {
         project_id,
@@ -181,7 +182,7 @@ pub fn job(project_id: Uuid, calendar_id: Uuid) -> NewJob {
     }
 }
 
-/// Finds calendars that are due, or that were changed here, and lets them be synchronised. True: there are some.
+/// Enqueues syncs of calendars that are due or have local changes. True: there are some.
 pub async fn sweep(db: &PgPool) -> Result<bool, sqlx::Error> {
     sqlx::query!(
         "with taken as (
@@ -194,7 +195,7 @@ pub async fn sweep(db: &PgPool) -> Result<bool, sqlx::Error> {
     )
     .execute(db)
     .await?;
-    // Not for those who have left the project.
+    // Not for users who have left the project.
     let due = sqlx::query!(
         r#"select l.calendar_id as "calendar_id!", l.project_id as "project_id!" from kb.google_links l
          where state = 'linked' and due_at <= now()
@@ -217,32 +218,32 @@ pub async fn sweep(db: &PgPool) -> Result<bool, sqlx::Error> {
     Ok(true)
 }
 
-/// What is between a worker's job and the database: the link as it is in this job's turn.
+/// The link as seen by a worker's job in its turn, for all its access to the database.
 #[derive(Debug, Clone)]
-pub(super) struct Working {
+pub(super) struct SyncJob {
     pub calendar_id: Uuid,
     pub owner: Owner,
-    pub turn: i64,
+    pub fence: i64,
     pub google_id: String,
     pub is_read_only: bool,
     pub sync_token: Option<String>,
     pub page_token: Option<String>,
     pub listing: i64,
     pub failures: i32,
-    /// When the turn began, by UTC.
+    /// The date when the turn began, in UTC.
     pub today: NaiveDate,
 }
 
-/// The turn is over: another job has begun, or the calendar is not linked any more.
+/// The turn has ended: another job has begun, or the calendar is no longer linked.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum TurnError {
+pub(super) enum FenceError {
     #[error("another job has taken over")]
     Over,
     #[error(transparent)]
     Database(#[from] sqlx::Error),
 }
 
-/// Jobs' transactions over one calendar come one after the other, whoever else changes its events.
+/// Serializes jobs' transactions over one calendar, and other changes of its events.
 async fn lock(db: &mut PgConnection, calendar_id: Uuid) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "select pg_advisory_xact_lock($1, hashtext($2))",
@@ -254,8 +255,8 @@ async fn lock(db: &mut PgConnection, calendar_id: Uuid) -> Result<(), sqlx::Erro
     Ok(())
 }
 
-impl Working {
-    /// Begins a job's turn; the next one is due after so long. None: the calendar is not linked.
+impl SyncJob {
+    /// Begins a job's turn; the next one is due after this time. None: the calendar is not linked.
     pub async fn start(db: &PgPool, calendar_id: Uuid, next_s: f64) -> Result<Option<Self>, sqlx::Error> {
         let mut tx = db.begin().await?;
         lock(&mut tx, calendar_id).await?;
@@ -277,7 +278,7 @@ impl Working {
                 project_id: row.project_id,
                 user_id: row.owner_user_id,
             },
-            turn: row.turn,
+            fence: row.turn,
             google_id: row.google_id,
             is_read_only: row.read_only,
             sync_token: row.sync_token,
@@ -288,8 +289,8 @@ impl Working {
         }))
     }
 
-    /// A transaction in this turn. What it changes of events is no news to Google.
-    pub async fn begin(&self, db: &PgPool) -> Result<Transaction<'static, Postgres>, TurnError> {
+    /// Begins a transaction in this turn. Its changes of events are not sent to Google.
+    pub async fn begin(&self, db: &PgPool) -> Result<Transaction<'static, Postgres>, FenceError> {
         let mut tx = db.begin().await?;
         sqlx::query!("set local rejoin.from_google = 'yes'")
             .execute(&mut *tx)
@@ -298,17 +299,17 @@ impl Working {
         let holds = sqlx::query_scalar!(
             r#"select turn = $2 and state = 'linked' as "holds!" from kb.google_links where calendar_id = $1 for key share"#,
             self.calendar_id,
-            self.turn
+            self.fence
         )
         .fetch_optional(&mut *tx)
         .await?;
         match holds {
             Some(true) => Ok(tx),
-            Some(false) | None => Err(TurnError::Over),
+            Some(false) | None => Err(FenceError::Over),
         }
     }
 
-    /// Where Google's list goes on.
+    /// Stores the cursor of Google's list.
     pub async fn go_on(&self, db: &mut PgConnection) -> Result<(), sqlx::Error> {
         sqlx::query!(
             "update kb.google_links set sync_token = $2, page_token = $3, listing = $4 where calendar_id = $1",
@@ -322,7 +323,7 @@ impl Working {
         Ok(())
     }
 
-    /// Both sides are the same now.
+    /// Records that both sides are equal.
     pub async fn finish(&self, db: &mut PgConnection) -> Result<(), sqlx::Error> {
         sqlx::query!(
             "update kb.google_links set ended_at = now(), synced_at = now(), failures = 0, problem = null where calendar_id = $1",
@@ -333,7 +334,7 @@ impl Working {
         Ok(())
     }
 
-    /// It could not be done: what its user is told, and when it is tried again.
+    /// Records a failure: the user's message, and the time of the next try.
     pub async fn fail(&self, db: &mut PgConnection, problem: &str, again_s: f64) -> Result<(), sqlx::Error> {
         sqlx::query!(
             "update kb.google_links set ended_at = now(), failures = failures + 1, problem = $2,
@@ -348,7 +349,7 @@ impl Working {
         Ok(())
     }
 
-    /// Google does not let us in any more.
+    /// Records that access was revoked.
     pub async fn revoked(&self, db: &mut PgConnection, problem: &str) -> Result<(), sqlx::Error> {
         sqlx::query!(
             "update kb.google_links set state = 'revoked', ended_at = now(), problem = $2 where calendar_id = $1",
@@ -360,7 +361,7 @@ impl Working {
         Ok(())
     }
 
-    /// Tells the calendar's user something.
+    /// Adds notes for the calendar's user.
     pub async fn note(&self, db: &mut PgConnection, texts: &[String]) -> Result<(), sqlx::Error> {
         if texts.is_empty() {
             return Ok(());
@@ -388,18 +389,18 @@ impl Working {
     }
 }
 
-/// Makes the link of a calendar whose user has let us in, or lets an old one go on under the new token.
-pub(super) async fn enter(
+/// Creates the link of a calendar after authorization, or continues an old one with the new token.
+pub(super) async fn authorize(
     db: &PgPool,
     calendar_id: Uuid,
-    consent: &Consent,
+    oauth_state: &OauthState,
     token: &Sealed,
     choices: &[Choice],
 ) -> Result<(), sqlx::Error> {
     let mut tx = db.begin().await?;
     lock(&mut tx, calendar_id).await?;
     let choices: Value = json!(choices);
-    // The one that it was kept the same as, it still is, if this account has it.
+    // Its remote calendar is kept, if this account has it.
     sqlx::query!(
         "insert into kb.google_links (calendar_id, project_id, owner_user_id, state, choices, key_id, wrapped_key, ciphertext)
          values ($1, $2, $3, 'choosing', $4, $5, $6, $7)
@@ -409,8 +410,8 @@ pub(super) async fn enter(
              state = case when exists (select from jsonb_array_elements($4) c where c ->> 'id' = google_links.google_id)
                           then 'linked' else 'choosing' end",
         calendar_id,
-        consent.owner.project_id,
-        consent.owner.user_id,
+        oauth_state.owner.project_id,
+        oauth_state.owner.user_id,
         choices,
         token.key_id,
         token.wrapped_key,
@@ -418,6 +419,6 @@ pub(super) async fn enter(
     )
     .execute(&mut *tx)
     .await?;
-    consents::done(&mut tx, consent).await?;
+    oauth_states::done(&mut tx, oauth_state).await?;
     tx.commit().await
 }

@@ -1,26 +1,27 @@
-//! Google's list of changes, page by page; each event is taken in a transaction of its own. Called by `sync`.
+//! Pulls Google's list of changes, page by page; each event is applied in its own transaction. Called by `sync`.
 //!
-//! Invariants: where the list goes on is stored after what was taken, so that a crash takes something twice and nothing never; what a list
-//! from nothing does not hold is asked for by itself before it is taken for gone.
+//! Invariants: the list's cursor is stored after its events were applied, so that after a crash an event may be applied
+//! twice but is never missed; an event that is missing from a full list is requested by itself before it counts as
+//! deleted.
 
 use std::collections::HashSet;
 
 use chrono_tz::Tz;
 use sqlx::PgPool;
 
+use super::apply_remote;
 use super::client::{Client, GoogleError};
 use super::error::SyncError;
-use super::links::Working;
-use super::pairs;
-use super::taking;
+use super::links::SyncJob;
+use super::mappings;
 use super::wire::{Item, Page};
 
-/// Pages that one job reads: far more than a calendar may hold.
+/// Maximum number of pages read by one job: far more than a calendar may have.
 const MAX_PAGES: usize = 4_000;
-/// Events that are looked for at a time.
+/// Number of events requested at a time.
 const LOOKED_FOR: i64 = 100;
 
-pub(super) async fn pull(client: &Client, db: &PgPool, work: &mut Working, since: &str) -> Result<(), SyncError> {
+pub(super) async fn pull(client: &Client, db: &PgPool, work: &mut SyncJob, since: &str) -> Result<(), SyncError> {
     if work.sync_token.is_none() && work.page_token.is_none() {
         work.listing += 1;
         store(db, work).await?;
@@ -33,7 +34,7 @@ pub(super) async fn pull(client: &Client, db: &PgPool, work: &mut Working, since
             .await
         {
             Ok(page) => page,
-            // Its memory of what we know has ended, or it does not know the page any more.
+            // The sync token has expired, or the page token is unknown.
             Err(GoogleError::Gone | GoogleError::Refused(_))
                 if !has_begun_anew && (work.sync_token.is_some() || work.page_token.is_some()) =>
             {
@@ -76,14 +77,14 @@ pub(super) async fn pull(client: &Client, db: &PgPool, work: &mut Working, since
     Err(GoogleError::Failed(format!("the event list has more than {MAX_PAGES} pages")).into())
 }
 
-async fn store(db: &PgPool, work: &Working) -> Result<(), SyncError> {
+async fn store(db: &PgPool, work: &SyncJob) -> Result<(), SyncError> {
     let mut tx = work.begin(db).await?;
     work.go_on(&mut tx).await?;
     tx.commit().await?;
     Ok(())
 }
 
-async fn take_page(client: &Client, db: &PgPool, work: &Working, page: &Page) -> Result<Tz, SyncError> {
+async fn take_page(client: &Client, db: &PgPool, work: &SyncJob, page: &Page) -> Result<Tz, SyncError> {
     let zone = page
         .time_zone
         .as_deref()
@@ -106,13 +107,13 @@ async fn take_page(client: &Client, db: &PgPool, work: &Working, page: &Page) ->
     for item in &whole {
         take(db, work, zone, item).await?;
     }
-    // An event that an occurrence belongs to may be on a page to come.
+    // An occurrence's series may be on a later page.
     let mut asked = HashSet::new();
     for item in &occurrences {
         let Some(series) = &item.recurring_event_id else {
             continue;
         };
-        if pairs::by_google(db, work.calendar_id, series).await?.is_none() && asked.insert(series.clone()) {
+        if mappings::by_google(db, work.calendar_id, series).await?.is_none() && asked.insert(series.clone()) {
             match client.get(&work.google_id, series).await {
                 Ok(series) => take(db, work, zone, &series).await?,
                 Err(GoogleError::Gone) => {}
@@ -124,33 +125,33 @@ async fn take_page(client: &Client, db: &PgPool, work: &Working, page: &Page) ->
     Ok(zone)
 }
 
-/// Takes one event as it is at Google.
-pub(super) async fn take(db: &PgPool, work: &Working, zone: Tz, item: &Item) -> Result<(), SyncError> {
+/// Applies one remote event.
+pub(super) async fn take(db: &PgPool, work: &SyncJob, zone: Tz, item: &Item) -> Result<(), SyncError> {
     let mut tx = work.begin(db).await?;
-    let notes = taking::take(&mut tx, work, zone, item).await?;
+    let notes = apply_remote::apply(&mut tx, work, zone, item).await?;
     work.note(&mut tx, &notes).await?;
     tx.commit().await?;
     Ok(())
 }
 
-/// What Google has no word of, since it was removed there long ago, or lies before the time that was asked about.
-async fn look_for_unseen(client: &Client, db: &PgPool, work: &Working, zone: Tz) -> Result<(), SyncError> {
+/// Requests events that Google did not list, because they were deleted long ago, or precede the requested period.
+async fn look_for_unseen(client: &Client, db: &PgPool, work: &SyncJob, zone: Tz) -> Result<(), SyncError> {
     loop {
-        let unseen = pairs::unseen(db, work.calendar_id, work.listing, LOOKED_FOR).await?;
+        let unseen = mappings::unseen(db, work.calendar_id, work.listing, LOOKED_FOR).await?;
         if unseen.is_empty() {
             return Ok(());
         }
-        for pair in unseen {
-            // Not there yet: a worker was lost on the way.
-            if !pair.etag.is_empty() {
-                match client.get(&work.google_id, &pair.google_id).await {
+        for mapping in unseen {
+            // Not sent yet: a worker was lost in between.
+            if !mapping.etag.is_empty() {
+                match client.get(&work.google_id, &mapping.google_id).await {
                     Ok(item) => take(db, work, zone, &item).await?,
-                    Err(GoogleError::Gone) => take(db, work, zone, &taking::gone(&pair)).await?,
+                    Err(GoogleError::Gone) => take(db, work, zone, &apply_remote::gone(&mapping)).await?,
                     Err(error) => return Err(error.into()),
                 }
             }
             let mut tx = work.begin(db).await?;
-            pairs::seen(&mut *tx, work.calendar_id, pair.event_id, work.listing).await?;
+            mappings::seen(&mut *tx, work.calendar_id, mapping.event_id, work.listing).await?;
             tx.commit().await?;
         }
     }

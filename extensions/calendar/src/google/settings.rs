@@ -1,4 +1,5 @@
-//! Who we are to Google, and where it is: an operator's settings. Used by the API, which sends users there, and by workers, which ask it.
+//! The operator's OAuth client and Google's addresses. Used by the API, which redirects users to Google, and by
+//! workers, which call it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +18,7 @@ const SYNC_S: u64 = 300;
 const DAYS_BACK: u32 = 366;
 const TIMEOUT_MS: u64 = 20_000;
 
-/// What we ask a user's leave for: which calendars there are, and events in them.
+/// The requested OAuth scopes: the list of calendars, and their events.
 pub const SCOPES: [&str; 2] = [
     "https://www.googleapis.com/auth/calendar.events",
     "https://www.googleapis.com/auth/calendar.calendarlist.readonly",
@@ -82,7 +83,7 @@ impl Default for GoogleArgs {
 }
 
 impl GoogleArgs {
-    /// Whether users may link calendars.
+    /// Returns whether users may link calendars.
     pub fn is_on(&self) -> bool {
         self.client_id().is_some()
     }
@@ -92,7 +93,7 @@ impl GoogleArgs {
     }
 }
 
-/// What a worker needs to ask Google. Cheap to clone.
+/// A worker's dependencies for requests to Google. Cheap to clone.
 #[derive(Clone)]
 pub struct Google {
     pub(super) args: Arc<GoogleArgs>,
@@ -101,7 +102,7 @@ pub struct Google {
 }
 
 impl Google {
-    /// `web_hosts` are those of this machine or of private networks that may be asked.
+    /// `web_hosts` are local or private hosts that may be contacted.
     pub fn new(args: &GoogleArgs, web_hosts: &[String], keys: Option<Arc<MasterKeys>>) -> Self {
         let hosts = Hosts::new("REJOIN_WEB_HOSTS", web_hosts);
         Self {
@@ -111,7 +112,7 @@ impl Google {
         }
     }
 
-    /// Between two looks.
+    /// Returns the sync interval.
     pub fn every(&self) -> Duration {
         Duration::from_secs(self.args.google_sync_s)
     }

@@ -1,6 +1,6 @@
-//! One job: a calendar and its like at Google are made the same. Called by the workers.
+//! One sync job of a calendar with Google. Called by the workers.
 //!
-//! Invariant: ended anywhere in between, by a crash or by an error, the next job goes on, and the outcome is the same.
+//! Invariant: interrupted at any point, by a crash or an error, the next job continues with the same outcome.
 
 use std::time::Duration;
 
@@ -10,28 +10,28 @@ use sqlx::PgPool;
 use uuid::Uuid;
 
 use super::client::GoogleError;
-use super::entering;
 use super::error::SyncError;
-use super::links::{TurnError, Working};
+use super::links::{FenceError, SyncJob};
+use super::oauth_exchange;
 use super::settings::Google;
 use super::{pull, push};
 
-/// After a failure it is tried again soon, and then ever later.
+/// Delay after a first failure, which grows with further ones.
 const FIRST_PAUSE: Duration = Duration::from_secs(15);
 const LONGEST_PAUSE: Duration = Duration::from_secs(3_600);
 
-/// What a job has done.
+/// The result of a job.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Done {
-    /// Users who wait for what becomes of their codes can look.
-    pub has_entered: bool,
+    /// Whether users waiting for their code's exchange should poll.
+    pub has_exchanged: bool,
 }
 
-/// Does the job of a calendar.
+/// Runs the sync job of a calendar.
 pub async fn run(google: &Google, db: &PgPool, calendar_id: Uuid) -> Result<Done, sqlx::Error> {
-    let has_entered = entering::enter(google, db, calendar_id).await?;
-    let done = Done { has_entered };
-    let Some(mut work) = Working::start(db, calendar_id, google.every().as_secs_f64()).await? else {
+    let has_exchanged = oauth_exchange::exchange_codes(google, db, calendar_id).await?;
+    let done = Done { has_exchanged };
+    let Some(mut work) = SyncJob::start(db, calendar_id, google.every().as_secs_f64()).await? else {
         return Ok(done);
     };
     let error = match synchronise(google, db, &mut work).await {
@@ -42,8 +42,8 @@ pub async fn run(google: &Google, db: &PgPool, calendar_id: Uuid) -> Result<Done
     tracing::warn!(%calendar_id, %error, "syncing a calendar with Google failed");
     let mut tx = match work.begin(db).await {
         Ok(tx) => tx,
-        Err(TurnError::Over) => return Ok(done),
-        Err(TurnError::Database(error)) => return Err(error),
+        Err(FenceError::Over) => return Ok(done),
+        Err(FenceError::Database(error)) => return Err(error),
     };
     match &error {
         SyncError::Google(GoogleError::Revoked(_)) => work.revoked(&mut tx, &error.to_string()).await?,
@@ -56,14 +56,14 @@ pub async fn run(google: &Google, db: &PgPool, calendar_id: Uuid) -> Result<Done
     Ok(done)
 }
 
-async fn synchronise(google: &Google, db: &PgPool, work: &mut Working) -> Result<(), SyncError> {
+async fn synchronise(google: &Google, db: &PgPool, work: &mut SyncJob) -> Result<(), SyncError> {
     let keys = google.keys.as_ref().ok_or(SyncError::NoKeys)?;
     let token = google_tokens::open(db, keys, work.calendar_id)
         .await?
         .ok_or(SyncError::Over)?;
     let client = google.client(token.expose_text().unwrap_or_default()).await?;
     let since = work.today - Days::new(u64::from(google.args.google_days_back));
-    // By the day, so that a list that was begun goes on with the same question.
+    // By day, so that an interrupted list continues with the same query.
     let since = since.format("%Y-%m-%dT00:00:00Z").to_string();
     pull::pull(&client, db, work, &since).await?;
     let mut left = 0;
@@ -80,7 +80,7 @@ async fn synchronise(google: &Google, db: &PgPool, work: &mut Working) -> Result
     Ok(())
 }
 
-/// How long to wait after a failure.
+/// Returns the delay after a failure.
 fn pause(error: &SyncError, failures: i32, every: Duration) -> Duration {
     let doubled = 2_u32.saturating_pow(failures.clamp(0, 20).unsigned_abs());
     let own = FIRST_PAUSE.min(every).saturating_mul(doubled);

@@ -1,6 +1,6 @@
-//! Events as Google's Calendar API (version 3) writes them, read with care, and what is written to it.
+//! The event format of Google's Calendar API (version 3): parsing and writing.
 //!
-//! Invariant: only what has changed is written, so that what is not known here (guests, colours, meetings) stays as it is there.
+//! Invariant: only changed fields are written, so that unknown ones (guests, colours, meetings) stay as they are.
 
 use std::collections::BTreeSet;
 
@@ -10,19 +10,19 @@ use icalendar::parser::Property as Line;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::side::{Side, When, read, written};
+use super::snapshot::{Snapshot, When, read, written};
 use crate::events::Content;
 use crate::ical::{self, times};
 
-/// What is asked of events: no guests, who may be many.
+/// The requested fields of events: without guests, who may be many.
 pub const FIELDS: &str =
     "id,status,etag,summary,description,location,start,end,recurrence,recurringEventId,originalStartTime";
 const TITLE_MAX_CHARS: usize = 200;
 const LOCATION_MAX_CHARS: usize = 500;
 const DESCRIPTION_MAX_CHARS: usize = 8_000;
-/// Beginnings that one event leaves out.
+/// Maximum number of omitted occurrences of one event.
 const MAX_LEFT_OUT: usize = 1_000;
-/// An id or etag is no longer [bytes].
+/// Maximum length of an id or etag, in bytes.
 const ID_MAX_BYTES: usize = 1_100;
 const UNTITLED: &str = "Untitled";
 
@@ -30,7 +30,7 @@ const UNTITLED: &str = "Untitled";
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Page {
-    /// Each by itself: one that can't be read must not hold up the others.
+    /// Unparsed: an unreadable one must not block the others.
     #[serde(default)]
     pub items: Vec<Value>,
     pub next_page_token: Option<String>,
@@ -67,13 +67,13 @@ pub struct Item {
     pub end: Option<Time>,
     #[serde(default)]
     pub recurrence: Vec<String>,
-    /// The event one of whose occurrences this is.
+    /// The series of this occurrence.
     pub recurring_event_id: Option<String>,
     pub original_start_time: Option<Time>,
 }
 
 impl Item {
-    /// Err: what it is called, and that it can't be read.
+    /// Err: its title, and that it can't be parsed.
     pub fn of(value: Value) -> Result<Self, String> {
         let name = value["summary"].as_str().or(value["id"].as_str()).unwrap_or("an event");
         let name: String = name.chars().take(100).collect();
@@ -93,15 +93,15 @@ impl Item {
         self.status == "cancelled"
     }
 
-    /// The beginning that a changed occurrence replaces; its days begin by this clock.
+    /// Returns the start replaced by a changed occurrence; days begin in this time zone.
     pub fn original(&self, zone: Tz) -> Option<DateTime<Utc>> {
         let time = self.original_start_time.as_ref()?;
         let text = time.date.as_deref().or(time.date_time.as_deref())?;
         Some(read(text, zone)?.0)
     }
 
-    /// What the event is, in a calendar at Google that goes by this clock. Err: why it can't be taken, in words.
-    pub fn side(&self, calendar: Tz) -> Result<Side, String> {
+    /// Converts to a snapshot, for a remote calendar with this time zone. Err: why it is rejected, in words.
+    pub fn snapshot(&self, calendar: Tz) -> Result<Snapshot, String> {
         let title = self.summary();
         let refused = |why: &str| format!("{title:?} was not imported: {why}");
         let (Some(start), Some(end)) = (&self.start, &self.end) else {
@@ -122,7 +122,7 @@ impl Item {
         };
         let (rule, left_out) = recurrence(&self.recurrence, zone, of_days).map_err(|why| refused(&why))?;
         let rule = rule.map(|rule| normal(&rule, of_days, zone));
-        let side = Side {
+        let snapshot = Snapshot {
             description: text(&self.description, DESCRIPTION_MAX_CHARS),
             location: text(&self.location, LOCATION_MAX_CHARS),
             when: When {
@@ -134,9 +134,9 @@ impl Item {
             left_out,
             title: title.clone(),
         };
-        // Refused as any event here would be.
-        side.content(calendar).map_err(|why| refused(&why))?;
-        Ok(side)
+        // Validated like any local event.
+        snapshot.content(calendar).map_err(|why| refused(&why))?;
+        Ok(snapshot)
     }
 
     fn summary(&self) -> String {
@@ -152,7 +152,7 @@ fn text(text: &str, most: usize) -> String {
     ical::plain(text).chars().take(most).collect()
 }
 
-/// A rule's end as an event here says it: of days a day, else a moment.
+/// Normalizes a rule's end to the local form: for days a day, else a moment.
 fn normal(rule: &str, of_days: bool, zone: Tz) -> String {
     let content = Content {
         title: String::new(),
@@ -167,7 +167,7 @@ fn normal(rule: &str, of_days: bool, zone: Tz) -> String {
     ical::rule_told(&ical::rule_read(rule, &content), &content)
 }
 
-/// The rule of lines of RFC 5545, and what they leave out.
+/// Parses the recurrence lines of RFC 5545: the rule, and omitted occurrences.
 fn recurrence(lines: &[String], zone: Tz, of_days: bool) -> Result<(Option<String>, BTreeSet<String>), String> {
     let mut rule = None;
     let mut left_out = BTreeSet::new();
@@ -191,7 +191,7 @@ fn recurrence(lines: &[String], zone: Tz, of_days: bool) -> Result<(Option<Strin
     Ok((rule, left_out))
 }
 
-/// A time as it is written; what it was before, a day or a moment, is taken away.
+/// Formats a time; clears the other form, day or moment.
 fn time(text: &str, zone: Option<&str>) -> Value {
     match zone {
         Some(zone) => json!({ "dateTime": text, "timeZone": zone, "date": null }),
@@ -199,22 +199,22 @@ fn time(text: &str, zone: Option<&str>) -> Value {
     }
 }
 
-fn lines(side: &Side) -> Value {
-    let Some(rule) = &side.when.rule else {
+fn lines(snapshot: &Snapshot) -> Value {
+    let Some(rule) = &snapshot.when.rule else {
         return Value::Null;
     };
     let mut lines = vec![format!("RRULE:{rule}")];
     let compact = |text: &String| text.replace(['-', ':'], "");
-    if !side.left_out.is_empty() {
-        let kind = if side.is_of_days() { ";VALUE=DATE" } else { "" };
-        let list: Vec<String> = side.left_out.iter().map(compact).collect();
+    if !snapshot.left_out.is_empty() {
+        let kind = if snapshot.is_of_days() { ";VALUE=DATE" } else { "" };
+        let list: Vec<String> = snapshot.left_out.iter().map(compact).collect();
         lines.push(format!("EXDATE{kind}:{}", list.join(",")));
     }
     json!(lines)
 }
 
-/// What is written to Google, to make of what is there what is here. Null: nothing.
-pub fn patch(here: &Side, there: &Side) -> Value {
+/// Returns the patch that turns the remote event into the local one. Null: none.
+pub fn patch(here: &Snapshot, there: &Snapshot) -> Value {
     let mut body = Map::new();
     for (name, mine, theirs) in [
         ("summary", &here.title, &there.title),
@@ -241,8 +241,8 @@ pub fn patch(here: &Side, there: &Side) -> Value {
     }
 }
 
-/// An event that is new at Google.
-pub fn whole(id: &str, here: &Side) -> Value {
+/// Returns a new event for Google.
+pub fn whole(id: &str, here: &Snapshot) -> Value {
     let zone = here.when.zone.as_deref();
     let time = |text: &str| match zone {
         Some(zone) => json!({ "dateTime": text, "timeZone": zone }),
@@ -262,7 +262,7 @@ pub fn whole(id: &str, here: &Side) -> Value {
     body
 }
 
-/// The day, or the moment, by which an occurrence is asked for.
+/// Returns the day or moment that identifies an occurrence.
 pub fn original(at: DateTime<Utc>, series: &Content) -> String {
     written(at, series.all_day, series.time_zone)
 }
@@ -271,8 +271,8 @@ pub fn original(at: DateTime<Utc>, series: &Content) -> String {
 mod tests {
     use super::*;
 
-    fn item(value: Value) -> Result<Side, String> {
-        Item::of(value).and_then(|item| item.side(Tz::Europe__Berlin))
+    fn item(value: Value) -> Result<Snapshot, String> {
+        Item::of(value).and_then(|item| item.snapshot(Tz::Europe__Berlin))
     }
 
     #[test]
@@ -283,10 +283,10 @@ mod tests {
             "end": {"dateTime": "2027-03-01T10:15:00+01:00", "timeZone": "Europe/Berlin"},
             "recurrence": ["RRULE:FREQ=DAILY;UNTIL=20270401T080000Z", "EXDATE;TZID=Europe/Berlin:20270302T100000,20270303T100000"],
         });
-        let side = item(read).unwrap();
-        assert_eq!(side.when.start, "2027-03-01T09:00:00Z");
-        assert_eq!(side.left_out.len(), 2);
-        assert_eq!(item(whole("abcde", &side)).unwrap(), side);
+        let snapshot = item(read).unwrap();
+        assert_eq!(snapshot.when.start, "2027-03-01T09:00:00Z");
+        assert_eq!(snapshot.left_out.len(), 2);
+        assert_eq!(item(whole("abcde", &snapshot)).unwrap(), snapshot);
         let days = json!({
             "id": "abcde", "summary": "", "start": {"date": "2027-03-01"}, "end": {"date": "2027-03-02"},
             "recurrence": ["EXDATE;VALUE=DATE:20270308", "RRULE:FREQ=WEEKLY;UNTIL=20270601"],
@@ -301,18 +301,18 @@ mod tests {
 
     #[test]
     fn only_what_has_changed_is_written() {
-        let side = item(json!({
+        let snapshot = item(json!({
             "id": "abcde", "summary": "Standup",
             "start": {"dateTime": "2027-03-01T10:00:00Z"}, "end": {"dateTime": "2027-03-01T11:00:00Z"},
         }))
         .unwrap();
-        assert_eq!(patch(&side, &side), Value::Null);
-        let renamed = Side {
+        assert_eq!(patch(&snapshot, &snapshot), Value::Null);
+        let renamed = Snapshot {
             title: "Daily".to_owned(),
-            ..side.clone()
+            ..snapshot.clone()
         };
-        assert_eq!(patch(&renamed, &side), json!({"summary": "Daily"}));
-        let mut days = side.clone();
+        assert_eq!(patch(&renamed, &snapshot), json!({"summary": "Daily"}));
+        let mut days = snapshot.clone();
         days.when = When {
             start: "2027-03-01".to_owned(),
             end: "2027-03-02".to_owned(),
@@ -320,7 +320,7 @@ mod tests {
             rule: None,
         };
         assert_eq!(
-            patch(&days, &side),
+            patch(&days, &snapshot),
             json!({
                 "start": {"date": "2027-03-01", "dateTime": null, "timeZone": null},
                 "end": {"date": "2027-03-02", "dateTime": null, "timeZone": null},

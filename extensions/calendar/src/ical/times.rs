@@ -1,4 +1,4 @@
-//! Times of an iCalendar file: moments, days, zones and lengths, as its lines say them. Called by `ical`.
+//! Times in iCalendar files: moments, days, zones and durations. Called by `ical`.
 
 use std::str::FromStr;
 
@@ -10,7 +10,7 @@ use windows_timezones::WindowsTimezone;
 use super::{DAY, WALL};
 use crate::recurrence::at_wall;
 
-/// The value of a line's parameter, without its quotes.
+/// Returns the value of a line's parameter, without its quotes.
 pub fn parameter<'a>(line: &'a Line<'_>, name: &str) -> Option<&'a str> {
     let found = line
         .params
@@ -19,7 +19,7 @@ pub fn parameter<'a>(line: &'a Line<'_>, name: &str) -> Option<&'a str> {
     Some(found.val.as_ref()?.as_str().trim_matches('"'))
 }
 
-/// A time zone by IANA's name, which some programs write behind a path of theirs, or by the one that Windows has for it.
+/// Parses a time zone: an IANA name, which some programs prefix by a path, or its Windows name.
 pub fn zone(name: &str) -> Option<Tz> {
     let tail = || {
         name.match_indices('/')
@@ -30,7 +30,7 @@ pub fn zone(name: &str) -> Option<Tz> {
     name.parse().ok().or_else(tail).or_else(of_windows)
 }
 
-/// A time of a line, and whether it is a day. What says no time zone goes by the event's.
+/// Parses a line's time, and whether it is a day. Without a time zone, the event's applies.
 pub fn read_at(line: &Line<'_>, value: &str, event_zone: Tz) -> Result<(DateTime<Utc>, bool), String> {
     let value = value.trim();
     if let Ok(day) = NaiveDate::parse_from_str(value, DAY) {
@@ -49,7 +49,7 @@ pub fn read_at(line: &Line<'_>, value: &str, event_zone: Tz) -> Result<(DateTime
     }
 }
 
-/// A length such as `PT1H30M` or `P1D` (RFC 5545, 3.3.6).
+/// Parses a duration such as `PT1H30M` or `P1D` (RFC 5545, 3.3.6).
 pub fn duration(text: &str) -> Option<Duration> {
     let mut rest = text.trim().trim_start_matches('+').strip_prefix('P')?;
     let mut seconds = 0_i64;

@@ -1,4 +1,4 @@
-//! What the arguments of a call say: ids, which occurrences are meant, and what is to become of an event. Called by the tools.
+//! Parses the arguments of a call: ids, the affected occurrences, and the event's patch. Called by the tools.
 
 use chrono::{DateTime, Utc};
 use chrono_tz::Tz;
@@ -6,9 +6,9 @@ use rejoin_tools::ToolError;
 use rejoin_tools::arguments::Arguments;
 use uuid::Uuid;
 
-use super::super::changes::Extent;
+use super::super::edit_series::Extent;
+use super::super::event_patch::EventPatch;
 use super::super::recurrence::read_time;
-use super::super::said::Said;
 use super::told;
 
 pub(super) fn id_of(arguments: &Arguments, name: &str) -> Result<Option<Uuid>, ToolError> {
@@ -38,10 +38,10 @@ pub(super) fn extent(arguments: &Arguments, zone: Tz) -> Result<Extent, ToolErro
     })
 }
 
-/// What the arguments say of an event.
-pub(super) fn said(arguments: &Arguments) -> Said {
+/// Parses the patch of an event.
+pub(super) fn event_patch(arguments: &Arguments) -> EventPatch {
     let text = |name: &str| arguments.text(name).map(str::to_owned);
-    Said {
+    EventPatch {
         title: text("title"),
         description: text("description"),
         location: text("location"),

@@ -1,4 +1,4 @@
-//! What BigQuery's API answers, as values: numbers in texts, cells by their columns' types, faults. Called by `bigquery`.
+//! Parses results of BigQuery's API: numbers in strings, cells by column type, errors. Called by `bigquery`.
 
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ pub(super) fn message(error: &Value) -> String {
         .to_owned()
 }
 
-/// What a job says is wrong with it. Some servers answer 200 all the same.
+/// Returns a job's error. Some servers respond with 200 anyway.
 pub(super) fn fault_of(answer: &Value) -> Option<SourceError> {
     let result = &answer["status"]["errorResult"];
     if !result.is_null() {
@@ -25,7 +25,7 @@ pub(super) fn fault_of(answer: &Value) -> Option<SourceError> {
     first.map(|error| SourceError::Failed(message(error)))
 }
 
-/// A cell as its column's type says. Numbers that JSON's readers would round stay texts.
+/// Converts a cell by its column's type. Numbers that JSON parsers would round stay strings.
 pub(super) fn cell(value: &Value, field: &Value) -> Value {
     if field["mode"] == "REPEATED"
         && let Value::Array(items) = value

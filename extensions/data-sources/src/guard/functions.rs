@@ -1,7 +1,7 @@
-//! Which functions a read-only source may call: those that compute from what they are given, and change, sleep, lock, read files or reach
-//! other machines in no way. Called by the guards.
+//! Allow-lists of functions for read-only sources: functions that compute from their arguments, and never change data,
+//! sleep, lock, read files or reach other machines. Called by the guards.
 //!
-//! Invariant: these are lists of what passes. A new one is added after its documentation was read.
+//! Invariant: these are allow-lists. A function is added after its documentation was read.
 
 use std::collections::HashSet;
 use std::sync::LazyLock;
@@ -78,8 +78,9 @@ const SQLITE: &str = "
     pragma_table_xinfo printf quote random randomblob regexp sinh snippet soundex sqlite_version strftime string_agg subtype
     tanh time timediff total total_changes trunc typeof unhex unicode unixepoch unlikely zeroblob";
 
-/// DuckDB. None that reads files (`read_*`, `glob`, `parquet_*`, `sniff_csv`), asks by text (`query`, `query_table`), changes settings or logs, or
-/// tells of the process (`getenv`, `duckdb_secrets`, `duckdb_settings`).
+/// DuckDB. Not included: functions that read files (`read_*`, `glob`, `parquet_*`, `sniff_csv`), run text as a query
+/// (`query`, `query_table`), change settings or logs, or reveal the process (`getenv`, `duckdb_secrets`,
+/// `duckdb_settings`).
 const DUCKDB: &str = "
     age any_value approx_count_distinct approx_quantile arbitrary arg_max arg_min array_agg array_concat array_contains
     array_distinct array_extract array_length array_position array_slice array_sort array_to_string ascii bar base64 bit_and
@@ -111,7 +112,7 @@ const DUCKDB: &str = "
     union_tag union_value unnest uuid var_pop var_samp variance vector_type version week weekday weekofyear xor year
     yearweek";
 
-/// BigQuery, with the namespaces that it has.
+/// BigQuery, including namespaces.
 const BIGQUERY: &str = "
     any_value approx_count_distinct approx_quantiles approx_top_count approx_top_sum array array_agg array_concat
     array_concat_agg array_first array_includes array_last array_length array_max array_min array_reverse array_slice array_sum

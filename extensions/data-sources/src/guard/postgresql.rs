@@ -1,7 +1,7 @@
-//! PostgreSQL's statements, by its own grammar (libpg_query). Called by `guard`.
+//! Guard for PostgreSQL, by its own grammar (libpg_query). Called by `guard`.
 //!
-//! Invariant: it is a list of what passes. The tree is walked as plain data, every node of it: a kind that is not named here is refused,
-//! also one that a newer grammar adds.
+//! Invariant: an allow-list. Every node of the tree is visited as plain data: an unlisted kind is refused, including
+//! those added by newer grammars.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::{ONE_STATEMENT, READS_ONLY, functions, refused_function};
 
-/// Nodes that only read, wherever they are.
+/// Nodes that only read, in any position.
 const NODES: [&str; 42] = [
     "AArrayExpr",
     "AConst",
@@ -56,7 +56,7 @@ const NODES: [&str; 42] = [
     "WithClause",
     "Alias",
 ];
-/// Catalogs that show credentials, other people's queries or values, or the server's files.
+/// Catalogs that reveal credentials, other users' queries or values, or the server's files.
 const HIDDEN: [&str; 26] = [
     "pg_authid",
     "pg_shadow",
@@ -85,7 +85,7 @@ const HIDDEN: [&str; 26] = [
     "pg_backend_memory_contexts",
     "pg_shmem_allocations",
 ];
-/// Views of information_schema that show options of foreign servers, passwords among them.
+/// Views of information_schema that reveal options of foreign servers, including passwords.
 const HIDDEN_INFORMATION: [&str; 9] = [
     "user_mapping_options",
     "foreign_server_options",
@@ -97,7 +97,7 @@ const HIDDEN_INFORMATION: [&str; 9] = [
     "_pg_foreign_data_wrappers",
     "_pg_foreign_tables",
 ];
-/// What SHOW may tell. Not ALL, and no parameter of an application's own: those hold secrets.
+/// The parameters allowed in SHOW. Not ALL, and no custom parameter: those may hold secrets.
 const SHOWN: [&str; 20] = [
     "server_version",
     "server_version_num",
@@ -120,7 +120,7 @@ const SHOWN: [&str; 20] = [
     "transaction_isolation",
     "transaction_read_only",
 ];
-/// What EXPLAIN may be told. Not ANALYZE: it runs the statement.
+/// The allowed options of EXPLAIN. Not ANALYZE: it runs the statement.
 const EXPLAIN: [&str; 6] = ["format", "costs", "verbose", "summary", "settings", "generic_plan"];
 
 pub(super) fn check(sql: &str) -> Result<(), String> {
@@ -179,13 +179,13 @@ fn plain(tree: &impl serde::Serialize) -> Result<Value, String> {
     serde_json::to_value(tree).map_err(|error| format!("the query cannot be parsed: {error}"))
 }
 
-/// Every node below, whatever it is.
+/// Checks every node below.
 fn walk(value: &Value) -> Result<(), String> {
     match value {
         Value::Object(fields) => {
             if let Some(Value::Object(node)) = fields.get("node") {
                 for kind in node.keys() {
-                    // What is sorted by is a field of this name: the node is in it.
+                    // The expression of a sort is in a field of this name.
                     if kind != "node" && !NODES.contains(&kind.as_str()) {
                         return Err(format!("{kind} is not allowed on a read-only source"));
                     }
@@ -213,7 +213,7 @@ fn walk(value: &Value) -> Result<(), String> {
                     return Err(format!("TABLESAMPLE {} is not allowed", method.join(".")));
                 }
             }
-            // `OPERATOR(schema.+)` calls whatever that schema has.
+            // `OPERATOR(schema.+)` calls an operator of that schema.
             for operator in operators(fields) {
                 if !matches!(names(operator).as_slice(), [] | [_] | ["pg_catalog", _]) {
                     return Err("operators qualified with a schema are not allowed".to_owned());
@@ -226,7 +226,8 @@ fn walk(value: &Value) -> Result<(), String> {
     }
 }
 
-/// The names of operators in a node: of an expression, of `… operator(…) any (select …)`, of `order by … using …`.
+/// Returns the names of operators in a node: of an expression, of `… operator(…) any (select …)`, of
+/// `order by … using …`.
 fn operators(fields: &serde_json::Map<String, Value>) -> impl Iterator<Item = &Value> {
     let expression = fields.get("name").filter(|_| fields.contains_key("lexpr"));
     [expression, fields.get("oper_name"), fields.get("use_op")]
@@ -238,7 +239,7 @@ fn text(value: Option<&Value>) -> Option<&str> {
     value.and_then(Value::as_str)
 }
 
-/// The parts of a qualified name.
+/// Returns the parts of a qualified name.
 fn names(list: &Value) -> Vec<&str> {
     let parts = list.as_array().map(Vec::as_slice).unwrap_or_default();
     parts.iter().filter_map(name).collect()
@@ -261,7 +262,7 @@ fn check_table(schema: &str, table: &str) -> Result<(), String> {
         "pg_catalog" => HIDDEN.contains(&table) || table.starts_with("pg_toast"),
         "information_schema" => HIDDEN_INFORMATION.contains(&table),
         "pg_toast" => true,
-        // Found by the role's search_path, which may name either schema.
+        // Resolved by the role's search_path, which may include either schema.
         "" => HIDDEN.contains(&table) || HIDDEN_INFORMATION.contains(&table) || table.starts_with("pg_toast"),
         _ => false,
     };
@@ -273,20 +274,20 @@ fn check_table(schema: &str, table: &str) -> Result<(), String> {
     }
 }
 
-/// What a statement names that the server alone can look up.
+/// A statement's names that only the server can resolve.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Named {
-    /// What stands after a dot: a column, or a function that is called with the row before the dot.
+    /// Names after a dot: a column, or a function called with the row before the dot.
     pub(crate) fields: BTreeSet<String>,
     /// Functions without a schema.
     pub(crate) functions: BTreeSet<String>,
-    /// Operators without a schema, those that the grammar writes in words among them.
+    /// Operators without a schema, including keyword operators.
     pub(crate) operators: BTreeSet<String>,
-    /// Types, quoted as the server reads them.
+    /// Types, quoted as the server parses them.
     pub(crate) types: BTreeSet<String>,
 }
 
-/// Reads the names of one statement. A text that is not one statement has none: `check` and the server refuse it.
+/// Collects the names of one statement. Other texts have none: `check` and the server reject them.
 pub(crate) fn named(sql: &str) -> Named {
     let mut found = Named::default();
     if let Ok(statement) = single(sql)
@@ -297,7 +298,7 @@ pub(crate) fn named(sql: &str) -> Named {
     found
 }
 
-/// Every name below, whatever node it is in.
+/// Collects every name below, in any node.
 fn collect(value: &Value, found: &mut Named) {
     match value {
         Value::Object(fields) => {
@@ -346,7 +347,7 @@ fn collect(value: &Value, found: &mut Named) {
     }
 }
 
-/// A name, where a part of a list is one: `*` is none.
+/// Returns the name of a list's part; `*` has none.
 fn name(part: &Value) -> Option<&str> {
     part["node"]["String"]["sval"].as_str()
 }
@@ -356,7 +357,7 @@ fn quoted(parts: &[&str]) -> String {
     parts.iter().map(part).collect::<Vec<_>>().join(".")
 }
 
-/// Whether a function may be called by its name alone, in lower case.
+/// Returns whether a function may be called by its unqualified name, in lower case.
 pub(crate) fn allows(function: &str) -> bool {
     functions::postgresql(function)
 }
@@ -414,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn explain_never_runs_what_it_explains_and_each_refusal_says_what_it_refuses() {
+    fn explain_runs_nothing_and_refusals_name_what_they_refuse() {
         for sql in [
             "explain analyze select 1",
             "explain (analyze) select 1",

@@ -1,8 +1,9 @@
-//! Statements of MySQL, SQLite, DuckDB and BigQuery, by `sqlparser`. Called by `guard`.
+//! Guard for MySQL, SQLite, DuckDB and BigQuery, by `sqlparser`. Called by `guard`.
 //!
-//! A parser that is not the server's own may read a statement in another way than the server does. What is known of that is refused here
-//! (comments that MySQL runs or takes for hints; `TABLE t`, of which the parser drops words); what is not is left to the walls behind: SQLite's authorizer, MySQL's read-only transaction and
-//! single prepared statement, DuckDB's safe mode, BigQuery's own word in the dry run that it is a SELECT.
+//! A foreign parser may interpret a statement differently from the server. Known differences are refused here (comments
+//! that MySQL executes or takes for hints; `TABLE t`, of which the parser drops words); unknown ones are left to the
+//! servers' protections: SQLite's authorizer, MySQL's read-only transaction and single prepared statement, DuckDB's
+//! safe mode, BigQuery's dry run.
 
 use std::ops::ControlFlow;
 
@@ -16,13 +17,13 @@ use sqlparser::parser::Parser;
 
 use super::{ONE_STATEMENT, READS_ONLY, functions, refused_function};
 
-/// Nested expressions and queries.
+/// Maximum nesting of expressions and queries.
 const MAX_DEPTH: usize = 60;
 /// SQLite's tables about its own file and statements.
 const MACHINERY: [&str; 5] = ["dbstat", "sqlite_dbpage", "sqlite_stmt", "bytecode", "tables_used"];
-/// MySQL's schemas that show credentials and other people's queries.
+/// MySQL's schemas that reveal credentials and other users' queries.
 const HIDDEN: [&str; 3] = ["mysql", "performance_schema", "sys"];
-/// MySQL's schema that describes the others, and what of it is about the server and the people who ask it.
+/// MySQL's schema of metadata, and its tables about the server and its users.
 const INFORMATION: &str = "information_schema";
 const HIDDEN_INFORMATION: [&str; 13] = [
     "processlist",
@@ -40,7 +41,7 @@ const HIDDEN_INFORMATION: [&str; 13] = [
     "innodb_lock_waits",
 ];
 
-/// `database`: what names without one are looked for in. None: in none that is hidden.
+/// `database`: the default for names without one. None: not a hidden one.
 pub(super) fn check(kind: Kind, database: Option<&str>, sql: &str) -> Result<(), String> {
     check_database(kind, database)?;
     let statement = single(kind, sql)?;
@@ -73,7 +74,7 @@ pub(super) fn check(kind: Kind, database: Option<&str>, sql: &str) -> Result<(),
     }
 }
 
-/// Whether a database may be the one that a question is about.
+/// Checks that a database may be the default of a query.
 pub(super) fn check_database(kind: Kind, database: Option<&str>) -> Result<(), String> {
     let database = database.unwrap_or_default().to_ascii_lowercase();
     match kind == Kind::Mysql && HIDDEN.contains(&database.as_str()) {
@@ -131,8 +132,8 @@ fn single(kind: Kind, sql: &str) -> Result<Statement, String> {
     }
 }
 
-/// Breaks at `TABLE t`, wherever a query may be: the parser takes three words for it and drops what is left of them, and its visitor does not
-/// tell the table.
+/// Stops at `TABLE t`, wherever a query may be: the parser takes three words for it and drops the rest, and its visitor
+/// does not report the table.
 struct NoTable;
 
 impl NoTable {
@@ -143,7 +144,7 @@ impl NoTable {
                 Self::body(left)?;
                 Self::body(right)
             }
-            // What is within is visited by itself.
+            // Nested parts are visited by themselves.
             _ => ControlFlow::Continue(()),
         }
     }
@@ -157,12 +158,12 @@ impl Visitor for NoTable {
     }
 }
 
-/// Whether a table of SQLite's, by its name in lower case, is about its file and statements.
+/// Returns whether a SQLite table, by its lower-case name, is about its file and statements.
 pub(super) fn hides_sqlite(table: &str) -> bool {
     MACHINERY.contains(&table)
 }
 
-/// Whether DuckDB might take a table's name for a file's or an address.
+/// Returns whether DuckDB might interpret a table's name as a file or URL.
 fn opens_file(ident: &Ident) -> bool {
     ident.quote_style == Some('\'') || ident.value.contains(['/', '\\', '.', ':', '*', '?', '~', '|'])
 }
@@ -176,12 +177,12 @@ fn hides_duckdb(relation: &ObjectName) -> bool {
     })
 }
 
-/// Passes what reads; breaks with what is wrong.
+/// Accepts reading statements; breaks with the error.
 struct Reads<'a> {
     kind: Kind,
     /// In lower case.
     database: Option<&'a str>,
-    /// Below the statement itself.
+    /// Below the top-level statement.
     nested: bool,
 }
 
@@ -231,7 +232,7 @@ impl Reads<'_> {
         }
     }
 
-    /// Whether MySQL shows, by this name, more than the source's own data.
+    /// Returns whether MySQL shows more than the source's own data by this name.
     fn hides_mysql(&self, relation: &ObjectName) -> bool {
         let parts: Vec<String> = relation
             .0
@@ -250,7 +251,7 @@ impl Reads<'_> {
         }
     }
 
-    /// SHOW TABLES IN a schema: the parser takes it for a relation of that name.
+    /// SHOW TABLES IN a schema: the parser interprets it as a relation of that name.
     fn shown_in(&self, options: &ShowStatementOptions) -> Verdict {
         let parent = options.show_in.as_ref().and_then(|within| within.parent_name.as_ref());
         let schema = parent.and_then(|name| name.0.first()).and_then(|part| part.as_ident());
@@ -318,7 +319,7 @@ impl Visitor for Reads<'_> {
         }
         let is_hidden = match self.kind {
             Kind::Mysql => self.hides_mysql(relation),
-            // Tables that are functions, called without arguments.
+            // Table-valued functions, called without arguments.
             Kind::Sqlite => {
                 let table = relation
                     .0
@@ -329,7 +330,7 @@ impl Visitor for Reads<'_> {
                     hides_sqlite(&table) || table.starts_with("pragma_") && !functions::sqlite(&table)
                 })
             }
-            // What is named like a file is read from it.
+            // A name like a file's is read from that file.
             Kind::Duckdb => {
                 relation.0.iter().any(|part| part.as_ident().is_none_or(opens_file)) || hides_duckdb(relation)
             }
@@ -444,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn the_database_that_is_chosen_is_judged_like_a_schema_that_is_named() {
+    fn a_chosen_database_is_judged_like_a_named_schema() {
         for database in ["mysql", "MySQL", "performance_schema", "sys"] {
             assert!(
                 check(Kind::Mysql, Some(database), "select * from user").is_err(),
@@ -468,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn words_that_the_parser_drops_make_no_second_statement_of_a_source_that_may_be_written_to() {
+    fn dropped_words_make_no_second_statement() {
         for kind in [Kind::Mysql, Kind::Sqlite, Kind::Duckdb, Kind::Bigquery] {
             for sql in [
                 "table orders",
@@ -484,7 +485,7 @@ mod tests {
     }
 
     #[test]
-    fn explain_runs_nothing_and_clauses_that_no_list_has_do_not_pass() {
+    fn explain_runs_nothing_and_unlisted_clauses_do_not_pass() {
         for sql in [
             "explain analyze select 1",
             "explain delete from t",

@@ -1,7 +1,7 @@
-//! What of a MongoDB query passes a read-only source: commands that read, pipelines of stages on a list, and operators on another one, however
-//! deep they are. Called by `sources` before anything is sent.
+//! The MongoDB guard of read-only sources: reading commands, pipelines of allowed stages, and allowed operators, at any
+//! depth. Called by `sources` before a query is sent.
 //!
-//! Invariant: these are lists of what passes. A key that begins with `$` and is on none is refused, wherever it is.
+//! Invariant: these are allow-lists. A key that begins with `$` and is on none is refused, wherever it occurs.
 
 use std::collections::HashSet;
 use std::sync::LazyLock;
@@ -10,12 +10,12 @@ use mongodb::bson::{Bson, Document};
 
 use super::mql::Asked;
 
-/// Stages. Not among them: those that write ($out, $merge), run programs, or look at the server and other people's work
-/// ($currentOp, $listSessions, $collStats …).
+/// Allowed stages. Not included: those that write ($out, $merge), run programs, or inspect the server and other users'
+/// work ($currentOp, $listSessions, $collStats …).
 const STAGES: &str = "
     $addFields $bucket $bucketAuto $count $densify $documents $facet $fill $geoNear $graphLookup $group $limit $lookup $match $project
     $redact $replaceRoot $replaceWith $sample $set $setWindowFields $skip $sort $sortByCount $unionWith $unset $unwind";
-/// Operators of expressions, filters, projections and windows. Not among them: $where, $function, $accumulator.
+/// Allowed operators of expressions, filters, projections and windows. Not included: $where, $function, $accumulator.
 const OPERATORS: &str = "
     $abs $acos $acosh $add $addToSet $all $allElementsTrue $and $anyElementTrue $arrayElemAt $arrayToObject $asin $asinh $atan $atan2 $atanh $avg
     $binarySize $bitAnd $bitNot $bitOr $bitXor $bitsAllClear $bitsAllSet $bitsAnyClear $bitsAnySet $bottom $bottomN $box $bsonSize $ceil $center
@@ -36,7 +36,7 @@ fn listed(names: &'static str) -> HashSet<&'static str> {
     names.split_whitespace().collect()
 }
 
-/// Err: what of it does not pass, for whoever wrote it.
+/// Validates it. The error says what is not allowed, for the author.
 pub fn check(asked: &Asked) -> Result<(), String> {
     if !matches!(asked.verb, "find" | "aggregate" | "count" | "distinct") {
         return Err(format!("{} writes; this source is read-only", asked.verb));
@@ -51,7 +51,7 @@ pub fn check(asked: &Asked) -> Result<(), String> {
     Ok(())
 }
 
-/// A collection of people's own.
+/// Checks that a collection is not a system collection.
 fn check_collection(name: &str) -> Result<(), String> {
     match name.starts_with("system.") || name.contains('$') || name.is_empty() {
         true => Err(format!("access to the collection {name:?} is not allowed")),
@@ -98,7 +98,7 @@ fn nested(value: &Bson) -> Result<(), String> {
     }
 }
 
-/// A stage that reads another collection: of the same database, by its name.
+/// Checks a stage that reads another collection: of the same database, by its name.
 fn joined(fields: &Document) -> Result<(), String> {
     for (name, value) in fields {
         match (name.as_str(), value) {
@@ -111,7 +111,7 @@ fn joined(fields: &Document) -> Result<(), String> {
     Ok(())
 }
 
-/// Every key below.
+/// Checks every key below.
 fn operators(value: &Bson) -> Result<(), String> {
     static NAMES: LazyLock<HashSet<&'static str>> = LazyLock::new(|| listed(OPERATORS));
     match value {

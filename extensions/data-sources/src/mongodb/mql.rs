@@ -1,25 +1,25 @@
-//! What MongoDB is asked in: its shell's words (`db.orders.find({…}).sort({…})`), or one JSON object (`{"collection", "pipeline"}`), read into a
-//! database command. Nothing of it is run as a program. Called by `mongodb`.
+//! Parses MongoDB queries, in shell syntax (`db.orders.find({…}).sort({…})`) or as one JSON object
+//! (`{"collection", "pipeline"}`), into a database command. Nothing is executed as a program. Called by `mongodb`.
 //!
-//! Invariant: the command that comes out holds what was written, and no other field of a command than those that are built here.
+//! Invariant: the command contains what was written, and no other command fields than those built here.
 
 use mongodb::bson::{Bson, Document, doc};
 
 use super::reader::Reader;
 
-/// What is asked, of which collection.
+/// A parsed query of a collection.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Asked {
     pub collection: String,
-    /// `find`, `aggregate`, `count`, `distinct`; or one that writes: `insert`, `update`, `delete`.
+    /// `find`, `aggregate`, `count`, `distinct`; or a writing one: `insert`, `update`, `delete`.
     pub verb: &'static str,
     pub command: Document,
 }
 
-/// Reads a query.
+/// Parses a query.
 ///
 /// # Errors
-/// What can't be read, for whoever wrote it.
+/// What can't be parsed, for the author.
 pub fn parse(text: &str) -> Result<Asked, String> {
     let mut reader = Reader::new(text);
     reader.space();
@@ -88,7 +88,7 @@ fn of_shell(reader: &mut Reader<'_>) -> Result<Asked, String> {
     if reader.word() != "db" {
         return Err(BEGINS.to_owned());
     }
-    // The name of a collection may have dots in it: the last part is the method.
+    // A collection's name may contain dots: the last part is the method.
     let mut parts: Vec<String> = Vec::new();
     loop {
         reader.space();
@@ -222,7 +222,7 @@ fn command(collection: &str, method: &str, arguments: Vec<Bson>) -> Result<(&'st
     })
 }
 
-/// Each field is of the kind that its command takes.
+/// Checks that each field has the type required by its command.
 fn checked(asked: Asked) -> Result<Asked, String> {
     for (name, value) in &asked.command {
         let fits = match name.as_str() {

@@ -1,6 +1,6 @@
-//! JSON as people write it for MongoDB's shell. Called by `mql`.
+//! Parses JSON in the syntax of MongoDB's shell. Called by `mql`.
 //!
-//! Invariant: values only; nothing that is read here is a program.
+//! Invariant: values only; nothing is executed.
 
 use std::iter::Peekable;
 use std::str::{CharIndices, FromStr};
@@ -8,10 +8,10 @@ use std::str::{CharIndices, FromStr};
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{Bson, DateTime, Decimal128, Document, Regex};
 
-/// Objects within objects.
+/// Maximum nesting of objects.
 const MAX_DEPTH: usize = 64;
 
-/// JSON as people write it for the shell: names without quotes, single quotes, comments, `ObjectId("…")`, `/pattern/i`.
+/// A parser of the shell's JSON: unquoted names, single quotes, comments, `ObjectId("…")`, `/pattern/i`.
 pub(super) struct Reader<'a> {
     text: &'a str,
     chars: Peekable<CharIndices<'a>>,
@@ -45,7 +45,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// White space and comments.
+    /// Skips white space and comments.
     pub(super) fn space(&mut self) {
         loop {
             while self.chars.next_if(|(_, c)| c.is_whitespace()).is_some() {}
@@ -191,7 +191,7 @@ impl<'a> Reader<'a> {
         let first = unit()?;
         let mut units = vec![first];
         if (0xd800..0xdc00).contains(&first) {
-            // The other half: `\uXXXX` once more.
+            // The other half of a surrogate pair: `\uXXXX` once more.
             if !(self.take('\\') && self.take('u')) {
                 return Err("incomplete surrogate pair in \\u".to_owned());
             }
@@ -223,7 +223,7 @@ impl<'a> Reader<'a> {
                 None => return Err("unterminated regular expression: / is missing".to_owned()),
             }
         }
-        // The server takes them sorted.
+        // The server requires them sorted.
         let mut options: Vec<char> = self.word().chars().collect();
         options.sort_unstable();
         let text = |text: String| {
@@ -306,7 +306,7 @@ fn made(what: &str, said: &str) -> Result<Bson, String> {
     })
 }
 
-/// `{"$oid": "…"}` and its like are the values that they stand for.
+/// Converts `{"$oid": "…"}` and other extended JSON to values.
 fn extended(document: Document) -> Result<Bson, String> {
     let mut fields = document.iter();
     if let (Some((name, Bson::String(said))), None) = (fields.next(), fields.next()) {

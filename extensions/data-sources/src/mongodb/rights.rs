@@ -1,11 +1,11 @@
-//! What a server says that its user may do: MongoDB's second wall, since it has no mode that only reads. The server resolves roles and what they
-//! inherit; here each action that is not on a list of reading ones counts as more than reading, whatever it is granted on. Called by
-//! `mongodb`.
+//! The privileges of a server's user: MongoDB's second line of defence, since it has no read-only mode. The server
+//! resolves roles and their inheritance; each action that is not on the list of reading ones counts as more than
+//! reading, on any resource. Called by `mongodb`.
 
 use mongodb::bson::{Bson, Document};
 
-/// Actions of the roles `read`, `readAnyDatabase` and `clusterMonitor` that show data or the server's state and change neither
-/// (MongoDB's manual, "Privilege Actions"). `anyAction` is none of them.
+/// Actions of the roles `read`, `readAnyDatabase` and `clusterMonitor` that show data or the server's state and change
+/// neither (MongoDB's manual, "Privilege Actions"). `anyAction` is not included.
 const READS: [&str; 37] = [
     "changeStream",
     "checkFreeMonitoringStatus",
@@ -45,23 +45,23 @@ const READS: [&str; 37] = [
     "useUUID",
     "viewRole",
 ];
-/// Actions that a refusal names.
+/// Maximum number of actions listed in a refusal.
 const NAMED: usize = 5;
 
-/// What came of `connectionStatus` with `showPrivileges`.
+/// The result of `connectionStatus` with `showPrivileges`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Rights {
     OnlyReads,
-    /// Nobody is signed in: servers without access control let everybody do everything.
+    /// Not authenticated: servers without access control allow everything.
     Nobody,
     /// `insert on shop`, the first of them.
     More(Vec<String>),
-    /// The server doesn't tell.
+    /// The server doesn't report it.
     Unknown,
 }
 
 impl Rights {
-    /// What there is to say against the user. None: nothing.
+    /// Returns the objection to the user, if any.
     pub(super) fn fault(&self) -> Option<String> {
         match self {
             Rights::OnlyReads => None,
@@ -80,7 +80,7 @@ impl Rights {
         Self::read(status).unwrap_or(Rights::Unknown)
     }
 
-    /// None: it is not what MongoDB answers.
+    /// None: not MongoDB's format.
     fn read(status: &Document) -> Option<Self> {
         let told = status.get_document("authInfo").ok()?;
         if told.get_array("authenticatedUsers").ok()?.is_empty() {
@@ -104,7 +104,7 @@ impl Rights {
     }
 }
 
-/// A resource in words.
+/// Describes a resource in words.
 fn place(resource: &Document) -> String {
     let is = |name: &str| matches!(resource.get(name), Some(Bson::Boolean(true)));
     let text = |name: &str| resource.get_str(name).unwrap_or_default();
@@ -143,7 +143,7 @@ mod tests {
         doc! { "resource": resource, "actions": actions.to_vec() }
     }
 
-    /// As a server tells of the role `read` on `shop`.
+    /// A server's report of the role `read` on `shop`.
     fn reader() -> Document {
         let actions = [
             "changeStream",
@@ -231,7 +231,8 @@ mod tests {
         );
     }
 
-    /// MongoDB's wire (OP_MSG, and OP_QUERY for the first hello), with as many commands as trying a source takes.
+    /// A minimal MongoDB server (OP_MSG, and OP_QUERY for the first hello), with the commands needed for testing a
+    /// source.
     async fn serve(mut stream: TcpStream, status: Option<Document>) -> Option<()> {
         loop {
             let length = stream.read_i32_le().await.ok()?;
@@ -311,7 +312,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_read_only_source_is_asked_nothing_as_one_who_may_write_unless_that_is_accepted() {
+    async fn a_read_only_source_refuses_logins_that_may_write() {
         let fine = source(Some(status(vec![reader()])), true, None).await;
         let tested = fine.test().await.unwrap();
         assert_eq!((tested.server.as_str(), tested.warnings.len()), ("MongoDB 7.0.0", 0));

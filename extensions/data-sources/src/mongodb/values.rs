@@ -1,4 +1,4 @@
-//! Documents as JSON, as rows, and as the fields that a sample has. Called by `mongodb`.
+//! Documents as JSON, as rows, and as the fields of a sample. Called by `mongodb`.
 
 use mongodb::bson::{Bson, Document};
 use serde_json::{Map, Value, json};
@@ -6,10 +6,10 @@ use serde_json::{Map, Value, json};
 use crate::mysql::hex;
 use crate::source::{Bounds, COLUMNS_MAX, Collected, Column};
 
-/// Objects within objects that a schema shows.
+/// Maximum nesting of objects in a schema.
 const SCHEMA_DEPTH: usize = 4;
 
-/// A value as JSON: what JSON has no word for is text.
+/// Converts a value to JSON: values without a JSON equivalent become text.
 pub(super) fn value(bson: Bson) -> Value {
     match bson {
         Bson::Double(number) => number.into(),
@@ -52,7 +52,7 @@ pub(super) fn kind_of(bson: &Bson) -> &'static str {
     }
 }
 
-/// Rows of documents: a column for each field that any of them has, in the order in which they came.
+/// Converts documents to rows: a column for each field of any of them, in order of appearance.
 pub(super) fn rows(bounds: Bounds, documents: Vec<Document>) -> Collected {
     let mut columns: Vec<Column> = Vec::new();
     for (name, bson) in documents.iter().flatten() {
@@ -78,7 +78,7 @@ pub(super) fn rows(bounds: Bounds, documents: Vec<Document>) -> Collected {
     collected
 }
 
-/// The fields of documents, with those of objects within: what types they have, and in how many documents they are.
+/// Returns the fields of documents, including nested ones: their types, and the number of documents with each.
 pub(super) fn fields(documents: &[Document]) -> Vec<Value> {
     let mut found: Vec<(String, Vec<&'static str>, usize)> = Vec::new();
     fn walk(found: &mut Vec<(String, Vec<&'static str>, usize)>, above: &str, document: &Document, depth: usize) {
@@ -120,7 +120,7 @@ pub(super) fn fields(documents: &[Document]) -> Vec<Value> {
         .collect()
 }
 
-/// About as long as it is as JSON [bytes].
+/// Estimates the size as JSON, in bytes.
 pub(super) fn weight(bson: &Bson) -> usize {
     match bson {
         Bson::String(text) => text.len() + 2,

@@ -1,4 +1,4 @@
-//! Ending on the server what nobody waits for any more. Called by `postgresql`.
+//! Cancels abandoned queries on the server. Called by `postgresql`.
 
 use rejoin_egress::net::Hosts;
 use rejoin_integrations::data_sources::Kind;
@@ -7,10 +7,10 @@ use tokio_postgres::{CancelToken, NoTls};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::{OVERHEAD_BYTES, Postgresql};
-use crate::reach::{self, Allowance, Metered};
 use crate::source::SourceError;
+use crate::transport::{self, Allowance, Metered};
 
-/// Tells the server to stop what a connection is at, unless it was disarmed.
+/// Cancels a connection's statement on the server when dropped, unless disarmed.
 pub(super) struct CancelOnDrop {
     armed: Option<(CancelToken, Option<MakeRustlsConnect>, String, u16, Hosts)>,
 }
@@ -41,7 +41,7 @@ impl Drop for CancelOnDrop {
             return;
         };
         runtime.spawn(async move {
-            let wire = reach::connect(&hosts, &host, port, &format!(".s.PGSQL.{port}")).await?;
+            let wire = transport::connect(&hosts, &host, port, &format!(".s.PGSQL.{port}")).await?;
             let wire = Metered::new(wire, Allowance::new(OVERHEAD_BYTES));
             let unreachable = |error: tokio_postgres::Error| SourceError::Unreachable(error.to_string());
             match tls {

@@ -1,17 +1,17 @@
-//! What only the server knows of a query's names, asked before the query runs: whether `row.name` calls a function, and whether a
-//! name of the guard's list is another one in this database. Called by `postgresql`.
+//! Resolves a query's names on the server before it runs: whether `row.name` calls a function, and whether an
+//! allow-listed name means another function in this database. Called by `postgresql`.
 //!
-//! Invariant: a query that reads runs no function of the database's own, other than through its views and its extensions.
+//! Invariant: a reading query runs no function of the database's own, except through its views and extensions.
 
 use tokio_postgres::Client;
 
 use crate::guard::postgresql::{allows, named};
 use crate::source::SourceError;
 
-/// The first name that is refused: what it is, and what is found by it.
+/// Returns the first refused name: its kind, and what it resolves to.
 ///
-/// Functions of extensions are judged by the guard's list alone, which names those of PostGIS and others. What is visible is found by the
-/// search path, as the query's own names are.
+/// Functions of extensions are judged by the guard's list alone, which includes those of PostGIS and others. Visibility
+/// is determined by the search path, as for the query's own names.
 const LOOKUP: &str = "
     with
     -- Functions that can be called with one row: `row.f`.
@@ -84,7 +84,7 @@ const LOOKUP: &str = "
 pub(super) async fn check(client: &Client, query: &str) -> Result<Result<(), SourceError>, tokio_postgres::Error> {
     let names = named(query);
     let fields: Vec<&String> = names.fields.iter().filter(|field| !allows(field)).collect();
-    // One on the list is judged as a call: `row.lower` is `lower(row)`.
+    // A listed name is judged as a call: `row.lower` is `lower(row)`.
     let functions: Vec<&String> = names
         .functions
         .iter()

@@ -1,4 +1,4 @@
-//! What the operator sets about data sources, for the API and for workers alike.
+//! The operator's settings of data sources, for the API and for workers.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -104,7 +104,7 @@ impl Default for SourceArgs {
 }
 
 impl SourceArgs {
-    /// What SQLite's processes may use.
+    /// Returns the limits of SQLite's processes.
     pub(super) fn sqlite(&self) -> process::Allowed {
         let bytes = |mib: u64| mib.saturating_mul(1024 * 1024);
         process::Allowed {
@@ -114,7 +114,7 @@ impl SourceArgs {
         }
     }
 
-    /// What the operator allows; a source's own limits may be narrower.
+    /// Returns the operator's limits; a source's own may be lower.
     pub(super) fn bounds(&self) -> Bounds {
         let whole = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
         Bounds {

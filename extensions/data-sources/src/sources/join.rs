@@ -1,14 +1,16 @@
-//! One answer from several sources: each query is asked where its data are, by the same walls as any other, and what comes back becomes a
-//! table of a SQLite database in the memory of a process of its own, which one more statement reads. Called by the API's route and the agents' tool.
+//! Joins several sources: each query runs on its source with all its protections, and its result becomes a table of an
+//! in-memory SQLite database in a separate process, which one more statement reads. Called by the API's route and the
+//! agents' tool.
 //!
-//! Invariant: nothing is sent before every query and the joining statement have passed their guards. Whoever stops waiting ends them all, on
-//! their servers, too. What was cut short says so: the join of a part is a part of the join.
+//! Invariant: nothing is sent before every query and the joining statement have passed their guards. Dropping the
+//! future ends all of them, on their servers, too. Truncated inputs are reported: the join of a part is a part of the
+//! join.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use futures::future::{join_all, try_join_all};
-use rejoin_db::walls::Asking;
+use rejoin_db::rls;
 use rejoin_integrations::data_sources::{DataSource, Kind};
 use serde::Serialize;
 use serde_json::Value;
@@ -22,79 +24,79 @@ use crate::sqlite::engine::On;
 use crate::sqlite::process::Statement;
 use crate::sqlite::tables::Table;
 
-/// Queries of one join.
+/// Minimum number of queries in one join.
 pub const QUERIES_MIN: usize = 2;
 pub const QUERIES_MAX: usize = 5;
-/// Longest name of a query [bytes].
+/// Maximum length of a query's name, in bytes.
 pub const NAME_MAX_BYTES: usize = 63;
-/// Columns of a query that is joined.
+/// Maximum number of columns of a joined query.
 pub const JOINED_COLUMNS_MAX: usize = 500;
-/// Of the joining statement alone.
+/// Timeout of the joining statement alone.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A query whose answer becomes a table.
+/// A query whose result becomes a table.
 #[derive(Debug, Clone, Copy)]
 pub struct Part<'a> {
-    /// What the joining statement calls it.
+    /// Its name in the joining statement.
     pub name: &'a str,
     pub source: &'a DataSource,
-    /// Absent: the source's own.
+    /// Absent: the source's default.
     pub database: Option<&'a str>,
     pub query: &'a str,
 }
 
-/// How much is asked for.
+/// The limits of a join.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct JoinBounds {
-    /// Fewer rows of the join than the operator's bound.
+    /// Lower limit of the join's rows than the operator's.
     pub max_rows: Option<u32>,
-    /// Fewer bytes of the join than the operator's bound.
+    /// Lower limit of the join's bytes than the operator's.
     pub max_bytes: Option<usize>,
-    /// Less time for everything than the sources' bounds and the join's own.
+    /// Shorter total timeout than the sources' and the join's own.
     pub timeout: Option<Duration>,
 }
 
-/// What became of a query.
+/// The result of one query.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Joined {
     pub name: String,
     /// The source's name.
     pub source: String,
-    /// As the joining statement calls them.
+    /// As named in the joining statement.
     pub columns: Vec<Column>,
-    /// How many were joined.
+    /// Number of joined rows.
     pub rows: usize,
-    /// Whether there were more, which are missing from the join.
+    /// Whether further rows are missing from the join.
     pub truncated: bool,
-    /// [milliseconds]
+    /// In milliseconds.
     pub elapsed_ms: u64,
-    /// What it cost, where that is counted [bytes].
+    /// Bytes billed, if counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes_billed: Option<u64>,
 }
 
-/// A join's answer.
+/// The result of a join.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Join {
     #[serde(flatten)]
     pub rows: Rows,
-    /// Whether a query was truncated, so that rows, counts and sums may be missing something.
+    /// Whether a query was truncated, so that rows, counts and sums may be incomplete.
     pub partial: bool,
-    /// That, in words.
+    /// The same, in words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
     pub queries: Vec<Joined>,
-    /// Of everything [milliseconds].
+    /// Total time, in milliseconds.
     pub elapsed_ms: u64,
 }
 
-/// Why there is no join, and whose fault it is.
+/// The error of a join, with the part that caused it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{of}: {error}")]
 pub struct JoinError {
-    /// `sql`, `queries`, or a query by its name.
+    /// `sql`, `queries`, or a query's name.
     of: String,
     pub error: SourceError,
 }
@@ -112,7 +114,7 @@ impl JoinError {
         Self::new("`sql`", error)
     }
 
-    /// There is no such source.
+    /// The source does not exist.
     pub fn no_source(name: &str, source: &str) -> Self {
         Self::of_query(
             name,
@@ -122,14 +124,14 @@ impl JoinError {
 }
 
 impl Sources {
-    /// Asks several sources side by side, and joins what they answer by a statement of SQLite's that only reads.
+    /// Queries several sources concurrently, and joins their results by a reading SQLite statement.
     ///
     /// # Errors
-    /// One of the statements does not pass, or was not answered: then the others are ended.
+    /// One of the statements is refused or fails: then the others are ended.
     pub async fn join(
         &self,
         db: &PgPool,
-        asking: Asking,
+        scope: rls::Scope,
         parts: &[Part<'_>],
         sql: &str,
         wanted: JoinBounds,
@@ -140,7 +142,7 @@ impl Sources {
         let mut opened = Vec::with_capacity(parts.len());
         for (part, source) in parts
             .iter()
-            .zip(join_all(parts.iter().map(|part| self.open(db, asking, part.source))).await)
+            .zip(join_all(parts.iter().map(|part| self.open(db, scope, part.source))).await)
         {
             let source = source.map_err(|error| JoinError::of_query(part.name, error))?;
             source
@@ -173,7 +175,7 @@ impl Sources {
         })
     }
 
-    /// Of the joining statement.
+    /// Returns the limits of the joining statement.
     fn join_bounds(&self, wanted: JoinBounds, begun: Instant) -> Bounds {
         let most = self.means.bounds;
         let rows = |rows: u32| usize::try_from(rows).unwrap_or(usize::MAX);
@@ -216,7 +218,7 @@ async fn ask(part: &Part<'_>, source: &Opened, timeout: Option<Duration>) -> Res
     Ok((joined, rows))
 }
 
-/// Err: what of the names is wrong.
+/// Err: what is wrong with the names.
 fn check_names(parts: &[Part<'_>]) -> Result<(), String> {
     if !(QUERIES_MIN..=QUERIES_MAX).contains(&parts.len()) {
         return Err(format!(
@@ -250,7 +252,7 @@ fn check_names(parts: &[Part<'_>]) -> Result<(), String> {
     Ok(())
 }
 
-/// The columns of a table: each with a name that no other has, and with the type by which SQLite compares it.
+/// Returns the columns of a table, with unique names, and the types by which SQLite compares them.
 fn columns(rows: &Rows) -> Result<Vec<Column>, String> {
     if rows.columns.is_empty() {
         return Err(
@@ -281,10 +283,11 @@ fn columns(rows: &Rows) -> Result<Vec<Column>, String> {
     Ok(rows.columns.iter().enumerate().map(column).collect())
 }
 
-/// Numbers that come as text, since JSON's readers would round them: SQLite takes them as numbers, as exactly as it can.
+/// Types of numbers sent as text, since JSON parsers would round them: SQLite treats them as numbers, as exactly as
+/// possible.
 const NUMBERS: [&str; 6] = ["int", "bigint", "numeric", "decimal", "bignumeric", "number"];
 
-/// The type that SQLite is told: by what the values are, since databases call the same by many names. Empty: each value is what it is.
+/// Returns SQLite's type affinity: by the values, since databases have many names for a type. Empty: none.
 fn affinity<'a>(type_name: &str, values: impl Iterator<Item = &'a Value>) -> &'static str {
     let type_name = type_name.to_ascii_lowercase();
     let word = type_name
@@ -311,7 +314,7 @@ fn affinity<'a>(type_name: &str, values: impl Iterator<Item = &'a Value>) -> &'s
     }
 }
 
-/// The answers as tables, by the names of their queries.
+/// Returns the results as tables, by their queries' names.
 fn named(queries: &[Joined], answers: Vec<Rows>) -> Vec<Table> {
     let table = |(query, answer): (&Joined, Rows)| Table {
         name: query.name.clone(),
@@ -325,7 +328,7 @@ fn named(queries: &[Joined], answers: Vec<Rows>) -> Vec<Table> {
     queries.iter().zip(answers).map(table).collect()
 }
 
-/// What has to be said of queries that were cut short.
+/// Returns the note about truncated queries.
 fn note(queries: &[Joined]) -> Option<String> {
     let cut: Vec<String> = queries
         .iter()
@@ -442,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_without_a_name_or_with_the_same_one_have_names_of_their_own() {
+    fn unnamed_and_equally_named_columns_get_unique_names() {
         let answer = rows(
             &[
                 ("id", ""),
@@ -470,13 +473,13 @@ mod tests {
         assert!(columns(&rows(&wide, json!([]))).is_err());
     }
 
-    /// Sent as if the guard had passed them.
+    /// Sent as if the guard had accepted them.
     #[test]
-    fn a7_behind_the_guard_a_join_refuses_every_attack() {
+    fn behind_the_guard_a_join_refuses_every_attack() {
         let orders = rows(&[("id", ""), ("item", "")], json!([[1, "x"]]));
         let mut passed = Vec::new();
         for attack in include_str!("../../tests/attacks/sqlite.sql").lines() {
-            // There is no index that could be made anew.
+            // There is no index to rebuild.
             let is_harmless = attack.starts_with(['#', '~']) || attack == "reindex";
             if !is_harmless && joined(&[("orders", orders.clone())], attack).is_ok() {
                 passed.push(attack);

@@ -1,6 +1,7 @@
-//! Values on their way to and from SQLite's process. Called by `tables`, `child` and `process`.
+//! Transfer of values to and from SQLite's process. Called by `tables`, `child` and `process`.
 //!
-//! Invariant: a number arrives as it was. JSON's reader rounds floating-point numbers of many digits, so their bits are sent.
+//! Invariant: a number arrives unchanged. JSON's parser rounds floating-point numbers of many digits, so their bits are
+//! sent.
 
 use rusqlite::types::Value as Cell;
 use serde::{Deserialize, Serialize};
@@ -8,7 +9,7 @@ use serde_json::Value;
 
 use crate::source::{Column, Rows};
 
-/// A value as SQLite has it, as JSON. Bytes are texts by now.
+/// A SQLite value as JSON. Binary data are already text.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub(crate) enum Sent {
@@ -18,7 +19,7 @@ pub(crate) enum Sent {
     Text(String),
 }
 
-/// Truth is 1 and 0, lists and documents are their JSON, numbers larger than SQLite's whole ones their digits.
+/// Booleans become 1 and 0, lists and documents JSON, integers beyond SQLite's range their digits.
 impl From<&Value> for Sent {
     fn from(value: &Value) -> Self {
         match value {
@@ -57,7 +58,7 @@ impl From<Sent> for Value {
     }
 }
 
-/// An answer.
+/// A result.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Answer {
     columns: Vec<Column>,

@@ -1,10 +1,10 @@
-//! The process that asks SQLite: `rejoin` itself, started with [`VERB`] by `process`. It takes limits from the system before it reads
-//! its task, answers once, and ends. Called by the binary's `main`, before anything else of it runs.
+//! The process that runs SQLite: `rejoin` itself, started with [`VERB`] by `process`. It sets system limits before it
+//! reads its task, answers once, and exits. Called first by the binary's `main`.
 //!
-//! Protocol: on its standard input, a line with the limits and a line with the task, both JSON, and then nothing until the parent closes it,
-//! which means that nobody waits any more. On its standard output, the answer as JSON.
+//! Protocol: on standard input, a line with the limits and a line with the task, both JSON, and then nothing until the
+//! parent closes it, which means that no caller waits. On standard output, the answer as JSON.
 //!
-//! Invariant: no statement runs before the limits hold.
+//! Invariant: no statement runs before the limits are set.
 
 use std::io::{self, BufRead, Read, Write};
 use std::process::ExitCode;
@@ -20,28 +20,28 @@ use super::cells::Answer;
 use super::engine::{self, Task};
 use crate::source::SourceError;
 
-/// The first word of the command line that makes `rejoin` this process. It is no verb for people.
+/// The first command line argument that starts `rejoin` as this process. It is not a user's verb.
 pub const VERB: &str = "__sqlite";
-/// Longest line of the protocol [bytes]: a join's five tables of 16 MiB, each byte escaped at worst.
+/// Maximum length of a protocol line, in bytes: a join's five tables of 16 MiB, each byte escaped at worst.
 const LINE_MAX_BYTES: u64 = 1024 * 1024 * 1024;
 
-/// What the process may take, whatever its task says.
+/// The process's limits, whatever its task.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Limits {
-    /// Address space beyond what the program has when it starts [bytes].
+    /// Address space beyond the program's own at start, in bytes.
     pub(super) memory_bytes: u64,
-    /// Any file that it writes [bytes].
+    /// Maximum size of any file that it writes, in bytes.
     pub(super) file_bytes: u64,
-    /// Time of processors [s].
+    /// CPU time, in seconds.
     pub(super) cpu_s: u64,
 }
 
-/// Answers the task on standard input.
+/// Executes the task on standard input.
 pub fn main() -> ExitCode {
     match serve() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // Nobody may read it; the exit code tells that there is no answer.
+            // The reader may be gone; the exit code reports the failure.
             let _unread = writeln!(io::stderr(), "rejoin {VERB}: {error}");
             ExitCode::FAILURE
         }
@@ -51,7 +51,7 @@ pub fn main() -> ExitCode {
 fn serve() -> io::Result<()> {
     let mut stdin = io::stdin().lock();
     let limits: Limits = line(&mut stdin)?;
-    // Its signals are all that is wanted of the runtime: a write beyond the limit is then an error, and not the end.
+    // The runtime's signal handling turns a write beyond the limit into an error instead of the process's end.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
     let _entered = runtime.enter();
     let _too_large = signal(SignalKind::from_raw(Signal::XFSZ.as_raw()))?;
@@ -61,7 +61,7 @@ fn serve() -> io::Result<()> {
     let waited_for = Arc::new(AtomicBool::new(true));
     let stops = waited_for.clone();
     std::thread::Builder::new().stack_size(64 * 1024).spawn(move || {
-        // It ends when the parent closes it, or is gone.
+        // It ends when the parent closes it or has ended.
         let _end = io::copy(&mut io::stdin().lock(), &mut io::sink());
         stops.store(false, Ordering::Relaxed);
     })?;
@@ -77,7 +77,7 @@ fn line<T: DeserializeOwned>(stdin: &mut impl BufRead) -> io::Result<T> {
     Ok(serde_json::from_slice(&text)?)
 }
 
-/// Asks the system to hold this process to its limits. None of them can be raised again.
+/// Sets the system's limits of this process. They can't be raised again.
 fn confine(limits: &Limits) -> io::Result<()> {
     let most = |value: u64| Rlimit {
         current: Some(value),
@@ -86,14 +86,14 @@ fn confine(limits: &Limits) -> io::Result<()> {
     setrlimit(Resource::Fsize, most(limits.file_bytes))?;
     setrlimit(Resource::Cpu, most(limits.cpu_s))?;
     setrlimit(Resource::Core, most(0))?;
-    // Elsewhere SQLite's own limit of its heap is all there is: those systems don't hold processes to their address space.
+    // Elsewhere SQLite's own heap limit applies: those systems don't enforce a limit of address space.
     if cfg!(target_os = "linux") {
         setrlimit(Resource::As, most(mapped_bytes()?.saturating_add(limits.memory_bytes)))?;
     }
     Ok(())
 }
 
-/// Address space that this process has now, its program's file included.
+/// Returns this process's current address space, including its program's file.
 fn mapped_bytes() -> io::Result<u64> {
     let pages = std::fs::read_to_string("/proc/self/statm")?;
     let pages = pages

@@ -1,8 +1,8 @@
-//! SQLite itself: opens a file or fills tables in memory, confines the connection, and runs one statement. Called by `child`, in a process
-//! of its own: SQLite's sorter, its hash tables and its values are allocated where a limit of the process holds them.
+//! SQLite itself: opens a file or fills in-memory tables, confines the connection, and runs one statement. Called by
+//! `child`, in a separate process, whose limits bound SQLite's sorter, hash tables and values.
 //!
-//! Invariant: a connection that reads has an authorizer, which refuses every step of a statement that is not reading; nothing is spilled to
-//! temporary files.
+//! Invariant: a reading connection has an authorizer, which refuses every action that is not reading; nothing is
+//! spilled to temporary files.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,9 +20,9 @@ use super::tables::{self, Table};
 use crate::mysql::hex;
 use crate::source::{Access, Bounds, Collected, Column, Rows, SourceError};
 
-/// Steps of SQLite's machine between two looks at the clock.
+/// Number of SQLite's virtual machine steps between two checks of the clock.
 const STEPS_PER_LOOK: i32 = 10_000;
-/// Pragmas that tell how tables look, as the functions `pragma_…` ask them.
+/// Pragmas that read schemas, used by the functions `pragma_…`.
 const LOOKS: [&str; 6] = [
     "table_info",
     "table_xinfo",
@@ -31,37 +31,37 @@ const LOOKS: [&str; 6] = [
     "index_info",
     "foreign_key_list",
 ];
-/// Waiting for somebody who writes [ms].
+/// Timeout of waiting for a writer, in milliseconds.
 const BUSY_TIMEOUT_MS: u64 = 2_000;
 const MIB: u64 = 1024 * 1024;
 
-/// One statement, and what it may use.
+/// One statement with its limits.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Task {
     pub(crate) on: On,
     pub(crate) query: String,
-    /// Values of its parameters.
+    /// The values of its parameters.
     pub(crate) arguments: Vec<String>,
     pub(crate) access: Access,
     pub(crate) bounds: Bounds,
-    /// Largest value [bytes].
+    /// Maximum size of a value, in bytes.
     pub(crate) value_max_bytes: usize,
-    /// Memory of SQLite [bytes].
+    /// SQLite's memory limit, in bytes.
     pub(crate) memory_max_bytes: u64,
-    /// The file, after it was written to [bytes].
+    /// Maximum size of the file after a write, in bytes.
     pub(crate) file_max_bytes: u64,
 }
 
-/// What is asked.
+/// The database of a task.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum On {
-    /// A file whose place was judged, without links in its path.
+    /// A file at a checked location, without symbolic links in its path.
     File(PathBuf),
-    /// A database in memory.
+    /// An in-memory database.
     Tables(Vec<Table>),
 }
 
-/// Whether somebody still waits for the answer.
+/// Whether a caller still waits for the result.
 pub(crate) type WaitedFor = Arc<AtomicBool>;
 
 /// Runs a task.
@@ -92,7 +92,8 @@ fn open(path: &Path, access: Access) -> Result<Connection, SourceError> {
     .map_err(|error| SourceError::Unreachable(error.to_string()))
 }
 
-/// Holds SQLite to its memory, and keeps it from spilling to files. The limit of the process is the wall behind this one; here it is an error.
+/// Limits SQLite's memory, and keeps it from spilling to files. The process's limit is the second line of defence; here
+/// it is an error.
 fn limit_memory(connection: &Connection, task: &Task) -> Result<(), rusqlite::Error> {
     connection.execute_batch(&format!(
         "pragma hard_heap_limit = {}; pragma temp_store = memory",
@@ -100,10 +101,10 @@ fn limit_memory(connection: &Connection, task: &Task) -> Result<(), rusqlite::Er
     ))
 }
 
-/// Holds a connection to bounds: of time from now, of what a value may be long, and to reading. It ends what nobody waits for.
+/// Confines a connection: time limit, maximum size of values, read-only. Interrupts it when the caller stops waiting.
 fn confine(connection: &Connection, task: &Task, waited_for: WaitedFor) -> Result<(), rusqlite::Error> {
     connection.busy_timeout(std::time::Duration::from_millis(BUSY_TIMEOUT_MS))?;
-    // What the file itself says is not trusted either.
+    // The file's own schema is not trusted either.
     connection.execute_batch("pragma trusted_schema = off; pragma cell_size_check = on")?;
     match task.access {
         Access::Reads => connection.execute_batch("pragma query_only = on")?,
@@ -130,7 +131,7 @@ fn confine(connection: &Connection, task: &Task, waited_for: WaitedFor) -> Resul
     )
 }
 
-/// What each step of a statement may be, where only reads pass.
+/// Authorizes the actions of a reading statement.
 fn authorize(context: AuthContext<'_>) -> Authorization {
     match context.action {
         AuthAction::Read { table_name, .. } if crate::guard::hides_sqlite(table_name) => Authorization::Deny,
@@ -157,7 +158,7 @@ fn failure(error: &rusqlite::Error, task: &Task) -> SourceError {
     }
 }
 
-/// What is said of a statement that needs too much.
+/// The error of a statement that needs too much memory.
 pub(super) fn out_of_memory(bytes: u64) -> SourceError {
     SourceError::TooLarge(format!(
         "the query needs more than {} MiB of memory, the operator's limit (REJOIN_SOURCE_SQLITE_MEMORY_MB); sort, \

@@ -1,7 +1,7 @@
-//! Asks SQLite in a process of its own, a process a question. Called by `sqlite` and by `sources::join`.
+//! Runs SQLite in a separate process, one per query. Called by `sqlite` and by `sources::join`.
 //!
-//! Invariant: the process ends with its question: when it is answered, and when nobody waits for it. One that writes is first told to stop,
-//! so that it rolls back; one that reads is killed.
+//! Invariant: the process ends with its query: when it is answered, and when the caller stops waiting. A writing one is
+//! first asked to stop, so that it rolls back; a reading one is killed.
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
@@ -21,29 +21,29 @@ use super::engine::{self, On, Task};
 use crate::source::{Access, Bounds, Rows, SourceError};
 
 const MIB: u64 = 1024 * 1024;
-/// What the process has besides SQLite's memory: its task and its answer as values and as JSON, threads [bytes].
+/// Memory of the process besides SQLite's, in bytes: its task and result as values and JSON, threads.
 const OVERHEAD_BYTES: u64 = 192 * MIB;
-/// A file that a question which only reads may write [bytes]: the index of a write-ahead log that another program left.
+/// Maximum size of a file written by a reading query, in bytes: the index of another program's write-ahead log.
 const READER_FILE_BYTES: u64 = 4 * MIB;
-/// Columns and what is around values, in the answer's JSON [bytes].
+/// Overhead of columns and structure in the result's JSON, in bytes.
 const ANSWER_OVERHEAD_BYTES: u64 = 8 * MIB;
-/// After the clock of the question: for the process's own word.
+/// Grace period after a query's timeout, for the process's own error.
 const GRACE: Duration = Duration::from_secs(1);
-/// For a write that nobody waits for to be rolled back.
+/// Grace period for rolling back an abandoned write.
 const ROLLBACK_GRACE: Duration = Duration::from_secs(5);
 
-/// What SQLite's processes may use.
+/// The limits of SQLite's processes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Allowed {
-    /// Processes at a time; the next question waits.
+    /// Maximum number of concurrent processes; the next query waits.
     pub(crate) processes: usize,
-    /// Memory of each [bytes].
+    /// Memory limit of each, in bytes.
     pub(crate) memory_bytes: u64,
-    /// A file that is written to [bytes].
+    /// Maximum size of a written file, in bytes.
     pub(crate) file_bytes: u64,
 }
 
-/// The program that asks SQLite, and its places. Cheap to clone.
+/// The program that runs SQLite, with its permits. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Program {
     path: PathBuf,
@@ -58,12 +58,12 @@ pub(crate) struct Statement {
     pub(crate) arguments: Vec<String>,
     pub(crate) access: Access,
     pub(crate) bounds: Bounds,
-    /// Largest value [bytes].
+    /// Maximum size of a value, in bytes.
     pub(crate) value_max_bytes: usize,
 }
 
 impl Program {
-    /// `path`: a `rejoin`. None: the program that runs now.
+    /// `path`: a `rejoin`. None: the running program.
     pub(crate) fn new(path: Option<PathBuf>, allowed: Allowed) -> Self {
         Self {
             path: path
@@ -74,7 +74,7 @@ impl Program {
         }
     }
 
-    /// Waits for a place, then for the answer, both within the statement's time.
+    /// Waits for a permit, then for the result, both within the statement's timeout.
     pub(crate) async fn ask(&self, statement: Statement) -> Result<Rows, SourceError> {
         let bounds = statement.bounds;
         timeout(bounds.timeout + GRACE, self.ask_in_place(statement))
@@ -134,7 +134,8 @@ impl Program {
             ));
         };
         let tell = async {
-            // A process that has ended says why by its status. What is closed tells it that nobody waits: so it is kept.
+            // A process that has ended explains why by its status. Closing the pipe would tell it that no caller waits,
+            // so it is kept open.
             let _ended = stdin.write_all(input.as_bytes()).await;
             let _ended = stdin.flush().await;
         };
@@ -148,7 +149,7 @@ impl Program {
         }
         let status = running.wait().await.map_err(failed)?;
         match serde_json::from_slice::<Result<Answer, SourceError>>(&answer) {
-            // Its clock was set to what was left.
+            // Its timeout was the remaining time.
             Ok(Err(SourceError::TimedOut(_))) => Err(SourceError::timed_out(&bounds)),
             Ok(answer) if status.success() => answer.map(Rows::from),
             _ => Err(self.ended(status, &bounds)),
@@ -178,11 +179,11 @@ impl Program {
         })
     }
 
-    /// What is said of a process that gave no answer.
+    /// The error of a process without a result.
     fn ended(&self, status: ExitStatus, bounds: &Bounds) -> SourceError {
         match status.signal() {
             Some(signal) if signal == Signal::XCPU.as_raw() => SourceError::timed_out(bounds),
-            // An allocation outside SQLite that the system refused; the system short of memory.
+            // A failed allocation outside SQLite; the system is short of memory.
             Some(signal)
                 if [Signal::ABORT, Signal::KILL, Signal::SEGV]
                     .map(Signal::as_raw)
@@ -199,7 +200,7 @@ impl Program {
     }
 }
 
-/// The program that runs now, also where an upgrade has put another one in its place.
+/// Returns the running program, even if an upgrade has replaced its file.
 fn this_program() -> PathBuf {
     match cfg!(target_os = "linux") {
         true => PathBuf::from("/proc/self/exe"),
@@ -207,7 +208,7 @@ fn this_program() -> PathBuf {
     }
 }
 
-/// A process that is at work.
+/// A running process.
 struct Running {
     /// None: it has ended.
     child: Option<Child>,
@@ -228,15 +229,15 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // This tells it to stop.
+        // Closing it tells the process to stop.
         self.stdin = None;
         if self.access == Access::Reads {
-            // Killed where it is dropped.
+            // Killed when dropped.
             return;
         }
         if let (Some(mut child), Ok(runtime)) = (self.child.take(), tokio::runtime::Handle::try_current()) {
             runtime.spawn(async move {
-                // Killed where it is dropped, if it has not ended by itself.
+                // Killed when dropped, if it has not ended itself.
                 let _ended = timeout(ROLLBACK_GRACE, child.wait()).await;
             });
         }

@@ -1,5 +1,5 @@
-//! The tables of a join: answers of other sources, put into a SQLite database in memory. Called by `engine`, and by `sources::join`, which
-//! names their columns.
+//! The tables of a join: results of other sources, loaded into an in-memory SQLite database. Called by `engine`, and by
+//! `sources::join`, which names their columns.
 
 use rusqlite::types::Value as Cell;
 use rusqlite::{Connection, params_from_iter};
@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 use super::cells::Sent;
 use crate::source::{Column, SourceError};
 
-/// An answer that becomes a table.
+/// A result that becomes a table.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Table {
     pub(crate) name: String,
-    /// Each with a name that no other has, and SQLite's type.
+    /// With unique names, and SQLite's types.
     pub(crate) columns: Vec<Column>,
     pub(crate) rows: Vec<Vec<Sent>>,
 }
@@ -21,7 +21,7 @@ fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-/// Makes the tables and fills them.
+/// Creates and fills the tables.
 pub(super) fn fill(connection: &mut Connection, tables: &[Table]) -> Result<(), rusqlite::Error> {
     let filling = connection.transaction()?;
     for table in tables {
@@ -42,7 +42,7 @@ pub(super) fn fill(connection: &mut Connection, tables: &[Table]) -> Result<(), 
 }
 
 impl Table {
-    /// Refuses rows that are not as wide as the table: a child does not rely on its parent.
+    /// Refuses rows with a wrong number of values: a child does not trust its parent.
     pub(super) fn check(&self) -> Result<(), SourceError> {
         match self.rows.iter().all(|row| row.len() == self.columns.len()) {
             true => Ok(()),

@@ -1,8 +1,8 @@
-//! A BERT encoder: word pieces in, one vector of length 1 a text out. Called by `local`; does no I/O but reading the rows of its
-//! vocabulary.
+//! A BERT encoder: word pieces in, one vector of length 1 per text out. Called by `local`; its only I/O is reading rows
+//! of its vocabulary.
 //!
-//! The texts of a batch lie one below the other in one matrix, without padding: dense layers see all of it at once, attention each text
-//! by itself. So a vector does not depend on what else is in its batch, but for rounding.
+//! The texts of a batch are stacked in one matrix, without padding: dense layers process all of it at once, attention
+//! each text by itself. So a vector does not depend on the rest of its batch, except for rounding.
 
 use std::io;
 
@@ -11,9 +11,9 @@ use ndarray::{Array1, Array2, ArrayView1, Axis, s};
 
 use super::tensors::Tensors;
 
-/// Where the model's configuration says nothing else (it is of one family): features a head of attention sees.
+/// Features per attention head, by default (for this family of models).
 const HEAD_FEATURES: usize = 32;
-/// Layer norms add it to a variance.
+/// Added to a variance by layer norms.
 const EPSILON: f32 = 1e-12;
 const WORDS: &str = "embeddings.word_embeddings.weight";
 
@@ -26,7 +26,7 @@ struct Dense {
 
 impl Dense {
     fn read(tensors: &Tensors, name: &str) -> io::Result<Self> {
-        // Stored the other way round; laid out for the product once.
+        // Stored transposed; laid out for the product once.
         let weight = tensors.matrix(&format!("{name}.weight"))?;
         Ok(Self {
             weight: weight.t().as_standard_layout().to_owned(),
@@ -130,7 +130,7 @@ impl Encoder {
         })
     }
 
-    /// Words in the vocabulary's matrix.
+    /// Returns the number of words in the vocabulary's matrix.
     pub fn words(&self) -> io::Result<usize> {
         Ok(self.tensors.shape(WORDS)?.0)
     }
@@ -139,12 +139,12 @@ impl Encoder {
         self.segment.len()
     }
 
-    /// Word pieces that a text may have at most.
+    /// Returns the maximum number of word pieces of a text.
     pub fn positions(&self) -> usize {
         self.positions.nrows()
     }
 
-    /// The vectors of texts, in order. None of the texts is empty or longer than [`Encoder::positions`].
+    /// Returns the vectors of texts, in order. No text may be empty or longer than [`Encoder::positions`].
     pub fn encode(&self, texts: &[Vec<u32>]) -> io::Result<Vec<Vec<f32>>> {
         let rows = texts.iter().map(Vec::len).sum();
         let mut state = Array2::zeros((rows, self.dimensions()));
@@ -226,7 +226,7 @@ fn gelu(x: f32) -> f32 {
     0.5 * x * (1.0 + erf(x * std::f32::consts::FRAC_1_SQRT_2))
 }
 
-/// Abramowitz and Stegun 7.1.26: wrong by at most 1.5e-7.
+/// Abramowitz and Stegun 7.1.26: the error is at most 1.5e-7.
 fn erf(x: f32) -> f32 {
     let t = 1.0 / (1.0 + 0.327_591_1 * x.abs());
     let series = t * (0.254_829_6 + t * (-0.284_496_74 + t * (1.421_413_8 + t * (-1.453_152_1 + t * 1.061_405_4))));

@@ -1,6 +1,6 @@
-//! Reading a file of tensors in the safetensors format: a length, a JSON header with name, type, shape and place of each, then the
-//! numbers, little-endian, of 32 or 16 bits. Called when the model is loaded, and for each token's row of the vocabulary, which stays on
-//! disk.
+//! Reads files in the safetensors format: a length, a JSON header with name, type, shape and offset of each tensor,
+//! then the numbers, little-endian, of 32 or 16 bits. Called when the model is loaded, and for each token's row of the
+//! vocabulary, which stays on disk.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -12,7 +12,7 @@ use half::f16;
 use ndarray::{Array1, Array2};
 use serde::Deserialize;
 
-/// Bytes of a header that is believed; a real one has some ten thousand.
+/// Maximum size of a header, in bytes; real ones have some ten thousand.
 const MAX_HEADER_BYTES: u64 = 1024 * 1024;
 const F32_BYTES: usize = 4;
 const F16_BYTES: usize = 2;
@@ -65,7 +65,7 @@ impl Tensors {
         })
     }
 
-    /// Rows and columns of a matrix.
+    /// Returns the rows and columns of a matrix.
     pub fn shape(&self, name: &str) -> io::Result<(usize, usize)> {
         let entry = self.entry(name)?;
         match entry.shape[..] {
@@ -88,7 +88,7 @@ impl Tensors {
         Array2::from_shape_vec((rows, columns), numbers).map_err(|error| invalid(format!("{name}: {error}")))
     }
 
-    /// One row of a matrix.
+    /// Returns one row of a matrix.
     pub fn row(&self, name: &str, row: usize) -> io::Result<Vec<f32>> {
         let (rows, columns) = self.shape(name)?;
         if row >= rows {

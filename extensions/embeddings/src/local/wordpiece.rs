@@ -1,5 +1,5 @@
-//! Texts into the numbers of their word pieces, as BERT's uncased models were trained: lower case, without accents, punctuation apart,
-//! each word as the longest pieces that the vocabulary has. No I/O but the reading of the vocabulary.
+//! Tokenizes texts into word pieces, as BERT's uncased models were trained: lower case, without accents, punctuation
+//! separated, each word as the longest pieces in the vocabulary. The only I/O is reading the vocabulary.
 
 use std::collections::HashMap;
 use std::io;
@@ -8,7 +8,7 @@ use std::path::Path;
 use unicode_normalization::UnicodeNormalization as _;
 use unicode_normalization::char::is_combining_mark;
 
-/// Letters of a word that is looked up; a longer one is unknown.
+/// Maximum length of a word, in characters; a longer one is unknown.
 const MAX_WORD_CHARS: usize = 100;
 
 #[derive(Debug)]
@@ -20,7 +20,7 @@ pub struct Vocabulary {
 }
 
 impl Vocabulary {
-    /// One piece a line; its number is the line's, from 0.
+    /// Reads one piece per line; its number is the line's, from 0.
     pub fn read(path: &Path) -> io::Result<Self> {
         Self::parse(&std::fs::read_to_string(path)?)
     }
@@ -46,7 +46,7 @@ impl Vocabulary {
         self.pieces.len()
     }
 
-    /// The text's pieces between the marks of its begin and end, at most `max` of all; the text's end is cut off.
+    /// Returns the text's pieces between the begin and end markers, at most `max` in total; truncates the text.
     pub fn pieces_of(&self, text: &str, max: usize) -> Vec<u32> {
         let mut ids = vec![self.begin];
         for word in words(text) {
@@ -89,14 +89,14 @@ impl Vocabulary {
     }
 }
 
-/// Lower case, without accents; punctuation and ideographs stand alone.
+/// Splits into lower-case words without accents; punctuation and ideographs stand alone.
 fn words(text: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     for letter in text.nfd().filter(|letter| !is_combining_mark(*letter)) {
         if letter.is_whitespace() {
             words.push(String::new());
         } else if letter.is_control() || letter == '\u{fffd}' {
-            // Not there.
+            // Not assigned.
         } else if is_punctuation(letter) || is_ideograph(letter) {
             words.push(letter.to_string());
             words.push(String::new());
@@ -109,7 +109,7 @@ fn words(text: &str) -> Vec<String> {
     words
 }
 
-/// ASCII's symbols count as punctuation; of the rest of Unicode its general and CJK punctuation.
+/// ASCII symbols count as punctuation; of the rest of Unicode its general and CJK punctuation.
 fn is_punctuation(letter: char) -> bool {
     letter.is_ascii_punctuation()
         || matches!(

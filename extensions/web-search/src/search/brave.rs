@@ -1,12 +1,12 @@
-//! Brave Search: `GET /res/v1/web/search`, its key in `X-Subscription-Token`; domains are words of the query, `advanced` asks for more of
-//! each page (api-dashboard.search.brave.com).
+//! Brave Search: `GET /res/v1/web/search`, its key in `X-Subscription-Token`; domains are terms of the query,
+//! `advanced` asks for more of each page (api-dashboard.search.brave.com).
 
 use async_trait::async_trait;
 use rejoin_secrets::Plaintext;
 use serde::Deserialize;
 use url::Url;
 
-use super::{Ask, Found, Hit, SearchError, SearchProvider, read, with_sites};
+use super::{Ask, Hit, SearchError, SearchProvider, SearchResults, read, with_sites};
 use rejoin_egress::fetch::{FetchError, Fetcher};
 
 pub struct Brave {
@@ -16,8 +16,8 @@ pub struct Brave {
 }
 
 #[derive(Deserialize)]
-struct Said {
-    /// Absent where nothing was found.
+struct ApiResponse {
+    /// Absent if there are no results.
     web: Option<Web>,
 }
 
@@ -40,7 +40,7 @@ struct Page {
 
 #[async_trait]
 impl SearchProvider for Brave {
-    async fn search(&self, fetcher: &Fetcher, ask: &Ask) -> Result<Found, SearchError> {
+    async fn search(&self, fetcher: &Fetcher, ask: &Ask) -> Result<SearchResults, SearchError> {
         let broken = |error: url::ParseError| FetchError::Broken(error.to_string());
         let mut url = self.base.join("res/v1/web/search").map_err(broken)?;
         url.query_pairs_mut()
@@ -57,15 +57,15 @@ impl SearchProvider for Brave {
         let answer = fetcher
             .service(&url, |client| client.get(asked).header("x-subscription-token", key))
             .await?;
-        let said: Said = read(&answer)?;
-        let results = said.web.map(|web| web.results).unwrap_or_default();
+        let response: ApiResponse = read(&answer)?;
+        let results = response.web.map(|web| web.results).unwrap_or_default();
         let results = results.into_iter().map(|result| Hit {
             title: result.title,
             url: result.url,
             content: [vec![result.description], result.extra_snippets].concat().join("\n"),
             score: None,
         });
-        Ok(Found {
+        Ok(SearchResults {
             answer: None,
             results: results.collect(),
         })

@@ -1,5 +1,5 @@
-//! SearXNG, which everybody runs their own of: `GET /search?format=json`, which its settings must allow. Domains are words of the query;
-//! a key, where there is one, is a bearer's, for a proxy in front of it (docs.searxng.org).
+//! SearXNG, self-hosted: `GET /search?format=json`, which its settings must allow. Domains are terms of the query; an
+//! optional key is sent as a bearer token, for a proxy in front of it (docs.searxng.org).
 
 use async_trait::async_trait;
 use rejoin_secrets::Plaintext;
@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use url::Url;
 
-use super::{Ask, Found, Hit, SearchError, SearchProvider, read, with_sites};
+use super::{Ask, Hit, SearchError, SearchProvider, SearchResults, read, with_sites};
 use rejoin_egress::fetch::{FetchError, Fetcher};
 
 pub struct Searxng {
@@ -17,9 +17,9 @@ pub struct Searxng {
 }
 
 #[derive(Deserialize)]
-struct Said {
+struct ApiResponse {
     results: Vec<Page>,
-    /// Texts; in newer versions objects that hold one.
+    /// Strings; in newer versions objects that contain one.
     #[serde(default)]
     answers: Vec<Value>,
 }
@@ -35,7 +35,7 @@ struct Page {
 
 #[async_trait]
 impl SearchProvider for Searxng {
-    async fn search(&self, fetcher: &Fetcher, ask: &Ask) -> Result<Found, SearchError> {
+    async fn search(&self, fetcher: &Fetcher, ask: &Ask) -> Result<SearchResults, SearchError> {
         let broken = |error: url::ParseError| FetchError::Broken(error.to_string());
         let mut url = self.base.join("search").map_err(broken)?;
         url.query_pairs_mut()
@@ -49,12 +49,12 @@ impl SearchProvider for Searxng {
                 None => client.get(asked),
             })
             .await?;
-        let said: Said = read(&answer)?;
-        let first = said.answers.first();
+        let response: ApiResponse = read(&answer)?;
+        let first = response.answers.first();
         let answer = first.and_then(|answer| answer.as_str().or(answer["answer"].as_str()));
-        Ok(Found {
+        Ok(SearchResults {
             answer: answer.map(str::to_owned),
-            results: said
+            results: response
                 .results
                 .into_iter()
                 .map(|result| Hit {

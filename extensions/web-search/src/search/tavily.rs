@@ -1,4 +1,4 @@
-//! Tavily: `POST /search`, a bearer's key; knows depths, domains and answers itself (docs.tavily.com).
+//! Tavily: `POST /search` with a bearer token; supports depths, domains and answers natively (docs.tavily.com).
 
 use async_trait::async_trait;
 use rejoin_secrets::Plaintext;
@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::json;
 use url::Url;
 
-use super::{Ask, Found, Hit, SearchError, SearchProvider, read};
+use super::{Ask, Hit, SearchError, SearchProvider, SearchResults, read};
 use rejoin_egress::fetch::{FetchError, Fetcher};
 
 pub struct Tavily {
@@ -16,7 +16,7 @@ pub struct Tavily {
 }
 
 #[derive(Deserialize)]
-struct Said {
+struct ApiResponse {
     answer: Option<String>,
     results: Vec<Page>,
 }
@@ -33,7 +33,7 @@ struct Page {
 
 #[async_trait]
 impl SearchProvider for Tavily {
-    async fn search(&self, fetcher: &Fetcher, ask: &Ask) -> Result<Found, SearchError> {
+    async fn search(&self, fetcher: &Fetcher, ask: &Ask) -> Result<SearchResults, SearchError> {
         let url = self
             .base
             .join("search")
@@ -55,10 +55,10 @@ impl SearchProvider for Tavily {
         let answer = fetcher
             .service(&url, |client| client.post(asked).bearer_auth(key).json(&body))
             .await?;
-        let said: Said = read(&answer)?;
-        Ok(Found {
-            answer: said.answer,
-            results: said
+        let response: ApiResponse = read(&answer)?;
+        Ok(SearchResults {
+            answer: response.answer,
+            results: response
                 .results
                 .into_iter()
                 .map(|result| Hit {

@@ -1,10 +1,10 @@
-//! The tools that link, unlink, move and rearrange, and the one that makes a project whole.
+//! The tools that link, unlink, move and rearrange entities, and the one that creates a whole project.
 
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::definition::{Definition, Fields, PROJECT_ID};
-use super::{failed, lists, scope, told};
+use super::{failed, lists, scope, views};
 use crate::documents::{self, Move};
 use crate::links::{self, NewLink};
 use crate::projects::{self, Instantiation, Rearrange};
@@ -217,7 +217,7 @@ async fn create_project(context: &ToolContext, arguments: &Arguments) -> Result<
         .collect();
     Ok(json!({
         "id": made.project.object.id,
-        "project": told::full(&made.project),
+        "project": views::full(&made.project),
         "ids": ids,
         "clarifications": arguments.texts("clarifications"),
         "context_shift": {
@@ -227,7 +227,7 @@ async fn create_project(context: &ToolContext, arguments: &Arguments) -> Result<
     }))
 }
 
-/// A link whose ends the call may touch.
+/// Returns a link whose ends the call may access.
 async fn new_link(
     db: &mut sqlx::PgConnection,
     context: &ToolContext,
@@ -249,10 +249,10 @@ async fn link(context: &ToolContext, arguments: &Arguments) -> Result<Value, Too
         .await
         .map_err(failed)?;
     scope::commit(tx).await?;
-    Ok(json!({"edge": told::link(&made)}))
+    Ok(json!({"edge": views::link(&made)}))
 }
 
-/// The id of a link that the call may take away. None: an earlier attempt at this call has done so.
+/// Returns the id of a link that the call may remove. None: an earlier attempt of this call has removed it.
 async fn old_link(db: &mut sqlx::PgConnection, context: &ToolContext, text: &str) -> Result<Option<Uuid>, ToolError> {
     let id = scope::id("edge_id", text)?;
     if scope::change(context)
@@ -293,7 +293,7 @@ async fn unlink(context: &ToolContext, arguments: &Arguments) -> Result<Value, T
     Ok(json!({"unlinked": true, "edge_id": text}))
 }
 
-/// Where a document is to go, as far as the call may touch it.
+/// Returns a document's target position, if the call may access it.
 async fn new_place(
     db: &mut sqlx::PgConnection,
     context: &ToolContext,
@@ -344,7 +344,7 @@ async fn reorganize(context: &ToolContext, arguments: &Arguments) -> Result<Valu
     for given in arguments.objects("move") {
         changes.push(Rearrange::Move(new_place(&mut tx, context, &given).await?));
     }
-    // Where an earlier attempt at this call has done it all, nothing is left.
+    // Nothing remains if an earlier attempt of this call has done everything.
     if !changes.is_empty() {
         projects::reorganize(&mut tx, context.project_id, project, &changes, &scope::change(context))
             .await
@@ -360,7 +360,7 @@ async fn reorganize(context: &ToolContext, arguments: &Arguments) -> Result<Valu
         .filter(|link| link.link_type == pack::PARENT_OF)
         .count();
     Ok(json!({
-        "project": told::brief(&graph.project), "changes": asked, "entities": graph.entities.len(),
+        "project": views::brief(&graph.project), "changes": asked, "entities": graph.entities.len(),
         "edges": graph.links.len(), "documents_below_others": parents,
     }))
 }

@@ -1,5 +1,5 @@
-//! What each work tool is made of: what a model knows of it, what it does, and what people are told of it. The families list theirs as
-//! `TOOLS`.
+//! The definition of a work tool: its description for models, its function, and its messages to users. The families
+//! list theirs as `TOOLS`.
 
 use futures::future::BoxFuture;
 use serde_json::Value;
@@ -12,7 +12,7 @@ use rejoin_tools::{ToolContext, ToolError, ToolSpec};
 
 type Call = for<'a> fn(&'a ToolContext, &'static Definition, &'a Arguments) -> BoxFuture<'a, Result<Value, ToolError>>;
 
-/// Which fields of its kind a tool takes, beside its own parameters.
+/// The fields of its kind that a tool accepts, beside its own parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fields {
     None,
@@ -25,18 +25,18 @@ pub(super) struct Definition {
     pub(super) name: &'static str,
     /// `list`, `search`, `read`, `create`, `update` or `delete`.
     pub(super) action: &'static str,
-    /// What it is about.
+    /// The kind of entity concerned.
     pub(super) kind: Kind,
     /// For the model: what it does, and when to call it.
     pub(super) description: &'static str,
     pub(super) own: &'static [Parameter],
     pub(super) fields: Fields,
     pub(super) call: Call,
-    /// The route that does the same.
+    /// The equivalent route.
     pub(super) endpoint: &'static str,
-    /// The types of the graph that it reads or writes.
+    /// The graph types that it reads or writes.
     pub(super) types: &'static str,
-    /// Whether it changes what the conversation is about.
+    /// Whether it changes the conversation's context.
     pub(super) shifts: bool,
 }
 
@@ -107,11 +107,11 @@ pub(super) const LIMIT: Parameter = Parameter::new(
     "Maximum number of results; null: 20, at most 50.",
 );
 
-/// The bounds of `limit`.
+/// Maximum value of `limit`.
 pub(super) const MAX_LIMIT: i64 = 50;
 pub(super) const DEFAULT_LIMIT: i64 = 20;
 
-/// The parameter that gives an entity of the kind.
+/// The parameter that identifies an entity of the kind.
 pub(super) const fn id_parameter(kind: Kind) -> &'static str {
     match kind {
         Kind::Project => "project_id",

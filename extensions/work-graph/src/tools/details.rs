@@ -1,16 +1,16 @@
-//! The tools that look closely: one entity, a project's graph, its documents as a tree, links, fields, and what there is to do.
+//! The tools that return details: one entity, a project's graph, its document tree, links, fields, and pending work.
 
 use serde_json::{Value, json};
 
 use super::definition::{Definition, Fields, PROJECT_ID, id_parameter};
-use super::{failed, lists, scope, told};
+use super::{failed, lists, scope, views};
 use crate::links::Link;
 use crate::{Kind, documents, entities, links, projects};
 use rejoin_tools::arguments::Kind::{OptionalText, Text};
 use rejoin_tools::arguments::{Arguments, Parameter};
 use rejoin_tools::{ToolContext, ToolError};
 
-/// Links of an entity that its details tell.
+/// Maximum number of an entity's links in its details.
 const MAX_LINKS: usize = 50;
 
 const ENTITY_ID: Parameter = Parameter::new("entity_id", Text, "The id of a project or of an entity of a project.");
@@ -196,13 +196,13 @@ async fn one(
     let kind = definition.kind;
     let mut tx = scope::begin(context).await?;
     let entity = scope::entity(&mut tx, context, arguments, id_parameter(kind), Some(kind)).await?;
-    let mut told = json!({ kind.as_str(): told::full(&entity) });
+    let mut told = json!({ kind.as_str(): views::full(&entity) });
     if kind != Kind::Project {
         let links = links::at(&mut tx, context.project_id, entity.object.id)
             .await
             .map_err(failed)?;
         let shown: Vec<&Link> = links.iter().filter(|link| !link.is_membership()).collect();
-        told["links"] = shown.iter().take(MAX_LINKS).map(|link| told::link(link)).collect();
+        told["links"] = shown.iter().take(MAX_LINKS).map(|link| views::link(link)).collect();
         told["links_total"] = json!(shown.len());
     }
     Ok(told)
@@ -214,9 +214,9 @@ async fn graph(context: &ToolContext, arguments: &Arguments) -> Result<Value, To
     let graph = links::graph(&mut tx, context.project_id, project.object.id)
         .await
         .map_err(failed)?;
-    let entities: Vec<Value> = graph.entities.iter().map(told::brief).collect();
-    let links: Vec<Value> = graph.links.iter().map(told::link).collect();
-    Ok(json!({"project": told::full(&graph.project), "entities": entities, "edges": links}))
+    let entities: Vec<Value> = graph.entities.iter().map(views::brief).collect();
+    let links: Vec<Value> = graph.links.iter().map(views::link).collect();
+    Ok(json!({"project": views::full(&graph.project), "entities": entities, "edges": links}))
 }
 
 async fn tree(context: &ToolContext, arguments: &Arguments) -> Result<Value, ToolError> {
@@ -225,8 +225,8 @@ async fn tree(context: &ToolContext, arguments: &Arguments) -> Result<Value, Too
     let nodes = documents::tree(&mut tx, context.project_id, project.object.id)
         .await
         .map_err(failed)?;
-    let told: Vec<Value> = nodes.iter().map(told::node).collect();
-    Ok(json!({"project": told::brief(&project), "documents": told}))
+    let told: Vec<Value> = nodes.iter().map(views::node).collect();
+    Ok(json!({"project": views::brief(&project), "documents": told}))
 }
 
 async fn path(context: &ToolContext, arguments: &Arguments) -> Result<Value, ToolError> {
@@ -236,7 +236,7 @@ async fn path(context: &ToolContext, arguments: &Arguments) -> Result<Value, Too
         .await
         .map_err(failed)?;
     let words: Vec<&str> = path.iter().map(|document| document.object.name.as_str()).collect();
-    let told: Vec<Value> = path.iter().map(told::brief).collect();
+    let told: Vec<Value> = path.iter().map(views::brief).collect();
     Ok(json!({"path": told, "in_words": words.join(" / ")}))
 }
 
@@ -250,9 +250,9 @@ async fn relationships(context: &ToolContext, arguments: &Arguments) -> Result<V
         let of_side = links
             .iter()
             .filter(|link| (link.source.id == entity.object.id) == outgoing);
-        of_side.map(told::link).collect()
+        of_side.map(views::link).collect()
     };
-    Ok(json!({"entity": told::brief(&entity), "outgoing": by(true), "incoming": by(false)}))
+    Ok(json!({"entity": views::brief(&entity), "outgoing": by(true), "incoming": by(false)}))
 }
 
 async fn linked(context: &ToolContext, arguments: &Arguments) -> Result<Value, ToolError> {
@@ -267,10 +267,10 @@ async fn linked(context: &ToolContext, arguments: &Arguments) -> Result<Value, T
         .map(|(link, other)| {
             let outgoing = link.source.id == entity.object.id;
             let direction = if outgoing { "outgoing" } else { "incoming" };
-            json!({"edge_id": link.id, "rel": link.link_type, "direction": direction, "entity": told::brief(other)})
+            json!({"edge_id": link.id, "rel": link.link_type, "direction": direction, "entity": views::brief(other)})
         })
         .collect();
-    Ok(json!({"entity": told::brief(&entity), "linked": told, "count": told.len()}))
+    Ok(json!({"entity": views::brief(&entity), "linked": told, "count": told.len()}))
 }
 
 async fn field_info(arguments: &Arguments) -> Result<Value, ToolError> {
@@ -287,7 +287,7 @@ async fn overview(context: &ToolContext, arguments: &Arguments) -> Result<Value,
     let overview = projects::overview(&mut tx, context.project_id, project)
         .await
         .map_err(failed)?;
-    let told = |entities: &[crate::Entity]| entities.iter().map(told::brief).collect::<Vec<_>>();
+    let told = |entities: &[crate::Entity]| entities.iter().map(views::brief).collect::<Vec<_>>();
     Ok(json!({
         "projects": told(&overview.projects), "open_tasks": told(&overview.open_tasks),
         "open_task_count": overview.open_task_count, "due": told(&overview.due),

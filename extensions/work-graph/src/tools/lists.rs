@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::definition::{DEFAULT_LIMIT, Definition, Fields, LIMIT, MAX_LIMIT, PROJECT_ID};
-use super::{failed, scope, told};
+use super::{failed, scope, views};
 use crate::entities::{self, Filter};
 use crate::{Entity, Kind, links};
 use rejoin_tools::arguments::Kind::{OptionalText, OptionalTexts, Text};
@@ -185,7 +185,7 @@ async fn search_all(context: &ToolContext, arguments: &Arguments) -> Result<Valu
     found(context, arguments, filter, "results").await
 }
 
-/// A kind that a model has named, in whichever number.
+/// Parses a kind named by a model, singular or plural.
 pub(super) fn kind(word: &str) -> Result<Kind, ToolError> {
     Kind::of(word).or_else(|| Kind::of_plural(word)).ok_or_else(|| {
         let words: Vec<&str> = Kind::ALL.into_iter().map(Kind::as_str).collect();
@@ -214,7 +214,7 @@ async fn found(
         .map_err(failed)?;
     let has_more = found.len() as i64 > limit;
     found.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
-    let told: Vec<Value> = found.iter().map(told::brief).collect();
+    let told: Vec<Value> = found.iter().map(views::brief).collect();
     Ok(json!({ list: told, "count": told.len(), "has_more": has_more }))
 }
 
@@ -227,6 +227,6 @@ async fn task_documents(context: &ToolContext, arguments: &Arguments) -> Result<
         .into_iter()
         .map(|(_, document)| document)
         .collect();
-    let told: Vec<Value> = documents.iter().map(told::brief).collect();
-    Ok(json!({"task": told::brief(&task), "documents": told, "count": told.len()}))
+    let told: Vec<Value> = documents.iter().map(views::brief).collect();
+    Ok(json!({"task": views::brief(&task), "documents": told, "count": told.len()}))
 }

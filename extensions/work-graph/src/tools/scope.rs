@@ -1,6 +1,7 @@
-//! What a call may touch: everything of its space, or with a focus, the focus's project alone. All ids that a model sends go through here.
+//! Restricts a call: to its project (tenant), or with a focus, to the work project in focus. Every id that a model
+//! sends is checked here.
 //!
-//! Invariant: of what is outside, not even the name is told.
+//! Invariant: of anything outside, not even the name is revealed.
 
 use sqlx::{PgConnection, Postgres, Transaction};
 use uuid::Uuid;
@@ -12,7 +13,7 @@ use rejoin_graph::Error;
 use rejoin_tools::arguments::Arguments;
 use rejoin_tools::{ToolContext, ToolError};
 
-/// Characters of a name that people are told.
+/// Maximum length of a name shown to users, in characters.
 const MAX_NAME_CHARS: usize = 80;
 
 pub(super) async fn begin(context: &ToolContext) -> Result<Transaction<'static, Postgres>, ToolError> {
@@ -34,7 +35,7 @@ fn internal(attempted: &str, source: sqlx::Error) -> ToolError {
     }
 }
 
-/// The call's change: from a chat where a run makes it, else from a program that speaks MCP.
+/// The call's change record: from a chat if a run makes it, else from an MCP client.
 pub(super) fn change(context: &ToolContext) -> Change {
     Change {
         actor: context.actor(),
@@ -47,7 +48,7 @@ pub(super) fn respond(words: impl Into<String>) -> ToolError {
     ToolError::RespondToModel(words.into())
 }
 
-/// An id that a model has sent.
+/// Parses an id sent by a model.
 pub(super) fn id(parameter: &str, text: &str) -> Result<Uuid, ToolError> {
     text.parse().map_err(|_| {
         respond(format!(
@@ -56,7 +57,8 @@ pub(super) fn id(parameter: &str, text: &str) -> Result<Uuid, ToolError> {
     })
 }
 
-/// The project that the call is about: the one given, which must be the focus's where there is one; else the focus's. None: all of them.
+/// Returns the project of the call: the given one, which must be the focus if there is one; else the focus. None: all
+/// projects.
 pub(super) fn project(context: &ToolContext, arguments: &Arguments) -> Result<Option<Uuid>, ToolError> {
     let focus = context.focus.as_ref();
     let Some(text) = arguments.text("project_id") else {
@@ -69,7 +71,7 @@ pub(super) fn project(context: &ToolContext, arguments: &Arguments) -> Result<Op
     }
 }
 
-/// The same where there must be one, and it is read.
+/// The same, if a project is required; also reads it.
 pub(super) async fn required_project(
     db: &mut PgConnection,
     context: &ToolContext,
@@ -85,7 +87,7 @@ pub(super) async fn required_project(
     }
 }
 
-/// The entity that a parameter gives.
+/// Returns the entity identified by a parameter.
 pub(super) async fn entity(
     db: &mut PgConnection,
     context: &ToolContext,
@@ -126,7 +128,7 @@ pub(super) async fn by_id(
     }
 }
 
-/// Whether it is elsewhere or nowhere is not told.
+/// It is not revealed whether it exists elsewhere.
 fn outside(context: &ToolContext, what: &str, id: Uuid) -> ToolError {
     let (name, project) = context.focus.as_ref().map_or(("", Uuid::nil()), |focus| {
         (focus.project_name.as_str(), focus.project_id)
@@ -137,7 +139,7 @@ fn outside(context: &ToolContext, what: &str, id: Uuid) -> ToolError {
     ))
 }
 
-/// The fields of the tool's kind that a model has given.
+/// Returns the kind's fields given by a model.
 pub(super) fn fields(kind: Kind, arguments: &Arguments) -> serde_json::Map<String, serde_json::Value> {
     let given = kind.fields().into_iter().filter_map(|field| {
         let value = arguments.value(field.name).filter(|value| !value.is_null())?;
@@ -146,7 +148,7 @@ pub(super) fn fields(kind: Kind, arguments: &Arguments) -> serde_json::Map<Strin
     given.collect()
 }
 
-/// What people are told that the call is about: a name, never an id, and the id beside it.
+/// Returns the name shown to users as the call's subject (never an id), with the id.
 pub(super) async fn named(
     context: &ToolContext,
     definition: &Definition,
@@ -202,7 +204,7 @@ fn short(text: &str) -> String {
     text.chars().take(MAX_NAME_CHARS).collect()
 }
 
-/// The type of what the call is about.
+/// Returns the type of the call's subject.
 pub(super) fn entity_type(definition: &Definition, arguments: &Arguments) -> &'static str {
     let given = arguments.text("entity_type").and_then(Kind::of);
     given.unwrap_or(definition.kind).as_str()

@@ -1,9 +1,9 @@
-//! The tools that make, change and delete entities. What a call makes has ids that follow from the call's record.
+//! The tools that create, change and delete entities. Ids of created entities derive from the call's record.
 
 use serde_json::{Value, json};
 
 use super::definition::{Definition, Fields, PROJECT_ID, id_parameter};
-use super::{failed, scope, told};
+use super::{failed, scope, views};
 use crate::deletion;
 use crate::documents::{self, Move};
 use crate::entities::{self, NewEntity, Strategy, Update};
@@ -22,7 +22,7 @@ const RISK_ID: Parameter = Parameter::new("risk_id", Text, "The risk's id.");
 const REQUIREMENT_ID: Parameter = Parameter::new("requirement_id", Text, "The requirement's id.");
 const PARENT_ID: Parameter = Parameter::new("parent_id", OptionalText, "The parent document; null: top level.");
 
-/// What a new entity is linked with at once, and by what.
+/// The parameters that link a new entity immediately, with their link types.
 const LINKED_WITH: &[(&str, &str)] = &[("goal_id", "supports_goal"), ("plan_id", "in_plan")];
 const NEW_GOAL_ID: Parameter = Parameter::new("goal_id", OptionalText, "The goal that it supports; null: none.");
 const NEW_PLAN_ID: Parameter = Parameter::new("plan_id", OptionalText, "The plan that it is part of; null: none.");
@@ -338,7 +338,7 @@ async fn make(
     Ok(answered(kind, &made))
 }
 
-/// A change of the same call, whose ids are others.
+/// A change of the same call, with different ids.
 fn nth_of(change: &Change, nth: usize) -> Change {
     Change {
         call: change.call.map(|call| rejoin_types::ids::derived(call, LINK_IDS + nth)),
@@ -346,11 +346,11 @@ fn nth_of(change: &Change, nth: usize) -> Change {
     }
 }
 
-/// Where the ids of a call's own links begin, behind those of what it makes.
+/// Offset of the ids of a call's own links, after those of created items.
 const LINK_IDS: usize = 1_000;
 
 fn answered(kind: Kind, entity: &Entity) -> Value {
-    json!({"id": entity.object.id, kind.as_str(): told::full(entity)})
+    json!({"id": entity.object.id, kind.as_str(): views::full(entity)})
 }
 
 async fn alter(
@@ -399,7 +399,7 @@ async fn remove(
     let change = scope::change(context);
     let mut tx = scope::begin(context).await?;
     let deleted = json!({"deleted": true, "id": id, "type": kind.as_str()});
-    // An earlier attempt at this call may have deleted it.
+    // An earlier attempt of this call may have deleted it.
     if change
         .has_written(&mut tx, context.project_id, id)
         .await

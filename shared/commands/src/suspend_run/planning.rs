@@ -1,10 +1,10 @@
-//! A run goes to wait for a plan: the plan is stored and told, and its review begun, or its steps.
+//! Suspends a run that waits for a plan: stores and announces the plan, and begins its review or its steps.
 
 use serde_json::{Value, json};
 use sqlx::PgConnection;
 
 use super::{Deferred, DeferredWhat, SpawnItem, SuspendRun, started};
-use crate::{Review, carry_out};
+use crate::{Review, execute_plan};
 use rejoin_event_log::log;
 use rejoin_event_log::wakeup::Wake;
 use rejoin_runs::questions::NewQuestion;
@@ -12,7 +12,7 @@ use rejoin_runs::tool_calls;
 use rejoin_scheduling::plans::NewPlan;
 use rejoin_types::events::{Event, Kind};
 
-/// A plan that a call makes, and who reviews it.
+/// A plan created by a call, and its reviewer.
 #[derive(Debug, Clone)]
 pub struct PlanAhead {
     pub new: NewPlan,
@@ -22,16 +22,16 @@ pub struct PlanAhead {
 #[derive(Debug, Clone)]
 pub enum Reviewer {
     Nobody,
-    /// Whether it may be carried out.
+    /// A user approves it.
     Person(NewQuestion),
-    /// An agent, whose answer is read as a verdict.
+    /// An agent, whose answer is parsed as a verdict.
     Agent(SpawnItem),
-    /// Rules have decided already.
+    /// Rules have already decided.
     Rules(Review),
 }
 
 impl SuspendRun<'_> {
-    /// What was gathered so far is told before what others tell by themselves.
+    /// Publishes the gathered events before those that others publish themselves.
     pub(super) async fn tell_now(&self, db: &mut PgConnection, events: &mut Vec<Event>) -> Result<(), sqlx::Error> {
         if self.publish && !events.is_empty() {
             log::append(db, self.run.log_id, Some(self.run.root_run_id), events).await?;
@@ -59,21 +59,21 @@ impl SuspendRun<'_> {
         };
         match &ahead.reviewer {
             Reviewer::Nobody => {
-                let plan = carry_out::create(db, run, call.id, &ahead.new, status).await?;
-                carry_out::begin(db, run, &plan).await
+                let plan = execute_plan::create(db, run, call.id, &ahead.new, status).await?;
+                execute_plan::begin(db, run, &plan).await
             }
             Reviewer::Rules(review) => {
-                carry_out::create(db, run, call.id, &ahead.new, status).await?;
-                carry_out::reviewed(db, run, review).await
+                execute_plan::create(db, run, call.id, &ahead.new, status).await?;
+                execute_plan::reviewed(db, run, review).await
             }
             Reviewer::Person(question) => {
-                let plan = carry_out::create(db, run, call.id, &ahead.new, status).await?;
-                carry_out::ready_for_review(db, run, &plan).await?;
+                let plan = execute_plan::create(db, run, call.id, &ahead.new, status).await?;
+                execute_plan::ready_for_review(db, run, &plan).await?;
                 self.ask(db, call, question, events).await?;
                 Ok(Wake::default())
             }
             Reviewer::Agent(item) => {
-                // It begins the call, as every spawning of agents does.
+                // It begins the call, like every start of sub-agents.
                 let wake = self.spawn(db, call, std::slice::from_ref(item), events).await?;
                 let begun = std::mem::take(events);
                 let (call_started, rest): (Vec<_>, Vec<_>) = begun
@@ -81,8 +81,8 @@ impl SuspendRun<'_> {
                     .partition(|event| matches!(event.kind, Kind::McpTool { .. }));
                 *events = call_started;
                 self.tell_now(db, events).await?;
-                let plan = carry_out::create(db, run, call.id, &ahead.new, status).await?;
-                carry_out::ready_for_review(db, run, &plan).await?;
+                let plan = execute_plan::create(db, run, call.id, &ahead.new, status).await?;
+                execute_plan::ready_for_review(db, run, &plan).await?;
                 *events = rest;
                 Ok(wake)
             }
@@ -90,7 +90,7 @@ impl SuspendRun<'_> {
     }
 }
 
-/// What a call asks its user.
+/// The question that a call asks its user.
 pub(super) fn asked(call: &Deferred<'_>) -> Option<Value> {
     match &call.what {
         DeferredWhat::Ask(question) => Some(json!({

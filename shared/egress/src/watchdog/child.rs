@@ -1,9 +1,10 @@
-//! The process that ends others when their owner has ended: `rejoin` itself, started with [`VERB`] by the owner. Called by the `main` of our
-//! programs, before anything else of them runs.
+//! The watchdog process: `rejoin` itself, started with [`VERB`] by the owner, ends processes when their owner has
+//! ended. Called first by the `main` of our programs.
 //!
-//! Protocol: it says [`READY`], then reads lines from its standard input: `guard TARGET:FIRST:LAST`, `forget TARGET`, `remove DIRECTORY`,
-//! `keep`. A target is a process, or with a `-` before it a process group; FIRST and LAST are signals. The end of the input is the owner's
-//! end: every target gets its first signal, those that are left after [`GRACE`] the last one, and the directories are removed.
+//! Protocol: it writes [`READY`], then reads lines from its standard input: `guard TARGET:FIRST:LAST`, `forget TARGET`,
+//! `remove DIRECTORY`, `keep`. A target is a process, or with a `-` before it a process group; FIRST and LAST are
+//! signals. End of input means that the owner has ended: every target gets its first signal, the remaining ones after
+//! [`GRACE`] the last one, and the directories are removed.
 //!
 //! Invariant: it uses no program, no file and no setting of the machine's.
 
@@ -17,20 +18,21 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group, test_kill_process, test_kill_process_group};
 
-/// The first word of the command line that makes `rejoin` this process. It is no verb for people.
+/// The first command line argument that starts `rejoin` as the watchdog. It is not a user's verb.
 pub const VERB: &str = "__watchdog";
-/// What it says once it reads.
+/// Written when it starts reading.
 pub(super) const READY: &str = "watching";
 
-/// How long a guarded process may take to obey its first signal, once the owner is gone.
+/// How long a guarded process may take to obey its first signal after the owner's end.
 const GRACE: Duration = Duration::from_secs(5);
-/// Between two looks whether it did.
+/// Interval between checks.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Whether this program's `main` calls [`main_if_asked`].
 static IS_THIS_PROGRAM: AtomicBool = AtomicBool::new(false);
 
-/// What the beginning of a program's `main` does so that the program can be its own watchdog. Some: this process was one, and is done.
+/// Called first in a program's `main`, so that the program can be its own watchdog. Some: this process was the
+/// watchdog, and has finished.
 pub fn main_if_asked() -> Option<ExitCode> {
     if std::env::args_os().nth(1).is_some_and(|verb| verb == VERB) {
         return Some(main());
@@ -46,13 +48,13 @@ pub(super) fn is_this_program() -> bool {
 /// Guards until the owner has ended.
 pub(super) fn main() -> ExitCode {
     let mut stdout = io::stdout();
-    // An owner that has ended already does not read it; its end is seen below.
+    // An owner that has already ended does not read it; its end is detected below.
     let _unread = writeln!(stdout, "{READY}").and_then(|()| stdout.flush());
     let mut charge = Charge::default();
     for line in io::stdin().lock().split(b'\n') {
         match line {
             Ok(line) => charge.hear(line),
-            // What can't be read is the owner's end.
+            // A read error means that the owner has ended.
             Err(_) => break,
         }
     }
@@ -60,7 +62,7 @@ pub(super) fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// A process, or a group of them.
+/// A process, or a process group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Target {
     Process(Pid),
@@ -74,7 +76,7 @@ impl Target {
             Some(leader) => (leader, true),
             None => (text, false),
         };
-        // 0 and 1 would be everybody.
+        // 0 and 1 would signal everything.
         let number = number.parse().ok().filter(|number| *number > 1)?;
         let pid = Pid::from_raw(number)?;
         Some(match is_group {
@@ -100,7 +102,7 @@ impl Target {
     }
 }
 
-/// The signal of a name; what is none is the one that nobody survives.
+/// The signal of a name; an unknown one is SIGKILL.
 fn signal(name: &str) -> Signal {
     match name {
         "INT" => Signal::INT,
@@ -110,7 +112,7 @@ fn signal(name: &str) -> Signal {
     }
 }
 
-/// What is to be done at the owner's end.
+/// The work to be done at the owner's end.
 #[derive(Debug, Default)]
 struct Charge {
     guarded: Vec<(Target, Signal, Signal)>,

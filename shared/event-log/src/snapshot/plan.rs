@@ -1,15 +1,15 @@
-//! The plan of a turn, and what its calls did to which things, as their events leave them: a late reader sees both as those do who were there.
+//! The plan of a turn and its operations, folded from their events, so that a late reader sees the same as others.
 
 use serde_json::{Value, json};
 
 use rejoin_types::events::PLAN_TOOL;
 use rejoin_types::events::{Kind, Operation, ToolStatus};
 
-/// Operations that a snapshot tells: the newest.
+/// Maximum number of operations in a snapshot, newest first.
 const OPERATIONS_MAX: usize = 100;
 
-/// Takes an event into the newest plan of a turn.
-pub fn tell(plan: &mut Option<Value>, kind: &Kind) {
+/// Applies an event to the newest plan of a turn.
+pub fn apply(plan: &mut Option<Value>, kind: &Kind) {
     match kind {
         Kind::PlanCreated { plan: made } => *plan = Some(made.clone()),
         Kind::PlanReadyForReview {
@@ -33,7 +33,7 @@ pub fn tell(plan: &mut Option<Value>, kind: &Kind) {
         }
         Kind::StepStart { step } => {
             if let Some(stored) = step_of(plan, &step["planId"], &step["stepNumber"]) {
-                // What an attempt before it has left is void.
+                // Results of an earlier attempt are void.
                 stored.as_object_mut().map(|step| step.remove("result"));
                 stored.as_object_mut().map(|step| step.remove("error"));
                 set(stored, step);
@@ -53,7 +53,7 @@ pub fn tell(plan: &mut Option<Value>, kind: &Kind) {
                 set(stored, &json!({"executorId": executor_id}));
             }
         }
-        // No event of its own tells that a plan is over: the answer to its call does.
+        // No separate event announces the end of a plan: the answer to its call does.
         Kind::McpTool {
             tool,
             status: ToolStatus::Completed,
@@ -68,7 +68,7 @@ pub fn tell(plan: &mut Option<Value>, kind: &Kind) {
     }
 }
 
-/// The plan as an event tells it, with what is known of it besides.
+/// Merges a plan from an event with what is already known of it.
 fn merge(plan: &mut Option<Value>, told: &Value, said: Value) {
     let mut merged = plan
         .take()
@@ -85,7 +85,7 @@ fn step_of<'a>(plan: &'a mut Option<Value>, plan_id: &Value, number: &Value) -> 
     steps.iter_mut().find(|step| step["stepNumber"] == *number)
 }
 
-/// Sets the fields that are given and are not null.
+/// Sets the given fields that are not null.
 fn set(into: &mut Value, fields: &Value) {
     let (Some(into), Some(fields)) = (into.as_object_mut(), fields.as_object()) else {
         return;
@@ -96,8 +96,8 @@ fn set(into: &mut Value, fields: &Value) {
     into.extend(given.map(|(name, value)| (name.clone(), value.clone())));
 }
 
-/// Takes another word of an operation in: it is over, or it begins.
-pub fn operated(operations: &mut Vec<Operation>, told: Operation) {
+/// Applies an operation's event: it begins or ends.
+pub fn upsert_operation(operations: &mut Vec<Operation>, told: Operation) {
     let begun = operations.iter_mut().find(|one| {
         told.status != "start"
             && one.status == "start"
@@ -152,12 +152,12 @@ mod tests {
             Kind::StepStart {
                 step: step(1, "executing", json!({"attempt": 2})),
             },
-            // Of a plan that was made anew.
+            // Belongs to a plan that was replaced.
             Kind::StepComplete {
                 step: json!({"planId": "q", "stepNumber": 2, "status": "completed"}),
             },
         ] {
-            tell(&mut plan, &kind);
+            apply(&mut plan, &kind);
         }
         assert_eq!(
             plan.unwrap(),
@@ -182,7 +182,7 @@ mod tests {
         };
         let mut operations = Vec::new();
         for (name, status) in [("a", "start"), ("b", "start"), ("a", "success"), ("a", "start")] {
-            operated(&mut operations, operation(name, status));
+            upsert_operation(&mut operations, operation(name, status));
         }
         let told: Vec<(&str, &str)> = operations
             .iter()
@@ -190,7 +190,7 @@ mod tests {
             .collect();
         assert_eq!(told, [("a", "success"), ("b", "start"), ("a", "start")]);
         for n in 0..=OPERATIONS_MAX {
-            operated(&mut operations, operation(&n.to_string(), "start"));
+            upsert_operation(&mut operations, operation(&n.to_string(), "start"));
         }
         assert_eq!(operations.len(), OPERATIONS_MAX);
         assert_eq!(operations.last().unwrap().entity_name, OPERATIONS_MAX.to_string());

@@ -1,4 +1,4 @@
-//! The bus without a wire: hints reach only the process that gives them; everybody else finds out by looking.
+//! The polling bus: hints reach only the process that sends them; other processes find new data by polling.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use tokio::sync::broadcast;
 
 use super::{Bus, Wake};
 
-/// Hints that a slow receiver may be behind.
+/// Maximum number of hints that a slow receiver may lag behind.
 const CAPACITY: usize = 256;
 
 pub struct PollBus {
@@ -28,7 +28,7 @@ impl Default for PollBus {
 }
 
 impl Bus for PollBus {
-    /// Drops the hint: with this bus on, nothing may rest on one, not even within a process.
+    /// Drops the hint: with this bus, nothing may depend on hints, not even within a process.
     fn publish(&self, _wake: Wake) {}
 
     fn subscribe(&self) -> broadcast::Receiver<Arc<Wake>> {

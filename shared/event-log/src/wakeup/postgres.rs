@@ -1,8 +1,8 @@
-//! The bus over LISTEN/NOTIFY.
+//! The wake-up bus over LISTEN/NOTIFY.
 //!
-//! NOTIFY takes an instance-wide lock at commit, so it is never part of a data transaction: hints are collected here and sent
-//! as one notification at most every [`COALESCE`], over a connection of their own. The listening connection is probed by a
-//! notification to itself: one that stays silent is given up and made anew, and everybody is told to look at everything.
+//! NOTIFY takes an instance-wide lock at commit, so it is never part of a data transaction: hints are collected here
+//! and sent as one notification at most every [`COALESCE`], over their own connection. The listening connection is
+//! probed by a notification to itself: a silent one is replaced, and all waiters are told to poll everything.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,24 +15,25 @@ use uuid::Uuid;
 
 use super::{Bus, Hearing, Wake};
 use rejoin_db::Db;
-use rejoin_db::outage::{Causes, Outage};
+use rejoin_db::failure_log::{ErrorChain, FailureLog};
 
-/// The one channel.
+/// The NOTIFY channel.
 pub const CHANNEL: &str = "rejoin";
-/// Between two notifications; hints of that time are sent as one.
+/// Minimum interval between notifications; hints of that time are sent together.
 const COALESCE: Duration = Duration::from_millis(1);
-/// More ids than this are sent as "look at everything": a payload holds 8,000 bytes at most, and an id takes 39.
+/// Maximum number of ids in a notification; more are sent as "poll everything": a payload holds 8,000 bytes at most,
+/// and an id takes 39.
 const MAX_IDS: usize = 150;
-/// Hints that wait to be sent; more are dropped (they are hints).
+/// Maximum number of unsent hints; further ones are dropped (they are hints).
 const OUTBOX: usize = 4096;
-/// Hints that a slow receiver may be behind.
+/// Maximum number of hints that a slow receiver may lag behind.
 const CAPACITY: usize = 1024;
-/// How often the listening connection is probed, and how long an answer may take: a dead one is noticed within both.
+/// Interval of probes of the listening connection, and their timeout: a dead connection is detected within both.
 const PROBE_EVERY: Duration = Duration::from_secs(5);
 const PROBE_LIMIT: Duration = Duration::from_secs(5);
-/// Between two tries to connect.
+/// Interval between connection attempts.
 const RECONNECT: Duration = Duration::from_millis(500);
-/// Marks probes; other processes ignore them.
+/// Prefix of probes; other processes ignore them.
 const PROBE: &str = "probe:";
 
 pub struct PostgresBus {
@@ -58,7 +59,7 @@ impl PostgresBus {
 
 impl Bus for PostgresBus {
     fn publish(&self, wake: Wake) {
-        // A full outbox means that the database is away or slow; the others will look by themselves.
+        // A full outbox means that the database is unreachable or slow; the others will poll.
         let _ = self.outbox.try_send(wake);
     }
 
@@ -75,7 +76,7 @@ impl Bus for PostgresBus {
     }
 }
 
-/// Sends what has gathered, again and again, until the bus is dropped.
+/// Sends gathered hints until the bus is dropped.
 async fn send(db: Db, mut inbox: mpsc::Receiver<Wake>) {
     while let Some(mut wake) = inbox.recv().await {
         while let Ok(more) = inbox.try_recv() {
@@ -90,32 +91,32 @@ async fn send(db: Db, mut inbox: mpsc::Receiver<Wake>) {
         }
         let payload = serde_json::to_string(&wake).expect("a wake-up is plain data");
         if let Err(error) = notify(&db, &payload).await {
-            debug!(error = %Causes(&*error), "sending a wake-up failed; it is lost");
+            debug!(error = %ErrorChain(&*error), "sending a wake-up failed; it is lost");
             tokio::time::sleep(RECONNECT).await;
         }
-        // The first hint goes at once; what comes within this time goes together.
+        // The first hint is sent immediately; those within this time together.
         tokio::time::sleep(COALESCE).await;
     }
 }
 
 async fn notify(db: &Db, payload: &str) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-    let client = db.hot.get().await?;
+    let client = db.pool_pg.get().await?;
     let statement = client.prepare_cached("select pg_notify($1, $2)").await?;
     client.execute(&statement, &[&CHANNEL, &payload]).await?;
     Ok(())
 }
 
-/// Listens, and listens anew whenever the connection fails.
+/// Listens, and reconnects whenever the connection fails.
 async fn listen(db: Db, local: broadcast::Sender<Arc<Wake>>, listening: Arc<AtomicBool>) {
     let me = Uuid::now_v7().to_string();
-    let mut outage = Outage::of("listening for wake-ups");
+    let mut outage = FailureLog::of("listening for wake-ups");
     loop {
         let started = Instant::now();
         if let Err(error) = listen_once(&db, &local, &me, &listening, &mut outage).await {
             listening.store(false, Ordering::Relaxed);
-            outage.failed(Causes(&error));
+            outage.failed(ErrorChain(&error));
         }
-        // What was said meanwhile is lost: look at everything.
+        // Notifications sent meanwhile are lost: poll everything.
         let _ = local.send(Arc::new(Wake::everything()));
         if started.elapsed() < RECONNECT {
             tokio::time::sleep(RECONNECT).await;
@@ -138,7 +139,7 @@ async fn listen_once(
     local: &broadcast::Sender<Arc<Wake>>,
     me: &str,
     listening: &AtomicBool,
-    outage: &mut Outage,
+    outage: &mut FailureLog,
 ) -> Result<(), ListenError> {
     let answered = Arc::new(Notify::new());
 
@@ -149,7 +150,7 @@ async fn listen_once(
             if notice.payload() == my_probe {
                 answered.notify_one();
             } else if !notice.payload().starts_with(PROBE) {
-                // A payload that we can't read may come from a newer version: look at everything.
+                // An unreadable payload may come from a newer version: poll everything.
                 let wake = serde_json::from_str(notice.payload()).unwrap_or_else(|_| Wake::everything());
                 let _ = local.send(Arc::new(wake));
             }

@@ -1,9 +1,9 @@
-//! The writer's loop, as it is, in thousands of orders: two workers, a run that is taken over in the middle, and a database whose
-//! answers fail, come late, or never come, before and after the commit.
+//! Tests of the writer's loop under thousands of interleavings: two workers, a run that is taken over midway, and a
+//! database whose answers fail, are late or never arrive, before and after the commit.
 //!
-//! What holds in each of them: a run's events are written once and in order (I2); `flush` says yes only if all of them are (the run's
-//! next record builds on it); nothing is written once the lease is lost (I4); closing loses nothing; readers are woken after the last
-//! commit.
+//! Properties: a run's events are written once and in order (I2); `flush` succeeds only if all of them are (the run's
+//! next record depends on it); nothing is written after the lease is lost; closing loses nothing; readers are woken
+//! after the last commit.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -18,9 +18,9 @@ use super::*;
 use crate::wakeup::Bus;
 use rejoin_types::events::Kind;
 
-/// Orders that the model is run in.
+/// Number of interleavings tested.
 const ORDERS: usize = 1_500;
-/// Events that each run appends.
+/// Events appended by each run.
 const EVENTS: usize = 8;
 const LOGS: [Uuid; 2] = [Uuid::from_u128(1), Uuid::from_u128(2)];
 /// Runs, with their logs: two share one.
@@ -30,7 +30,7 @@ const RUNS: [(Uuid, Uuid); 3] = [
     (Uuid::from_u128(13), LOGS[1]),
 ];
 
-/// A database with its rows, and the locks that a transaction holds until its end.
+/// A model of a database: rows, and locks held until a transaction ends.
 #[derive(Clone, Default)]
 struct Server {
     rows: Arc<Mutex<Rows>>,
@@ -39,13 +39,13 @@ struct Server {
 
 #[derive(Default)]
 struct Rows {
-    /// Attempts that have been taken over.
+    /// Attempts that were taken over.
     taken: BTreeMap<Uuid, i32>,
     /// Each log's events: run, attempt, text.
     logs: BTreeMap<Uuid, Vec<(Uuid, i32, String)>>,
-    /// How many of them there were at the last wake-up.
+    /// The number of events at the last wake-up.
     told: BTreeMap<Uuid, usize>,
-    /// Answers that never come.
+    /// Answers that never arrive.
     unanswered: Vec<oneshot::Sender<Vec<Arc<RunStream>>>>,
     transactions: Vec<JoinHandle<()>>,
 }
@@ -55,7 +55,7 @@ impl Server {
         act(&mut self.rows.lock().expect("nothing panics while it is held"))
     }
 
-    /// All that an attempt has written, as one text.
+    /// All text written by an attempt.
     fn text_of(&self, stream: &RunStream) -> String {
         self.rows(|rows| {
             let of_log = rows.logs.entry(stream.log_id).or_default();
@@ -67,13 +67,13 @@ impl Server {
         })
     }
 
-    /// The next attempt of a run begins, as soon as no transaction holds the last one.
+    /// Starts the next attempt of a run, as soon as no transaction locks the last one.
     async fn take_over(&self, run: Uuid) {
         let _locks = self.locks.lock().await;
         self.rows(|rows| rows.taken.insert(run, 1));
     }
 
-    /// A transaction, from its arrival to its end.
+    /// Executes a transaction, from its arrival to its end.
     async fn transact(
         self,
         appended: Vec<(Arc<RunStream>, String)>,
@@ -88,7 +88,7 @@ impl Server {
             self.rows(|rows| appended.into_iter().partition(|(stream, _)| is_lost(rows, stream)));
         pause().await;
         if once_in(8) {
-            // It is rolled back, and whoever asks will find nothing.
+            // It is rolled back: a later lookup will find nothing.
             return;
         }
         self.rows(|rows| {
@@ -99,12 +99,12 @@ impl Server {
         });
         drop(locks);
         let lost: Vec<_> = lost.into_iter().map(|(stream, _)| stream).collect();
-        // Whoever asks later is told. Nobody may be left to ask.
+        // A later lookup is answered. No caller may be left.
         let _ = outcome.send(lost.clone());
         match any(6) {
             0 => drop(answer),
             1 => self.rows(|rows| rows.unanswered.push(answer)),
-            // It may have been given up.
+            // The caller may have given up.
             _ => drop(answer.send(lost)),
         }
     }
@@ -128,7 +128,7 @@ impl Bus for Server {
 /// A worker's connection.
 struct Connection {
     server: Server,
-    /// What becomes of the transaction that was sent.
+    /// The outcome of the sent transaction.
     outcome: Option<oneshot::Receiver<Vec<Arc<RunStream>>>>,
 }
 
@@ -192,7 +192,7 @@ fn worker(server: &Server) -> (EventWriter, JoinHandle<()>) {
     (writer, spawn(running))
 }
 
-/// One attempt of a run. Returns what it has appended.
+/// Runs one attempt of a run. Returns the appended text.
 async fn attempt(server: Server, writer: EventWriter, stream: Arc<RunStream>) -> String {
     let mut appended = String::new();
     for i in 0..EVENTS {
@@ -213,7 +213,7 @@ async fn attempt(server: Server, writer: EventWriter, stream: Arc<RunStream>) ->
     appended
 }
 
-/// A run that may be taken over by the other worker.
+/// A run that the other worker may take over.
 async fn run_once_or_twice(server: Server, writers: [EventWriter; 2], run: (Uuid, Uuid)) {
     let [first, second] = writers;
     let is_taken = once_in(2);
@@ -237,7 +237,7 @@ async fn run_once_or_twice(server: Server, writers: [EventWriter; 2], run: (Uuid
 }
 
 #[test]
-fn a_runs_events_are_written_once_in_order_and_under_its_lease_whatever_fails() {
+fn events_are_written_once_in_order_under_the_runs_lease() {
     explore(ORDERS, || async {
         let server = Server::default();
         let (a, a_runs) = worker(&server);

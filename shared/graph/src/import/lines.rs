@@ -1,21 +1,21 @@
-//! Reads lines with a limit on their length, so that no file can fill the memory. Called by the import.
+//! Reads lines with a maximum length, so that no file can exhaust memory. Called by the import.
 
 use tokio::io::{AsyncBufRead, AsyncBufReadExt as _};
 
-/// Bytes of one line, its line break not counted.
+/// Maximum size of one line, in bytes, without its line break.
 pub const MAX_LINE_BYTES: usize = 1024 * 1024;
 
-/// What [`Lines::next`] has read.
+/// The result of [`Lines::next`].
 pub enum LineRead<'lines> {
     Line(&'lines [u8]),
     TooLong,
 }
 
-/// Lines of a reader, each at most [`MAX_LINE_BYTES`] in memory; of a longer one the rest is read past.
+/// The lines of a reader, each at most [`MAX_LINE_BYTES`] in memory; the rest of a longer one is skipped.
 pub struct Lines<R> {
     source: R,
     line: Vec<u8>,
-    /// Bytes read so far, line breaks included.
+    /// Number of bytes read so far, including line breaks.
     bytes: u64,
 }
 
@@ -28,7 +28,7 @@ impl<R: AsyncBufRead + Unpin> Lines<R> {
         }
     }
 
-    /// The next line, and how many bytes have been read with it.
+    /// Returns the next line, and the number of bytes read up to its end.
     pub async fn next(&mut self) -> std::io::Result<Option<(LineRead<'_>, u64)>> {
         let first = self.bytes == 0;
         let mut too_long = false;
@@ -59,7 +59,7 @@ impl<R: AsyncBufRead + Unpin> Lines<R> {
         if too_long {
             return Ok(Some((LineRead::TooLong, self.bytes)));
         }
-        // Editors on Windows put a byte order mark before the first line.
+        // Windows editors put a byte order mark before the first line.
         let line = self.line.as_slice();
         let line = if first {
             line.strip_prefix("\u{feff}".as_bytes()).unwrap_or(line)
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn lines_are_whole_whatever_the_buffer_and_the_last_needs_no_line_break() {
+    async fn lines_are_whole_in_any_buffer_and_need_no_final_break() {
         for capacity in [1, 3, 100] {
             assert_eq!(read(b"ab\n\ncde", capacity).await, [Some(2), Some(0), Some(3)]);
             assert_eq!(read(b"\xef\xbb\xbfab\n", capacity).await, [Some(2)]);

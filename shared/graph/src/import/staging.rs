@@ -1,6 +1,6 @@
-//! Puts parsed lines into the import's temporary tables, by COPY. Called by the import.
+//! Writes parsed lines into the import's temporary tables, by COPY. Called by the import.
 //!
-//! The columns written here are those of `CREATE_STAGING`, in its order.
+//! The columns are those of `CREATE_STAGING`, in its order.
 
 use chrono::{DateTime, Utc};
 use sqlx::postgres::PgConnection;
@@ -11,7 +11,7 @@ use crate::ndjson::{Parsed, Reference};
 use crate::objects::object_hash;
 use crate::relationships::relationship_hash;
 
-/// Rows on their way into the staging tables, in COPY's text format.
+/// A buffer of rows for the staging tables, in COPY's text format.
 #[derive(Default)]
 pub(super) struct Staging {
     objects: Vec<u8>,

@@ -1,5 +1,5 @@
-//! Finding live objects: lists, queries, and what a reference in words means. Called by the API's graph routes, the read tools and
-//! the export. Invariant: what has been superseded or deleted is never found.
+//! Finds live objects: lists, queries, and resolution of references. Called by the API's graph routes, the read tools
+//! and the export. Invariant: superseded and deleted objects are never found.
 
 use serde::{Deserialize, Serialize};
 use sqlx::{AssertSqlSafe, PgExecutor, PgPool};
@@ -9,14 +9,14 @@ use super::{COLUMNS, MAX_PAGE, Object, get};
 use crate::Error;
 use crate::bounds::{self, Bounds};
 
-/// Objects that [`resolve`] names when a reference fits several.
+/// Maximum number of objects listed by [`resolve`] for an ambiguous reference.
 const MAX_AMBIGUOUS: i64 = 6;
 
-/// Which live objects a list holds. Empty lists don't filter.
+/// Filters of a list of live objects. Empty lists don't filter.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
     pub types: Vec<String>,
-    /// Any of these.
+    /// Any of these labels.
     pub labels: Vec<String>,
     pub status: Option<String>,
 }
@@ -38,16 +38,16 @@ pub enum SortOrder {
     Desc,
 }
 
-/// What a reference in words led to.
+/// The result of resolving a reference.
 #[derive(Debug)]
 pub enum Resolved {
     One(Box<Object>),
     Nothing,
-    /// Several fit; the first few of them.
+    /// Ambiguous; the first few matches.
     Several(Vec<Object>),
 }
 
-/// Live objects in the order of their creation, after the object `after`.
+/// Returns live objects in order of creation, after the object `after`.
 pub async fn list(
     db: impl PgExecutor<'_>,
     project_id: Uuid,
@@ -79,7 +79,7 @@ pub async fn list(
     .map_err(Error::database("list objects"))
 }
 
-/// Live objects of one type in the asked order, and how many there are in all. `bounds`: of those that are there by them.
+/// Returns live objects of one type in the requested order, and their total number, within `bounds`.
 pub async fn query(
     pool: &PgPool,
     project_id: Uuid,
@@ -94,7 +94,7 @@ pub async fn query(
         SortOrder::Desc => "desc",
     };
     let first = match sort.0 {
-        // Ids sort by age, and have an index.
+        // Ids sort by creation time, and have an index.
         SortBy::CreatedAt => String::new(),
         SortBy::UpdatedAt => format!("o.updated_at {order}, "),
         SortBy::Name => format!("lower(o.name) {order}, "),
@@ -110,7 +110,7 @@ pub async fn query(
          order by {first}o.canonical_id {order}
          limit $3 offset $4"
     );
-    // Built from our own words only.
+    // Built from constants only.
     let objects = sqlx::query_as::<_, Object>(AssertSqlSafe(sql))
         .bind(project_id)
         .bind(object_type)
@@ -129,8 +129,8 @@ pub async fn query(
     Ok((objects, total))
 }
 
-/// Finds the live object that a person or a model means: a canonical id, `Type:key`, a key, or a name (any case).
-/// An exact key goes before other spellings, so that a name elsewhere does not make a good key ambiguous.
+/// Resolves a user's or model's reference to a live object: a canonical id, `Type:key`, a key, or a name
+/// (case-insensitive). An exact key takes precedence, so that another object's name does not make it ambiguous.
 pub async fn resolve(pool: &PgPool, project_id: Uuid, reference: &str) -> Result<Resolved, Error> {
     let reference = reference.trim();
     if let Ok(id) = Uuid::parse_str(reference) {

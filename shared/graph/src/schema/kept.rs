@@ -1,5 +1,5 @@
-//! Counts that took long, kept in this process for a while. Called by `schema`: what a great graph consists of takes seconds to count and
-//! hardly changes, and small ones are counted each time.
+//! An in-process cache of slow counts. Called by `schema`: counting a large graph takes seconds and its result hardly
+//! changes; small graphs are counted each time.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -11,21 +11,21 @@ use uuid::Uuid;
 use super::{LabelCount, RelationshipCount, TypeCount};
 use crate::Error;
 
-/// What takes less is counted each time.
+/// Faster counts are not cached.
 const LONG: Duration = Duration::from_millis(100);
-/// How long counts are kept. Clients may do the same: `cache_hint_ttl` of the tool `schema_version`.
+/// Lifetime of cached counts. Clients may cache as long: `cache_hint_ttl` of the tool `schema_version`.
 pub const KEPT: Duration = Duration::from_secs(300);
-/// Projects whose counts of one kind are kept; with one more, all are counted anew.
+/// Maximum number of projects with cached counts of one kind; beyond it, the cache is cleared.
 const MAX_PROJECTS: usize = 1_000;
 
-/// Counts of one kind by project, and when they were counted.
+/// Counts of one kind by project, with their time.
 pub(super) type Counts<T> = LazyLock<Mutex<HashMap<Uuid, (Instant, Vec<T>)>>>;
 
 pub(super) static TYPES: Counts<TypeCount> = LazyLock::new(Mutex::default);
 pub(super) static RELATIONSHIPS: Counts<RelationshipCount> = LazyLock::new(Mutex::default);
 pub(super) static LABELS: Counts<LabelCount> = LazyLock::new(Mutex::default);
 
-/// What was counted at most [`KEPT`] ago, if that took long; else it is counted now.
+/// Returns counts cached at most [`KEPT`] ago, else counts now and caches slow results.
 pub(super) async fn kept<T: Clone>(
     counts: &Counts<T>,
     project_id: Uuid,

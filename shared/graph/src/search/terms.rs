@@ -1,9 +1,9 @@
-//! What a query's words are looked for as: themselves, and where hardly any object has one, the words of the project's keys and names
-//! (`kb.graph_words`) that are nearest to it. Called by `search`.
+//! Expands a query's words: each word itself and, if hardly any object contains it, the most similar words of the
+//! project's keys and names (`kb.graph_words`). Called by `search`.
 //!
-//! A word that very many objects have is *common*: the index would give them all before the first could be taken. So no query goes to
-//! the index that common words alone decide; for those a part of the objects is looked at. Which words are common is what the
-//! planner's statistics say.
+//! A word that very many objects contain is *common*: an index scan would fetch all of them before returning the first.
+//! Queries consisting of common words only therefore don't use the index but scan a sample of the objects. The
+//! planner's statistics decide which words are common.
 
 use sqlx::{AssertSqlSafe, PgConnection, Row as _};
 use uuid::Uuid;
@@ -13,44 +13,44 @@ use crate::Error;
 use crate::query::Query;
 use crate::scope::Scope;
 
-/// A word of more objects is common; the index gives so many in some milliseconds.
+/// A word contained in more objects is common; the index returns this many within milliseconds.
 const COMMON: f64 = 10_000.0;
-/// A word that so many objects have is no typing error: nothing near it is looked for.
+/// A word contained in this many objects is no typo: it is not expanded.
 const KNOWN: i64 = 20;
-/// Words that are taken for one with a typing error, the nearest.
+/// Maximum number of similar words per misspelled word, most similar first.
 const MAX_NEAR: i64 = 12;
-/// How near they must be, pg_trgm's word_similarity. Two letters that changed places in a word of eight leave 0.55.
+/// Minimum similarity, as pg_trgm's word_similarity. Two transposed letters in a word of eight give 0.55.
 pub(super) const NEAR: f64 = 0.45;
-/// Letters that make it worth to look for what begins with a code.
+/// Minimum length of a code for a prefix search.
 const MIN_BEGINNING: i64 = 5;
-/// Objects that are looked at for common words.
+/// Maximum number of objects sampled for common words.
 const MAX_SAMPLED: i64 = 5_000;
-/// Objects that such a look puts up.
+/// Maximum number of candidates from a sample.
 const MAX_FOUND: i64 = 100;
 
-/// How far a word reaches.
+/// The expansion of words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reach {
-    /// Objects that contain it.
+    /// Exact words only.
     Words,
-    /// And objects that contain a word which is nearly it; needs pg_trgm.
+    /// Also similar words; needs pg_trgm.
     Near,
 }
 
-/// The terms of a query, word by word.
+/// The terms of a query, by word.
 #[derive(Debug)]
 pub(super) struct Terms {
     words: Vec<Vec<Term>>,
-    /// What was quoted, as a query of full text; empty: nothing was.
+    /// Quoted phrases, as a full-text query; empty: none.
     quoted: String,
 }
 
-/// A query of full text for one word.
+/// A full-text query for one word.
 #[derive(Debug, Clone)]
 struct Term {
     query: String,
     common: bool,
-    /// A word that is near, instead of the query's own.
+    /// A similar word, instead of the query's own.
     near: bool,
 }
 
@@ -63,7 +63,7 @@ impl Terms {
         reach: Reach,
     ) -> Result<Self, Error> {
         let attempted = "weigh the words of a search";
-        // Built from our own words only.
+        // Built from constants only.
         let rows = sqlx::query(AssertSqlSafe(statement(reach, scope)))
             .bind(project_id)
             .bind(&query.words)
@@ -93,7 +93,7 @@ impl Terms {
             };
             read().map_err(Error::database(attempted))?;
         }
-        // A word of punctuation only.
+        // Words of punctuation only.
         terms.words.retain(|word| !word.is_empty());
         if query.is_quoted() {
             terms.quoted = sqlx::query_scalar(
@@ -108,7 +108,7 @@ impl Terms {
         Ok(terms)
     }
 
-    /// Every word; empty where that is for [`Terms::among_common`]. `narrow`: other conditions have an index, too.
+    /// All words; empty if [`Terms::among_common`] handles them. `narrow`: other conditions have an index, too.
     pub(super) fn every(&self, narrow: bool) -> String {
         if !self.quoted.is_empty() {
             return self.quoted.clone();
@@ -135,7 +135,7 @@ impl Terms {
         )
     }
 
-    /// Any of the words that are near one of them, and not common.
+    /// Any similar word that is not common.
     pub(super) fn any_near(&self, narrow: bool) -> String {
         any_of(
             self.words
@@ -145,7 +145,7 @@ impl Terms {
         )
     }
 
-    /// Any of all of them.
+    /// Any word.
     pub(super) fn all(&self) -> String {
         any_of(self.words.iter().flatten())
     }
@@ -159,7 +159,7 @@ impl Terms {
         any_of(self.words.iter().flatten().filter(|term| !term.near))
     }
 
-    /// All words, where each is common or may stand for one that is.
+    /// All words, if each is common or may be replaced by a common one.
     pub(super) fn among_common(&self) -> Option<String> {
         (!self.words.is_empty() && self.every(false).is_empty()).then(|| self.joined_every())
     }
@@ -173,7 +173,8 @@ fn any_of<'a>(terms: impl IntoIterator<Item = &'a Term>) -> String {
     format!("({})", terms.join(" | "))
 }
 
-/// $1 project, $2 words, $3 objects of a common word, $4 of a known word, $5 types, $6 labels, $7 near words, $8 letters of a beginning.
+/// $1 project, $2 words, $3 object count of a common word, $4 of a known word, $5 types, $6 labels, $7 similar words,
+/// $8 prefix length.
 fn statement(reach: Reach, scope: &Scope) -> String {
     let live = scope.live();
     let near = match reach {
@@ -244,7 +245,7 @@ fn statement(reach: Reach, scope: &Scope) -> String {
     )
 }
 
-/// Of a part of the objects those that match, the best first.
+/// Returns matches among a sample of the objects, best first.
 pub(super) async fn sample(
     db: &mut PgConnection,
     project_id: Uuid,
@@ -252,18 +253,18 @@ pub(super) async fn sample(
     scope: &Scope,
 ) -> Result<Vec<Uuid>, Error> {
     let attempted = "look for common words";
-    // Along an index of objects, until there are enough: the opposite of what rare words need.
+    // Scans an index of objects until enough are found: the opposite of what rare words need.
     sqlx::raw_sql("set local enable_indexscan = on; set local enable_bitmapscan = off")
         .execute(&mut *db)
         .await
         .map_err(Error::database(attempted))?;
-    // In the order of an index that begins with the project: others' objects are not to be walked over.
+    // In the order of an index that begins with the project, so that other projects' objects are not scanned.
     let (by_type, order) = match scope.types.is_empty() {
         true => ("", "order by o.canonical_id"),
         false => ("and o.type = any($4)", ""),
     };
     let bounds = bounds::condition(scope.bounds.as_ref());
-    // Built from our own words only.
+    // Built from constants only.
     let found = sqlx::query_scalar(AssertSqlSafe(format!(
         "select o.id
          from (select o.id, o.fts

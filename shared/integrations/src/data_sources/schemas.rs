@@ -1,6 +1,6 @@
-//! What tables and collections of data sources look like, as somebody last looked. Called by whoever shows or tells schemas.
+//! Cached schemas of data sources' tables and collections. Called wherever schemas are shown.
 //!
-//! Invariant: what was read of a source that was reached in another way is not found.
+//! Invariant: a schema that was read over different connection settings is not returned.
 
 use chrono::{DateTime, Utc};
 use serde_json::Value;
@@ -8,17 +8,17 @@ use sqlx::PgExecutor;
 
 use super::DataSource;
 
-/// Schemas that are kept of one source; the oldest leave first.
+/// Maximum number of cached schemas per source; the oldest are evicted first.
 const MAX_KEPT: i64 = 2_000;
 
-/// A schema, and when it was read.
+/// A cached schema, and when it was read.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Kept {
     pub schema: Value,
     pub read_at: DateTime<Utc>,
 }
 
-/// What was last read, unless that is longer ago than `max_age_s`.
+/// Returns the cached schema, unless it is older than `max_age_s`.
 pub async fn get(
     db: impl PgExecutor<'_>,
     source: &DataSource,
@@ -41,7 +41,7 @@ pub async fn get(
     .await
 }
 
-/// Keeps what was just read; returns when that was.
+/// Caches a schema that was just read; returns the time.
 pub async fn keep(
     db: impl PgExecutor<'_>,
     source: &DataSource,
@@ -75,7 +75,7 @@ pub async fn keep(
     .await
 }
 
-/// Forgets what is known of a source: its tables may have changed.
+/// Drops a source's cached schemas: its tables may have changed.
 pub async fn forget(db: impl PgExecutor<'_>, source: &DataSource) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "delete from kb.data_source_schemas where data_source_id = $1",

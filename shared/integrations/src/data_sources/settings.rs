@@ -1,18 +1,18 @@
-//! What is set of a data source, and what may be. Called by whatever takes settings: the API's routes and the command line.
+//! The settings of a data source and their validation. Called by the API's routes and the command line.
 //!
-//! Invariant: no setting holds a password or a key: those are the source's secret.
+//! Invariant: no setting holds a password or key: those are the source's secret.
 
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-/// Of a host, a name or a path [bytes].
+/// Maximum length of a host, name or path, in bytes.
 const VALUE_MAX_BYTES: usize = 1_024;
-/// Longest name of a source [characters].
+/// Maximum length of a source's name, in characters.
 pub const NAME_MAX_CHARS: usize = 64;
-/// Bounds of what a source's limits may be set to; the operator's settings bound them once more.
+/// Maximum values of a source's limits; the operator's settings limit them further.
 const MAX_TIMEOUT_MS: u64 = 600_000;
 
-/// Which kind of database it is.
+/// The kind of a database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -50,7 +50,7 @@ impl Kind {
         Kind::ALL.into_iter().find(|kind| kind.as_str() == text)
     }
 
-    /// Whether it is asked in SQL.
+    /// Returns whether its query language is SQL.
     pub fn is_sql(self) -> bool {
         match self {
             Kind::Postgresql | Kind::Mysql | Kind::Sqlite | Kind::Duckdb | Kind::Bigquery => true,
@@ -58,7 +58,7 @@ impl Kind {
         }
     }
 
-    /// Whether it is a file that the operator lets be asked.
+    /// Returns whether it is a file in a folder allowed by the operator.
     pub fn is_file(self) -> bool {
         match self {
             Kind::Sqlite | Kind::Duckdb => true,
@@ -77,40 +77,42 @@ impl Kind {
     }
 }
 
-/// How a source is reached. Which of these a kind takes is said by [`Settings::check`].
+/// The connection settings of a source. [`Settings::check`] defines which of them a kind uses.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Settings {
-    /// postgresql, mysql, mongodb: a name or an address. Of the first two also a socket's path, if the operator names it.
+    /// postgresql, mysql, mongodb: a name or an address. For the first two also a socket's path, if the operator allows
+    /// it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
-    /// The kind's usual one, unless it is said.
+    /// Default: the kind's usual port.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
-    /// The one that is asked unless a query names another; for bigquery a dataset.
+    /// The default database of queries; for bigquery a dataset.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub database: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// postgresql, mysql, mongodb: whether the connection is encrypted, and the server's certificate checked. Absent: yes.
+    /// postgresql, mysql, mongodb: whether the connection is encrypted, with verification of the server's certificate.
+    /// Default: yes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls: Option<bool>,
-    /// mongodb: `host` is looked up as `mongodb+srv://` does.
+    /// mongodb: resolves `host` like `mongodb+srv://`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub srv: Option<bool>,
-    /// mongodb: the database that knows the user.
+    /// mongodb: the user's authentication database.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub auth_source: Option<String>,
-    /// mongodb: whether a read-only source may be asked as a user who may do more than read. Absent: no.
+    /// mongodb: whether a read-only source may be queried as a user with write privileges. Default: no.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub accepts_writer: Option<bool>,
     /// sqlite, duckdb: the file, in a folder that the operator allows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// bigquery: the cloud project that queries are billed to.
+    /// bigquery: the cloud project that is billed for queries.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cloud_project: Option<String>,
-    /// bigquery: where its data are, such as `EU`.
+    /// bigquery: the location of its data, such as `EU`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub location: Option<String>,
     /// bigquery: its API's address, if it is not the public one.
@@ -127,7 +129,7 @@ impl Settings {
         self.tls.unwrap_or(true)
     }
 
-    /// Err: what is wrong, for whoever wrote it.
+    /// Validates it. The error is a message for the author.
     pub fn check(&self, kind: Kind) -> Result<(), String> {
         let is_server = matches!(kind, Kind::Postgresql | Kind::Mysql | Kind::Mongodb);
         let is = |only: Kind| kind == only;
@@ -183,7 +185,7 @@ impl Settings {
             }
         }
         if let Some(host) = &self.host
-            // A path is a folder of sockets, which the operator must name.
+            // A path is a folder of sockets, which the operator must allow.
             && !(host.starts_with('/') && matches!(kind, Kind::Postgresql | Kind::Mysql))
             && host.contains(['/', '@', '?', ',', ' '])
         {
@@ -209,26 +211,26 @@ impl Settings {
     }
 }
 
-/// Bounds of one query. What is absent is the operator's default.
+/// Limits of one query. Absent values: the operator's defaults.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Limits {
-    /// A query that takes longer is ended, on the server, too [milliseconds].
+    /// Timeout of a query, also on the server, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
-    /// Rows of an answer.
+    /// Maximum number of rows in a result.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_rows: Option<u32>,
-    /// Of an answer's values [bytes].
+    /// Maximum size of a result's values, in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_bytes: Option<u64>,
-    /// bigquery: what a query may be billed for [bytes].
+    /// bigquery: maximum bytes billed for a query.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_bytes_billed: Option<u64>,
 }
 
 impl Limits {
-    /// Err: what is wrong, for whoever wrote it.
+    /// Validates it. The error is a message for the author.
     pub fn check(&self) -> Result<(), String> {
         let numbers = [
             ("timeoutMs", self.timeout_ms),
@@ -246,7 +248,7 @@ impl Limits {
     }
 }
 
-/// Err: it can't be a source's name, by which people and agents know it.
+/// Err: the name is invalid for a source.
 pub fn check_name(name: &str) -> Result<(), String> {
     let mut characters = name.chars();
     let begins = characters.next().is_some_and(|first| first.is_ascii_alphanumeric());
@@ -260,10 +262,10 @@ pub fn check_name(name: &str) -> Result<(), String> {
     }
 }
 
-/// What a URL such as `postgres://user:password@host/database` says: kind, settings and password.
+/// Parses a URL such as `postgres://user:password@host/database` into kind, settings and password.
 ///
 /// # Errors
-/// What is wrong with it, without a word of the password.
+/// What is wrong with it, without the password.
 pub fn from_url(text: &str) -> Result<(Kind, Settings, Option<String>), String> {
     let url = Url::parse(text).map_err(|error| format!("the URL is invalid: {error}"))?;
     let kind = match url.scheme() {

@@ -1,5 +1,5 @@
-//! Which processes may be started as MCP servers. The operator says so, in a file beside the processes' other settings; a project chooses by
-//! name, and gives no argument, path or shell of its own.
+//! The processes that may be started as MCP servers. The operator lists them in a file; a project chooses one by name,
+//! and cannot set arguments, paths or a shell.
 //!
 //! ```json
 //! {"mcpServers": {"memory": {"command": "npx", "args": ["-y", "@modelcontextprotocol/server-memory"],
@@ -16,7 +16,7 @@ use clap::Args;
 use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-/// A file that is larger holds something else [bytes].
+/// Maximum size of the file, in bytes.
 const FILE_MAX_BYTES: u64 = 1024 * 1024;
 
 /// A process that may be started.
@@ -26,13 +26,14 @@ pub struct Command {
     pub command: String,
     #[serde(default)]
     pub args: Vec<String>,
-    /// Set for the process, whatever the project. It gets nothing of the worker's own environment but PATH, HOME, LANG and TMPDIR.
+    /// Set for every project. The process inherits nothing of the worker's environment but PATH, HOME, LANG and TMPDIR.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
-    /// Variables that a project may set. No others: a PATH or a NODE_OPTIONS of a project's would be a command of its own.
+    /// Variables that a project may set. No others: a project's PATH or NODE_OPTIONS would amount to a command of its
+    /// own.
     #[serde(default)]
     pub project_env: Vec<String>,
-    /// Where it is started.
+    /// Its working directory.
     #[serde(default)]
     pub directory: Option<PathBuf>,
 }
@@ -44,11 +45,11 @@ struct File {
     mcp_servers: BTreeMap<String, Command>,
 }
 
-/// The operator's list. Cheap to clone; does not change while a process runs.
+/// The operator's list. Cheap to clone; does not change while the process runs.
 #[derive(Debug, Clone, Default)]
 pub struct Commands(Arc<BTreeMap<String, Command>>);
 
-/// Why there is no list.
+/// The reason why the list can't be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum CommandsError {
     #[error("reading the file of MCP commands {} failed", .path.display())]
@@ -73,7 +74,7 @@ pub struct CommandsArgs {
 
 impl CommandsArgs {
     /// # Errors
-    /// The file can't be read, or is not such a list.
+    /// The file can't be read, or is invalid.
     pub fn load(&self) -> Result<Commands, CommandsError> {
         match self
             .mcp_commands_file
@@ -142,7 +143,7 @@ impl Commands {
     }
 }
 
-/// The list, where no name stands twice: of two commands nobody could tell which one is meant.
+/// Rejects duplicate names: they would be ambiguous.
 fn each_once<'de, D: Deserializer<'de>>(list: D) -> Result<BTreeMap<String, Command>, D::Error> {
     struct Names;
 

@@ -1,35 +1,35 @@
-//! How a token for an HTTP server is got: what is set of it, and what may be. The grant is that of programs (client credentials, RFC 6749
-//! section 4.4): nobody sits at a browser where workers run. Called by `settings`; workers fetch the tokens (`mcp/oauth` there).
+//! OAuth settings of an HTTP MCP server and their validation. The grant is client credentials (RFC 6749 section 4.4):
+//! no user is present where workers run. Called by `settings`; workers fetch the tokens (`mcp/oauth` there).
 
 use serde::{Deserialize, Serialize};
 
 use super::{template, url};
 
-/// Of a client's name or its secret's template [bytes].
+/// Maximum length of a client's name or its secret's template, in bytes.
 const VALUE_MAX_BYTES: usize = 1024;
-/// Scopes that are asked for.
+/// Maximum number of requested scopes.
 const MAX_SCOPES: usize = 50;
 
-/// What is set of a server's tokens.
+/// OAuth settings of a server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct OAuth {
-    /// What the authorization server knows us as; may name secrets.
+    /// The client id at the authorization server; may refer to secrets.
     #[serde(alias = "client_id")]
     pub client_id: String,
-    /// Names a secret.
+    /// Refers to a secret.
     #[serde(alias = "client_secret")]
     pub client_secret: String,
-    /// Empty: those that the server says it needs.
+    /// Empty: those that the server requires.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub scopes: Vec<String>,
-    /// Where tokens are given out; may name secrets. Absent: where the server says.
+    /// The token endpoint; may refer to secrets. Absent: discovered from the server.
     #[serde(default, alias = "token_url", skip_serializing_if = "Option::is_none")]
     pub token_url: Option<String>,
 }
 
 impl OAuth {
-    /// Err: what is wrong, for whoever wrote it.
+    /// Validates it. The error is a message for the author.
     pub(super) fn check(&self) -> Result<(), String> {
         for (what, value) in [("clientId", &self.client_id), ("clientSecret", &self.client_secret)] {
             if value.is_empty() || value.len() > VALUE_MAX_BYTES || value.contains(|c: char| c.is_control()) {

@@ -1,7 +1,7 @@
-//! The tools that MCP servers offer. A definition is pinned when it is approved: another one, or a tool that is new, is held (nobody is given
-//! it) until somebody has approved that, so that a server can't put words into agents' prompts after it was looked at.
+//! The tools that MCP servers offer. Approval pins a tool's definition: a changed or new tool is held (not given to any
+//! agent) until it is approved, so that a server can't put text into agents' prompts after the review.
 //!
-//! Called by workers, which list what servers offer, and by the API, where people look at it and approve it.
+//! Called by workers, which list servers' tools, and by the API, where users review and approve them.
 
 use std::collections::HashMap;
 
@@ -14,16 +14,16 @@ use uuid::Uuid;
 use super::{Approval, Server};
 use rejoin_types::digest;
 
-/// Tools of one server; more are left out.
+/// Maximum number of tools of one server; further ones are left out.
 pub const MAX_TOOLS: usize = 500;
-/// Size of one definition, in bytes; a larger one is left out.
+/// Maximum size of one definition, in bytes; larger ones are left out.
 pub const DEFINITION_MAX_BYTES: usize = 64 * 1024;
-/// Length of a tool's name, in characters, as the protocol says; a longer one is left out.
+/// Maximum length of a tool's name, in characters, by the protocol; longer ones are left out.
 pub const NAME_MAX_CHARS: usize = 128;
-/// Reasons that are kept of what was left out; more are counted.
+/// Maximum number of stored reasons for tools left out; further ones are counted.
 pub const MAX_LEFT_OUT: usize = 50;
 
-/// A tool as its server names it.
+/// A tool as named by its server.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Offered {
@@ -35,22 +35,22 @@ pub struct Offered {
     pub digest: String,
     pub approved_digest: Option<String>,
     pub approved_at: Option<DateTime<Utc>>,
-    /// Not: it was there before, and was not when the server was last asked.
+    /// False: it was offered before, but not when the server was last listed.
     pub offered: bool,
     pub first_seen_at: DateTime<Utc>,
     pub changed_at: DateTime<Utc>,
 }
 
-/// Whether a tool is given to anybody.
+/// Whether a tool is available to agents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Standing {
     Approved,
-    /// It was never approved.
+    /// Never approved.
     New,
-    /// It is not what was approved.
+    /// Different from its approved definition.
     Changed,
-    /// The server does not offer it any more.
+    /// No longer offered by the server.
     Gone,
 }
 
@@ -65,17 +65,17 @@ impl Offered {
     }
 }
 
-/// What a server was found to offer.
+/// The result of listing a server's tools.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Found {
+pub struct DiscoveredTool {
     pub name: String,
     pub definition: Value,
 }
 
-/// A tool of a server that agents do not get, and why.
+/// A tool that agents do not get, with the reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LeftOut {
-    /// None: it is not about one tool.
+    /// None: it does not concern a single tool.
     pub tool: Option<String>,
     pub reason: String,
 }
@@ -83,12 +83,12 @@ pub struct LeftOut {
 /// A server's list of tools.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Listed {
-    pub found: Vec<Found>,
+    pub found: Vec<DiscoveredTool>,
     /// The first [`MAX_LEFT_OUT`] of them.
     pub left_out: Vec<LeftOut>,
 }
 
-/// All tools of a project's servers, by server and name.
+/// Returns all tools of a project's servers, by server and name.
 pub async fn of_project(db: impl PgExecutor<'_>, project_id: Uuid) -> Result<Vec<Offered>, sqlx::Error> {
     sqlx::query_as!(
         Offered,
@@ -110,8 +110,8 @@ pub async fn of_server(db: impl PgExecutor<'_>, server_id: Uuid) -> Result<Vec<O
     .await
 }
 
-/// Stores what a server offers, in the caller's transaction, and says whether anything has changed. Nothing, if the server was changed or
-/// removed meanwhile.
+/// Stores a server's offers, in the caller's transaction, and returns whether anything has changed. No effect if the
+/// server was changed or removed meanwhile.
 pub async fn record(
     db: &mut PgConnection,
     server: &Server,
@@ -128,7 +128,7 @@ pub async fn record(
     let Some(locked) = locked else {
         return Ok(false);
     };
-    // What a server offers that was never seen before is what it was added for.
+    // Tools of the first listing are approved with the server.
     let approves = server.settings.approval == Approval::First && locked.is_first;
     let known = of_server(&mut *db, server.id).await?;
     let mut known: HashMap<String, Offered> = known.into_iter().map(|tool| (tool.name.clone(), tool)).collect();
@@ -167,7 +167,7 @@ pub async fn record(
         .execute(&mut *db)
         .await?;
     }
-    // What was approved is, should it come back; of the others a server could make any number.
+    // Approved tools are kept in case they return; a server could offer any number of others.
     sqlx::query!(
         "delete from kb.mcp_tools where server_id = $1 and not offered and approved_digest is null",
         server.id
@@ -186,7 +186,7 @@ pub async fn record(
     Ok(changes)
 }
 
-/// Stores that a server could not be asked.
+/// Records that a server could not be listed.
 pub async fn record_failure(db: impl PgExecutor<'_>, server: &Server, error: &str) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "update kb.project_mcp_servers
@@ -201,7 +201,7 @@ pub async fn record_failure(db: impl PgExecutor<'_>, server: &Server, error: &st
     Ok(())
 }
 
-/// Approves tools as they are defined now (all of them where none is named), and says which.
+/// Approves tools with their current definition (all of them if none is named), and returns their names.
 pub async fn approve(
     db: &mut PgConnection,
     server_id: Uuid,

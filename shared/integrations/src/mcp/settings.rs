@@ -1,4 +1,4 @@
-//! What is set of an MCP server of a project, and what may be. Called by whatever takes settings: the API's routes and manifests.
+//! The settings of a project's MCP server and their validation. Called by the API's routes and manifests.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -6,20 +6,20 @@ use serde_json::{Map, Value};
 use super::oauth::OAuth;
 use super::{template, url};
 
-/// Variables of a process, or headers of a request.
+/// Maximum number of variables of a process, or headers of a request.
 const MAX_VALUES: usize = 50;
-/// Of a URL, or of a variable's or header's template [bytes].
+/// Maximum length of a URL, or of a variable's or header's template, in bytes.
 const VALUE_MAX_BYTES: usize = 4 * 1024;
-/// Patterns of tools' names.
+/// Maximum number of tool name patterns.
 const MAX_PATTERNS: usize = 200;
-/// Longest call [s].
+/// Maximum timeout of a call, in seconds.
 const MAX_TIMEOUT_S: i32 = 3_600;
 
-/// How a server is spoken to.
+/// The transport to a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Transport {
-    /// A process of the worker's, over its standard input and output.
+    /// A child process of the worker, over its standard input and output.
     Stdio,
     /// Streamable HTTP.
     Http,
@@ -34,14 +34,14 @@ impl Transport {
     }
 }
 
-/// When what a server offers counts as approved.
+/// Determines when a server's tools are approved.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Approval {
-    /// What it offers when it is first seen: whoever adds the server trusts it as it is.
+    /// Tools of the first listing: the admin who adds the server trusts it as it is.
     #[default]
     First,
-    /// Nothing, until somebody approves it.
+    /// No tool, until approved explicitly.
     Each,
 }
 
@@ -54,33 +54,33 @@ impl Approval {
     }
 }
 
-/// What is set of a server.
+/// The settings of a server.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Settings {
     pub name: String,
     pub transport: Transport,
-    /// stdio: the name of a command of the operator's.
+    /// stdio: the name of an operator's command.
     pub command: Option<String>,
-    /// stdio: variables of the process; values may name secrets.
+    /// stdio: variables of the process; values may refer to secrets.
     pub env: Map<String, Value>,
-    /// http: may name secrets.
+    /// http: may refer to secrets.
     pub url: Option<String>,
-    /// http: values may name secrets.
+    /// http: values may refer to secrets.
     pub headers: Map<String, Value>,
-    /// http: how a token is got that goes with each request.
+    /// http: how to obtain a token for each request.
     pub oauth: Option<OAuth>,
     pub enabled: bool,
-    /// Globs over the server's own names of its tools.
+    /// Globs over the server's own tool names.
     pub tools: Vec<String>,
-    /// Of a call [s].
+    /// Timeout of a call, in seconds.
     pub timeout_s: Option<i32>,
     pub approval: Approval,
     pub trust_hints: bool,
 }
 
 impl Settings {
-    /// A server of this name that nothing else is known of.
+    /// A server of this name with default settings.
     pub fn new(name: impl Into<String>, transport: Transport) -> Self {
         Self {
             name: name.into(),
@@ -98,7 +98,7 @@ impl Settings {
         }
     }
 
-    /// Err: what is wrong, for whoever wrote it.
+    /// Validates it. The error is a message for the author.
     pub fn check(&self) -> Result<(), String> {
         check_name(&self.name)?;
         match self.transport {
@@ -169,9 +169,9 @@ impl Settings {
         Ok(())
     }
 
-    /// The names, on the wire, of the fields in which `other` differs.
+    /// Returns the wire names of the fields in which `other` differs.
     pub fn changed_fields(&self, other: &Self) -> Vec<&'static str> {
-        // By name, so that a new field is not forgotten here.
+        // By name, so that no new field is forgotten here.
         let Self {
             name,
             transport,
@@ -205,14 +205,14 @@ impl Settings {
         .collect()
     }
 
-    /// Whether `other` is reached in the same way.
+    /// Returns whether `other` has the same connection settings.
     pub(super) fn is_reached_like(&self, other: &Self) -> bool {
         (self.transport, &self.command, &self.env) == (other.transport, &other.command, &other.env)
             && (&self.url, &self.headers, &self.oauth) == (&other.url, &other.headers, &other.oauth)
     }
 }
 
-/// Whether a variable or header of this name holds what nobody should read.
+/// Returns whether a variable or header of this name usually holds a credential.
 fn is_credential(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     let words = [

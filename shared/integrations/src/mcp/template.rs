@@ -1,9 +1,9 @@
-//! `${NAME}` in a setting stands for the value of a secret of the project; `$${` for `${` itself. Called where settings are checked (names
-//! only) and where a connection is made (values).
+//! Placeholders in settings: `${NAME}` stands for the value of a project secret, `$${` for a literal `${`. Called where
+//! settings are validated (names only) and where a connection is made (values).
 //!
-//! Invariant: a value that is filled in is never looked at for further names.
+//! Invariant: an inserted value is never expanded again.
 
-/// A piece of a setting.
+/// A part of a template.
 #[derive(Debug, PartialEq, Eq)]
 enum Piece<'a> {
     Text(&'a str),
@@ -40,7 +40,7 @@ fn pieces(template: &str) -> Result<Vec<Piece<'_>>, String> {
     Ok(pieces)
 }
 
-/// The secrets that it names.
+/// Returns the secrets that it refers to.
 ///
 /// # Errors
 /// What is wrong with it.
@@ -52,10 +52,10 @@ pub fn names(template: &str) -> Result<Vec<&str>, String> {
     Ok(names.collect())
 }
 
-/// With a value for each name.
+/// Replaces each name by its value.
 ///
 /// # Errors
-/// What is wrong with it, or the name that has no value.
+/// What is wrong with it, or the name without a value.
 pub fn filled(template: &str, mut value: impl FnMut(&str) -> Option<String>) -> Result<String, String> {
     let mut text = String::with_capacity(template.len());
     for piece in pieces(template)? {

@@ -1,15 +1,15 @@
-//! A query without its values: what members of a project may learn from each other's queries. Comments are left out, strings and numbers
-//! become `?`. A double-quoted text stays only where it is an identifier, or a field of a document, and has the form of one: a sentence
-//! hidden in quotes does not reach somebody else's agent.
+//! Query patterns without values, which members of a project share. Comments are dropped, strings and numbers become
+//! `?`. A double-quoted text is kept only where it is an identifier or a document field and looks like one: a sentence
+//! hidden in quotes does not reach another user's agent.
 
 use crate::data_sources::Kind;
 
-/// What stands for a value.
+/// The placeholder of a value.
 const VALUE: char = '?';
 /// Maximum length of a quoted identifier that is kept, in characters.
 const IDENTIFIER_MAX_CHARS: usize = 64;
 
-/// The pattern of a query in the language of `kind`.
+/// Returns the pattern of a query in the language of `kind`.
 pub fn pattern_of(query: &str, kind: Kind) -> String {
     let mut reading = Reading {
         rest: query,
@@ -27,7 +27,7 @@ struct Reading<'a> {
 }
 
 impl<'a> Reading<'a> {
-    /// Takes the next piece. False: there is none.
+    /// Processes the next piece. False: there is none.
     fn step(&mut self) -> bool {
         let Some(first) = self.rest.chars().next() else {
             return false;
@@ -83,7 +83,7 @@ impl<'a> Reading<'a> {
         self.pattern.push(VALUE);
     }
 
-    /// Where a comment that begins here ends.
+    /// Returns where a comment that begins here ends.
     fn comment(&self) -> Option<usize> {
         let is_line = match self.kind {
             Kind::Mongodb => self.rest.starts_with("//"),
@@ -109,7 +109,7 @@ impl<'a> Reading<'a> {
         Some("/*".len() + at)
     }
 
-    /// A quoted text, which may have a prefix: E'…', r"…", N'…'.
+    /// Processes a quoted text with an optional prefix: E'…', r"…", N'…'.
     fn quoted(&mut self, quote: char, prefix: &str) {
         let triple = quote.to_string().repeat(3);
         if let Some(inside) = self.rest.strip_prefix(&triple).filter(|_| self.kind == Kind::Bigquery) {
@@ -131,7 +131,7 @@ impl<'a> Reading<'a> {
             } else if char == '\\' && has_escapes {
                 skip = true;
             } else if char == quote {
-                // Doubled, it is one character of the text.
+                // A doubled quote is one character of the text.
                 if chars.next_if(|(_, next)| *next == quote).is_none() {
                     end = at;
                     break;
@@ -146,7 +146,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// Whether a quoted text is a name and no value.
+    /// Returns whether a quoted text is an identifier rather than a value.
     fn stays(&self, quote: char, text: &str) -> bool {
         let is_field = || self.rest.trim_start().starts_with(':') || text.starts_with('$');
         let is_name = match self.kind {
@@ -182,7 +182,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// `$tag$`, with which PostgreSQL and DuckDB quote.
+    /// A dollar-quote tag `$tag$` of PostgreSQL and DuckDB.
     fn dollar_tag(&self) -> Option<&'a str> {
         if !matches!(self.kind, Kind::Postgresql | Kind::Duckdb) {
             return None;
@@ -198,7 +198,7 @@ fn is_name(char: char) -> bool {
     char.is_alphabetic() || char == '_'
 }
 
-/// The form of an identifier, or of several with points between them.
+/// Returns whether a text looks like an identifier, or several separated by dots.
 fn is_identifier(text: &str) -> bool {
     let is_part = |char: char| char.is_alphanumeric() || matches!(char, '_' | '$' | '.' | '-' | '*');
     !text.is_empty() && text.chars().count() <= IDENTIFIER_MAX_CHARS && text.chars().all(is_part)
@@ -208,8 +208,9 @@ fn is_identifier(text: &str) -> bool {
 mod tests {
     use super::*;
 
+    /// Requirements: D52.
     #[test]
-    fn d52_a_pattern_has_no_value_and_no_comment() {
+    fn a_pattern_has_no_value_and_no_comment() {
         for (kind, query, pattern) in [
             (
                 Kind::Postgresql,

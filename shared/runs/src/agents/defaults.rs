@@ -1,5 +1,5 @@
-//! Definitions that come with Rejoin, and that a project installs by one request: the graph's agent, and the specialists of databases. They
-//! live in code, so that they are versioned and tested with it.
+//! Built-in agent definitions that a project installs with one request: the graph agent and the database specialists.
+//! They live in code, so that they are versioned and tested with it.
 
 use serde_json::{Value, json};
 
@@ -9,11 +9,11 @@ use rejoin_models::choice::ModelChoice;
 
 /// The default agent of every project.
 pub const GRAPH_QUERY_AGENT: &str = "graph-query-agent";
-/// The model that the default agent names (requirement A25). Its provider has retired it: the catalogue's successor answers, or, where
-/// that one's provider has no key, the model of plain conversations.
+/// The model of the default agent (requirement A25). Its provider has retired it: the catalogue's successor answers or,
+/// if that one's provider has no key, the model of plain conversations.
 const GRAPH_QUERY_MODEL: &str = "gemini-2.0-flash";
 
-/// The definitions that `install-default-agents` installs unless it is asked for others. They live in code, so that they are versioned and tested with it.
+/// The definitions that `install-default-agents` installs by default.
 pub fn defaults() -> Vec<DefinitionContent> {
     vec![DefinitionContent {
         name: GRAPH_QUERY_AGENT.to_owned(),
@@ -55,14 +55,14 @@ pub fn defaults() -> Vec<DefinitionContent> {
     }]
 }
 
-/// Of a turn of a specialist [seconds].
+/// Timeout of a specialist's turn, in seconds.
 const SPECIALIST_TIMEOUT_S: i32 = 120;
-/// Model calls of a turn of a specialist.
+/// Maximum number of model calls in a specialist's turn.
 const SPECIALIST_STEPS: i32 = 20;
-/// Model calls of a turn of triage: a look around, a question, the handoff.
+/// Maximum number of model calls in a triage turn: a look around, a question, the handoff.
 const TRIAGE_STEPS: i32 = 4;
 
-/// Consoles as specialists use them.
+/// The console tools of specialists.
 const CONSOLE_TOOLS: [&str; 8] = [
     "list_open_consoles",
     "read_console",
@@ -81,7 +81,7 @@ const WAY: &str = "Proceed as follows. Find the data source. Read the schema of 
     console too: read it before you change it, and keep the user's edits. Run only read-only queries, unless the user \
     has asked you to change data and the source allows it.";
 
-/// The agents that ask databases, and the one that finds out which of them it is.
+/// The agents that query databases, and the one that selects among them.
 pub fn specialists() -> Vec<DefinitionContent> {
     let all = [
         (
@@ -154,11 +154,11 @@ pub fn specialists() -> Vec<DefinitionContent> {
     definitions
 }
 
-/// Model calls of a planner's turn, and of a step's run.
+/// Maximum number of model calls in a planner's turn, and in a step's run.
 const PLANNER_STEPS: i32 = 30;
 const EXECUTOR_STEPS: i32 = 20;
 
-/// The agent that plans, and the one that does a step of a plan.
+/// The planning agent, and the one that executes a step.
 pub fn planners() -> Vec<DefinitionContent> {
     let work = [
         "list_onto_*",
@@ -261,7 +261,7 @@ fn closing(name: &str) -> &'static str {
     }
 }
 
-/// What a specialist is granted: looking around, asking, consoles.
+/// The tools of a specialist: exploring, querying, consoles.
 fn tools(name: &str) -> Vec<String> {
     let own: &[&str] = match name {
         "mongodb-analyst" => &[
@@ -300,8 +300,9 @@ fn tools(name: &str) -> Vec<String> {
 mod tests {
     use super::*;
 
+    /// Requirements: D01, D15.
     #[test]
-    fn d01_d15_what_comes_with_rejoin_is_sound_and_triage_neither_writes_nor_asks_databases() {
+    fn shipped_agents_are_sound_and_triage_only_reads() {
         let all: Vec<DefinitionContent> = defaults().into_iter().chain(specialists()).chain(planners()).collect();
         for definition in &all {
             assert_eq!(definition.check(), Ok(()), "{}", definition.name);

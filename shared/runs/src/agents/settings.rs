@@ -1,5 +1,5 @@
-//! What a definition's `config` may hold that is heeded: calls that a person confirms, the agents of a flow, those that a run may be handed
-//! over to, limits of the tree that a run of it begins, what the agent is for. Other entries are the owner's own.
+//! The known entries of a definition's `config`: calls that need confirmation, the agents of a flow, handover targets,
+//! limits of the run tree, and the agent's purpose. Other entries are kept for their owner and ignored.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -8,72 +8,72 @@ use uuid::Uuid;
 use rejoin_routing::{Database, Specialist, words};
 use rejoin_tools::outputs;
 
-/// Sub-agents that a flow may name.
+/// Maximum number of sub-agents in a flow.
 const FLOW_MAX_AGENTS: usize = 20;
-/// Rounds of a `loop` that sets no limit.
+/// Default maximum number of rounds of a `loop`.
 pub const LOOP_ITERATIONS: u32 = 5;
-/// Rounds that one may ask for.
+/// Largest allowed maximum number of rounds.
 const LOOP_MAX_ITERATIONS: u32 = 100;
-/// Share of the votes that settles a discussion which sets none.
+/// Default share of the votes that settles a discussion.
 pub const DISCUSSION_THRESHOLD: f64 = 0.7;
-/// Rounds of arguments of a discussion that sets none.
+/// Default number of argument rounds in a discussion.
 pub const DISCUSSION_ROUNDS: u32 = 1;
 const DISCUSSION_MAX_ROUNDS: u32 = 10;
-/// Agents that a definition may hand over to.
+/// Maximum number of handoff targets of a definition.
 const HANDOFFS_MAX: usize = 20;
-/// Of the word behind `transfer_to_`: providers take names of 64 characters.
+/// Maximum length of the suffix of `transfer_to_`, in characters: providers accept names of 64 characters.
 const HANDOFF_WORD_MAX_CHARS: usize = 48;
-/// Words of its own that a specialist may name, and the length of each [characters].
+/// Maximum number of a specialist's keywords, and the maximum length of each, in characters.
 const SPECIALTY_MAX_KEYWORDS: usize = 50;
 const KEYWORD_MAX_CHARS: usize = 60;
 
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct Settings {
-    /// Tools, with globs, whose calls a person approves before they act.
+    /// Tools, with globs, whose calls need a user's approval.
     pub confirm: Vec<String>,
     pub flow: Flow,
     pub limits: TreeSettings,
-    /// Agents that may take a run over from one of this definition.
+    /// Agents that may take over a run of this definition.
     pub handoffs: Vec<Handoff>,
     pub specialty: Specialty,
-    /// Questions that a run may ask with `ask_user`; none: any number.
+    /// Maximum number of questions that a run may ask with `ask_user`; none: unlimited.
     pub questions: Option<u32>,
-    /// Which of its tools the model is shown.
+    /// Selects which tools are shown to the model.
     #[serde(alias = "toolSelection")]
     pub tool_selection: ToolSelection,
     pub planning: Planning,
-    /// The JSON schema that answers have to fit.
+    /// The JSON Schema that answers must match.
     #[serde(rename = "outputSchema")]
     pub output_schema: Option<Value>,
 }
 
-/// Of an agent that plans.
+/// Settings of a planning agent.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Planning {
-    /// The agent that does steps, by name; none: `executor`.
+    /// The agent that executes steps, by name; default: `executor`.
     pub executor: Option<String>,
-    /// The agent that reviews plans which are to be reviewed; none: rules do.
+    /// The agent that reviews plans; none: rules do.
     pub reviewer: Option<String>,
 }
 
-/// Which of its tools an agent is shown.
+/// Selects which tools are shown to an agent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolSelection {
     #[default]
     All,
-    /// Those that what the conversation is about calls for.
+    /// Those relevant to the conversation.
     Context,
 }
 
-/// An agent that may take a run over: its name, or `{"agent": name, "as": word}` for a tool of another name.
+/// A handoff target: its name, or `{"agent": name, "as": word}` for another tool name.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(from = "HandoffForm")]
 pub struct Handoff {
     pub agent: String,
-    /// The tool is called `transfer_to_` and this.
+    /// The suffix of the tool's name after `transfer_to_`.
     pub word: String,
 }
 
@@ -98,7 +98,7 @@ impl From<HandoffForm> for Handoff {
     }
 }
 
-/// An agent's name as part of a tool's.
+/// Converts an agent's name to a part of a tool's name.
 fn word_of(agent: &str) -> String {
     let word: String = agent
         .chars()
@@ -113,18 +113,18 @@ fn word_of(agent: &str) -> String {
     word.chars().take(HANDOFF_WORD_MAX_CHARS).collect()
 }
 
-/// What the agent is for, so that new conversations about it come to it (`docs/guide/routing.md`).
+/// The agent's specialty, used to route new conversations to it (`docs/guide/routing.md`).
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Specialty {
-    /// The kinds of database that it knows.
+    /// The kinds of database that it handles.
     pub databases: Vec<Database>,
-    /// Words and phrases of its own, as whole words; [`Settings::of`] brings them into their [normal](words::normal) form.
+    /// Additional keywords and phrases, matched as whole words; [`Settings::of`] [normalizes](words::normal) them.
     pub keywords: Vec<String>,
 }
 
 impl Specialty {
-    /// None: the agent says nothing of what it is for, and is not chosen for a conversation by what that is about.
+    /// None: the agent declares no specialty, and is never chosen by a conversation's subject.
     pub fn specialist<'a>(&'a self, id: Uuid, name: &'a str) -> Option<Specialist<'a>> {
         (*self != Self::default()).then(|| Specialist {
             id,
@@ -134,7 +134,7 @@ impl Specialty {
         })
     }
 
-    /// Err: what is wrong, for whoever wrote it.
+    /// Validates it. The error is a message for the author.
     fn normalize(&mut self) -> Result<(), String> {
         let is_fit = |keyword: &String| !keyword.is_empty() && keyword.chars().count() <= KEYWORD_MAX_CHARS;
         for keyword in &mut self.keywords {
@@ -149,40 +149,40 @@ impl Specialty {
     }
 }
 
-/// Of the flows sequential, loop, parallel and discussion.
+/// Settings of the flows sequential, loop, parallel and discussion.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct Flow {
-    /// By name, in order.
+    /// Agents by name, in order.
     pub agents: Vec<String>,
-    /// Rounds of a loop.
+    /// Maximum number of rounds of a loop.
     #[serde(alias = "max_iterations")]
     pub max_iterations: Option<u32>,
-    /// A loop ends when the last agent's answer holds this.
+    /// A loop ends when the last agent's answer contains this.
     #[serde(alias = "exit_when")]
     pub exit_when: Option<String>,
-    /// Of a discussion: the share of the votes that settles it, above 0 and at most 1.
+    /// The share of the votes that settles a discussion, above 0 and at most 1.
     pub threshold: Option<f64>,
-    /// Of a discussion: rounds of arguments between proposals and votes.
+    /// The number of argument rounds of a discussion, between proposals and votes.
     pub rounds: Option<u32>,
 }
 
-/// Limits of a whole tree of runs, where they differ from the deployment's; the smaller one counts.
+/// Limits of a whole run tree; the smaller of these and the deployment's applies.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Deserialize)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct TreeSettings {
-    /// Input and output tokens of all runs.
+    /// Maximum input and output tokens of all runs.
     pub tokens: Option<u64>,
     #[serde(alias = "cost_usd")]
     pub cost_usd: Option<f64>,
-    /// Sub-agents that are started from its beginning to its end.
+    /// Maximum number of sub-agents over the tree's lifetime.
     pub runs: Option<i32>,
-    /// Wall clock, without the time in which a person was asked.
+    /// Wall-clock limit, excluding the time spent waiting for users.
     pub seconds: Option<u64>,
 }
 
 impl Settings {
-    /// Err: what is wrong, for whoever wrote it.
+    /// Err: what is wrong, for the author.
     pub fn of(config: &Value) -> Result<Self, String> {
         let mut settings = Self::deserialize(config).map_err(|error| format!("config: {error}"))?;
         settings.specialty.normalize()?;
@@ -277,8 +277,9 @@ mod tests {
         assert_eq!(Settings::of(&json!({})), Ok(Settings::default()));
     }
 
+    /// Requirements: D17.
     #[test]
-    fn d17_a_handoff_is_named_by_its_agent_or_by_a_word_of_its_own() {
+    fn a_handoff_is_named_by_its_agent_or_by_a_word_of_its_own() {
         let config = json!({"handoffs": ["Postgres Analyst", {"agent": "mongodb-analyst", "as": "mongodb"}]});
         let words: Vec<_> = Settings::of(&config)
             .unwrap()

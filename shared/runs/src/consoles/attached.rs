@@ -1,4 +1,4 @@
-//! Consoles of a conversation: those that a message brings with it, the one that is pinned, and what a run finds.
+//! Consoles of a conversation: those attached to a message, the pinned one, and those found by a run.
 
 use serde_json::Value;
 use sqlx::{PgConnection, PgExecutor};
@@ -7,21 +7,22 @@ use uuid::Uuid;
 use super::{Console, NewConsole, Writer, get, insert, write};
 use rejoin_types::owner::Owner;
 
-/// Consoles that one message attaches.
+/// Maximum number of consoles attached to one message.
 pub const ATTACHED_MAX: usize = 20;
 
-/// A console that a message brings with it.
+/// A console attached to a message.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Attached {
     pub id: Uuid,
-    /// What it is, where the server has not seen it yet.
+    /// Its data, if the server does not know it yet.
     pub new: NewConsole,
-    /// The text as the user sees it, and the version that it was made of.
+    /// The text as the user sees it, and the version that it is based on.
     pub text: Option<(String, i32)>,
 }
 
-/// A message brings consoles with it: those that are new are kept, as temporary ones; texts that the user has changed are saved; the first one
-/// becomes the conversation's, if it has none yet. What can't be merged stays as it is: the user's own save tells of it.
+/// Attaches a message's consoles: new ones are stored as temporary; texts changed by the user are saved; the first one
+/// is pinned to the conversation, if none is. Unmergeable texts stay unchanged: the user's own save reports the
+/// conflict.
 pub async fn attach(
     db: &mut PgConnection,
     owner: Owner,
@@ -43,7 +44,7 @@ pub async fn attach(
                 .await?;
             }
         } else if !insert(db, owner, attached.id, &new, Writer::User).await? {
-            // Deleted, or somebody else's.
+            // Deleted, or owned by another user.
             continue;
         }
         first = first.or(Some(attached.id));
@@ -59,7 +60,7 @@ pub async fn attach(
     Ok(())
 }
 
-/// Pins a console to the owner's conversation, or none. False: one of both is not there.
+/// Pins a console to the owner's conversation, or unpins it. False: one of both does not exist.
 pub async fn pin(
     db: &mut PgConnection,
     owner: Owner,
@@ -81,7 +82,7 @@ pub async fn pin(
     Ok(pinned.execute(db).await?.rows_affected() == 1)
 }
 
-/// The console that is pinned to the owner's conversation.
+/// The console pinned to the owner's conversation.
 pub async fn pinned(
     db: &mut PgConnection,
     owner: Owner,
@@ -99,17 +100,17 @@ pub async fn pinned(
     }
 }
 
-/// What a run works on: its tree's conversation, the console pinned there, the one that was active when the user wrote, and all that the
-/// message brought.
+/// The consoles of a run: its tree's conversation, the pinned console, the active one when the user wrote, and all
+/// attached to the message.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Surroundings {
+pub struct ConsoleContext {
     pub conversation_id: Option<Uuid>,
     pub pinned: Option<Uuid>,
     pub active: Option<Uuid>,
     pub attached: Vec<Uuid>,
 }
 
-pub async fn surroundings(db: impl PgExecutor<'_>, run_id: Uuid) -> Result<Surroundings, sqlx::Error> {
+pub async fn console_context(db: impl PgExecutor<'_>, run_id: Uuid) -> Result<ConsoleContext, sqlx::Error> {
     let row = sqlx::query!(
         r#"select root.conversation_id, c.pinned_console_id as "pinned_console_id?", m.metadata -> 'attachedContext' as context
            from kb.agent_runs r join kb.agent_runs root on root.id = r.root_run_id
@@ -121,12 +122,12 @@ pub async fn surroundings(db: impl PgExecutor<'_>, run_id: Uuid) -> Result<Surro
     .fetch_optional(db)
     .await?;
     let Some(row) = row else {
-        return Ok(Surroundings::default());
+        return Ok(ConsoleContext::default());
     };
     let context = row.context.unwrap_or_default();
     let id = |value: &Value| value.as_str().and_then(|text| Uuid::parse_str(text).ok());
     let attached = context["consoles"].as_array();
-    Ok(Surroundings {
+    Ok(ConsoleContext {
         conversation_id: row.conversation_id,
         pinned: row.pinned_console_id,
         active: id(&context["consoleId"]),

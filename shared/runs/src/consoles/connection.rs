@@ -1,5 +1,5 @@
-//! What a console's metadata say of its connection: which database it runs on, how that is reached, and what its tables look like, as somebody
-//! last looked. Nothing of it is stored with the console: it is read when the console is, so that it is never older than the data source.
+//! The connection in a console's metadata: its database, how to reach it, and its last known schema. None of it is
+//! stored with the console: it is read together with the console, so that it is never older than the data source.
 
 use std::collections::BTreeMap;
 
@@ -11,15 +11,15 @@ use uuid::Uuid;
 use super::Console;
 use rejoin_integrations::data_sources::{self, Content, Kind};
 
-/// Keys of the metadata that only the server says.
+/// Metadata keys that only the server sets.
 pub const SERVER_KEYS: [&str; 2] = ["connectionDetails", "cachedSchema"];
-/// Tables of a console's cached schema.
+/// Maximum number of tables in a console's cached schema.
 const TABLES_MAX: i64 = 20;
 /// Maximum size of its cached schema, in bytes.
 const SCHEMA_MAX_BYTES: usize = 64 * 1024;
 
-/// The metadata of a console as it is shown: those that are stored, with what is known of its connection: `databaseId`, `databaseType`,
-/// `databaseName`, `connectionDetails`, and `cachedSchema` {timestamp, schema} of the tables that its text names.
+/// The metadata of a console as shown: the stored ones, with its connection: `databaseId`, `databaseType`,
+/// `databaseName`, `connectionDetails`, and `cachedSchema` {timestamp, schema} of the tables named by its text.
 pub async fn metadata(db: &mut PgConnection, project_id: Uuid, console: &Console) -> Result<Value, sqlx::Error> {
     let mut shown = said_by_client(console.metadata.clone());
     let source = match console.data_source_id {
@@ -47,7 +47,7 @@ pub async fn metadata(db: &mut PgConnection, project_id: Uuid, console: &Console
     Ok(Value::Object(shown))
 }
 
-/// What of metadata is stored: all but what only the server says.
+/// Returns the metadata to store: all but those that only the server sets.
 pub fn said_by_client(metadata: Value) -> Map<String, Value> {
     let mut said = match metadata {
         Value::Object(said) => said,
@@ -59,7 +59,7 @@ pub fn said_by_client(metadata: Value) -> Map<String, Value> {
     said
 }
 
-/// How the database is reached, without host, user and password.
+/// The connection's details, without host, user and password.
 fn details(content: &Content, database: Option<&str>) -> Value {
     match content.kind {
         Kind::Bigquery => json!({"projectId": content.settings.cloud_project, "datasetId": database}),
@@ -67,7 +67,7 @@ fn details(content: &Content, database: Option<&str>) -> Value {
     }
 }
 
-/// The schemas of the tables that the console's text names, as far as somebody has looked at them. None: nobody has.
+/// The cached schemas of the tables named by the console's text. None: none is cached.
 async fn cached_schema(db: &mut PgConnection, console: &Console, revision: i32) -> Result<Option<Value>, sqlx::Error> {
     let found = sqlx::query!(
         "select s.database, s.table_name, s.schema, s.read_at

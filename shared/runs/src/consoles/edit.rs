@@ -1,29 +1,29 @@
-//! Changes of a console's text: what an agent asks for, and edits that met on their way.
+//! Edits of a console's text: an agent's operations, and merging of concurrent edits.
 
 use serde_json::{Value, json};
 
-/// A change that an agent asks for. Lines count from 1.
+/// An edit requested by an agent. Lines count from 1.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Edit {
     pub place: Place,
     pub content: String,
 }
 
-/// Where the new text goes.
+/// The position of the new text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
-    /// In the place of everything.
+    /// Replaces everything.
     Replace,
     /// Before this line.
     Insert(usize),
-    /// Behind the last line.
+    /// After the last line.
     Append,
-    /// In the place of these lines, both included.
+    /// Replaces these lines, both included.
     Patch(usize, usize),
 }
 
 impl Edit {
-    /// The text after the change. Err: what is wrong with it, for a model.
+    /// Returns the text after the edit. Err: what is wrong with it, for a model.
     pub fn apply(&self, text: &str) -> Result<String, String> {
         let lines: Vec<&str> = text.lines().collect();
         let count = lines.len();
@@ -50,7 +50,7 @@ impl Edit {
         Ok(all.collect::<Vec<_>>().join("\n"))
     }
 
-    /// As events tell of it.
+    /// The representation in events.
     pub fn to_json(&self) -> Value {
         let content = &self.content;
         match self.place {
@@ -64,7 +64,7 @@ impl Edit {
     }
 }
 
-/// What becomes of a text that two have changed, each by itself. None: both changed the same lines.
+/// Three-way merge of two concurrent edits. None: both changed the same lines.
 pub fn merge(base: &str, ours: &str, theirs: &str) -> Option<String> {
     if ours == theirs || base == theirs {
         return Some(ours.to_owned());
@@ -72,7 +72,7 @@ pub fn merge(base: &str, ours: &str, theirs: &str) -> Option<String> {
     if base == ours {
         return Some(theirs.to_owned());
     }
-    // The end of a text is no change of its last line.
+    // A missing final line end is no change of the last line.
     let ended = |text: &str| format!("{}\n", text.strip_suffix('\n').unwrap_or(text));
     let merged = diffy::merge(&ended(base), &ended(ours), &ended(theirs)).ok()?;
     Some(merged.strip_suffix('\n').unwrap_or(&merged).to_owned())
@@ -87,8 +87,9 @@ mod tests {
         Edit { place, content }.apply(text)
     }
 
+    /// Requirements: D29.
     #[test]
-    fn d29_each_action_changes_what_it_names() {
+    fn each_action_changes_what_it_names() {
         let text = "a\nb\nc";
         assert_eq!(edited(Place::Replace, "x", text).unwrap(), "x");
         assert_eq!(edited(Place::Append, "x\ny", text).unwrap(), "a\nb\nc\nx\ny");

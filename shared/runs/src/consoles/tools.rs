@@ -1,8 +1,9 @@
-//! Tools over consoles: the texts that a user sees and edits beside the chat. Which console a call means: the one it names, else the
-//! conversation's pinned one, else the one that was active when the user wrote. A change goes to no other console than the conversation's own
-//! unless the user has let it (`switch_console` is always confirmed); that of a run without a conversation to none that is in one.
+//! Tools over consoles, the texts that a user edits beside the chat. A call refers to the console that it names, else
+//! the conversation's pinned one, else the one that was active when the user wrote. Changes to a console outside the
+//! conversation need the user's consent (`switch_console` is always confirmed); a run without a conversation changes no
+//! console of a conversation.
 //!
-//! They return data; what readers are told of it follows from that ([`Tool::events`]), and is written with the call's end.
+//! Tools return data; events for readers are derived from it ([`Tool::events`]) and written with the call's end.
 
 use std::sync::{Arc, LazyLock};
 
@@ -11,7 +12,7 @@ use serde_json::{Value, json};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use crate::consoles::attached::{self, Surroundings};
+use crate::consoles::attached::{self, ConsoleContext};
 use crate::consoles::edit::{Edit, Place};
 use crate::consoles::{self, Change, Console, Filter, NewConsole, Writer, Written, connection};
 use rejoin_integrations::data_sources::{self, DataSource};
@@ -27,12 +28,12 @@ pub const MODIFY_CONSOLE: &str = "modify_console";
 pub const LIST_OPEN_CONSOLES: &str = "list_open_consoles";
 pub const SEARCH_CONSOLES: &str = "search_consoles";
 pub const SET_CONSOLE_CONNECTION: &str = "set_console_connection";
-/// Makes another console the conversation's: a person confirms each call of it.
+/// Pins another console to the conversation: a user confirms each call.
 pub const SWITCH_CONSOLE: &str = "switch_console";
 
-/// Consoles that a search or a list gives.
+/// Maximum number of consoles in a search or list.
 const LISTED_MAX: i64 = 50;
-/// Of a text in a list [characters].
+/// Maximum length of a text in a list, in characters.
 const PREVIEW_CHARS: usize = 200;
 
 const CONSOLE_ID: Parameter = Parameter::new(
@@ -45,7 +46,7 @@ struct ConsoleTool {
     spec: ToolSpec,
 }
 
-/// A tool of this file. Repeated after a crash, a call changes nothing more: what it changes bears its record's id.
+/// Creates a tool of this file. A call repeated after a crash has no further effect: its changes carry its record's id.
 fn tool(name: &str, description: &str, parameters: &[Parameter], read_only: bool) -> SharedTool {
     Arc::new(ConsoleTool {
         spec: ToolSpec {
@@ -164,7 +165,7 @@ fn internal(attempted: &'static str) -> impl Fn(sqlx::Error) -> ToolError {
     }
 }
 
-fn told(message: impl Into<String>) -> ToolError {
+fn tool_error(message: impl Into<String>) -> ToolError {
     ToolError::RespondToModel(message.into())
 }
 
@@ -217,14 +218,14 @@ impl Tool for ConsoleTool {
     }
 }
 
-/// The consoles as one call finds them.
+/// The consoles available to one call.
 struct Desk {
     owner: Owner,
-    surroundings: Surroundings,
+    console_context: ConsoleContext,
     by: Writer,
 }
 
-/// The console that a call means, for tools elsewhere that take one as `consoleId`.
+/// Returns the console that a call refers to, for other tools with a `consoleId`.
 pub async fn meant(context: &ToolContext, arguments: &Arguments) -> Result<Console, ToolError> {
     let desk = Desk::of(context).await?;
     let id = desk.target(arguments)?;
@@ -235,18 +236,18 @@ pub async fn meant(context: &ToolContext, arguments: &Arguments) -> Result<Conso
 impl Desk {
     async fn of(context: &ToolContext) -> Result<Self, ToolError> {
         let Some(user_id) = context.user_id else {
-            return Err(told("this run has no user, so it has no consoles"));
+            return Err(tool_error("this run has no user, so it has no consoles"));
         };
         Ok(Self {
             owner: Owner {
                 project_id: context.project_id,
                 user_id,
             },
-            surroundings: match context.run_id {
-                Some(run) => attached::surroundings(&context.db, run)
+            console_context: match context.run_id {
+                Some(run) => attached::console_context(&context.db, run)
                     .await
                     .map_err(internal("reading the conversation's consoles"))?,
-                None => Surroundings::default(),
+                None => ConsoleContext::default(),
             },
             by: Writer::Agent {
                 run_id: context.run_id,
@@ -255,33 +256,33 @@ impl Desk {
         })
     }
 
-    /// The console that the call means.
+    /// Returns the console that the call refers to.
     fn target(&self, arguments: &Arguments) -> Result<Uuid, ToolError> {
         match arguments.text("consoleId").filter(|id| !id.trim().is_empty()) {
             Some(id) => Uuid::parse_str(id.trim())
-                .map_err(|_| told(format!("{id} is not a console id; list_open_consoles returns the ids"))),
+                .map_err(|_| tool_error(format!("{id} is not a console id; list_open_consoles returns the ids"))),
             None => self
-                .surroundings
+                .console_context
                 .pinned
-                .or(self.surroundings.active)
-                .ok_or_else(|| told("no console is attached to this conversation; open one with create_console")),
+                .or(self.console_context.active)
+                .ok_or_else(|| tool_error("no console is attached to this conversation; open one with create_console")),
         }
     }
 
-    /// The same, of one that may be changed.
+    /// The same, for changes.
     async fn own(&self, db: &mut PgConnection, arguments: &Arguments) -> Result<Console, ToolError> {
         let console = self.get(db, self.target(arguments)?).await?;
-        let here = &self.surroundings;
-        // A run without a conversation has those that are in none.
+        let here = &self.console_context;
+        // A run without a conversation may change consoles that are in none.
         let is_own = here.pinned.or(here.active) == Some(console.id) || here.conversation_id == console.conversation_id;
         let (id, title) = (console.id, &console.title);
         match (is_own, here.conversation_id) {
             (true, _) => Ok(console),
-            (false, Some(_)) => Err(told(format!(
+            (false, Some(_)) => Err(tool_error(format!(
                 "the console {id} ({title}) does not belong to this conversation; call switch_console to ask the user \
                 for it"
             ))),
-            (false, None) => Err(told(format!(
+            (false, None) => Err(tool_error(format!(
                 "the console {id} ({title}) belongs to a conversation, but this run belongs to none; create another \
                 console with create_console"
             ))),
@@ -293,13 +294,13 @@ impl Desk {
             .await
             .map_err(internal("reading the console"))?;
         found.ok_or_else(|| {
-            told(format!(
+            tool_error(format!(
                 "the console {id} no longer exists; list_open_consoles returns the existing ones"
             ))
         })
     }
 
-    /// The data source that a call names, by its name or id.
+    /// Returns the data source that a call names, by name or id.
     async fn source(&self, db: &mut PgConnection, arguments: &Arguments) -> Result<Option<DataSource>, ToolError> {
         let Some(wanted) = arguments
             .text("dataSourceId")
@@ -311,7 +312,7 @@ impl Desk {
         let found = data_sources::find(&mut *db, self.owner.project_id, wanted).await;
         let found = found.map_err(internal("reading the data source"))?;
         let missing = || {
-            told(format!(
+            tool_error(format!(
                 "there is no data source {wanted}; list_data_sources returns the available ones"
             ))
         };
@@ -319,7 +320,7 @@ impl Desk {
     }
 
     async fn list(&self, db: &mut PgConnection) -> Result<Value, ToolError> {
-        let here = &self.surroundings;
+        let here = &self.console_context;
         let filter = Filter {
             conversation_id: here.conversation_id,
             words: None,
@@ -375,14 +376,14 @@ impl Desk {
             database: text("database"),
             metadata: None,
             is_temporary: true,
-            conversation_id: self.surroundings.conversation_id,
+            conversation_id: self.console_context.conversation_id,
         };
-        new.check().map_err(told)?;
+        new.check().map_err(tool_error)?;
         let id = ids::new();
         consoles::insert(db, self.owner, id, &new, self.by)
             .await
             .map_err(&failed)?;
-        if let (Some(conversation), None) = (self.surroundings.conversation_id, self.surroundings.pinned) {
+        if let (Some(conversation), None) = (self.console_context.conversation_id, self.console_context.pinned) {
             attached::pin(db, self.owner, conversation, Some(id))
                 .await
                 .map_err(&failed)?;
@@ -392,7 +393,7 @@ impl Desk {
 
     async fn modify(&self, db: &mut PgConnection, arguments: &Arguments) -> Result<Value, ToolError> {
         let failed = internal("modifying the console");
-        let edit = edit(arguments).map_err(told)?;
+        let edit = edit(arguments).map_err(tool_error)?;
         let id = match consoles::acted(db, self.by).await.map_err(&failed)? {
             Some((id, _)) => id,
             None => self.own(db, arguments).await?.id,
@@ -408,13 +409,13 @@ impl Desk {
                 "consoleId": console.id, "title": console.title, "version": console.version, "merged": merged,
                 "modification": edit.to_json(),
             })),
-            Written::Conflict(now) => Err(told(format!(
+            Written::Conflict(now) => Err(tool_error(format!(
                 "conflict: the user has edited the same lines; the console is now at version {}. Read it again, and \
                 keep what the user wrote",
                 now.version
             ))),
-            Written::Refused(fault) => Err(told(fault)),
-            Written::NotFound => Err(told(format!("the console {id} no longer exists"))),
+            Written::Refused(fault) => Err(tool_error(fault)),
+            Written::NotFound => Err(tool_error(format!("the console {id} no longer exists"))),
         }
     }
 
@@ -432,7 +433,7 @@ impl Desk {
         let changed = consoles::change(db, self.owner, console.id, &change).await;
         let changed = changed.map_err(internal("modifying the console"))?;
         changed.map_or_else(
-            || Err(told("the console no longer exists")),
+            || Err(tool_error("the console no longer exists")),
             |console| Ok(short(&console)),
         )
     }
@@ -450,8 +451,8 @@ impl Desk {
 
     async fn switch(&self, db: &mut PgConnection, arguments: &Arguments) -> Result<Value, ToolError> {
         let console = self.get(db, self.target(arguments)?).await?;
-        let Some(conversation) = self.surroundings.conversation_id else {
-            return Err(told("consoles can be switched only in a conversation"));
+        let Some(conversation) = self.console_context.conversation_id else {
+            return Err(tool_error("consoles can be switched only in a conversation"));
         };
         let pinned = attached::pin(db, self.owner, conversation, Some(console.id)).await;
         pinned.map_err(internal("switching the console"))?;
@@ -471,7 +472,7 @@ fn created(console: &Console) -> Value {
     json!({"consoleId": console.id, "title": console.title, "content": console.content, "version": console.version})
 }
 
-/// The change that a call asks for. Err: what is missing, for the model.
+/// Returns the edit requested by a call. Err: what is missing, for the model.
 fn edit(arguments: &Arguments) -> Result<Edit, String> {
     let line = |name: &str| -> Option<usize> {
         let most = i64::from(i32::MAX);

@@ -1,9 +1,10 @@
-//! The project in focus in words for a model: it, the thing in it, and what is linked to the project. May be made before it is needed
-//! ([`warm`]); what was made is used for [`KEPT_S`], and only while nothing in the project's graph has changed since.
+//! Describes the project in focus to a model: the project, the focused entity, and the project's links. May be prepared
+//! in advance ([`warm`]); a prepared description is used for [`KEPT_S`], and only while the project's graph is
+//! unchanged.
 //!
-//! Invariant: a change that was committed before a look is in what the look gives. Each transaction that writes to a graph leaves its number
-//! in `kb.graph_changes`; what was made bears the snapshot that was taken before it was read, and is not used if there is a number that the
-//! snapshot does not see.
+//! Invariant: a description includes every change committed before it is requested. Each transaction that writes to a
+//! graph leaves its number in `kb.graph_changes`; a prepared description carries the snapshot taken before it was read,
+//! and is discarded if there is a number that the snapshot does not see.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -14,16 +15,16 @@ use uuid::Uuid;
 use rejoin_graph::objects;
 use rejoin_types::focus::Focus;
 
-/// How long something made before is used [seconds].
+/// Lifetime of a prepared description, in seconds.
 pub const KEPT_S: f64 = 300.0;
-/// Marks of changes are kept this long: longer than what was made before, also where a transaction took its time [seconds].
+/// Lifetime of change marks, in seconds: longer than that of prepared descriptions, even with slow transactions.
 const MARKS_KEPT_S: f64 = 3_600.0;
-/// Things of a project that a model is told of by name, in each direction.
+/// Maximum number of linked entities listed by name, in each direction.
 const LINKED_MAX: i64 = 40;
-/// Of an object's properties [characters].
+/// Maximum length of an object's properties, in characters.
 const PROPERTIES_CHARS: usize = 1_200;
 
-/// What a model is told.
+/// The description for a model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Location {
     pub location: String,
@@ -39,7 +40,8 @@ impl Location {
     }
 }
 
-/// As it was made before, if that is still true; else as it is. Names in the focus become the graph's, where it knows them.
+/// Returns the prepared description if it is still valid, else a new one. Names in the focus are replaced by the
+/// graph's.
 pub async fn of(db: &mut PgConnection, project_id: Uuid, focus: &mut Focus) -> Result<Location, sqlx::Error> {
     let kept = sqlx::query!(
         "select location, linked, o.name as \"name?\"
@@ -68,9 +70,9 @@ pub async fn of(db: &mut PgConnection, project_id: Uuid, focus: &mut Focus) -> R
     }
 }
 
-/// Makes it before it is needed.
+/// Prepares the description in advance.
 pub async fn warm(db: &mut PgConnection, project_id: Uuid, focus: &mut Focus) -> Result<(), sqlx::Error> {
-    // Before anything is read: what is newer in the text than the snapshot knows only makes it be read again.
+    // Taken before anything is read: newer data in the text than in the snapshot only cause another read.
     let snapshot = sqlx::query_scalar!(r#"select pg_current_snapshot()::text as "snapshot!""#)
         .fetch_one(&mut *db)
         .await?;
@@ -92,7 +94,7 @@ pub async fn warm(db: &mut PgConnection, project_id: Uuid, focus: &mut Focus) ->
     Ok(())
 }
 
-/// Removes what is too old to be used, and marks that nothing needs any more.
+/// Removes expired descriptions and unneeded marks.
 pub async fn sweep(db: impl PgExecutor<'_>) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "with old as (delete from kb.chat_context_cache where created_at < now() - make_interval(secs => $1))
@@ -142,7 +144,7 @@ fn properties(object: &objects::Object) -> String {
     object.properties.to_string().chars().take(PROPERTIES_CHARS).collect()
 }
 
-/// By type, with names.
+/// Linked entities by type, with names.
 async fn linked_to(db: &mut PgConnection, project_id: Uuid, id: Uuid) -> Result<String, sqlx::Error> {
     let rows = sqlx::query!(
         r#"select o.type as kind, o.name as "name!", o.canonical_id as id

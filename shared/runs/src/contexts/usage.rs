@@ -1,17 +1,18 @@
-//! How full a model's context is, as `context_usage` tells it: an estimate as a turn begins, the provider's count at its end.
+//! How full a model's context window is, as sent in `context_usage`: an estimate at the start of a turn, the provider's
+//! count at its end.
 
 use serde_json::{Value, json};
 
 use rejoin_models::catalogue;
 
-/// Tokens that a turn's context may have before it is said to be too full (the source of the figure: chat pages of this kind).
+/// Recommended maximum size of a turn's context, in tokens (the source of the figure: such chat pages).
 pub const TOKEN_BUDGET: u64 = 2_500;
-/// From this share of the budget on it is nearly full [percent].
+/// Percentage of the budget above which the context counts as nearly full.
 const NEAR_LIMIT_PERCENT: u64 = 85;
-/// A share is told up to this.
+/// Maximum percentage reported.
 const PERCENT_MAX: u64 = 999;
 
-/// How full a context of this many tokens is.
+/// The usage of a context of this many tokens.
 pub fn usage(tokens: u64, compressed: Option<&Value>) -> Value {
     let percent = (tokens * 100).div_ceil(TOKEN_BUDGET).min(PERCENT_MAX);
     let status = match percent {
@@ -30,7 +31,7 @@ pub fn usage(tokens: u64, compressed: Option<&Value>) -> Value {
     })
 }
 
-/// The same, with how much the model takes in all, where the catalogue knows it.
+/// Adds the model's context window, if the catalogue knows it.
 pub fn with_window(mut usage: Value, model: Option<&str>) -> Value {
     let known = model
         .and_then(|model| catalogue().find(model))

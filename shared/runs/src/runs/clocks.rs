@@ -1,4 +1,4 @@
-//! What a run, and the tree that it belongs to, has used: time, steps, tokens, money.
+//! Usage of a run and of its tree: time, steps, tokens, money.
 
 use serde_json::Value;
 use sqlx::{PgConnection, PgExecutor};
@@ -6,12 +6,12 @@ use uuid::Uuid;
 
 use super::Run;
 
-/// How long a run has been at it, and its tree, as the database's clock tells; and what the tree has used.
+/// The active time of a run and of its tree, by the database's clock; and the tree's usage.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Clocks {
-    /// Of this turn, without the time in which it waited [seconds].
+    /// Active time of this turn, excluding waits, in seconds.
     pub age_s: f64,
-    /// Of the root's turn, without the time in which a person was asked [seconds].
+    /// Active time of the root's turn, excluding waits for users, in seconds.
     pub tree_age_s: f64,
     pub used: TreeUse,
 }
@@ -38,14 +38,14 @@ pub async fn clocks(db: impl PgExecutor<'_>, id: Uuid) -> Result<Clocks, sqlx::E
     })
 }
 
-/// What a whole tree of runs has used.
+/// The usage of a whole run tree.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct TreeUse {
     pub tokens: i64,
     pub cost_usd: f64,
 }
 
-/// Counts a step of a run, and what it has used (tokens, dollars) with the tree that it belongs to; returns the tree's sum. The caller holds
+/// Counts a step of a run, and adds its usage (tokens, dollars) to the tree; returns the tree's sum. The caller holds
 /// the log's lock.
 pub async fn record_step(
     db: &mut PgConnection,

@@ -1,5 +1,5 @@
-//! Runs in lists. Every member sees that a run of the project is there, which agent's, and how it stands; all else of a run outside a
-//! conversation is its maker's, because it acts as its maker.
+//! Lists of runs. Every member sees a run's existence, agent and state; the rest of a run outside a conversation is
+//! visible only to its maker, on whose behalf it acts.
 
 use std::collections::HashMap;
 
@@ -10,25 +10,25 @@ use uuid::Uuid;
 use super::{Run, RunState};
 use rejoin_types::owner::Owner;
 
-/// What a list of runs may be narrowed to.
+/// Filters of a list of runs.
 #[derive(Debug, Clone, Default)]
 pub struct RunFilter {
     pub state: Option<RunState>,
     pub conversation_id: Option<Uuid>,
     pub agent_definition_id: Option<Uuid>,
-    /// The agent's name, as it was then.
+    /// The agent's name at that time.
     pub agent: Option<String>,
-    /// Made at or after, and before.
+    /// Created at or after, and before.
     pub since: Option<DateTime<Utc>>,
     pub until: Option<DateTime<Utc>>,
-    /// Of this tree.
+    /// Runs of this tree.
     pub root_run_id: Option<Uuid>,
     pub parent_run_id: Option<Uuid>,
-    /// No sub-agents.
+    /// Excludes sub-agents.
     pub is_top_level: bool,
 }
 
-/// What every member of the project may know of a run.
+/// The part of a run visible to every member of the project.
 #[derive(Debug, Clone)]
 pub struct RunHead {
     pub id: Uuid,
@@ -43,17 +43,17 @@ pub struct RunHead {
     pub finished_at: Option<DateTime<Utc>>,
 }
 
-/// A run as a list shows it.
+/// A listed run.
 #[derive(Debug, Clone)]
 pub enum Listed {
-    /// One that the owner may see in full.
+    /// Visible in full to its owner.
     Whole(Box<Run>),
-    /// Another member's.
+    /// Another member's run.
     Head(RunHead),
 }
 
 impl Listed {
-    /// Its place in a list: (created_at, id).
+    /// Its position in a list: (created_at, id).
     pub fn position(&self) -> (DateTime<Utc>, Uuid) {
         match self {
             Listed::Whole(run) => (run.created_at, run.id),
@@ -62,7 +62,8 @@ impl Listed {
     }
 }
 
-/// A page of a project's runs, newest first, after the cursor (created_at, id). Of conversations' runs, those of `owner` alone.
+/// Returns a page of a project's runs, newest first, after the cursor (created_at, id). Conversations' runs only of
+/// `owner`.
 pub async fn list(
     db: &mut PgConnection,
     owner: Owner,
@@ -126,7 +127,7 @@ pub async fn list(
     Ok(listed.collect())
 }
 
-/// Who made a run of the project outside a conversation. None: there is none, or nobody made it.
+/// Returns the maker of a run of the project outside a conversation. None: it does not exist, or has no maker.
 pub async fn maker_of(db: &mut PgConnection, project_id: Uuid, id: Uuid) -> Result<Option<Uuid>, sqlx::Error> {
     let maker = sqlx::query_scalar!(
         "select user_id from kb.listed_runs where id = $1 and project_id = $2 and conversation_id is null",

@@ -1,21 +1,21 @@
-//! A run's part in a plan.
+//! A run's role in a plan.
 
 use serde_json::Value;
 use uuid::Uuid;
 
-/// What a run is in a plan.
+/// A run's role in a plan.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(tag = "source", rename_all = "snake_case", rename_all_fields = "camelCase")]
 pub enum Part {
-    /// It may plan.
+    /// A planner.
     Planner,
-    /// It proposes what to say, and may do nothing.
+    /// It proposes a message, and has no tools.
     Suggestion,
-    /// It does a step.
+    /// It executes a step.
     PlanStep {
         plan_id: Uuid,
         step_number: i32,
-        /// By name: it has no others.
+        /// The names of its only tools.
         tools: Vec<String>,
     },
 }
@@ -25,7 +25,7 @@ impl Part {
         serde_json::from_value(value?.clone()).ok()
     }
 
-    /// `source` of its events.
+    /// The `source` of its events.
     pub fn source(&self) -> &'static str {
         match self {
             Part::Planner => "planner",

@@ -1,4 +1,4 @@
-//! Whether a paused run may go on.
+//! Decides whether a paused run can be resumed.
 
 use super::{Run, RunState};
 

@@ -1,4 +1,4 @@
-//! The steps of a plan: as a planner, or a person who edits them, writes them; and what may be wrong with them. Pure.
+//! The steps of a plan, as written by a planner or edited by a user, and their validation. No I/O.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,19 +7,19 @@ use serde_json::Value;
 
 use crate::tasks::spec::{DagSpec, OnFailure, TaskSpec};
 
-/// Steps of one plan.
+/// Maximum number of steps in a plan.
 pub const STEPS_MAX: usize = 50;
-/// Of a step's description [characters].
+/// Maximum length of a step's description, in characters.
 pub const DESCRIPTION_MAX_CHARS: usize = 4_000;
-/// Names or globs of tools that a step may ask for.
+/// Maximum number of tool names or globs in a step.
 pub const TOOLS_MAX: usize = 60;
-/// Of a step's type [characters].
+/// Maximum length of a step's type, in characters.
 const TYPE_MAX_CHARS: usize = 60;
-/// Steps that are carried out at the same time.
-pub const SIDE_BY_SIDE: i32 = 3;
-/// Tries of a step: the first, and one more.
+/// Maximum number of concurrent steps.
+pub const MAX_PARALLEL_STEPS: i32 = 3;
+/// Number of retries of a step.
 pub const RETRIES: i32 = 1;
-/// A plan without results of this type is worth nothing: its failure stops everything.
+/// The type of steps whose failure stops the whole plan.
 pub const RESEARCH: &str = "research";
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,7 +34,7 @@ pub enum StepStatus {
 }
 
 impl StepStatus {
-    /// Of a task's state.
+    /// Converts a task's state.
     pub fn of_task(state: &str) -> Self {
         match state {
             "in_progress" => StepStatus::Executing,
@@ -51,14 +51,14 @@ impl StepStatus {
 pub struct Step {
     #[serde(alias = "step_number")]
     pub step_number: i32,
-    /// What kind of work it is, such as `research`, `action`, `analysis`.
+    /// The kind of work, such as `research`, `action`, `analysis`.
     #[serde(rename = "type", default = "usual_type")]
     pub kind: String,
     pub description: String,
-    /// Whether an agent of its own does it, which sees nothing but the step and what came before it.
+    /// Whether a separate agent executes it, which sees only the step and its predecessors.
     #[serde(default = "yes", alias = "executor_required")]
     pub executor_required: bool,
-    /// Names and globs. A glob grants tools that only read.
+    /// Names and globs. A glob grants read-only tools only.
     #[serde(default)]
     pub tools: Vec<String>,
     #[serde(default, alias = "depends_on")]
@@ -79,10 +79,10 @@ fn yes() -> bool {
     true
 }
 
-/// The tools that each step may use, by its number and their names.
+/// The tool names granted to each step, by its number.
 pub type StepTools = BTreeMap<i32, Vec<String>>;
 
-/// Steps from `{"steps": […]}` or a list of them. Err: what is wrong, for whoever wrote them.
+/// Parses steps from `{"steps": […]}` or a list. Err: what is wrong, for the author.
 pub fn read(plan: &Value) -> Result<Vec<Step>, String> {
     let steps = plan.get("steps").unwrap_or(plan);
     let steps: Vec<Step> = serde_json::from_value(steps.clone()).map_err(|error| {
@@ -95,7 +95,7 @@ pub fn read(plan: &Value) -> Result<Vec<Step>, String> {
     Ok(steps)
 }
 
-/// Err: the first thing that is wrong, for whoever wrote them.
+/// Validates them. The error describes the first fault, for the author.
 pub fn check(steps: &[Step]) -> Result<(), String> {
     if steps.is_empty() || steps.len() > STEPS_MAX {
         return Err(format!(
@@ -135,7 +135,7 @@ pub fn check(steps: &[Step]) -> Result<(), String> {
                     step.step_number
                 ));
             }
-            // What a step depends on is earlier: so there is no cycle.
+            // Dependencies are always earlier steps: so there is no cycle.
             if *before >= step.step_number {
                 return Err(format!(
                     "step {} depends on step {before}: a step can depend only on earlier ones",
@@ -147,8 +147,8 @@ pub fn check(steps: &[Step]) -> Result<(), String> {
     Ok(())
 }
 
-/// The tools of each step, by name: those of the planner's that it asks for. A tool that writes is had by its name only. Err: a step asks for
-/// what is not there.
+/// Resolves the tools of each step: the requested ones of the planner's tools. A writing tool must be named exactly.
+/// Err: a step requests an unavailable tool.
 pub fn tools(steps: &[Step], planners: &[(String, bool)]) -> Result<StepTools, String> {
     let mut of_steps = BTreeMap::new();
     for step in steps {
@@ -176,7 +176,8 @@ pub fn tools(steps: &[Step], planners: &[(String, bool)]) -> Result<StepTools, S
     Ok(of_steps)
 }
 
-/// The DAG that carries the steps out: those that are not completed. `executor` does the steps that need one, `planner` the others.
+/// Returns the DAG that executes the steps that are not completed. `executor` executes the steps that need one,
+/// `planner` the others.
 pub fn dag(name: &str, steps: &[Step], executor: &str, planner: &str) -> DagSpec {
     let done = |number: &i32| {
         steps
@@ -205,7 +206,7 @@ pub fn dag(name: &str, steps: &[Step], executor: &str, planner: &str) -> DagSpec
     DagSpec {
         name: title(name),
         tasks: tasks.collect(),
-        max_concurrency: Some(SIDE_BY_SIDE),
+        max_concurrency: Some(MAX_PARALLEL_STEPS),
         // Whether a step's failure stops the plan is decided when it fails.
         on_failure: OnFailure::Skip,
         rules: Vec::new(),
@@ -215,7 +216,7 @@ pub fn dag(name: &str, steps: &[Step], executor: &str, planner: &str) -> DagSpec
     }
 }
 
-/// What its agent is told of a step: also what came out of the steps before it that are over already.
+/// Returns the description of a step for its agent, with the results of its completed predecessors.
 fn described(step: &Step, steps: &[Step]) -> String {
     let mut said = step.description.clone();
     for before in steps
@@ -248,8 +249,9 @@ mod tests {
         json!({"stepNumber": number, "description": format!("do {number}"), "dependsOn": depends_on})
     }
 
+    /// Requirements: E41.
     #[test]
-    fn e41_a_sound_plan_is_read_in_both_spellings() {
+    fn a_sound_plan_is_read_in_both_spellings() {
         let camel = read(&json!({"steps": [step(1, &[]), step(2, &[1])]})).unwrap();
         let snake = read(&json!([
             {"step_number": 1, "type": "action", "description": "do 1", "executor_required": true},
@@ -259,8 +261,9 @@ mod tests {
         assert_eq!(camel, snake);
     }
 
+    /// Requirements: E41.
     #[test]
-    fn e41_what_is_wrong_with_a_plan_is_named() {
+    fn what_is_wrong_with_a_plan_is_named() {
         for (plan, word) in [
             (json!([]), "1 to 50"),
             (json!({"steps": []}), "1 to 50"),
@@ -278,8 +281,9 @@ mod tests {
         }
     }
 
+    /// Requirements: E43.
     #[test]
-    fn e43_a_step_has_only_its_tools_and_writes_by_name_only() {
+    fn a_step_has_only_its_tools_and_writes_by_name_only() {
         let planners =
             [("get_a", true), ("get_b", true), ("delete_a", false)].map(|(name, reads)| (name.to_owned(), reads));
         let plan = |tools: Value| read(&json!([{"stepNumber": 1, "description": "x", "tools": tools}])).unwrap();

@@ -1,4 +1,4 @@
-//! What somebody says of a schedule, what may be wrong with it, and when it is due. Nothing here touches the database.
+//! A schedule's definition, its validation, and when it is due. No I/O.
 
 use chrono::{DateTime, Utc};
 use chrono_tz::Tz;
@@ -9,21 +9,21 @@ use serde_json::Value;
 use super::{Missed, Schedule};
 use crate::tasks::spec::DagSpec;
 
-/// Of a name [characters].
+/// Maximum length of a name, in characters.
 const NAME_MAX_CHARS: usize = 200;
-/// Of what an agent is asked [characters].
+/// Maximum length of an agent's input, in characters.
 const INPUT_MAX_CHARS: usize = 100_000;
-/// A firing that is later than this was missed [s]. Sweeps look every second.
+/// Delay after which a firing counts as missed, in seconds. Sweeps check every second.
 pub const MISSED_AFTER_S: i64 = 60;
-/// Missed firings that are made up for, at most; of more, the newest.
+/// Maximum number of missed firings to catch up; of more, the newest.
 pub const MAX_MISSED: usize = 100;
 
-/// What somebody says of a schedule.
+/// The definition of a schedule.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ScheduleContent {
     pub name: String,
     pub when: When,
-    /// By its name in the IANA database: `Europe/Berlin`.
+    /// An IANA time zone, such as `Europe/Berlin`.
     pub time_zone: String,
     pub target: Target,
     pub missed: Missed,
@@ -42,7 +42,7 @@ pub enum Target {
         name: String,
         input: String,
     },
-    /// A [`DagSpec`], as it was written.
+    /// A [`DagSpec`], unparsed.
     Dag(Value),
 }
 
@@ -69,7 +69,7 @@ impl From<&Schedule> for ScheduleContent {
 }
 
 impl ScheduleContent {
-    /// Err: what is wrong, for whoever wrote it.
+    /// Validates it. The error is a message for the author.
     pub fn check(&self) -> Result<(), String> {
         if self.name.trim().is_empty() || self.name.chars().count() > NAME_MAX_CHARS {
             return Err(format!("name must have 1 to {NAME_MAX_CHARS} characters"));
@@ -97,7 +97,7 @@ impl ScheduleContent {
         }
     }
 
-    /// The first firing after `now`. Of one that was checked.
+    /// Returns the first firing after `now`. The schedule is valid.
     pub fn next_after(&self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
         match &self.when {
             When::At(at) => Some(*at).filter(|at| *at > now),
@@ -109,7 +109,7 @@ impl ScheduleContent {
         }
     }
 
-    /// What is to be done at `now` about a firing that was due at `due`.
+    /// Decides at `now` about a firing that was due at `due`.
     pub fn due(&self, due: DateTime<Utc>, now: DateTime<Utc>) -> Due {
         let missed_before = now - chrono::TimeDelta::seconds(MISSED_AFTER_S);
         let newest = self.ticks_before(due, now, 1)[0];
@@ -133,7 +133,7 @@ impl ScheduleContent {
         }
     }
 
-    /// The newest firings from `due` to `now`, at most `count`, the newest first; never empty.
+    /// Returns the newest firings from `due` to `now`, at most `count`, newest first; never empty.
     fn ticks_before(&self, due: DateTime<Utc>, now: DateTime<Utc>, count: usize) -> Vec<DateTime<Utc>> {
         let (When::Cron(text), Ok(zone)) = (&self.when, zone(&self.time_zone)) else {
             return vec![due];
@@ -157,7 +157,7 @@ impl ScheduleContent {
         ticks
     }
 
-    /// The names, on the wire, of the fields in which `other` differs. Whether it is switched on is not one of them.
+    /// Returns the wire names of the fields in which `other` differs, except whether it is enabled.
     pub fn changed_fields(&self, other: &Self) -> Vec<&'static str> {
         [
             ("cron", self.when != other.when),
@@ -172,7 +172,7 @@ impl ScheduleContent {
         .collect()
     }
 
-    /// From a job of a product's manifest.
+    /// Converts a job of a product's manifest.
     pub fn of_job(job: &Value) -> Result<Self, String> {
         let words = |value: &Value| value.as_str().map(str::to_owned);
         let name = words(&job["name"]).unwrap_or_default();
@@ -225,19 +225,19 @@ impl Target {
     }
 }
 
-/// The time zone where none is named.
+/// The default time zone.
 pub const UTC: &str = "UTC";
 
-/// What a schedule is to do now.
+/// The decision about a due schedule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Due {
-    /// The moment to fire for. None: it is left out.
+    /// The moment to fire for. None: it is skipped.
     pub fire: Option<DateTime<Utc>>,
-    /// The firing after it. None: there is none.
+    /// The next firing. None: there is none.
     pub next: Option<DateTime<Utc>>,
 }
 
-/// Five fields: a firing a minute at most.
+/// Five fields: at most one firing per minute.
 fn cron(text: &str) -> Result<Cron, String> {
     let parser = CronParser::builder()
         .seconds(Seconds::Disallowed)
@@ -253,7 +253,7 @@ fn zone(name: &str) -> Result<Tz, String> {
         .map_err(|_| format!("{name:?} is not a time zone; use an IANA name such as UTC or Europe/Berlin"))
 }
 
-/// From JSON: text as it is, all else as JSON.
+/// Converts JSON to text: strings as they are, the rest as JSON.
 pub fn input_text(input: &Value) -> String {
     match input {
         Value::String(text) => text.clone(),
@@ -295,7 +295,7 @@ mod tests {
             berlin.next_after(time("2026-07-10T00:00:00Z")),
             Some(time("2026-07-10T00:30:00Z"))
         );
-        // 02:30 comes twice in the night of 25 October, and fires once.
+        // 02:30 occurs twice in the night of 25 October, and fires once.
         let first = berlin.next_after(time("2026-10-24T12:00:00Z")).unwrap();
         assert!(
             berlin.next_after(first).unwrap() > time("2026-10-26T00:00:00Z"),
@@ -319,7 +319,7 @@ mod tests {
             at = step.next.unwrap();
         }
         assert_eq!((fired.len(), fired[0], Some(at)), (6, due, next));
-        // A little late is not missed.
+        // A short delay is not a miss.
         let late = time("2026-01-01T00:00:30Z");
         assert_eq!(hourly(Missed::Skip).due(due, late).fire, Some(due));
     }

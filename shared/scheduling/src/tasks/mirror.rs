@@ -1,16 +1,18 @@
-//! Tasks as objects of the knowledge graph ([`crate::emergent`]): the objects of a new DAG, and how they follow what becomes of their tasks. Agents and people read them there, search them, and see each state as a version.
+//! Mirrors tasks as objects of the knowledge graph ([`crate::coordination_pack`]): creates the objects of a new DAG and updates
+//! them with their tasks. Agents and users can read and search them, and see each state as a version.
 
 use serde_json::{Map, Value, json};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::spec::{DagSpec, Ordered};
-use super::{Dag, Task};
-use crate::emergent::{self, BLOCKS, TASK};
+use super::{Dag, DagTask};
+use crate::coordination_schema::{self, BLOCKS, TASK};
 use rejoin_graph::objects::{self, ObjectChange};
-use rejoin_graph::{Actor, Error, unembedded};
+use rejoin_graph::{Actor, Error, embedding_backlog};
 
-/// Writes the objects of a new DAG and what blocks what, in two statements. `ids` are the tasks', in the spec's order.
+/// Creates the objects of a new DAG and their `blocks` relationships, in two statements. `ids` are the tasks', in the
+/// spec's order.
 pub async fn create(
     db: &mut PgConnection,
     dag: &Dag,
@@ -19,7 +21,7 @@ pub async fn create(
     ids: &[Uuid],
     actor: Actor,
 ) -> Result<(), Error> {
-    emergent::install(db, dag.project_id).await?;
+    coordination_schema::install(db, dag.project_id).await?;
     let mut keys = Vec::with_capacity(ids.len());
     let mut properties = Vec::with_capacity(ids.len());
     let mut hashes = Vec::with_capacity(ids.len());
@@ -60,7 +62,7 @@ pub async fn create(
         .map_err(Error::database("write what blocks what"))
 }
 
-/// Writes new objects of one type of the pack, in one statement.
+/// Creates objects of one type of the pack, in one statement.
 #[expect(clippy::too_many_arguments, reason = "a table's columns")]
 pub(super) async fn write(
     db: &mut PgConnection,
@@ -73,7 +75,7 @@ pub(super) async fn write(
     hashes: &[Vec<u8>],
     actor: Actor,
 ) -> Result<(), sqlx::Error> {
-    let schema_version = emergent::schema_version(&mut *db, project_id).await?;
+    let schema_version = coordination_schema::schema_version(&mut *db, project_id).await?;
     sqlx::query!(
         "insert into kb.graph_objects
              (id, project_id, canonical_id, version, type, key, status, labels, properties, content_hash, schema_version, actor_type, actor_id)
@@ -96,7 +98,7 @@ pub(super) async fn write(
     Ok(())
 }
 
-/// Writes new relationships of one type, in one statement.
+/// Creates relationships of one type, in one statement.
 pub(super) async fn relate(
     db: &mut PgConnection,
     project_id: Uuid,
@@ -125,7 +127,7 @@ pub(super) async fn relate(
     Ok(())
 }
 
-/// Keeps many objects out of the marks for embedding, one by one: the project is marked once, at the end.
+/// Suppresses embedding marks of many single objects: the project is marked once, at the end.
 pub async fn in_bulk(db: &mut PgConnection) -> Result<(), Error> {
     sqlx::query!("select set_config('rejoin.bulk', 'on', true)")
         .fetch_one(db)
@@ -135,7 +137,7 @@ pub async fn in_bulk(db: &mut PgConnection) -> Result<(), Error> {
 }
 
 pub async fn bulk_is_over(db: &mut PgConnection, project_id: Uuid) -> Result<(), Error> {
-    unembedded::mark_all(&mut *db, project_id)
+    embedding_backlog::mark_all(&mut *db, project_id)
         .await
         .map_err(Error::database("mark a DAG's tasks"))?;
     sqlx::query!("select set_config('rejoin.bulk', 'off', true)")
@@ -145,9 +147,9 @@ pub async fn bulk_is_over(db: &mut PgConnection, project_id: Uuid) -> Result<(),
     Ok(())
 }
 
-/// The task's object follows its row: a new version. One that somebody deleted, or whose type has rules of the project's own that it
-/// breaks, stays as it is: what is dispatched is the row.
-pub async fn follow(db: &mut PgConnection, task: &Task, actor: Actor) -> Result<(), sqlx::Error> {
+/// Updates the task's object from its row: a new version. A deleted object, or one that would violate the project's own
+/// rules for its type, stays unchanged: the row is authoritative.
+pub async fn follow(db: &mut PgConnection, task: &DagTask, actor: Actor) -> Result<(), sqlx::Error> {
     let seconds = task
         .started_at
         .zip(task.finished_at)

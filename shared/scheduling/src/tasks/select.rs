@@ -1,6 +1,6 @@
 //! Which agent a task gets: the one that it names, else the first rule that fits, else the one whose own words fit best. Where several fit
 //! alike, an agent is asked (`selector_agent`), if the DAG has one, else a model, if the project has one for that
-//! ([`reception`](rejoin_runs::reception)). Each choice has a reason, which is stored.
+//! ([`agent_assignment`](rejoin_runs::reception)). Each choice has a reason, which is stored.
 
 use std::collections::BTreeSet;
 
@@ -9,34 +9,35 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::spec::SelectRule;
-use super::{Dag, Task};
+use super::{Dag, DagTask};
 use rejoin_runs::agents::AgentDefinition;
 use rejoin_tools::outputs;
 
-/// Words shorter than this say nothing.
+/// Minimum length of significant words, in characters.
 const WORD_MIN_CHARS: usize = 4;
-/// Agents that the schema of a selector's answer names; of more it takes any name. Providers bound the values of an `enum` (OpenAI: 1,000).
+/// Maximum number of agents listed in the schema of a selector's answer; beyond it any name is accepted. Providers
+/// limit the values of an `enum` (OpenAI: 1,000).
 const NAMES_IN_SCHEMA_MAX: usize = 200;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Choice {
-    /// By name, and why.
+    /// By name, with the reason.
     Agent { name: String, because: String },
-    /// Rules and words leave it open: this agent is asked.
+    /// Rules and keywords don't decide: this agent is asked.
     Ask { selector: String },
-    /// Several fit alike, and the DAG names nobody to ask.
+    /// Several match equally, and the DAG names no selector.
     Tie {
         among: Vec<String>,
-        /// Who gets it where no model says otherwise, and why.
+        /// The default unless a model decides otherwise, with the reason.
         else_agent: String,
         because: String,
     },
-    /// There is none; why.
+    /// There is none; the reason.
     Nobody(String),
 }
 
-/// Chooses among the project's agents.
-pub fn choose(dag: &Dag, task: &Task, agents: &[AgentDefinition]) -> Choice {
+/// Selects among the project's agents.
+pub fn choose(dag: &Dag, task: &DagTask, agents: &[AgentDefinition]) -> Choice {
     let known = |name: &str| agents.iter().any(|agent| agent.name == name);
     if let Some(wanted) = &task.wanted_agent {
         return match known(wanted) {
@@ -111,7 +112,7 @@ pub fn answer_schema<'a>(names: impl Iterator<Item = &'a str>) -> Value {
     )
 }
 
-/// Whom a selector's answer names. None: nobody whom we know.
+/// Returns the agent named by a selector's answer. None: unknown.
 pub fn answered(answer: &str, agents: &[AgentDefinition]) -> Option<String> {
     let read: Value = serde_json::from_str(answer).unwrap_or_default();
     let named = read["agent"].as_str()?.trim();
@@ -126,7 +127,7 @@ fn chosen(name: &str, because: &str) -> Choice {
     }
 }
 
-fn fits(rule: &SelectRule, task: &Task) -> bool {
+fn fits(rule: &SelectRule, task: &DagTask) -> bool {
     match (&rule.pattern, rule.field.as_deref(), &rule.value) {
         (Some(pattern), _, _) => Regex::new(pattern)
             .is_ok_and(|pattern| pattern.is_match(&task.title) || pattern.is_match(&task.description)),
@@ -207,8 +208,8 @@ mod tests {
         }
     }
 
-    fn task(title: &str, wanted: Option<&str>) -> Task {
-        Task {
+    fn task(title: &str, wanted: Option<&str>) -> DagTask {
+        DagTask {
             id: Uuid::nil(),
             dag_id: Uuid::nil(),
             project_id: Uuid::nil(),
@@ -242,8 +243,9 @@ mod tests {
         }
     }
 
+    /// Requirements: C12.
     #[test]
-    fn c12_rules_go_first_and_an_agent_is_asked_only_where_it_is_unclear() {
+    fn rules_go_first_and_an_agent_is_asked_in_unclear_cases() {
         let agents = [
             agent("poet", "writes verses"),
             agent("digger", "searches the graph"),
@@ -255,7 +257,7 @@ mod tests {
         assert_eq!(name(choose(&none, &task("x", Some("poet")), &agents)), "poet");
         assert!(name(choose(&none, &task("x", Some("ghost")), &agents)).starts_with("nobody"));
         assert_eq!(name(choose(&with, &task("A Rhyme", None), &agents)), "poet");
-        let urgent = Task {
+        let urgent = DagTask {
             priority: 1,
             ..task("x", None)
         };

@@ -1,28 +1,29 @@
-//! What agents did for tasks, as objects of the knowledge graph ([`crate::emergent`]): a `Session` for each run that works on a task, with the
-//! id of the run, and a `SessionMessage` for each of its messages. Written in the transactions in which such a run is made and ends.
+//! Mirrors agents' work on tasks as objects of the knowledge graph ([`crate::coordination_pack`]): a `Session` with the run's id
+//! for each run of a task, and a `SessionMessage` for each of its messages. Written in the transactions in which such a
+//! run is created and ends.
 //!
-//! Invariant: the run is the truth. A session that cannot be written as it should be is left out, and the task goes on.
+//! Invariant: the run is authoritative. A session that cannot be written is omitted, and the task continues.
 
 use serde_json::{Map, Value, json};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::{Task, mirror};
-use crate::emergent::{HAS_MESSAGE, HAS_SESSION, SESSION, SESSION_MESSAGE};
+use super::{DagTask, mirror};
+use crate::coordination_schema::{HAS_MESSAGE, HAS_SESSION, SESSION, SESSION_MESSAGE};
 use rejoin_graph::objects::{self, ObjectChange};
 use rejoin_graph::{Actor, Error};
 use rejoin_runs::run_messages::RunMessage;
 use rejoin_runs::runs::{Run, RunState};
 
-/// Maximum number of messages of a session that become objects: the newest ones.
+/// Maximum number of a session's messages mirrored as objects: the newest ones.
 const MESSAGES_MAX: i64 = 50;
-/// Maximum length of a message's object, in characters; the whole is in the run's records.
+/// Maximum length of a message's object, in characters; the run's records hold the whole.
 const MESSAGE_MAX_CHARS: usize = 4_000;
 
-/// A run begins to work on a task.
+/// Creates the session of a run that begins a task.
 pub async fn begin(
     db: &mut PgConnection,
-    task: &Task,
+    task: &DagTask,
     run_id: Uuid,
     agent: &str,
     actor: Actor,
@@ -47,7 +48,7 @@ pub async fn begin(
     mirror::relate(db, task.project_id, HAS_SESSION, &[task.id], &[run_id], actor).await
 }
 
-/// The run is over: its session is, too, and has its messages.
+/// Ends the session with its run, and adds its messages.
 pub async fn end(db: &mut PgConnection, run: &Run, state: RunState, actor: Actor) -> Result<(), sqlx::Error> {
     let status = match state {
         RunState::Completed => "completed",
@@ -64,7 +65,7 @@ pub async fn end(db: &mut PgConnection, run: &Run, state: RunState, actor: Actor
     match objects::update(db, run.project_id, run.id, &change, actor).await {
         Ok(_) => {}
         Err(Error::Database { source, .. }) => return Err(source),
-        // Somebody deleted it, or its type has rules of the project's own; or the run began before there were sessions.
+        // The session was deleted, its type has the project's own rules, or the run began before there were sessions.
         Err(error) => {
             tracing::debug!(run = %run.id, %error, "mirroring a session in the graph failed");
             return Ok(());
@@ -111,7 +112,7 @@ pub async fn end(db: &mut PgConnection, run: &Run, state: RunState, actor: Actor
     mirror::relate(db, run.project_id, HAS_MESSAGE, &from, &ids, actor).await
 }
 
-/// A message as its object has it.
+/// Returns the content of a message's object.
 fn content(message: &RunMessage) -> Value {
     let stored = &message.content;
     let text = ["text", "content"]

@@ -1,48 +1,48 @@
-//! A DAG of tasks as people and agents write it, and what may be wrong with it: read from JSON (the API, the tool `create_tasks`) or
-//! YAML (the command line). Nothing is stored before all of it is sound.
+//! The definition of a task DAG and its validation: parsed from JSON (the API, the tool `create_tasks`) or YAML (the
+//! command line). Nothing is stored before all of it is valid.
 
 use std::collections::HashMap;
 
 use regex::Regex;
 use serde::{Deserialize, Serialize};
 
-/// Tasks of one DAG.
+/// Maximum number of tasks in one DAG.
 pub const MAX_TASKS: usize = 20_000;
-/// Of a title [characters].
+/// Maximum length of a title, in characters.
 const TITLE_MAX_CHARS: usize = 500;
-/// Of a description [characters].
+/// Maximum length of a description, in characters.
 const DESCRIPTION_MAX_CHARS: usize = 50_000;
-/// Of a task's name in its DAG [characters].
+/// Maximum length of a task's name in its DAG, in characters.
 const REF_MAX_CHARS: usize = 200;
 const MAX_RULES: usize = 200;
 const MAX_RETRIES: i32 = 20;
-/// Further tries of a task that does not say how many it has.
+/// Default number of retries of a task.
 pub const RETRIES: i32 = 1;
-/// Tasks that run at the same time, where the DAG doesn't say.
+/// Default maximum number of concurrent tasks of a DAG.
 pub const MAX_CONCURRENCY: i32 = 5;
 
-/// A whole DAG.
+/// The definition of a DAG.
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct DagSpec {
     pub name: String,
     pub tasks: Vec<TaskSpec>,
-    /// Tasks that run at the same time (5).
+    /// Maximum number of concurrent tasks (5).
     #[serde(default, alias = "max_concurrency")]
     pub max_concurrency: Option<i32>,
-    /// `skip` (the tasks behind a failed one) or `stop` (the whole DAG).
+    /// `skip` (the successors of a failed task) or `stop` (the whole DAG).
     #[serde(default, alias = "on_failure")]
     pub on_failure: OnFailure,
-    /// Which agent a task gets that names none: the first rule that fits.
+    /// Selects the agent of tasks that name none: the first matching rule.
     #[serde(default)]
     pub rules: Vec<SelectRule>,
-    /// The agent of tasks that no rule fits; chosen by what agents say of themselves where it is absent.
+    /// Selects the agent of tasks without a matching rule; absent: by the agents' own keywords.
     #[serde(default, alias = "selector_agent")]
     pub selector_agent: Option<String>,
-    /// An agent that accepts outputs, or sends them back.
+    /// An agent that accepts outputs or sends them back.
     #[serde(default, alias = "judge_agent")]
     pub judge_agent: Option<String>,
-    /// An agent that says what becomes of a failed task.
+    /// An agent that decides about failed tasks.
     #[serde(default, alias = "triage_agent")]
     pub triage_agent: Option<String>,
 }
@@ -73,7 +73,7 @@ pub struct TaskSpec {
     pub title: Option<String>,
     #[serde(default)]
     pub description: String,
-    /// Tasks that must be over before it starts.
+    /// Tasks that must end before it starts.
     #[serde(default)]
     pub after: Vec<String>,
     #[serde(default)]
@@ -106,7 +106,7 @@ pub enum Priority {
 }
 
 impl Priority {
-    /// The most urgent first.
+    /// Most urgent first.
     pub fn rank(self) -> i16 {
         match self {
             Priority::Critical => 0,
@@ -126,7 +126,7 @@ impl Priority {
     }
 }
 
-/// A rule of selection: by a pattern over title and description, or by a field of the task.
+/// A selection rule: by a pattern over title and description, or by a field of the task.
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct SelectRule {
@@ -140,17 +140,17 @@ pub struct SelectRule {
     pub agent: String,
 }
 
-/// A sound DAG: its tasks in an order in which none comes before what it waits for.
+/// A valid DAG: its tasks in topological order.
 #[derive(Debug, Clone)]
 pub struct Ordered {
     /// Indexes into the spec's tasks.
     pub order: Vec<usize>,
-    /// For each task, the indexes of those that must be over before it.
+    /// For each task, the indexes of its predecessors.
     pub after: Vec<Vec<usize>>,
 }
 
 impl DagSpec {
-    /// The names of all agents that it names, some of them more than once.
+    /// The names of all its agents, possibly repeated.
     pub fn agents(&self) -> impl Iterator<Item = &str> {
         let deciders = [&self.selector_agent, &self.judge_agent, &self.triage_agent];
         let of_tasks = self.tasks.iter().filter_map(|task| task.agent.as_deref());
@@ -160,7 +160,7 @@ impl DagSpec {
             .chain(deciders.into_iter().filter_map(|agent| agent.as_deref()))
     }
 
-    /// Err: what is wrong, for whoever wrote it; of a cycle, its tasks.
+    /// Err: what is wrong, for the author; of a cycle, its tasks.
     pub fn check(&self) -> Result<Ordered, String> {
         if self.name.trim().is_empty() || self.name.chars().count() > REF_MAX_CHARS {
             return Err(format!("name must have 1 to {REF_MAX_CHARS} characters"));
@@ -251,7 +251,7 @@ impl TaskSpec {
     }
 }
 
-/// An order in which each comes after those that it waits for. Err: a cycle, in its order.
+/// Sorts topologically. Err: a cycle, in its order.
 fn sorted(after: &[Vec<usize>]) -> Result<Vec<usize>, Vec<usize>> {
     let mut waits: Vec<usize> = after.iter().map(Vec::len).collect();
     let mut behind = vec![Vec::new(); after.len()];
@@ -274,7 +274,7 @@ fn sorted(after: &[Vec<usize>]) -> Result<Vec<usize>, Vec<usize>> {
     if order.len() == after.len() {
         return Ok(order);
     }
-    // Whatever is left waits for something that is left: going from one to what it waits for ends in a circle.
+    // Every remaining task waits for a remaining one: following predecessors ends in a cycle.
     let mut path = Vec::new();
     let mut at = (0..after.len()).find(|index| waits[*index] > 0);
     while let Some(index) = at {
@@ -300,8 +300,9 @@ mod tests {
         serde_json::from_value(json!({"name": "dag", "tasks": tasks})).unwrap()
     }
 
+    /// Requirements: C46.
     #[test]
-    fn c46_a_cycle_is_refused_and_named() {
+    fn a_cycle_is_refused_and_named() {
         let error = spec(json!([
             {"id": "start"}, {"id": "a", "after": ["start", "c"]}, {"id": "b", "after": ["a"]}, {"id": "c", "after": ["b"]},
             {"id": "end", "after": ["c"]},

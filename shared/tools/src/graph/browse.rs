@@ -1,4 +1,4 @@
-//! The tools that list what there is: types, labels, entities of a type, their versions, relationships.
+//! The tools that list types, labels, entities of a type, their versions, and relationships.
 
 use rejoin_graph::objects::{self, SortBy, SortOrder};
 use rejoin_graph::relationships::{self, Connected, Filter};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::definition::{Definition, ENTITY_ID, Effect};
-use super::{brief_entity, entity, focus, full, told, unknown_relationship_types, unknown_types};
+use super::{brief_entity, entity, focus, full, tool_error, unknown_relationship_types, unknown_types};
 use crate::arguments::Kind::{OptionalChoice, OptionalInteger, OptionalText, Text};
 use crate::arguments::{Arguments, Parameter};
 use crate::{ToolContext, ToolError};
@@ -99,22 +99,24 @@ pub(super) const TOOLS: &[Definition] = &[
     },
 ];
 
-/// How long a client may keep what it knows of the schema.
+/// How long a client may cache the schema.
 const CACHE_HINT_TTL_S: u64 = schema::KEPT.as_secs();
-/// Pages of relationships that are looked through for those that are there.
+/// Maximum number of pages searched for visible relationships.
 const MAX_PAGES: usize = 20;
-/// The farthest that `query_entities` pages.
+/// Maximum offset of `query_entities`.
 const MAX_OFFSET: i64 = 1_000_000;
 
 async fn list_entity_types(context: &ToolContext) -> Result<Value, ToolError> {
-    let mut types = schema::types(&context.db, context.project_id).await.map_err(told)?;
+    let mut types = schema::types(&context.db, context.project_id)
+        .await
+        .map_err(tool_error)?;
     let mut relationships = schema::relationship_types(&context.db, context.project_id)
         .await
-        .map_err(told)?;
+        .map_err(tool_error)?;
     if let Some(bounds) = focus::bounds(context) {
         let inside = schema::bound_types(&context.db, context.project_id, &bounds)
             .await
-            .map_err(told)?;
+            .map_err(tool_error)?;
         let bound = |name: &str| bounds.types.contains(&name);
         types.retain(|counted| !bound(&counted.name) || inside.contains_key(&counted.name));
         for counted in &mut types {
@@ -122,7 +124,7 @@ async fn list_entity_types(context: &ToolContext) -> Result<Value, ToolError> {
                 counted.count = *count;
             }
         }
-        // Their counts are of all projects.
+        // Their counts include other projects of the work graph.
         relationships.retain(|counted| !bound(&counted.from_type) && !bound(&counted.to_type));
     }
     let total = types.len();
@@ -137,7 +139,9 @@ async fn list_entity_types(context: &ToolContext) -> Result<Value, ToolError> {
 }
 
 async fn schema_version(context: &ToolContext) -> Result<Value, ToolError> {
-    let version = schema::version(&context.db, context.project_id).await.map_err(told)?;
+    let version = schema::version(&context.db, context.project_id)
+        .await
+        .map_err(tool_error)?;
     Ok(json!({
         "version": version.version,
         "timestamp": version.timestamp,
@@ -151,7 +155,7 @@ async fn list_tags(context: &ToolContext) -> Result<Value, ToolError> {
         None => schema::labels(&context.db, context.project_id).await,
         Some(bounds) => schema::labels_within(&context.db, context.project_id, &bounds).await,
     };
-    let tags = tags.map_err(told)?;
+    let tags = tags.map_err(tool_error)?;
     let listed: Vec<Value> = tags
         .iter()
         .map(|tag| json!({"name": tag.label, "count": tag.count}))
@@ -161,19 +165,19 @@ async fn list_tags(context: &ToolContext) -> Result<Value, ToolError> {
 
 async fn get_entity_history(context: &ToolContext, arguments: &Arguments) -> Result<Value, ToolError> {
     let reference = arguments.required_text("entity_id")?;
-    // An id also finds what was deleted.
+    // An id also finds deleted entities.
     let id = match reference.parse() {
         Ok(id) => id,
         Err(_) => entity(context, "entity_id", reference).await?.id,
     };
     if focus::hides(context, id).await? {
-        return Err(told(rejoin_graph::Error::not_found("object", id)));
+        return Err(tool_error(rejoin_graph::Error::not_found("object", id)));
     }
     let limit = arguments.integer("limit", 10, (1, 50));
-    // One more than asked tells whether there are more.
+    // One more than requested tells whether there are more.
     let mut versions = objects::history(&context.db, context.project_id, id, limit + 1)
         .await
-        .map_err(told)?;
+        .map_err(tool_error)?;
     let has_more = versions.len() as i64 > limit;
     versions.truncate(limit as usize);
     let listed: Vec<Value> = versions
@@ -218,7 +222,7 @@ async fn query_entities(context: &ToolContext, arguments: &Arguments) -> Result<
         offset,
     )
     .await
-    .map_err(told)?;
+    .map_err(tool_error)?;
     let entities: Vec<Value> = found.iter().map(full).collect();
     let has_more = offset + (entities.len() as i64) < total;
     let mut result = json!({
@@ -233,7 +237,7 @@ async fn query_entities(context: &ToolContext, arguments: &Arguments) -> Result<
     Ok(result)
 }
 
-/// The first `wanted` relationships whose ends are both there for the call.
+/// Returns the first `wanted` relationships whose ends are both visible to the call.
 async fn relationships_inside(
     context: &ToolContext,
     filter: &Filter,
@@ -247,7 +251,7 @@ async fn relationships_inside(
     for _ in 0..MAX_PAGES {
         let mut next = relationships::list(&context.db, context.project_id, filter, after, page)
             .await
-            .map_err(told)?;
+            .map_err(tool_error)?;
         let is_last = (next.len() as i64) < page;
         after = next.last().map(|last| last.relationship.id);
         let ends: Vec<Uuid> = next.iter().flat_map(|one| [one.source.id, one.target.id]).collect();
@@ -274,7 +278,7 @@ async fn list_relationships(context: &ToolContext, arguments: &Arguments) -> Res
         filter.target_id = Some(entity(context, "target_id", target).await?.id);
     }
     let limit = arguments.integer("limit", 50, (1, 100));
-    // One more than asked tells whether there are more.
+    // One more than requested tells whether there are more.
     let mut found = relationships_inside(context, &filter, limit + 1).await?;
     let has_more = found.len() as i64 > limit;
     found.truncate(limit as usize);

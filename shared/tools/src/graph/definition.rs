@@ -1,4 +1,4 @@
-//! What each graph tool is made of: what a model knows of it, and what it does. The families list theirs as `TOOLS`.
+//! The definition of a graph tool: its description for models, and its function. The families list theirs as `TOOLS`.
 
 use futures::future::BoxFuture;
 use serde_json::Value;
@@ -6,12 +6,12 @@ use serde_json::Value;
 use crate::arguments::{Arguments, Kind, Parameter, schema};
 use crate::{ToolContext, ToolError, ToolSpec};
 
-/// What a call leaves behind. All of them may be repeated after a crash: what a call makes has an id that follows from the call.
+/// The effect of a call. All calls may be repeated after a crash: ids of created items derive from the call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Effect {
     Reads,
     Writes,
-    /// Takes something away from sight. It can be restored.
+    /// Hides something, which can be restored.
     Deletes,
 }
 
@@ -39,7 +39,7 @@ impl Definition {
     }
 }
 
-/// How an entity may be given.
+/// The accepted references to an entity.
 pub(super) const ENTITY: &str =
     "The entity: its id from an earlier result, Type:key, or its key or name if that is unique.";
 pub(super) const ENTITY_ID: Parameter = Parameter::new("entity_id", Kind::Text, ENTITY);

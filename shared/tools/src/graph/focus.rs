@@ -1,13 +1,13 @@
-//! In a conversation that is about one project of the work graph, that project and what belongs to it is all of the work graph that there
-//! is, for the general tools as for those of the work graph. Objects of other types are there as ever.
+//! Confines a conversation with a focus to one project of the work graph, for the general tools and those of the work
+//! graph. Objects of other types are not affected.
 //!
-//! Invariant: of what is outside, nothing is read, changed or named, nor is it told whether it is there.
+//! Invariant: nothing outside the focus is read, changed or named, and its existence is not revealed.
 
 use std::collections::HashSet;
 
 use uuid::Uuid;
 
-use super::told;
+use super::tool_error;
 use crate::{ToolContext, ToolError};
 use rejoin_graph::bounds::Bounds;
 use rejoin_graph::objects::Object;
@@ -17,20 +17,23 @@ pub(super) fn bounds(context: &ToolContext) -> Option<Bounds> {
     context.bounds.clone()
 }
 
-/// Of these objects, those that are not there for the call.
+/// Returns which of these objects are invisible to the call.
 pub(super) async fn outside(context: &ToolContext, ids: &[Uuid]) -> Result<HashSet<Uuid>, ToolError> {
     match bounds(context) {
         None => Ok(HashSet::new()),
-        Some(bounds) => bounds.outside(&context.db, context.project_id, ids).await.map_err(told),
+        Some(bounds) => bounds
+            .outside(&context.db, context.project_id, ids)
+            .await
+            .map_err(tool_error),
     }
 }
 
-/// Whether an object, living or deleted, is not there for the call.
+/// Returns whether an object, live or deleted, is invisible to the call.
 pub(super) async fn hides(context: &ToolContext, id: Uuid) -> Result<bool, ToolError> {
     Ok(outside(context, &[id]).await?.contains(&id))
 }
 
-/// Those that are there for the call.
+/// Returns the objects visible to the call.
 pub(super) async fn inside(context: &ToolContext, mut objects: Vec<Object>) -> Result<Vec<Object>, ToolError> {
     let ids: Vec<Uuid> = objects.iter().map(|object| object.id).collect();
     let outside = outside(context, &ids).await?;
@@ -38,7 +41,7 @@ pub(super) async fn inside(context: &ToolContext, mut objects: Vec<Object>) -> R
     Ok(objects)
 }
 
-/// What belongs to a project is made by the tools that put it there: by itself, it would be outside.
+/// A project's entities are created by the tools that add them to it: otherwise, they would be out of focus.
 pub(super) fn may_make(context: &ToolContext, object_type: &str) -> Result<(), ToolError> {
     match (&context.focus, &context.bounds) {
         (Some(focus), Some(bounds)) if bounds.types.contains(&object_type) => Err(ToolError::RespondToModel(format!(

@@ -1,4 +1,4 @@
-//! The tools that show what another version of a template pack would mean, and what entities were like before. They only read.
+//! Read-only tools that preview a template pack's migration and show entities' earlier versions.
 
 use rejoin_graph::migration;
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::definition::{Definition, Effect};
 use super::write::id;
-use super::{focus, full, told};
+use super::{focus, full, tool_error};
 use crate::arguments::Kind::{OptionalInteger, Text};
 use crate::arguments::{Arguments, Parameter};
 use crate::{ToolContext, ToolError};
@@ -51,13 +51,13 @@ pub(super) const TOOLS: &[Definition] = &[
 async fn preview_schema_migration(context: &ToolContext, arguments: &Arguments) -> Result<Value, ToolError> {
     let (pool, project) = (&context.db, context.project_id);
     let from = arguments.required_text("from_version")?;
-    let from = migration::find_pack(pool, project, from).await.map_err(told)?;
+    let from = migration::find_pack(pool, project, from).await.map_err(tool_error)?;
     let to = arguments.required_text("to_version")?;
-    let to = migration::find_pack(pool, project, to).await.map_err(told)?;
+    let to = migration::find_pack(pool, project, to).await.map_err(tool_error)?;
     let sample = arguments.integer("sample_size", 10, (1, migration::MAX_SAMPLE));
     let preview = migration::preview(pool, project, &from, &to, focus::bounds(context).as_ref(), sample)
         .await
-        .map_err(told)?;
+        .map_err(tool_error)?;
     Ok(json!(preview))
 }
 
@@ -65,7 +65,7 @@ async fn list_migration_archives(context: &ToolContext, arguments: &Arguments) -
     let limit = arguments.integer("limit", 20, (1, migration::MAX_PAGE));
     let mut found = migration::archives(&context.db, context.project_id, limit)
         .await
-        .map_err(told)?;
+        .map_err(tool_error)?;
     let ids: Vec<Uuid> = found.iter().map(|archive| archive.id).collect();
     let outside = focus::outside(context, &ids).await?;
     found.retain(|archive| !outside.contains(&archive.id));
@@ -75,11 +75,11 @@ async fn list_migration_archives(context: &ToolContext, arguments: &Arguments) -
 async fn get_migration_archive(context: &ToolContext, arguments: &Arguments) -> Result<Value, ToolError> {
     let id = id(arguments, "object_id")?;
     if focus::hides(context, id).await? {
-        return Err(told(rejoin_graph::Error::not_found("object", id)));
+        return Err(tool_error(rejoin_graph::Error::not_found("object", id)));
     }
     let versions = migration::archive(&context.db, context.project_id, id)
         .await
-        .map_err(told)?;
+        .map_err(tool_error)?;
     let shown: Vec<Value> = versions
         .iter()
         .map(|version| {

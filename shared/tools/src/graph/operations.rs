@@ -1,16 +1,16 @@
-//! What people are told that a graph tool does to which entity: its name is looked up, and no id is ever said in its place.
+//! Messages to users about a graph tool's call: they name the entity, looked up by id, and never show the id instead.
 
 use crate::ToolContext;
 use crate::arguments::Arguments;
 use rejoin_graph::objects::{self, Resolved};
 use rejoin_types::events::Operation;
 
-/// Characters of a name that people are told.
+/// Maximum length of a name shown to users, in characters.
 const MAX_NAME_CHARS: usize = 80;
-/// The type of something whose type is not known.
+/// The type shown if it is unknown.
 const ENTITY: &str = "entity";
 
-/// None: the call is about no entity.
+/// None: the call concerns no entity.
 pub(super) async fn of(context: &ToolContext, tool: &str, arguments: &Arguments) -> Option<Operation> {
     let told = |action: &str, entity_type: &str, name: &str| Operation {
         action: action.to_owned(),
@@ -62,7 +62,7 @@ pub(super) async fn of(context: &ToolContext, tool: &str, arguments: &Arguments)
         "create_relationship" => ("update", "source_id"),
         "update_entity" | "restore_entity" => ("update", "entity_id"),
         "delete_entity" => ("delete", "entity_id"),
-        // Types, tags, packs and what they were like before: no entity.
+        // Types, tags, packs and archives: no entity.
         _ => return None,
     };
     let found = objects::resolve(&context.db, context.project_id, arguments.text(parameter)?).await;

@@ -1,11 +1,11 @@
-//! The tools over template packs: sets of types for the graph, with schemas of their properties.
+//! The tools over template packs: sets of graph types with property schemas.
 
 use rejoin_graph::packs::{self, NewPack, Pack};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::definition::{Definition, Effect};
-use super::told;
+use super::tool_error;
 use super::write::{connection, id};
 use crate::arguments::Kind::{
     Boolean, Object, OptionalBoolean, OptionalInteger, OptionalObject, OptionalText, OptionalTexts, Text,
@@ -13,7 +13,7 @@ use crate::arguments::Kind::{
 use crate::arguments::{Arguments, Parameter};
 use crate::{ToolContext, ToolError};
 
-/// The farthest page of `list_template_packs`.
+/// Maximum page of `list_template_packs`.
 const MAX_PAGES: i64 = 10_000;
 
 const PACK_ID: Parameter = Parameter::new("pack_id", Text, "The pack's id, as returned by list_template_packs.");
@@ -160,7 +160,7 @@ async fn list_template_packs(context: &ToolContext, arguments: &Arguments) -> Re
         (page - 1) * limit,
     )
     .await
-    .map_err(told)?;
+    .map_err(tool_error)?;
     let has_more = (page - 1) * limit + (found.len() as i64) < total;
     Ok(json!({"packs": found, "total": total, "page": page, "has_more": has_more}))
 }
@@ -168,11 +168,11 @@ async fn list_template_packs(context: &ToolContext, arguments: &Arguments) -> Re
 async fn get_template_pack(context: &ToolContext, arguments: &Arguments) -> Result<Value, ToolError> {
     let pack = packs::get(&context.db, context.project_id, id(arguments, "pack_id")?)
         .await
-        .map_err(told)?;
+        .map_err(tool_error)?;
     Ok(json!({ "pack": shown(&pack) }))
 }
 
-/// By the names that `create_template_pack` takes.
+/// With the names used by `create_template_pack`.
 fn shown(pack: &Pack) -> Value {
     json!({
         "id": pack.id,
@@ -194,13 +194,15 @@ async fn get_available_templates(context: &ToolContext) -> Result<Value, ToolErr
     let mut db = connection(context).await?;
     let (mut found, _) = packs::list(&mut db, context.project_id, None, false, packs::MAX_PAGE, 0)
         .await
-        .map_err(told)?;
+        .map_err(tool_error)?;
     found.retain(|pack| !pack.installed);
     Ok(json!({"templates": found, "total": found.len()}))
 }
 
 async fn get_installed_templates(context: &ToolContext) -> Result<Value, ToolError> {
-    let installed = packs::installed(&context.db, context.project_id).await.map_err(told)?;
+    let installed = packs::installed(&context.db, context.project_id)
+        .await
+        .map_err(tool_error)?;
     Ok(json!({"templates": installed, "total": installed.len()}))
 }
 
@@ -211,7 +213,7 @@ async fn assign_template_pack(context: &ToolContext, arguments: &Arguments) -> R
     let mut db = connection(context).await?;
     let assignment = packs::assign(&mut db, context.project_id, pack, enabled.as_deref(), &disabled)
         .await
-        .map_err(told)?;
+        .map_err(tool_error)?;
     Ok(json!({ "assignment": assignment }))
 }
 
@@ -221,7 +223,7 @@ async fn update_template_assignment(context: &ToolContext, arguments: &Arguments
     let active = arguments.flag("active");
     let assignment = packs::set_active(&mut db, context.project_id, assignment, active)
         .await
-        .map_err(told)?;
+        .map_err(tool_error)?;
     Ok(json!({ "assignment": assignment }))
 }
 
@@ -230,7 +232,7 @@ async fn uninstall_template_pack(context: &ToolContext, arguments: &Arguments) -
     let mut db = connection(context).await?;
     packs::uninstall(&mut db, context.project_id, assignment)
         .await
-        .map_err(told)?;
+        .map_err(tool_error)?;
     Ok(json!({"uninstalled": true, "assignment_id": assignment}))
 }
 
@@ -247,13 +249,17 @@ async fn create_template_pack(context: &ToolContext, arguments: &Arguments) -> R
         prompts: object("extraction_prompts"),
     };
     let mut db = connection(context).await?;
-    let pack = packs::create(&mut db, context.project_id, &new).await.map_err(told)?;
+    let pack = packs::create(&mut db, context.project_id, &new)
+        .await
+        .map_err(tool_error)?;
     Ok(json!({ "pack": shown(&pack) }))
 }
 
 async fn delete_template_pack(context: &ToolContext, arguments: &Arguments) -> Result<Value, ToolError> {
     let pack = id(arguments, "pack_id")?;
     let mut db = connection(context).await?;
-    packs::delete(&mut db, context.project_id, pack).await.map_err(told)?;
+    packs::delete(&mut db, context.project_id, pack)
+        .await
+        .map_err(tool_error)?;
     Ok(json!({"deleted": true, "pack_id": pack}))
 }

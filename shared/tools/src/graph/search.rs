@@ -1,16 +1,17 @@
-//! The tools that find entities by words or by likeness.
+//! The tools that search entities by words or similarity.
 //!
-//! Where there is no embedding model, or no vectors yet, all of them go by words: `vectorScore` is null then, and a note says why.
+//! Without an embedding model or vectors, all of them search lexically: `vectorScore` is null, and a note gives the
+//! reason.
 
-use rejoin_graph::hybrid::{self, Mode};
-use rejoin_graph::meaning;
+use rejoin_graph::embedder;
+use rejoin_graph::hybrid_ranking::{self, Mode};
 use rejoin_graph::objects::Object;
 use rejoin_graph::scope::Scope;
 use rejoin_graph::search;
 use serde_json::{Value, json};
 
 use super::definition::{Definition, ENTITY_ID, Effect};
-use super::{entity, focus, full, told, unknown_types};
+use super::{entity, focus, full, tool_error, unknown_types};
 use crate::arguments::Kind::{OptionalInteger, OptionalText, OptionalTexts, Text};
 use crate::arguments::{Arguments, Parameter};
 use crate::{ToolContext, ToolError};
@@ -122,16 +123,16 @@ async fn scored(
 ) -> Result<Value, ToolError> {
     let query = arguments.required_text("query")?;
     let (db, project_id) = (&context.db, context.project_id);
-    let (vector, note) = match meaning::query_vector(context.model.as_ref(), db, project_id, query)
+    let (vector, note) = match embedder::query_vector(context.model.as_ref(), db, project_id, query)
         .await
-        .map_err(told)?
+        .map_err(tool_error)?
     {
         Ok(vector) => (Some(vector), None),
         Err(reason) => (None, Some(reason)),
     };
-    let found = hybrid::find(db, project_id, query, vector.as_ref(), mode, &scope, limit)
+    let found = hybrid_ranking::find(db, project_id, query, vector.as_ref(), mode, &scope, limit)
         .await
-        .map_err(told)?;
+        .map_err(tool_error)?;
     let hits: Vec<Value> = found
         .hits
         .iter()
@@ -164,7 +165,7 @@ async fn search_entities(context: &ToolContext, arguments: &Arguments) -> Result
     let limit = arguments.integer("limit", 10, (1, 50));
     let found = search::search(&context.db, context.project_id, query, &scope, limit)
         .await
-        .map_err(told)?;
+        .map_err(tool_error)?;
     let entities: Vec<Value> = found.hits.iter().map(|hit| full(&hit.object)).collect();
     let mut result = json!({"entities": entities, "count": entities.len()});
     if found.hits.is_empty()
@@ -186,11 +187,11 @@ async fn find_similar(context: &ToolContext, arguments: &Arguments) -> Result<Va
     let model = context.model.name();
     let (hits, by_meaning) = search::similar(&context.db, context.project_id, object.id, model, &scope, limit)
         .await
-        .map_err(told)?;
+        .map_err(tool_error)?;
     let shown: Vec<Value> = hits
         .iter()
         .map(|hit| {
-            // Neither side by itself: neighbours and labels count, too.
+            // Neither score is shown: neighbours and labels count, too.
             let (lexical, vector) = if by_meaning {
                 (None, Some(hit.score))
             } else {
@@ -217,7 +218,7 @@ async fn find_similar(context: &ToolContext, arguments: &Arguments) -> Result<Va
 }
 
 fn data(object: &Object, score: f64, lexical: Option<f64>, vector: Option<f64>) -> Value {
-    // Three digits say all that the scores know.
+    // The scores have no more than three significant digits.
     let digits = |score: f64| (score * 1000.0).round() / 1000.0;
     json!({
         "object": full(object),

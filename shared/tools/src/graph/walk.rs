@@ -2,13 +2,13 @@
 
 use rejoin_graph::Direction;
 use rejoin_graph::edges::{self, Edge, Edges};
-use rejoin_graph::path::{self, Found, Wanted};
+use rejoin_graph::path::{self, PathQuery, PathSearch};
 use rejoin_graph::traverse::{self, Walk};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::definition::{Definition, ENTITY, ENTITY_ID, Effect};
-use super::{brief, brief_entity, entity, focus, told, unknown_relationship_types};
+use super::{brief, brief_entity, entity, focus, tool_error, unknown_relationship_types};
 use crate::arguments::Kind::{OptionalChoice, OptionalInteger, OptionalText, OptionalTexts, Text};
 use crate::arguments::{Arguments, Parameter};
 use crate::{ToolContext, ToolError};
@@ -76,7 +76,8 @@ pub(super) const TOOLS: &[Definition] = &[
     },
 ];
 
-/// Edges in each direction in a result of `get_entity_edges`: it has no limit of its own, and a hub has thousands.
+/// Maximum number of edges per direction in a result of `get_entity_edges`: it has no limit of its own, and a hub has
+/// thousands.
 const MAX_EDGES: i64 = 100;
 
 async fn get_entity_edges(context: &ToolContext, arguments: &Arguments) -> Result<Value, ToolError> {
@@ -84,7 +85,7 @@ async fn get_entity_edges(context: &ToolContext, arguments: &Arguments) -> Resul
     let edges = match context.focus {
         None => edges::edges(&context.db, context.project_id, object.id, MAX_EDGES)
             .await
-            .map_err(told)?,
+            .map_err(tool_error)?,
         Some(_) => edges_inside(context, object.id).await?,
     };
     let truncated =
@@ -106,11 +107,11 @@ async fn get_entity_edges(context: &ToolContext, arguments: &Arguments) -> Resul
     Ok(result)
 }
 
-/// The edges to what is there for the call. Of a hub, those among the first of its edges.
+/// Returns the edges to objects visible to the call. For a hub, among the first of its edges.
 async fn edges_inside(context: &ToolContext, id: Uuid) -> Result<Edges, ToolError> {
     let mut edges = edges::edges(&context.db, context.project_id, id, edges::MAX_PAGE)
         .await
-        .map_err(told)?;
+        .map_err(tool_error)?;
     let both = edges.incoming.iter().chain(&edges.outgoing);
     let ends: Vec<Uuid> = both.map(|edge| edge.connected.id).collect();
     let outside = focus::outside(context, &ends).await?;
@@ -146,23 +147,23 @@ fn direction(arguments: &Arguments) -> Direction {
 async fn find_path(context: &ToolContext, arguments: &Arguments) -> Result<Value, ToolError> {
     let from = entity(context, "from_id", arguments.required_text("from_id")?).await?;
     let to = entity(context, "to_id", arguments.required_text("to_id")?).await?;
-    let wanted = Wanted {
+    let query = PathQuery {
         max_length: arguments.integer("max_length", 4, (1, i64::from(path::MAX_LENGTH))) as u32,
         relationship_types: arguments.texts("relationship_types"),
         direction: direction(arguments),
         bounds: focus::bounds(context),
     };
-    let found = path::shortest(&context.db, context.project_id, from.id, to.id, &wanted)
+    let found = path::shortest(&context.db, context.project_id, from.id, to.id, &query)
         .await
-        .map_err(told)?;
+        .map_err(tool_error)?;
     let (nodes, edges, note) = match found {
-        Found::Way { nodes, edges } => (nodes, edges, None),
-        Found::Nothing => {
-            let longer = format!("there is no path of at most {} relationships", wanted.max_length);
-            let unknown = unknown_relationship_types(context, &wanted.relationship_types).await?;
+        PathSearch::Path { nodes, edges } => (nodes, edges, None),
+        PathSearch::NoPath => {
+            let longer = format!("there is no path of at most {} relationships", query.max_length);
+            let unknown = unknown_relationship_types(context, &query.relationship_types).await?;
             (Vec::new(), Vec::new(), Some(unknown.unwrap_or(longer)))
         }
-        Found::GaveUp => {
+        PathSearch::LimitReached => {
             let words = "there are too many entities in between; restrict relationship_types or direction";
             (Vec::new(), Vec::new(), Some(words.to_owned()))
         }
@@ -200,7 +201,7 @@ async fn traverse_graph(context: &ToolContext, arguments: &Arguments) -> Result<
     };
     let walked = traverse::traverse(&context.db, context.project_id, start.id, &walk)
         .await
-        .map_err(told)?;
+        .map_err(tool_error)?;
     let nodes: Vec<Value> = walked
         .nodes
         .iter()
@@ -211,7 +212,7 @@ async fn traverse_graph(context: &ToolContext, arguments: &Arguments) -> Result<
         })
         .collect();
     let edges: Vec<Value> = walked.edges.iter().map(walked_edge).collect();
-    // No page follows: a walk that was cut is told to be narrowed.
+    // There are no further pages: a truncated traversal must be narrowed.
     let mut result = json!({
         "roots": [start.id],
         "nodes": nodes,

@@ -1,5 +1,5 @@
-//! The tools that change the graph. What a call makes has an id that follows from the call's record, so that a call that is repeated
-//! after a crash finds what it has made, and makes nothing twice.
+//! The tools that change the graph. Ids of created items derive from the call's record, so that a call repeated after a
+//! crash finds its items and creates nothing twice.
 
 use rejoin_graph::objects::{self, NewObject, Object, ObjectChange};
 use rejoin_graph::relationships::{self, NewRelationship, Relationship, RelationshipChange};
@@ -10,14 +10,14 @@ use sqlx::pool::PoolConnection;
 use uuid::Uuid;
 
 use super::definition::{Definition, ENTITY, ENTITY_ID, Effect};
-use super::{entity, focus, full, told};
+use super::{entity, focus, full, tool_error};
 use crate::arguments::Kind::{
     Objects, OptionalBoolean, OptionalNumber, OptionalObject, OptionalText, OptionalTexts, Text,
 };
 use crate::arguments::{Arguments, Parameter};
 use crate::{ToolContext, ToolError};
 
-/// Items of one batch.
+/// Maximum number of items in one batch.
 const MAX_BATCH: usize = 100;
 
 const TYPE: Parameter = Parameter::new(
@@ -186,7 +186,7 @@ async fn create_entity(context: &ToolContext, arguments: &Arguments) -> Result<V
     Ok(json!({"entity": told_entity(&object)}))
 }
 
-/// The `nth` of the call.
+/// Creates the `nth` entity of the call.
 async fn make_entity(context: &ToolContext, arguments: &Arguments, nth: usize) -> Result<Object, ToolError> {
     focus::may_make(context, arguments.required_text("type")?)?;
     let new = NewObject {
@@ -201,7 +201,7 @@ async fn make_entity(context: &ToolContext, arguments: &Arguments, nth: usize) -
     let mut db = connection(context).await?;
     objects::create_once(&mut db, context.project_id, id, &new, context.actor())
         .await
-        .map_err(told)
+        .map_err(tool_error)
 }
 
 async fn update_entity(context: &ToolContext, arguments: &Arguments) -> Result<Value, ToolError> {
@@ -216,14 +216,14 @@ async fn update_entity(context: &ToolContext, arguments: &Arguments) -> Result<V
     let mut db = connection(context).await?;
     let updated = objects::update(&mut db, context.project_id, object.id, &change, context.actor())
         .await
-        .map_err(told)?;
+        .map_err(tool_error)?;
     Ok(json!({"entity": told_entity(&updated), "changed": updated.version != object.version}))
 }
 
 async fn delete_entity(context: &ToolContext, arguments: &Arguments) -> Result<Value, ToolError> {
     let reference = arguments.required_text("entity_id")?;
     let mut db = connection(context).await?;
-    // An earlier attempt at this call may have deleted it.
+    // An earlier attempt of this call may have deleted it.
     if let Ok(id) = reference.parse::<Uuid>()
         && !focus::hides(context, id).await?
         && let Some(deleted) = deleted_by(context, id).await?
@@ -233,16 +233,16 @@ async fn delete_entity(context: &ToolContext, arguments: &Arguments) -> Result<V
     let object = entity(context, "entity_id", reference).await?;
     let deleted = objects::delete(&mut db, context.project_id, object.id, context.actor())
         .await
-        .map_err(told)?;
+        .map_err(tool_error)?;
     Ok(json!({"deleted": true, "entity": told_entity(&deleted)}))
 }
 
-/// The entity, if this run was the one that deleted it.
+/// Returns the entity, if this run has deleted it.
 async fn deleted_by(context: &ToolContext, id: Uuid) -> Result<Option<Object>, ToolError> {
     let newest = match objects::history(&context.db, context.project_id, id, 1).await {
         Ok(versions) => versions.into_iter().next(),
         Err(rejoin_graph::Error::NotFound { .. }) => None,
-        Err(error) => return Err(told(error)),
+        Err(error) => return Err(tool_error(error)),
     };
     Ok(newest.filter(|object| object.deleted_at.is_some() && object.actor_id == context.actor().id))
 }
@@ -250,12 +250,12 @@ async fn deleted_by(context: &ToolContext, id: Uuid) -> Result<Option<Object>, T
 async fn restore_entity(context: &ToolContext, arguments: &Arguments) -> Result<Value, ToolError> {
     let id = id(arguments, "entity_id")?;
     if focus::hides(context, id).await? {
-        return Err(told(rejoin_graph::Error::not_found("object", id)));
+        return Err(tool_error(rejoin_graph::Error::not_found("object", id)));
     }
     let mut db = connection(context).await?;
     let restored = objects::restore(&mut db, context.project_id, id, context.actor())
         .await
-        .map_err(told)?;
+        .map_err(tool_error)?;
     Ok(json!({"entity": told_entity(&restored)}))
 }
 
@@ -270,7 +270,7 @@ async fn create_relationship(context: &ToolContext, arguments: &Arguments) -> Re
     Ok(json!({"relationship": told_relationship(&relationship)}))
 }
 
-/// The `nth` of the call.
+/// Creates the `nth` relationship of the call.
 async fn make_relationship(
     context: &ToolContext,
     arguments: &Arguments,
@@ -291,19 +291,19 @@ async fn make_relationship(
     let mut db = connection(context).await?;
     relationships::create_once(&mut db, context.project_id, id, &new, context.actor())
         .await
-        .map_err(told)
+        .map_err(tool_error)
 }
 
-/// The relationship that a call means, if its ends are there for it.
+/// Returns the relationship that a call refers to, if its ends are visible.
 async fn known_relationship(context: &ToolContext, arguments: &Arguments) -> Result<Uuid, ToolError> {
     let id = id(arguments, "relationship_id")?;
     if context.focus.is_some() {
         let newest = relationships::history(&context.db, context.project_id, id, 1)
             .await
-            .map_err(told)?;
+            .map_err(tool_error)?;
         let ends: Vec<Uuid> = newest.iter().flat_map(|one| [one.source_id, one.target_id]).collect();
         if !focus::outside(context, &ends).await?.is_empty() {
-            return Err(told(rejoin_graph::Error::not_found("relationship", id)));
+            return Err(tool_error(rejoin_graph::Error::not_found("relationship", id)));
         }
     }
     Ok(id)
@@ -319,7 +319,7 @@ async fn update_relationship(context: &ToolContext, arguments: &Arguments) -> Re
     let mut db = connection(context).await?;
     let updated = relationships::update(&mut db, context.project_id, id, &change, context.actor())
         .await
-        .map_err(told)?;
+        .map_err(tool_error)?;
     Ok(json!({"relationship": told_relationship(&updated)}))
 }
 
@@ -328,7 +328,7 @@ async fn delete_relationship(context: &ToolContext, arguments: &Arguments) -> Re
     let mut db = connection(context).await?;
     match relationships::delete(&mut db, context.project_id, id, context.actor()).await {
         Ok(deleted) => Ok(json!({"deleted": true, "relationship": told_relationship(&deleted)})),
-        Err(error) => Err(told(error)),
+        Err(error) => Err(tool_error(error)),
     }
 }
 
@@ -363,7 +363,7 @@ fn batch(arguments: &Arguments, parameter: &str) -> Result<Vec<Arguments>, ToolE
     }
 }
 
-/// What became of each item. A database that is away fails the whole call: what was made is found again.
+/// Returns the result of each item. An unreachable database fails the whole call: created items are found again.
 fn answered(results: Vec<Result<Value, ToolError>>) -> Result<Value, ToolError> {
     let (mut success, total) = (0, results.len());
     let mut told = Vec::with_capacity(total);

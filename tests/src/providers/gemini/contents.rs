@@ -12,14 +12,15 @@ use crate::providers::models::Named;
 use crate::providers::plan::{bad_request, list};
 use crate::providers::refusal::Refusal;
 
-/// What may stand in the place of a signature for calls that another model made.
-/// <https://ai.google.dev/gemini-api/docs/thought-signatures>, "FAQs".
+/// Placeholders for the signature of another model's calls. <https://ai.google.dev/gemini-api/docs/thought-signatures>,
+/// "FAQs".
 const PLACEHOLDERS: [&str; 2] = [
     "skip_thought_signature_validator",
     "context_engineering_is_the_way_to_go",
 ];
 
-/// Contents are not empty, alternate as turns of `user` and `model`, and end with the user; media are of a type that the model takes.
+/// Contents are not empty, alternate between `user` and `model`, and end with the user; media have a type accepted by
+/// the model.
 pub(super) fn check_contents(named: &Named<'_>, contents: &[Value]) -> Result<(), Refusal> {
     if contents.is_empty() {
         return Err(bad_request(
@@ -240,7 +241,7 @@ fn check_signature(signature: &str, call: &Value, ledger: &Ledger) -> Result<(),
     }
 }
 
-/// A signature: bytes, in base64 as JSON has them.
+/// Returns a signature: base64-encoded bytes.
 pub(in crate::providers) fn signature(number: u64, index: usize, model: &str) -> String {
     STANDARD.encode(format!("thought-signature {model} {number} {index}"))
 }

@@ -1,4 +1,4 @@
-//! Errors in the shape of Google's APIs. <https://ai.google.dev/gemini-api/docs/troubleshooting>
+//! Errors in the format of Google's APIs. <https://ai.google.dev/gemini-api/docs/troubleshooting>
 
 use axum::http::StatusCode;
 use serde_json::{Value, json};
@@ -33,7 +33,7 @@ pub(in crate::providers) fn error_body(refusal: &Refusal) -> Value {
     body
 }
 
-/// The JSON of a protocol buffer: unknown names and wrong types are told with their place, in snake case.
+/// Protocol buffer errors: unknown names and wrong types are reported with their path, in snake case.
 pub(super) fn problem(problem: Problem) -> Refusal {
     let (message, field) = match problem {
         Problem::Unknown { path } => {

@@ -1,4 +1,5 @@
-//! The fields of a request: <https://ai.google.dev/api/generate-content>. Protocol buffers in JSON take names in both cases.
+//! The fields of a request: <https://ai.google.dev/api/generate-content>. Protocol buffers in JSON accept names in both
+//! cases.
 
 use crate::providers::fields::{Field, Kind, may, must};
 use serde_json::{Map, Value};
@@ -160,7 +161,7 @@ pub(super) static REQUEST: &[Field] = &[
     may("store", &Kind::Flag),
 ];
 
-/// The request with its names in camel case: protocol buffers take both. What belongs to the caller stays as it is.
+/// Returns the request with names in camel case: protocol buffers accept both. The caller's own names stay.
 pub(super) fn camel(value: &Value) -> Value {
     match value {
         Value::Object(members) => Value::Object(

@@ -1,11 +1,11 @@
-//! What is sent: a response, and the chunks of a stream, each a response of its own.
+//! Output: a response, and the chunks of a stream, each a complete response.
 
 use serde_json::{Value, json};
 
 use crate::providers::answer::{Answer, pieces};
 use crate::providers::turn::Stop;
 
-/// The chunks of the stream, each a whole response.
+/// Returns the chunks of the stream, each a complete response.
 pub(in crate::providers) fn frames(answer: &Answer) -> Vec<String> {
     let mut parts: Vec<Value> = Vec::new();
     if let Some(reasoning) = answer

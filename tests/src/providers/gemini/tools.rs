@@ -1,4 +1,4 @@
-//! Declared functions, and schemas in the restricted form.
+//! Declared functions, and schemas in the restricted format.
 
 use serde_json::{Map, Value};
 
@@ -11,8 +11,8 @@ use crate::providers::refusal::Refusal;
 /// <https://ai.google.dev/api/caching#FunctionDeclaration>, on `name`.
 const FUNCTION_NAME_MAX_CHARACTERS: usize = 128;
 
-/// A schema in the restricted form, all the way down. The field names of the paths are those of the protocol buffer: a map is a list of
-/// entries there.
+/// Validates a schema in the restricted format, recursively. Paths use the protocol buffer's field names: a map is a
+/// list of entries there.
 pub(super) fn check_schema(schema: &Value, path: &mut Vec<Step>) -> Result<(), Refusal> {
     let schema = camel_schema(schema);
     check_fields(&SCHEMA, &schema).map_err(|found| problem(under(path, found)))?;
@@ -40,7 +40,7 @@ pub(super) fn check_schema(schema: &Value, path: &mut Vec<Step>) -> Result<(), R
     Ok(())
 }
 
-/// The names of one schema in camel case; those of its properties are the caller's.
+/// Converts one schema's names to camel case; those of its properties are the caller's.
 fn camel_schema(schema: &Value) -> Value {
     let Some(members) = schema.as_object() else {
         return schema.clone();

@@ -1,4 +1,4 @@
-//! What families of Claude take, where the catalogue has no field for it.
+//! Rules of Claude families for which the catalogue has no field.
 
 use crate::providers::models::Named;
 

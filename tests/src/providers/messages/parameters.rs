@@ -1,4 +1,4 @@
-//! Everything of a request but its conversation: thinking, limits, sampling, output, tools.
+//! All parts of a request but its conversation: thinking, limits, sampling, output, tools.
 
 use rejoin_models::Ability;
 use serde_json::Value;
@@ -16,7 +16,7 @@ const TOOL_NAME_MAX_CHARACTERS: usize = 128;
 /// <https://platform.claude.com/docs/en/build-with-claude/extended-thinking>, "The minimum budget is 1,024 tokens".
 const BUDGET_MIN_TOKENS: u64 = 1_024;
 
-/// How the model thinks in this request.
+/// The thinking mode of this request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Thinking {
     Off,

@@ -1,4 +1,4 @@
-//! Breakpoints of the prompt cache, and the prompt in pieces that it can end at.
+//! Breakpoints of the prompt cache, and the prompt in pieces at which it can end.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ use crate::providers::refusal::Refusal;
 /// <https://platform.claude.com/docs/en/build-with-claude/prompt-caching>, "You can define up to 4 cache breakpoints".
 const BREAKPOINTS_MAX: usize = 4;
 
-/// Blocks of the request in the order in which they are cached: tools, system, messages.
+/// Returns the blocks of the request in caching order: tools, system, messages.
 fn blocks(body: &Value) -> impl Iterator<Item = &Value> {
     let messages = list(body, "messages")
         .iter()
@@ -56,7 +56,7 @@ pub(super) fn check_caching(body: &Value) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Without breakpoints, and with texts as lists of blocks.
+/// Removes breakpoints, and converts texts to lists of blocks.
 pub(super) fn plain(value: &Value) -> Value {
     match value {
         Value::String(text) => json!([{"type": "text", "text": text}]),

@@ -1,5 +1,4 @@
-//! What is sent: a message, and the events of a stream.
-//! <https://platform.claude.com/docs/en/build-with-claude/streaming>
+//! Output: a message, and the events of a stream. <https://platform.claude.com/docs/en/build-with-claude/streaming>
 
 use axum::http::StatusCode;
 use serde_json::{Value, json};

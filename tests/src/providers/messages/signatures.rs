@@ -1,4 +1,4 @@
-//! Thinking that comes back: whole, unchanged, and where it was.
+//! Thinking sent back: complete, unchanged, and in place.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -58,7 +58,7 @@ pub(super) fn check_signatures(
     if thinking == Thinking::Off {
         return Ok(());
     }
-    // The turn that goes on: everything after the last message of the user that has no result.
+    // The current turn: everything after the last user message without a result.
     let begins = messages
         .iter()
         .rposition(|message| {
@@ -118,7 +118,8 @@ pub(super) fn check_signatures(
     Ok(())
 }
 
-/// Hash of everything that thinking in the message at `end` is bound to: instructions, tools, messages before. Where cached is no part.
+/// Hashes everything to which thinking in the message at `end` is bound: instructions, tools, earlier messages; not the
+/// breakpoints.
 pub(super) fn conversation(body: &Value, end: usize) -> u64 {
     let mut hasher = DefaultHasher::new();
     for part in [&body["system"], &body["tools"]] {

@@ -1,4 +1,4 @@
-//! The items of the input: calls and their outputs, reasoning and what it belongs to.
+//! The items of the input: calls and their outputs, reasoning and the items it belongs to.
 
 use axum::http::StatusCode;
 use serde_json::Value;
@@ -47,7 +47,7 @@ pub(super) fn check_items(
                 if answer.is_none() {
                     return Err(input(format!("No tool output found for function call {call_id}.")));
                 }
-                // By the item's id the provider knows which reasoning it came with; without one it can't.
+                // The provider knows an item's reasoning by its id; without one it can't.
                 let by_id = id.and_then(|id| ledger.reasoning_of(id)).and_then(Option::as_deref);
                 if let Some(reasoning) = by_id
                     && !has_reasoning(items, index, reasoning, ledger)
@@ -114,7 +114,7 @@ pub(super) fn check_items(
     Ok(())
 }
 
-/// Whether this reasoning is among the items before, by its id or by what is encrypted.
+/// Returns whether this reasoning is among the earlier items, by its id or its encrypted content.
 fn has_reasoning(items: &[Value], before: usize, id: &str, ledger: &Ledger) -> bool {
     items
         .iter()
@@ -123,7 +123,7 @@ fn has_reasoning(items: &[Value], before: usize, id: &str, ledger: &Ledger) -> b
         .any(|item| item["id"] == id || reasoning_id(item, ledger).is_some_and(|found| found == id))
 }
 
-/// The id of the reasoning behind an item, by what is encrypted.
+/// Returns the id of an item's reasoning, by its encrypted content.
 fn reasoning_id<'a>(item: &Value, ledger: &'a Ledger) -> Option<&'a str> {
     match ledger.signed(item["encrypted_content"].as_str()?)? {
         (_, Signed::Reasoning { id }) => Some(id),

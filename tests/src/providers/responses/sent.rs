@@ -1,4 +1,4 @@
-//! What is sent: the response as a whole, and as typed events.
+//! Output: the complete response, and typed events.
 //! <https://developers.openai.com/api/reference/resources/responses/streaming-events>
 
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use crate::providers::answer::{Answer, Reasoning, argument_parts, pieces};
 use crate::providers::chat::CREATED;
 use crate::providers::turn::Stop;
 
-/// What is stored of an answer, and what its items are in `output`.
+/// Returns an answer's items as stored, and as in `output`.
 pub(in crate::providers) fn output(answer: &Answer) -> Vec<Value> {
     let mut items: Vec<Value> = Vec::new();
     items.extend(answer.reasoning.as_ref().map(reasoning_item));
@@ -116,7 +116,7 @@ fn usage(answer: &Answer) -> Value {
     })
 }
 
-/// Typed events with running numbers.
+/// Typed events with sequence numbers.
 struct Events {
     frames: Vec<String>,
 }

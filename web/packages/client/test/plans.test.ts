@@ -41,7 +41,8 @@ function fold(events: object[], into = new Transcript()): Transcript {
 const only = (transcript: Transcript): Turn => transcript.getSnapshot().turns[0]!;
 const states = (turn: Turn) => turn.plan?.steps.map((one) => one.status);
 
-test('e43 a plan is shown with its steps as they stand, and what does them', () => {
+// Requirements: E43.
+test('a plan is shown with its steps as they stand, and what does them', () => {
   const transcript = fold([
     ...opening,
     of('plan_created', { plan: plan() }),
@@ -92,7 +93,8 @@ test('e43 a plan is shown with its steps as they stand, and what does them', () 
   });
 });
 
-test('e42 a draft waits, and its review tells with which steps it goes on', () => {
+// Requirements: E42.
+test('a draft waits, and its review tells with which steps it goes on', () => {
   const draft = { ...plan(), executionMode: 'draft_only', status: 'pending_review' };
   const transcript = fold([
     ...opening,

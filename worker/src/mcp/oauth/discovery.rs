@@ -1,34 +1,34 @@
-//! Where tokens for an MCP server are given out, as the protocol's chapter on authorization says: the server names its protected resource
-//! metadata (RFC 9728), that names the authorization server, and the metadata of that (RFC 8414, or OpenID Connect's) the token endpoint.
-//! Called by `oauth`.
+//! Discovers the authorization server of an MCP server, as the protocol's chapter on authorization specifies: the
+//! server names its protected resource metadata (RFC 9728), which names the authorization server, whose metadata (RFC
+//! 8414, or OpenID Connect) name the token endpoint. Called by `oauth`.
 //!
-//! Invariant: metadata are used only where they speak of what was asked for: of this server, of this issuer.
+//! Invariant: metadata are used only if they describe the requested server or issuer.
 
 use serde_json::Value;
 use url::Url;
 
-use super::asking::Asking;
+use super::client::OAuthClient;
 use super::{Refusal, shown};
 
-/// Scopes that a server lists; a longer list is not asked for.
+/// Maximum number of listed scopes; a longer list is ignored.
 const MAX_SCOPES: usize = 50;
 
-/// Where tokens are given out, and for what.
+/// A token endpoint, with the token's parameters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Endpoint {
     pub(super) url: Url,
-    /// What the server says that it needs.
+    /// The scope that the server requires.
     pub(super) scope: Option<String>,
-    /// What the token is for (RFC 8707).
+    /// The resource of the token (RFC 8707).
     pub(super) resource: String,
-    /// The endpoint takes id and secret as fields of the form only.
+    /// Whether the endpoint accepts id and secret as form fields only.
     pub(super) secret_in_body: bool,
 }
 
 impl Endpoint {
-    /// The one that the settings name.
+    /// Returns the endpoint named by the settings.
     pub(super) fn named(url: &str, server: &Url) -> Result<Self, Refusal> {
-        let url = Url::parse(url).map_err(|error| Refusal::hopeless(format!("oauth.tokenUrl: {error}")))?;
+        let url = Url::parse(url).map_err(|error| Refusal::permanent(format!("oauth.tokenUrl: {error}")))?;
         Ok(Self {
             url,
             scope: None,
@@ -37,7 +37,7 @@ impl Endpoint {
         })
     }
 
-    /// With the scope that the server says it needs now.
+    /// Sets the scope that the server requires now.
     pub(super) fn challenged(self, challenge: Option<&str>) -> Self {
         let scope = challenge.and_then(|challenge| parameter(challenge, "scope"));
         Self {
@@ -47,24 +47,25 @@ impl Endpoint {
     }
 }
 
-/// Looks for it.
-pub(super) async fn find(asking: &Asking, server: &Url, challenge: Option<&str>) -> Result<Endpoint, Refusal> {
-    let resource = resource_metadata(asking, server, challenge).await?;
+/// Discovers the endpoint.
+pub(super) async fn find(client: &OAuthClient, server: &Url, challenge: Option<&str>) -> Result<Endpoint, Refusal> {
+    let resource = resource_metadata(client, server, challenge).await?;
     let named = resource["authorization_servers"][0].as_str();
-    // Servers of the protocol's version of March 2025 have no metadata of their own, and are their own authorization servers.
+    // Servers of the protocol's version of March 2025 publish no resource metadata, and are their own authorization
+    // servers.
     let issuer = named.map_or_else(|| server.origin().ascii_serialization(), str::to_owned);
-    let metadata = issuer_metadata(asking, server, &issuer).await?;
+    let metadata = issuer_metadata(client, server, &issuer).await?;
     let endpoint = metadata["token_endpoint"].as_str().unwrap_or_default();
     let url = Url::parse(endpoint)
-        .map_err(|error| Refusal::hopeless(format!("the token endpoint given by {issuer}: {error}")))?;
+        .map_err(|error| Refusal::permanent(format!("the token endpoint given by {issuer}: {error}")))?;
     let methods = &metadata["token_endpoint_auth_methods_supported"];
     let takes = |method: &str| listed(methods).any(|one| one == method);
-    // Basic is the default of RFC 8414.
+    // Basic authentication is the default of RFC 8414.
     let secret_in_body = match methods.is_null() || takes("client_secret_basic") {
         true => false,
         false if takes("client_secret_post") => true,
         false => {
-            return Err(Refusal::hopeless(format!(
+            return Err(Refusal::permanent(format!(
                 "the token endpoint {} does not accept client secrets, only: {}",
                 shown(&url),
                 listed(methods).collect::<Vec<_>>().join(", ")
@@ -85,49 +86,49 @@ pub(super) async fn find(asking: &Asking, server: &Url, challenge: Option<&str>)
     Ok(endpoint.challenged(challenge))
 }
 
-/// What the server publishes of itself; null: nothing.
-async fn resource_metadata(asking: &Asking, server: &Url, challenge: Option<&str>) -> Result<Value, Refusal> {
+/// Returns the server's resource metadata; null: none.
+async fn resource_metadata(client: &OAuthClient, server: &Url, challenge: Option<&str>) -> Result<Value, Refusal> {
     const WHAT: &str = "the protected resource metadata";
     let named = challenge.and_then(|challenge| parameter(challenge, "resource_metadata"));
     let (places, must_be_there) = match named {
         Some(url) => {
             let url =
-                Url::parse(&url).map_err(|error| Refusal::hopeless(format!("{WHAT} given by the server: {error}")))?;
+                Url::parse(&url).map_err(|error| Refusal::permanent(format!("{WHAT} given by the server: {error}")))?;
             (vec![url], true)
         }
         None => (well_known(server, "oauth-protected-resource"), false),
     };
     for url in places {
-        let answer = asking.get(&url, WHAT).await?;
+        let answer = client.get(&url, WHAT).await?;
         if answer.status.is_success() && answer.json.is_object() {
             let about = &answer.json["resource"];
             return match about.as_str().is_none_or(|about| is_about(about, server)) {
                 true => Ok(answer.json),
-                false => Err(Refusal::hopeless(format!(
+                false => Err(Refusal::permanent(format!(
                     "{WHAT} {} is for another server: {about}",
                     shown(&url)
                 ))),
             };
         }
         if must_be_there || answer.status.is_server_error() {
-            return Err(asking.refusal(&answer, WHAT, &url));
+            return Err(client.refusal(&answer, WHAT, &url));
         }
     }
     Ok(Value::Null)
 }
 
-/// What the issuer publishes of itself.
-async fn issuer_metadata(asking: &Asking, server: &Url, issuer: &str) -> Result<Value, Refusal> {
+/// Returns the issuer's metadata.
+async fn issuer_metadata(client: &OAuthClient, server: &Url, issuer: &str) -> Result<Value, Refusal> {
     const WHAT: &str = "the authorization server's metadata";
     let base = Url::parse(issuer)
-        .map_err(|error| Refusal::hopeless(format!("the authorization server {issuer:?}: {error}")))?;
-    asking
-        .may_be_told_secrets(&base)
-        .map_err(|words| Refusal::hopeless(format!("the authorization server {}: {words}", shown(&base))))?;
+        .map_err(|error| Refusal::permanent(format!("the authorization server {issuer:?}: {error}")))?;
+    client
+        .may_receive_secrets(&base)
+        .map_err(|words| Refusal::permanent(format!("the authorization server {}: {words}", shown(&base))))?;
     let mut places = well_known(&base, "oauth-authorization-server");
     let mut openid = well_known(&base, "openid-configuration");
     if base.path() != "/" {
-        // With a path, the root belongs to somebody else; OpenID Connect puts its document behind the path.
+        // If the issuer has a path, the root belongs to others; OpenID Connect puts its document after the path.
         places.truncate(1);
         openid.truncate(1);
         let mut behind = base.clone();
@@ -141,30 +142,30 @@ async fn issuer_metadata(asking: &Asking, server: &Url, issuer: &str) -> Result<
     places.append(&mut openid);
     let mut tried = Vec::new();
     for url in places {
-        let answer = asking.get(&url, WHAT).await?;
+        let answer = client.get(&url, WHAT).await?;
         if answer.status.is_success() && answer.json["token_endpoint"].is_string() {
             let says = answer.json["issuer"].as_str().unwrap_or_default();
             return match says.trim_end_matches('/') == issuer.trim_end_matches('/') {
                 true => Ok(answer.json),
-                false => Err(Refusal::hopeless(format!(
+                false => Err(Refusal::permanent(format!(
                     "{WHAT} {} is for another issuer than {issuer}: {says:?}",
                     shown(&url)
                 ))),
             };
         }
         if answer.status.is_server_error() {
-            return Err(asking.refusal(&answer, WHAT, &url));
+            return Err(client.refusal(&answer, WHAT, &url));
         }
         tried.push(format!("{} responded with {}", shown(&url), answer.status));
     }
-    Err(Refusal::hopeless(format!(
+    Err(Refusal::permanent(format!(
         "no token endpoint found for {}: {}; set it in oauth.tokenUrl",
         shown(server),
         tried.join(", ")
     )))
 }
 
-/// Where documents about a URL are: for its path, and for the whole host.
+/// Returns the locations of documents about a URL: for its path, and for the whole host.
 fn well_known(of: &Url, document: &str) -> Vec<Url> {
     let at = |path: &str| {
         let mut url = of.clone();
@@ -179,7 +180,7 @@ fn well_known(of: &Url, document: &str) -> Vec<Url> {
     }
 }
 
-/// Whether metadata of this resource are about the server: of the same origin, and of its path or one above.
+/// Returns whether metadata of this resource describe the server: same origin, and its path or one above.
 fn is_about(resource: &str, server: &Url) -> bool {
     let Ok(resource) = Url::parse(resource) else {
         return false;
@@ -189,7 +190,7 @@ fn is_about(resource: &str, server: &Url) -> bool {
     resource.origin() == server.origin() && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// The server, as what a token is for. Its query is nobody else's business.
+/// Returns the server as a token's resource, without its query, which is private.
 fn resource_of(server: &Url) -> String {
     let shown = shown(server);
     match server.path() {
@@ -202,7 +203,8 @@ fn listed(list: &Value) -> impl Iterator<Item = &str> {
     list.as_array().into_iter().flatten().filter_map(Value::as_str)
 }
 
-/// A parameter of a challenge, such as `Bearer resource_metadata="https://…", scope="a b"` (RFC 9110, section 11.2).
+/// Returns a parameter of a challenge, such as `Bearer resource_metadata="https://…", scope="a b"` (RFC 9110, section
+/// 11.2).
 pub(super) fn parameter(challenge: &str, name: &str) -> Option<String> {
     let mut rest = challenge;
     while let Some((before, after)) = rest.split_once('=') {
@@ -223,7 +225,7 @@ pub(super) fn parameter(challenge: &str, name: &str) -> Option<String> {
     None
 }
 
-/// A text up to its closing quote, and what is behind that.
+/// Returns a text up to its closing quote, and the rest.
 fn unquoted(quoted: &str) -> (String, &str) {
     let mut value = String::new();
     let mut characters = quoted.char_indices();

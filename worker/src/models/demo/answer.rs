@@ -1,24 +1,24 @@
-//! The demo model's sentences. Each one cites what it tells as `[Type:key]`, and tells nothing that no tool found.
+//! The demo model's sentences. Each one cites its source as `[Type:key]` and states only what a tool found.
 
 use std::collections::BTreeMap;
 
 use super::findings::{Edge, Edges, Entity};
 use super::question::{Direction, Question};
 
-/// Lines of a list; the rest is counted.
+/// Maximum number of lines in a list; the rest is counted.
 const MAX_LINES: usize = 25;
-/// Names after a count in a summary.
+/// Maximum number of names after a count in a summary.
 const MAX_NAMES: usize = 5;
-/// Other hits that are named at the end.
+/// Maximum number of other hits named at the end.
 const MAX_OTHERS: usize = 5;
-/// Properties of an entity in a summary.
+/// Maximum number of an entity's properties in a summary.
 const MAX_FACTS: usize = 12;
-/// Of a tool's error, this much is quoted.
+/// Maximum length of a quoted tool error, in characters.
 const MAX_ERROR_CHARS: usize = 200;
-/// What the system prompt of a plain conversation calls its findings, and how their lines begin.
+/// The heading and line prefix of search results in the system prompt of a plain conversation.
 const CONTEXT_HEADING: &str = "Context from the knowledge graph";
 const CONTEXT_LINE: &str = "- [";
-/// Lines of context that are told.
+/// Maximum number of context lines reported.
 const MAX_CONTEXT_LINES: usize = 10;
 
 const SUGGESTION: &str = "Ask for something by its name, for example “Which packages need libssl3, and why?”, “What does \
@@ -41,14 +41,14 @@ pub(super) fn tool_failed(what: &str, error: &str) -> String {
     format!("the {what} failed, so I can tell nothing: {error}")
 }
 
-/// A hit whose relations could not be read.
+/// Describes a hit whose relations could not be read.
 pub(super) fn entity_only(entity: &Entity, others: &[Entity]) -> String {
     let mut text = introduction(entity);
     text.push_str(&also(others));
     text
 }
 
-/// The entity and its relations, in the direction that was asked for.
+/// Describes the entity and its relations in the requested direction.
 pub(super) fn relations(question: &Question, entity: &Entity, edges: &Edges, others: &[Entity]) -> String {
     let mut text = String::new();
     if !question.names(entity) {
@@ -82,7 +82,7 @@ pub(super) fn relations(question: &Question, entity: &Entity, edges: &Edges, oth
     text
 }
 
-/// Without tools: from what the system prompt holds.
+/// Answers without tools, from the system prompt.
 pub(super) fn from_context(question: &Question, system: &str) -> String {
     let lines: Vec<&str> = system
         .lines()
@@ -95,7 +95,7 @@ pub(super) fn from_context(question: &Question, system: &str) -> String {
     if lines.is_empty() {
         return format!("nothing in the knowledge graph fitted this message, and I have no tools here. {SUGGESTION}");
     }
-    // Named ones first; the sort is stable, so that the rest stays in the order of the search.
+    // Named ones first; the sort is stable, so that the rest keeps the order of the search.
     let mut lines: Vec<(bool, &str)> = lines
         .into_iter()
         .map(|line| {
@@ -119,7 +119,7 @@ pub(super) fn from_context(question: &Question, system: &str) -> String {
     text
 }
 
-/// What the tool did not show.
+/// Describes what the tool omitted.
 fn cut(shown: usize, total: usize, direction: &str) -> String {
     if total <= shown {
         return String::new();
@@ -128,7 +128,8 @@ fn cut(shown: usize, total: usize, direction: &str) -> String {
 }
 
 fn one_direction(text: &mut String, question: &Question, entity: &Entity, edges: &[Edge], direction: Direction) {
-    // A question about needs is answered by relationships that mean a need, where there are some; the others are counted.
+    // A question about needs is answered by relationships that express a need, if there are any; the others are
+    // counted.
     let (told, rest): (Vec<&Edge>, Vec<&Edge>) = if edges.iter().any(Edge::is_need) {
         edges.iter().partition(|edge| edge.is_need())
     } else {

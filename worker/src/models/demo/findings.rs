@@ -1,14 +1,14 @@
-//! The results of graph tools, read from their JSON as far as the demo model needs them.
+//! Parses the results of graph tools, as far as the demo model needs them.
 //!
-//! Lenient on purpose: an unreadable result is nothing found, never a failure.
+//! Lenient on purpose: an unreadable result counts as empty, never as a failure.
 
 use std::fmt;
 
 use serde_json::{Map, Value};
 
-/// Properties told per edge, beside the constraint.
+/// Maximum number of properties per edge, besides the constraint.
 const MAX_EDGE_PROPERTIES: usize = 3;
-/// Names under which a relationship says how strictly it holds.
+/// Property names that state a relationship's constraint.
 const CONSTRAINT_NAMES: [&str; 3] = ["constraint", "version_constraint", "versionConstraint"];
 
 #[derive(Debug, Clone, PartialEq)]
@@ -53,12 +53,12 @@ impl Entity {
         })
     }
 
-    /// `[Type:key]`, as interfaces link it.
+    /// Returns `[Type:key]`, which interfaces turn into a link.
     pub(super) fn citation(&self) -> String {
         format!("[{}:{}]", self.kind, self.key)
     }
 
-    /// Its properties as `name: value`, as the graph orders them; nested ones and empty ones are left out.
+    /// Returns its properties as `name: value`, in the graph's order, without nested and empty ones.
     pub(super) fn facts(&self) -> Vec<String> {
         facts(&self.properties)
     }
@@ -70,7 +70,7 @@ impl fmt::Display for Entity {
     }
 }
 
-/// Entities of a search result, best first.
+/// Returns the entities of a search result, best first.
 pub(super) fn hits(content: &str) -> Vec<Entity> {
     let Ok(value) = serde_json::from_str::<Value>(content) else {
         return Vec::new();
@@ -104,12 +104,12 @@ impl Edge {
         })
     }
 
-    /// `DEPENDS_ON` as it reads in a sentence.
+    /// Formats `DEPENDS_ON` for a sentence.
     pub(super) fn verb(&self) -> String {
         self.kind.to_lowercase().replace('_', " ")
     }
 
-    /// Whether this kind of relationship means that one thing needs another.
+    /// Returns whether this kind of relationship expresses a need.
     pub(super) fn is_need(&self) -> bool {
         let kind = self.kind.to_uppercase();
         ["DEPEND", "REQUIRE", "NEED", "USES", "IMPORT"]
@@ -117,7 +117,7 @@ impl Edge {
             .any(|part| kind.contains(part))
     }
 
-    /// ` (>= 3.0.9; kind: build)`, or nothing.
+    /// Returns ` (>= 3.0.9; kind: build)`, or nothing.
     pub(super) fn detail(&self) -> String {
         let mut rest = self.properties.clone();
         let constraint = CONSTRAINT_NAMES
@@ -138,7 +138,7 @@ impl Edge {
 pub(super) struct Edges {
     pub(super) incoming: Vec<Edge>,
     pub(super) outgoing: Vec<Edge>,
-    /// How many there are in all, where the tool shows only some.
+    /// The total number, if the tool shows only some.
     pub(super) incoming_total: usize,
     pub(super) outgoing_total: usize,
 }
@@ -175,7 +175,7 @@ fn facts(properties: &Map<String, Value>) -> Vec<String> {
         .collect()
 }
 
-/// In words, on one line; none for what is empty or nested.
+/// Formats a value on one line; none if it is empty or nested.
 fn scalar(value: &Value) -> Option<String> {
     let text = match value {
         Value::String(text) => text.split_whitespace().collect::<Vec<_>>().join(" "),

@@ -1,10 +1,10 @@
-//! What a user's message asks of the graph: which names it holds, what to search for, which direction it looks in.
+//! Parses a user's question about the graph: names, search words, and direction.
 //!
-//! English rules only; a message that no rule fits becomes a search for its words and a summary of what that finds.
+//! English rules only; a message that no rule matches becomes a search for its words and a summary of the results.
 
 use super::findings::Entity;
 
-/// Words that carry no name. Longer ones would hit real names, so the list stays short and plain.
+/// Words that are never names. Longer ones would match real names, so the list stays short.
 const STOP_WORDS: &[&str] = &[
     "a", "about", "all", "also", "am", "an", "and", "any", "are", "as", "at", "be", "been", "but", "by", "can",
     "could", "did", "do", "does", "else", "explain", "find", "for", "from", "get", "give", "has", "have", "hello",
@@ -14,7 +14,7 @@ const STOP_WORDS: &[&str] = &[
     "those", "to", "up", "us", "was", "we", "were", "what", "what's", "when", "where", "which", "who", "whom", "whose",
     "why", "will", "with", "would", "you", "your",
 ];
-/// Words for entities and relations in general: part of a query only where nothing else is left.
+/// Generic words for entities and relations: part of a query only if nothing else is left.
 const GENERIC_WORDS: &[&str] = &[
     "connected",
     "connection",
@@ -43,7 +43,7 @@ const GENERIC_WORDS: &[&str] = &[
     "type",
     "types",
 ];
-/// "A needs B": B after the verb is asked for by those before it.
+/// "A needs B": the subject precedes the verb.
 const ACTIVE_VERBS: &[&str] = &[
     "depend",
     "depending",
@@ -68,16 +68,16 @@ const ACTIVE_VERBS: &[&str] = &[
 const PASSIVE_VERBS: &[&str] = &["imported", "needed", "pulled", "required", "used"];
 const OUTGOING_NOUNS: &[&str] = &["dependencies", "dependency", "prerequisites", "requirements"];
 const INCOMING_NOUNS: &[&str] = &["dependents", "dependants", "rdepends", "users"];
-/// Follow-up questions ("and what needs it?") look for their subject this many messages back.
+/// How many messages back a follow-up question ("and what needs it?") looks for its subject.
 const MAX_LOOK_BACK: usize = 5;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Direction {
-    /// What the entity needs.
+    /// The entity's needs.
     Outgoing,
     /// What needs the entity.
     Incoming,
-    /// No direction asked for: a summary.
+    /// No direction: a summary.
     Both,
 }
 
@@ -90,7 +90,7 @@ pub(super) struct Question {
 }
 
 impl Question {
-    /// Reads the last of the user's messages; earlier ones lend their names where it has none.
+    /// Parses the last user message; earlier ones supply names if it has none.
     pub(super) fn read(messages: &[&str]) -> Self {
         let last = messages.last().copied().unwrap_or_default();
         let mut words = words(last);
@@ -123,12 +123,12 @@ impl Question {
         }
     }
 
-    /// What to search for; empty where the message names nothing ("hello").
+    /// Returns the search words; empty if the message names nothing ("hello").
     pub(super) fn query(&self) -> &str {
         &self.query
     }
 
-    /// Whether the entity's key or name is exactly a word (or a run of words) of the question.
+    /// Returns whether the entity's key or name is exactly a word (or a sequence of words) of the question.
     pub(super) fn names(&self, entity: &Entity) -> bool {
         [&entity.key, &entity.name].into_iter().any(|name| self.has(name))
     }
@@ -144,7 +144,8 @@ impl Question {
     }
 }
 
-/// The message's words without the punctuation around them; `libssl3`, `python3-requests`, `c++` and `a.b` stay whole.
+/// Splits the message into words without surrounding punctuation; `libssl3`, `python3-requests`, `c++` and `a.b` stay
+/// whole.
 fn words(text: &str) -> Vec<String> {
     text.split(|c: char| c.is_whitespace() || matches!(c, '"' | '“' | '”' | '`' | '(' | ')' | '[' | ']' | ','))
         .map(|word| {
@@ -159,7 +160,7 @@ fn words(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// The words worth a search: what looks like a name, else what is neither filler nor general.
+/// Returns the search words: possible names, else words that are neither stop words nor generic.
 fn terms(text: &str) -> Vec<String> {
     let mut kept: Vec<String> = Vec::new();
     for word in words(text) {
@@ -186,7 +187,7 @@ fn terms(text: &str) -> Vec<String> {
     kept
 }
 
-/// `libssl3`, `python3-requests`, `a.b`: no ordinary word has a digit or a joint in it.
+/// `libssl3`, `python3-requests`, `a.b`: ordinary words contain no digit or joint.
 fn looks_like_a_name(word: &str) -> bool {
     word.chars()
         .any(|c| c.is_ascii_digit() || matches!(c, '-' | '_' | '.' | '+' | '@' | '/' | ':'))

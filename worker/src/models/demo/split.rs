@@ -1,17 +1,16 @@
-//! A question about something, split into tasks: what an agent that has `create_tasks` does with it here; and what the last of those tasks
-//! makes of what the others found.
+//! Splits a question into tasks (with `create_tasks`), and joins the results of those tasks in the last one.
 
 use serde_json::{Value, json};
 
 use super::OPENING;
 
 pub const TOOL: &str = "create_tasks";
-/// How a task's input names what those before it found.
+/// The heading of predecessors' results in a task's input.
 const BEFORE: &str = "## What came before\n";
-/// The agent that every project has.
+/// The default agent of every project.
 const AGENT: &str = "graph-query-agent";
 
-/// Four questions side by side, and one that waits for them.
+/// Four parallel questions, and one that waits for them.
 pub fn tasks(subject: &str) -> Value {
     let parts = [
         ("what", format!("What is {subject}?")),
@@ -32,7 +31,7 @@ pub fn tasks(subject: &str) -> Value {
     json!(tasks)
 }
 
-/// What the tasks came to.
+/// Formats the results of the tasks.
 pub fn answer(result: &str) -> String {
     let result: Value = serde_json::from_str(result).unwrap_or_default();
     let tasks = result["tasks"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -46,12 +45,12 @@ pub fn answer(result: &str) -> String {
     }
 }
 
-/// The line that says what a task is about, if this is one's input.
+/// Returns the title line of a task's input, if this is one.
 pub fn heading(message: &str) -> Option<&str> {
     message.strip_prefix("# ")?.lines().next()
 }
 
-/// What the tasks before this one found, put together.
+/// Joins the results of a task's predecessors.
 pub fn joined(message: &str) -> Option<String> {
     heading(message)?;
     let before = &message[message.find(BEFORE)? + BEFORE.len()..];
@@ -66,7 +65,7 @@ pub fn joined(message: &str) -> Option<String> {
     Some(found.join("\n\n"))
 }
 
-/// Without the words that say what this model is: they stand before the whole.
+/// Removes the introduction of this model: it stands before the whole.
 fn plain(text: &str) -> &str {
     text.strip_prefix(OPENING).unwrap_or(text)
 }

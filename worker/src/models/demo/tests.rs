@@ -109,7 +109,7 @@ fn a_follow_up_takes_its_subject_from_before() {
 }
 
 #[test]
-fn a_turn_searches_then_reads_relations_then_answers_with_citations() {
+fn a_turn_searches_reads_relations_and_answers_with_sources() {
     let mut messages = vec![user("Which packages need libssl3, and why?")];
     assert_eq!(
         next_move(&request(graph_tools(), messages.clone())),

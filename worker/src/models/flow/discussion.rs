@@ -1,31 +1,31 @@
-//! The flow `discussion`: all propose, all argue about the proposals, all vote. A proposal with enough of the votes is the answer; else
-//! a person decides. What was said is noted in the knowledge graph as it goes on.
+//! The flow `discussion`: all agents propose, then discuss the proposals, then vote. A proposal with enough votes is
+//! the answer; otherwise a user decides. The discussion is recorded in the knowledge graph as it proceeds.
 
 use rejoin_runs::agents::settings::{DISCUSSION_ROUNDS, DISCUSSION_THRESHOLD, Flow};
-use rejoin_scheduling::discussions::{Entry, EntryKind, Note, Status};
+use rejoin_scheduling::deliberation::{Entry, EntryKind, Note, Status};
 use serde_json::{Value, json};
 
-use super::{Found, Move, Outcome, refused};
-use crate::coordination::discussions::NOTE_DISCUSSION;
+use super::{AgentResult, CallResults, NextAction, refused};
+use crate::coordination::deliberation::NOTE_DISCUSSION;
 use crate::coordination::{ASK_USER, QUESTION_MAX_CHARS, SPAWN_AGENTS};
 use crate::models::{Message, ModelError, ModelRequest, ToolCall};
 
-/// Characters of a proposal, as a person who is asked to decide sees it.
+/// Maximum length of a proposal shown to a deciding user, in characters.
 const SHOWN_CHARS: usize = 1_000;
 
-/// What is on record of a discussion, in the order of its phases: proposals, rounds of arguments, votes.
+/// The recorded state of a discussion, in the order of its phases: proposals, rounds of arguments, votes.
 struct Discussion<'a> {
     flow: &'a Flow,
     topic: &'a str,
-    phases: Vec<Found>,
-    /// How often its state was noted.
+    phases: Vec<CallResults>,
+    /// The number of recorded notes.
     notes: usize,
-    /// What the person said who was asked to decide; an inner None: nobody did.
+    /// The deciding user's answer; an inner None: no answer.
     decided: Option<Option<usize>>,
 }
 
-/// What comes next.
-pub(super) fn next(flow: &Flow, topic: &str, request: &ModelRequest) -> Result<Move, ModelError> {
+/// Returns the next action.
+pub(super) fn next(flow: &Flow, topic: &str, request: &ModelRequest) -> Result<NextAction, ModelError> {
     if flow.agents.len() < 2 {
         let message = "a discussion needs at least two agents; set config.flow.agents".to_owned();
         return Err(refused("flow_empty", message));
@@ -48,8 +48,8 @@ pub(super) fn next(flow: &Flow, topic: &str, request: &ModelRequest) -> Result<M
             continue;
         };
         match tool.as_str() {
-            SPAWN_AGENTS => discussion.phases.push(Found::read(content, *is_error)?),
-            // The graph may have refused it (rules of the project's own): that stops no discussion.
+            SPAWN_AGENTS => discussion.phases.push(CallResults::read(content, *is_error)?),
+            // The graph may have rejected it (the project's own rules): the discussion continues.
             NOTE_DISCUSSION => discussion.notes += 1,
             ASK_USER => discussion.decided = Some(chosen(content)),
             _ => {}
@@ -61,7 +61,7 @@ pub(super) fn next(flow: &Flow, topic: &str, request: &ModelRequest) -> Result<M
     }
     if request.tools.is_empty() {
         // Told to stop.
-        return Ok(Move::Answer(format!(
+        return Ok(NextAction::Answer(format!(
             "The discussion did not finish.\n\n{}",
             discussion.listed()
         )));
@@ -70,7 +70,7 @@ pub(super) fn next(flow: &Flow, topic: &str, request: &ModelRequest) -> Result<M
 }
 
 impl Discussion<'_> {
-    fn next(&self) -> Move {
+    fn next(&self) -> NextAction {
         let rounds = usize::try_from(self.flow.rounds.unwrap_or(DISCUSSION_ROUNDS)).unwrap_or(usize::MAX);
         let phase = self.phases.len();
         if phase == 0 {
@@ -82,7 +82,7 @@ impl Discussion<'_> {
                 "{}\n\n{}\n\nDiscuss the proposals: which one is the best, and what is wrong with the others? You may \
                 change your mind.",
                 self.topic,
-                self.said()
+                self.transcript()
             ));
         }
         if phase == rounds + 1 {
@@ -90,7 +90,7 @@ impl Discussion<'_> {
                 "{}\n\n{}\n\nVote for one proposal. The first line of your answer must be its number only; you can \
                 add your reason after it.",
                 self.topic,
-                self.said()
+                self.transcript()
             ));
         }
         let proposals = self.proposals();
@@ -98,37 +98,37 @@ impl Discussion<'_> {
         let settled = self.settled(&votes);
         let is_noted = self.notes > phase;
         match (settled, self.decided) {
-            (Some(winner), _) if is_noted => Move::Answer(format!(
+            (Some(winner), _) if is_noted => NextAction::Answer(format!(
                 "{}\n\n(Proposed by {}; {} of {} votes.)",
                 proposals[winner].summary,
                 proposals[winner].agent,
                 votes[winner],
                 self.flow.agents.len()
             )),
-            (Some(winner), _) => Move::Calls(vec![self.note(Status::Resolved, Some(winner))]),
-            (None, None) => Move::Calls(vec![self.note(Status::Escalated, None), self.question(&votes)]),
+            (Some(winner), _) => NextAction::Calls(vec![self.note(Status::Resolved, Some(winner))]),
+            (None, None) => NextAction::Calls(vec![self.note(Status::Escalated, None), self.question(&votes)]),
             (None, Some(decided)) if self.notes == phase + 1 => {
                 let status = decided.map_or(Status::Abandoned, |_| Status::Resolved);
-                Move::Calls(vec![self.note(status, decided)])
+                NextAction::Calls(vec![self.note(status, decided)])
             }
-            (None, Some(Some(winner))) if winner < proposals.len() => Move::Answer(format!(
+            (None, Some(Some(winner))) if winner < proposals.len() => NextAction::Answer(format!(
                 "{}\n\n(Proposed by {}; the agents did not agree, and a person decided.)",
                 proposals[winner].summary, proposals[winner].agent
             )),
-            (None, Some(_)) => Move::Answer(format!(
+            (None, Some(_)) => NextAction::Answer(format!(
                 "The agents did not agree, and no person decided.\n\n{}",
                 self.listed()
             )),
         }
     }
 
-    /// The proposals that were made.
-    fn proposals(&self) -> Vec<&Outcome> {
+    /// Returns the proposals.
+    fn proposals(&self) -> Vec<&AgentResult> {
         let made = self.phases.first().into_iter().flat_map(|phase| &phase.results);
         made.filter(|result| result.is_completed).collect()
     }
 
-    /// For each proposal, how many of the agents voted for it. One whose vote can't be read abstains.
+    /// Returns each proposal's number of votes. Unreadable votes are abstentions.
     fn votes(&self, proposals: usize) -> Vec<usize> {
         let mut votes = vec![0; proposals];
         for result in self.phases.last().into_iter().flat_map(|phase| &phase.results) {
@@ -141,20 +141,20 @@ impl Discussion<'_> {
         votes
     }
 
-    /// The proposal that has enough of the votes; those who abstain count as votes against all.
+    /// Returns the proposal with enough votes; abstentions count against all.
     fn settled(&self, votes: &[usize]) -> Option<usize> {
         let threshold = self.flow.threshold.unwrap_or(DISCUSSION_THRESHOLD);
         let most = votes.iter().copied().max()?;
         let share = most as f64 / self.flow.agents.len() as f64;
         let mut best = (0..votes.len()).filter(|nth| votes[*nth] == most);
         match (best.next(), best.next()) {
-            // A share of 0.7 of 10 votes is 7, whatever floating point makes of it.
+            // A share of 0.7 of 10 votes is 7, despite floating-point errors.
             (Some(winner), None) if share + 1e-9 >= threshold => Some(winner),
             _ => None,
         }
     }
 
-    /// The proposals, by number.
+    /// Lists the proposals, by number.
     fn listed(&self) -> String {
         let lines: Vec<String> = self
             .proposals()
@@ -165,8 +165,8 @@ impl Discussion<'_> {
         lines.join("\n\n")
     }
 
-    /// Proposals and arguments so far.
-    fn said(&self) -> String {
+    /// Lists the proposals and arguments so far.
+    fn transcript(&self) -> String {
         let mut said = self.listed();
         for argument in self.phases.iter().skip(1).flat_map(|phase| &phase.results) {
             if argument.is_completed {
@@ -176,15 +176,15 @@ impl Discussion<'_> {
         said
     }
 
-    /// The next phase: all agents at once, with what the last one brought noted before.
-    fn ask_all(&self, task: String) -> Move {
+    /// Starts the next phase with all agents at once, after recording the last one.
+    fn ask_all(&self, task: String) -> NextAction {
         let agents: Vec<Value> = self
             .flow
             .agents
             .iter()
             .map(|agent| json!({"agent_name": agent, "task": task}))
             .collect();
-        Move::Calls(vec![
+        NextAction::Calls(vec![
             self.note(Status::Active, None),
             ToolCall {
                 id: format!("flow_{}", self.phases.len() + 1),
@@ -194,12 +194,12 @@ impl Discussion<'_> {
         ])
     }
 
-    /// Notes where it stands and what the last phase brought, if that was not noted yet.
+    /// Records the state and the results of the last phase, if not recorded yet.
     fn note(&self, status: Status, winner: Option<usize>) -> ToolCall {
         let last = self.phases.len();
-        // The first note comes before the first phase.
+        // The first note precedes the first phase.
         let fresh = if self.notes > last { 0 } else { 1 };
-        let entries_of = |(nth, phase): (usize, &Found)| -> Vec<Entry> {
+        let entries_of = |(nth, phase): (usize, &CallResults)| -> Vec<Entry> {
             let kind = match nth {
                 0 => EntryKind::Proposal,
                 _ if nth + 1 == last && status != Status::Active => EntryKind::Vote,
@@ -230,7 +230,7 @@ impl Discussion<'_> {
         }
     }
 
-    /// Asks a person to decide.
+    /// Asks a user to decide.
     fn question(&self, votes: &[usize]) -> ToolCall {
         let options: Vec<Value> = self
             .proposals()
@@ -256,14 +256,14 @@ impl Discussion<'_> {
     }
 }
 
-/// Which proposal a person chose. None: nobody did.
+/// Returns the proposal chosen by a user. None: no choice.
 fn chosen(content: &str) -> Option<usize> {
     let answer: Value = serde_json::from_str(content).ok()?;
     let number: usize = answer["answer"].as_str()?.parse().ok()?;
     number.checked_sub(1)
 }
 
-/// The number in the first line that is not empty.
+/// Returns the number in the first non-empty line.
 fn vote(answer: &str) -> Option<usize> {
     let line = answer.lines().find(|line| !line.trim().is_empty())?;
     let digits = line.split(|c: char| !c.is_ascii_digit());
@@ -307,7 +307,7 @@ mod tests {
         result(NOTE_DISCUSSION, json!({}))
     }
 
-    fn after(messages: Vec<Message>) -> Move {
+    fn after(messages: Vec<Message>) -> NextAction {
         let flow = Flow {
             agents: ["a", "b", "c"].map(str::to_owned).to_vec(),
             threshold: Some(0.6),
@@ -321,10 +321,10 @@ mod tests {
         next(&flow, "Which?", &request).unwrap()
     }
 
-    fn calls(next: Move) -> Vec<ToolCall> {
+    fn calls(next: NextAction) -> Vec<ToolCall> {
         match next {
-            Move::Calls(calls) => calls,
-            Move::Answer(text) => panic!("an answer: {text}"),
+            NextAction::Calls(calls) => calls,
+            NextAction::Answer(text) => panic!("an answer: {text}"),
         }
     }
 
@@ -376,8 +376,8 @@ mod tests {
         assert_eq!(note.len(), 1);
         messages.push(noted());
         match after(messages) {
-            Move::Answer(text) => assert!(text.starts_with("blue") && text.contains("2 of 3"), "{text}"),
-            Move::Calls(_) => panic!("it is over"),
+            NextAction::Answer(text) => assert!(text.starts_with("blue") && text.contains("2 of 3"), "{text}"),
+            NextAction::Calls(_) => panic!("it is over"),
         }
     }
 
@@ -398,7 +398,7 @@ mod tests {
         );
         assert_eq!(note[0].arguments["noted"], 7);
         messages.push(noted());
-        assert!(matches!(after(messages), Move::Answer(text) if text.contains("a person decided")));
+        assert!(matches!(after(messages), NextAction::Answer(text) if text.contains("a person decided")));
     }
 
     #[test]
@@ -414,6 +414,6 @@ mod tests {
         messages.extend([noted(), unanswered]);
         assert_eq!(calls(after(messages.clone()))[0].arguments["status"], "abandoned");
         messages.push(noted());
-        assert!(matches!(after(messages), Move::Answer(text) if text.contains("no person decided")));
+        assert!(matches!(after(messages), NextAction::Answer(text) if text.contains("no person decided")));
     }
 }

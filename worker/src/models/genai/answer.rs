@@ -1,7 +1,8 @@
-//! A provider's stream as our chunks.
+//! Converts a provider's stream to our chunks.
 //!
-//! Invariant: it ends with [`Chunk::End`] only where the provider said that the answer is complete, and otherwise with exactly one error.
-//! genai itself is not so strict: for Gemini and Ollama it makes up an end when the connection closes, so the reason to stop is checked here.
+//! Invariant: it ends with [`Chunk::End`] only if the provider reported a complete answer, and otherwise with exactly
+//! one error. genai is less strict: for Gemini and Ollama it invents an end when the connection closes, so the stop
+//! reason is checked here.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -16,12 +17,12 @@ use uuid::Uuid;
 use super::errors::ErrorContext;
 use crate::models::{Chunk, Finish, Message, ModelError, Reasoning, ReasoningPart, ToolCall, Usage};
 
-/// An answer on its way. `upstream` is dropped (which closes the connection) with the last item.
+/// An answer in progress. `upstream` is dropped (which closes the connection) with the last item.
 pub(super) struct Answer {
     upstream: Option<ChatStream>,
     ready: VecDeque<Chunk>,
     said_something: bool,
-    /// Ids of tool calls that the run has already; providers without ids would repeat theirs.
+    /// Ids of the run's earlier tool calls; providers without ids would repeat theirs.
     used_ids: HashSet<String>,
     adapter: AdapterKind,
     idle_timeout: Duration,
@@ -69,7 +70,7 @@ impl Answer {
         }
     }
 
-    /// An event of the stream; what it brings is queued.
+    /// Processes an event of the stream; queues its chunks.
     pub(super) fn take(&mut self, event: ChatStreamEvent) -> Result<(), ModelError> {
         match event {
             ChatStreamEvent::Chunk(piece) if !piece.content.is_empty() => {
@@ -83,7 +84,7 @@ impl Answer {
                 self.finish(end)?;
                 self.upstream = None;
             }
-            // Partial tool calls and signatures: genai hands over the whole ones with the end.
+            // Partial tool calls and signatures: genai returns complete ones at the end.
             ChatStreamEvent::ToolCallChunk(_)
             | ChatStreamEvent::Chunk(_)
             | ChatStreamEvent::ReasoningChunk(_)
@@ -99,10 +100,10 @@ impl Answer {
         Some(Err(error))
     }
 
-    /// Queues the tool calls and the end, or says why this is not an end.
+    /// Queues the tool calls and the end, or explains why the answer is incomplete.
     fn finish(&mut self, end: StreamEnd) -> Result<(), ModelError> {
         let made_up = match self.adapter {
-            // genai ends these without being told to when the connection closes. An old Ollama gives no reason, but counts.
+            // genai ends these streams when the connection closes. An old Ollama gives no reason, but token counts.
             AdapterKind::Gemini | AdapterKind::Vertex => end.captured_stop_reason.is_none(),
             AdapterKind::Ollama => end.captured_stop_reason.is_none() && end.captured_usage.is_none(),
             _ => false,
@@ -123,7 +124,7 @@ impl Answer {
                     text: None,
                     call: None,
                 }),
-                // genai puts what is signed behind its signature.
+                // genai puts the signed content after its signature.
                 ContentPart::ReasoningContent(reasoning) => match parts.last_mut() {
                     Some(ReasoningPart::Signed { text, .. }) if text.is_none() => *text = Some(reasoning),
                     Some(_) | None => parts.push(ReasoningPart::Text { text: reasoning }),
@@ -171,14 +172,14 @@ impl Answer {
         Ok(())
     }
 
-    /// The calls under ids that are unique in their run; their signatures join what the provider wants back.
+    /// Returns the calls with ids that are unique in their run; their signatures are added to the reasoning.
     fn tool_calls(
         &mut self,
         mut calls: Vec<::genai::chat::ToolCall>,
         parts: &mut Vec<ReasoningPart>,
     ) -> Result<Vec<ToolCall>, ModelError> {
         if matches!(self.adapter, AdapterKind::OpenAI | AdapterKind::OpenRouter) {
-            // Where a server counts its calls from 1, genai fills the gap with a copy of the next call's first piece.
+            // If a server counts its calls from 1, genai fills the gap with a copy of the next call's first part.
             let ids: Vec<String> = calls.iter().map(|call| call.call_id.clone()).collect();
             let mut position = 0;
             calls.retain(|call| {
@@ -228,7 +229,7 @@ impl Answer {
             id
         } else {
             match self.adapter {
-                // genai's form for "Gemini gave no id", which it does not send back as one. The number makes it unique.
+                // genai's placeholder for "Gemini gave no id", which it does not send back. The number makes it unique.
                 AdapterKind::Gemini | AdapterKind::Vertex => (self.used_ids.len()..)
                     .map(|number| format!("call#{tool}#{number}"))
                     .find(|id| !self.used_ids.contains(id))
@@ -241,7 +242,7 @@ impl Answer {
     }
 }
 
-/// genai counts as OpenAI does: what was read from a cache or written to it is part of the prompt, reasoning part of the answer.
+/// genai counts like OpenAI: cached tokens are part of the prompt, reasoning of the answer.
 fn usage(counted: &::genai::chat::Usage) -> Usage {
     let tokens = |tokens: Option<i32>| tokens.and_then(|tokens| u64::try_from(tokens).ok()).unwrap_or(0);
     let of_prompt = counted.prompt_tokens_details.as_ref();
@@ -249,7 +250,7 @@ fn usage(counted: &::genai::chat::Usage) -> Usage {
     let reasoning_tokens = tokens(of_answer.and_then(|details| details.reasoning_tokens));
     Usage {
         input_tokens: tokens(counted.prompt_tokens),
-        // An answer that is all reasoning is counted as that alone.
+        // An answer that consists of reasoning only is counted as that.
         output_tokens: tokens(counted.completion_tokens).max(reasoning_tokens),
         cached_tokens: tokens(of_prompt.and_then(|details| details.cached_tokens)),
         cache_write_tokens: tokens(of_prompt.and_then(|details| details.cache_creation_tokens)),

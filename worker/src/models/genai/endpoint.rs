@@ -1,4 +1,4 @@
-//! Where each provider is reached: its adapter in genai, its address and its key.
+//! The endpoint of each provider: its adapter in genai, its address and its key.
 
 use ::genai::adapter::AdapterKind;
 use rejoin_models::{Ability, Model};
@@ -7,22 +7,23 @@ use super::super::ModelError;
 use super::super::name::{ModelName, ModelSettings, ProviderKind, ProviderSettings, Secret};
 use super::misconfigured;
 
-/// Sent as the key to an own base URL when none is set: many local servers want a header, any header.
+/// Sent as the key to a custom base URL without a key: many local servers require a header with any value.
 const PLACEHOLDER_KEY: &str = "none";
 const OLLAMA_PORT: u16 = 11_434;
 
-/// How a provider is reached.
+/// The endpoint of a provider.
 pub(super) struct Address {
     pub(super) adapter: AdapterKind,
     /// Ends with a slash; genai joins paths onto it.
     pub(super) base_url: String,
     pub(super) key: Option<Secret>,
-    /// Not the provider's own address, but one that the operator chose.
+    /// Whether the operator chose the address, instead of the provider's own.
     pub(super) is_own_server: bool,
 }
 
 impl Address {
-    /// `settings` must hold what the provider needs ([`ModelSettings::missing_variable`]); `known` is what the catalogue has of the model.
+    /// `settings` must contain what the provider needs ([`ModelSettings::missing_variable`]); `known` is the
+    /// catalogue's entry of the model.
     pub(super) fn of(settings: &ModelSettings, name: &ModelName, known: Option<&Model>) -> Result<Self, ModelError> {
         let openai = |adapter| {
             let key = settings.openai.key.clone();
@@ -34,8 +35,8 @@ impl Address {
             )
         };
         let (adapter, base_url, key, is_own_server) = match name.provider {
-            // OpenAI's own models that reason keep what they thought between steps by its Responses API alone. Other servers speak the
-            // older one.
+            // OpenAI's own reasoning models keep their reasoning between steps only with its Responses API. Other
+            // servers use the older one.
             ProviderKind::OpenAi if settings.openai.base_url.is_none() && known.is_some_and(by_responses) => {
                 openai(AdapterKind::OpenAIResp)
             }
@@ -93,7 +94,7 @@ impl Address {
         })
     }
 
-    /// Host and port only: a path or query may hold a key.
+    /// Host and port only: a path or query may contain a key.
     pub(super) fn host(&self, name: &ModelName) -> Result<String, ModelError> {
         let url = reqwest::Url::parse(&self.base_url)
             .ok()
@@ -119,7 +120,7 @@ fn by_responses(model: &Model) -> bool {
     model.responses_only || model.can(Ability::Reasoning) == Some(true)
 }
 
-/// With exactly one slash at the end of its path, whatever was written: genai joins paths onto it. A query stays.
+/// Ends the URL's path with exactly one slash: genai joins paths onto it. A query is kept.
 fn with_slash(url: &str) -> String {
     let (path, query) = url
         .split_once('?')
@@ -137,7 +138,8 @@ fn anthropic_base_url(own: Option<&str>) -> String {
     format!("{}/v1/", url.strip_suffix("/v1").unwrap_or(url))
 }
 
-/// The resource's address, as its page shows it, or through to `/openai/v1`. That path speaks OpenAI's API and takes its keys as such.
+/// The resource's address, as shown by its page, or including `/openai/v1`. That path supports OpenAI's API with its
+/// keys.
 fn azure_base_url(endpoint: &str) -> String {
     let url = with_slash(endpoint);
     match url
@@ -165,7 +167,7 @@ fn vertex_base_url(settings: &ModelSettings) -> String {
     format!("https://{region}aiplatform.googleapis.com/v1/projects/{project}/locations/{location}")
 }
 
-/// `OLLAMA_HOST` is also what the server listens on, so it may lack scheme and port, and say 0.0.0.0.
+/// `OLLAMA_HOST` is also the server's listen address, so it may lack scheme and port, and be 0.0.0.0.
 fn ollama_base_url(host: Option<&str>) -> String {
     let host = host.unwrap_or("127.0.0.1").trim_end_matches('/');
     let (scheme, rest) = host.split_once("://").unwrap_or(("http", host));

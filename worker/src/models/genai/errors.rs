@@ -1,9 +1,9 @@
-//! genai's errors in our words: a stable code, whether a repetition may help, and how long the provider wants us to wait.
+//! Maps genai's errors to ours: a stable code, whether to retry, and the retry delay requested by the provider.
 //!
-//! - `advice` errors that a user can do something about
+//! - `advice` errors that a user can fix
 //!
-//! Used by the stream of `genai`. Invariant: no message holds a key. The provider's own words are quoted, with the key
-//! struck out, except for a rejected key, where they often quote a part of it.
+//! Used by the stream of `genai`. Invariant: no message holds a key. The provider's message is quoted with the key
+//! redacted, except for a rejected key, where it often quotes a part of it.
 
 mod advice;
 
@@ -24,19 +24,19 @@ use super::super::name::{ModelName, ProviderKind, Secret};
 use super::parameters::{self, Parameter, Parameters};
 use advice::{OVERFLOWS, QUOTAS, REFUSALS};
 
-/// Of a provider's own words, this much is quoted.
+/// Maximum length of a quoted provider message, in characters.
 const MAX_QUOTE_CHARS: usize = 300;
-/// Shorter keys (placeholders) are not struck out: they would hit ordinary words.
+/// Minimum length of redacted keys, in characters: shorter ones (placeholders) would match ordinary words.
 const MIN_SECRET_CHARS: usize = 6;
-/// Causes of causes are followed to this depth.
+/// Maximum depth of causes.
 const MAX_CAUSE_DEPTH: usize = 8;
 
-/// What a message must know of the call.
+/// The details of a call needed for a message.
 pub(super) struct ErrorContext {
     pub(super) name: ModelName,
     /// The same as text.
     pub(super) full_name: String,
-    /// What the catalogue has of the model.
+    /// The catalogue's entry of the model.
     pub(super) known: Option<&'static Model>,
     pub(super) host: String,
     pub(super) key: Option<Secret>,
@@ -84,7 +84,7 @@ impl ErrorContext {
         }
     }
 
-    /// The connection closed before the provider had said that the answer is complete.
+    /// The connection closed before the answer was complete.
     pub(super) fn cut(&self) -> ModelError {
         self.error(
             "model_stream_cut",
@@ -104,7 +104,7 @@ impl ErrorContext {
         )
     }
 
-    /// A protocol error may be a broken proxy as well as a server of another kind, so a repetition may help.
+    /// A protocol error may come from a broken proxy as well as from an incompatible server, so a retry may help.
     pub(super) fn protocol(&self, what: &str) -> ModelError {
         self.error("model_protocol", format!("the response cannot be parsed: {what}"), true)
     }
@@ -133,7 +133,7 @@ impl ErrorContext {
         let lower = body.to_lowercase();
         let says = |words: &[&str]| words.iter().any(|word| lower.contains(word));
         let error = match code {
-            // Not a matter of pace: no repetition helps until somebody pays.
+            // Not a rate limit: no retry helps until the account is topped up.
             400 | 402 | 403 | 429 if says(&QUOTAS) => self.quota(&format!("HTTP {code}{said}")),
             402 => self.quota(&format!("HTTP {code}{said}")),
             401 | 403 => self.error(
@@ -173,17 +173,17 @@ impl ErrorContext {
         }
     }
 
-    /// The parameter that a refusal names, among those that were sent.
+    /// Returns the parameter named by a rejection, among those sent.
     pub(super) fn refused_parameter(&self, error: &GenaiError, sent: Parameters) -> Option<Parameter> {
         let error = unboxed(error);
         parameters::named(error.status()?.as_u16(), body(error), sent)
     }
 
     fn transport(&self, error: &(dyn StdError + Send + Sync + 'static)) -> ModelError {
-        // The status of a streaming call arrives in here, boxed, after the stream's start.
+        // The status of a streaming call arrives here, boxed, after the stream's start.
         if let Some(inner) = error.downcast_ref::<GenaiError>() {
             return match inner {
-                // Boxed within itself would be a bug there; do not follow it for ever.
+                // Recursive boxing would be a bug there; it is not followed.
                 GenaiError::WebStream { cause, .. } => self.error("model_unavailable", self.quote(cause), true),
                 other => self.classify(other),
             };
@@ -217,7 +217,7 @@ impl ErrorContext {
         }
     }
 
-    /// An error event inside a stream that had begun with 200.
+    /// An error event inside a stream that began with 200.
     fn in_stream(&self, body: &Value) -> ModelError {
         let inner = body.get("error").unwrap_or(body);
         let word = ["type", "code", "status", "finishReason"]
@@ -277,7 +277,7 @@ impl ErrorContext {
     }
 }
 
-/// The error that a stream's error wraps.
+/// Returns the error wrapped by a stream's error.
 fn unboxed(error: &GenaiError) -> &GenaiError {
     let mut error = error;
     for _ in 0..MAX_CAUSE_DEPTH {
@@ -323,7 +323,7 @@ fn body(error: &GenaiError) -> &str {
     }
 }
 
-/// `error.message` where the body is such JSON, as with all providers that we know; else the body.
+/// Returns `error.message` of a JSON body, the format of all known providers; else the body.
 fn provider_message(body: &str) -> String {
     let parsed: Option<Value> = serde_json::from_str(body).ok();
     let message = parsed.as_ref().and_then(|value| {

@@ -1,8 +1,8 @@
-//! Access tokens of Google Cloud, for Vertex AI without a key: by Application Default Credentials, which google-cloud-auth finds, signs with
-//! and refreshes.
+//! Access tokens of Google Cloud, for Vertex AI without a key: by Application Default Credentials, which
+//! google-cloud-auth finds, signs with and refreshes.
 //!
-//! One set of credentials a process. Invariant: credentials that failed for good are not kept; the next call reads them anew, so that what an
-//! operator has repaired works without a restart.
+//! One set of credentials per process. Invariant: credentials that failed permanently are dropped; the next call
+//! reloads them, so that an operator's fix works without a restart.
 
 use std::error::Error as _;
 use std::path::PathBuf;
@@ -19,30 +19,30 @@ use tokio::sync::Mutex;
 use super::super::ModelError;
 use super::super::name::Secret;
 
-/// What tokens are for.
+/// The scope of tokens.
 const SCOPE: &str = "https://www.googleapis.com/auth/cloud-platform";
-/// Names a file of credentials.
+/// The path of a credentials file.
 const FILE_VARIABLE: &str = "GOOGLE_APPLICATION_CREDENTIALS";
-/// Where gcloud keeps a user's, below the home directory.
+/// The path of gcloud's user credentials, below the home directory.
 const GCLOUD_FILE: &str = ".config/gcloud/application_default_credentials.json";
-/// The project that is billed for a user's requests.
+/// The project billed for a user's requests.
 pub(super) const QUOTA_PROJECT: &str = "x-goog-user-project";
-/// Time for a token.
+/// Timeout of fetching a token.
 const LIMIT: Duration = Duration::from_secs(30);
-/// Longest cause that a message quotes, in characters.
+/// Maximum length of a quoted cause, in characters.
 const CAUSE_MAX_CHARS: usize = 300;
-/// Causes of causes that are looked at.
+/// Maximum depth of causes.
 const CAUSES_MAX: usize = 4;
 const ADVICE: &str = "Set GOOGLE_APPLICATION_CREDENTIALS in the workers' environment to a credentials file with \
     access to Vertex AI, or VERTEX_API_KEY to an access token";
 
-/// The credentials of this process, as far as they have been used.
+/// The credentials of this process, loaded on first use.
 #[derive(Clone, Default)]
 pub(super) struct GoogleTokens {
     held: Arc<Mutex<Option<AccessTokenCredentials>>>,
 }
 
-/// What a request of Vertex AI carries.
+/// The access headers of a Vertex AI request.
 pub(super) struct Access {
     pub(super) token: Secret,
     /// Sent as `x-goog-user-project`.
@@ -50,12 +50,12 @@ pub(super) struct Access {
 }
 
 impl GoogleTokens {
-    /// A token that is good for some minutes at least.
+    /// Returns a token that is valid for some minutes at least.
     pub(super) async fn access(&self) -> Result<Access, ModelError> {
         let credentials = self.credentials().await?;
         let headers = match tokio::time::timeout(LIMIT, credentials.headers(Extensions::new())).await {
             Ok(Ok(CacheableResource::New { data, .. })) => data,
-            // Only those who send the tag of what they have are told that.
+            // Only returned to callers that send an entity tag.
             Ok(Ok(CacheableResource::NotModified)) => HeaderMap::new(),
             Ok(Err(error)) => {
                 if !error.is_transient() {
@@ -87,7 +87,7 @@ impl GoogleTokens {
     }
 }
 
-/// Where the credentials come from. None: neither is there, and only a machine of Google's could give some.
+/// Returns the source of the credentials. None: there is neither, and only a Google machine could provide some.
 fn source() -> Option<String> {
     if let Some(file) = std::env::var_os(FILE_VARIABLE).filter(|file| !file.is_empty()) {
         return Some(format!(
@@ -99,7 +99,7 @@ fn source() -> Option<String> {
     file.exists().then(|| format!("the file {}", file.display()))
 }
 
-/// The credentials can't be read. What is in the file is not told: it is a secret.
+/// The credentials can't be parsed. The file's content is secret and not quoted.
 fn unusable(error: &BuildError) -> ModelError {
     let source = source().unwrap_or_else(|| "the credentials".to_owned());
     match error.is_loading() {
@@ -116,7 +116,7 @@ fn unusable(error: &BuildError) -> ModelError {
     }
 }
 
-/// No token was to be had.
+/// No token could be obtained.
 fn failed(error: &CredentialsError) -> ModelError {
     let why = causes(error);
     match (source(), error.is_transient()) {
@@ -151,7 +151,7 @@ fn model_error(code: &'static str, message: String, retryable: bool) -> ModelErr
     }
 }
 
-/// An error with its causes, on one line.
+/// Formats an error with its causes, on one line.
 fn causes(error: &CredentialsError) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

@@ -1,31 +1,32 @@
-//! Parameters that a model refuses: learned from its refusal, remembered for the process's life, and left out from then on.
+//! Parameters that a model rejects: learned from its rejection, remembered for the process's lifetime, and omitted from
+//! then on.
 //!
-//! The catalogue knows of most refusals beforehand. What it does not know (a model that is newer than it, a server of one's own) costs one
-//! refused call per model and process.
+//! The catalogue lists most of them. An unlisted model (a newer one, or a private server) costs one rejected call per
+//! model and process.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::Value;
 
-/// A process remembers refusals of this many models.
+/// Maximum number of models whose rejections are remembered.
 const MODELS_MAX: usize = 1_000;
 
-/// What a request may go without.
+/// An optional parameter of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Parameter {
     Temperature,
-    /// Under the name that the provider's older models know.
+    /// By the name known to the provider's older models.
     MaxTokens,
-    /// Under OpenAI's newer name, sent where the older one was refused.
+    /// By OpenAI's newer name, sent after the older one was rejected.
     MaxCompletionTokens,
     Effort,
-    /// The reasoning in words, and what keeps it between steps.
+    /// The reasoning summary, and what preserves reasoning between steps.
     Summary,
     ReasoningContent,
     CacheKey,
     CacheControl,
-    /// The schema of an answer as data.
+    /// The schema of a structured output.
     Output,
 }
 
@@ -42,7 +43,7 @@ impl Parameter {
         Self::Output,
     ];
 
-    /// How providers name it when they refuse it.
+    /// Returns providers' names for it in rejections.
     fn names(self) -> &'static [&'static str] {
         match self {
             Self::Temperature => &["temperature"],
@@ -87,7 +88,7 @@ impl Parameter {
     }
 }
 
-/// Words by which a provider says that the named parameter itself is what it refuses, not the value of it.
+/// Providers' phrases for rejecting the parameter itself, not its value.
 const REFUSALS: [&str; 12] = [
     "unsupported",
     "not support",
@@ -103,7 +104,7 @@ const REFUSALS: [&str; 12] = [
     "only the default",
 ];
 
-/// The parameter that a refusal (HTTP 400 or 422) names, among those that were sent.
+/// Returns the parameter named by a rejection (HTTP 400 or 422), among those sent.
 pub(super) fn named(status: u16, body: &str, sent: Parameters) -> Option<Parameter> {
     if !matches!(status, 400 | 422) {
         return None;
@@ -123,7 +124,7 @@ pub(super) fn named(status: u16, body: &str, sent: Parameters) -> Option<Paramet
     }
     let param = field("/error/param");
     let sent = |parameter: &Parameter| sent.has(*parameter);
-    // What the provider says in its own field counts before what its sentence mentions.
+    // The provider's field takes precedence over its message.
     let by_field = Parameter::ALL
         .into_iter()
         .filter(sent)
@@ -139,7 +140,7 @@ pub(super) fn named(status: u16, body: &str, sent: Parameters) -> Option<Paramet
     })
 }
 
-/// Where a text holds a name as a whole word.
+/// Finds a name as a whole word in a text.
 fn word_at(text: &str, name: &str) -> Option<usize> {
     let part_of_name = |c: char| c.is_alphanumeric() || c == '_';
     text.match_indices(name).map(|(at, _)| at).find(|at| {
@@ -162,7 +163,7 @@ impl Parameters {
     }
 }
 
-/// What each model has refused so far.
+/// The rejected parameters of each model.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Refusals(Arc<Mutex<HashMap<String, Parameters>>>);
 

@@ -1,14 +1,14 @@
-//! Files of messages, as parts of what is sent: behind a user's words, and behind the results of tools. No provider takes files in every
-//! result, and all take them in a message of the user's.
+//! Files of messages as content parts: after a user's text, and after tool results. No provider accepts files in every
+//! result, and all accept them in a user message.
 
 use ::genai::chat::{Binary, ChatMessage, ContentPart, MessageContent};
 
 use crate::models::Attached;
 
-/// What stands before files that tools have made.
+/// The text before files produced by tools.
 const OF_TOOLS: &str = "These files belong to the results above.";
 
-/// What a user says, with files. Those whose content was not loaded are left out: the words tell of them.
+/// Converts a user message with files. Files that were not loaded are omitted: the text mentions them.
 pub(super) fn user(text: String, attachments: Vec<Attached>) -> ChatMessage {
     let mut files = of(attachments).peekable();
     if files.peek().is_none() {
@@ -19,13 +19,13 @@ pub(super) fn user(text: String, attachments: Vec<Attached>) -> ChatMessage {
     ChatMessage::user(MessageContent::from_parts(parts))
 }
 
-/// The message behind a group of results whose tools have made files.
+/// Returns the message after a group of results whose tools have produced files.
 pub(super) fn behind_results(attachments: Vec<Attached>) -> Option<ChatMessage> {
     let has_files = attachments.iter().any(|attached| attached.content.is_some());
     has_files.then(|| user(OF_TOOLS.to_owned(), attachments))
 }
 
-/// Each file behind its name.
+/// Each file after its name.
 fn of(attachments: Vec<Attached>) -> impl Iterator<Item = ContentPart> {
     attachments
         .into_iter()

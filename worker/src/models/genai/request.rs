@@ -1,5 +1,5 @@
-//! A step's request in the form that its model takes: messages, tools and options in genai's types, without parameters that the model
-//! refuses, with the reasoning that its provider wants back, and with marks where the provider's prompt cache may end.
+//! Converts a step's request to the model's format: messages, tools and options in genai's types, without rejected
+//! parameters, with the reasoning that its provider expects back, and with prompt-cache marks.
 
 use ::genai::adapter::AdapterKind;
 use ::genai::chat::{
@@ -18,43 +18,43 @@ use super::parameters::{Parameter, Parameters};
 use super::parts;
 use crate::models::{Message, ModelRequest, Reasoning, ReasoningPart, ToolCall};
 
-/// Anthropic's bound of temperatures; the others take up to 2.
+/// Anthropic's maximum temperature; the others accept up to 2.
 const ANTHROPIC_MAX_TEMPERATURE: f64 = 1.0;
-/// Longer ids of calls are refused by Chat Completions; the Responses API takes 64 [bytes].
+/// Maximum length of call ids in Chat Completions, in bytes; the Responses API accepts 64.
 const CALL_ID_MAX_BYTES: usize = 40;
-/// Of a digest that takes the place of an id [bytes].
+/// Length of a digest that replaces an id, in bytes.
 const CALL_ID_DIGEST_BYTES: usize = 16;
-/// Models that think by a budget of tokens: the least that Anthropic takes.
+/// Anthropic's minimum thinking budget, in tokens.
 const THINKING_MIN_TOKENS: u32 = 1_024;
-/// Of a digest of instructions and tools [bytes].
+/// Length of a digest of instructions and tools, in bytes.
 const BOUND_DIGEST_BYTES: usize = 12;
-/// What OpenAI calls an answer as data.
+/// OpenAI's name for a structured output.
 const OUTPUT_NAME: &str = "answer";
-/// Marks of an ever longer prompt; with those of tools and system they are the four that Anthropic takes.
+/// Number of cache marks in messages; with those of tools and system they are the four that Anthropic accepts.
 const MESSAGE_MARKS: usize = 2;
 
-/// The model that a request is for.
+/// The target model of a request.
 pub(super) struct Target<'a> {
     pub(super) adapter: AdapterKind,
     /// `provider:model`.
     pub(super) name: &'a str,
-    /// What the catalogue says of it.
+    /// The catalogue's entry.
     pub(super) known: Option<&'static Model>,
-    /// A server of one's own that speaks the provider's protocol.
+    /// Whether a custom server with the provider's protocol is used.
     pub(super) is_own_server: bool,
     /// Whether prompts are marked for the provider's cache.
     pub(super) caches: bool,
-    /// What it has refused so far.
+    /// The parameters rejected so far.
     pub(super) refused: Parameters,
 }
 
-/// A request as it is sent.
+/// A request as sent.
 pub(super) struct Sent {
     pub(super) chat: ChatRequest,
     pub(super) options: ChatOptions,
-    /// What it holds that it could go without.
+    /// Its optional parameters.
     pub(super) parameters: Parameters,
-    /// What the reasoning of the answer will be tied to.
+    /// What the answer's reasoning will be tied to.
     pub(super) bound_to: Option<String>,
 }
 
@@ -68,7 +68,7 @@ impl Target<'_> {
             options = options.with_tool_choice(ToolChoice::None);
         }
         let bound_to = self.is_bound().then(|| digest_of(&request.system, specs));
-        // A conversation without tools is one call a turn, whose beginning changes with what was found for it.
+        // A conversation without tools is one call per turn, whose prompt changes with the search results.
         let marks = self.caches && self.is_claude() && !specs.is_empty() && !self.refuses(Parameter::CacheControl);
         if marks {
             parameters.add(Parameter::CacheControl);
@@ -120,7 +120,7 @@ impl Target<'_> {
         self.refused.has(parameter)
     }
 
-    /// Whether Anthropic's rules hold for it, whoever serves it.
+    /// Returns whether Anthropic's rules apply, whoever serves it.
     fn is_claude(&self) -> bool {
         match self.adapter {
             AdapterKind::Anthropic => true,
@@ -129,9 +129,9 @@ impl Target<'_> {
         }
     }
 
-    /// Whether its reasoning is refused with other instructions or tools than those that it was made with: Claude's models that reason by levels.
-    /// Of these the newest refuse it (platform.claude.com, "What's new in Opus 5.5": thinking blocks are tied to the conversation), and the
-    /// others go without; of those that reason by a budget it has to come back whatever has changed.
+    /// Returns whether its reasoning is rejected with other instructions or tools: Claude's models with reasoning
+    /// levels. The newest ones reject it (platform.claude.com, "What's new in Opus 5.5": thinking blocks are tied to
+    /// the conversation), and the others do without; models with a reasoning budget need it back in any case.
     fn is_bound(&self) -> bool {
         self.is_claude() && self.known.is_some_and(|model| !model.efforts.is_empty())
     }
@@ -158,8 +158,9 @@ impl Target<'_> {
                 parameters.add(Parameter::Effort);
                 options = options.with_reasoning_effort(effort);
             }
-            // genai reads `-low`, `-medium`, `-high` at the end of a name as a wish for reasoning and cuts it off, which breaks
-            // names such as `mistral-medium`. A budget keeps the name whole, and these adapters send nothing for it.
+            // genai interprets `-low`, `-medium`, `-high` at the end of a name as a reasoning level and removes it,
+            // which breaks names such as `mistral-medium`. A budget keeps the name whole, and these adapters send
+            // nothing for it.
             None if matches!(
                 self.adapter,
                 AdapterKind::OpenAI | AdapterKind::OpenAIResp | AdapterKind::OpenRouter
@@ -172,7 +173,7 @@ impl Target<'_> {
         if let Some(temperature) = request.temperature
             && !self.refuses(Parameter::Temperature)
             && self.known.is_none_or(Model::accepts_temperature)
-            // Anthropic takes none from a model that thinks.
+            // Anthropic accepts none for a thinking model.
             && !(self.is_claude() && thinks)
         {
             parameters.add(Parameter::Temperature);
@@ -207,12 +208,13 @@ impl Target<'_> {
         options
     }
 
-    /// Whether the model's thoughts are asked for, and so what keeps them between steps. Not of models that refuse to be asked.
+    /// Returns whether the model's reasoning is requested, which preserves it between steps. Not for models that reject
+    /// the request.
     fn asks_for_thoughts(&self, parameters: &mut Parameters) -> bool {
         let asks = match self.adapter {
             AdapterKind::OpenAIResp => self.reasons() != Some(false),
             AdapterKind::Gemini | AdapterKind::Vertex => self.reasons() == Some(true),
-            // Asks for nothing there: it only keeps what comes.
+            // Requests nothing there: only keeps what is returned.
             _ => return true,
         };
         let asks = asks && !self.refuses(Parameter::Summary);
@@ -222,7 +224,7 @@ impl Target<'_> {
         asks
     }
 
-    /// Anthropic insists on a bound; genai's own is by the model's name, the catalogue's by its documentation.
+    /// Anthropic requires a limit; genai's depends on the model's name, the catalogue's on its documentation.
     fn max_tokens(&self, request: &ModelRequest) -> Option<u32> {
         let most = self
             .known
@@ -234,14 +236,14 @@ impl Target<'_> {
         }
     }
 
-    /// The wanted level, or the nearest lower one that the model has, or else its lowest. Anthropic's models that reason by levels refuse to
-    /// be switched off, so `none` is their lowest level, too.
+    /// Returns the requested level, or the nearest lower one that the model has, or else its lowest. Anthropic's models
+    /// with reasoning levels can't be switched off, so `none` is their lowest level, too.
     fn effort(&self, wanted: ReasoningEffort, max_tokens: Option<u32>) -> Option<Effort> {
         if self.refuses(Parameter::Effort) || self.reasons() == Some(false) {
             return None;
         }
         if wanted == ReasoningEffort::None && self.known.is_none() {
-            // Most models that nobody knows reason not at all, and many of their servers know no such level.
+            // Most unknown models don't reason, and many of their servers reject the parameter.
             return None;
         }
         let has = self.known.map(|model| model.efforts.as_slice()).unwrap_or_default();
@@ -253,7 +255,7 @@ impl Target<'_> {
             .into_iter()
             .rev()
             .filter(|effort| *effort <= wanted);
-        // A wish to reason is not answered by none.
+        // A requested level other than none is never replaced by none.
         let below = below.find(|effort| has(effort) && (*effort != ReasoningEffort::None || wanted == *effort));
         let mut above = ReasoningEffort::ALL.into_iter().filter(|effort| *effort > wanted);
         let effort = below.or_else(|| above.find(has))?;
@@ -268,7 +270,7 @@ impl Target<'_> {
         })
     }
 
-    /// A key brings a conversation's calls to the machine that has its beginning. Servers that are not OpenAI's may not know the field.
+    /// A key routes a conversation's calls to the machine with its cached prefix. Other servers may not know the field.
     fn takes_cache_key(&self) -> bool {
         matches!(self.adapter, AdapterKind::OpenAI | AdapterKind::OpenAIResp)
             && self.known.is_some()
@@ -277,8 +279,8 @@ impl Target<'_> {
 
     fn messages(&self, messages: &[Message], bound_to: Option<&str>, parameters: &mut Parameters) -> Vec<ChatMessage> {
         let mut chat: Vec<ChatMessage> = Vec::with_capacity(messages.len());
-        // Results of parallel calls that belong into one message: Anthropic and Gemini insist on it; genai's Ollama adapter keeps
-        // only the last result of a message, so there each one is a message of its own.
+        // Results of parallel calls belong into one message: Anthropic and Gemini require it; genai's Ollama adapter
+        // keeps only the last result of a message, so there each one is a separate message.
         let mut results: Vec<ToolResponse> = Vec::new();
         let mut files = Vec::new();
         let turn = messages
@@ -309,7 +311,7 @@ impl Target<'_> {
                     }
                     let calls = tool_calls.iter().map(|call| self.call(call, reasoning));
                     parts.extend(calls.map(ContentPart::ToolCall));
-                    // A step that was stopped before it said anything; providers refuse an empty message.
+                    // A step that was stopped before any output; providers reject an empty message.
                     if parts.len() > thoughts {
                         chat.push(ChatMessage::assistant(MessageContent::from_parts(parts)));
                     }
@@ -336,7 +338,7 @@ impl Target<'_> {
         chat
     }
 
-    /// What the provider wants back of a message's reasoning, before its text and calls.
+    /// Returns the reasoning that the provider expects back, before a message's text and calls.
     fn thoughts(
         &self,
         reasoning: Option<&Reasoning>,
@@ -355,7 +357,8 @@ impl Target<'_> {
                     model_iden: None,
                     data: data.clone(),
                 })),
-                // DeepSeek, Kimi and servers like them want the thoughts of this turn back as they gave them. OpenAI knows no such field.
+                // DeepSeek, Kimi and similar servers expect the reasoning of this turn verbatim. OpenAI has no such
+                // field.
                 ReasoningPart::Text { text } => {
                     if self.is_own_server && is_of_turn && !self.refuses(Parameter::ReasoningContent) {
                         parameters.add(Parameter::ReasoningContent);
@@ -382,7 +385,7 @@ impl Target<'_> {
         ::genai::chat::ToolCall {
             call_id: self.call_id(&call.id),
             fn_name: call.name.clone(),
-            // Providers refuse arguments that are not an object, and with them every later step of the run.
+            // Providers reject arguments that are not an object, and with them every later step of the run.
             fn_arguments: match &call.arguments {
                 Value::Object(map) => Value::Object(map.clone()),
                 Value::Null => json!({}),
@@ -392,7 +395,7 @@ impl Target<'_> {
         }
     }
 
-    /// A call's id as this provider takes it. Ids are the provider's that made the call, which may be another one's of the same run.
+    /// Returns a call's id in this provider's format. The id may come from another provider of the same run.
     fn call_id(&self, id: &str) -> String {
         let is_plain = |id: &str| {
             (1..=CALL_ID_MAX_BYTES).contains(&id.len())
@@ -401,7 +404,7 @@ impl Target<'_> {
                     .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
         };
         let takes_any = match self.adapter {
-            // Its own ids go back as they came, and genai's stand-in for none as none.
+            // Its own ids are sent back unchanged, and genai's placeholder as none.
             AdapterKind::Gemini => true,
             AdapterKind::Vertex => !self.is_claude(),
             AdapterKind::OpenAI | AdapterKind::Ollama => self.is_own_server,
@@ -420,7 +423,7 @@ impl Target<'_> {
     }
 }
 
-/// A digest of what the model is told beside the conversation.
+/// Returns a digest of the model's input besides the conversation.
 fn digest_of(system: &str, tools: &[ToolSpec]) -> String {
     let mut hash = Sha256::new();
     hash.update(system);
@@ -433,7 +436,7 @@ fn digest_of(system: &str, tools: &[ToolSpec]) -> String {
     URL_SAFE_NO_PAD.encode(&hash.finalize()[..BOUND_DIGEST_BYTES])
 }
 
-/// Tokens to think with, for models that know no levels; with room left for the answer. None: there is too little room.
+/// Returns the thinking budget for models without levels, with room for the answer. None: there is too little room.
 fn thinking_budget(effort: ReasoningEffort, max_tokens: Option<u32>) -> Option<u32> {
     let wanted = match effort {
         ReasoningEffort::None => return None,

@@ -1,4 +1,5 @@
-//! apalis over apalis-postgres. `PUBSUB` = 1: a notification fetches at once, as its low-latency set-up does; otherwise it polls.
+//! apalis over apalis-postgres. `PUBSUB` = 1: a notification fetches immediately, as in its low-latency setup;
+//! otherwise it polls.
 
 use anyhow::{Result, anyhow};
 use apalis::prelude::*;

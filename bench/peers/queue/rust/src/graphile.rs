@@ -1,5 +1,5 @@
-//! graphile_worker. `LOCAL` > 0: jobs are fetched that many at a time and completed in batches, as in the crate's own benchmark;
-//! 0: fetched one by one at each notification, which starts a single job soonest.
+//! graphile_worker. `LOCAL` > 0: jobs are fetched in batches of that size and completed in batches, as in the crate's
+//! own benchmark; 0: fetched one by one at each notification, which starts a single job soonest.
 
 use std::sync::Arc;
 use std::time::Duration;

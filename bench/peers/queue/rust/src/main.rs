@@ -1,8 +1,8 @@
-//! `queue-peers QUEUE OPERATION …`: queues that are Rust crates, each driven as ../README.md describes.
+//! `queue-peers QUEUE OPERATION …`: queues implemented as Rust crates, each driven as ../README.md describes.
 //!
 //! # Layout
-//! - `protocol` the operations, for anything that is a [`protocol::Queue`]
-//! - one file a queue
+//! - `protocol` the operations, for any [`protocol::Queue`]
+//! - one file per queue
 
 mod apalis;
 mod graphile;

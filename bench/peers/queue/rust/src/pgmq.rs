@@ -1,5 +1,6 @@
-//! pgmq, from the SQL that its crate carries. A bare queue: the loop of a consumer (read a batch that becomes invisible for a
-//! while, handle it, delete it) is every user's own, and so this one is ours. `LOOPS` of them run at once, `BATCH` messages each.
+//! pgmq, from the SQL in its crate. A bare queue: the consumer's loop (read a batch that becomes invisible for a while,
+//! handle it, delete it) is left to users, so this one is ours. `LOOPS` of them run concurrently, `BATCH` messages
+//! each.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +14,7 @@ use tokio::task::JoinSet;
 
 use crate::protocol::{Payload, Queue, handle, setting, started, until_told_to_stop};
 
-/// What was read becomes visible again after this, if it was not deleted [s].
+/// Time after which an undeleted message becomes visible again, in seconds.
 const INVISIBLE_S: i32 = 30;
 
 #[derive(Clone)]
@@ -26,7 +27,7 @@ impl Pgmq {
         Self { pool }
     }
 
-    /// Ends the wait of idle loops as soon as something is sent: pgmq's own notifications, not throttled.
+    /// Wakes idle loops when messages are sent: pgmq's own notifications, not throttled.
     async fn listen(&self, wake: Arc<Notify>) -> Result<()> {
         query("select pgmq.enable_notify_insert('noop', 0)")
             .execute(&self.pool)
@@ -55,7 +56,7 @@ impl Queue for Pgmq {
         let chunk = setting("CHUNK", 5_000);
         for done in (0..n).step_by(chunk) {
             let messages: Vec<Json<Payload>> = (done..n.min(done + chunk)).map(|_| Json(Payload::now())).collect();
-            // Counted there: nobody needs the ids here.
+            // Counted by the server: the ids are not needed.
             let statement = query("select count(*) from pgmq.send_batch('noop', $1::jsonb[])");
             statement.bind(messages).execute(&self.pool).await?;
         }

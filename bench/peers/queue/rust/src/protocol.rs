@@ -1,4 +1,4 @@
-//! The operations of a driver, written once for all queues of this program. Every line that it prints is one JSON object.
+//! The operations of a driver, shared by all queues of this program. Every printed line is one JSON object.
 
 use std::future::Future;
 use std::io::{Read as _, Write as _};
@@ -12,14 +12,14 @@ use serde::{Deserialize, Serialize};
 use sqlx::PgPool;
 use tokio::task::JoinSet;
 
-/// Connections of a process: enough for eight producers, or for a worker's loops.
+/// Connections per process: enough for eight producers, or for a worker's loops.
 const CONNECTIONS: u32 = 20;
-/// Opened at once, so that no measurement pays for them.
+/// Opened at start, so that no measurement pays for them.
 const WARM_CONNECTIONS: u32 = 8;
-/// How often a worker tells its count, if that moved.
+/// Interval at which a worker reports its count, if changed.
 const TELL_EVERY: Duration = Duration::from_millis(20);
 
-/// What a job carries: when it was enqueued [µs of the monotonic clock].
+/// A job's payload: when it was enqueued, in µs of the monotonic clock.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Payload {
     pub t: u64,
@@ -31,12 +31,12 @@ impl Payload {
     }
 }
 
-/// A queue under test: ways in, and the way out.
+/// A queue under test.
 pub trait Queue: Clone + Send + Sync + 'static {
     fn setup(&self) -> impl Future<Output = Result<()>>;
     fn bulk(&self, n: usize) -> impl Future<Output = Result<()>>;
     fn one(&self) -> impl Future<Output = Result<()>> + Send;
-    /// Says [`started`], works until [`until_told_to_stop`] returns, and stops.
+    /// Calls [`started`], works until [`until_told_to_stop`] returns, and stops.
     fn work(&self) -> impl Future<Output = Result<()>>;
 }
 
@@ -53,17 +53,17 @@ pub fn handle(job: &Payload) {
     HANDLED.fetch_add(1, Relaxed);
 }
 
-/// The worker begins now.
+/// Reports that the worker begins.
 pub fn started() {
     LATENCIES_WANTED.store(setting("LAT", 0) == 1, Relaxed);
     say(&format!(r#"{{"start":{}}}"#, now_us()));
 }
 
-/// Tells how many jobs were handled until stdin closes.
+/// Reports the number of handled jobs until stdin closes.
 pub async fn until_told_to_stop() {
     let (closed, mut told) = tokio::sync::oneshot::channel();
     std::thread::spawn(move || {
-        // An error is an end, too.
+        // An error counts as the end.
         let _ = std::io::stdin().read_to_end(&mut Vec::new());
         let _ = closed.send(());
     });
@@ -77,7 +77,7 @@ pub async fn until_told_to_stop() {
     }
 }
 
-/// A number from the environment.
+/// Reads a number from the environment.
 pub fn setting<T: FromStr>(name: &str, default: T) -> T {
     std::env::var(name)
         .ok()
@@ -92,7 +92,7 @@ pub async fn connect() -> Result<PgPool> {
     options.connect(&url).await.context("connecting")
 }
 
-/// CLOCK_MONOTONIC [µs]: one clock for all processes of the machine.
+/// CLOCK_MONOTONIC in µs: one clock for all processes of the machine.
 pub fn now_us() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is ours and outlives the call.
@@ -147,7 +147,7 @@ async fn single<Q: Queue>(queue: &Q, seconds: f64, producers: usize) -> Result<(
     report(n, began)
 }
 
-/// An open loop: a slow enqueue does not hold back the next one.
+/// Open loop: a slow enqueue does not delay the next one.
 async fn produce<Q: Queue>(queue: &Q, per_s: f64, seconds: f64) -> Result<()> {
     let (began, n) = (Instant::now(), (per_s * seconds) as usize);
     let mut tasks = JoinSet::new();
@@ -168,6 +168,6 @@ fn report(n: usize, began: Instant) -> Result<()> {
 }
 
 fn say(line: &str) {
-    // Whoever listened is gone: stdin closes, too.
+    // The reader is gone: stdin closes, too.
     let _ = writeln!(std::io::stdout(), "{line}");
 }

@@ -1,11 +1,11 @@
-//! Errors that a user can do something about: which words of a provider mean them, and what to do.
+//! Errors that a user can fix: how providers word them, and what to do.
 
 use rejoin_models::{RETIRES_SOON_DAYS, catalogue, today};
 
 use super::ErrorContext;
 use crate::models::ModelError;
 
-/// Words by which providers say that the prompt is longer than the model reads.
+/// Providers' phrases for a prompt that exceeds the context window.
 pub(super) const OVERFLOWS: [&str; 7] = [
     "context_length_exceeded",
     "prompt is too long",
@@ -15,14 +15,14 @@ pub(super) const OVERFLOWS: [&str; 7] = [
     "context window",
     "input is too long",
 ];
-/// Words by which they say that nothing is answered until somebody pays.
+/// Providers' phrases for an exhausted account.
 pub(super) const QUOTAS: [&str; 4] = [
     "insufficient_quota",
     "credit balance is too low",
     "billing_hard_limit",
     "billing_not_active",
 ];
-/// Words by which they refuse what was asked, not how.
+/// Providers' phrases for refused content.
 pub(super) const REFUSALS: [&str; 5] = [
     "content_policy",
     "content_filter",
@@ -81,7 +81,7 @@ impl ErrorContext {
         )
     }
 
-    /// There is no such model (any more).
+    /// The model does not exist (or no longer).
     pub(super) fn gone(&self, said: &str) -> String {
         let resolved = catalogue().resolve(&self.full_name, today() + chrono::Days::new(RETIRES_SOON_DAYS));
         let advice = match resolved.retired.and_then(|retired| retired.successor) {

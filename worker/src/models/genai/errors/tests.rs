@@ -1,4 +1,4 @@
-//! Tests of errors: codes, advice, waits, and keys that are struck out.
+//! Tests of errors: codes, advice, delays, and redacted keys.
 
 use reqwest::header::HeaderValue;
 

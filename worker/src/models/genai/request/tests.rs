@@ -119,7 +119,7 @@ fn a_model_gets_its_own_reasoning_back_and_no_other_models() {
 }
 
 #[test]
-fn claudes_reasoning_goes_back_only_with_the_instructions_and_tools_that_it_was_made_with() {
+fn claudes_reasoning_goes_back_only_with_its_tools_and_prompt() {
     const BOUND: &str = "anthropic:claude-haiku-5-5";
     let target = to(BOUND, AdapterKind::Anthropic);
     let mut first = request(vec![user("go")]);
@@ -158,7 +158,7 @@ fn claudes_reasoning_goes_back_only_with_the_instructions_and_tools_that_it_was_
     let mut other = first.clone();
     other.system.push('!');
     assert_eq!(parts(&other), (Some(1), None), "other instructions: the call alone");
-    // The others' reasoning is tied to nothing.
+    // The others' reasoning is not tied to anything.
     for (model, adapter) in [
         (GEMINI, AdapterKind::Gemini),
         ("anthropic:claude-haiku-4-5", AdapterKind::Anthropic),
@@ -181,7 +181,7 @@ fn a_signature_goes_back_with_the_call_that_it_came_with() {
 }
 
 #[test]
-fn reasoning_without_a_signature_goes_to_servers_of_ones_own_in_its_turn() {
+fn unsigned_reasoning_goes_to_own_servers_within_its_turn() {
     let told = |is_own_server, messages: &[Message]| {
         let target = Target {
             is_own_server,
@@ -217,7 +217,7 @@ fn a_temperature_is_sent_to_models_that_take_one() {
 }
 
 #[test]
-fn a_wish_for_reasoning_is_answered_by_the_nearest_level_that_the_model_has() {
+fn a_reasoning_level_becomes_the_models_nearest_level() {
     use ReasoningEffort::{High, Low, Max, Medium, None as No, XHigh};
     let level = |name, adapter, wanted| {
         let effort = to(name, adapter).effort(wanted, Some(4_096));
@@ -228,14 +228,14 @@ fn a_wish_for_reasoning_is_answered_by_the_nearest_level_that_the_model_has() {
     let claude = |wanted| level(CLAUDE, AdapterKind::Anthropic, wanted);
     assert_eq!(claude(XHigh).as_deref(), Some("xhigh"));
     assert_eq!(claude(No).as_deref(), Some("low"), "it refuses to be switched off");
-    // Of a model that thinks by a budget; half of the answer's tokens at most.
+    // For a model with a thinking budget: at most half of the answer's tokens.
     let budget = |wanted| level("anthropic:claude-haiku-4-5", AdapterKind::Anthropic, wanted);
     assert_eq!(budget(Low).as_deref(), Some("1024"));
     assert_eq!(budget(High).as_deref(), Some("2048"));
     assert_eq!(budget(No), None, "it reasons only when asked");
-    // Of a model that nobody knows: what is wished for.
+    // For an unknown model: the requested level.
     assert_eq!(level("openai:new", AdapterKind::OpenAI, Max).as_deref(), Some("max"));
-    // Of one that is known not to reason: nothing.
+    // For a model without reasoning: nothing.
     assert_eq!(
         catalogue().find("openai:gpt-4.1").unwrap().can(Ability::Reasoning),
         Some(false)
@@ -244,7 +244,7 @@ fn a_wish_for_reasoning_is_answered_by_the_nearest_level_that_the_model_has() {
 }
 
 #[test]
-fn agents_prompts_are_marked_for_the_cache_in_four_places_at_most() {
+fn prompts_are_marked_for_the_cache_in_at_most_four_places() {
     let mut messages = vec![user("go")];
     for step in 0..5 {
         messages.push(asked(&format!("c{step}"), None));
@@ -255,11 +255,11 @@ fn agents_prompts_are_marked_for_the_cache_in_four_places_at_most() {
         .zip(&sent.chat.messages)
         .filter_map(|(at, message)| message.options.as_ref()?.cache_control.as_ref().map(|_| at))
         .collect();
-    // The system's, the newest results, and those of the step before.
+    // The system's, the newest results', and those of the step before.
     assert_eq!(marked, [0, 9, 11]);
     let tools = sent.chat.tools.unwrap();
     assert_eq!(tools.iter().filter(|tool| tool.cache_control.is_some()).count(), 1);
-    // Not where it is switched off, refused, or would be written for nothing.
+    // Not if it is disabled, rejected, or useless.
     let plain = |target: Target<'_>, tools: Vec<ToolSpec>| {
         let request = ModelRequest {
             tools,

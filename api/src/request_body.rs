@@ -1,0 +1,142 @@
+//! Receives a request's body: complete, within a timeout, at a minimum rate, and up to a maximum size. Called by
+//! `admission`.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::header::CONTENT_LENGTH;
+use axum::http::{HeaderMap, StatusCode};
+use bytes::{Bytes, BytesMut};
+use futures::StreamExt;
+use tokio::time::{Instant, timeout_at};
+
+use crate::config::ApiConfig;
+use crate::problem::Problem;
+
+/// Returns the deadline of a body's next byte, counted from its beginning, after `bytes` of it.
+///
+/// A body has a grace period, and must then keep the minimum rate; and it must be complete by the deadline.
+pub fn due(bytes: u64, config: &ApiConfig) -> Duration {
+    let by_rate = config.body_grace() + Duration::from_secs_f64(bytes as f64 / f64::from(config.body_min_bytes_per_s));
+    by_rate.min(config.body_timeout())
+}
+
+/// Returns the complete body. One of more than `max` bytes is refused.
+pub async fn read_whole(headers: &HeaderMap, body: Body, max: usize, config: &ApiConfig) -> Result<Bytes, Problem> {
+    let length = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok());
+    if length
+        .and_then(|text| text.parse::<usize>().ok())
+        .is_some_and(|length| length > max)
+    {
+        return Err(too_large(max));
+    }
+    let begun = Instant::now();
+    let mut chunks = body.into_data_stream();
+    let mut bytes = BytesMut::new();
+    loop {
+        let due = begun + due(bytes.len() as u64, config);
+        let chunk = match timeout_at(due, chunks.next()).await {
+            Ok(Some(chunk)) => {
+                chunk.map_err(|_| Problem::bad_request("body_unreadable", "the body could not be read"))?
+            }
+            Ok(None) => return Ok(bytes.freeze()),
+            Err(_) => {
+                metrics::counter!("rejoin_slow_bodies_total").increment(1);
+                return Err(Problem::new(
+                    StatusCode::REQUEST_TIMEOUT,
+                    "body_too_slow",
+                    slow(bytes.len(), config),
+                ));
+            }
+        };
+        if bytes.len() + chunk.len() > max {
+            return Err(too_large(max));
+        }
+        bytes.extend_from_slice(&chunk);
+    }
+}
+
+fn slow(bytes: usize, config: &ApiConfig) -> String {
+    format!(
+        "only {bytes} bytes of the body arrived in time; it must arrive at {} bytes per second or faster, and within \
+        {} ms; send the request again",
+        config.body_min_bytes_per_s, config.body_timeout_ms
+    )
+}
+
+fn too_large(max: usize) -> Problem {
+    Problem::new(
+        StatusCode::PAYLOAD_TOO_LARGE,
+        "body_too_large",
+        format!("the body is larger than {max} bytes"),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::stream;
+    use rejoin_db::config::DatabaseArgs;
+
+    use super::*;
+
+    fn config() -> ApiConfig {
+        let mut config = ApiConfig::new(DatabaseArgs::new("postgres://nowhere"));
+        (
+            config.body_grace_ms,
+            config.body_min_bytes_per_s,
+            config.body_timeout_ms,
+            config.max_body_bytes,
+        ) = (100, 1_000, 1_000, 1_000);
+        config
+    }
+
+    #[test]
+    fn a_body_has_grace_then_a_least_rate_and_a_deadline() {
+        let config = config();
+        for (bytes, due_ms) in [(0, 100), (1, 101), (500, 600), (900, 1_000), (1_000_000, 1_000)] {
+            assert_eq!(due(bytes, &config), Duration::from_millis(due_ms), "{bytes} bytes");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stalled_body_is_given_up_and_a_slow_whole_one_is_read() {
+        let dripping = |chunk: usize, every_ms: u64, chunks: usize| {
+            Body::from_stream(stream::unfold(0, move |sent| async move {
+                tokio::time::sleep(Duration::from_millis(every_ms)).await;
+                (sent < chunks).then(|| (Ok::<_, std::io::Error>(vec![b'x'; chunk]), sent + 1))
+            }))
+        };
+        let config = config();
+        let none = HeaderMap::new();
+        let come = read_whole(&none, dripping(100, 90, 9), config.max_body_bytes, &config)
+            .await
+            .unwrap();
+        assert_eq!(come.len(), 900);
+        for (what, body) in [
+            (
+                "one byte, then silence",
+                dripping(1, 50, 1).into_data_stream().chain(stream::pending()).boxed(),
+            ),
+            ("a byte now and then", dripping(1, 50, 900).into_data_stream().boxed()),
+            ("just too slow", dripping(45, 50, 20).into_data_stream().boxed()),
+        ] {
+            let problem = read_whole(&none, Body::from_stream(body), config.max_body_bytes, &config)
+                .await
+                .unwrap_err();
+            assert_eq!(
+                (problem.status, problem.code),
+                (StatusCode::REQUEST_TIMEOUT, "body_too_slow"),
+                "{what}"
+            );
+        }
+        let problem = read_whole(&none, dripping(600, 1, 2), config.max_body_bytes, &config)
+            .await
+            .unwrap_err();
+        assert_eq!(problem.code, "body_too_large");
+        let told = HeaderMap::from_iter([(CONTENT_LENGTH, "1001".parse().unwrap())]);
+        let problem = read_whole(&told, Body::empty(), config.max_body_bytes, &config)
+            .await
+            .unwrap_err();
+        assert_eq!(problem.code, "body_too_large");
+    }
+}

@@ -1,0 +1,2 @@
+-- Loses all events.
+drop schema stream cascade;

@@ -1,2 +1,0 @@
-drop table kb.chat_messages;
-drop table kb.chat_conversations;

@@ -1,1 +1,0 @@
-alter table kb.chat_conversations drop column agent_definition_id;

@@ -1,1 +1,0 @@
-alter table queue.jobs drop column losses;

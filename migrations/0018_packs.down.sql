@@ -1,2 +1,0 @@
-drop table kb.template_assignments;
-drop table kb.template_packs;

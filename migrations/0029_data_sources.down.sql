@@ -1,2 +1,0 @@
-drop table kb.data_source_schemas;
-drop table kb.data_sources;

@@ -1,2 +1,0 @@
-drop table kb.web_pages;
-drop table kb.web_settings;

@@ -1,2 +1,0 @@
-drop table kb.calendar_events;
-drop table kb.calendars;

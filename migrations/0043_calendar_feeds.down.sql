@@ -1,1 +1,0 @@
-drop table kb.calendar_feeds;

@@ -1,2 +1,0 @@
--- Loses the queries that were learned.
-drop table kb.query_patterns;

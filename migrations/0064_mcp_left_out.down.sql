@@ -1,1 +1,0 @@
-alter table kb.project_mcp_servers drop column left_out;

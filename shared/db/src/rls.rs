@@ -1,0 +1,101 @@
+//! Transactions scoped by row-level security: the database returns only rows the caller may see. The API begins every
+//! user's transaction here; roles are in `migrations/0003_identity.up.sql`, policies beside their tables, and
+//! docs/decisions/0014-row-level-security.md gives the reasons.
+//!
+//! Invariant: the scope is set for one transaction, never for a connection; a transaction without a scope sees no rows.
+
+use deadpool_postgres::{Object, Pool};
+use sqlx::{AssertSqlSafe, PgPool, Postgres, Transaction};
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
+
+use crate::PgError;
+use rejoin_types::owner::Owner;
+
+/// The row-level-security scope of a transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// One user, in one project: the API's usual scope.
+    User(Owner),
+    /// Authentication: the caller is not known yet.
+    Login,
+    /// A user who manages access to the project: the rights of authentication, in that project only.
+    UserLogin(Owner),
+    /// No restriction but the connection's own role: workers, and operators.
+    System,
+}
+
+impl Scope {
+    /// Returns the statement that begins the transaction: one message to the server, like a plain BEGIN. (Ids can be
+    /// inserted safely.)
+    fn begin_sql(self) -> String {
+        match self {
+            Scope::User(owner) => format!(
+                "begin; set local rejoin.project = '{}'; set local rejoin.owner = '{}'",
+                owner.project_id, owner.user_id
+            ),
+            Scope::UserLogin(owner) => format!(
+                "begin; set local role rejoin_gate; set local rejoin.project = '{}'; set local rejoin.owner = '{}'",
+                owner.project_id, owner.user_id
+            ),
+            Scope::Login => "begin; set local role rejoin_gate".to_owned(),
+            Scope::System => "begin".to_owned(),
+        }
+    }
+}
+
+/// Begins a transaction. A read-only one need not be committed.
+pub async fn begin(db: &PgPool, scope: Scope) -> Result<Transaction<'static, Postgres>, sqlx::Error> {
+    db.begin_with(AssertSqlSafe(scope.begin_sql())).await
+}
+
+/// Guards a pooled connection: it is removed from the pool unless its query was answered, so that an abandoned one is
+/// not reused.
+pub struct ConnGuard(Option<Object>);
+
+impl ConnGuard {
+    pub async fn from(pool: &Pool) -> Result<Self, PgError> {
+        Ok(Self(Some(pool.get().await?)))
+    }
+
+    pub fn client(&self) -> &Object {
+        self.0
+            .as_ref()
+            .expect("a lent connection is there until its query was answered")
+    }
+
+    /// Returns the connection to the pool.
+    pub fn release(mut self) {
+        self.0.take();
+    }
+}
+
+impl Drop for ConnGuard {
+    fn drop(&mut self) {
+        if let Some(object) = self.0.take() {
+            drop(Object::take(object));
+        }
+    }
+}
+
+/// Fetches one row in its own scoped transaction. Opening, statement and COMMIT are pipelined: it takes no longer than
+/// the statement alone.
+pub async fn query_one_scoped(
+    pool: &Pool,
+    scope: Scope,
+    sql: &str,
+    arguments: &[&(dyn ToSql + Sync)],
+) -> Result<Option<Row>, PgError> {
+    let guard = ConnGuard::from(pool).await?;
+    let client = guard.client();
+    let statement = client.prepare_cached(sql).await?;
+    let begin_sql = scope.begin_sql();
+    // In this order: each is sent when it is first polled. Before its opening, the statement would see no rows.
+    let (_, row, _) = tokio::try_join!(
+        client.batch_execute(&begin_sql),
+        client.query_opt(&statement, arguments),
+        client.batch_execute("commit")
+    )?;
+    guard.release();
+    Ok(row)
+}

@@ -1,0 +1,102 @@
+//! Makers: the users on whose behalf runs, task DAGs and schedules work, and their current rights. Checked wherever
+//! work starts long after it was requested: when a schedule fires, a task is dispatched, or a run is claimed.
+//!
+//! Invariant: work never exceeds what its user's role in the project allows at that moment.
+
+use sqlx::PgExecutor;
+use uuid::Uuid;
+
+use crate::projects::Role;
+use rejoin_types::access::Scope;
+
+/// A maker's current rights in a project.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Membership {
+    /// No maker, as for a product's job, installed by a user who may configure agents.
+    Nobody,
+    Member(Role),
+    Left,
+}
+
+/// The reason why a maker's rights are withdrawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Revoked {
+    #[error("the user who started this is no longer a member of the project; ask a member to start it again")]
+    Left,
+    #[error(
+        "the user who started this may no longer write in the project (role: {}); ask a member with write access to \
+        start it again",
+        .0.as_str()
+    )]
+    MayNotWrite(Role),
+}
+
+impl Revoked {
+    /// The stable code for clients.
+    pub fn code(self) -> &'static str {
+        match self {
+            Revoked::Left => "maker_left",
+            Revoked::MayNotWrite(_) => "maker_may_not_write",
+        }
+    }
+}
+
+impl Membership {
+    /// Returns why nothing may be started on the maker's behalf. None: it may.
+    pub fn revoked(self) -> Option<Revoked> {
+        match self {
+            Membership::Nobody => None,
+            Membership::Left => Some(Revoked::Left),
+            Membership::Member(role) if role.allows(&[Scope::Write]) => None,
+            Membership::Member(role) => Some(Revoked::MayNotWrite(role)),
+        }
+    }
+
+    /// Returns whether the maker may use internal agents: users who may configure agents can.
+    pub fn reaches_internal_agents(self) -> bool {
+        match self {
+            Membership::Nobody => true,
+            Membership::Member(role) => role.allows(&[Scope::Admin]),
+            Membership::Left => false,
+        }
+    }
+}
+
+/// Returns a maker's current rights. On behalf of an API caller, in the caller's project only.
+pub async fn membership(
+    db: impl PgExecutor<'_>,
+    project_id: Uuid,
+    initiator: Option<Uuid>,
+) -> Result<Membership, sqlx::Error> {
+    let Some(user_id) = initiator else {
+        return Ok(Membership::Nobody);
+    };
+    let role = sqlx::query_scalar!("select kb.member_role($1, $2)", project_id, user_id)
+        .fetch_one(db)
+        .await?;
+    Ok(role.map_or(Membership::Left, |role| Membership::Member(Role::stored(&role))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn writers_start_work_and_admins_reach_internal_agents() {
+        let told = |membership: Membership| (membership.revoked(), membership.reaches_internal_agents());
+        assert_eq!(told(Membership::Nobody), (None, true));
+        assert_eq!(told(Membership::Left), (Some(Revoked::Left), false));
+        assert_eq!(Revoked::Left.code(), "maker_left");
+        assert_eq!(Revoked::MayNotWrite(Role::Viewer).code(), "maker_may_not_write");
+        for role in Role::ALL {
+            let refused = Some(Revoked::MayNotWrite(role));
+            let expected = match role {
+                Role::Owner => (None, true),
+                Role::Member | Role::Service => (None, false),
+                Role::Viewer => (refused, false),
+                Role::Operator => (refused, true),
+            };
+            assert_eq!(told(Membership::Member(role)), expected, "{role:?}");
+        }
+    }
+}

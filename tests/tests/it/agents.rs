@@ -1,0 +1,21 @@
+//! Agents and their runs: definitions and products, who answers, sub-agents, handoffs, questions to people, limits, histories, and who
+//! sees and controls a run.
+
+mod boundaries;
+mod definitions;
+mod discussions;
+mod handoffs;
+mod history;
+mod human_in_the_loop;
+mod limits;
+mod outputs;
+mod products;
+mod routing;
+mod run_history;
+pub mod run_initiators;
+mod run_initiators_dags;
+pub mod spawning;
+mod tool_calls;
+mod tree_limits;
+mod triage;
+mod visibility;

@@ -1,0 +1,419 @@
+//! Calendars, read and written by agents for a user: recurrence, changes, ownership, and repeated calls.
+
+use std::sync::Arc;
+
+use rejoin_calendar::tools::tools;
+use rejoin_graph::embedder::NoEmbedder;
+use rejoin_tests::app::TestApp;
+use rejoin_tests::client::{Client, json_of, of_kind};
+use rejoin_tests::model_server::Reply;
+use rejoin_tests::support::{self, TestDatabase};
+use rejoin_tools::{ToolContext, ToolError, arguments};
+use rejoin_types::focus::Focus;
+use rejoin_types::ids;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+pub fn context(db: &TestDatabase) -> ToolContext {
+    ToolContext {
+        db: db.pool.clone(),
+        project_id: db.project_id,
+        model: Arc::new(NoEmbedder),
+        run_id: None,
+        user_id: Some(db.user_id),
+        call_id: "call".to_owned(),
+        record_id: ids::new(),
+        cancel: CancellationToken::new(),
+        focus: None,
+        bounds: None,
+    }
+}
+
+pub async fn called(context: &ToolContext, name: &str, arguments: Value) -> Result<Value, String> {
+    let tools = tools();
+    let tool = tools.iter().find(|tool| tool.spec().name == name).expect("the tool");
+    let arguments = arguments::admit(tool.spec(), &arguments)?;
+    tool.call(context, arguments).await.map_err(|error| match error {
+        ToolError::RespondToModel(words) => words,
+        ToolError::Internal { attempted, source } => panic!("{attempted}: {source}"),
+    })
+}
+
+/// The same, by a separate call.
+async fn call(db: &TestDatabase, name: &str, arguments: Value) -> Result<Value, String> {
+    called(&context(db), name, arguments).await
+}
+
+/// Returns occurrences as `day clock title`, in the weeks around the change of daylight saving time.
+async fn march(db: &TestDatabase) -> Vec<String> {
+    let listed = call(
+        db,
+        "list_calendar_events",
+        json!({"start": "2026-03-20", "end": "2026-04-20"}),
+    )
+    .await
+    .unwrap();
+    let line = |event: &Value| {
+        let start = event["start"].as_str().expect("a time");
+        format!("{} {}", &start[5..], event["title"].as_str().expect("a title"))
+    };
+    listed["events"].as_array().expect("events").iter().map(line).collect()
+}
+
+/// Daily at nine, across the change of daylight saving time on March 29.
+pub async fn standup(db: &TestDatabase) -> Value {
+    let arguments = json!({"title": "Standup", "start": "2026-03-27T09:00", "end": "2026-03-27T09:15", "time_zone": "Europe/Berlin",
+                           "rrule": "FREQ=DAILY;COUNT=5", "location": "Room 1"});
+    call(db, "create_calendar_event", arguments).await.unwrap()
+}
+
+/// Requirements: E56.
+#[tokio::test]
+async fn an_event_that_comes_back_keeps_its_clock_and_is_told_in_full() {
+    let db = support::database().await;
+    let event = standup(&db).await;
+    assert_eq!(
+        march(&db).await,
+        [
+            "03-27T09:00:00+01:00 Standup",
+            "03-28T09:00:00+01:00 Standup",
+            "03-29T09:00:00+02:00 Standup",
+            "03-30T09:00:00+02:00 Standup",
+            "03-31T09:00:00+02:00 Standup"
+        ]
+    );
+    let details = call(&db, "get_calendar_event_details", json!({"event_id": event["id"]}))
+        .await
+        .unwrap();
+    assert_eq!(details, event);
+    assert_eq!(
+        (
+            &details["end"],
+            &details["rrule"],
+            &details["location"],
+            &details["version"]
+        ),
+        (
+            &json!("2026-03-27T09:15:00+01:00"),
+            &json!("FREQ=DAILY;COUNT=5"),
+            &json!("Room 1"),
+            &json!(1)
+        )
+    );
+    // Days stay days, including the one of 23 hours.
+    let trip = json!({"title": "Trip", "start": "2026-03-28", "end": "2026-03-30", "time_zone": "Europe/Berlin"});
+    let trip = call(&db, "create_calendar_event", trip).await.unwrap();
+    assert_eq!(
+        (&trip["start"], &trip["end"], &trip["all_day"]),
+        (&json!("2026-03-28"), &json!("2026-03-30"), &json!(true))
+    );
+    let found = call(
+        &db,
+        "list_calendar_events",
+        json!({"start": "2026-03-01", "end": "2026-05-01", "query": "tri"}),
+    )
+    .await
+    .unwrap();
+    assert_eq!(found["events"].as_array().unwrap().len(), 1);
+    for (arguments, words) in [
+        (json!({"title": " ", "start": "2026-03-27"}), "title is empty"),
+        (json!({"title": "x", "start": "soon"}), "is not a valid time"),
+        (
+            json!({"title": "x", "start": "2026-03-27T10:00", "end": "2026-03-27T09:00"}),
+            "ends before",
+        ),
+        (
+            json!({"title": "x", "start": "2026-03-27", "end": "2026-06-27"}),
+            "at most 31 days",
+        ),
+        (
+            json!({"title": "x", "start": "2026-03-27", "time_zone": "Mars/Base"}),
+            "is not a time zone",
+        ),
+        (
+            json!({"title": "x", "start": "2026-03-27", "rrule": "FREQ=SECONDLY"}),
+            "daily at most",
+        ),
+        (
+            json!({"title": "x", "start": "2026-03-27T10:00", "all_day": true}),
+            "begins on one date",
+        ),
+        (
+            json!({"title": "x", "start": "2026-03-27", "calendar_id": Uuid::nil()}),
+            "not one of the user's",
+        ),
+    ] {
+        let told = call(&db, "create_calendar_event", arguments.clone()).await.unwrap_err();
+        assert!(told.contains(words), "{arguments}: {told}");
+    }
+    let told = call(
+        &db,
+        "list_calendar_events",
+        json!({"start": "2026-01-01", "end": "2036-01-01"}),
+    )
+    .await
+    .unwrap_err();
+    assert!(told.contains("at most 731 days"), "{told}");
+}
+
+/// Requirements: E56.
+#[tokio::test]
+async fn one_occurrence_those_that_follow_or_all_are_changed() {
+    let db = support::database().await;
+    let id = standup(&db).await["id"].clone();
+    let this = json!({"event_id": id, "scope": "this", "occurrence": "2026-03-28T09:00:00+01:00", "start": "2026-03-28T11:00", "title": "Late"});
+    let late = call(&db, "update_calendar_event", this.clone()).await.unwrap();
+    assert_eq!(
+        (&late["series_id"], &late["end"]),
+        (&id, &json!("2026-03-28T11:15:00+01:00"))
+    );
+    // Identified by the original start, not the changed one.
+    let again = call(&db, "update_calendar_event", this).await.unwrap();
+    assert_eq!(again["id"], late["id"]);
+    let following = json!({"event_id": id, "scope": "following", "occurrence": "2026-03-30T09:00", "title": "Sitdown", "start": "2026-03-30T10:00"});
+    let rest = call(&db, "update_calendar_event", following).await.unwrap();
+    assert_eq!(rest["rrule"], "FREQ=DAILY;COUNT=2");
+    assert_eq!(
+        march(&db).await,
+        [
+            "03-27T09:00:00+01:00 Standup",
+            "03-28T11:00:00+01:00 Late",
+            "03-29T09:00:00+02:00 Standup",
+            "03-30T10:00:00+02:00 Sitdown",
+            "03-31T10:00:00+02:00 Sitdown"
+        ]
+    );
+    // All, an hour later: the changed occurrence keeps its time.
+    let all = json!({"event_id": id, "start": "2026-03-27T10:00", "location": "Room 2"});
+    call(&db, "update_calendar_event", all).await.unwrap();
+    assert_eq!(
+        march(&db).await[..3],
+        [
+            "03-27T10:00:00+01:00 Standup",
+            "03-28T11:00:00+01:00 Late",
+            "03-29T10:00:00+02:00 Standup"
+        ]
+    );
+    for (arguments, words) in [
+        (json!({"event_id": id, "scope": "this"}), "pass `occurrence`"),
+        (
+            json!({"event_id": id, "scope": "this", "occurrence": "2026-03-28T09:30"}),
+            "does not occur at that time",
+        ),
+        (json!({"event_id": Uuid::nil()}), "not found"),
+        (json!({"event_id": "x"}), "is not a valid id"),
+    ] {
+        let told = call(&db, "update_calendar_event", arguments.clone()).await.unwrap_err();
+        assert!(told.contains(words), "{arguments}: {told}");
+    }
+}
+
+/// Requirements: E56.
+#[tokio::test]
+async fn one_occurrence_those_that_follow_or_all_are_removed() {
+    let db = support::database().await;
+    let id = standup(&db).await["id"].clone();
+    let this = json!({"event_id": id, "scope": "this", "occurrence": "2026-03-29T09:00:00+02:00"});
+    for _ in 0..2 {
+        call(&db, "delete_calendar_event", this.clone()).await.unwrap();
+        assert_eq!(march(&db).await.len(), 4);
+    }
+    let told = call(
+        &db,
+        "update_calendar_event",
+        json!({"event_id": id, "scope": "this", "occurrence": "2026-03-29T09:00", "title": "x"}),
+    )
+    .await;
+    assert!(told.unwrap_err().contains("was deleted"));
+    let following = json!({"event_id": id, "scope": "following", "occurrence": "2026-03-30T09:00"});
+    for _ in 0..2 {
+        call(&db, "delete_calendar_event", following.clone()).await.unwrap();
+        assert_eq!(
+            march(&db).await,
+            ["03-27T09:00:00+01:00 Standup", "03-28T09:00:00+01:00 Standup"]
+        );
+    }
+    // Deleting a changed occurrence does not restore the original one.
+    let changed = json!({"event_id": id, "scope": "this", "occurrence": "2026-03-28T09:00", "title": "Other"});
+    let changed = call(&db, "update_calendar_event", changed).await.unwrap();
+    call(&db, "delete_calendar_event", json!({"event_id": changed["id"]}))
+        .await
+        .unwrap();
+    assert_eq!(march(&db).await, ["03-27T09:00:00+01:00 Standup"]);
+    for _ in 0..2 {
+        let gone = call(&db, "delete_calendar_event", json!({"event_id": id}))
+            .await
+            .unwrap();
+        assert_eq!((&gone["deleted"], &gone["title"]), (&json!(true), &json!("Standup")));
+        assert_eq!(march(&db).await, Vec::<String>::new());
+    }
+    let told = call(&db, "get_calendar_event_details", json!({"event_id": id}))
+        .await
+        .unwrap_err();
+    assert!(told.contains("was deleted"), "{told}");
+}
+
+/// Invariant I7.
+#[tokio::test]
+async fn a_call_that_is_repeated_after_a_crash_changes_nothing_more() {
+    let db = support::database().await;
+    let create = context(&db);
+    let arguments = json!({"title": "Standup", "start": "2026-03-27T09:00", "rrule": "FREQ=DAILY;COUNT=3"});
+    let made = called(&create, "create_calendar_event", arguments.clone())
+        .await
+        .unwrap();
+    assert_eq!(made["id"], json!(create.record_id));
+    assert_eq!(called(&create, "create_calendar_event", arguments).await.unwrap(), made);
+    let update = context(&db);
+    let following = json!({"event_id": made["id"], "scope": "following", "occurrence": "2026-03-28T09:00", "start": "2026-03-28T12:00"});
+    let split = called(&update, "update_calendar_event", following.clone())
+        .await
+        .unwrap();
+    assert_eq!(
+        called(&update, "update_calendar_event", following).await.unwrap(),
+        split
+    );
+    assert_eq!(
+        march(&db).await,
+        [
+            "03-27T09:00:00Z Standup",
+            "03-28T12:00:00Z Standup",
+            "03-29T12:00:00Z Standup"
+        ]
+    );
+    let rows: i64 = sqlx::query_scalar("select count(*) from kb.calendar_events")
+        .fetch_one(&db.pool)
+        .await
+        .unwrap();
+    assert_eq!(rows, 2);
+}
+
+/// Requirements: E56.
+#[tokio::test]
+async fn a_projects_conversation_sees_only_its_calendar() {
+    let db = support::database().await;
+    let own = standup(&db).await;
+    let mut focused = context(&db);
+    focused.focus = Some(Focus {
+        project_id: Uuid::from_u128(7),
+        project_name: "Bridge".to_owned(),
+        focus_type: None,
+        focus_entity_id: None,
+    });
+    let focused = || ToolContext {
+        record_id: ids::new(),
+        ..focused.clone()
+    };
+    let none = called(&focused(), "get_project_calendar", json!({})).await.unwrap();
+    assert_eq!(none, json!({"calendar": null, "project": "Bridge"}));
+    let week = json!({"start": "2026-03-20", "end": "2026-04-20"});
+    let listed = called(&focused(), "list_calendar_events", week.clone()).await.unwrap();
+    assert_eq!(listed["events"], json!([]));
+    // The first event creates the project's calendar.
+    let made = called(
+        &focused(),
+        "create_calendar_event",
+        json!({"title": "Pier", "start": "2026-03-27T10:00"}),
+    )
+    .await
+    .unwrap();
+    let calendar = called(&focused(), "get_project_calendar", json!({})).await.unwrap()["calendar"].clone();
+    assert_eq!(
+        (&calendar["name"], &calendar["calendar_id"]),
+        (&json!("Bridge"), &made["calendar_id"])
+    );
+    assert_ne!(made["calendar_id"], own["calendar_id"]);
+    // Other calendars and their events are refused.
+    let other = json!({"title": "x", "start": "2026-03-27", "calendar_id": own["calendar_id"]});
+    let told = called(&focused(), "create_calendar_event", other).await.unwrap_err();
+    assert!(told.contains("does not belong to the project"), "{told}");
+    for (name, arguments) in [
+        ("get_calendar_event_details", json!({"event_id": own["id"]})),
+        ("update_calendar_event", json!({"event_id": own["id"], "title": "x"})),
+        ("delete_calendar_event", json!({"event_id": own["id"]})),
+    ] {
+        let told = called(&focused(), name, arguments).await.unwrap_err();
+        assert!(told.contains("not found"), "{told}");
+    }
+    // Another calendar replaces the project's.
+    let set = called(
+        &focused(),
+        "set_project_calendar",
+        json!({"calendar_id": own["calendar_id"]}),
+    )
+    .await
+    .unwrap();
+    assert_eq!(set["calendar"]["calendar_id"], own["calendar_id"]);
+    let listed = called(&focused(), "list_calendar_events", week).await.unwrap();
+    assert_eq!(listed["events"].as_array().unwrap().len(), 5);
+    let told = call(&db, "get_project_calendar", json!({})).await.unwrap_err();
+    assert!(told.contains("not about a project"), "{told}");
+}
+
+/// Requirements: E10.
+#[tokio::test]
+async fn agents_write_into_the_users_calendar_and_nobody_else_sees_it() {
+    let app = TestApp::start().await;
+    let client = app.client();
+    let agent = app.agent("secretary", &["*calendar*"]).await;
+    app.model.script([
+        Reply::tool(
+            "create_calendar_event",
+            json!({"title": "Dentist", "start": "2026-03-27T10:00", "time_zone": "Europe/Berlin"}),
+        ),
+        Reply::text("It is in your calendar."),
+    ]);
+    let events = json_of(
+        &client
+            .chat(json!({"message": "dentist, March 27, ten", "agentDefinitionId": agent}))
+            .await,
+    );
+    let calls = of_kind(&events, "mcp_tool");
+    assert_eq!(calls.last().unwrap()["status"], "completed", "{calls:?}");
+    let (_, calendars) = client.get("/api/calendars").await;
+    let calendar = &calendars["items"][0];
+    assert_eq!(
+        (&calendar["name"], &calendar["timeZone"]),
+        (&json!("Calendar"), &json!("Europe/Berlin"))
+    );
+    let path = format!("/api/calendars/{}", calendar["id"].as_str().unwrap());
+    let week = format!("{path}/events?from=2026-03-23T00:00:00Z&to=2026-03-30T00:00:00Z");
+    let (status, happening) = client.get(&week).await;
+    assert_eq!(status, 200, "{happening}");
+    assert_eq!(
+        (
+            &happening["items"][0]["title"],
+            &happening["items"][0]["start"],
+            &happening["truncated"]
+        ),
+        (&json!("Dentist"), &json!("2026-03-27T10:00:00+01:00"), &json!(false))
+    );
+    let (status, problem) = client
+        .get(&format!(
+            "{path}/events?from=2026-03-23T00:00:00Z&to=2036-03-30T00:00:00Z"
+        ))
+        .await;
+    assert_eq!((status.as_u16(), &problem["code"]), (400, &json!("invalid_query")));
+    // Calendars managed by the user.
+    let (status, made) = client
+        .post("/api/calendars", json!({"name": "Work", "timeZone": "Asia/Tokyo"}))
+        .await;
+    assert_eq!(status, 201, "{made}");
+    let (status, _) = client
+        .post("/api/calendars", json!({"name": "Work", "timeZone": "Nowhere"}))
+        .await;
+    assert_eq!(status, 400);
+    // For another user of the project it does not exist.
+    let (_, key) = app.db.another_user().await;
+    let other = Client::new(app.url(), &key);
+    assert_eq!(other.get(&week).await.0, 404);
+    assert_eq!(other.delete(&path).await.0, 404);
+    assert_eq!(other.get("/api/calendars").await.1["items"], json!([]));
+    assert_eq!(client.delete(&path).await.0, 204);
+    let left: i64 = sqlx::query_scalar("select count(*) from kb.calendar_events")
+        .fetch_one(&app.db.pool)
+        .await
+        .unwrap();
+    assert_eq!(left, 0);
+}

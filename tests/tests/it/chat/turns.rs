@@ -1,0 +1,726 @@
+//! Chat with and without an agent, over HTTP and SSE (requirements A01-A32 and B01-B26).
+
+use rejoin_runs::agents;
+use rejoin_runs::builtin;
+use rejoin_tests::app::{AppOptions, TestApp};
+use rejoin_tests::client::{json_of, kinds, of_kind, text};
+use rejoin_tests::model_server::Reply;
+use rejoin_tests::model_server::sent;
+use reqwest::StatusCode;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::support;
+
+/// A small graph.
+async fn graph(app: &TestApp) {
+    let file = r#"{"kind":"object","type":"Package","key":"curl","properties":{"summary":"command line tool for URLs"}}
+{"kind":"object","type":"Package","key":"libssl3","properties":{"summary":"Secure Sockets Layer toolkit"}}
+{"kind":"relationship","type":"DEPENDS_ON","source":{"type":"Package","key":"curl"},"target":{"type":"Package","key":"libssl3"},"properties":{"constraint":">= 3.0.0"}}
+"#;
+    let actor = rejoin_graph::Actor {
+        kind: rejoin_graph::ActorKind::User,
+        id: None,
+    };
+    let on_error = rejoin_graph::import::OnError::Refuse;
+    rejoin_graph::import::import(
+        &app.db.pool,
+        app.db.project_id,
+        file.as_bytes(),
+        on_error,
+        actor,
+        |_| (),
+    )
+    .await
+    .unwrap();
+}
+
+async fn rows(app: &TestApp, sql: &'static str) -> Vec<Value> {
+    sqlx::query_scalar::<_, Value>(sql)
+        .fetch_all(&app.db.pool)
+        .await
+        .unwrap()
+}
+
+/// Requirements: A02, B04, B13, C63.
+#[tokio::test]
+async fn a_plain_turn_searches_once_and_streams_its_answer() {
+    let app = TestApp::start().await;
+    graph(&app).await;
+    app.model.script([Reply::text("libssl3 is a library.")]);
+    let frames = app.client().ask(None, "What is libssl3?").await;
+    assert_eq!(kinds(&frames), ["message", "meta", "token", "usage", "message", "done"]);
+    assert_eq!(
+        frames.iter().map(|frame| frame.id.unwrap()).collect::<Vec<_>>(),
+        (1..=frames.len() as i64).collect::<Vec<_>>()
+    );
+    assert_eq!(text(&frames), "libssl3 is a library.");
+    let events = json_of(&frames);
+    assert_eq!(
+        (&events[0]["message"]["role"], &events[0]["message"]["content"]),
+        (&json!("user"), &json!("What is libssl3?"))
+    );
+    let meta = &events[1];
+    assert_eq!(
+        (&meta["attempt"], &meta["agentDefinitionId"]),
+        (&json!(1), &Value::Null)
+    );
+    assert_eq!(meta["citations"][0]["key"], "libssl3");
+    let requests = app.model.requests();
+    assert_eq!(requests.len(), 1);
+    assert!(
+        requests[0]["tools"].as_array().is_none_or(Vec::is_empty),
+        "no tools in plain mode"
+    );
+    let messages = sent(&requests[0]);
+    assert_eq!(messages[0].0, "system");
+    assert!(
+        messages[0].1.contains("[Package:libssl3]"),
+        "the search's hits are in the prompt: {}",
+        messages[0].1
+    );
+    assert_eq!(messages[1..], [("user".to_owned(), "What is libssl3?".to_owned())]);
+    let conversation = rows(&app, "select to_jsonb(c) from kb.chat_conversations c").await;
+    assert_eq!(
+        (&conversation[0]["agent_definition_id"], &conversation[0]["title"]),
+        (&Value::Null, &json!("What is libssl3?"))
+    );
+    app.wait_until_idle().await;
+}
+
+/// Requirements: A01, A04, A15, B01, B11, B12.
+#[tokio::test]
+async fn an_agents_turn_calls_tools_and_keeps_both_records() {
+    let app = TestApp::start().await;
+    graph(&app).await;
+    let agent = app.agent("asker", &["hybrid_search", "get_entity_edges"]).await;
+    app.model.script([
+        Reply::text("Let me look.").then_tool(
+            "hybrid_search",
+            json!({"query": "libssl3", "types": null, "labels": null, "limit": 5}),
+        ),
+        Reply::text("curl needs [Package:libssl3]."),
+    ]);
+    let frames = app.client().ask(Some(agent), "Who needs libssl3?").await;
+    let events = json_of(&frames);
+    assert_eq!(
+        kinds(&frames),
+        [
+            "message",
+            "meta",
+            "token",
+            "usage",
+            "mcp_tool",
+            "operation",
+            "mcp_tool",
+            "operation",
+            "token",
+            "usage",
+            "message",
+            "done"
+        ]
+    );
+    // B14, B15, A05
+    let tools = of_kind(&events, "mcp_tool");
+    assert_eq!(
+        (&tools[0]["tool"], &tools[0]["status"]),
+        (&json!("hybrid_search"), &json!("started"))
+    );
+    assert_eq!(tools[0]["input"]["query"], "libssl3");
+    assert_eq!(
+        (&tools[1]["status"], &tools[1]["callId"]),
+        (&json!("completed"), &tools[0]["callId"])
+    );
+    assert_eq!(tools[1]["result"]["data"][0]["object"]["key"], "libssl3");
+    // A04: increments only, which add up to the whole text.
+    assert_eq!(text(&frames), "Let me look.\n\ncurl needs [Package:libssl3].");
+    let meta = of_kind(&events, "meta")[0];
+    assert_eq!(
+        (&meta["agentDefinitionId"], &meta["agent"]),
+        (&json!(agent), &json!("asker"))
+    );
+    // A26, C10: the model was offered exactly its whitelist.
+    let offered: Vec<String> = app.model.requests()[0]["tools"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|tool| tool["function"]["name"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(offered, ["get_entity_edges", "hybrid_search"]);
+    // B18, B19, A16
+    let messages = rows(&app, "select to_jsonb(m) from kb.chat_messages m order by seq").await;
+    assert_eq!(messages.len(), 2);
+    assert_eq!(messages[0]["role"], "user");
+    assert_eq!(
+        (&messages[1]["role"], &messages[1]["content"]),
+        (&json!("assistant"), &json!(text(&frames)))
+    );
+    assert_eq!(messages[1]["retrieval_context"], json!({"agent_run_id": meta["runId"]}));
+    let done = of_kind(&events, "done")[0];
+    assert_eq!(
+        (&done["status"], &done["finalMessageId"]),
+        (&json!("completed"), &messages[1]["id"])
+    );
+    // B20
+    let roles = rows(
+        &app,
+        "select to_jsonb(role) from kb.agent_run_messages order by position",
+    )
+    .await;
+    assert_eq!(
+        roles,
+        ["system", "user", "assistant", "tool_result", "assistant"].map(Value::from)
+    );
+    // B21
+    let calls = rows(&app, "select to_jsonb(c) from kb.agent_run_tool_calls c").await;
+    assert_eq!(
+        (calls.len(), &calls[0]["status"], &calls[0]["tool_name"]),
+        (1, &json!("completed"), &json!("hybrid_search"))
+    );
+    assert_eq!(calls[0]["output"], tools[1]["result"]);
+    assert!(app.model.violations().is_empty(), "{:?}", app.model.violations());
+    app.wait_until_idle().await;
+}
+
+/// Requirements: A14, A19, B02, B03.
+#[tokio::test]
+async fn a_conversation_keeps_its_agent_whatever_the_body_says() {
+    let app = TestApp::start().await;
+    let (first, second) = (app.agent("first", &[]).await, app.agent("second", &[]).await);
+    app.model
+        .script([Reply::text("one"), Reply::text("two"), Reply::text("three")]);
+    let client = app.client();
+    let frames = client.ask(Some(first), "a").await;
+    let conversation = frames[1].json()["conversationId"].clone();
+    let frames = client
+        .chat(json!({"message": "b", "conversationId": conversation, "agentDefinitionId": second}))
+        .await;
+    assert_eq!(frames[1].json()["agent"], "first");
+    // Even a missing one: it is not read.
+    let frames = client
+        .chat(json!({"message": "c", "conversationId": conversation, "agentDefinitionId": Uuid::now_v7()}))
+        .await;
+    assert_eq!(frames[1].json()["agent"], "first");
+    // And a plain conversation stays plain (A14).
+    app.model.script([Reply::text("plain"), Reply::text("plain still")]);
+    let frames = client.ask(None, "d").await;
+    let plain = frames[1].json()["conversationId"].clone();
+    let frames = client
+        .chat(json!({"message": "e", "conversationId": plain, "agentDefinitionId": second}))
+        .await;
+    assert_eq!(frames[1].json()["agentDefinitionId"], Value::Null);
+}
+
+/// Requirements: B05.
+#[tokio::test]
+async fn an_unknown_definition_is_a_400_and_leaves_nothing_behind() {
+    let app = TestApp::with(AppOptions {
+        workers: 0,
+        ..AppOptions::default()
+    })
+    .await;
+    let client = app.client();
+    for id in [json!(Uuid::now_v7()), json!("not-a-uuid")] {
+        let (status, problem) = client
+            .post("/api/chat/stream", json!({"message": "x", "agentDefinitionId": id}))
+            .await;
+        assert_eq!(
+            (status, &problem["code"]),
+            (StatusCode::BAD_REQUEST, &json!("agent_definition_not_found")),
+            "{problem}"
+        );
+        assert!(problem["detail"].as_str().unwrap().contains("not found"), "{problem}");
+    }
+    let left = rows(&app, "select to_jsonb(count(*)) from kb.chat_conversations").await;
+    assert_eq!(left, [json!(0)]);
+}
+
+/// Requirements: A21, B22, B23, B24.
+#[tokio::test]
+async fn the_newest_ten_messages_are_sent_and_the_new_one_once() {
+    let app = TestApp::start().await;
+    let agent = app.agent("memory", &[]).await;
+    let client = app.client();
+    app.model.script((1..=7).map(|i| Reply::text(format!("answer {i}"))));
+    let frames = client.ask(Some(agent), "question 1").await;
+    let conversation = frames[1].json()["conversationId"].clone();
+    let first = sent(&app.model.requests()[0]);
+    assert_eq!(
+        first[1..],
+        [("user".to_owned(), "question 1".to_owned())],
+        "B23: only that message"
+    );
+    for i in 2..=7 {
+        client
+            .chat(json!({"message": format!("question {i}"), "conversationId": conversation}))
+            .await;
+    }
+    let last = sent(&app.model.requests()[6]);
+    let expected: Vec<(String, String)> = (2..=6)
+        .flat_map(|i| {
+            [
+                ("user".to_owned(), format!("question {i}")),
+                ("assistant".to_owned(), format!("answer {i}")),
+            ]
+        })
+        .chain([("user".to_owned(), "question 7".to_owned())])
+        .skip(1)
+        .collect();
+    assert_eq!(last[1..], expected, "ten in time order, the newest last and once");
+}
+
+/// Requirements: B22.
+#[tokio::test]
+async fn how_many_messages_are_sent_is_a_setting() {
+    let app = TestApp::with(AppOptions {
+        worker: |config| config.history_messages = 3,
+        ..AppOptions::default()
+    })
+    .await;
+    let agent = app.agent("memory", &[]).await;
+    let client = app.client();
+    app.model.script((1..=3).map(|i| Reply::text(format!("answer {i}"))));
+    let frames = client.ask(Some(agent), "question 1").await;
+    let conversation = frames[1].json()["conversationId"].clone();
+    for i in 2..=3 {
+        client
+            .chat(json!({"message": format!("question {i}"), "conversationId": conversation}))
+            .await;
+    }
+    let expected = [
+        ("user", "question 2"),
+        ("assistant", "answer 2"),
+        ("user", "question 3"),
+    ];
+    let expected = expected.map(|(role, said)| (role.to_owned(), said.to_owned()));
+    assert_eq!(sent(&app.model.requests()[2])[1..], expected);
+}
+
+/// Requirements: B16, B17.
+#[tokio::test]
+async fn a_failing_tool_is_an_error_event_and_the_agent_goes_on() {
+    let app = TestApp::start().await;
+    let agent = app.agent("clumsy", &["get_entity_edges"]).await;
+    app.model.script([
+        Reply::tools([
+            ("get_entity_edges", json!({"entity_id": Uuid::now_v7()})),
+            ("no_such_tool", json!({})),
+            ("get_entity_edges", json!({"wrong": true})),
+        ]),
+        Reply::text("I could not find it."),
+    ]);
+    let frames = app.client().ask(Some(agent), "edges?").await;
+    let events = json_of(&frames);
+    let tools = of_kind(&events, "mcp_tool");
+    let statuses: Vec<&Value> = tools.iter().map(|event| &event["status"]).collect();
+    assert_eq!(statuses, ["started", "error", "started", "error", "started", "error"]);
+    assert!(tools[1]["error"].as_str().is_some_and(|error| !error.is_empty()));
+    assert!(
+        tools[3]["error"].as_str().unwrap().contains("get_entity_edges"),
+        "it names what there is: {}",
+        tools[3]
+    );
+    assert_eq!(of_kind(&events, "done")[0]["status"], "completed");
+    assert_eq!(text(&frames), "I could not find it.");
+    let calls = rows(
+        &app,
+        "select to_jsonb(c) from kb.agent_run_tool_calls c order by position",
+    )
+    .await;
+    assert!(
+        calls
+            .iter()
+            .all(|call| call["status"] == "error" && call["error"].is_string()),
+        "{calls:?}"
+    );
+    assert!(app.model.violations().is_empty(), "{:?}", app.model.violations());
+}
+
+/// Requirements: B09.
+#[tokio::test]
+async fn a_failing_model_is_an_error_before_done() {
+    let app = TestApp::start().await;
+    let agent = app.agent("unlucky", &[]).await;
+    app.model.script([Reply::status(401)]);
+    let frames = app.client().ask(Some(agent), "hello").await;
+    let events = json_of(&frames);
+    assert_eq!(kinds(&frames), ["message", "meta", "error", "done"]);
+    assert_eq!(
+        (&events[2]["code"], &events[2]["retryable"]),
+        (&json!("model_key_rejected"), &json!(false))
+    );
+    assert_eq!(events[3]["status"], "failed");
+    // Cut after the first token: reported, and the partial text is kept.
+    app.model.script([Reply::cut_after(3)]);
+    let frames = app.client().ask(Some(agent), "again").await;
+    let events = json_of(&frames);
+    assert_eq!(of_kind(&events, "error")[0]["code"], "model_stream_cut");
+    assert_eq!(of_kind(&events, "done")[0]["status"], "failed");
+    let kept = rows(
+        &app,
+        "select to_jsonb(content) from kb.chat_messages where role = 'assistant'",
+    )
+    .await;
+    assert_eq!(kept, [json!(text(&frames))]);
+    app.wait_until_idle().await;
+}
+
+/// Invariant I2.
+#[tokio::test]
+async fn nothing_of_a_turn_comes_after_its_done_however_it_ends() {
+    let app = TestApp::with(AppOptions {
+        worker: |config| config.flush_ms = 200,
+        ..AppOptions::default()
+    })
+    .await;
+    let agent = app.agent("hasty", &[]).await;
+    // Interrupted while its last words are still waiting to be written.
+    for words in [1, 2, 3, 5, 8] {
+        app.model.script([Reply::cut_after(words)]);
+        let frames = app.client().ask(Some(agent), "go").await;
+        let conversation = frames[1].json()["conversationId"].as_str().unwrap().to_owned();
+        app.wait_until_idle().await;
+        let log: Vec<String> =
+            sqlx::query_scalar("select type from stream.each_event where log_id = $1::uuid order by seq")
+                .bind(&conversation)
+                .fetch_all(&app.db.pool)
+                .await
+                .unwrap();
+        assert_eq!(
+            log.iter().position(|kind| kind == "done"),
+            Some(log.len() - 1),
+            "{log:?}"
+        );
+        assert_eq!(text(&frames).split_whitespace().count(), words);
+        assert_eq!(frames.len(), log.len(), "the reader got all of it");
+    }
+}
+
+#[tokio::test]
+async fn a_model_that_is_busy_is_asked_again_before_its_first_token() {
+    let app = TestApp::start().await;
+    let agent = app.agent("patient", &[]).await;
+    app.model.script([
+        Reply::status(429).retry_after(1),
+        Reply::status(500),
+        Reply::text("here I am"),
+    ]);
+    let frames = app.client().ask(Some(agent), "hello").await;
+    assert_eq!(text(&frames), "here I am");
+    assert_eq!(kinds(&frames), ["message", "meta", "token", "usage", "message", "done"]);
+}
+
+#[tokio::test]
+async fn a_missing_model_key_names_its_variable() {
+    let app = TestApp::start().await;
+    let agent = app
+        .agent_with("keyless", &[], |content| {
+            content.model = Some(rejoin_models::choice::ModelChoice::named("anthropic:claude-x"));
+        })
+        .await;
+    let frames = app.client().ask(Some(agent), "hello").await;
+    let events = json_of(&frames);
+    let error = of_kind(&events, "error")[0];
+    assert_eq!(error["code"], "model_key_missing");
+    assert!(
+        error["error"].as_str().unwrap().contains("ANTHROPIC_API_KEY"),
+        "{error}"
+    );
+    assert_eq!(events.last().unwrap()["status"], "failed");
+}
+
+/// Requirements: A22, A23, A24, A25, A26.
+#[tokio::test]
+async fn the_default_agent_is_installed_by_its_endpoint_once() {
+    let app = TestApp::with(AppOptions {
+        workers: 0,
+        ..AppOptions::default()
+    })
+    .await;
+    let client = app.client();
+    let path = format!("/api/admin/projects/{}/install-default-agents", app.db.project_id);
+    for _ in 0..2 {
+        let (status, body) = client.post(&path, json!({})).await;
+        assert!(status.is_success(), "{body}");
+    }
+    let (_, list) = client
+        .get(&format!("/api/admin/projects/{}/agent-definitions", app.db.project_id))
+        .await;
+    let items = list["items"].as_array().unwrap();
+    assert_eq!(items.len(), 1);
+    let agent = &items[0];
+    assert_eq!(agent["name"], "graph-query-agent");
+    assert_eq!(
+        (&agent["flowType"], &agent["isDefault"], &agent["maxSteps"]),
+        (&json!("single"), &json!(true), &json!(15))
+    );
+    assert_eq!(
+        (&agent["visibility"], &agent["model"]["name"]),
+        (&json!("project"), &json!("gemini-2.0-flash"))
+    );
+    assert_eq!(agent["model"]["temperature"], 0.1);
+    let mut tools: Vec<&str> = agent["tools"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|tool| tool.as_str().unwrap())
+        .collect();
+    tools.sort_unstable();
+    assert_eq!(
+        tools,
+        [
+            "find_similar",
+            "get_entity_edges",
+            "hybrid_search",
+            "list_entity_types",
+            "list_relationships",
+            "query_entities",
+            "schema_version",
+            "search_entities",
+            "semantic_search",
+            "traverse_graph"
+        ]
+    );
+    // A27: the content of its prompt.
+    let prompt = agent["systemPrompt"].as_str().unwrap().to_lowercase();
+    for word in ["tools", "cite", "nothing was found", "never make up"] {
+        assert!(prompt.contains(word), "{word}");
+    }
+}
+
+/// Requirements: A23.
+#[tokio::test]
+async fn nobody_but_its_endpoint_installs_the_default_agent() {
+    let mut app = TestApp::start().await;
+    let client = app.client();
+    app.model.script([Reply::text("one"), Reply::text("two")]);
+    let (status, made) = client.post("/api/conversations", json!({})).await;
+    assert_eq!(status, StatusCode::CREATED, "{made}");
+    client.ask(None, "hello").await;
+    app.restart_api().await;
+    app.crash_workers();
+    app.add_worker();
+    app.client().ask(None, "hello again").await;
+    let (_, list) = app
+        .client()
+        .get(&format!(
+            "/api/admin/projects/{}/agent-definitions?visibility=all",
+            app.db.project_id
+        ))
+        .await;
+    assert_eq!(list["items"], json!([]));
+    // Nor do migrations.
+    let empty = support::empty_database().await;
+    rejoin_cli::migrate::up(&empty).await.unwrap();
+    let pool = sqlx::PgPool::connect(&empty).await.unwrap();
+    let there: i64 = sqlx::query_scalar("select count(*) from kb.agent_definitions")
+        .fetch_one(&pool)
+        .await
+        .unwrap();
+    assert_eq!(there, 0);
+}
+
+#[tokio::test]
+async fn no_tools_means_none_and_a_glob_grants_only_its_matches() {
+    let app = TestApp::start().await;
+    app.model.script([Reply::text("a"), Reply::text("b")]);
+    let builtin = builtin::tools();
+    // And list_available_agents and list_calendar_events, which belong to the worker.
+    let lists = builtin.names().filter(|name| name.starts_with("list_")).count() + 2;
+    for (name, tools, offered) in [("none", &[][..], 0), ("lists", &["list_*"][..], lists)] {
+        let agent = app.agent(name, tools).await;
+        app.client().ask(Some(agent), "hello").await;
+        let request = app.model.requests().pop().unwrap();
+        assert_eq!(request["tools"].as_array().map_or(0, Vec::len), offered, "{name}");
+    }
+}
+
+/// Requirements: A08.
+#[tokio::test]
+async fn the_stored_list_of_enabled_tools_configures_nothing() {
+    let app = TestApp::start().await;
+    let agent = app.agent("strict", &["schema_version"]).await;
+    app.model.script([Reply::text("a"), Reply::text("b")]);
+    let frames = app.client().ask(Some(agent), "one").await;
+    sqlx::query("update kb.chat_conversations set enabled_tools = '{hybrid_search}'")
+        .execute(&app.db.pool)
+        .await
+        .unwrap();
+    app.client()
+        .chat(json!({"message": "two", "conversationId": frames[1].json()["conversationId"]}))
+        .await;
+    assert_eq!(app.model.requests()[0]["tools"], app.model.requests()[1]["tools"]);
+}
+
+/// Requirements: B10.
+#[tokio::test]
+async fn without_a_callback_the_executor_emits_nothing() {
+    use rejoin_event_log::stream::RunStream;
+    use rejoin_extension::Signals;
+    use rejoin_runs::runs::TreeUse;
+    use rejoin_tools::registry::Patterns;
+    use rejoin_worker::models::fallback::{Candidate, Candidates};
+    use rejoin_worker::models::name::ModelSettings;
+    use rejoin_worker::run::limits::TreeLimits;
+    use rejoin_worker::run::{End, ExecuteRequest, Execution, Limits};
+    use rejoin_worker::{Services, WorkerConfig};
+    use std::sync::Arc;
+    use std::time::Duration;
+    use tokio_util::sync::CancellationToken;
+
+    let app = TestApp::with(AppOptions {
+        workers: 0,
+        ..AppOptions::default()
+    })
+    .await;
+    let agent = app.agent("batch", &["schema_version"]).await;
+    app.model.script([
+        Reply::text("thinking").then_tool("schema_version", json!({})),
+        Reply::text("done"),
+    ]);
+    let posted = app
+        .client()
+        .post_message(json!({"message": "hi", "agentDefinitionId": agent}))
+        .await;
+    let run_id: Uuid = posted["runId"].as_str().unwrap().parse().unwrap();
+    let bus = rejoin_event_log::wakeup::start(rejoin_db::config::BusKind::Poll, &app.db.db);
+    let settings = ModelSettings::openai_compatible(app.model.base_url());
+    let services = Services::with(
+        WorkerConfig::new(&app.db.url),
+        app.db.db.clone(),
+        bus,
+        settings,
+        builtin::tools(),
+    )
+    .unwrap();
+    rejoin_queue::claim(
+        &app.db.db.pool_pg,
+        "default",
+        Uuid::now_v7(),
+        Duration::from_secs(15),
+        1,
+        &mut rejoin_queue::ClaimCursor::default(),
+    )
+    .await
+    .unwrap();
+    let run = rejoin_runs::runs::get(&app.db.pool, run_id).await.unwrap().unwrap();
+    let definition = agents::find_by_name(&app.db.pool, app.db.project_id, "batch")
+        .await
+        .unwrap();
+    let opening = rejoin_worker::run::history::initial_messages(&services, &run, definition.as_ref())
+        .await
+        .unwrap();
+    for (role, content) in &opening.messages {
+        let mut connection = app.db.pool.acquire().await.unwrap();
+        let id = Uuid::now_v7();
+        rejoin_runs::run_messages::append(&mut connection, run.id, id, role, content, 0)
+            .await
+            .unwrap();
+    }
+    let signals = Signals {
+        cancel: CancellationToken::new(),
+        lost: CancellationToken::new(),
+        drain: CancellationToken::new(),
+    };
+    let request = ExecuteRequest {
+        run: run.clone(),
+        attempt: 1,
+        tools: services
+            .pools
+            .resolve(run.project_id, &["schema_version".to_owned()])
+            .await
+            .unwrap(),
+        models: Candidates::new(
+            Candidate {
+                model: services.models.resolve(Some("openai:scripted")).unwrap(),
+                price: None,
+            },
+            [],
+        ),
+        temperature: None,
+        max_tokens: None,
+        effort: None,
+        limits: Limits::new(
+            None,
+            Duration::from_secs(60),
+            Duration::ZERO,
+            Duration::ZERO,
+            TreeLimits::default(),
+            Default::default(),
+        ),
+        handoffs: Vec::new(),
+        selection: Default::default(),
+        planning: Default::default(),
+        tool_calls: None,
+        may_repeat_calls: false,
+        questions: None,
+        confirm: Arc::new(Patterns::new(&[])),
+        tree: TreeUse::default(),
+        stream: Arc::new(RunStream {
+            log_id: run.log_id,
+            root_run_id: run.id,
+            run_id: run.id,
+            attempt: 1,
+            lost: signals.lost.clone(),
+            seen: Default::default(),
+        }),
+        signals,
+        callback: None,
+        services,
+    };
+    let end = Execution::load(request).await.unwrap().run().await;
+    let End::Finished { text, .. } = end else {
+        panic!("{end:?}")
+    };
+    assert_eq!(text, "thinking\n\ndone");
+    let types = rows(&app, "select to_jsonb(type) from stream.each_event order by seq").await;
+    assert_eq!(types, [json!("message")], "only what the post itself has told");
+    let calls = rows(&app, "select to_jsonb(status) from kb.agent_run_tool_calls").await;
+    assert_eq!(
+        calls,
+        [json!("completed")],
+        "persistence is the executor's own, with or without a callback"
+    );
+}
+
+#[tokio::test]
+async fn reasoning_is_streamed_apart_from_the_reply() {
+    let app = TestApp::start().await;
+    let agent = app.agent("thinker", &[]).await;
+    app.model.script([Reply::text("42").reasoning("six times seven")]);
+    let frames = app.client().ask(Some(agent), "?").await;
+    let events = json_of(&frames);
+    let reasoning: String = of_kind(&events, "reasoning")
+        .iter()
+        .map(|event| event["text"].as_str().unwrap())
+        .collect();
+    assert_eq!(reasoning, "six times seven");
+    assert_eq!(text(&frames), "42");
+}
+
+#[tokio::test]
+async fn a_triggered_run_has_a_log_of_its_own() {
+    let app = TestApp::start().await;
+    let agent = app.agent("nightly", &[]).await;
+    app.model.script([Reply::text("report")]);
+    let path = format!("/api/projects/{}/agents/{agent}/trigger", app.db.project_id);
+    let (status, body) = app.client().post(&path, json!({"input": "go"})).await;
+    assert_eq!((status, &body["cursor"]), (StatusCode::ACCEPTED, &json!(0)), "{body}");
+    let run = body["runId"].as_str().unwrap();
+    let frames = app
+        .client()
+        .stream(&format!("/api/runs/{run}/events"))
+        .await
+        .rest()
+        .await;
+    assert_eq!(kinds(&frames), ["meta", "token", "usage", "done"]);
+    assert_eq!(frames[0].id, Some(1));
+    support::wait_for("the end on record", async || {
+        let (_, run) = app
+            .client()
+            .get(&format!("/api/projects/{}/agent-runs/{run}", app.db.project_id))
+            .await;
+        (run["state"] == "completed").then_some(())
+    })
+    .await;
+}

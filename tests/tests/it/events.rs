@@ -1,0 +1,9 @@
+//! The event log and its streams: what is written, how it is stored, and what readers receive.
+
+mod agent_stream;
+mod browser;
+mod callbacks;
+mod compaction;
+mod operations;
+mod sse;
+mod writer;

@@ -1,0 +1,428 @@
+//! Transfer of files: byte for byte through the API, the command line and the database to the model and back; hostile
+//! ones are refused with a reason.
+
+use std::process::Stdio;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use rejoin_tests::app::{AppOptions, TestApp, binary};
+use rejoin_tests::client::{Client, answer, json_of, text};
+use rejoin_tests::model_server::Reply;
+use rejoin_tests::support::wait_for;
+use rejoin_types::digest::hex;
+use rejoin_worker::WorkerConfig;
+use reqwest::{Method, StatusCode};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use uuid::Uuid;
+
+/// A file's name, declared type, content, and the expected status and code of its rejection.
+type Refused = (&'static str, Option<&'static str>, Vec<u8>, u16, &'static str);
+
+/// An image of one pixel.
+const PNG: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+const AUDIO_BYTES: usize = 20_000_000;
+
+/// A debug build takes long for a request of 20 MB: the run must not be taken over.
+pub(crate) fn patient(config: &mut WorkerConfig) {
+    (config.lease_ms, config.heartbeat_ms) = (30_000, 5_000);
+}
+
+pub(crate) fn png() -> Vec<u8> {
+    STANDARD.decode(PNG).expect("an image")
+}
+
+pub(crate) fn pdf() -> Vec<u8> {
+    b"%PDF-1.4\n%\xe2\xe3\xcf\xd3\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj\n2 0 obj<</Type/Pages/Kids[]/Count 0>>endobj\ntrailer<</Root 1 0 R>>\n%%EOF\n".to_vec()
+}
+
+/// Incompressible sound, so that each byte is unique.
+pub(crate) fn wav(bytes: usize) -> Vec<u8> {
+    let mut file = b"RIFF\0\0\0\0WAVEfmt \x10\0\0\0\x01\0\x01\0\x40\x1f\0\0\x40\x1f\0\0\x01\0\x08\0data".to_vec();
+    let mut state: u64 = 1;
+    while file.len() < bytes {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        file.extend_from_slice(&state.to_be_bytes()[..4]);
+    }
+    file.truncate(bytes);
+    file
+}
+
+pub(crate) async fn upload(
+    client: &Client,
+    name: &str,
+    media_type: Option<&str>,
+    content: Vec<u8>,
+) -> (StatusCode, Value) {
+    let name: String = url::form_urlencoded::byte_serialize(name.as_bytes()).collect();
+    let mut request = client.request(Method::POST, &format!("/api/files?name={name}"));
+    if let Some(media_type) = media_type {
+        request = request.header("content-type", media_type);
+    }
+    answer(request.body(content).send().await.expect("an answer")).await
+}
+
+pub(crate) async fn stored(client: &Client, name: &str, content: Vec<u8>) -> String {
+    let (status, file) = upload(client, name, None, content).await;
+    assert_eq!(status, StatusCode::CREATED, "{file}");
+    file["id"].as_str().expect("an id").to_owned()
+}
+
+pub(crate) async fn content(client: &Client, id: &str) -> Vec<u8> {
+    let request = client.request(Method::GET, &format!("/api/files/{id}/content"));
+    let response = request.send().await.expect("an answer");
+    assert_eq!(response.status(), StatusCode::OK);
+    response.bytes().await.expect("a body").to_vec()
+}
+
+/// The parts of the last user message of the newest request to the model.
+pub(crate) fn parts(app: &TestApp) -> Vec<Value> {
+    let requests = app.model.requests();
+    let messages = requests.last().expect("a request")["messages"].as_array().cloned();
+    let messages = messages.expect("messages");
+    let last = messages.iter().rfind(|message| message["role"] == "user");
+    last.and_then(|message| message["content"].as_array().cloned())
+        .unwrap_or_default()
+}
+
+pub(crate) fn decoded(part: &Value) -> Vec<u8> {
+    let data = match part["type"].as_str() {
+        Some("image_url") => part["image_url"]["url"].as_str(),
+        Some("file") => part["file"]["file_data"].as_str(),
+        Some("input_audio") => part["input_audio"]["data"].as_str(),
+        _ => None,
+    };
+    let data = data.unwrap_or_else(|| panic!("no file: {part}"));
+    let data = data.split_once("base64,").map_or(data, |(_, data)| data);
+    STANDARD.decode(data).expect("base64")
+}
+
+#[tokio::test]
+async fn images_pdfs_and_audio_come_back_byte_for_byte() {
+    let app = TestApp::with(AppOptions {
+        workers: 2,
+        worker: patient,
+        ..AppOptions::default()
+    })
+    .await;
+    let client = app.client();
+    let agent = app.agent("seer", &[]).await;
+    let files = [
+        ("photo.png", "image/png", png()),
+        ("report.pdf", "application/pdf", pdf()),
+        ("talk.wav", "audio/wav", wav(AUDIO_BYTES)),
+    ];
+    let mut ids = Vec::new();
+    for (name, media_type, bytes) in &files {
+        let (status, file) = upload(&client, name, Some(media_type), bytes.clone()).await;
+        assert_eq!(status, StatusCode::CREATED, "{file}");
+        assert_eq!(
+            (&file["name"], &file["mediaType"], &file["sizeBytes"], &file["sha256"]),
+            (
+                &json!(name),
+                &json!(media_type),
+                &json!(bytes.len()),
+                &json!(hex(&Sha256::digest(bytes)))
+            )
+        );
+        let id = file["id"].as_str().expect("an id").to_owned();
+        assert!(content(&client, &id).await == *bytes, "{name} comes back as it was");
+        ids.push(id);
+    }
+    let attachments: Vec<Value> = ids.iter().map(|id| json!({ "fileId": id })).collect();
+    app.model.script([Reply::text("Three files.")]);
+    let body = json!({"message": "What are these?", "agentDefinitionId": agent, "attachments": attachments});
+    let frames = client.chat(body).await;
+    assert_eq!(text(&frames), "Three files.");
+    let parts = parts(&app);
+    assert_eq!(parts[0]["text"], "What are these?");
+    for (at, (name, _, bytes)) in files.iter().enumerate() {
+        assert_eq!(parts[1 + 2 * at]["text"], format!("File `{name}`:"));
+        assert!(
+            decoded(&parts[2 + 2 * at]) == *bytes,
+            "{name} reaches the model as it is"
+        );
+    }
+    assert_eq!(parts[6]["input_audio"]["format"], "wav");
+    // The files are in the event, the list, and the snapshot.
+    let told = &json_of(&frames)[0]["message"];
+    assert_eq!(told["attachments"][1]["fileId"], json!(ids[1]));
+    assert_eq!(told["attachments"][1]["mediaType"], "application/pdf");
+    let conversation = frames[1].json()["conversationId"].as_str().expect("an id").to_owned();
+    let (_, listed) = client.get(&format!("/api/conversations/{conversation}/messages")).await;
+    let listed = &listed["items"][0]["attachments"];
+    assert_eq!(listed.as_array().map(Vec::len), Some(3), "{listed}");
+    assert_eq!(
+        (&listed[0]["type"], &listed[0]["title"], &listed[0]["url"]),
+        (
+            &json!("file"),
+            &json!("photo.png"),
+            &json!(format!("/api/files/{}/content", ids[0]))
+        )
+    );
+    // A later turn has them, too; a deleted one is mentioned.
+    assert_eq!(
+        client.delete(&format!("/api/files/{}", ids[2])).await.0,
+        StatusCode::NO_CONTENT
+    );
+    app.model.script([Reply::text("Two files.")]);
+    let frames = client
+        .chat(json!({"message": "And now?", "conversationId": conversation}))
+        .await;
+    assert_eq!(text(&frames), "Two files.");
+    let request = app.model.requests().pop().expect("a request");
+    let earlier = request["messages"][1]["content"].as_array().cloned().expect("parts");
+    assert_eq!(
+        earlier[0]["text"],
+        "What are these?\n\n[The file `talk.wav` is not shown: it was deleted.]"
+    );
+    assert!(decoded(&earlier[2]) == png() && decoded(&earlier[4]) == pdf());
+    assert_eq!(app.model.violations(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn the_command_line_attaches_files_and_gets_them_back() {
+    let app = TestApp::with(AppOptions {
+        worker: patient,
+        ..AppOptions::default()
+    })
+    .await;
+    let folder = std::env::temp_dir().join(format!("rejoin-files-{}", Uuid::now_v7().simple()));
+    std::fs::create_dir(&folder).expect("a folder");
+    let files = [
+        ("a.png", png()),
+        ("b.pdf", pdf()),
+        ("c.wav", wav(AUDIO_BYTES)),
+        ("d.md", b"# Notes\n".to_vec()),
+    ];
+    for (name, bytes) in &files {
+        std::fs::write(folder.join(name), bytes).expect("a file");
+    }
+    let rejoin = async |words: &[&str]| {
+        let output = tokio::process::Command::new(binary())
+            .args(words)
+            .current_dir(&folder)
+            .env("REJOIN_URL", app.url())
+            .env("REJOIN_API_KEY", &app.db.api_key)
+            .env("REJOIN_PROJECT_ID", app.db.project_id.to_string())
+            .stdin(Stdio::null())
+            .output()
+            .await
+            .expect("it runs");
+        (
+            output.status.success(),
+            output.stdout,
+            String::from_utf8_lossy(&output.stderr).into_owned(),
+        )
+    };
+    app.agent("seer", &[]).await;
+    app.model.script([Reply::text("I see.")]);
+    let attach = [
+        "--attach", "a.png", "--attach", "b.pdf", "--attach", "c.wav", "--attach", "d.md",
+    ];
+    let words = [&["chat", "--agent", "seer", "Look at these."][..], &attach[..]].concat();
+    let (ok, said, complaint) = rejoin(&words).await;
+    assert!(ok && String::from_utf8_lossy(&said).contains("I see."), "{complaint}");
+    let parts = parts(&app);
+    for (at, (name, bytes)) in files.iter().take(3).enumerate() {
+        assert!(decoded(&parts[2 + 2 * at]) == *bytes, "{name}");
+    }
+    assert_eq!(parts[0]["text"], "Look at these.\n\nFile `d.md`:\n```\n# Notes\n```");
+    let (ok, listed, complaint) = rejoin(&["--json", "files", "list"]).await;
+    assert!(ok, "{complaint}");
+    let listed = String::from_utf8(listed).expect("JSON");
+    for (name, bytes) in &files {
+        let file = listed
+            .lines()
+            .map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+        let file = file
+            .into_iter()
+            .find(|file| file["name"] == *name)
+            .expect("it is listed");
+        let id = file["id"].as_str().expect("an id").to_owned();
+        let (ok, got, complaint) = rejoin(&["files", "get", &id, "-"]).await;
+        assert!(ok && got == *bytes, "{name}: {complaint}");
+        // Existing files are not overwritten.
+        let (ok, _, complaint) = rejoin(&["files", "get", &id]).await;
+        assert!(!ok && complaint.contains("writing"), "{complaint}");
+        assert!(rejoin(&["files", "rm", &id]).await.0);
+    }
+    let (ok, _, complaint) = rejoin(&["chat", "--agent", "none", "x", "--attach", "missing.png"]).await;
+    assert!(!ok && complaint.contains("reading missing.png failed"), "{complaint}");
+    std::fs::remove_dir_all(&folder).expect("it is there");
+}
+
+#[tokio::test]
+async fn hostile_files_are_refused_in_words_or_made_harmless() {
+    let app = TestApp::with(AppOptions {
+        api: |config| config.files.max_file_bytes = 2_000_000,
+        ..AppOptions::default()
+    })
+    .await;
+    let client = app.client();
+    let bomb = |width: u32, height: u32| {
+        let mut bytes = png();
+        bytes[16..20].copy_from_slice(&width.to_be_bytes());
+        bytes[20..24].copy_from_slice(&height.to_be_bytes());
+        bytes
+    };
+    let mut half_text = vec![b'a'; rejoin_files::CHUNK_BYTES];
+    half_text.extend([0xff, 0x00, 0x01]);
+    let zip = b"PK\x03\x04\x14\0\0\0".to_vec();
+    let refused: [Refused; 10] = [
+        ("nothing.png", Some("image/png"), Vec::new(), 400, "file_empty"),
+        (
+            "page.png",
+            Some("image/png"),
+            b"<html><script>alert(1)</script>".to_vec(),
+            415,
+            "file_type_disagrees",
+        ),
+        ("photo.jpg", Some("image/jpeg"), png(), 415, "file_type_disagrees"),
+        ("notes.txt", Some("text/plain"), pdf(), 415, "file_type_disagrees"),
+        (
+            "bomb.png",
+            Some("image/png"),
+            bomb(60_000, 60_000),
+            400,
+            "invalid_image",
+        ),
+        ("flat.png", None, bomb(0, 7), 400, "invalid_image"),
+        ("archive.docx", None, zip, 415, "file_type_not_taken"),
+        (
+            "program",
+            None,
+            b"\x7fELF\x02\x01\x01\0".to_vec(),
+            415,
+            "file_type_not_taken",
+        ),
+        (
+            "text-then-bytes.txt",
+            Some("text/plain"),
+            half_text,
+            415,
+            "file_type_disagrees",
+        ),
+        ("huge.wav", Some("audio/wav"), wav(2_000_001), 413, "file_too_large"),
+    ];
+    for (name, media_type, bytes, status, code) in refused {
+        let (got, problem) = upload(&client, name, media_type, bytes).await;
+        assert_eq!(
+            (got.as_u16(), &problem["code"]),
+            (status, &json!(code)),
+            "{name}: {problem}"
+        );
+        assert!(
+            problem["detail"].as_str().is_some_and(|detail| detail.len() > 10),
+            "{problem}"
+        );
+    }
+    // An endless stream without a declared length.
+    let endless = futures::stream::repeat_with(|| Ok::<_, std::io::Error>(vec![b'a'; 65_536]));
+    let request = client.request(Method::POST, "/api/files?name=endless.txt");
+    let request = request.body(reqwest::Body::wrap_stream(endless));
+    if let Ok(response) = request.send().await {
+        assert_eq!(response.status(), StatusCode::PAYLOAD_TOO_LARGE);
+    }
+    wait_for("nothing of them to be left", async || {
+        let left: i64 =
+            sqlx::query_scalar("select (select count(*) from kb.files) + (select count(*) from kb.file_chunks)")
+                .fetch_one(&app.db.pool)
+                .await
+                .expect("a count");
+        (left == 0).then_some(())
+    })
+    .await;
+
+    // Paths and characters that hide an extension are removed.
+    let (status, file) = upload(&client, "../../etc/pass\u{202e}wd\n.txt", None, b"root".to_vec()).await;
+    assert_eq!((status.as_u16(), &file["name"]), (201, &json!("passwd.txt")), "{file}");
+    // An SVG is text, and is never rendered as a page of this server.
+    let svg = "<svg xmlns=\"http://www.w3.org/2000/svg\"><script>alert(1)</script></svg>";
+    let (status, file) = upload(&client, "a.svg", Some("image/svg+xml"), svg.into()).await;
+    assert_eq!((status.as_u16(), &file["kind"]), (201, &json!("text")), "{file}");
+    let id = file["id"].as_str().expect("an id");
+    let request = client.request(Method::GET, &format!("/api/files/{id}/content"));
+    let response = request.send().await.expect("an answer");
+    let header = |name: &str| response.headers()[name].to_str().expect("text").to_owned();
+    assert_eq!(header("content-type"), "text/plain; charset=utf-8");
+    assert_eq!(
+        header("content-disposition"),
+        "attachment; filename=\"a.svg\"; filename*=UTF-8''a.svg"
+    );
+    assert_eq!(header("x-content-type-options"), "nosniff");
+    assert_eq!(header("content-security-policy"), "sandbox; default-src 'none'");
+    app.model.script([Reply::text("An SVG.")]);
+    let frames = client
+        .chat(json!({"message": "Look.", "attachments": [{"fileId": id}]}))
+        .await;
+    assert_eq!(text(&frames), "An SVG.");
+    let request = app.model.requests().pop().expect("a request");
+    let asked = request["messages"]
+        .as_array()
+        .and_then(|messages| messages.last().cloned());
+    let asked = asked.expect("a message");
+    assert_eq!(
+        asked["content"],
+        format!("Look.\n\nFile `a.svg`:\n```\n{svg}\n```"),
+        "as text, not as an image"
+    );
+}
+
+#[tokio::test]
+async fn a_form_uploads_a_file_and_downloads_take_ranges_and_tags() {
+    let app = TestApp::start().await;
+    let client = app.client();
+    let sound = wav(rejoin_files::CHUNK_BYTES * 2 + 5);
+    let form = |name: &str, field: &str| {
+        let mut body = format!(
+            "--XX\r\ncontent-disposition: form-data; name=\"note\"\r\n\r\nhello\r\n--XX\r\ncontent-disposition: form-data; \
+             name=\"{field}\"; filename=\"{name}\"\r\ncontent-type: audio/x-wav\r\n\r\n"
+        )
+        .into_bytes();
+        body.extend(&sound);
+        body.extend(b"\r\n--XX--\r\n");
+        body
+    };
+    let kind = Some("multipart/form-data; boundary=XX");
+    let (status, file) = upload(&client, "ignored", kind, form("a.wav", "file")).await;
+    assert_eq!(
+        (status.as_u16(), &file["name"], &file["mediaType"]),
+        (201, &json!("a.wav"), &json!("audio/wav")),
+        "{file}"
+    );
+    let (status, problem) = upload(&client, "a", kind, b"--XX--\r\n".to_vec()).await;
+    assert_eq!((status.as_u16(), &problem["code"]), (400, &json!("file_missing")));
+    let (status, problem) = upload(&client, "a", kind, b"nonsense".to_vec()).await;
+    assert_eq!((status.as_u16(), &problem["code"]), (400, &json!("invalid_form")));
+    let path = format!("/api/files/{}/content", file["id"].as_str().expect("an id"));
+    let get = async |name: &str, value: &str| {
+        let request = client.request(Method::GET, &path).header(name, value);
+        request.send().await.expect("an answer")
+    };
+    let whole = get("accept", "*/*").await;
+    let tag = whole.headers()["etag"].to_str().expect("text").to_owned();
+    assert_eq!(
+        whole.headers()["content-length"].to_str().unwrap(),
+        sound.len().to_string()
+    );
+    assert!(whole.bytes().await.expect("a body") == sound);
+    assert_eq!(get("if-none-match", &tag).await.status(), StatusCode::NOT_MODIFIED);
+    for (range, from, to) in [
+        ("bytes=0-9", 0, 10),
+        ("bytes=-5", sound.len() - 5, sound.len()),
+        ("bytes=786430-786440", 786_430, 786_441),
+    ] {
+        let part = get("range", range).await;
+        assert_eq!(part.status(), StatusCode::PARTIAL_CONTENT);
+        assert_eq!(
+            part.headers()["content-range"].to_str().unwrap(),
+            format!("bytes {from}-{}/{}", to - 1, sound.len())
+        );
+        assert!(part.bytes().await.expect("a body") == sound[from..to], "{range}");
+    }
+    assert_eq!(
+        get("range", "bytes=99999999-").await.status(),
+        StatusCode::RANGE_NOT_SATISFIABLE
+    );
+}

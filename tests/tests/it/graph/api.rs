@@ -1,0 +1,500 @@
+//! The graph over HTTP: what a client may rely on. What the graph itself does is in `store`; imports and exports
+//! are in `transfer`.
+
+use rejoin_identity::auth;
+use rejoin_identity::projects;
+use rejoin_tests::app::{AppOptions, TestApp};
+use rejoin_tests::client::{Client, answer};
+use rejoin_types::access::Scope;
+use reqwest::{Method, StatusCode};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+/// Four packages and sections, two dependencies.
+pub const FILE: &str = r#"{"kind":"object","type":"Package","key":"curl","name":"curl","labels":["tool"],"properties":{"version":"7.88.1"}}
+{"kind":"object","type":"Package","key":"libcurl4","properties":{"summary":"easy-to-use client-side URL transfer library"}}
+{"kind":"object","type":"Package","key":"libssl3","status":"installed","properties":{"summary":"Secure Sockets Layer toolkit","size":{"kb":6024}}}
+{"kind":"object","type":"Section","key":"web"}
+{"kind":"relationship","type":"DEPENDS_ON","source":{"type":"Package","key":"curl"},"target":{"type":"Package","key":"libcurl4"},"properties":{"constraint":"= 7.88.1"}}
+{"kind":"relationship","type":"DEPENDS_ON","source":{"type":"Package","key":"libcurl4"},"target":{"type":"Package","key":"libssl3"},"weight":0.5}
+"#;
+
+/// An app with an empty graph, and its user's client.
+pub struct Graph {
+    pub app: TestApp,
+    pub client: Client,
+}
+
+impl Graph {
+    pub async fn start() -> Self {
+        Self::with(|_| {}).await
+    }
+
+    pub async fn with(api: fn(&mut rejoin_api::ApiConfig)) -> Self {
+        let app = TestApp::with(AppOptions {
+            workers: 0,
+            api,
+            ..AppOptions::default()
+        })
+        .await;
+        let client = app.client();
+        Self { app, client }
+    }
+
+    pub fn path(&self, rest: &str) -> String {
+        format!("/api/projects/{}/graph/{rest}", self.app.db.project_id)
+    }
+
+    pub async fn get(&self, rest: &str) -> Value {
+        let (status, body) = self.client.get(&self.path(rest)).await;
+        assert_eq!(status, StatusCode::OK, "{rest}: {body}");
+        body
+    }
+
+    pub async fn make(&self, rest: &str, body: Value) -> Value {
+        let (status, made) = self.client.post(&self.path(rest), body).await;
+        assert_eq!(status, StatusCode::CREATED, "{made}");
+        made
+    }
+
+    pub async fn object(&self, object_type: &str, key: &str) -> String {
+        id(&self.make("objects", json!({"type": object_type, "key": key})).await)
+    }
+
+    pub async fn import(&self, query: &str, lines: impl Into<reqwest::Body>) -> (StatusCode, Value) {
+        let request = self.client.request(Method::POST, &self.path(&format!("import{query}")));
+        let request = request.header("content-type", "application/x-ndjson").body(lines);
+        answer(request.send().await.unwrap()).await
+    }
+
+    pub async fn export(&self) -> String {
+        let response = self
+            .client
+            .request(Method::GET, &self.path("export"))
+            .send()
+            .await
+            .unwrap();
+        assert_eq!(response.status(), StatusCode::OK);
+        assert_eq!(response.headers()["content-type"], "application/x-ndjson");
+        response.text().await.unwrap()
+    }
+}
+
+pub fn id(body: &Value) -> String {
+    body["id"].as_str().expect("an id").to_owned()
+}
+
+fn keys(items: &Value) -> Vec<&str> {
+    items
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|item| item["key"].as_str().unwrap())
+        .collect()
+}
+
+#[tokio::test]
+async fn an_object_is_made_read_changed_deleted_and_restored() {
+    let graph = Graph::start().await;
+    let request = graph.client.request(Method::POST, &graph.path("objects")).json(&json!({
+        "type": "Package", "key": "curl", "name": "cURL", "labels": ["tool", "net"], "status": "new",
+        "properties": {"version": "7.88", "size": 5}
+    }));
+    let response = request.send().await.unwrap();
+    let header = |name: &str| response.headers()[name].to_str().unwrap().to_owned();
+    let (location, etag) = (header("location"), header("etag"));
+    let (status, made) = answer(response).await;
+    assert_eq!((status, etag.as_str()), (StatusCode::CREATED, "\"1\""));
+    assert_eq!(location, graph.path(&format!("objects/{}", id(&made))));
+    assert_eq!(
+        (&made["name"], &made["labels"], &made["actorType"]),
+        (&json!("cURL"), &json!(["net", "tool"]), &json!("user"))
+    );
+    assert_eq!(graph.client.get(&location).await, (StatusCode::OK, made.clone()));
+
+    let patch = json!({"properties": {"version": "8.0", "size": null, "arch": "amd64"}, "labels": ["cli"], "changeSummary": "newer"});
+    let (status, changed) = graph.client.patch(&location, patch).await;
+    assert_eq!(status, StatusCode::OK, "{changed}");
+    assert_eq!(
+        changed["properties"],
+        json!({"version": "8.0", "arch": "amd64", "name": "cURL"})
+    );
+    assert_eq!(
+        (&changed["labels"], &changed["version"], &changed["id"]),
+        (&json!(["cli", "net", "tool"]), &json!(2), &made["id"])
+    );
+    let (_, replaced) = graph
+        .client
+        .patch(&location, json!({"labels": ["only"], "replaceLabels": true}))
+        .await;
+    assert_eq!(
+        (&replaced["labels"], &replaced["status"]),
+        (&json!(["only"]), &json!("new"))
+    );
+
+    assert_eq!(graph.client.delete(&location).await.0, StatusCode::NO_CONTENT);
+    for answer in [graph.client.get(&location).await, graph.client.delete(&location).await] {
+        assert_eq!(
+            (answer.0, &answer.1["code"]),
+            (StatusCode::NOT_FOUND, &json!("object_not_found"))
+        );
+    }
+    let history = graph.get(&format!("objects/{}/history", id(&made))).await;
+    let versions: Vec<&Value> = history["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|item| &item["version"])
+        .collect();
+    assert_eq!(versions, [4, 3, 2, 1]);
+    assert_eq!(
+        (
+            &history["items"][2]["changeSummary"],
+            history["items"][0]["deletedAt"].is_string()
+        ),
+        (&json!("newer"), true)
+    );
+    let (status, restored) = graph.client.post(&format!("{location}/restore"), json!({})).await;
+    assert_eq!(
+        (status, &restored["version"], &restored["deletedAt"]),
+        (StatusCode::OK, &json!(5), &Value::Null)
+    );
+    assert_eq!(graph.client.get(&location).await.1, restored);
+}
+
+#[tokio::test]
+async fn a_change_for_another_version_is_a_conflict() {
+    let graph = Graph::start().await;
+    let made = graph
+        .make("objects", json!({"type": "T", "key": "k", "properties": {"n": 1}}))
+        .await;
+    let path = graph.path(&format!("objects/{}", id(&made)));
+    let patch = |version: i32| json!({"properties": {"n": 2}, "version": version});
+    assert_eq!(graph.client.patch(&path, patch(1)).await.0, StatusCode::OK);
+    let (status, problem) = graph.client.patch(&path, patch(1)).await;
+    assert_eq!(
+        (status, &problem["code"], &problem["version"]),
+        (StatusCode::CONFLICT, &json!("version_conflict"), &json!(2))
+    );
+    for (condition, expected) in [
+        ("\"1\"", StatusCode::CONFLICT),
+        ("nonsense", StatusCode::BAD_REQUEST),
+        ("\"2\"", StatusCode::OK),
+    ] {
+        let request = graph.client.request(Method::PATCH, &path).header("if-match", condition);
+        let response = request.json(&json!({"properties": {"n": 3}})).send().await.unwrap();
+        assert_eq!(response.status(), expected, "{condition}");
+    }
+    assert_eq!(graph.client.get(&path).await.1["properties"], json!({"n": 3}));
+    // Without a version, changes of different properties don't conflict.
+    let patches = (0..4).map(|n| graph.client.patch(&path, json!({"properties": {format!("p{n}"): n}})));
+    let answers = futures::future::join_all(patches.collect::<Vec<_>>()).await;
+    assert!(
+        answers.iter().all(|(status, _)| *status == StatusCode::OK),
+        "{answers:?}"
+    );
+    assert_eq!(
+        graph.client.get(&path).await.1["properties"],
+        json!({"n": 3, "p0": 0, "p1": 1, "p2": 2, "p3": 3})
+    );
+    // A key is unique within its type.
+    let (status, problem) = graph
+        .client
+        .post(&graph.path("objects"), json!({"type": "T", "key": "k"}))
+        .await;
+    assert_eq!(
+        (status, &problem["code"]),
+        (StatusCode::CONFLICT, &json!("already_exists"))
+    );
+    graph.object("Other", "k").await;
+}
+
+#[tokio::test]
+async fn a_relationship_is_made_listed_changed_and_deleted() {
+    let graph = Graph::start().await;
+    let (a, b) = (graph.object("T", "a").await, graph.object("T", "b").await);
+    let new = json!({"type": "KNOWS", "sourceId": a, "targetId": b, "properties": {"since": 2020}, "weight": 0.25});
+    let made = graph.make("relationships", new.clone()).await;
+    let path = graph.path(&format!("relationships/{}", id(&made)));
+    assert_eq!(graph.client.get(&path).await, (StatusCode::OK, made.clone()));
+    assert_eq!(
+        graph.client.post(&graph.path("relationships"), new).await.0,
+        StatusCode::CONFLICT
+    );
+
+    let edges = graph.get(&format!("objects/{b}/edges")).await;
+    assert_eq!((&edges["incomingTotal"], &edges["outgoing"]), (&json!(1), &json!([])));
+    assert_eq!(
+        edges["incoming"][0],
+        json!({"relationshipId": made["id"], "relationshipType": "KNOWS", "properties": {"since": 2020}, "weight": 0.25,
+               "connected": {"id": a, "key": "a", "type": "T", "name": "a"}})
+    );
+    for (query, count) in [
+        ("", 1),
+        ("?type=KNOWS", 1),
+        ("?type=LIKES", 0),
+        (&format!("?sourceId={a}"), 1),
+        (&format!("?sourceId={b}"), 0),
+    ] {
+        let listed = graph.get(&format!("relationships{query}")).await;
+        assert_eq!(listed["items"].as_array().unwrap().len(), count, "{query}");
+    }
+    let (status, changed) = graph
+        .client
+        .patch(&path, json!({"properties": {"since": null, "x": 1}, "version": 1}))
+        .await;
+    assert_eq!(
+        (status, &changed["properties"], &changed["weight"]),
+        (StatusCode::OK, &json!({"x": 1}), &json!(0.25))
+    );
+    let (status, problem) = graph.client.patch(&path, json!({"weight": 1.0, "version": 1})).await;
+    assert_eq!(
+        (status, &problem["code"]),
+        (StatusCode::CONFLICT, &json!("version_conflict"))
+    );
+    assert_eq!(graph.client.delete(&path).await.0, StatusCode::NO_CONTENT);
+    assert_eq!(graph.client.get(&path).await.1["code"], "relationship_not_found");
+
+    let gone = Uuid::now_v7();
+    let (status, problem) = graph
+        .client
+        .post(
+            &graph.path("relationships"),
+            json!({"type": "R", "sourceId": a, "targetId": gone}),
+        )
+        .await;
+    assert_eq!(
+        (status, &problem["code"]),
+        (StatusCode::BAD_REQUEST, &json!("object_not_found"))
+    );
+    assert!(
+        problem["detail"].as_str().unwrap().contains(&gone.to_string()),
+        "{problem}"
+    );
+}
+
+#[tokio::test]
+async fn objects_are_listed_in_pages_that_stay_stable() {
+    let graph = Graph::start().await;
+    for n in 0..5 {
+        graph.make("objects", json!({"type": if n == 4 { "Odd" } else { "Even" }, "key": format!("k{n}"), "labels": [format!("l{}", n % 2)]})).await;
+    }
+    let first = graph.get("objects?limit=2").await;
+    assert_eq!(keys(&first["items"]), ["k0", "k1"]);
+    graph.object("Even", "late").await;
+    let second = graph
+        .get(&format!(
+            "objects?limit=3&cursor={}",
+            first["nextCursor"].as_str().unwrap()
+        ))
+        .await;
+    assert_eq!(keys(&second["items"]), ["k2", "k3", "k4"]);
+    let last = graph
+        .get(&format!("objects?cursor={}", second["nextCursor"].as_str().unwrap()))
+        .await;
+    assert_eq!(
+        (keys(&last["items"]), &last["nextCursor"]),
+        (vec!["late"], &Value::Null)
+    );
+    assert_eq!(
+        keys(&graph.get("objects?type=Even&label=l1").await["items"]),
+        ["k1", "k3"]
+    );
+    for query in ["?limit=0", "?cursor=x", "?limit=many"] {
+        assert_eq!(
+            graph.client.get(&graph.path(&format!("objects{query}"))).await.0,
+            StatusCode::BAD_REQUEST,
+            "{query}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_search_finds_and_types_are_counted_and_a_walk_goes_on() {
+    let graph = Graph::start().await;
+    let (status, report) = graph.import("", FILE).await;
+    assert_eq!(status, StatusCode::OK, "{report}");
+
+    let found = graph.get("search?query=secure%20sockets").await;
+    assert_eq!(
+        (&found["data"][0]["object"]["key"], &found["total"]),
+        (&json!("libssl3"), &json!(1))
+    );
+    let score = found["data"][0]["score"].as_f64().unwrap();
+    assert!(score > 0.0 && score <= 1.0, "{score}");
+    assert_eq!(graph.get("search?query=curl&labels=tool,other").await["total"], 1);
+    assert_eq!(graph.get("search?query=curl&types=Section").await["total"], 0);
+    assert_eq!(
+        graph.get("search?query=curl&limit=1").await["data"]
+            .as_array()
+            .unwrap()
+            .len(),
+        1
+    );
+    assert_eq!(graph.client.get(&graph.path("search")).await.1["code"], "invalid_query");
+
+    let types = graph.get("types").await;
+    assert_eq!(
+        (&types["total"], &types["types"][0]["name"], &types["types"][0]["count"]),
+        (&json!(4), &json!("Package"), &json!(3))
+    );
+    assert_eq!(
+        types["relationships"],
+        json!([{"type": "DEPENDS_ON", "fromType": "Package", "toType": "Package", "count": 2}])
+    );
+
+    let start = graph.get("search?query=curl&labels=tool").await["data"][0]["object"]["id"].clone();
+    let walk = async |body: Value| graph.client.post(&graph.path("traverse"), body).await;
+    let (status, walked) = walk(json!({"startEntityId": start, "maxDepth": 2, "direction": "outgoing"})).await;
+    assert_eq!(status, StatusCode::OK, "{walked}");
+    let nodes: Vec<_> = walked["nodes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|node| (&node["object"]["key"], &node["depth"]))
+        .collect();
+    assert_eq!(
+        nodes,
+        [
+            (&json!("curl"), &json!(0)),
+            (&json!("libcurl4"), &json!(1)),
+            (&json!("libssl3"), &json!(2))
+        ]
+    );
+    assert_eq!(
+        (walked["edges"].as_array().unwrap().len(), &walked["truncated"]),
+        (2, &json!(false))
+    );
+    assert_eq!(
+        walk(json!({"startEntityId": start, "relationshipTypes": ["OTHER"]}))
+            .await
+            .1["nodes"]
+            .as_array()
+            .unwrap()
+            .len(),
+        1
+    );
+    assert_eq!(
+        walk(json!({"startEntityId": start, "maxDepth": 9})).await.0,
+        StatusCode::BAD_REQUEST
+    );
+    assert_eq!(
+        walk(json!({"startEntityId": Uuid::now_v7()})).await.0,
+        StatusCode::NOT_FOUND
+    );
+}
+
+#[tokio::test]
+async fn another_projects_caller_sees_nothing_of_it() {
+    let graph = Graph::start().await;
+    let (a, b) = (graph.object("T", "a").await, graph.object("T", "b").await);
+    let relationship = id(&graph
+        .make("relationships", json!({"type": "R", "sourceId": a, "targetId": b}))
+        .await);
+    let mut connection = graph.app.db.pool.acquire().await.unwrap();
+    let other = projects::create(&mut connection, "other").await.unwrap();
+    let user = projects::ensure_user(&mut connection, "stranger@example.org")
+        .await
+        .unwrap();
+    projects::add_member(&mut connection, other, user, projects::Role::Owner)
+        .await
+        .unwrap();
+    let (_, key) = auth::create_key(&mut connection, user, Some(other), "test", &Scope::ALL, None)
+        .await
+        .unwrap();
+    drop(connection);
+    let stranger = Client::new(graph.app.url(), &key);
+    for project in [graph.app.db.project_id, other] {
+        let path = |rest: &str| format!("/api/projects/{project}/graph/{rest}");
+        let mut requests = vec![
+            (Method::GET, path(&format!("objects/{a}"))),
+            (Method::PATCH, path(&format!("objects/{a}"))),
+            (Method::DELETE, path(&format!("objects/{a}"))),
+            (Method::POST, path(&format!("objects/{a}/restore"))),
+            (Method::GET, path(&format!("objects/{a}/history"))),
+            (Method::GET, path(&format!("objects/{a}/edges"))),
+            (Method::GET, path(&format!("relationships/{relationship}"))),
+            (Method::PATCH, path(&format!("relationships/{relationship}"))),
+            (Method::DELETE, path(&format!("relationships/{relationship}"))),
+        ];
+        if project != other {
+            let lists = ["objects", "relationships", "search?query=a", "types", "export"];
+            requests.extend(lists.map(|rest| (Method::GET, path(rest))));
+            requests.push((Method::POST, path("import")));
+        }
+        for (method, path) in requests {
+            let response = stranger
+                .request(method.clone(), &path)
+                .json(&json!({}))
+                .send()
+                .await
+                .unwrap();
+            assert_eq!(
+                response.headers()["content-type"],
+                "application/problem+json",
+                "{method} {path}"
+            );
+            assert_eq!(response.status(), StatusCode::NOT_FOUND, "{method} {path}");
+        }
+    }
+    // Nor can objects of two projects be linked.
+    let theirs = stranger
+        .post(&format!("/api/projects/{other}/graph/objects"), json!({"type": "T"}))
+        .await
+        .1;
+    let joined = json!({"type": "R", "sourceId": theirs["id"], "targetId": a});
+    let (status, _) = stranger
+        .post(&format!("/api/projects/{other}/graph/relationships"), joined)
+        .await;
+    assert_eq!(status, StatusCode::BAD_REQUEST);
+    assert_eq!(graph.get("types").await["total"], 2);
+}
+
+#[tokio::test]
+async fn reading_needs_the_scope_to_read_and_changes_the_one_to_write() {
+    let graph = Graph::start().await;
+    let mut connection = graph.app.db.pool.acquire().await.unwrap();
+    let (user, project) = (graph.app.db.user_id, graph.app.db.project_id);
+    let (_, key) = auth::create_key(&mut connection, user, Some(project), "test", &[Scope::Read], None)
+        .await
+        .unwrap();
+    let reader = Client::new(graph.app.url(), &key);
+    for rest in ["objects", "types", "search?query=x", "export"] {
+        assert_eq!(reader.stream_status(&graph.path(rest)).await, StatusCode::OK, "{rest}");
+    }
+    for rest in ["objects", "relationships", "import"] {
+        let (status, problem) = reader.post(&graph.path(rest), json!({})).await;
+        assert_eq!(
+            (status, &problem["code"]),
+            (StatusCode::FORBIDDEN, &json!("scope_missing")),
+            "{rest}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn what_makes_no_sense_is_refused_with_a_reason() {
+    let graph = Graph::start().await;
+    for (body, code) in [
+        (json!({"type": "T", "colour": "red"}), "unknown_field"),
+        (json!({"key": "k"}), "invalid_body"),
+        (json!({"type": " "}), "invalid_graph_data"),
+        (json!({"type": "T", "properties": {"a": "\u{0}"}}), "invalid_graph_data"),
+        (json!({"type": "T", "properties": []}), "invalid_body"),
+    ] {
+        let (status, problem) = graph.client.post(&graph.path("objects"), body.clone()).await;
+        assert_eq!(
+            (status, &problem["code"]),
+            (StatusCode::BAD_REQUEST, &json!(code)),
+            "{body}: {problem}"
+        );
+    }
+    assert_eq!(
+        graph.client.get(&graph.path("objects/nonsense")).await.0,
+        StatusCode::NOT_FOUND
+    );
+    assert_eq!(
+        graph.client.get(&graph.path("objects?type=%00")).await.0,
+        StatusCode::BAD_REQUEST
+    );
+}

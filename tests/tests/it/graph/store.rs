@@ -1,0 +1,492 @@
+//! The knowledge graph on a real database: versions, imports, search, and walks. (The tools over them: `tools`.)
+
+use rejoin_graph::export::{self, Writer};
+use rejoin_graph::import::{self, BadLine, Counts, OnError, Report};
+use rejoin_graph::objects::{NewObject, ObjectChange, Resolved};
+use rejoin_graph::relationships::NewRelationship;
+use rejoin_graph::scope::Scope;
+use rejoin_graph::traverse::Walk;
+use rejoin_graph::{Actor, ActorKind, Direction, Error, edges, objects, relationships, schema, search, traverse};
+use serde_json::{Map, Value, json};
+use sqlx::PgPool;
+use uuid::Uuid;
+
+const ACTOR: Actor = Actor {
+    kind: ActorKind::User,
+    id: None,
+};
+
+const FILE: &str = r#"{"kind":"relationship","type":"DEPENDS_ON","source":{"type":"Package","key":"curl"},"target":{"type":"Package","key":"libssl3"},"properties":{"constraint":">= 3.0.0"}}
+{"kind":"object","type":"Package","key":"curl","labels":["web"],"properties":{"summary":"command line tool for URLs"}}
+{"kind":"object","type":"Package","key":"libssl3","labels":["libs"],"properties":{"summary":"Secure Sockets Layer toolkit"}}
+{"kind":"object","type":"Package","key":"libssl-dev","labels":["libs"],"properties":{"summary":"development files"}}
+{"kind":"object","type":"SourcePackage","key":"openssl"}
+{"kind":"relationship","type":"BUILT_FROM","source":{"type":"Package","key":"libssl3"},"target":{"type":"SourcePackage","key":"openssl"}}
+"#;
+
+async fn import(pool: &PgPool, project_id: Uuid, file: &str, on_error: OnError) -> Report {
+    import::import(pool, project_id, file.as_bytes(), on_error, ACTOR, |_| ())
+        .await
+        .unwrap()
+}
+
+async fn find(pool: &PgPool, project_id: Uuid, reference: &str) -> objects::Object {
+    match objects::resolve(pool, project_id, reference).await.unwrap() {
+        Resolved::One(object) => *object,
+        other => panic!("{reference}: {other:?}"),
+    }
+}
+
+fn fields(value: Value) -> Map<String, Value> {
+    value.as_object().unwrap().clone()
+}
+
+fn package(key: &str) -> NewObject {
+    NewObject {
+        object_type: "Package".to_owned(),
+        key: Some(key.to_owned()),
+        ..NewObject::default()
+    }
+}
+
+async fn names(pool: &PgPool, project_id: Uuid, query: &str, scope: &Scope) -> Vec<String> {
+    let found = search::search(pool, project_id, query, scope, 10).await.unwrap();
+    assert!(
+        found.hits.iter().all(|hit| (0.0..=1.0).contains(&hit.score)),
+        "{found:?}"
+    );
+    found.hits.into_iter().map(|hit| hit.object.name).collect()
+}
+
+#[tokio::test]
+async fn an_edit_is_a_new_version_and_only_the_head_shows() {
+    let database = crate::support::database().await;
+    let (pool, project_id) = (&database.pool, database.project_id);
+    let mut connection = pool.acquire().await.unwrap();
+    let created = objects::create(&mut connection, project_id, &package("curl"), ACTOR)
+        .await
+        .unwrap();
+    let change = ObjectChange {
+        properties: fields(json!({"a": 1, "b": 2})),
+        expected_version: Some(1),
+        ..ObjectChange::default()
+    };
+    objects::update(&mut connection, project_id, created.id, &change, ACTOR)
+        .await
+        .unwrap();
+    let change = ObjectChange {
+        properties: fields(json!({"a": null, "b": 3})),
+        ..ObjectChange::default()
+    };
+    let third = objects::update(&mut connection, project_id, created.id, &change, ACTOR)
+        .await
+        .unwrap();
+    assert_eq!(
+        (third.id, third.version, &third.properties),
+        (created.id, 3, &json!({"b": 3}))
+    );
+    assert_eq!(third.created_at, created.created_at);
+
+    let unchanged = objects::update(&mut connection, project_id, created.id, &change, ACTOR)
+        .await
+        .unwrap();
+    assert_eq!(unchanged.version, 3);
+    let stale = ObjectChange {
+        expected_version: Some(1),
+        ..change
+    };
+    let conflict = objects::update(&mut connection, project_id, created.id, &stale, ACTOR)
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(conflict, Error::VersionConflict { expected: 1, actual: 3 }),
+        "{conflict:?}"
+    );
+
+    let history = objects::history(pool, project_id, created.id, 10).await.unwrap();
+    assert_eq!(
+        history.iter().map(|object| object.version).collect::<Vec<_>>(),
+        [3, 2, 1]
+    );
+    let listed = objects::list(pool, project_id, &objects::Filter::default(), None, 10)
+        .await
+        .unwrap();
+    assert_eq!(listed, [third]);
+}
+
+#[tokio::test]
+async fn a_deleted_object_is_gone_everywhere_until_restored() {
+    let database = crate::support::database().await;
+    let (pool, project_id) = (&database.pool, database.project_id);
+    import(pool, project_id, FILE, OnError::Refuse).await;
+    let curl = find(pool, project_id, "curl").await;
+    let libssl3 = find(pool, project_id, "libssl3").await;
+    let mut connection = pool.acquire().await.unwrap();
+
+    objects::delete(&mut connection, project_id, curl.id, ACTOR)
+        .await
+        .unwrap();
+    assert!(matches!(
+        objects::get(pool, project_id, curl.id).await,
+        Err(Error::NotFound { .. })
+    ));
+    assert!(
+        !names(pool, project_id, "curl", &Scope::default())
+            .await
+            .contains(&"curl".to_owned())
+    );
+    assert_eq!(
+        edges::edges(pool, project_id, libssl3.id, 10)
+            .await
+            .unwrap()
+            .incoming_total,
+        0
+    );
+    let walked = traverse::traverse(pool, project_id, libssl3.id, &Walk::default())
+        .await
+        .unwrap();
+    assert!(walked.nodes.iter().all(|node| node.object.id != curl.id));
+
+    objects::restore(&mut connection, project_id, curl.id, ACTOR)
+        .await
+        .unwrap();
+    assert_eq!(
+        edges::edges(pool, project_id, libssl3.id, 10)
+            .await
+            .unwrap()
+            .incoming_total,
+        1
+    );
+
+    objects::delete(&mut connection, project_id, curl.id, ACTOR)
+        .await
+        .unwrap();
+    objects::create(&mut connection, project_id, &package("curl"), ACTOR)
+        .await
+        .unwrap();
+    let taken = objects::restore(&mut connection, project_id, curl.id, ACTOR)
+        .await
+        .unwrap_err();
+    assert!(matches!(taken, Error::Conflict(_)), "{taken:?}");
+}
+
+#[tokio::test]
+async fn no_object_of_another_project_can_be_seen_or_joined() {
+    let (ours, theirs) = (crate::support::database().await, Uuid::now_v7());
+    sqlx::query("insert into kb.projects (id, name) values ($1, 'another')")
+        .bind(theirs)
+        .execute(&ours.pool)
+        .await
+        .unwrap();
+    import(&ours.pool, ours.project_id, FILE, OnError::Refuse).await;
+    let curl = find(&ours.pool, ours.project_id, "curl").await;
+    assert!(matches!(
+        objects::resolve(&ours.pool, theirs, &curl.id.to_string())
+            .await
+            .unwrap(),
+        Resolved::Nothing
+    ));
+    assert!(names(&ours.pool, theirs, "curl", &Scope::default()).await.is_empty());
+    assert!(schema::types(&ours.pool, theirs).await.unwrap().is_empty());
+
+    let mut connection = ours.pool.acquire().await.unwrap();
+    let own = objects::create(&mut connection, theirs, &package("own"), ACTOR)
+        .await
+        .unwrap();
+    let across = NewRelationship {
+        relationship_type: "DEPENDS_ON".to_owned(),
+        source_id: own.id,
+        target_id: curl.id,
+        properties: Map::new(),
+        weight: None,
+        valid_from: None,
+        valid_to: None,
+    };
+    let refused = relationships::create(&mut connection, theirs, &across, ACTOR)
+        .await
+        .unwrap_err();
+    assert!(matches!(refused, Error::NotFound { .. }), "{refused:?}");
+}
+
+#[tokio::test]
+async fn writers_of_one_relationship_take_turns() {
+    let database = crate::support::database().await;
+    let (pool, project_id) = (&database.pool, database.project_id);
+    import(pool, project_id, FILE, OnError::Refuse).await;
+    let curl = find(pool, project_id, "Package:curl").await;
+    let edges = edges::edges(pool, project_id, curl.id, 10).await.unwrap();
+    let id = edges.outgoing[0].relationship_id;
+    let writes = (0..8).map(|n| async move {
+        let mut connection = pool.acquire().await.unwrap();
+        let properties = fields(json!({ format!("p{n}"): n }));
+        let change = relationships::RelationshipChange {
+            properties,
+            ..Default::default()
+        };
+        relationships::update(&mut connection, project_id, id, &change, ACTOR)
+            .await
+            .unwrap()
+            .version
+    });
+    let mut versions = futures::future::join_all(writes).await;
+    versions.sort_unstable();
+    assert_eq!(versions, (2..=9).collect::<Vec<_>>());
+    let all = relationships::get(pool, project_id, id).await.unwrap();
+    assert!(
+        (0..8).all(|n| all.properties[format!("p{n}")] == n),
+        "no write was lost: {}",
+        all.properties
+    );
+}
+
+#[tokio::test]
+async fn a_repeated_import_changes_nothing_but_changed_lines() {
+    let database = crate::support::database().await;
+    let (pool, project_id) = (&database.pool, database.project_id);
+    let first = import(pool, project_id, FILE, OnError::Refuse).await;
+    assert_eq!(
+        first.objects,
+        Counts {
+            created: 4,
+            updated: 0,
+            unchanged: 0
+        }
+    );
+    assert_eq!(
+        first.relationships,
+        Counts {
+            created: 2,
+            updated: 0,
+            unchanged: 0
+        }
+    );
+    let again = import(pool, project_id, FILE, OnError::Refuse).await;
+    assert_eq!(
+        again.objects,
+        Counts {
+            created: 0,
+            updated: 0,
+            unchanged: 4
+        }
+    );
+    assert_eq!(
+        again.relationships,
+        Counts {
+            created: 0,
+            updated: 0,
+            unchanged: 2
+        }
+    );
+
+    let changed = import(
+        pool,
+        project_id,
+        &FILE.replace("3.0.0", "3.1").replace("for URLs", "for addresses"),
+        OnError::Refuse,
+    )
+    .await;
+    assert_eq!(
+        changed.objects,
+        Counts {
+            created: 0,
+            updated: 1,
+            unchanged: 3
+        }
+    );
+    assert_eq!(
+        changed.relationships,
+        Counts {
+            created: 0,
+            updated: 1,
+            unchanged: 1
+        }
+    );
+    let curl = find(pool, project_id, "curl").await;
+    assert_eq!(
+        (curl.version, &curl.properties["summary"]),
+        (2, &json!("command line tool for addresses"))
+    );
+    let edges = edges::edges(pool, project_id, curl.id, 10).await.unwrap();
+    assert_eq!(
+        edges
+            .outgoing
+            .iter()
+            .map(|edge| edge.properties.clone())
+            .collect::<Vec<_>>(),
+        [json!({"constraint": ">= 3.1"})]
+    );
+}
+
+#[tokio::test]
+async fn bad_lines_are_named_and_refuse_or_are_skipped() {
+    let database = crate::support::database().await;
+    let (pool, project_id) = (&database.pool, database.project_id);
+    let lost = r#"{"kind":"relationship","type":"R","source":{"type":"Package","key":"curl"},"target":{"type":"Package","key":"gone"}}"#;
+    let file = format!("{FILE}not json\n\n{lost}\n");
+    let bad_lines = |report: &Report| report.bad.iter().map(|bad| bad.line).collect::<Vec<_>>();
+
+    let refused = import(pool, project_id, &file, OnError::Refuse).await;
+    assert_eq!(
+        (refused.imported, refused.bad_lines, bad_lines(&refused)),
+        (false, 2, vec![7, 9])
+    );
+    assert_eq!(
+        refused.bad[1],
+        BadLine {
+            line: 9,
+            reason: "there is no target object Package:gone".to_owned()
+        }
+    );
+    assert!(schema::types(pool, project_id).await.unwrap().is_empty());
+
+    let skipped = import(pool, project_id, &file, OnError::Skip).await;
+    assert_eq!(
+        (
+            skipped.imported,
+            skipped.bad_lines,
+            skipped.objects.created,
+            skipped.relationships.created
+        ),
+        (true, 2, 4, 2)
+    );
+}
+
+#[tokio::test]
+async fn an_export_survives_a_round_trip_through_another_project() {
+    let database = crate::support::database().await;
+    let (pool, project_id, other) = (&database.pool, database.project_id, Uuid::now_v7());
+    sqlx::query("insert into kb.projects (id, name) values ($1, 'copy')")
+        .bind(other)
+        .execute(pool)
+        .await
+        .unwrap();
+    import(pool, project_id, FILE, OnError::Refuse).await;
+    let mut exported = Writer(Vec::new());
+    export::export(pool, project_id, &mut exported).await.unwrap();
+    let file = String::from_utf8(exported.0).unwrap();
+
+    let back = import(pool, project_id, &file, OnError::Refuse).await;
+    assert_eq!((back.objects.unchanged, back.relationships.unchanged), (4, 2));
+    let copied = import(pool, other, &file, OnError::Refuse).await;
+    assert_eq!((copied.objects.created, copied.relationships.created), (4, 2));
+}
+
+#[tokio::test]
+async fn a_search_finds_by_question_by_text_and_despite_typos() {
+    let database = crate::support::database().await;
+    let (pool, project_id) = (&database.pool, database.project_id);
+    import(pool, project_id, FILE, OnError::Refuse).await;
+    let everywhere = Scope::default();
+    assert_eq!(
+        names(pool, project_id, "Which packages need libssl3, and why?", &everywhere).await[0],
+        "libssl3"
+    );
+    assert_eq!(
+        names(pool, project_id, "secure sockets", &everywhere).await[0],
+        "libssl3"
+    );
+    assert!(
+        names(pool, project_id, "libss3", &everywhere)
+            .await
+            .contains(&"libssl3".to_owned())
+    );
+    let web = Scope {
+        types: vec!["Package".to_owned()],
+        labels: vec!["web".to_owned()],
+        ..Scope::default()
+    };
+    assert_eq!(names(pool, project_id, "command tool", &web).await, ["curl"]);
+    assert!(names(pool, project_id, "libssl3", &web).await.is_empty());
+
+    let libssl3 = find(pool, project_id, "libssl3").await;
+    let (similar, by_meaning) = search::similar(pool, project_id, libssl3.id, None, &everywhere, 10)
+        .await
+        .unwrap();
+    assert!(!by_meaning, "there are no vectors");
+    assert!(similar.iter().all(|hit| hit.object.id != libssl3.id));
+}
+
+#[tokio::test]
+async fn a_walk_goes_the_asked_way_and_its_edges_never_dangle() {
+    let database = crate::support::database().await;
+    let (pool, project_id) = (&database.pool, database.project_id);
+    import(pool, project_id, FILE, OnError::Refuse).await;
+    let curl = find(pool, project_id, "curl").await;
+    let walk = Walk {
+        max_depth: 5,
+        direction: Direction::Outgoing,
+        ..Walk::default()
+    };
+    let walked = traverse::traverse(pool, project_id, curl.id, &walk).await.unwrap();
+    let nodes: Vec<_> = walked
+        .nodes
+        .iter()
+        .map(|node| (node.depth, node.object.key.as_str()))
+        .collect();
+    assert_eq!(nodes, [(0, "curl"), (1, "libssl3"), (2, "openssl")]);
+    assert_eq!((walked.edges.len(), walked.truncated), (2, false));
+
+    let mut hub = String::from("{\"kind\":\"object\",\"type\":\"T\",\"key\":\"hub\"}\n");
+    for leaf in 0..traverse::MAX_NODES + 10 {
+        hub.push_str(&format!(
+            "{{\"kind\":\"object\",\"type\":\"T\",\"key\":\"{leaf}\"}}\n{{\"kind\":\"relationship\",\"type\":\"R\",\"source\":\
+             {{\"type\":\"T\",\"key\":\"{leaf}\"}},\"target\":{{\"type\":\"T\",\"key\":\"hub\"}}}}\n"
+        ));
+    }
+    import(pool, project_id, &hub, OnError::Refuse).await;
+    let hub = find(pool, project_id, "hub").await;
+    let walked = traverse::traverse(pool, project_id, hub.id, &Walk::default())
+        .await
+        .unwrap();
+    assert_eq!(
+        (walked.nodes.len(), walked.edges.len(), walked.truncated),
+        (traverse::MAX_NODES, traverse::MAX_NODES - 1, true)
+    );
+}
+
+#[tokio::test]
+async fn common_words_find_some_and_with_a_rare_word_the_right_ones() {
+    let database = crate::support::database().await;
+    let (pool, project) = (&database.pool, database.project_id);
+    // More than the limit of a common word; the few of another type are the last ones.
+    let lines: String = (0..10_400)
+        .map(|n| {
+            let of_type = if n < 10_390 { "Note" } else { "Task" };
+            let name = if n == 10_200 { "library walrus" } else { "library" };
+            format!(
+                "{}\n",
+                json!({"kind": "object", "type": of_type, "key": format!("k{n}"), "properties": {"name": format!("{name} {n}")}})
+            )
+        })
+        .collect();
+    import(pool, project, &lines, OnError::Refuse).await;
+    let everywhere = Scope::default();
+    let tasks = Scope {
+        types: vec!["Task".to_owned()],
+        ..Scope::default()
+    };
+    assert_eq!(names(pool, project, "library", &everywhere).await.len(), 10);
+    let found = names(pool, project, "library", &tasks).await;
+    assert_eq!(found.len(), 10, "types count before the limit");
+    assert_eq!(
+        names(pool, project, "library walrus", &everywhere).await[0],
+        "library walrus 10200"
+    );
+    // With typos in both words; and written after the import.
+    assert_eq!(
+        names(pool, project, "libary wallrus", &everywhere).await[0],
+        "library walrus 10200"
+    );
+    // A word without matches removes no results.
+    assert_eq!(names(pool, project, "libary xylophone", &everywhere).await.len(), 10);
+    let mut connection = pool.acquire().await.unwrap();
+    objects::create(&mut connection, project, &package("hippopotamus"), ACTOR)
+        .await
+        .unwrap();
+    assert_eq!(
+        names(pool, project, "hipopotamos", &everywhere).await[0],
+        "hippopotamus"
+    );
+    // The prefix of a code.
+    assert_eq!(names(pool, project, "k1020", &everywhere).await.len(), 10);
+}

@@ -1,0 +1,136 @@
+//! Tokens of a third-party OpenID Connect provider: npm's `oidc-provider`, as a separate process. Without npm or node
+//! the test is skipped; in CI it fails.
+
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+use rejoin_api::oidc::settings::NewUsersArg;
+use rejoin_tests::client::{Client, answer};
+use rejoin_tests::support;
+use rejoin_types::access::Scope;
+use reqwest::StatusCode;
+use serde_json::json;
+use uuid::Uuid;
+
+use super::oidc;
+
+/// A process of a third-party provider; killed when dropped.
+struct Provider {
+    child: Child,
+    url: String,
+}
+
+impl Provider {
+    /// Err: why it is unavailable.
+    fn start(secret: &str) -> Result<Self, String> {
+        let sources = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("oidc-provider");
+        let folder = sources.join("../../.cache/oidc-provider");
+        std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
+        let lock = "package-lock.json";
+        let same = std::fs::read(sources.join(lock)).ok() == std::fs::read(folder.join(lock)).ok();
+        if !same || !folder.join("node_modules/.package-lock.json").exists() {
+            for file in ["package.json", lock] {
+                std::fs::copy(sources.join(file), folder.join(file)).map_err(|error| error.to_string())?;
+            }
+            let mut npm = Command::new("npm");
+            npm.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund"])
+                .current_dir(&folder);
+            let installed = npm.output().map_err(|error| format!("npm does not run: {error}"))?;
+            if !installed.status.success() {
+                return Err(format!("npm ci failed: {}", String::from_utf8_lossy(&installed.stderr)));
+            }
+        }
+        std::fs::copy(sources.join("server.mjs"), folder.join("server.mjs")).map_err(|error| error.to_string())?;
+        let mut child = Command::new("node")
+            .args(["server.mjs", secret])
+            .current_dir(&folder)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .map_err(|error| format!("node does not run: {error}"))?;
+        let mut url = String::new();
+        let said = BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut url);
+        let provider = Self {
+            child,
+            url: url.trim().to_owned(),
+        };
+        assert!(
+            said.is_ok() && provider.url.starts_with("http://"),
+            "the provider said {:?}",
+            provider.url
+        );
+        Ok(provider)
+    }
+
+    async fn token(&self, secret: &str, algorithm: &str) -> String {
+        let form = [
+            ("grant_type", "client_credentials"),
+            ("client_id", "robot"),
+            ("client_secret", secret),
+            ("scope", "rejoin:read"),
+            ("resource", &format!("https://rejoin.example/{algorithm}")),
+        ];
+        let body = url::form_urlencoded::Serializer::new(String::new())
+            .extend_pairs(form)
+            .finish();
+        let request = reqwest::Client::new()
+            .post(format!("{}/token", self.url))
+            .header("content-type", "application/x-www-form-urlencoded")
+            .body(body);
+        let (status, said) = answer(request.send().await.expect("an answer")).await;
+        assert_eq!(status, StatusCode::OK, "{said}");
+        said["access_token"].as_str().expect("a token").to_owned()
+    }
+}
+
+impl Drop for Provider {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[tokio::test]
+async fn a_real_provider_lets_its_clients_in() {
+    let secret = Uuid::now_v7().to_string();
+    let started = {
+        let secret = secret.clone();
+        tokio::task::spawn_blocking(move || Provider::start(&secret))
+            .await
+            .unwrap()
+    };
+    let provider = match started {
+        Ok(provider) => provider,
+        Err(reason) => {
+            return rejoin_tests::needs::skip(&format!("no real OpenID Connect provider here: {reason}"));
+        }
+    };
+    let db = support::database().await;
+    let project = db.project_id.to_string();
+    let server = oidc::api(&db, &provider.url, |args| {
+        args.oidc_new_users = NewUsersArg::Create;
+        args.oidc_default_project = Some(project);
+        args.oidc_scopes = Scope::ALL.to_vec();
+    })
+    .await;
+    for algorithm in ["RS256", "ES256"] {
+        let token = provider.token(&secret, algorithm).await;
+        let (status, caller) = oidc::me(&server, &token).await;
+        assert_eq!(status, StatusCode::OK, "{algorithm}: {caller}");
+        assert_eq!(caller["scopes"], json!(["read"]), "the token says so");
+        let client = Client::new(server.url(), &token);
+        assert_eq!(client.get("/api/conversations").await.0, StatusCode::OK);
+        let mut broken = token.clone();
+        let within = broken.len() - 10..broken.len() - 9;
+        let other = if &broken[within.clone()] == "A" { "B" } else { "A" };
+        broken.replace_range(within, other);
+        assert_eq!(oidc::me(&server, &broken).await.0, StatusCode::UNAUTHORIZED);
+    }
+    // For another audience.
+    let other = oidc::api(&db, &provider.url, |args| args.oidc_audience = Some("other".to_owned())).await;
+    let token = provider.token(&secret, "RS256").await;
+    assert_eq!(oidc::me(&other, &token).await.0, StatusCode::UNAUTHORIZED);
+}

@@ -1,0 +1,77 @@
+//! Images, PDF and audio reach each provider that accepts them, byte for byte.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use rejoin_tests::app::TestApp;
+use rejoin_tests::client::{json_of, of_kind, text};
+use rejoin_tests::providers::{Providers, Turn};
+use serde_json::json;
+use uuid::Uuid;
+
+use super::{PROTOCOLS, app, choice, recordings};
+use crate::files::round_trip;
+
+/// Size of a sound, in bytes.
+const AUDIO_BYTES: usize = 4_000;
+
+/// An agent without tools with this model.
+async fn plain_agent(model: &str) -> (Providers, TestApp, Uuid) {
+    let providers = Providers::start().await.expect("a stand-in");
+    let app = app(&providers, 0).await;
+    let agent = app
+        .agent_with("worker", &[], |content| content.model = Some(choice(model, None)))
+        .await;
+    (providers, app, agent)
+}
+
+#[tokio::test]
+async fn each_provider_is_sent_an_image_and_a_pdf() {
+    for (model, _) in PROTOCOLS {
+        let (providers, app, agent) = plain_agent(model).await;
+        providers.script("what is this", [Turn::text("A pixel, and a page.")]);
+        let client = app.client();
+        let (image, page) = (round_trip::png(), round_trip::pdf());
+        let attachments = [
+            json!({"fileId": round_trip::stored(&client, "pixel.png", image.clone()).await}),
+            json!({"fileId": round_trip::stored(&client, "page.pdf", page.clone()).await}),
+        ];
+        let body = json!({"message": "what is this", "agentDefinitionId": agent, "attachments": attachments});
+        let frames = client.chat(body).await;
+        assert_eq!(providers.refusals(), [], "{model}");
+        assert_eq!(text(&frames), "A pixel, and a page.", "{model}");
+        recordings::check("image-and-pdf", &providers.recorded());
+        let sent = providers.recorded()[0].body.to_string();
+        for bytes in [image, page] {
+            assert!(sent.contains(&STANDARD.encode(bytes)), "{model}: {sent}");
+        }
+    }
+}
+
+/// Of the catalogue's models only Gemini's accept audio; the others' agents say so, and name one that does.
+#[tokio::test]
+async fn audio_is_sent_only_to_a_provider_that_takes_it() {
+    for (model, _) in PROTOCOLS {
+        let (providers, app, agent) = plain_agent(model).await;
+        providers.script("listen", [Turn::text("A hiss.")]);
+        let client = app.client();
+        let sound = round_trip::wav(AUDIO_BYTES);
+        let attachments = [json!({"fileId": round_trip::stored(&client, "hiss.wav", sound.clone()).await})];
+        let body = json!({"message": "listen", "agentDefinitionId": agent, "attachments": attachments});
+        if model.starts_with("gemini:") {
+            let frames = client.chat(body).await;
+            assert_eq!(providers.refusals(), []);
+            assert_eq!(text(&frames), "A hiss.");
+            recordings::check("audio", &providers.recorded());
+            let sent = providers.recorded()[0].body.to_string();
+            assert!(sent.contains(&STANDARD.encode(sound)), "{sent}");
+        } else {
+            let events = json_of(&client.chat(body).await);
+            let error = of_kind(&events, "error")[0];
+            assert!(
+                error["error"].as_str().unwrap_or_default().contains("gemini:"),
+                "{model}: {error}"
+            );
+            assert_eq!(providers.recorded().len(), 0, "{model} was asked");
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! The benchmarks work: each scenario runs at its smallest size, without peers, and its results can be reported and
+//! compared. Speed is not asserted.
+
+use std::process::Command;
+
+use rejoin_tests::app::bench_binary;
+use serde_json::Value;
+
+#[test]
+fn every_benchmark_scenario_runs_and_is_reported() {
+    let folder = std::env::temp_dir().join(format!("rejoin-bench-smoke-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let results = folder.join("results.json");
+    let listed = said(Command::new(bench_binary()).arg("list"));
+    let said_by_run = said(
+        Command::new(bench_binary())
+            .args(["run", "--size", "smoke", "--no-peers", "--out"])
+            .arg(&results),
+    );
+    said(
+        Command::new(bench_binary())
+            .arg("report")
+            .arg(&results)
+            .arg("--docs")
+            .arg(&folder),
+    );
+    said(Command::new(bench_binary()).arg("compare").arg(&results).arg(&results));
+
+    let measured: Value = serde_json::from_slice(&std::fs::read(&results).expect("results")).expect("JSON");
+    let page = std::fs::read_to_string(folder.join("performance.md")).expect("the report");
+    std::fs::remove_dir_all(&folder).expect("a folder of ours");
+    let names: Vec<&str> = listed
+        .lines()
+        .filter_map(|line| line.split_whitespace().next())
+        .collect();
+    assert!(!names.is_empty(), "{listed}");
+    for name in names {
+        let tables = measured["scenarios"][name]["tables"].as_array();
+        let tables = tables.unwrap_or_else(|| panic!("{name} left no result: {said_by_run}"));
+        assert!(page.contains(&format!("\n## {name}\n")), "{name} is not in the report");
+        // A scenario that only compares peers has nothing to show without them.
+        for row in tables.iter().flat_map(|table| table["rows"].as_array().expect("rows")) {
+            let cells = row["cells"].as_object().expect("cells");
+            assert!(!cells.is_empty(), "{name}: {row}");
+            for value in cells.values().flat_map(|values| values.as_array().expect("values")) {
+                assert!(value.as_f64().is_some_and(f64::is_finite), "{name}: {row}");
+            }
+        }
+    }
+}
+
+/// Returns the output of a program, which must succeed.
+fn said(command: &mut Command) -> String {
+    let output = command.output().expect("the program starts");
+    let text = format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    assert!(output.status.success(), "{command:?}: {text}");
+    text
+}

@@ -1,0 +1,490 @@
+//! Fencing (invariant I4), case by case: what a lease permits its attempt, what it prevents others from doing, and its
+//! locks. Each test covers one word of a statement: without that word it fails.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rejoin_commands::{PostMessage, Posted};
+use rejoin_db::PgError;
+use rejoin_db::config::BusKind;
+use rejoin_event_log::stream::RunStream;
+use rejoin_event_log::wakeup;
+use rejoin_event_log::writer::{LeaseLost, WriterOptions};
+use rejoin_event_log::{EventWriter, log};
+use rejoin_queue::{NewJob, Outcome, lease, settle, sweep};
+use rejoin_types::events::{Event, Kind};
+use sqlx::PgConnection;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use super::jobs::{LEASE, add, claim, end, ended, job, kinds, time_passes};
+use crate::support::{self, TestDatabase, wait_for};
+
+/// SQLSTATE of a lock that was not acquired within `lock_timeout`.
+const LOCK_NOT_AVAILABLE: &str = "55P03";
+
+/// Posts a message; returns its queued run.
+async fn post(db: &TestDatabase) -> Posted {
+    let command = PostMessage {
+        owner: db.owner(),
+        conversation_id: None,
+        agent_definition_id: None,
+        message: "hello".into(),
+        attached_context: None,
+        files: Vec::new(),
+        max_files_bytes: 0,
+        models: Default::default(),
+        consoles: Vec::new(),
+        idempotency: None,
+        on_busy: rejoin_commands::OnBusy::Enqueue,
+        output_schema: None,
+        exhausted: None,
+    };
+    rejoin_commands::execute(&db.pool, &command)
+        .await
+        .expect("it is posted")
+}
+
+async fn expire(db: &TestDatabase) {
+    time_passes(db).await;
+    assert_eq!(sweep::expired(&db.pool, support::later()).await.unwrap(), 1);
+}
+
+/// Attempts a takeover (the job's next attempt) without waiting.
+async fn takeover(db: &TestDatabase, run_id: Uuid) -> Result<u64, String> {
+    let mut tx = db.pool.begin().await.expect("a transaction");
+    run(&mut tx, "set local lock_timeout = '100ms'").await;
+    let done = sqlx::query("update queue.jobs set attempt = attempt + 1 where run_id = $1")
+        .bind(run_id)
+        .execute(&mut *tx)
+        .await;
+    // Not committed: only attempted.
+    done.map(|done| done.rows_affected()).map_err(|error| {
+        let error = error.into_database_error().expect("an error of the database");
+        error.code().expect("a code").into_owned()
+    })
+}
+
+async fn run(db: &mut PgConnection, sql: &'static str) {
+    sqlx::query(sql).execute(db).await.expect(sql);
+}
+
+async fn wait_for_a_lock(db: &TestDatabase) {
+    wait_for("somebody to wait for a lock", async || {
+        let waits: bool = sqlx::query_scalar(
+            "select exists (select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock')",
+        )
+        .fetch_one(&db.pool)
+        .await
+        .unwrap();
+        waits.then_some(())
+    })
+    .await;
+}
+
+fn stream(posted: &Posted, attempt: i32) -> Arc<RunStream> {
+    Arc::new(RunStream {
+        log_id: posted.conversation_id,
+        root_run_id: posted.run_id,
+        run_id: posted.run_id,
+        attempt,
+        lost: CancellationToken::new(),
+        seen: Default::default(),
+    })
+}
+
+fn token(posted: &Posted, text: &str) -> Event {
+    Event::of(posted.run_id, Kind::Token { token: text.to_owned() })
+}
+
+fn writer(db: &TestDatabase) -> Arc<EventWriter> {
+    let bus = wakeup::start(BusKind::Poll, &db.db);
+    Arc::new(EventWriter::start(db.db.clone(), bus, WriterOptions::default()))
+}
+
+/// The tokens of the log.
+async fn tokens(db: &TestDatabase, posted: &Posted) -> Vec<String> {
+    let events = log::read(&db.db.pool_pg, posted.conversation_id, 0)
+        .await
+        .expect("the log");
+    let tokens = events.iter().filter(|event| event.kind == "token");
+    tokens
+        .map(|event| {
+            let event: serde_json::Value = serde_json::from_slice(&event.data).expect("JSON");
+            event["token"].as_str().expect("a text").to_owned()
+        })
+        .collect()
+}
+
+#[tokio::test]
+async fn a_commands_fence_admits_its_attempt_and_blocks_takeovers() {
+    let db = support::database().await;
+    let posted = post(&db).await;
+    let mut tx = db.pool.begin().await.unwrap();
+    let queued = settle::fence(&mut tx, posted.run_id, 0).await.unwrap();
+    assert_eq!(queued, None, "nobody runs it yet");
+    tx.rollback().await.unwrap();
+
+    let first = claim(&db, 1).await.remove(0);
+    let mut tx = db.pool.begin().await.unwrap();
+    assert_eq!(settle::fence(&mut tx, posted.run_id, 2).await.unwrap(), None);
+    assert_eq!(
+        takeover(&db, posted.run_id).await,
+        Ok(1),
+        "a fence that was not had locks nothing"
+    );
+    assert_eq!(settle::fence(&mut tx, posted.run_id, 1).await.unwrap(), Some(first.id));
+    assert_eq!(takeover(&db, posted.run_id).await, Err(LOCK_NOT_AVAILABLE.to_owned()));
+    tx.commit().await.unwrap();
+
+    expire(&db).await;
+    let mut tx = db.pool.begin().await.unwrap();
+    let swept = settle::fence(&mut tx, posted.run_id, 1).await.unwrap();
+    assert_eq!(swept, None, "the attempt is the last one, and nobody's any more");
+    tx.rollback().await.unwrap();
+
+    claim(&db, 1).await;
+    let mut tx = db.pool.begin().await.unwrap();
+    assert_eq!(settle::fence(&mut tx, posted.run_id, 1).await.unwrap(), None);
+    assert_eq!(settle::fence(&mut tx, posted.run_id, 2).await.unwrap(), Some(first.id));
+}
+
+#[tokio::test]
+async fn whatever_a_lost_attempt_makes_of_its_job_changes_nothing() {
+    let db = support::database().await;
+    let id = add(&db, job("a")).await;
+    let zombie = claim(&db, 1).await.remove(0);
+    let outcomes = [
+        Outcome::Complete,
+        Outcome::Cancel,
+        Outcome::Fail { error: "e".into() },
+        Outcome::Retry {
+            error: "e".into(),
+            after: Some(Duration::from_secs(60)),
+        },
+        Outcome::Snooze {
+            after: Duration::from_secs(60),
+        },
+        Outcome::Release,
+    ];
+    let row = async || -> String {
+        sqlx::query_scalar("select to_jsonb(j)::text from queue.jobs j where id = $1")
+            .bind(id)
+            .fetch_one(&db.pool)
+            .await
+            .expect("the job is there")
+    };
+    expire(&db).await;
+    let put_back = row().await;
+    for outcome in &outcomes {
+        assert!(!end(&db, &zombie, outcome.clone()).await, "put back: {outcome:?}");
+        assert_eq!(row().await, put_back, "{outcome:?}");
+    }
+    let heir = claim(&db, 1).await.remove(0);
+    let taken_over = row().await;
+    for outcome in &outcomes {
+        assert!(!end(&db, &zombie, outcome.clone()).await, "taken over: {outcome:?}");
+        assert_eq!(row().await, taken_over, "{outcome:?}");
+    }
+    assert!(end(&db, &heir, Outcome::Release).await);
+}
+
+#[tokio::test]
+async fn a_heartbeat_renews_no_job_that_was_put_back_or_taken_over() {
+    let db = support::database().await;
+    let id = add(&db, job("a")).await;
+    let worker = lease::WorkerInfo {
+        id: Uuid::now_v7(),
+        hostname: "h".into(),
+        pid: 1,
+        version: "0".into(),
+        queues: vec!["default".into()],
+        slots: 1,
+    };
+    let zombie = claim(&db, 1).await.remove(0);
+    let held = [(zombie.id, zombie.attempt)];
+    let beat = async || {
+        lease::heartbeat(&db.db.pool_pg, &worker, &held, LEASE, false)
+            .await
+            .expect("a heartbeat")
+    };
+    let leased_until = async || -> Option<String> {
+        sqlx::query_scalar("select lease_until::text from queue.jobs where id = $1")
+            .bind(id)
+            .fetch_one(&db.pool)
+            .await
+            .expect("the job is there")
+    };
+    assert_eq!(beat().await, [id]);
+    expire(&db).await;
+    assert_eq!(beat().await, [0_i64; 0]);
+    assert_eq!(leased_until().await, None, "put back");
+    claim(&db, 1).await;
+    time_passes(&db).await;
+    let before = leased_until().await;
+    assert_eq!(beat().await, [0_i64; 0]);
+    assert_eq!(leased_until().await, before, "taken over");
+}
+
+#[tokio::test]
+async fn a_writer_whose_job_another_attempt_runs_writes_nothing() {
+    let db = support::database().await;
+    let posted = post(&db).await;
+    claim(&db, 1).await;
+    expire(&db).await;
+    assert_eq!(claim(&db, 1).await[0].attempt, 2);
+    // The first notice of it: the job was not made available again while it wrote.
+    let writer = writer(&db);
+    let (zombie, heir) = (stream(&posted, 1), stream(&posted, 2));
+    writer.append(&zombie, &token(&posted, "zombie")).await.unwrap();
+    writer.append(&heir, &token(&posted, "heir")).await.unwrap();
+    assert_eq!(writer.flush(&zombie).await, Err(LeaseLost));
+    writer.flush(&heir).await.unwrap();
+    assert_eq!(tokens(&db, &posted).await, ["heir"]);
+}
+
+#[tokio::test]
+async fn only_runs_without_their_lease_are_left_out_of_a_write() {
+    let db = support::database().await;
+    let (first, second) = (post(&db).await, post(&db).await);
+    let claimed = claim(&db, 2).await;
+    assert_eq!(claimed.len(), 2);
+    // Late enough for both to be in one batch, in either order.
+    let options = WriterOptions {
+        flush_interval: Duration::from_secs(60),
+        ..WriterOptions::default()
+    };
+    for lost in [&first, &second] {
+        let writer = EventWriter::start(db.db.clone(), wakeup::start(BusKind::Poll, &db.db), options);
+        let streams = [&first, &second].map(|posted| {
+            let attempt = if posted.run_id == lost.run_id { 7 } else { 1 };
+            (posted, stream(posted, attempt))
+        });
+        for (posted, stream) in &streams {
+            writer.append(stream, &token(posted, "written")).await.unwrap();
+        }
+        for (posted, stream) in &streams {
+            let expected = if posted.run_id == lost.run_id {
+                Err(LeaseLost)
+            } else {
+                Ok(())
+            };
+            assert_eq!(writer.flush(stream).await, expected);
+        }
+    }
+    assert_eq!(tokens(&db, &first).await, ["written"]);
+    assert_eq!(tokens(&db, &second).await, ["written"]);
+}
+
+#[tokio::test]
+async fn a_writer_locks_out_a_takeover_and_waits_for_the_log() {
+    let db = support::database().await;
+    let posted = post(&db).await;
+    claim(&db, 1).await;
+    let writer = writer(&db);
+    let run_stream = stream(&posted, 1);
+    // Another transaction numbers events of this log.
+    let mut tx = db.pool.begin().await.unwrap();
+    assert!(log::lock(&mut tx, posted.conversation_id).await.unwrap().is_some());
+    writer.append(&run_stream, &token(&posted, "waited")).await.unwrap();
+    let flushed = tokio::spawn({
+        let (writer, run_stream) = (writer.clone(), run_stream.clone());
+        async move { writer.flush(&run_stream).await }
+    });
+    wait_for_a_lock(&db).await;
+    assert_eq!(
+        takeover(&db, posted.run_id).await,
+        Err(LOCK_NOT_AVAILABLE.to_owned()),
+        "it is in the middle of an append"
+    );
+    let event = token(&posted, "first");
+    log::append(&mut tx, posted.conversation_id, Some(posted.run_id), &[event])
+        .await
+        .unwrap();
+    tx.commit().await.unwrap();
+    flushed.await.expect("no panic").expect("the lease holds");
+    assert_eq!(tokens(&db, &posted).await, ["first", "waited"]);
+}
+
+#[tokio::test]
+async fn what_appends_to_a_log_waits_for_whoever_does_already() {
+    let db = support::database().await;
+    let posted = post(&db).await;
+    let append = async |db: &mut PgConnection, text: &str| {
+        log::append(db, posted.conversation_id, Some(posted.run_id), &[token(&posted, text)]).await
+    };
+    let mut first = db.pool.begin().await.unwrap();
+    append(&mut first, "first").await.unwrap();
+    let mut second = db.pool.begin().await.unwrap();
+    run(&mut second, "set local lock_timeout = '100ms'").await;
+    let refused = append(&mut second, "second").await.expect_err("it waits");
+    let refused = refused.into_database_error().expect("an error of the database");
+    assert_eq!(refused.code().as_deref(), Some(LOCK_NOT_AVAILABLE));
+    second.rollback().await.unwrap();
+
+    // It continues after the events written meanwhile, with new numbers.
+    let waits = tokio::spawn({
+        let (pool, log_id, run_id) = (db.pool.clone(), posted.conversation_id, posted.run_id);
+        let event = token(&posted, "second");
+        async move {
+            let mut second = pool.begin().await.expect("a transaction");
+            log::append(&mut second, log_id, Some(run_id), &[event]).await?;
+            second.commit().await
+        }
+    });
+    wait_for_a_lock(&db).await;
+    first.commit().await.unwrap();
+    waits.await.expect("no panic").expect("it is appended");
+    assert_eq!(tokens(&db, &posted).await, ["first", "second"]);
+}
+
+#[tokio::test]
+async fn a_sweep_takes_what_has_expired_in_time_and_nothing_else() {
+    let db = support::database().await;
+    let last_attempt = NewJob {
+        max_attempts: 1,
+        ..job("last")
+    };
+    add(&db, job("a")).await;
+    let last = add(&db, last_attempt).await;
+    assert_eq!(claim(&db, 2).await.len(), 2);
+    let (expired, dead) = (
+        async |until| sweep::expired(&db.pool, until).await.expect("a sweep"),
+        async |until| sweep::dead(&db.pool, until).await.expect("a sweep"),
+    );
+    assert_eq!(expired(support::later()).await, 0, "the leases hold");
+    assert!(dead(support::later()).await.is_empty(), "the leases hold");
+    time_passes(&db).await;
+    let too_late = support::later() - chrono::TimeDelta::days(2);
+    assert_eq!(expired(too_late).await, 0, "the database came to it too late");
+    assert!(dead(too_late).await.is_empty(), "the database came to it too late");
+    assert_eq!(expired(support::later()).await, 1, "not the one on its last attempt");
+    let dead: Vec<i64> = dead(support::later()).await.iter().map(|job| job.id).collect();
+    assert_eq!(dead, [last]);
+}
+
+#[tokio::test]
+async fn a_job_that_joins_a_key_keeps_its_head_until_it_is_there() {
+    let db = support::database().await;
+    let keyed = |kind: &str| NewJob {
+        concurrency_key: Some("k".into()),
+        ..job(kind)
+    };
+    add(&db, keyed("head")).await;
+    let head = claim(&db, 1).await.remove(0);
+    let mut joins = db.pool.begin().await.unwrap();
+    rejoin_queue::enqueue(&mut joins, &keyed("next")).await.unwrap();
+    let mut ends = db.pool.begin().await.unwrap();
+    run(&mut ends, "set local lock_timeout = '100ms'").await;
+    let ended = settle::settle_one(&mut ends, head.id, head.attempt, "completed", None).await;
+    let refused = ended
+        .expect_err("it waits")
+        .into_database_error()
+        .expect("an error of the database");
+    assert_eq!(refused.code().as_deref(), Some(LOCK_NOT_AVAILABLE));
+    ends.rollback().await.unwrap();
+    joins.commit().await.unwrap();
+    assert!(end(&db, &head, Outcome::Complete).await);
+    assert_eq!(claim(&db, 1).await[0].kind, "next");
+}
+
+#[tokio::test]
+async fn a_claim_passes_over_jobs_that_another_claim_holds() {
+    let db = support::database().await;
+    let held = add(&db, job("held")).await;
+    let free = add(&db, job("free")).await;
+    let mut tx = db.pool.begin().await.unwrap();
+    sqlx::query("select from queue.jobs where id = $1 for update")
+        .bind(held)
+        .execute(&mut *tx)
+        .await
+        .unwrap();
+    let claimed: Vec<i64> = tokio::time::timeout(support::LIMIT, claim(&db, 2))
+        .await
+        .expect("it does not wait")
+        .iter()
+        .map(|job| job.id)
+        .collect();
+    assert_eq!(claimed, [free]);
+}
+
+#[tokio::test]
+async fn settling_says_whether_there_is_work_now_that_there_was_not() {
+    let db = support::database().await;
+    let keyed = |kind: &str| NewJob {
+        concurrency_key: Some("k".into()),
+        ..job(kind)
+    };
+    add(&db, keyed("head")).await;
+    add(&db, keyed("next")).await;
+    add(&db, job("plain")).await;
+    let jobs = claim(&db, 10).await;
+    assert_eq!(kinds(&jobs), ["head", "plain"]);
+    let makes_work = async |job: &rejoin_queue::ClaimedJob, outcome| {
+        rejoin_queue::settle(&db.db.pool_pg, &[ended(job, outcome)], true)
+            .await
+            .expect("an answer")
+            .makes_work
+    };
+    assert!(!makes_work(&jobs[1], Outcome::Complete).await, "nothing waited for it");
+    assert!(makes_work(&jobs[0], Outcome::Complete).await, "the next one is let go");
+    let next = claim(&db, 10).await.remove(0);
+    assert!(makes_work(&next, Outcome::Release).await, "it is available again");
+}
+
+#[tokio::test]
+async fn only_a_failed_connection_makes_a_statement_repeat() {
+    let db = support::database().await;
+    let client = db.db.pool_pg.get().await.unwrap();
+    let told = async |sql| {
+        let error = client.query_one(sql, &[]).await.expect_err(sql);
+        PgError::from(error).is_transient()
+    };
+    assert!(!told("select 1 / 0").await, "it fails each time");
+    assert!(told("select pg_terminate_backend(pg_backend_pid())").await);
+    assert!(told("select 1").await, "the connection is closed");
+    db.db.pool_pg.close();
+    let none = db.db.pool_pg.get().await.expect_err("the pool is closed");
+    assert!(PgError::from(none).is_transient());
+}
+
+#[tokio::test]
+async fn a_key_whose_head_is_there_lets_no_other_job_go() {
+    let db = support::database().await;
+    for kind in ["head", "next"] {
+        let keyed = NewJob {
+            concurrency_key: Some("k".into()),
+            ..job(kind)
+        };
+        add(&db, keyed).await;
+    }
+    let released = async || -> Vec<i64> {
+        sqlx::query_scalar("select queue.release(array['k'])")
+            .fetch_all(&db.pool)
+            .await
+            .expect("it is asked")
+    };
+    assert_eq!(released().await, [0_i64; 0], "the head waits");
+    let head = claim(&db, 2).await;
+    assert_eq!(kinds(&head), ["head"]);
+    assert_eq!(released().await, [0_i64; 0], "the head runs");
+    assert!(claim(&db, 1).await.is_empty());
+    assert!(end(&db, &head[0], Outcome::Release).await);
+    assert_eq!(released().await, [0_i64; 0], "the head waits once more");
+    assert_eq!(kinds(&claim(&db, 2).await), ["head"]);
+}
+
+#[tokio::test]
+async fn of_a_lane_with_something_due_what_is_not_due_yet_waits() {
+    let db = support::database().await;
+    add(&db, job("now")).await;
+    let tomorrow = "insert into queue.jobs (kind, project_id, run_at) select 'tomorrow', project_id, now() + interval '1 day' from queue.jobs";
+    sqlx::query(tomorrow).execute(&db.pool).await.unwrap();
+    assert_eq!(kinds(&claim(&db, 5).await), ["now"]);
+    assert!(claim(&db, 5).await.is_empty());
+    sqlx::query("update queue.jobs set run_at = now() where kind = 'tomorrow'")
+        .execute(&db.pool)
+        .await
+        .unwrap();
+    assert_eq!(kinds(&claim(&db, 5).await), ["tomorrow"]);
+}

@@ -1,0 +1,15 @@
+//! Attacks and the protections against them: hostile input, networks, prompt injection, secrets, row-level security, the audit log.
+
+mod attacks;
+mod audit;
+mod audit_chain;
+mod dns_rebinding;
+mod hostile_imports;
+mod injections;
+mod network;
+mod nul_text;
+mod policies;
+mod rate_limits;
+pub mod row_security;
+mod secrets;
+mod unscoped;

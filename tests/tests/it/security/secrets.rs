@@ -1,0 +1,453 @@
+//! Secrets: values decrypt for their owner only; they are nowhere in plain text; master keys are rotated.
+
+use std::io::Write;
+use std::process::{Command, Output, Stdio};
+use std::sync::{Arc, Mutex};
+
+use rejoin_db::rls;
+use rejoin_db::{Db, Role};
+use rejoin_identity::audit::{self, Actor};
+use rejoin_integrations::key_rotation;
+use rejoin_secrets::{KeyError, MasterKeys, Plaintext, SecretError, keys};
+use rejoin_tests::app::binary;
+use rejoin_tests::support::{self, TestDatabase, set_secret};
+use rejoin_types::digest;
+use serde_json::{Value, json};
+use sqlx::AssertSqlSafe;
+use tracing::instrument::WithSubscriber;
+use uuid::Uuid;
+
+/// A unique value.
+const CANARY: &str = "canary-9b1c44d07e5f";
+
+fn master(listed: &str) -> MasterKeys {
+    MasterKeys::parse(listed).unwrap()
+}
+
+/// A fresh key with this id.
+fn key(id: &str) -> String {
+    let generated = keys::generate();
+    format!("{id}:{}", generated.split_once(':').unwrap().1)
+}
+
+async fn opened(db: &TestDatabase, keys: &MasterKeys, name: &str) -> Result<Option<String>, SecretError> {
+    let value = rejoin_secrets::open(&db.pool, keys, db.project_id, name).await?;
+    Ok(value.map(|value| value.expose_text().unwrap().to_owned()))
+}
+
+async fn execute(db: &TestDatabase, sql: String) -> u64 {
+    let done = sqlx::query(AssertSqlSafe(sql)).execute(&db.pool).await.unwrap();
+    done.rows_affected()
+}
+
+/// Runs `rejoin secrets …`.
+fn rejoin(db: &TestDatabase, keys: Option<&str>, arguments: &[&str], stdin: &str) -> Output {
+    let mut command = Command::new(binary());
+    command
+        .arg("secrets")
+        .args(arguments)
+        .env("DATABASE_URL", &db.url)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    if let Some(keys) = keys {
+        command.env("REJOIN_SECRET_KEYS", keys);
+    }
+    let mut child = command.spawn().unwrap();
+    // It may have ended without reading it.
+    let _ = child.stdin.take().unwrap().write_all(stdin.as_bytes());
+    child.wait_with_output().unwrap()
+}
+
+fn said(output: &Output) -> String {
+    format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    )
+}
+
+fn printed(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap_or(Value::Null)
+}
+
+/// Returns tables that contain this text, verbatim or in hexadecimal.
+async fn tables_with(db: &TestDatabase, text: &str) -> Vec<String> {
+    let tables: Vec<String> = sqlx::query_scalar(
+        "select format('%I.%I', schemaname, tablename) from pg_tables where schemaname in ('kb', 'queue', 'stream', 'audit')",
+    )
+    .fetch_all(&db.pool)
+    .await
+    .unwrap();
+    assert!(tables.len() > 15, "{tables:?}");
+    let mut found = Vec::new();
+    for table in tables {
+        let sql = format!(
+            "select exists (select from {table} t where t::text like '%' || $1 || '%' or t::text like '%' || $2 || '%')"
+        );
+        let holds: bool = sqlx::query_scalar(AssertSqlSafe(sql))
+            .bind(text)
+            .bind(digest::hex(text.as_bytes()))
+            .fetch_one(&db.pool)
+            .await
+            .unwrap();
+        if holds {
+            found.push(table);
+        }
+    }
+    found
+}
+
+#[tokio::test]
+async fn a_value_comes_back_and_is_found_in_no_table_and_no_output() {
+    let db = support::database().await;
+    let listed = keys::generate();
+    let material = listed.split_once(':').unwrap().1.to_owned();
+    let mut outputs = vec![
+        rejoin(&db, Some(&listed), &["set", "TOKEN"], &format!("{CANARY}\n")),
+        rejoin(
+            &db,
+            Some(&listed),
+            &["set", "TOKEN", "--json"],
+            &format!("{CANARY} again\r\n"),
+        ),
+        rejoin(
+            &db,
+            Some(&listed),
+            &["set", "OTHER"],
+            &format!("two\nlines, and {CANARY}"),
+        ),
+        rejoin(&db, None, &["list"], ""),
+        rejoin(&db, None, &["list", "--json"], ""),
+    ];
+    for output in &outputs {
+        assert_eq!(output.status.code(), Some(0), "{}", said(output));
+    }
+    assert_eq!(printed(&outputs[1])["version"], json!(2));
+    let list = printed(&outputs[4]);
+    let key_id = listed.split_once(':').unwrap().0;
+    let shown: Vec<Value> = list
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|secret| {
+            json!([
+                secret["name"],
+                secret["version"],
+                secret["keyId"],
+                secret.as_object().unwrap().len()
+            ])
+        })
+        .collect();
+    assert_eq!(shown, [json!(["OTHER", 1, key_id, 5]), json!(["TOKEN", 2, key_id, 5])]);
+
+    let keys = master(&listed);
+    assert_eq!(
+        opened(&db, &keys, "TOKEN").await.unwrap(),
+        Some(format!("{CANARY} again"))
+    );
+    assert_eq!(
+        opened(&db, &keys, "OTHER").await.unwrap(),
+        Some(format!("two\nlines, and {CANARY}"))
+    );
+    assert_eq!(opened(&db, &keys, "NONE").await.unwrap(), None);
+    assert_eq!(tables_with(&db, CANARY).await, Vec::<String>::new());
+    assert_eq!(tables_with(&db, &material).await, Vec::<String>::new());
+    // The search finds existing text.
+    assert!(tables_with(&db, "TOKEN").await.contains(&"kb.secrets".to_owned()));
+
+    outputs.push(rejoin(&db, None, &["remove", "TOKEN"], ""));
+    assert_eq!(outputs.last().unwrap().status.code(), Some(0));
+    outputs.push(rejoin(&db, None, &["remove", "TOKEN"], ""));
+    assert_eq!(outputs.last().unwrap().status.code(), Some(4), "there is none any more");
+    assert_eq!(opened(&db, &keys, "TOKEN").await.unwrap(), None);
+    for output in &outputs {
+        let said = said(output);
+        assert!(!said.contains(CANARY) && !said.contains(&material), "{said}");
+    }
+    let mut connection = db.pool.acquire().await.unwrap();
+    let entries = audit::newest(&mut connection, 10).await.unwrap();
+    let told: Vec<(String, String, Option<Uuid>)> = entries
+        .into_iter()
+        .rev()
+        .map(|entry| (entry.action, entry.target, entry.project_id))
+        .collect();
+    let told: Vec<(&str, &str, Option<Uuid>)> = told.iter().map(|(a, t, p)| (a.as_str(), t.as_str(), *p)).collect();
+    let project = Some(db.project_id);
+    assert_eq!(
+        told,
+        [
+            ("secret.set", "secret:TOKEN", project),
+            ("secret.set", "secret:TOKEN", project),
+            ("secret.set", "secret:OTHER", project),
+            ("secret.removed", "secret:TOKEN", project),
+        ]
+    );
+}
+
+#[tokio::test]
+async fn what_is_missing_or_wrong_is_said_and_nothing_is_stored() {
+    let db = support::database().await;
+    let listed = keys::generate();
+    let big = "x".repeat(rejoin_secrets::VALUE_MAX_BYTES + 1);
+    for (keys, arguments, stdin, code, word) in [
+        (None, ["set", "TOKEN"], CANARY, 1, "no master key"),
+        (Some("nonsense"), ["set", "TOKEN"], CANARY, 1, "master key 1"),
+        (Some(listed.as_str()), ["set", "TOKEN"], "", 1, "1 to 65536 bytes"),
+        (Some(listed.as_str()), ["set", "TOKEN"], "\n", 1, "1 to 65536 bytes"),
+        (
+            Some(listed.as_str()),
+            ["set", "TOKEN"],
+            big.as_str(),
+            1,
+            "1 to 65536 bytes",
+        ),
+        (Some(listed.as_str()), ["set", "a b"], CANARY, 1, "name"),
+        (None, ["rotate", "--check"], "", 1, "no master key"),
+    ] {
+        let output = rejoin(&db, keys, &arguments, stdin);
+        let said = said(&output);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {said}");
+        assert!(said.contains(word), "{arguments:?}: {said}");
+        assert!(!said.contains(CANARY), "{said}");
+    }
+    assert!(rejoin_secrets::list(&db.pool, db.project_id).await.unwrap().is_empty());
+    // The maximum size.
+    let output = rejoin(&db, Some(&listed), &["set", "TOKEN"], &format!("{}\n", &big[1..]));
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let value = opened(&db, &master(&listed), "TOKEN").await.unwrap().unwrap();
+    assert_eq!(value.len(), rejoin_secrets::VALUE_MAX_BYTES);
+}
+
+/// The log output, at the most detailed level.
+#[derive(Clone, Default)]
+struct Logged(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Logged {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn no_log_holds_a_value_or_a_key_whatever_happens_to_them() {
+    let db = support::database().await;
+    let listed = format!("{},{}", key("new"), key("old"));
+    let logged = Logged::default();
+    let writer = logged.clone();
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::TRACE)
+        .with_writer(move || writer.clone())
+        .finish();
+    let all = async {
+        let keys = master(&listed);
+        let old = master(listed.split_once(',').unwrap().1);
+        set_secret(&db, &old, "TOKEN", CANARY).await;
+        set_secret(&db, &keys, "OTHER", CANARY).await;
+        let value = rejoin_secrets::open(&db.pool, &keys, db.project_id, "TOKEN")
+            .await
+            .unwrap();
+        tracing::info!(?keys, ?value, "opened");
+        let refused = rejoin_secrets::open(&db.pool, &old, db.project_id, "OTHER")
+            .await
+            .unwrap_err();
+        tracing::warn!(%refused, ?refused, "refused");
+        let rotated = key_rotation::rotate(&db.pool, &keys, &Actor::operator()).await.unwrap();
+        tracing::info!(?rotated, "rotated");
+    };
+    all.with_subscriber(subscriber).await;
+    let text = String::from_utf8(logged.0.lock().unwrap().clone()).unwrap();
+    for there in ["opened", "refused", "rotated"] {
+        assert!(text.contains(there), "{there} is not logged:\n{text}");
+    }
+    assert!(!text.contains(CANARY), "{text}");
+    for key in listed.split(',') {
+        assert!(!text.contains(key.split_once(':').unwrap().1), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn a_row_that_was_changed_or_copied_elsewhere_does_not_open() {
+    let db = support::database().await;
+    let other = support::populated(db.url.clone()).await;
+    let keys = master(&key("a"));
+    set_secret(&db, &keys, "TOKEN", CANARY).await;
+    let copy = format!(
+        "insert into kb.secrets (project_id, name, key_id, wrapped_key, ciphertext)
+         select '{}', name, key_id, wrapped_key, ciphertext from kb.secrets
+         union all select project_id, 'COPY', key_id, wrapped_key, ciphertext from kb.secrets",
+        other.project_id
+    );
+    assert_eq!(execute(&db, copy).await, 2);
+    let refused = |opened: Result<Option<String>, SecretError>| {
+        let error = opened.unwrap_err();
+        let shown = format!("{error} {error:?}");
+        assert!(!shown.contains(CANARY), "{shown}");
+        matches!(error, SecretError::Tampered(_))
+    };
+    assert!(refused(opened(&other, &keys, "TOKEN").await), "another project's row");
+    assert!(refused(opened(&db, &keys, "COPY").await), "another name's row");
+    assert!(
+        refused(opened(&db, &master(&key("a")), "TOKEN").await),
+        "another key of that id"
+    );
+    let unknown = opened(&db, &master(&key("b")), "TOKEN").await.unwrap_err();
+    assert!(unknown.to_string().contains("master key a"), "{unknown}");
+    assert!(matches!(MasterKeys::configured(None, None), Err(KeyError::None)));
+
+    assert_eq!(opened(&db, &keys, "TOKEN").await.unwrap().as_deref(), Some(CANARY));
+    for column in ["wrapped_key", "ciphertext"] {
+        for bit in [0, 100, 200, 479] {
+            // Flipped, and flipped back.
+            let flip = format!(
+                "update kb.secrets set {column} = set_bit({column}, {bit}, 1 - get_bit({column}, {bit}))
+                 where name = 'TOKEN' and project_id = '{}'",
+                db.project_id
+            );
+            // The value has fewer bits than the longest of these.
+            if column == "ciphertext" && bit >= (CANARY.len() + 28) * 8 {
+                continue;
+            }
+            execute(&db, flip.clone()).await;
+            assert!(refused(opened(&db, &keys, "TOKEN").await), "bit {bit} of {column}");
+            execute(&db, flip).await;
+        }
+    }
+    assert_eq!(opened(&db, &keys, "TOKEN").await.unwrap().as_deref(), Some(CANARY));
+}
+
+#[tokio::test]
+async fn a_new_master_key_takes_the_place_of_the_old_one() {
+    let db = support::database().await;
+    let (old, new) = (key("old"), key("new"));
+    let both = format!("{new},{old}");
+    // More than one batch.
+    for n in 0..230 {
+        set_secret(&db, &master(&old), &format!("S{n}"), &format!("value {n}")).await;
+    }
+    let check = |keys: &str| rejoin(&db, Some(keys), &["rotate", "--check", "--json"], "");
+    let unfinished = check(&both);
+    assert_eq!(
+        (printed(&unfinished), unfinished.status.code()),
+        (
+            json!({"keyId": "new", "old": 230, "byKey": [{"keyId": "old", "secrets": 230}]}),
+            Some(1)
+        )
+    );
+    // Without the old key nothing can be rotated, and nothing is.
+    let stuck = rejoin(&db, Some(&new), &["rotate", "--json"], "");
+    assert_eq!(
+        (printed(&stuck), stuck.status.code()),
+        (json!({"keyId": "new", "rewrapped": 0, "failed": 230}), Some(1))
+    );
+    assert!(said(&stuck).contains("master key old"), "{}", said(&stuck));
+    // Values under the new key are not touched; a corrupted one does not block others.
+    set_secret(&db, &master(&both), "S7", "value 7").await;
+    execute(&db, "update kb.secrets set wrapped_key = set_bit(wrapped_key, 300, 1 - get_bit(wrapped_key, 300)) where name = 'S8'".to_owned()).await;
+    let rotated = rejoin(&db, Some(&both), &["rotate", "--json"], "");
+    assert_eq!(
+        (printed(&rotated), rotated.status.code()),
+        (json!({"keyId": "new", "rewrapped": 228, "failed": 1}), Some(1))
+    );
+    set_secret(&db, &master(&old), "S8", "value 8").await;
+    let rest = rejoin(&db, Some(&both), &["rotate", "--json"], "");
+    assert_eq!(
+        (printed(&rest), rest.status.code()),
+        (json!({"keyId": "new", "rewrapped": 1, "failed": 0}), Some(0))
+    );
+    assert_eq!(check(&both).status.code(), Some(0));
+    for n in 0..230 {
+        let name = format!("S{n}");
+        assert_eq!(
+            opened(&db, &master(&new), &name).await.unwrap(),
+            Some(format!("value {n}"))
+        );
+        assert!(matches!(
+            opened(&db, &master(&old), &name).await,
+            Err(SecretError::UnknownKey { .. })
+        ));
+    }
+    let mut connection = db.pool.acquire().await.unwrap();
+    assert!(audit::verify(&mut connection, None).await.unwrap().holds());
+    let rotations: i64 = sqlx::query_scalar(
+        "select sum((detail ->> 'secrets')::bigint)::bigint from audit.entries where action = 'secret.rotated'",
+    )
+    .fetch_one(&mut *connection)
+    .await
+    .unwrap();
+    assert_eq!(rotations, 229);
+}
+
+#[tokio::test]
+async fn the_api_sets_secrets_that_only_workers_open() {
+    let db = support::database().await;
+    let other = support::populated(db.url.clone()).await;
+    let keys = master(&key("a"));
+    set_secret(&db, &keys, "MINE", CANARY).await;
+    set_secret(&other, &keys, "THEIRS", CANARY).await;
+    let api = Db::connect_lazy(&db.args(), "rejoin-test-app", Role::App)
+        .unwrap()
+        .pool_sqlx;
+    let begin = async || rls::begin(&api, rls::Scope::User(db.owner())).await.unwrap();
+    let names = async |project: Uuid| {
+        let listed = rejoin_secrets::list(&mut *begin().await, project).await.unwrap();
+        listed.into_iter().map(|secret| secret.name).collect::<Vec<_>>()
+    };
+    assert_eq!(names(db.project_id).await, ["MINE"]);
+    assert_eq!(names(other.project_id).await, Vec::<String>::new());
+    let user = Actor::token_holder(db.user_id);
+    let value = Plaintext::new(b"new".to_vec());
+    for expected in [2, 3] {
+        let mut tx = begin().await;
+        let version = rejoin_secrets::set(&mut tx, &keys, &user, db.project_id, "MINE", &value)
+            .await
+            .unwrap();
+        tx.commit().await.unwrap();
+        assert_eq!(version, expected);
+    }
+    let mut tx = begin().await;
+    let foreign = rejoin_secrets::set(&mut tx, &keys, &user, other.project_id, "THEIRS", &value).await;
+    assert!(matches!(foreign, Err(SecretError::Database(_))), "{foreign:?}");
+    drop(tx);
+    assert!(
+        !rejoin_secrets::remove(&mut *begin().await, &user, other.project_id, "THEIRS")
+            .await
+            .unwrap()
+    );
+    for column in ["ciphertext", "wrapped_key"] {
+        let sql = format!("select {column} from kb.secrets");
+        let read = sqlx::query(AssertSqlSafe(sql)).fetch_all(&mut *begin().await).await;
+        let code = read
+            .unwrap_err()
+            .into_database_error()
+            .and_then(|error| error.code().map(String::from));
+        assert_eq!(code.as_deref(), Some("42501"), "{column}");
+    }
+    assert!(
+        rejoin_secrets::open(&mut *begin().await, &keys, db.project_id, "MINE")
+            .await
+            .is_err()
+    );
+
+    let worker = Db::connect_lazy(&db.args(), "rejoin-test-worker", Role::Worker)
+        .unwrap()
+        .pool_sqlx;
+    for (project, name, expected) in [(db.project_id, "MINE", "new"), (other.project_id, "THEIRS", CANARY)] {
+        let value = rejoin_secrets::open(&worker, &keys, project, name)
+            .await
+            .unwrap()
+            .unwrap();
+        assert_eq!(value.expose_text(), Some(expected));
+    }
+    let deleted = sqlx::query("delete from kb.secrets").execute(&worker).await;
+    assert!(deleted.is_err(), "a worker only opens them");
+    assert!(
+        rejoin_secrets::remove(&mut *begin().await, &user, db.project_id, "MINE")
+            .await
+            .unwrap()
+    );
+}

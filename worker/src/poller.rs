@@ -1,0 +1,499 @@
+//! The job poller: claims due jobs into bounded slots, spawns their handlers, renews their leases, passes cancellations
+//! on, and drains.
+//!
+//! Wake-up, poll, freed slot and shutdown share one `select!`. A worker that can't reach the database keeps its jobs:
+//! nothing can be written meanwhile, and once reconnected it asks which of them it still holds. Jobs that another
+//! worker has taken over are then stopped (every write is fenced by the attempt, I4).
+
+use std::collections::HashMap;
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures::FutureExt;
+use rejoin_db::PgError;
+use rejoin_db::config::poll_interval;
+use rejoin_db::failure_log::{ErrorChain, FailureLog};
+use rejoin_event_log::wakeup::{self, Wake};
+use rejoin_extension::Signals;
+use rejoin_faults::Fault;
+use rejoin_queue::{ClaimCursor, ClaimedJob, Outcome, Settlement, lease};
+use rejoin_runs::runs;
+use tokio::sync::{Notify, mpsc};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tracing::{info, warn};
+use uuid::Uuid;
+
+use crate::executor;
+use crate::jobs::Handlers;
+use crate::services::Services;
+
+/// Batching delay of freed slots: they are filled together, as soon as half a batch is free, or this long after the
+/// first.
+const REFILL_DELAY: Duration = Duration::from_millis(3);
+/// Backoff after a wake-up that yielded no job; doubles each time, so that slower workers claim in batches.
+const IDLE_BACKOFF_MIN: Duration = Duration::from_micros(500);
+/// Maximum backoff.
+const IDLE_BACKOFF_MAX: Duration = Duration::from_millis(8);
+/// Delay after a failed claim; doubles each time, up to [`CLAIM_RETRY_MAX`].
+const CLAIM_RETRY: Duration = Duration::from_millis(100);
+const CLAIM_RETRY_MAX: Duration = Duration::from_millis(800);
+/// Retry delay of a failed heartbeat, as a fraction of the interval; its timeout is half the interval. So a worker
+/// always renews its leases within one interval after the database is back. Sweeps wait that long.
+const HEARTBEAT_RETRY_DIVISOR: u32 = 10;
+const HEARTBEAT_LIMIT_DIVISOR: u32 = 2;
+/// Minimum timeout of a heartbeat, so that a busy database is not taken for an unreachable one.
+const HEARTBEAT_LIMIT_MIN: Duration = Duration::from_secs(1);
+/// Number of settlement batches that may wait before jobs wait for them.
+const SETTLE_QUEUE: usize = 4;
+/// Number of concurrent settling statements: one executes while the other waits for the disk.
+const SETTLERS: usize = 2;
+/// Batching delay of a settlement while more jobs are running.
+const SETTLE_GATHER_DELAY: Duration = Duration::from_millis(1);
+/// Retry interval of settlements while the database is unreachable.
+const SETTLE_RETRY: Duration = Duration::from_millis(250);
+/// Timeout of the last settlements after the drain.
+const SETTLE_LIMIT: Duration = Duration::from_secs(5);
+
+/// A job held by this worker.
+struct Held {
+    attempt: i32,
+    run_id: Option<Uuid>,
+    signals: Signals,
+}
+
+/// The jobs held by this worker, by id. A std Mutex: no await while it is locked.
+#[derive(Clone, Default)]
+struct Jobs(Arc<Mutex<HashMap<i64, Held>>>);
+
+impl Jobs {
+    fn with<T>(&self, f: impl FnOnce(&mut HashMap<i64, Held>) -> T) -> T {
+        f(&mut self.0.lock().expect("no holder of this lock panics"))
+    }
+}
+
+/// State shared by a worker's claims.
+struct JobPoller {
+    services: Services,
+    handlers: Handlers,
+    jobs: Jobs,
+    /// The futures that run the jobs.
+    tasks: TaskTracker,
+    /// Notified when a slot becomes free.
+    freed: Arc<Notify>,
+    settlements: mpsc::Sender<Settlement>,
+    drain: CancellationToken,
+}
+
+/// Runs until `drain` is cancelled and all claimed jobs are settled or released.
+pub async fn run(services: Services, handlers: Handlers, drain: CancellationToken) {
+    let jobs = Jobs::default();
+    let (settlements, inbox) = mpsc::channel(usize::from(services.config.claim_batch) * SETTLE_QUEUE);
+    let inbox = Arc::new(tokio::sync::Mutex::new(inbox));
+    let settlers: Vec<_> = (0..SETTLERS)
+        .map(|_| tokio::spawn(settle(services.clone(), jobs.clone(), inbox.clone())))
+        .collect();
+    let stop = CancellationToken::new();
+    let heartbeat_task = tokio::spawn(heartbeat(services.clone(), jobs.clone(), drain.clone(), stop.clone()));
+    let mut outage = FailureLog::of("claiming");
+    let mut claim_retry = CLAIM_RETRY;
+    let cancellation_task = tokio::spawn(watch_cancellations(services.clone(), jobs.clone(), stop.clone()));
+    let poller = JobPoller {
+        services,
+        handlers,
+        jobs,
+        tasks: TaskTracker::new(),
+        freed: Arc::new(Notify::new()),
+        settlements,
+        drain,
+    };
+    let (services, drain) = (&poller.services, &poller.drain);
+
+    let mut wakes = services.bus.subscribe();
+    let mut poll = interval(stagger(poll_interval(), services.worker.id));
+    poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut cursors: Vec<ClaimCursor> = services.config.queues.iter().map(|_| ClaimCursor::default()).collect();
+    // Consecutive wake-ups that yielded nothing.
+    let mut empty_wakeups = 0_u32;
+    let mut is_woken = false;
+    loop {
+        let mut round = ClaimRound::default();
+        for (queue, cursor) in services.config.queues.iter().zip(&mut cursors) {
+            match poller.claim_all(queue, cursor).await {
+                Ok(claimed) => round.add(claimed),
+                Err(error) => {
+                    outage.failed(ErrorChain(&error));
+                    round.failed = true;
+                    break;
+                }
+            }
+        }
+        if round.failed {
+            // Any further claim would fail again: freed slots and due full scans are ignored.
+            tokio::select! {
+                () = drain.cancelled() => break,
+                () = tokio::time::sleep(claim_retry) => {}
+            }
+            claim_retry = (claim_retry * 2).min(CLAIM_RETRY_MAX);
+            continue;
+        }
+        outage.over();
+        claim_retry = CLAIM_RETRY;
+        empty_wakeups = match (round.claimed, is_woken) {
+            // Not for lack of a free slot.
+            (0, true) if !round.more => empty_wakeups + 1,
+            (0, _) => empty_wakeups,
+            (1.., _) => 0,
+        };
+        is_woken = false;
+        // The deadline for filling freed slots, or for a full scan.
+        let mut refill_at = match poller.free_slots() {
+            0 => None,
+            _ => cursors.iter().filter_map(ClaimCursor::next_scan_at).min(),
+        };
+        loop {
+            tokio::select! {
+                () = drain.cancelled() => break,
+                _ = poll.tick() => break,
+                // If claims got all jobs, a wake-up announces further ones.
+                () = poller.freed.notified(), if round.more => {
+                    if poller.free_slots() * 2 >= poller.batch() {
+                        break;
+                    }
+                    let latest = Instant::now() + REFILL_DELAY;
+                    refill_at = Some(refill_at.map_or(latest, |at| at.min(latest)));
+                }
+                () = sleep_until(refill_at.unwrap_or_else(Instant::now)), if refill_at.is_some() => break,
+                wake = wakeup::next(&mut wakes) => {
+                    if wake.all || services.config.queues.iter().any(|queue| wake.queues.contains(queue)) {
+                        is_woken = true;
+                        let Some(backoff) = idle_backoff(empty_wakeups) else { break };
+                        let latest = Instant::now() + backoff;
+                        refill_at = Some(refill_at.map_or(latest, |at| at.min(latest)));
+                    }
+                }
+            }
+        }
+        if drain.is_cancelled() {
+            break;
+        }
+    }
+
+    info!(
+        running = poller.jobs.with(|jobs| jobs.len()),
+        "draining: handing over running jobs"
+    );
+    let JobPoller {
+        services,
+        tasks,
+        settlements,
+        ..
+    } = poller;
+    tasks.close();
+    let limit = Duration::from_secs(services.config.drain_s);
+    if tokio::time::timeout(limit, tasks.wait()).await.is_err() {
+        warn!(
+            "some jobs did not stop within {} s; their leases will expire",
+            limit.as_secs()
+        );
+    }
+    drop(settlements);
+    let _ = tokio::time::timeout(SETTLE_LIMIT, futures::future::join_all(settlers)).await;
+    stop.cancel();
+    let _ = heartbeat_task.await;
+    let _ = cancellation_task.await;
+    services.bus.publish(Wake {
+        queues: services.config.queues.iter().cloned().collect(),
+        ..Wake::default()
+    });
+    if let Err(error) = lease::leave(&services.db.pool_pg, services.worker.id).await {
+        warn!(error = %ErrorChain(&error), "removing the worker's row failed; it will expire");
+    }
+    // The bus's own task sends the wake-up of the release.
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    info!("drained");
+}
+
+/// Staggers the polls of a fleet, so that workers don't poll at the same moment.
+fn stagger(base: Duration, id: Uuid) -> Duration {
+    base + Duration::from_millis(u64::from(id.as_bytes()[15]) / 2)
+}
+
+/// Returns the backoff of a woken worker. None: no backoff.
+fn idle_backoff(empty_wakeups: u32) -> Option<Duration> {
+    // A single one may be chance.
+    let factor = 2_u32.saturating_pow(empty_wakeups.checked_sub(2)?);
+    Some(IDLE_BACKOFF_MIN.saturating_mul(factor).min(IDLE_BACKOFF_MAX))
+}
+
+/// The result of a round of claims.
+#[derive(Default)]
+struct ClaimRound {
+    claimed: usize,
+    /// Whether there may be more jobs.
+    more: bool,
+    /// Whether the database failed to respond.
+    failed: bool,
+}
+
+impl ClaimRound {
+    fn add(&mut self, other: Self) {
+        self.claimed += other.claimed;
+        self.more |= other.more;
+    }
+}
+
+impl JobPoller {
+    /// Returns the number of free slots.
+    fn free_slots(&self) -> usize {
+        self.services
+            .config
+            .slots
+            .saturating_sub(self.jobs.with(|jobs| jobs.len()))
+    }
+
+    /// Returns the number of jobs per claim when all slots are free.
+    fn batch(&self) -> usize {
+        let config = &self.services.config;
+        config.slots.min(usize::from(config.claim_batch))
+    }
+
+    /// Claims until slots or jobs run out.
+    async fn claim_all(&self, queue: &str, cursor: &mut ClaimCursor) -> Result<ClaimRound, PgError> {
+        let mut backed_up = false;
+        let mut round = ClaimRound::default();
+        loop {
+            let free = self.free_slots();
+            let limit = free.min(self.batch());
+            if limit == 0 || self.drain.is_cancelled() {
+                round.more = true;
+                return Ok(round);
+            }
+            let claim = async |cursor: &mut ClaimCursor| {
+                let (db, worker) = (&self.services.db.pool_pg, self.services.worker.id);
+                rejoin_queue::claim(db, queue, worker, self.services.config.lease(), limit, cursor).await
+            };
+            // While the queue has a backlog, two claims at a time: one executes while the other waits for the disk.
+            let claimed = if backed_up && free >= 2 * limit {
+                let mut beside = cursor.clone();
+                let (one, other) = tokio::join!(claim(cursor), claim(&mut beside));
+                cursor.merge(beside);
+                match (one, other) {
+                    (Ok(mut one), Ok(other)) => {
+                        one.extend(other);
+                        Ok((one, 2 * limit))
+                    }
+                    // The result of a successful one counts.
+                    (Ok(got), Err(_)) | (Err(_), Ok(got)) => Ok((got, 2 * limit)),
+                    (Err(error), Err(_)) => Err(error),
+                }
+            } else {
+                claim(cursor).await.map(|claimed| (claimed, limit))
+            };
+            let (claimed, asked) = claimed?;
+            let full = claimed.len() == asked;
+            backed_up = full;
+            round.claimed += claimed.len();
+            round.more = full;
+            metrics::counter!("rejoin_jobs_claimed_total", "queue" => queue.to_owned()).increment(claimed.len() as u64);
+            for job in claimed {
+                self.start(job);
+            }
+            // If few slots are left, more are filled together later.
+            if !full || self.free_slots() * 2 < self.batch() {
+                return Ok(round);
+            }
+        }
+    }
+
+    fn start(&self, job: ClaimedJob) {
+        let signals = Signals {
+            cancel: CancellationToken::new(),
+            lost: CancellationToken::new(),
+            drain: self.drain.clone(),
+        };
+        let held = Held {
+            attempt: job.attempt,
+            run_id: job.run_id,
+            signals: signals.clone(),
+        };
+        self.jobs.with(|jobs| jobs.insert(job.id, held));
+        metrics::gauge!("rejoin_jobs_running").increment(1.0);
+        let (services, handlers, jobs) = (self.services.clone(), self.handlers.clone(), self.jobs.clone());
+        let (freed, settlements) = (self.freed.clone(), self.settlements.clone());
+        self.tasks.spawn(async move {
+            let (id, attempt, max_attempts, is_run) = (job.id, job.attempt, job.max_attempts, job.run_id.is_some());
+            // A panic ends only this job's attempt.
+            let executing = AssertUnwindSafe(executor::execute_job(services, handlers, job, signals)).catch_unwind();
+            let outcome = executing.await.unwrap_or_else(|panic| {
+                Some(Outcome::Retry {
+                    error: format!("the job panicked: {}", panic_message(panic.as_ref())),
+                    after: None,
+                })
+            });
+            // A run needs its `error` and `done`: the sweep writes them once the lease of its last attempt has expired.
+            let leave_to_sweep = matches!(outcome, Some(Outcome::Retry { .. })) && is_run && attempt >= max_attempts;
+            if let Some(outcome) = outcome.filter(|_| !leave_to_sweep) {
+                let settlement = Settlement {
+                    job_id: id,
+                    attempt,
+                    max_attempts,
+                    outcome,
+                };
+                // The receiver lives until every task has ended.
+                let _ = settlements.send(settlement).await;
+            }
+            jobs.with(|jobs| jobs.remove(&id));
+            metrics::gauge!("rejoin_jobs_running").decrement(1.0);
+            freed.notify_one();
+        });
+    }
+}
+
+/// Returns a panic's message.
+fn panic_message(panic: &(dyn std::any::Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied())
+        .unwrap_or("no words")
+}
+
+/// Settles gathered outcomes in batches, retrying indefinitely: a late settlement is rejected by its fence.
+async fn settle(services: Services, jobs: Jobs, inbox: Arc<tokio::sync::Mutex<mpsc::Receiver<Settlement>>>) {
+    let keep_completed = services.config.keep_jobs_h > 0;
+    let limit = usize::from(services.config.claim_batch);
+    let mut batch = Vec::new();
+    let mut outage = FailureLog::of("settling jobs");
+    loop {
+        {
+            let mut inbox = inbox.lock().await;
+            if inbox.recv_many(&mut batch, limit).await == 0 {
+                return;
+            }
+            // Many are about to end: they are settled together.
+            if batch.len() < limit / 2 && jobs.with(|jobs| jobs.len()) > batch.len() {
+                tokio::time::sleep(SETTLE_GATHER_DELAY).await;
+                while batch.len() < limit
+                    && let Ok(more) = inbox.try_recv()
+                {
+                    batch.push(more);
+                }
+            }
+        }
+        let settled = loop {
+            match rejoin_queue::settle(&services.db.pool_pg, &batch, keep_completed).await {
+                Ok(settled) => break settled,
+                Err(error) => outage.failed(ErrorChain(&error)),
+            }
+            tokio::time::sleep(SETTLE_RETRY).await;
+        };
+        outage.over();
+        batch.clear();
+        if settled.makes_work {
+            services.bus.publish(Wake {
+                queues: services.config.queues.iter().cloned().collect(),
+                ..Wake::default()
+            });
+        }
+    }
+}
+
+/// Renews all leases with one statement per interval. Jobs whose lease was lost are stopped.
+async fn heartbeat(services: Services, jobs: Jobs, drain: CancellationToken, stop: CancellationToken) {
+    let lease = services.config.lease();
+    let limit = (services.config.heartbeat() / HEARTBEAT_LIMIT_DIVISOR).max(HEARTBEAT_LIMIT_MIN);
+    let retry_delay = services.config.heartbeat() / HEARTBEAT_RETRY_DIVISOR;
+    let mut ticks = interval(services.config.heartbeat());
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut outage = FailureLog::of("the heartbeat");
+    let mut downtime = services.downtime.observe();
+    loop {
+        tokio::select! {
+            _ = ticks.tick() => {}
+            () = tokio::time::sleep(retry_delay), if downtime.is_down() => {}
+            () = stop.cancelled() => return,
+        }
+        let holding: Vec<(i64, i32)> = jobs.with(|jobs| jobs.iter().map(|(id, held)| (*id, held.attempt)).collect());
+        let renewal = lease::heartbeat(
+            &services.db.pool_pg,
+            &services.worker,
+            &holding,
+            lease,
+            drain.is_cancelled(),
+        );
+        match tokio::time::timeout(limit, renewal).await {
+            Ok(Ok(ours)) => {
+                outage.over();
+                downtime.record_answer();
+                jobs.with(|jobs| {
+                    for (id, attempt) in &holding {
+                        if let Some(held) = jobs.get(id)
+                            && held.attempt == *attempt
+                            && !ours.contains(id)
+                            && !rejoin_faults::enabled(Fault::NoFence)
+                        {
+                            held.signals.lost.cancel();
+                        }
+                    }
+                });
+            }
+            Ok(Err(error)) => {
+                outage.failed(ErrorChain(&error));
+                downtime.record_failure();
+            }
+            Err(_) => {
+                outage.failed("no response from the database in time");
+                downtime.record_failure();
+            }
+        }
+    }
+}
+
+/// Passes cancellations on to the executors: immediately on a wake-up, else within the poll interval.
+async fn watch_cancellations(services: Services, jobs: Jobs, stop: CancellationToken) {
+    let mut wakes = services.bus.subscribe();
+    let mut poll = interval(poll_interval());
+    poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut outage = FailureLog::of("looking up cancelled runs");
+    loop {
+        let look = tokio::select! {
+            () = stop.cancelled() => return,
+            _ = poll.tick() => true,
+            wake = wakeup::next(&mut wakes) => {
+                if !wake.cancels.is_empty() {
+                    cancel(&jobs, wake.cancels.iter().copied());
+                }
+                wake.all
+            }
+        };
+        if !look {
+            continue;
+        }
+        let running: Vec<Uuid> = jobs.with(|jobs| jobs.values().filter_map(|held| held.run_id).collect());
+        if running.is_empty() {
+            continue;
+        }
+        match runs::cancel_requested(&services.db.pool_sqlx, &running).await {
+            Ok(cancelled) => {
+                outage.over();
+                cancel(&jobs, cancelled.into_iter());
+            }
+            Err(error) => outage.failed(ErrorChain(&error)),
+        }
+    }
+}
+
+fn cancel(jobs: &Jobs, run_ids: impl Iterator<Item = Uuid>) {
+    if rejoin_faults::enabled(Fault::CancelIgnored) {
+        return;
+    }
+    let run_ids: Vec<Uuid> = run_ids.collect();
+    jobs.with(|jobs| {
+        for held in jobs.values() {
+            if held.run_id.is_some_and(|run_id| run_ids.contains(&run_id)) {
+                held.signals.cancel.cancel();
+            }
+        }
+    });
+}
