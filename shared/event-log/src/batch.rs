@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use serde_json::Value;
 use uuid::Uuid;
 
 use super::stream::RunStream;
@@ -31,6 +32,15 @@ impl Pending {
             kind: event.kind.name(),
             data,
             text,
+        }
+    }
+
+    /// An event of another program. Its text has no line end: JSON that is made from a value has none.
+    pub fn of_json(kind: &'static str, data: &Value) -> Self {
+        Self {
+            kind,
+            data: data.to_string(),
+            text: None,
         }
     }
 

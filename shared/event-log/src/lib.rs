@@ -11,10 +11,12 @@
 //! - `upkeep`     the progress of these two
 //! - `wakeup`     the wake-up bus: LISTEN/NOTIFY, or polling
 //!
-//! What an event says is `rejoin_types::events`.
+//! What an event of the product says is `rejoin_types::events`; other programs append any JSON.
 //!
 //! A log's seq is 1..n without a gap and commit-ordered (invariant I2), because the row lock of `stream.logs` is held
 //! from number allocation until the commit.
+//!
+//! Its README says how a program uses it without the rest of Rejoin; `examples/` do so.
 
 mod batch;
 pub mod compaction;

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use deadpool_postgres::Pool;
+use serde_json::Value;
 use sqlx::PgConnection;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
@@ -39,12 +40,37 @@ pub async fn append(
 ) -> Result<i64, sqlx::Error> {
     let types: Vec<String> = events.iter().map(|event| event.kind.name().to_owned()).collect();
     let data: Vec<String> = events.iter().map(Event::to_json).collect();
+    append_texts(db, log_id, run_id, &types, &data).await
+}
+
+/// The same for events of another program: each is a type of its own and its data. `run_id` is whose readers see them; None: only
+/// readers of the whole log.
+pub async fn append_json(
+    db: &mut PgConnection,
+    log_id: Uuid,
+    run_id: Option<Uuid>,
+    events: &[(&str, Value)],
+) -> Result<i64, sqlx::Error> {
+    let (types, data): (Vec<String>, Vec<String>) = events
+        .iter()
+        .map(|(kind, data)| ((*kind).to_owned(), data.to_string()))
+        .unzip();
+    append_texts(db, log_id, run_id, &types, &data).await
+}
+
+async fn append_texts(
+    db: &mut PgConnection,
+    log_id: Uuid,
+    run_id: Option<Uuid>,
+    types: &[String],
+    data: &[String],
+) -> Result<i64, sqlx::Error> {
     sqlx::query_scalar!(
         r#"select stream.append($1, $2, $3, $4) as "last!""#,
         log_id,
         run_id as _,
-        &types,
-        &data
+        types,
+        data
     )
     .fetch_one(db)
     .await

@@ -24,6 +24,7 @@ use std::time::Duration;
 use futures::future::{BoxFuture, OptionFuture};
 #[cfg(test)]
 use rejoin_interleave::time::{Instant, sleep, sleep_until, timeout};
+use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 #[cfg(not(test))]
 use tokio::time::{Instant, sleep, sleep_until, timeout};
@@ -111,12 +112,26 @@ impl EventWriter {
 
     /// Queues an event, waiting while the queue is full. It is committed soon; [`EventWriter::flush`] waits for that.
     pub async fn append(&self, stream: &Arc<RunStream>, event: &Event) -> Result<(), LeaseLost> {
+        self.send(stream, || Pending::of(event)).await
+    }
+
+    /// The same for an event of another program: a type of its own and its data. Such events are never merged.
+    pub async fn append_json(
+        &self,
+        stream: &Arc<RunStream>,
+        kind: &'static str,
+        data: &Value,
+    ) -> Result<(), LeaseLost> {
+        self.send(stream, || Pending::of_json(kind, data)).await
+    }
+
+    async fn send(&self, stream: &Arc<RunStream>, event: impl FnOnce() -> Pending) -> Result<(), LeaseLost> {
         if stream.lost.is_cancelled() {
             return Err(LeaseLost);
         }
         let item = Item::Event {
             stream: stream.clone(),
-            event: Pending::of(event),
+            event: event(),
         };
         self.items.send(item).await.map_err(|_| LeaseLost)
     }

@@ -10,6 +10,8 @@
 //!
 //! State machine of a job: available -> running -> (available ->)* completed | failed | cancelled; finished jobs leave
 //! the table. A job with a concurrency key is `held` while another live job of that key is before it.
+//!
+//! Its README says how a program uses it without the rest of Rejoin; `examples/` do so.
 
 pub mod claim;
 pub mod claim_cursor;

@@ -5,5 +5,6 @@ mod imports;
 mod layout;
 mod openapi;
 mod requirements;
+mod standalone_crates;
 mod tool_mapping;
 mod words;
