@@ -188,6 +188,12 @@ pub struct Routes {
     table: AccessTable,
 }
 
+impl Default for Routes {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Routes {
     pub fn new() -> Self {
         Self::with_openapi(OpenApi::default())

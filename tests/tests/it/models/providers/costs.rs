@@ -84,10 +84,7 @@ pub(super) async fn stops_at_its_budget(model: &str) {
     let providers = Providers::start().await.expect("a stand-in");
     let app = app(&providers, 1).await;
     let price = catalogue()
-        .price(
-            &model.replace("openai-responses:", "openai:"),
-            rejoin_models::today(),
-        )
+        .price(&model.replace("openai-responses:", "openai:"), rejoin_models::today())
         .expect("a price");
     let step = price.of(&Tokens::new(0, DEAR_TOKENS));
     let agent = app

@@ -2,14 +2,15 @@
 //! strict stand-in, none tried against the real one.
 
 use rejoin_models::catalogue;
-use rejoin_tests::client::{json_of, of_kind};
-use rejoin_tests::providers::{Providers, Turn};
+use rejoin_tests::client::{json_of, of_kind, text};
+use rejoin_tests::providers::{AZURE_DEPLOYMENT, Protocol, Providers, Service, Turn};
+use serde_json::json;
 
 use super::answers::answers_by_the_schema;
 use super::costs::{cost, stops_at_its_budget};
 use super::fallbacks::is_replaced;
 use super::media::{is_sent_a_sound, is_sent_an_image};
-use super::{app, choice, reasons_through_five_steps, shows_tools_later};
+use super::{app, choice, reasons_through_five_steps, recordings, shows_tools_later};
 
 const AZURE: &str = "azure:gpt-5.2";
 /// It does not reason, and is asked by Chat Completions.
@@ -162,4 +163,41 @@ async fn an_answer_that_is_cut_off_is_an_error_at_each_service() {
             assert_eq!(of_kind(&events, "error").len(), 1, "{model}: {events:?}");
         }
     }
+}
+
+/// The model behind a deployment with another name is unknown: what it rejects is learned from its rejections.
+#[tokio::test]
+async fn five_tool_steps_at_azure_by_a_deployment_of_another_name() {
+    let model = format!("azure:{AZURE_DEPLOYMENT}");
+    let providers = Providers::start().await.expect("a stand-in");
+    let app = app(&providers, 1).await;
+    let agent = app
+        .agent_with("worker", &["look_*"], |content| {
+            let mut choice = choice(&model, Some("low"));
+            choice.max_tokens = Some(2_000);
+            content.model = Some(choice);
+        })
+        .await;
+    let turns = (0..5).map(|step| Turn::call("look_0", json!({"n": step})).reasoning("A look."));
+    providers.script("look", turns.chain([Turn::text("Seen.")]));
+    let frames = app.client().ask(Some(agent), "look").await;
+    let refused = providers.refusals();
+    assert_eq!(
+        (text(&frames).as_str(), providers.left()),
+        ("Seen.", 0),
+        "{refused:?} {frames:?}"
+    );
+    let statuses: Vec<u16> = refused.iter().map(|(status, _)| *status).collect();
+    assert_eq!(
+        statuses,
+        [400, 400],
+        "the temperature and the older name of a limit: {refused:?}"
+    );
+    recordings::check("own-deployment", &providers.recorded());
+    let last = providers.recorded().pop().expect("a call");
+    assert_eq!((last.service, last.protocol), (Service::Azure, Protocol::Chat));
+    assert_eq!(
+        (&last.body["max_completion_tokens"], &last.body["reasoning_effort"]),
+        (&json!(2_000), &json!("low"))
+    );
 }

@@ -25,7 +25,7 @@ pub(super) fn take(buffer: &mut Vec<u8>) -> Result<Option<Frame>, &'static str> 
         return Ok(None);
     };
     let (total, of_headers) = (total as usize, of_headers as usize);
-    if total > MESSAGE_MAX || total < PRELUDE + CHECKSUM || of_headers > total - PRELUDE - CHECKSUM {
+    if !(PRELUDE + CHECKSUM..=MESSAGE_MAX).contains(&total) || of_headers > total - PRELUDE - CHECKSUM {
         return Err("a message of the event stream has an impossible length");
     }
     if buffer.len() < total {
