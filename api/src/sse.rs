@@ -2,7 +2,7 @@
 //!
 //! - `frame`   wire format, rendered once per event
 //! - `dialects`  the same events in other clients' formats
-//! - `tail`    the live end of each followed log: ONE query for all of them, whenever something is new
+//! - `fan_out` the live end of each followed log: ONE query for all of them, whenever something is new
 //! - `ring`    the newest events of one log, and the readers waiting for the next
 //! - `reader`  a cursor and a filter: reads the past from the table, then the ring
 //! - `delivery` a stream that has begun, written to its socket without the server library
@@ -17,6 +17,7 @@
 
 pub mod delivery;
 pub mod dialects;
+pub mod fan_out;
 pub mod frame;
 #[cfg(test)]
 mod model;
@@ -27,4 +28,3 @@ pub mod source;
 pub mod start;
 pub mod streams;
 mod sync;
-pub mod tail;

@@ -19,7 +19,7 @@ use crate::oidc::Oidc;
 use crate::quotas::Quotas;
 use crate::rate_limit::Rates;
 use crate::recorder;
-use crate::sse::tail::Hub;
+use crate::sse::fan_out::Hub;
 use crate::transfers::Transfers;
 
 #[derive(Clone)]

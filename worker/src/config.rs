@@ -9,7 +9,7 @@ use rejoin_data_sources::SourceArgs;
 use rejoin_db::config::DatabaseArgs;
 use rejoin_db::vacuum_blockers;
 use rejoin_embeddings::EmbeddingsArgs;
-use rejoin_event_log::writer::WriterOptions;
+use rejoin_event_log::group_commit::WriterOptions;
 use rejoin_files::FilesArgs;
 use rejoin_queue::lease;
 use rejoin_web_search::web::WebArgs;

@@ -52,7 +52,7 @@ use tracing::error;
 use crate::net;
 use answer::{Keep, Part};
 use connections::{Connections, Limits};
-use rejoin_egress::net::Hosts;
+use rejoin_egress::ssrf_guard::Hosts;
 use transport::{ConnectorDeps, Processes};
 
 /// Maximum length of a tool's name for providers, in characters.

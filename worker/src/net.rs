@@ -1,4 +1,4 @@
-//! The HTTP client for URLs that projects have set: `rejoin_egress::net` judges where it connects to.
+//! The HTTP client for URLs that projects have set: `rejoin_egress::ssrf_guard` judges where it connects to.
 //!
 //! Invariant: no redirects are followed and no proxy is used.
 
@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rejoin_egress::net::Hosts;
+use rejoin_egress::ssrf_guard::Hosts;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
 /// Timeout of connecting.

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use rejoin_event_log::EventWriter;
+use rejoin_event_log::group_commit::LeaseLost;
 use rejoin_event_log::stream::RunStream;
-use rejoin_event_log::writer::LeaseLost;
 use rejoin_runs::runs::Run;
 use rejoin_types::events::Kind;
 use serde_json::Value;

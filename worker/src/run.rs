@@ -41,8 +41,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rejoin_commands::{FencedError, RunError};
+use rejoin_event_log::group_commit::LeaseLost;
 use rejoin_event_log::stream::RunStream;
-use rejoin_event_log::writer::LeaseLost;
 use rejoin_extension::Signals;
 use rejoin_faults::Fault;
 use rejoin_models::choice::ReasoningEffort;

@@ -20,10 +20,10 @@ use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+use super::fan_out::Hub;
 use super::reader::{Filter, Reader};
 use super::source::{Cursor, Failed, Source};
 use super::streams::Streams;
-use super::tail::Hub;
 use crate::caller::Caller;
 
 /// Number of interleavings tested per model.

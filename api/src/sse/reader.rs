@@ -21,11 +21,11 @@ use tracing::debug;
 use uuid::Uuid;
 
 use super::dialects::Dialect;
+use super::fan_out::Subscription;
 use super::frame::{self, Frame};
 use super::ring::Polled;
 use super::streams::Permit;
 use super::sync::{Instant, sleep, timeout};
-use super::tail::Subscription;
 
 /// Maximum size of frames sent together, in bytes.
 const CHUNK_BYTES: usize = 16 * 1024;

@@ -6,9 +6,9 @@ use anyhow::Result;
 use rejoin_db::config::{BusKind, DatabaseArgs};
 use rejoin_db::{Db, Role};
 use rejoin_event_log::EventWriter;
+use rejoin_event_log::group_commit::WriterOptions;
 use rejoin_event_log::stream::RunStream;
 use rejoin_event_log::wakeup;
-use rejoin_event_log::writer::WriterOptions;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 

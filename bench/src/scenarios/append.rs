@@ -9,9 +9,9 @@ use async_trait::async_trait;
 use rejoin_db::config::{BusKind, DatabaseArgs};
 use rejoin_db::{Db, Role};
 use rejoin_event_log::EventWriter;
+use rejoin_event_log::group_commit::WriterOptions;
 use rejoin_event_log::stream::RunStream;
 use rejoin_event_log::wakeup;
-use rejoin_event_log::writer::WriterOptions;
 use rejoin_types::events::{Event, Kind};
 use tokio::runtime::Handle;
 

@@ -11,7 +11,7 @@ use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use rejoin_egress::net::Hosts;
+use rejoin_egress::ssrf_guard::Hosts;
 use rejoin_integrations::data_sources::Settings;
 use rejoin_secrets::Plaintext;
 use rejoin_types::ids;

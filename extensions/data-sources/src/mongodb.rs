@@ -17,7 +17,7 @@ use async_trait::async_trait;
 use mongodb::bson::{Bson, Document, doc};
 use mongodb::options::{ClientOptions, Credential, ServerAddress, Tls, TlsOptions};
 use mongodb::{Client, ClientSession};
-use rejoin_egress::net::Hosts;
+use rejoin_egress::ssrf_guard::Hosts;
 use rejoin_integrations::data_sources::{Kind, Settings};
 use rejoin_secrets::Plaintext;
 use serde_json::Value;

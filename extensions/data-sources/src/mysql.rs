@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use mysql_async::consts::{ColumnFlags, ColumnType};
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Opts, OptsBuilder, SslOpts, Value as Cell};
-use rejoin_egress::net::Hosts;
+use rejoin_egress::ssrf_guard::Hosts;
 use rejoin_integrations::data_sources::{Kind, Settings};
 use rejoin_secrets::Plaintext;
 use serde_json::{Value, json};

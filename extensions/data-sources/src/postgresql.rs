@@ -10,7 +10,7 @@
 
 use async_trait::async_trait;
 use futures::TryStreamExt;
-use rejoin_egress::net::Hosts;
+use rejoin_egress::ssrf_guard::Hosts;
 use rejoin_integrations::data_sources::{Kind, Settings};
 use rejoin_secrets::Plaintext;
 use serde_json::{Value, json};

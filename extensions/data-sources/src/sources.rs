@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
 use rejoin_db::rls;
-use rejoin_egress::net::Hosts;
+use rejoin_egress::ssrf_guard::Hosts;
 use rejoin_integrations::data_sources::{self, Content, DataSource, Kind, schemas};
 use rejoin_secrets::{MasterKeys, Plaintext, SecretError};
 use serde::Serialize;

@@ -11,7 +11,7 @@ use rejoin_event_log::log;
 use rejoin_event_log::stream::Seen;
 use rejoin_event_log::wakeup::Wake;
 use rejoin_faults::Fault;
-use rejoin_queue::settle;
+use rejoin_queue::{fencing, settle};
 use rejoin_runs::contexts::Context;
 use rejoin_runs::messages::{self, NewMessage, Role};
 use rejoin_runs::runs::Run;
@@ -80,7 +80,7 @@ impl Command for FinishRun<'_> {
 impl FinishRun<'_> {
     async fn try_apply(&self, db: &mut PgConnection) -> Result<Option<Finished>, sqlx::Error> {
         let run = self.run;
-        let Some(job_id) = settle::fence(db, run.id, self.attempt).await? else {
+        let Some(job_id) = fencing::fence(db, run.id, self.attempt).await? else {
             return Ok(None);
         };
         if self.status == DoneStatus::Completed {

@@ -9,7 +9,7 @@ use super::{Command, FencedError};
 use rejoin_event_log::log;
 use rejoin_event_log::stream::Seen;
 use rejoin_event_log::wakeup::Wake;
-use rejoin_queue::settle;
+use rejoin_queue::fencing;
 use rejoin_runs::runs::{self, Run, TreeUse};
 use rejoin_runs::{run_messages, steering, tool_calls};
 use rejoin_types::events::Kind;
@@ -85,7 +85,7 @@ impl Command for RecordStep<'_> {
 impl RecordStep<'_> {
     async fn try_apply(&self, db: &mut PgConnection) -> Result<Option<Recorded>, sqlx::Error> {
         let run = self.run;
-        if settle::fence_progress(db, run.id, self.attempt).await?.is_none() {
+        if fencing::fence_progress(db, run.id, self.attempt).await?.is_none() {
             return Ok(None);
         }
         for (role, content) in self.injected {

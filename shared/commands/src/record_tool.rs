@@ -10,7 +10,7 @@ use rejoin_event_log::log;
 use rejoin_event_log::stream::Seen;
 use rejoin_event_log::wakeup::Wake;
 use rejoin_faults::Fault;
-use rejoin_queue::settle;
+use rejoin_queue::fencing;
 use rejoin_runs::contexts::{self, Context};
 use rejoin_runs::run_messages;
 use rejoin_runs::runs::Run;
@@ -63,7 +63,7 @@ impl Command for ToolStarted<'_> {
 impl ToolStarted<'_> {
     async fn try_apply(&self, db: &mut PgConnection) -> Result<Option<(bool, Wake)>, sqlx::Error> {
         let run = self.run;
-        if settle::fence(db, run.id, self.attempt).await?.is_none() {
+        if fencing::fence(db, run.id, self.attempt).await?.is_none() {
             return Ok(None);
         }
         log::lock(db, run.log_id).await?;
@@ -158,7 +158,7 @@ impl Command for ToolEnded<'_> {
 impl ToolEnded<'_> {
     async fn try_apply(&self, db: &mut PgConnection) -> Result<Option<Wake>, sqlx::Error> {
         let run = self.run;
-        if settle::fence_progress(db, run.id, self.attempt).await?.is_none() {
+        if fencing::fence_progress(db, run.id, self.attempt).await?.is_none() {
             return Ok(None);
         }
         let duration = i32::try_from(self.duration_ms).unwrap_or(i32::MAX);

@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::{Command, FencedError};
 use rejoin_event_log::log;
 use rejoin_event_log::wakeup::Wake;
-use rejoin_queue::settle;
+use rejoin_queue::fencing;
 use rejoin_runs::contexts::{self, TurnContext};
 use rejoin_runs::run_messages;
 use rejoin_runs::runs::part::Part;
@@ -83,7 +83,7 @@ impl Command for StartRun<'_> {
 impl StartRun<'_> {
     async fn try_apply(&self, db: &mut PgConnection) -> Result<Option<Begun>, sqlx::Error> {
         let run = self.run;
-        if settle::fence(db, run.id, self.attempt).await?.is_none() {
+        if fencing::fence(db, run.id, self.attempt).await?.is_none() {
             return Ok(None);
         }
         log::lock(db, run.log_id).await?;

@@ -17,7 +17,7 @@ use uuid::Uuid;
 use super::{Command, CreateDag, DagError, FencedError, Review, execute_plan};
 use rejoin_event_log::log;
 use rejoin_event_log::wakeup::Wake;
-use rejoin_queue::{NewJob, settle};
+use rejoin_queue::{NewJob, fencing};
 use rejoin_runs::questions::{self, NewQuestion};
 use rejoin_runs::runs::resuming::may_be_resumed;
 use rejoin_runs::runs::{self, NewRun, Run, Spawned};
@@ -146,7 +146,7 @@ impl Command for SuspendRun<'_> {
         match output {
             Suspended::Cancelled => Ok(false),
             // The attempt has lost the job, or the call is already recorded as begun.
-            Suspended::Waiting(_) => Ok(settle::fence(db, self.run.id, self.attempt).await?.is_none()),
+            Suspended::Waiting(_) => Ok(fencing::fence(db, self.run.id, self.attempt).await?.is_none()),
             Suspended::Answered(_) => {
                 let ids: Vec<Uuid> = self.calls.iter().map(|call| call.id).collect();
                 sqlx::query_scalar!(
@@ -163,7 +163,7 @@ impl Command for SuspendRun<'_> {
 impl SuspendRun<'_> {
     async fn try_apply(&self, db: &mut PgConnection) -> Result<Option<Suspended>, sqlx::Error> {
         let run = self.run;
-        if settle::fence_progress(db, run.id, self.attempt).await?.is_none() {
+        if fencing::fence_progress(db, run.id, self.attempt).await?.is_none() {
             return Ok(None);
         }
         log::lock(db, run.log_id).await?;

@@ -8,7 +8,7 @@ use super::record_tool::append_and_move_safe_point;
 use super::{Command, FencedError, ToolEnded};
 use rejoin_event_log::log;
 use rejoin_event_log::wakeup::Wake;
-use rejoin_queue::settle;
+use rejoin_queue::fencing;
 use rejoin_runs::agents::AgentDefinition;
 use rejoin_runs::run_messages;
 use rejoin_types::events::Kind;
@@ -62,7 +62,7 @@ impl TransferRun<'_> {
     /// Returns whether the run may still be handed over. None: the lease is lost.
     async fn begin(&self, db: &mut PgConnection) -> Result<Option<bool>, sqlx::Error> {
         let run = self.call.run;
-        if settle::fence(db, run.id, self.call.attempt).await?.is_none() {
+        if fencing::fence(db, run.id, self.call.attempt).await?.is_none() {
             return Ok(None);
         }
         log::lock(db, run.log_id).await?;

@@ -8,7 +8,7 @@ use std::io::Read;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use crate::net::Hosts;
+use crate::ssrf_guard::Hosts;
 use flate2::read::MultiGzDecoder;
 use moka::future::Cache;
 use reqwest::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, LOCATION};

@@ -1,12 +1,12 @@
 //! Outgoing connections and child processes: the SSRF guard, the HTTP fetcher behind it, and a watchdog that ends children with their owner.
 //!
 //! # Layout
-//! - `net`      the SSRF guard: which addresses may be connected to
+//! - `ssrf_guard` the SSRF guard: which addresses may be connected to
 //! - `fetch`    HTTP behind that guard: addresses, redirects, sizes, time
 //! - `robots`   what sites ask robots (robots.txt)
 //! - `watchdog` ends child processes with their owner
 
 pub mod fetch;
-pub mod net;
 pub mod robots;
+pub mod ssrf_guard;
 pub mod watchdog;

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use rejoin_db::config::{BusKind, DatabaseArgs};
 use rejoin_db::{Db, Role};
+use rejoin_event_log::group_commit::WriterOptions;
 use rejoin_event_log::stream::RunStream;
-use rejoin_event_log::writer::WriterOptions;
 use rejoin_event_log::{EventWriter, log, wakeup};
 use serde_json::json;
 use sqlx::Row;

@@ -2,7 +2,7 @@
 //!
 //! # Layout
 //! - `log`        append (within a command's transaction), read, the tail's one query for many logs
-//! - `writer`     group commit: the one writer of a worker process
+//! - `group_commit` the one writer of a worker process: one transaction for the events of all its runs
 //! - `batch`      the contents of one flush: by log, with waiting deltas merged
 //! - `rows`       storage format: one event per row, or several consecutive ones
 //! - `snapshot`   the state up to a number, folded from messages and the running turn's events
@@ -20,6 +20,7 @@
 
 mod batch;
 pub mod compaction;
+pub mod group_commit;
 pub mod log;
 pub mod retention;
 pub mod rows;
@@ -27,6 +28,5 @@ pub mod snapshot;
 pub mod stream;
 mod upkeep;
 pub mod wakeup;
-pub mod writer;
 
-pub use writer::EventWriter;
+pub use group_commit::EventWriter;

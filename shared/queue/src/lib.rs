@@ -3,6 +3,7 @@
 //! - `enqueue`   within any open transaction (the SQL function `queue.enqueue` serves other programs)
 //! - `claim`     batches of due jobs, round-robin between projects; increments the attempt and takes a lease
 //! - `claim_cursor` the claim cursor: round-robin position and low watermarks of each lane
+//! - `fencing`   the fence of a command: it writes only under its attempt
 //! - `lease`     one heartbeat statement per worker; the fleet's rows
 //! - `settle`    the outcomes: complete, retry, snooze, fail, cancel, release
 //! - `sweep`     expired leases, orphaned keys, retention
@@ -16,6 +17,7 @@
 pub mod claim;
 pub mod claim_cursor;
 pub mod enqueue;
+pub mod fencing;
 pub mod lease;
 pub mod settle;
 pub mod stats;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::DateTime;
-use rejoin_egress::net::Hosts;
+use rejoin_egress::ssrf_guard::Hosts;
 use rejoin_integrations::mcp::{Server, Settings, Transport};
 use rejoin_worker::mcp::connection::Connection;
 use rejoin_worker::mcp::oauth::Grant;

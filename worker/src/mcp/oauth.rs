@@ -30,7 +30,7 @@ use url::{Url, form_urlencoded};
 use super::redact::Redactor;
 use client::OAuthClient;
 use discovery::Endpoint;
-use rejoin_egress::net::Hosts;
+use rejoin_egress::ssrf_guard::Hosts;
 
 /// Safety margin before a token's expiry, for the time that a request takes.
 const EXPIRY_MARGIN: Duration = Duration::from_secs(30);

@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use rejoin_egress::net::Hosts;
+use rejoin_egress::ssrf_guard::Hosts;
 use rejoin_egress::watchdog::Watchdog;
 use rejoin_integrations::mcp::commands::Commands;
 use rmcp::model::{ClientCapabilities, ClientConfig, Implementation, ProtocolVersion};

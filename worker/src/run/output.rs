@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use futures::StreamExt as _;
 use rejoin_commands::RunError;
-use rejoin_event_log::writer::LeaseLost;
+use rejoin_event_log::group_commit::LeaseLost;
 use rejoin_models::{Ability, catalogue};
 use rejoin_runs::runs::Run;
 use rejoin_tools::outputs;

@@ -1,7 +1,7 @@
 //! Stores a step before it is acted upon, and the run's usage; and, for development, how decisions were made.
 
 use rejoin_commands::{AskedCall, RecordStep};
-use rejoin_event_log::writer::LeaseLost;
+use rejoin_event_log::group_commit::LeaseLost;
 use rejoin_faults::Fault;
 use rejoin_models::Tokens;
 use rejoin_models::tokens::estimate;

@@ -123,7 +123,7 @@ mod tests {
     use std::time::Duration;
 
     use mongodb::bson::doc;
-    use rejoin_egress::net::Hosts;
+    use rejoin_egress::ssrf_guard::Hosts;
     use rejoin_integrations::data_sources::Settings;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::{TcpListener, TcpStream};

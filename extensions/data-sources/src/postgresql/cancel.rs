@@ -1,6 +1,6 @@
 //! Cancels abandoned queries on the server. Called by `postgresql`.
 
-use rejoin_egress::net::Hosts;
+use rejoin_egress::ssrf_guard::Hosts;
 use rejoin_integrations::data_sources::Kind;
 use tokio_postgres::tls::MakeTlsConnect;
 use tokio_postgres::{CancelToken, NoTls};

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use rejoin_commands::{PostMessage, Posted};
 use rejoin_db::config::BusKind;
+use rejoin_event_log::group_commit::{LeaseLost, WriterOptions};
 use rejoin_event_log::stream::RunStream;
 use rejoin_event_log::wakeup;
-use rejoin_event_log::writer::{LeaseLost, WriterOptions};
 use rejoin_event_log::{EventWriter, log};
 use rejoin_types::events::{Event, Kind};
 use tokio_util::sync::CancellationToken;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rejoin_queue::{ClaimCursor, NewJob, Outcome, Settlement, settle, sweep};
+use rejoin_queue::{ClaimCursor, NewJob, Outcome, Settlement, fencing, sweep};
 use serde_json::json;
 use uuid::Uuid;
 
@@ -238,7 +238,7 @@ async fn consecutive_losses_without_progress_delay_a_job() {
 
     let claimed = claim(&db, 1).await.remove(0);
     let mut connection = db.pool.acquire().await.unwrap();
-    let job = settle::fence_progress(&mut connection, run, claimed.attempt)
+    let job = fencing::fence_progress(&mut connection, run, claimed.attempt)
         .await
         .unwrap();
     assert_eq!(job, Some(claimed.id));
@@ -253,7 +253,7 @@ async fn consecutive_losses_without_progress_delay_a_job() {
         (1, rejoin_queue::RUN_MAX_ATTEMPTS),
         "as if it were the first"
     );
-    let none = settle::fence_progress(&mut connection, run, claimed.attempt)
+    let none = fencing::fence_progress(&mut connection, run, claimed.attempt)
         .await
         .unwrap();
     assert_eq!(none, None, "the lease is lost");

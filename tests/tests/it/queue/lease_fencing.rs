@@ -7,11 +7,11 @@ use std::time::Duration;
 use rejoin_commands::{PostMessage, Posted};
 use rejoin_db::PgError;
 use rejoin_db::config::BusKind;
+use rejoin_event_log::group_commit::{LeaseLost, WriterOptions};
 use rejoin_event_log::stream::RunStream;
 use rejoin_event_log::wakeup;
-use rejoin_event_log::writer::{LeaseLost, WriterOptions};
 use rejoin_event_log::{EventWriter, log};
-use rejoin_queue::{NewJob, Outcome, lease, settle, sweep};
+use rejoin_queue::{NewJob, Outcome, fencing, lease, settle, sweep};
 use rejoin_types::events::{Event, Kind};
 use sqlx::PgConnection;
 use tokio_util::sync::CancellationToken;
@@ -121,32 +121,32 @@ async fn a_commands_fence_admits_its_attempt_and_blocks_takeovers() {
     let db = support::database().await;
     let posted = post(&db).await;
     let mut tx = db.pool.begin().await.unwrap();
-    let queued = settle::fence(&mut tx, posted.run_id, 0).await.unwrap();
+    let queued = fencing::fence(&mut tx, posted.run_id, 0).await.unwrap();
     assert_eq!(queued, None, "nobody runs it yet");
     tx.rollback().await.unwrap();
 
     let first = claim(&db, 1).await.remove(0);
     let mut tx = db.pool.begin().await.unwrap();
-    assert_eq!(settle::fence(&mut tx, posted.run_id, 2).await.unwrap(), None);
+    assert_eq!(fencing::fence(&mut tx, posted.run_id, 2).await.unwrap(), None);
     assert_eq!(
         takeover(&db, posted.run_id).await,
         Ok(1),
         "a fence that was not had locks nothing"
     );
-    assert_eq!(settle::fence(&mut tx, posted.run_id, 1).await.unwrap(), Some(first.id));
+    assert_eq!(fencing::fence(&mut tx, posted.run_id, 1).await.unwrap(), Some(first.id));
     assert_eq!(takeover(&db, posted.run_id).await, Err(LOCK_NOT_AVAILABLE.to_owned()));
     tx.commit().await.unwrap();
 
     expire(&db).await;
     let mut tx = db.pool.begin().await.unwrap();
-    let swept = settle::fence(&mut tx, posted.run_id, 1).await.unwrap();
+    let swept = fencing::fence(&mut tx, posted.run_id, 1).await.unwrap();
     assert_eq!(swept, None, "the attempt is the last one, and nobody's any more");
     tx.rollback().await.unwrap();
 
     claim(&db, 1).await;
     let mut tx = db.pool.begin().await.unwrap();
-    assert_eq!(settle::fence(&mut tx, posted.run_id, 1).await.unwrap(), None);
-    assert_eq!(settle::fence(&mut tx, posted.run_id, 2).await.unwrap(), Some(first.id));
+    assert_eq!(fencing::fence(&mut tx, posted.run_id, 1).await.unwrap(), None);
+    assert_eq!(fencing::fence(&mut tx, posted.run_id, 2).await.unwrap(), Some(first.id));
 }
 
 #[tokio::test]

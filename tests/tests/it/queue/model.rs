@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
-use rejoin_queue::{ClaimCursor, ClaimedJob, NewJob, Outcome, Settlement, settle, sweep};
+use rejoin_queue::{ClaimCursor, ClaimedJob, NewJob, Outcome, Settlement, fencing, settle, sweep};
 use rejoin_tests::support::{self, TestDatabase};
 use serde_json::json;
 use tokio::runtime::Handle;
@@ -323,7 +323,7 @@ async fn play(db: &TestDatabase, history: &[Step]) -> Result<(), String> {
                 let Some(claim) = pick(&claims, *claim) else { continue };
                 let mut connection = db.pool.acquire().await.unwrap();
                 let run_id = claim.run_id.expect("each job has one");
-                let real = settle::fence(&mut connection, run_id, claim.attempt).await.unwrap();
+                let real = fencing::fence(&mut connection, run_id, claim.attempt).await.unwrap();
                 let wanted = model.held_by(claim.id, claim.attempt).map(|job| job.id);
                 if real != wanted {
                     return disagree("may write", format!("{real:?}"), format!("{wanted:?}"));

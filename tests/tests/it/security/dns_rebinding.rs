@@ -1,5 +1,5 @@
 //! Names that change where they lead between the look and the connection (DNS rebinding), told by a name server of the test's own. (What
-//! an address may be: `rejoin_egress::net`.)
+//! an address may be: `rejoin_egress::ssrf_guard`.)
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -11,7 +11,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use rejoin_data_sources::transport;
 use rejoin_egress::fetch::{FetchError, Fetcher};
-use rejoin_egress::net::{Hosts, Names};
+use rejoin_egress::ssrf_guard::{Hosts, Names};
 use reqwest::Url;
 use reqwest::header::HeaderMap;
 use tokio::net::{TcpListener, UdpSocket};

@@ -12,7 +12,7 @@ use url::Url;
 use super::{Refusal, shown};
 use crate::mcp::http::error_chain;
 use crate::mcp::redact::Redactor;
-use rejoin_egress::net::Hosts;
+use rejoin_egress::ssrf_guard::Hosts;
 
 /// Timeout of a response.
 const ANSWER_LIMIT: Duration = Duration::from_secs(10);
