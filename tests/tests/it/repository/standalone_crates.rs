@@ -95,7 +95,7 @@ async fn the_queue_s_readme_shows_an_example_that_runs() {
 }
 
 #[tokio::test]
-async fn appending_and_reading_need_the_migration_of_the_event_log_alone() {
+async fn appending_and_reading_need_one_migration() {
     let url = database_with(&[EVENT_LOG]).await;
     let mut output = Vec::new();
     append_and_read::run(&url, &mut output).await.expect("the example");
@@ -156,7 +156,7 @@ fn files_that_name(member: &str, schema: &str) -> Vec<String> {
 }
 
 #[test]
-fn only_the_files_that_the_readmes_list_name_tables_of_the_product() {
+fn only_files_that_the_readmes_list_name_product_tables() {
     assert_eq!(files_that_name("shared/queue", "kb"), [""; 0]);
     assert_eq!(files_that_name("shared/queue", "stream"), [""; 0]);
     let listed = ["retention", "snapshot", "upkeep"].map(|name| format!("shared/event-log/src/{name}.rs"));
