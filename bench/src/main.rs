@@ -1,8 +1,8 @@
 //! Benchmarks: Rejoin compared with its peers, and with the limits of PostgreSQL and the machine.
 //!
 //! # Layout
-//! - `scenario`   the scenario trait, the list of all, and the runner
-//! - `scenarios/` one scenario per file
+//! - `scenario`   the scenario trait and its runner
+//! - `scenarios/` one scenario per file, and the list of all
 //! - `results`    the results: tables of values, claims, plots; read and written as JSON
 //! - `machine`    the machine's description
 //! - `server`     the private PostgreSQL of a run, and fresh migrated databases on it
@@ -91,8 +91,8 @@ fn default_results() -> PathBuf {
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     match Arguments::parse().verb {
-        Verb::Run(arguments) => scenario::run(arguments).await,
-        Verb::Part { role } => part::run(role).await,
+        Verb::Run(arguments) => scenario::run(scenarios::all(), arguments).await,
+        Verb::Part { role } => run_part(role).await,
         Verb::List => {
             for scenario in scenarios::all() {
                 println!("{:<10} {}", scenario.name(), scenario.about());
@@ -102,5 +102,14 @@ async fn main() -> anyhow::Result<()> {
         Verb::Report(arguments) => report::write(&arguments),
         Verb::Model { address } => model::serve(&address).await,
         Verb::Compare(arguments) => compare::run(&arguments),
+    }
+}
+
+/// Runs a part of a load.
+async fn run_part(role: part::Role) -> anyhow::Result<()> {
+    match role {
+        part::Role::Fleet => tokio::task::spawn_blocking(fleet::run).await?,
+        part::Role::Producer => producer::run().await,
+        part::Role::PaceLimit => tokio::task::spawn_blocking(pace_limit::run).await?,
     }
 }

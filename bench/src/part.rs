@@ -14,8 +14,6 @@ use serde::de::DeserializeOwned;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
-use crate::{fleet, pace_limit, producer};
-
 /// What a part does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Role {
@@ -34,15 +32,6 @@ impl Role {
             Role::Producer => "producer",
             Role::PaceLimit => "pace-limit",
         }
-    }
-}
-
-/// The body of `bench part`.
-pub async fn run(role: Role) -> Result<()> {
-    match role {
-        Role::Fleet => tokio::task::spawn_blocking(fleet::run).await?,
-        Role::Producer => producer::run().await,
-        Role::PaceLimit => tokio::task::spawn_blocking(pace_limit::run).await?,
     }
 }
 

@@ -70,6 +70,13 @@ fn cell(row: &Row, column: &Column) -> String {
     measured(row.cells.get(&column.key).map_or(&[], Vec::as_slice))
 }
 
+impl Table {
+    /// Formats the median of a cell.
+    pub fn cell_text(&self, row: &str, column: &str) -> String {
+        median(self.values(row, column)).map_or_else(|| "–".to_owned(), figure)
+    }
+}
+
 /// Formats median and range of the repetitions.
 pub fn measured(values: &[f64]) -> String {
     let Some(middle) = median(values) else {

@@ -8,8 +8,7 @@ use anyhow::{Context as _, Result};
 use clap::Args;
 
 use crate::print;
-use crate::results::{Claim, Of, Results, ScenarioResult, Table};
-use crate::scenario::Size;
+use crate::results::{Claim, Of, Results, ScenarioResult, Size, Table};
 use crate::scenarios;
 use crate::svg::Chart;
 

@@ -8,7 +8,6 @@ use anyhow::{Context as _, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::machine::Machine;
-use crate::scenario::Size;
 
 /// One run of the suite.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -33,6 +32,19 @@ pub struct ScenarioResult {
     pub claims: Vec<Claim>,
     /// Notes for readers of the tables: settings, differences, and what was skipped and why.
     pub notes: Vec<String>,
+}
+
+/// How much is measured.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Size {
+    /// Seconds in all: that it works.
+    Smoke,
+    /// What `make bench` does.
+    #[default]
+    Full,
+    /// Also what takes very long.
+    Large,
 }
 
 /// Rows of varied parameters, columns of measurements.
@@ -174,11 +186,6 @@ impl Table {
             plot.columns.retain(|column| !gone.contains(column));
         }
         self
-    }
-
-    /// Formats the median of a cell.
-    pub fn cell_text(&self, row: &str, column: &str) -> String {
-        median(self.values(row, column)).map_or_else(|| "–".to_owned(), crate::print::figure)
     }
 
     pub fn values(&self, row: &str, column: &str) -> &[f64] {

@@ -11,9 +11,9 @@ use async_trait::async_trait;
 use clap::Args;
 
 use crate::machine::Machine;
-use crate::results::{Claim, Results, Row, ScenarioResult, Table};
+use crate::results::{Claim, Results, Row, ScenarioResult, Size, Table};
 use crate::server::Server;
-use crate::{default_results, machine, print, scenarios};
+use crate::{default_results, machine, print};
 
 #[derive(Debug, Args)]
 pub struct RunArgs {
@@ -35,20 +35,6 @@ pub struct RunArgs {
     /// Leaves the peers out: ours and the limits alone
     #[arg(long, env = "BENCH_NO_PEERS", value_parser = clap::builder::FalseyValueParser::new())]
     pub no_peers: bool,
-}
-
-#[derive(
-    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum, serde::Serialize, serde::Deserialize,
-)]
-#[serde(rename_all = "snake_case")]
-pub enum Size {
-    /// Seconds in all: that it works.
-    Smoke,
-    /// What `make bench` does.
-    #[default]
-    Full,
-    /// Also what takes very long.
-    Large,
 }
 
 /// The context of a repetition.
@@ -148,8 +134,8 @@ pub trait Scenario: Send + Sync {
     }
 }
 
-pub async fn run(arguments: RunArgs) -> Result<()> {
-    let all = scenarios::all();
+/// Runs the scenarios named in the arguments, or all of them.
+pub async fn run(all: Vec<Box<dyn Scenario>>, arguments: RunArgs) -> Result<()> {
     if let Some(unknown) = arguments
         .scenarios
         .iter()

@@ -5,8 +5,10 @@
 //! call, is rejected with 400 and recorded in [`ModelServer::violations`]. A dropped server is stopped.
 //!
 //! - `reply`     scripted answers and failures
+//! - `actions`   what the server does to send one
 //! - `protocol`  the frames, and the validation of requests
 
+mod actions;
 mod protocol;
 mod reply;
 
@@ -26,8 +28,8 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use self::actions::Action;
 pub use self::protocol::last_user_message;
-use self::reply::Action;
 pub use self::reply::Reply;
 
 /// Requests with files in base64 are large.

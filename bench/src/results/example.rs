@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{Better, Claim, Column, Of, PlotKind, Results, Row, ScenarioResult, Table};
+use super::{Better, Claim, Column, Of, PlotKind, Results, Row, ScenarioResult, Size, Table};
 use crate::machine::Machine;
-use crate::scenario::Size;
 
 /// Ours, a partially measured peer, and a limit.
 pub fn table() -> Table {

@@ -17,8 +17,8 @@ use crate::print::count;
 use crate::process::{self, Process, Usage};
 use crate::producer;
 use crate::product::ONE_USER_PLAYS_ALL;
-use crate::results::{Better, Claim, Column, Of, PlotKind, Table};
-use crate::scenario::{Context, Recorder, Scenario, Size};
+use crate::results::{Better, Claim, Column, Of, PlotKind, Size, Table};
+use crate::scenario::{Context, Recorder, Scenario};
 
 pub struct Fanout;
 

@@ -19,8 +19,8 @@ use rejoin_graph::import::{self, OnError};
 use rejoin_graph::{Actor, ActorKind};
 
 use super::search::import_packages;
-use crate::results::{Better, Claim, Column, Of, Table};
-use crate::scenario::{Context, Recorder, Scenario, Size};
+use crate::results::{Better, Claim, Column, Of, Size, Table};
+use crate::scenario::{Context, Recorder, Scenario};
 use crate::server::Database;
 use reads::Read;
 

@@ -31,8 +31,8 @@ use self::figures::{Values, rows};
 use self::peers::{OURS, Spec};
 use self::phases::{Measured, PHASES, Phase, Sizes};
 use crate::limits;
-use crate::results::{Claim, Table};
-use crate::scenario::{Context, Recorder, Scenario, Size};
+use crate::results::{Claim, Size, Table};
+use crate::scenario::{Context, Recorder, Scenario};
 
 const FULL: Sizes = Sizes {
     jobs: u64::MAX,

@@ -13,8 +13,8 @@ use crate::part::{Part, Role};
 use crate::posted;
 use crate::process::{self, Process};
 use crate::product::ONE_USER_PLAYS_ALL;
-use crate::results::{Better, Claim, Column, Of, Table};
-use crate::scenario::{Context, Recorder, Scenario, Size};
+use crate::results::{Better, Claim, Column, Of, Size, Table};
+use crate::scenario::{Context, Recorder, Scenario};
 use crate::server::Database;
 
 /// Readers change nothing: all repetitions read the same logs.

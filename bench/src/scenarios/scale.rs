@@ -15,9 +15,9 @@ use super::append::{Load, Pourer};
 use crate::load::Latencies;
 use crate::model::Script;
 use crate::product::Fleet;
-use crate::results::{Better, Claim, Column, Of, PlotKind, Table};
+use crate::results::{Better, Claim, Column, Of, PlotKind, Size, Table};
 use crate::runs;
-use crate::scenario::{Context, Recorder, Scenario, Size};
+use crate::scenario::{Context, Recorder, Scenario};
 use crate::server::Database;
 
 const FLEET: &str = "fleet";

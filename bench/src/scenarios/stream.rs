@@ -15,8 +15,8 @@ use crate::posted;
 use crate::print::count;
 use crate::process::{self, Process};
 use crate::producer::{self, Settings};
-use crate::results::{Better, Claim, Column, Of, PlotKind, Table};
-use crate::scenario::{Context, Recorder, Scenario, Size};
+use crate::results::{Better, Claim, Column, Of, PlotKind, Size, Table};
+use crate::scenario::{Context, Recorder, Scenario};
 
 pub struct Stream;
 

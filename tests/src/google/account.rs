@@ -4,11 +4,9 @@
 use std::collections::{BTreeMap, HashMap};
 
 use chrono::{DateTime, NaiveDateTime, Utc};
-use chrono_tz::Tz;
 use serde_json::{Value, json};
 
-use super::linked::Happening;
-use super::occurrences::{self, comes_back, happens, is_cancelled, moment};
+use super::occurrences::{self, Happening, ZONE, comes_back, happens, is_cancelled, moment};
 
 /// The reason of a rejection.
 #[derive(Debug)]
@@ -45,9 +43,8 @@ pub struct Account {
     pub page_size: usize,
 }
 
-/// The calendar in Berlin's time zone.
+/// The user's own calendar.
 pub const PRIMARY: &str = "user@example.org";
-pub const ZONE: Tz = Tz::Europe__Berlin;
 
 impl Default for Account {
     fn default() -> Self {

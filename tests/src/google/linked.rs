@@ -10,6 +10,7 @@ use url::Url;
 
 use super::Google;
 use super::account::PRIMARY;
+use super::occurrences::Happening;
 use crate::app::{AppOptions, TestApp};
 use crate::client::Client;
 use crate::mcp::secret_keys_file;
@@ -18,9 +19,6 @@ use crate::web::PLACE;
 
 /// Less than [`wait_for`]'s limit, so that the progress is reported.
 const SOON: Duration = Duration::from_secs(25);
-
-/// Occurrences on either side: title, start, end.
-pub type Happening = Vec<(String, DateTime<Utc>, DateTime<Utc>)>;
 
 pub struct Linked {
     pub app: TestApp,

@@ -7,8 +7,11 @@ use chrono_tz::Tz;
 use rejoin_calendar::recurrence::{Series, at_wall};
 use serde_json::Value;
 
-use super::account::ZONE;
-use super::linked::Happening;
+/// The time zone of all calendars.
+pub const ZONE: Tz = Tz::Europe__Berlin;
+
+/// Occurrences: title, start, end.
+pub type Happening = Vec<(String, DateTime<Utc>, DateTime<Utc>)>;
 
 pub fn is_cancelled(event: &Value) -> bool {
     event["status"] == "cancelled"

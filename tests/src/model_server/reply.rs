@@ -1,13 +1,10 @@
 //! One scripted answer: text, calls, pace, and failures.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::sync::Notify;
-
-use super::protocol;
 
 /// An answer. Built by chaining; a clone shares its gate.
 #[derive(Debug, Clone)]
@@ -18,14 +15,14 @@ pub struct Reply {
     pub(super) finish: Option<&'static str>,
     /// Token counts of prompt and answer, instead of counted words.
     pub(super) counted: Option<(u64, u64)>,
-    delay: Duration,
-    pace: Duration,
-    gate: Option<Arc<Notify>>,
-    trouble: Trouble,
+    pub(super) delay: Duration,
+    pub(super) pace: Duration,
+    pub(super) gate: Option<Arc<Notify>>,
+    pub(super) trouble: Trouble,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Trouble {
+pub(super) enum Trouble {
     None,
     /// Fails with this status before the answer begins.
     Status {
@@ -40,15 +37,6 @@ enum Trouble {
     Malformed,
     /// Nothing follows the contents, and the connection stays open.
     Hang,
-}
-
-/// The server's next action while answering.
-pub(super) enum Action {
-    Send(String),
-    Wait(Duration),
-    Gate(Arc<Notify>),
-    Hang,
-    Cut,
 }
 
 impl Reply {
@@ -209,50 +197,5 @@ impl Reply {
     pub(super) fn finish_reason(&self) -> &'static str {
         self.finish
             .unwrap_or(if self.tools.is_empty() { "stop" } else { "tool_calls" })
-    }
-
-    pub(super) fn actions(&self, request: &Value, number: u64) -> VecDeque<Action> {
-        let frame = |delta: Value| protocol::chunk(request, number, delta, None);
-        let mut contents: Vec<String> = Vec::new();
-        if !self.reasoning.is_empty() {
-            contents.push(frame(json!({"reasoning_content": self.reasoning})));
-        }
-        contents.extend(self.words.iter().map(|word| frame(json!({"content": word}))));
-        contents.extend(protocol::tool_deltas(&self.tools, number).into_iter().map(frame));
-        let mut end = vec![protocol::chunk(request, number, json!({}), Some(self.finish_reason()))];
-        end.extend(protocol::usage_chunk(self, request, number));
-        end.push(protocol::DONE.to_owned());
-
-        let mut actions = VecDeque::new();
-        if !self.delay.is_zero() {
-            actions.push_back(Action::Wait(self.delay));
-        }
-        actions.push_back(Action::Send(frame(json!({"role": "assistant", "content": ""}))));
-        let middle = contents.len() / 2;
-        for (position, content) in contents.into_iter().enumerate() {
-            if position == middle && self.trouble == Trouble::Malformed {
-                actions.push_back(Action::Send(
-                    "data: {\"choices\":[{\"delta\":{\"content\":\"x\n\n".to_owned(),
-                ));
-            }
-            if position == middle
-                && let Some(gate) = &self.gate
-            {
-                actions.push_back(Action::Gate(gate.clone()));
-            }
-            actions.push_back(Action::Send(content));
-            if !self.pace.is_zero() {
-                actions.push_back(Action::Wait(self.pace));
-            }
-        }
-        match self.trouble {
-            Trouble::Cut => actions.push_back(Action::Cut),
-            Trouble::Hang => actions.push_back(Action::Hang),
-            Trouble::EndEarly => {}
-            Trouble::None | Trouble::Malformed | Trouble::Status { .. } => {
-                actions.extend(end.into_iter().map(Action::Send));
-            }
-        }
-        actions
     }
 }

@@ -17,7 +17,7 @@ use uuid::Uuid;
 use super::generate::Dice;
 use super::vectors::{self, MODEL};
 use crate::load::{Latencies, now_us};
-use crate::scenario::Size;
+use crate::results::Size;
 use crate::server::Database;
 
 /// Number of warm-up calls.

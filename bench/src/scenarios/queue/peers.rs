@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 use serde::Deserialize;
 
-use crate::scenario::Size;
+use crate::results::Size;
 
 /// Ours.
 pub const OURS: &str = "rejoin";
