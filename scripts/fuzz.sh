@@ -3,7 +3,7 @@
 # fuzz/artifacts; put it into fuzz/corpus/TARGET with the fix, and `make test` has it for ever.
 #
 # The flags are those of cargo-fuzz, so that stable Rust will do and nothing has to be installed: libFuzzer comes as a crate, and
-# the code is told to say where it has been.
+# the code is instrumented to report its coverage.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 

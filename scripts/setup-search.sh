@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The local embedding model, for search by meaning: fetched once (84 MB), never at run time. Without it searches go by words.
-# Run by itself (`make setup-search`) or sourced by the other scripts; a failure is told and stops nobody.
+# Run by itself (`make setup-search`) or sourced by the other scripts; a failure is reported and does not stop the caller.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "${BASH_SOURCE[0]}")/env.sh"
 source scripts/postgres.sh

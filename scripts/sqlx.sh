@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # The cache of checked queries, .sqlx: `write` refreshes it, `check` says whether it is fresh, `lint` does so while Clippy looks at everything.
 # sqlx's macros write it themselves while they compile against a database; so this starts one, applies the migrations
-# and compiles the members that use them. No further tool is needed. (Which columns may be null is told by the
-# server's plans, so two versions of PostgreSQL can disagree about a file.)
+# and compiles the members that use them. No further tool is needed. (The server's plans determine
+# which columns may be null, so two versions of PostgreSQL can disagree about a file.)
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 
