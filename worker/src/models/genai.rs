@@ -44,7 +44,7 @@ use self::endpoint::Address;
 use self::errors::ErrorContext;
 use self::google_tokens::GoogleTokens;
 use self::openrouter::Blocks;
-use self::parameters::{Parameter, Refusals};
+use self::parameters::{Parameter, Parameters, Refusals};
 use self::request::Target;
 use self::wire::{Upstream, Wire};
 use super::name::{ModelName, ModelSettings, ProviderKind, Secret};
@@ -200,22 +200,19 @@ impl GenaiProvider {
                 converse::stream(&self.wire(&target.model), key, sent.chat, &sent.options)
             }
             AdapterKind::Ollama => ollama::stream(&self.wire(&target.model), sent.chat, &sent.options),
-            _ => self
-                .client
-                .exec_chat_stream(target, sent.chat, Some(&sent.options))
-                .await
-                .map_err(|error| context.classify(&error))?
-                .stream
-                .boxed(),
+            _ => {
+                let response = self.client.exec_chat_stream(target, sent.chat, Some(&sent.options));
+                match response.await {
+                    Ok(response) => response.stream.boxed(),
+                    Err(error) => return rejected(&context, &error, sent.parameters),
+                }
+            }
         };
         // Sends nothing before it is polled: the refusal, if there is one, is its first item.
         let first: ChatStreamEvent = match tokio::time::timeout(self.idle_timeout, upstream.next()).await {
             Ok(Some(Ok(event))) => event,
             Ok(Some(Err(error))) => {
-                return match context.refused_parameter(&error, sent.parameters) {
-                    Some(parameter) => Ok(Opened::Refused(parameter)),
-                    None => Err(context.classify(&error)),
-                };
+                return rejected(&context, &error, sent.parameters);
             }
             Ok(None) => return Err(context.cut()),
             Err(_) => return Err(context.silent(self.idle_timeout)),
@@ -230,6 +227,14 @@ impl GenaiProvider {
         );
         answer.take(first)?;
         Ok(Opened::Stream(Box::new(answer)))
+    }
+}
+
+/// Returns the rejected parameter, if the error names one that was sent; else the error.
+fn rejected(context: &ErrorContext, error: &genai::Error, sent: Parameters) -> Result<Opened, ModelError> {
+    match context.refused_parameter(error, sent) {
+        Some(parameter) => Ok(Opened::Refused(parameter)),
+        None => Err(context.classify(error)),
     }
 }
 
