@@ -200,22 +200,22 @@ impl GenaiProvider {
                 converse::stream(&self.wire(&target.model), key, sent.chat, &sent.options)
             }
             AdapterKind::Ollama => ollama::stream(&self.wire(&target.model), sent.chat, &sent.options),
-            _ => {
-                let response = self.client.exec_chat_stream(target, sent.chat, Some(&sent.options));
-                match response.await {
-                    Ok(response) => response.stream.boxed(),
-                    Err(error) => return rejected(&context, &error, sent.parameters),
-                }
-            }
+            _ => self
+                .client
+                .exec_chat_stream(target, sent.chat, Some(&sent.options))
+                .await
+                .map_err(|error| context.classify(&error))?
+                .stream
+                .boxed(),
         };
-        // Sends nothing before it is polled: the refusal, if there is one, is its first item.
-        let first: ChatStreamEvent = match tokio::time::timeout(self.idle_timeout, upstream.next()).await {
-            Ok(Some(Ok(event))) => event,
-            Ok(Some(Err(error))) => {
-                return rejected(&context, &error, sent.parameters);
-            }
-            Ok(None) => return Err(context.cut()),
-            Err(_) => return Err(context.silent(self.idle_timeout)),
+        // Nothing is sent before polling. A rejection is the first item, or follows the mark of the start.
+        let mut first = self.first(&mut upstream, &context, sent.parameters).await?;
+        if matches!(first, First::Event(ChatStreamEvent::Start)) {
+            first = self.first(&mut upstream, &context, sent.parameters).await?;
+        }
+        let first = match first {
+            First::Event(event) => event,
+            First::Refused(parameter) => return Ok(Opened::Refused(parameter)),
         };
         let mut answer = Answer::new(
             upstream,
@@ -228,14 +228,30 @@ impl GenaiProvider {
         answer.take(first)?;
         Ok(Opened::Stream(Box::new(answer)))
     }
+
+    /// Waits for the next item of a stream that has given nothing but its start.
+    async fn first(
+        &self,
+        upstream: &mut Upstream,
+        context: &ErrorContext,
+        sent: Parameters,
+    ) -> Result<First, ModelError> {
+        match tokio::time::timeout(self.idle_timeout, upstream.next()).await {
+            Ok(Some(Ok(event))) => Ok(First::Event(event)),
+            Ok(Some(Err(error))) => match context.refused_parameter(&error, sent) {
+                Some(parameter) => Ok(First::Refused(parameter)),
+                None => Err(context.classify(&error)),
+            },
+            Ok(None) => Err(context.cut()),
+            Err(_) => Err(context.silent(self.idle_timeout)),
+        }
+    }
 }
 
-/// Returns the rejected parameter, if the error names one that was sent; else the error.
-fn rejected(context: &ErrorContext, error: &genai::Error, sent: Parameters) -> Result<Opened, ModelError> {
-    match context.refused_parameter(error, sent) {
-        Some(parameter) => Ok(Opened::Refused(parameter)),
-        None => Err(context.classify(error)),
-    }
+/// The beginning of a response.
+enum First {
+    Event(ChatStreamEvent),
+    Refused(Parameter),
 }
 
 fn misconfigured(message: String) -> ModelError {
