@@ -105,13 +105,14 @@ impl Drivers {
 
 #[cfg(test)]
 mod tests {
-    use rejoin_integrations::data_sources::{Limits, Settings};
     use std::time::Duration;
+
+    use rejoin_integrations::data_sources::{Limits, Settings};
 
     use super::*;
 
-    #[tokio::test]
-    async fn opening_a_kind_without_its_driver_names_the_feature() {
+    #[test]
+    fn opening_a_kind_without_its_driver_names_the_feature() {
         let drivers = Drivers::new(&SourceArgs::default());
         let look = Bounds {
             timeout: Duration::from_secs(1),
