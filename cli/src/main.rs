@@ -3,6 +3,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use rejoin_cli::{args::Cli, exit::Exit};
+#[cfg(feature = "sqlite")]
 use rejoin_data_sources::sqlite::child;
 use rejoin_egress::watchdog;
 
@@ -12,6 +13,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     // A child of an API or worker that runs SQLite within limits: nothing else of this program may run in it.
+    #[cfg(feature = "sqlite")]
     if std::env::args_os().nth(1).is_some_and(|verb| verb == child::VERB) {
         return child::main();
     }

@@ -169,7 +169,7 @@ async fn tried(
     secret: Option<String>,
 ) -> Result<Tested, SourceError> {
     let secret = secret.map(|secret| Plaintext::new(secret.into_bytes()));
-    state.sources.opened(project_id, content, secret).test().await
+    state.sources.opened(project_id, content, secret)?.test().await
 }
 
 /// Get a data source

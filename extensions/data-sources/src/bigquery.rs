@@ -30,8 +30,8 @@ use crate::transport;
 mod values;
 
 const ENDPOINT: &str = "https://bigquery.googleapis.com/";
-/// The token endpoint of service accounts, and the audience of assertions.
-pub const TOKEN_URL: &str = "https://oauth2.googleapis.com/token";
+/// The audience of assertions: the token endpoint of service accounts, wherever the assertions are sent.
+const TOKEN_URL: &str = "https://oauth2.googleapis.com/token";
 const SCOPE: &str = "https://www.googleapis.com/auth/bigquery";
 /// Lifetime of a token.
 const TOKEN_LIFETIME_S: u64 = 3_600;

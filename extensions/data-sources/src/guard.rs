@@ -6,13 +6,18 @@
 //! - `sql`         MySQL, SQLite, DuckDB and BigQuery, by `sqlparser`
 //! - `functions`   the allow-lists of functions
 //!
-//! MongoDB's is beside its queries, in `mongodb::guard`.
+//! MongoDB's is beside its queries, in `mongodb::guard`. `sql` is in every build, whatever its drivers; PostgreSQL's and MongoDB's
+//! guards come with their drivers, because their grammars do.
 
 mod functions;
+#[cfg(feature = "postgresql")]
 pub(crate) mod postgresql;
 mod sql;
 
 use rejoin_integrations::data_sources::Kind;
+
+#[cfg(not(feature = "postgresql"))]
+use crate::source::SourceError;
 
 /// Maximum length of a query, in bytes.
 pub const QUERY_MAX_BYTES: usize = 32 * 1024;
@@ -30,7 +35,10 @@ pub fn check(kind: Kind, sql: &str) -> Result<(), String> {
 pub fn check_in(kind: Kind, database: Option<&str>, sql: &str) -> Result<(), String> {
     check_size(sql)?;
     on_large_stack(|| match kind {
+        #[cfg(feature = "postgresql")]
         Kind::Postgresql => postgresql::check(sql),
+        #[cfg(not(feature = "postgresql"))]
+        Kind::Postgresql => Err(no_grammar(kind)),
         Kind::Mysql | Kind::Sqlite | Kind::Duckdb | Kind::Bigquery => sql::check(kind, database, sql),
         // Has no SQL.
         Kind::Mongodb => Err("MongoDB does not use SQL".to_owned()),
@@ -49,18 +57,29 @@ pub fn check_database(kind: Kind, database: Option<&str>) -> Result<(), String> 
 pub fn check_single(kind: Kind, sql: &str) -> Result<bool, String> {
     check_size(sql)?;
     on_large_stack(|| match kind {
+        #[cfg(feature = "postgresql")]
         Kind::Postgresql => postgresql::check_single(sql),
+        #[cfg(not(feature = "postgresql"))]
+        Kind::Postgresql => Err(no_grammar(kind)),
         Kind::Mysql | Kind::Sqlite | Kind::Duckdb | Kind::Bigquery => sql::check_single(kind, sql),
         Kind::Mongodb => Err("MongoDB does not use SQL".to_owned()),
     })
 }
 
+/// PostgreSQL's grammar belongs to its driver: a build without it can check nothing, so it refuses everything.
+#[cfg(not(feature = "postgresql"))]
+fn no_grammar(kind: Kind) -> String {
+    SourceError::no_driver(kind).to_string()
+}
+
 /// Returns whether a function of SQLite is allowed: its authorizer asks for each.
+#[cfg(feature = "sqlite")]
 pub(crate) fn allows_sqlite(name: &str) -> bool {
     functions::sqlite(name)
 }
 
 /// Returns whether a table of SQLite is about its own file and statements.
+#[cfg(feature = "sqlite")]
 pub(crate) fn hides_sqlite(table: &str) -> bool {
     sql::hides_sqlite(&table.to_ascii_lowercase())
 }
@@ -113,7 +132,8 @@ fn refused_function(name: &str) -> String {
 const ONE_STATEMENT: &str = "only one statement at a time is allowed; send the statements one after the other";
 const READS_ONLY: &str = "this source is read-only: only SELECT, VALUES, SHOW and EXPLAIN without ANALYZE are allowed";
 
-#[cfg(test)]
+// Its lists are of all kinds.
+#[cfg(all(test, feature = "postgresql", feature = "sqlite", feature = "mongodb"))]
 mod tests {
     use super::*;
     use crate::mongodb::{guard as mongodb_guard, mql};

@@ -16,7 +16,7 @@ use tokio::time::timeout;
 
 use crate::idle_connections::IdleConnections;
 use crate::source::{
-    Access, Bounds, Collected, Column, Question, Rows, Source, SourceError, Table, Tested, no_table, table_schema,
+    Access, Bounds, Collected, Column, Question, Rows, Source, SourceError, Table, Tested, hex, no_table, table_schema,
 };
 use crate::transport;
 
@@ -292,18 +292,6 @@ fn value(cell: Cell, column: &mysql_async::Column) -> Value {
             Err(error) => hex(error.as_bytes()).into(),
         },
     }
-}
-
-/// Encodes binary data.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write;
-    let mut text = String::with_capacity(bytes.len() * 2 + 2);
-    text.push_str("\\x");
-    for byte in bytes {
-        // Writing to a string can't fail.
-        let _written = write!(text, "{byte:02x}");
-    }
-    text
 }
 
 /// Kills a connection's statement when dropped, unless disarmed.

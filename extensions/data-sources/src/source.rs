@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use rejoin_integrations::data_sources::Kind;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -70,14 +71,14 @@ pub struct Rows {
 }
 
 /// Collects rows within the limits.
-pub(crate) struct Collected {
+pub struct Collected {
     bounds: Bounds,
     bytes: usize,
-    pub(crate) rows: Rows,
+    pub rows: Rows,
 }
 
 impl Collected {
-    pub(crate) fn new(bounds: Bounds, columns: Vec<Column>) -> Self {
+    pub fn new(bounds: Bounds, columns: Vec<Column>) -> Self {
         let rows = Rows {
             columns,
             ..Rows::default()
@@ -86,7 +87,7 @@ impl Collected {
     }
 
     /// False: the limit is reached.
-    pub(crate) fn take(&mut self, row: Vec<Value>) -> bool {
+    pub fn take(&mut self, row: Vec<Value>) -> bool {
         let bytes: usize = row.iter().map(size).sum();
         if self.rows.rows.len() >= self.bounds.max_rows || self.bytes + bytes > self.bounds.max_bytes {
             self.rows.truncated = true;
@@ -98,7 +99,7 @@ impl Collected {
     }
 
     /// Returns how many more rows can be of use: one beyond the limit shows that there is more.
-    pub(crate) fn room(&self) -> usize {
+    pub fn room(&self) -> usize {
         self.bounds.max_rows - self.rows.rows.len() + 1
     }
 }
@@ -167,11 +168,19 @@ pub enum SourceError {
 }
 
 impl SourceError {
-    pub(crate) fn timed_out(bounds: &Bounds) -> Self {
+    /// The error of a kind whose driver was left out when this program was built.
+    pub fn no_driver(kind: Kind) -> Self {
+        let kind = kind.as_str();
+        Self::Unconfigured(format!(
+            "this build has no driver for {kind}; build with the feature `{kind}`"
+        ))
+    }
+
+    pub fn timed_out(bounds: &Bounds) -> Self {
         Self::TimedOut(u64::try_from(bounds.timeout.as_millis()).unwrap_or(u64::MAX))
     }
 
-    pub(crate) fn too_large(bytes: usize) -> Self {
+    pub fn too_large(bytes: usize) -> Self {
         Self::TooLarge(format!(
             "a single row is larger than the source's limit of {bytes} bytes; select fewer or shorter columns"
         ))
@@ -201,15 +210,27 @@ pub trait Source: Send + Sync {
 }
 
 /// Returns a schema in the common format.
-pub(crate) fn table_schema(table: &str, mut columns: Vec<Value>) -> Value {
+pub fn table_schema(table: &str, mut columns: Vec<Value>) -> Value {
     let truncated = columns.len() > COLUMNS_MAX;
     columns.truncate(COLUMNS_MAX);
     json!({ "table": table, "columns": columns, "truncated": truncated })
 }
 
 /// The error of a missing table.
-pub(crate) fn no_table(table: &str) -> SourceError {
+pub fn no_table(table: &str) -> SourceError {
     SourceError::Failed(format!(
         "table {table} does not exist, or this user may not see it; list the tables"
     ))
+}
+
+/// Encodes binary data as text.
+pub fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write;
+    let mut text = String::with_capacity(bytes.len() * 2 + 2);
+    text.push_str("\\x");
+    for byte in bytes {
+        // Writing to a string can't fail.
+        let _written = write!(text, "{byte:02x}");
+    }
+    text
 }

@@ -2,21 +2,21 @@
 //! idle. Called by the API's routes and by the agents' tools, which both [`Sources::open`] a stored source and query
 //! the result.
 //!
-//! - `args`  the operator's settings
-//! - `join`  queries over several sources
+//! - `args`     the operator's settings
+//! - `drivers`  the drivers of this build
+//! - `join`     queries over several sources
 //!
 //! Invariant: a query of a read-only source reaches its server only after `guard` has accepted it.
 
 mod args;
+mod drivers;
 pub mod join;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
 use rejoin_db::rls;
-use rejoin_egress::ssrf_guard::Hosts;
 use rejoin_integrations::data_sources::{self, Content, DataSource, Kind, schemas};
 use rejoin_secrets::{MasterKeys, Plaintext, SecretError};
 use serde::Serialize;
@@ -27,15 +27,11 @@ use tokio::time::timeout;
 use uuid::Uuid;
 
 pub use self::args::SourceArgs;
-use crate::bigquery::Bigquery;
-use crate::duckdb::{self, Duckdb};
-use crate::folders::Folder;
+use self::drivers::Drivers;
 use crate::guard;
-use crate::mongodb::{self, Mongodb};
-use crate::mysql::Mysql;
-use crate::postgresql::Postgresql;
+#[cfg(feature = "mongodb")]
+use crate::mongodb;
 use crate::source::{Access, Bounds, LISTED_MAX, Question, Rows, Source, SourceError, Table, Tested};
-use crate::sqlite::{Sqlite, process};
 
 /// Maximum number of open sources in one process; the least recently used one is closed first.
 const MAX_OPEN: u64 = 500;
@@ -54,37 +50,24 @@ pub struct Sources {
 }
 
 struct Means {
-    hosts: Hosts,
-    folders: Vec<PathBuf>,
-    duckdb: duckdb::Program,
-    sqlite: process::Program,
+    drivers: Drivers,
     keys: Option<Arc<MasterKeys>>,
     bounds: Bounds,
     connections: usize,
     schema_age_s: i32,
     /// Maximum number of recorded queries per user.
     patterns: u32,
-    google_token_url: String,
 }
 
 impl Sources {
     pub fn new(args: &SourceArgs, keys: Option<Arc<MasterKeys>>) -> Self {
         let means = Means {
-            hosts: Hosts::new("REJOIN_SOURCE_HOSTS", &args.source_hosts),
-            folders: args
-                .source_folders
-                .iter()
-                .filter(|folder| !folder.as_os_str().is_empty())
-                .cloned()
-                .collect(),
-            duckdb: duckdb::Program::new(args.source_duckdb.clone()),
-            sqlite: process::Program::new(args.source_sqlite_program.clone(), args.sqlite()),
+            drivers: Drivers::new(args),
             keys,
             bounds: args.bounds(),
             connections: usize::from(args.source_connections),
             schema_age_s: args.source_schema_age_s,
             patterns: args.source_patterns,
-            google_token_url: args.source_google_token_url.clone(),
         };
         Self {
             means: Arc::new(means),
@@ -112,7 +95,7 @@ impl Sources {
     /// Opens a stored source, without connecting yet.
     ///
     /// # Errors
-    /// Its secret can't be decrypted.
+    /// Its secret can't be decrypted, or this build has no driver of its kind.
     pub async fn open(&self, db: &PgPool, scope: rls::Scope, source: &DataSource) -> Result<Arc<Opened>, SourceError> {
         let key = (source.id, source.revision);
         if let Some(open) = self.open.get(&key).await {
@@ -131,7 +114,7 @@ impl Sources {
                     })?
             }
         };
-        let opened = Arc::new(self.opened(source.project_id, &source.content, secret));
+        let opened = Arc::new(self.opened(source.project_id, &source.content, secret)?);
         self.open.insert(key, opened.clone()).await;
         Ok(opened)
     }
@@ -199,7 +182,15 @@ impl Sources {
     }
 
     /// Opens a source that is not stored (yet): for testing it.
-    pub fn opened(&self, project_id: Uuid, content: &Content, secret: Option<Plaintext>) -> Opened {
+    ///
+    /// # Errors
+    /// This build has no driver of its kind.
+    pub fn opened(
+        &self,
+        project_id: Uuid,
+        content: &Content,
+        secret: Option<Plaintext>,
+    ) -> Result<Opened, SourceError> {
         let means = &self.means;
         let limits = &content.limits;
         let least = |own: Option<u64>, all: u64| own.map_or(all, |own| own.min(all));
@@ -218,25 +209,15 @@ impl Sources {
             max_bytes: LOOK_MAX_BYTES,
             max_bytes_billed: 0,
         };
-        let (settings, hosts) = (content.settings.clone(), means.hosts.clone());
-        let folder = Arc::new(Folder::new(means.folders.clone(), project_id));
-        let source: Arc<dyn Source> = match content.kind {
-            Kind::Postgresql => Arc::new(Postgresql::new(settings, secret, hosts, look)),
-            Kind::Mysql => Arc::new(Mysql::new(settings, secret, hosts, look)),
-            Kind::Sqlite => Arc::new(Sqlite::new(settings, means.sqlite.clone(), folder, look)),
-            Kind::Duckdb => Arc::new(Duckdb::new(settings, means.duckdb.clone(), folder, look)),
-            Kind::Mongodb => Arc::new(Mongodb::new(settings, secret, hosts, look, content.read_only)),
-            Kind::Bigquery => Arc::new(Bigquery::new(settings, secret, means.google_token_url.clone(), hosts)),
-        };
-        Opened {
+        Ok(Opened {
             kind: content.kind,
             database: content.settings.database.clone(),
             read_only: content.read_only,
             bounds,
             look,
-            source,
+            source: means.drivers.open(project_id, content, secret, look)?,
             places: Semaphore::new(means.connections),
-        }
+        })
     }
 }
 
@@ -398,6 +379,7 @@ impl Opened {
         match (ask.access, self.kind) {
             (Access::Reads, _) => self.guarded(ask.database, ask.query).map(|()| false),
             (Access::Writes, _) if self.read_only => Err(SourceError::Refused("this source is read-only".to_owned())),
+            #[cfg(feature = "mongodb")]
             (Access::Writes, Kind::Mongodb) => mongodb::mql::parse(ask.query)
                 .map(|_| false)
                 .map_err(SourceError::Refused),
@@ -418,6 +400,7 @@ impl Opened {
 
     fn guarded(&self, database: Option<&str>, query: &str) -> Result<(), SourceError> {
         let passed = match self.kind {
+            #[cfg(feature = "mongodb")]
             Kind::Mongodb => mongodb::mql::parse(query).and_then(|asked| mongodb::guard::check(&asked)),
             kind => guard::check_in(kind, self.asked(database), query),
         };

@@ -220,6 +220,8 @@ const TOOLS: &[Definition] = &[
 pub fn for_kinds(sources: &Sources, kinds: &[Kind], any_writable: bool) -> Vec<SharedTool> {
     let fits = |definition: &&Definition| match definition.kinds {
         _ if kinds.is_empty() => false,
+        // Joins run in SQLite.
+        _ if definition.verb == Verb::Join && !cfg!(feature = "sqlite") => false,
         _ if definition.verb == Verb::Modify => any_writable,
         [] => true,
         own => own.iter().any(|kind| kinds.contains(kind)),

@@ -4,8 +4,8 @@
 
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -58,8 +58,9 @@ pub fn socket_path(hosts: &Hosts, host: &str, socket: &str) -> Result<String, So
 }
 
 /// TLS with this machine's trusted certificates, which are read once.
+#[cfg(any(feature = "postgresql", feature = "bigquery"))]
 pub fn tls_config() -> Result<rustls::ClientConfig, SourceError> {
-    static READ: OnceLock<rustls::ClientConfig> = OnceLock::new();
+    static READ: std::sync::OnceLock<rustls::ClientConfig> = std::sync::OnceLock::new();
     if let Some(config) = READ.get() {
         return Ok(config.clone());
     }

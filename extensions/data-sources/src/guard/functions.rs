@@ -14,6 +14,7 @@ const COMMON: &str = "
     rank replace reverse right round row_number rpad rtrim sign sin sqrt substr substring sum tan trim upper";
 
 /// PostgreSQL, and what PostGIS, pg_trgm and unaccent add.
+#[cfg(feature = "postgresql")]
 const POSTGRESQL: &str = "
     abbrev acosd acosh age any_value array_agg array_append array_cat array_dims array_fill array_length array_lower
     array_ndims array_position array_positions array_prepend array_remove array_replace array_sample array_shuffle
@@ -143,6 +144,7 @@ fn listed(own: &'static str) -> HashSet<&'static str> {
 }
 
 /// By its name in lower case, as PostgreSQL's grammar gives it.
+#[cfg(feature = "postgresql")]
 pub(crate) fn postgresql(name: &str) -> bool {
     static NAMES: Names = LazyLock::new(|| listed(POSTGRESQL));
     NAMES.contains(name)

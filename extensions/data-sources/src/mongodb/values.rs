@@ -3,8 +3,7 @@
 use mongodb::bson::{Bson, Document};
 use serde_json::{Map, Value, json};
 
-use crate::mysql::hex;
-use crate::source::{Bounds, COLUMNS_MAX, Collected, Column};
+use crate::source::{Bounds, COLUMNS_MAX, Collected, Column, hex};
 
 /// Maximum nesting of objects in a schema.
 const SCHEMA_DEPTH: usize = 4;

@@ -5,9 +5,12 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::bigquery;
 use crate::source::Bounds;
+#[cfg(feature = "sqlite")]
 use crate::sqlite::process;
+
+/// The token endpoint of Google's service accounts.
+const GOOGLE_TOKEN_URL: &str = "https://oauth2.googleapis.com/token";
 
 /// How a process asks sources.
 #[derive(Debug, Clone, Args)]
@@ -68,7 +71,7 @@ pub struct SourceArgs {
     pub source_max_billed_mb: u64,
 
     /// Google's token endpoint for BigQuery service accounts
-    #[arg(long, env = "REJOIN_SOURCE_GOOGLE_TOKEN_URL", default_value = bigquery::TOKEN_URL)]
+    #[arg(long, env = "REJOIN_SOURCE_GOOGLE_TOKEN_URL", default_value = GOOGLE_TOKEN_URL)]
     pub source_google_token_url: String,
 
     /// Time after which a cached schema is read again, in seconds
@@ -96,7 +99,7 @@ impl Default for SourceArgs {
             source_max_rows: 1_000,
             source_max_kb: 1_024,
             source_max_billed_mb: 1_024,
-            source_google_token_url: bigquery::TOKEN_URL.to_owned(),
+            source_google_token_url: GOOGLE_TOKEN_URL.to_owned(),
             source_schema_age_s: 3_600,
             source_patterns: 200,
         }
@@ -105,6 +108,7 @@ impl Default for SourceArgs {
 
 impl SourceArgs {
     /// Returns the limits of SQLite's processes.
+    #[cfg(feature = "sqlite")]
     pub(super) fn sqlite(&self) -> process::Allowed {
         let bytes = |mib: u64| mib.saturating_mul(1024 * 1024);
         process::Allowed {

@@ -2,27 +2,21 @@
 //! in-memory SQLite database in a separate process, which one more statement reads. Called by the API's route and the
 //! agents' tool.
 //!
+//! - `run`  checks, queries and joins, in builds with the driver `sqlite`
+//!
 //! Invariant: nothing is sent before every query and the joining statement have passed their guards. Dropping the
 //! future ends all of them, on their servers, too. Truncated inputs are reported: the join of a part is a part of the
 //! join.
 
-use std::collections::HashSet;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use futures::future::{join_all, try_join_all};
-use rejoin_db::rls;
-use rejoin_integrations::data_sources::{DataSource, Kind};
+use rejoin_integrations::data_sources::DataSource;
 use serde::Serialize;
-use serde_json::Value;
-use sqlx::PgPool;
 
-use super::{Ask, Opened, Sources};
-use crate::guard;
-use crate::source::{Access, Bounds, Column, Rows, SourceError};
-use crate::sqlite::cells::Sent;
-use crate::sqlite::engine::On;
-use crate::sqlite::process::Statement;
-use crate::sqlite::tables::Table;
+use crate::source::{Column, Rows, SourceError};
+
+#[cfg(feature = "sqlite")]
+mod run;
 
 /// Minimum number of queries in one join.
 pub const QUERIES_MIN: usize = 2;
@@ -31,8 +25,6 @@ pub const QUERIES_MAX: usize = 5;
 pub const NAME_MAX_BYTES: usize = 63;
 /// Maximum number of columns of a joined query.
 pub const JOINED_COLUMNS_MAX: usize = 500;
-/// Timeout of the joining statement alone.
-const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A query whose result becomes a table.
 #[derive(Debug, Clone, Copy)]
@@ -123,437 +115,21 @@ impl JoinError {
     }
 }
 
-impl Sources {
-    /// Queries several sources concurrently, and joins their results by a reading SQLite statement.
+#[cfg(not(feature = "sqlite"))]
+impl super::Sources {
+    /// Refuses: the results would be joined in SQLite.
     ///
     /// # Errors
-    /// One of the statements is refused or fails: then the others are ended.
+    /// Always: this build has no driver for SQLite.
     pub async fn join(
         &self,
-        db: &PgPool,
-        scope: rls::Scope,
-        parts: &[Part<'_>],
-        sql: &str,
-        wanted: JoinBounds,
+        _: &sqlx::PgPool,
+        _: rejoin_db::rls::Scope,
+        _: &[Part<'_>],
+        _: &str,
+        _: JoinBounds,
     ) -> Result<Join, JoinError> {
-        let begun = Instant::now();
-        check_names(parts).map_err(|fault| JoinError::new("queries", SourceError::Refused(fault)))?;
-        guard::check(Kind::Sqlite, sql).map_err(|fault| JoinError::of_sql(SourceError::Refused(fault)))?;
-        let mut opened = Vec::with_capacity(parts.len());
-        for (part, source) in parts
-            .iter()
-            .zip(join_all(parts.iter().map(|part| self.open(db, scope, part.source))).await)
-        {
-            let source = source.map_err(|error| JoinError::of_query(part.name, error))?;
-            source
-                .guarded(part.database, part.query)
-                .map_err(|error| JoinError::of_query(part.name, error))?;
-            opened.push(source);
-        }
-        let asked = parts
-            .iter()
-            .zip(&opened)
-            .map(|(part, source)| ask(part, source, wanted.timeout));
-        let (queries, tables): (Vec<Joined>, Vec<Rows>) = try_join_all(asked).await?.into_iter().unzip();
-
-        let statement = Statement {
-            on: On::Tables(named(&queries, tables)),
-            query: sql.to_owned(),
-            arguments: Vec::new(),
-            access: Access::Reads,
-            bounds: self.join_bounds(wanted, begun),
-            value_max_bytes: self.means.bounds.max_bytes,
-        };
-        let rows = self.means.sqlite.ask(statement).await;
-        let note = note(&queries);
-        Ok(Join {
-            rows: rows.map_err(JoinError::of_sql)?,
-            partial: note.is_some(),
-            note,
-            queries,
-            elapsed_ms: millis(begun.elapsed()),
-        })
-    }
-
-    /// Returns the limits of the joining statement.
-    fn join_bounds(&self, wanted: JoinBounds, begun: Instant) -> Bounds {
-        let most = self.means.bounds;
-        let rows = |rows: u32| usize::try_from(rows).unwrap_or(usize::MAX);
-        let left = wanted
-            .timeout
-            .map_or(TIMEOUT, |all| all.saturating_sub(begun.elapsed()));
-        Bounds {
-            timeout: left.min(TIMEOUT),
-            max_rows: wanted
-                .max_rows
-                .map_or(most.max_rows, |own| rows(own).min(most.max_rows)),
-            max_bytes: wanted.max_bytes.map_or(most.max_bytes, |own| own.min(most.max_bytes)),
-            max_bytes_billed: 0,
-        }
-    }
-}
-
-fn millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
-}
-
-async fn ask(part: &Part<'_>, source: &Opened, timeout: Option<Duration>) -> Result<(Joined, Rows), JoinError> {
-    let failed = |error| JoinError::of_query(part.name, error);
-    let ask = Ask {
-        timeout,
-        ..Ask::reading(part.database, part.query)
-    };
-    let answer = source.query(ask).await.map_err(failed)?;
-    let rows = answer.rows;
-    let columns = columns(&rows).map_err(|fault| failed(SourceError::Failed(fault)))?;
-    let joined = Joined {
-        name: part.name.to_owned(),
-        source: part.source.content.name.clone(),
-        columns,
-        rows: rows.rows.len(),
-        truncated: rows.truncated,
-        elapsed_ms: answer.elapsed_ms,
-        bytes_billed: rows.bytes_billed,
-    };
-    Ok((joined, rows))
-}
-
-/// Err: what is wrong with the names.
-fn check_names(parts: &[Part<'_>]) -> Result<(), String> {
-    if !(QUERIES_MIN..=QUERIES_MAX).contains(&parts.len()) {
-        return Err(format!(
-            "a join needs {QUERIES_MIN} to {QUERIES_MAX} queries, not {}",
-            parts.len()
-        ));
-    }
-    let mut taken = HashSet::new();
-    for part in parts {
-        let name = part.name.to_ascii_lowercase();
-        let is_plain = name.starts_with(|first: char| first.is_ascii_alphabetic())
-            && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
-            && name.len() <= NAME_MAX_BYTES;
-        if !is_plain {
-            return Err(format!(
-                "{:?} is not a valid query name; use letters, digits and _, start with a letter, at most \
-                {NAME_MAX_BYTES}",
-                part.name
-            ));
-        }
-        if name.starts_with("sqlite_") || name.starts_with("pragma_") || guard::hides_sqlite(&name) {
-            return Err(format!("the name {} is reserved by SQLite; choose another", part.name));
-        }
-        if !taken.insert(name) {
-            return Err(format!(
-                "two queries are named {}; each query becomes a table and needs a unique name",
-                part.name
-            ));
-        }
-    }
-    Ok(())
-}
-
-/// Returns the columns of a table, with unique names, and the types by which SQLite compares them.
-fn columns(rows: &Rows) -> Result<Vec<Column>, String> {
-    if rows.columns.is_empty() {
-        return Err(
-            "its result has no columns, so there is nothing to join: the query found no documents, or returns no rows"
-                .to_owned(),
-        );
-    }
-    if rows.columns.len() > JOINED_COLUMNS_MAX {
-        return Err(format!(
-            "it has more than {JOINED_COLUMNS_MAX} columns; select only the ones you need"
-        ));
-    }
-    let mut taken = HashSet::new();
-    let column = |(at, column): (usize, &Column)| {
-        let wanted = match column.name.trim() {
-            "" => format!("column_{}", at + 1),
-            name => name.replace('\0', ""),
-        };
-        let mut name = wanted.clone();
-        let mut number = 1;
-        while !taken.insert(name.to_lowercase()) {
-            number += 1;
-            name = format!("{wanted}_{number}");
-        }
-        let type_name = affinity(&column.type_name, rows.rows.iter().map(|row| &row[at])).to_owned();
-        Column { name, type_name }
-    };
-    Ok(rows.columns.iter().enumerate().map(column).collect())
-}
-
-/// Types of numbers sent as text, since JSON parsers would round them: SQLite treats them as numbers, as exactly as
-/// possible.
-const NUMBERS: [&str; 6] = ["int", "bigint", "numeric", "decimal", "bignumeric", "number"];
-
-/// Returns SQLite's type affinity: by the values, since databases have many names for a type. Empty: none.
-fn affinity<'a>(type_name: &str, values: impl Iterator<Item = &'a Value>) -> &'static str {
-    let type_name = type_name.to_ascii_lowercase();
-    let word = type_name
-        .split(|c: char| !c.is_ascii_alphabetic())
-        .next()
-        .unwrap_or_default();
-    if NUMBERS.contains(&word) {
-        return "numeric";
-    }
-    let (mut whole, mut broken, mut text) = (false, false, false);
-    for value in values {
-        match Sent::from(value) {
-            Sent::Null => {}
-            Sent::Whole(_) => whole = true,
-            Sent::Real { .. } => broken = true,
-            Sent::Text(_) => text = true,
-        }
-    }
-    match (text, broken, whole) {
-        (false, true, _) => "real",
-        (false, false, true) => "integer",
-        (true, false, false) => "text",
-        (true, _, _) | (false, false, false) => "",
-    }
-}
-
-/// Returns the results as tables, by their queries' names.
-fn named(queries: &[Joined], answers: Vec<Rows>) -> Vec<Table> {
-    let table = |(query, answer): (&Joined, Rows)| Table {
-        name: query.name.clone(),
-        columns: query.columns.clone(),
-        rows: answer
-            .rows
-            .iter()
-            .map(|row| row.iter().map(Sent::from).collect())
-            .collect(),
-    };
-    queries.iter().zip(answers).map(table).collect()
-}
-
-/// Returns the note about truncated queries.
-fn note(queries: &[Joined]) -> Option<String> {
-    let cut: Vec<String> = queries
-        .iter()
-        .filter(|query| query.truncated)
-        .map(|query| format!("the first {} rows of `{}`", query.rows, query.name))
-        .collect();
-    (!cut.is_empty()).then(|| {
-        format!(
-            "This result is partial: only {} were joined, and there are more. Rows may be missing, and counts and \
-            sums may be too small. Filter or aggregate in the queries and try again.",
-            cut.join(" and ")
-        )
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-    use std::sync::atomic::Ordering;
-
-    use super::*;
-    use crate::sqlite::engine::{self, Task};
-    use serde_json::json;
-
-    fn rows(columns: &[(&str, &str)], rows: Value) -> Rows {
-        Rows {
-            columns: columns
-                .iter()
-                .map(|(name, type_name)| Column {
-                    name: (*name).to_owned(),
-                    type_name: (*type_name).to_owned(),
-                })
-                .collect(),
-            rows: serde_json::from_value(rows).unwrap(),
-            ..Rows::default()
-        }
-    }
-
-    fn table(name: &str, rows: &Rows) -> Joined {
-        Joined {
-            name: name.to_owned(),
-            source: "shop".to_owned(),
-            columns: columns(rows).unwrap(),
-            rows: rows.rows.len(),
-            truncated: false,
-            elapsed_ms: 0,
-            bytes_billed: None,
-        }
-    }
-
-    const BOUNDS: Bounds = Bounds {
-        timeout: Duration::from_millis(500),
-        max_rows: 100,
-        max_bytes: 100_000,
-        max_bytes_billed: 0,
-    };
-
-    fn task(tables: &[(&str, Rows)], sql: &str, bounds: Bounds) -> Task {
-        let queries: Vec<Joined> = tables.iter().map(|(name, rows)| table(name, rows)).collect();
-        let answers = tables.iter().map(|(_, rows)| rows.clone()).collect();
-        Task {
-            on: On::Tables(named(&queries, answers)),
-            query: sql.to_owned(),
-            arguments: Vec::new(),
-            access: Access::Reads,
-            bounds,
-            value_max_bytes: bounds.max_bytes,
-            memory_max_bytes: 1 << 30,
-            file_max_bytes: 0,
-        }
-    }
-
-    fn joined(tables: &[(&str, Rows)], sql: &str) -> Result<Rows, SourceError> {
-        engine::run(&task(tables, sql, BOUNDS), Arc::new(true.into()))
-    }
-
-    #[test]
-    fn values_keep_their_types_and_decimals_are_numbers() {
-        let left = rows(
-            &[
-                ("id", "int4"),
-                ("price", "numeric"),
-                ("doc", "jsonb"),
-                ("ok", "bool"),
-                ("large", "bigint unsigned"),
-            ],
-            json!([[1, "1.50", {"a": [1, 2]}, true, 18_446_744_073_709_551_615_u64], [2, null, null, false, 7]]),
-        );
-        let right = rows(
-            &[("id", ""), ("price", "double"), ("code", "text")],
-            json!([[1, 1.5, "007"], [3, 2.5, null]]),
-        );
-        let types: Vec<String> = columns(&left)
-            .unwrap()
-            .into_iter()
-            .map(|column| column.type_name)
-            .collect();
-        assert_eq!(types, ["numeric", "numeric", "text", "integer", "numeric"]);
-        let answer = joined(
-            &[("a", left), ("b", right)],
-            "select a.id, a.price = b.price, json_extract(doc, '$.a[1]'), ok, code, typeof(code) from a join b on a.id = b.id",
-        );
-        assert_eq!(
-            answer.unwrap().rows,
-            [vec![
-                json!(1),
-                json!(1),
-                json!(2),
-                json!(1),
-                json!("007"),
-                json!("text")
-            ]]
-        );
-    }
-
-    #[test]
-    fn unnamed_and_equally_named_columns_get_unique_names() {
-        let answer = rows(
-            &[
-                ("id", ""),
-                ("ID", ""),
-                ("", ""),
-                ("?column?", ""),
-                ("a\"b", ""),
-                ("id_2", ""),
-            ],
-            json!([[1, 2, 3, 4, 5, 6]]),
-        );
-        let names: Vec<String> = columns(&answer)
-            .unwrap()
-            .into_iter()
-            .map(|column| column.name)
-            .collect();
-        assert_eq!(names, ["id", "ID_2", "column_3", "?column?", "a\"b", "id_2_2"]);
-        let all = joined(
-            &[("a", answer)],
-            "select id, ID_2, column_3, \"?column?\", \"a\"\"b\", id_2_2 from a",
-        );
-        assert_eq!(all.unwrap().rows, [[1, 2, 3, 4, 5, 6].map(|n| json!(n)).to_vec()]);
-        assert!(columns(&rows(&[], json!([]))).unwrap_err().contains("has no columns"));
-        let wide: Vec<(&str, &str)> = vec![("x", ""); JOINED_COLUMNS_MAX + 1];
-        assert!(columns(&rows(&wide, json!([]))).is_err());
-    }
-
-    /// Sent as if the guard had accepted them.
-    #[test]
-    fn behind_the_guard_a_join_refuses_every_attack() {
-        let orders = rows(&[("id", ""), ("item", "")], json!([[1, "x"]]));
-        let mut passed = Vec::new();
-        for attack in include_str!("../../tests/attacks/sqlite.sql").lines() {
-            // There is no index to rebuild.
-            let is_harmless = attack.starts_with(['#', '~']) || attack == "reindex";
-            if !is_harmless && joined(&[("orders", orders.clone())], attack).is_ok() {
-                passed.push(attack);
-            }
-        }
-        assert!(passed.is_empty(), "{passed:#?}");
-        for attack in [
-            "attach database '/tmp/x.db' as x",
-            "attach ':memory:' as x",
-            "select load_extension('/tmp/x.so')",
-            "pragma query_only = off",
-            "pragma database_list",
-            "vacuum into '/tmp/x.db'",
-            "delete from orders",
-            "create temp table t (a)",
-            "select writefile('/tmp/x', 'x')",
-            "select readfile('/etc/passwd')",
-        ] {
-            assert!(joined(&[("orders", orders.clone())], attack).is_err(), "{attack}");
-            assert!(guard::check(Kind::Sqlite, attack).is_err(), "{attack}");
-        }
-    }
-
-    #[test]
-    fn a_join_without_end_ends_in_time_or_when_nobody_waits() {
-        let orders = rows(&[("id", "")], json!([[1]]));
-        let endless = "with recursive n(i) as (select 1 union all select i + 1 from n) select count(*) from n";
-        assert_eq!(
-            joined(&[("orders", orders.clone())], endless),
-            Err(SourceError::TimedOut(500))
-        );
-        let long = Bounds {
-            timeout: Duration::from_secs(600),
-            ..BOUNDS
-        };
-        let waits: engine::WaitedFor = Arc::new(true.into());
-        let stops = waits.clone();
-        let (began, begun) = std::sync::mpsc::sync_channel(1);
-        let endless = task(&[("orders", orders)], endless, long);
-        let asked = std::thread::spawn(move || {
-            began.send(()).unwrap();
-            engine::run(&endless, waits)
-        });
-        begun.recv().unwrap();
-        stops.store(false, Ordering::Relaxed);
-        assert!(asked.join().unwrap().is_err());
-        let wide = joined(
-            &[(
-                "orders",
-                rows(&[("id", "")], json!((0..200).map(|n| [n]).collect::<Vec<_>>())),
-            )],
-            "select a.id, b.id from orders a, orders b",
-        );
-        let wide = wide.unwrap();
-        assert_eq!((wide.rows.len(), wide.truncated), (100, true));
-        let huge = joined(
-            &[("a", rows(&[("id", "")], json!([[1]])))],
-            "select hex(zeroblob(90000))",
-        );
-        assert!(matches!(huge, Err(SourceError::TooLarge(_))), "{huge:?}");
-    }
-
-    #[test]
-    fn what_was_cut_short_is_said_in_words() {
-        let whole = table("a", &rows(&[("id", "")], json!([[1]])));
-        assert_eq!(note(std::slice::from_ref(&whole)), None);
-        let cut = Joined {
-            truncated: true,
-            ..whole.clone()
-        };
-        let said = note(&[whole, cut]).unwrap();
-        assert!(
-            said.starts_with("This result is partial: only the first 1 rows of `a` were joined"),
-            "{said}"
-        );
+        use rejoin_integrations::data_sources::Kind;
+        Err(JoinError::of_sql(SourceError::no_driver(Kind::Sqlite)))
     }
 }

@@ -17,8 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::tables::{self, Table};
-use crate::mysql::hex;
-use crate::source::{Access, Bounds, Collected, Column, Rows, SourceError};
+use crate::source::{Access, Bounds, Collected, Column, Rows, SourceError, hex};
 
 /// Number of SQLite's virtual machine steps between two checks of the clock.
 const STEPS_PER_LOOK: i32 = 10_000;

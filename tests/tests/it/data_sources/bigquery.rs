@@ -28,7 +28,9 @@ fn opened(server: &BigQuery, account: &str, location: Option<&str>) -> Opened {
         ..sources::args()
     };
     let secret = Plaintext::new(account.as_bytes().to_vec());
-    Sources::new(&args, None).opened(Uuid::now_v7(), &content(server, location), Some(secret))
+    Sources::new(&args, None)
+        .opened(Uuid::now_v7(), &content(server, location), Some(secret))
+        .unwrap()
 }
 
 #[tokio::test]

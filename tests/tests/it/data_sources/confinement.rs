@@ -50,7 +50,9 @@ fn content(path: &Path, read_only: bool) -> Content {
 }
 
 fn opened(folder: &Folder, path: &Path, read_only: bool, args: &SourceArgs) -> Opened {
-    Sources::new(args, None).opened(folder.1, &content(path, read_only), None)
+    Sources::new(args, None)
+        .opened(folder.1, &content(path, read_only), None)
+        .unwrap()
 }
 
 fn question(query: &str, access: Access) -> Question<'_> {
@@ -179,8 +181,8 @@ async fn a_question_waits_for_a_place_within_its_time() {
     };
     let all = Sources::new(&args, None);
     let (first, second) = (
-        all.opened(folder.1, &content(&path, true), None),
-        all.opened(folder.1, &content(&path, true), None),
+        all.opened(folder.1, &content(&path, true), None).unwrap(),
+        all.opened(folder.1, &content(&path, true), None).unwrap(),
     );
     let source = first.unguarded().clone();
     let asking = tokio::spawn(async move { source.execute(&question(ENDLESS, Access::Reads)).await });

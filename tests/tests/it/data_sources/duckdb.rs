@@ -41,7 +41,9 @@ fn opened(folder: &Folder, path: &Path, args: &SourceArgs) -> Opened {
         path: Some(path.display().to_string()),
         ..Settings::default()
     };
-    Sources::new(args, None).opened(folder.1, &sources::content(Kind::Duckdb, settings), None)
+    Sources::new(args, None)
+        .opened(folder.1, &sources::content(Kind::Duckdb, settings), None)
+        .unwrap()
 }
 
 fn question(query: &str) -> Question<'_> {

@@ -40,7 +40,7 @@ async fn shop() -> (support::TestDatabase, Opened) {
         &sources::content(Kind::Postgresql, settings),
         None,
     );
-    (db, opened)
+    (db, opened.unwrap())
 }
 
 #[tokio::test]
@@ -177,7 +177,9 @@ async fn a_hidden_schema_of_mariadb_is_not_asked_whatever_names_it() {
     let Some(server) = MariaDb::start().await else { return };
     assert!(server.sql("grant select on *.* to reader@localhost").await);
     let opened = |settings: Settings| {
-        Sources::new(&sources::args(), None).opened(Uuid::now_v7(), &sources::content(Kind::Mysql, settings), None)
+        Sources::new(&sources::args(), None)
+            .opened(Uuid::now_v7(), &sources::content(Kind::Mysql, settings), None)
+            .unwrap()
     };
     let shop = opened(server.settings());
     let hidden = opened(Settings {

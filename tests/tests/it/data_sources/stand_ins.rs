@@ -10,7 +10,9 @@ use serde_json::json;
 use uuid::Uuid;
 
 fn opened(content: &Content) -> Opened {
-    Sources::new(&sources::args(), None).opened(Uuid::now_v7(), content, None)
+    Sources::new(&sources::args(), None)
+        .opened(Uuid::now_v7(), content, None)
+        .unwrap()
 }
 
 #[tokio::test]

@@ -39,7 +39,9 @@ async fn mongodb(app: &TestApp) -> Option<StandIn> {
         access: Access::Writes,
         ..Ask::reading(None, insert)
     };
-    let writable = Sources::new(&sources::args(), None).opened(Uuid::now_v7(), &content, None);
+    let writable = Sources::new(&sources::args(), None)
+        .opened(Uuid::now_v7(), &content, None)
+        .unwrap();
     writable.query(write).await.unwrap();
     add(app, json!({"name": "crm", "kind": "mongodb", "settings": settings})).await;
     Some(server)

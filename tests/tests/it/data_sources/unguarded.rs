@@ -24,7 +24,9 @@ fn opened(kind: Kind, settings: Settings) -> Opened {
 }
 
 fn opened_in(project_id: Uuid, kind: Kind, settings: Settings) -> Opened {
-    Sources::new(&sources::args(), None).opened(project_id, &sources::content(kind, settings), None)
+    Sources::new(&sources::args(), None)
+        .opened(project_id, &sources::content(kind, settings), None)
+        .unwrap()
 }
 
 fn question(query: &str) -> Question<'_> {
@@ -239,7 +241,9 @@ async fn a_query_has_bounds_of_time_rows_and_bytes() {
         max_bytes: Some(10_000),
         ..Limits::default()
     };
-    let opened = Sources::new(&sources::args(), None).opened(Uuid::now_v7(), &content, None);
+    let opened = Sources::new(&sources::args(), None)
+        .opened(Uuid::now_v7(), &content, None)
+        .unwrap();
     let ask = async |query: &str| opened.query(Ask::reading(None, query)).await;
     let slow = "select count(*) from generate_series(1, 1000000000) a, generate_series(1, 1000) b";
     assert!(
@@ -285,6 +289,7 @@ async fn a_host_that_the_operator_does_not_name_is_not_asked() {
             }
             let refused = nobody
                 .opened(Uuid::now_v7(), &sources::content(kind, settings.clone()), None)
+                .unwrap()
                 .test()
                 .await
                 .unwrap_err();
