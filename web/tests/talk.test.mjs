@@ -153,7 +153,9 @@ test('a paused answer says why once, and goes on from the chat', { skip }, async
   await page.getByLabel('Agent', { exact: true }).selectOption(id);
   await ask(page, 'work on');
   await answer(page).getByText('paused', { exact: true }).waitFor();
-  assert.equal(await answer(page).getByText('the run was paused at its step limit').count(), 1);
+  const reason = answer(page).getByText('the run was paused at its step limit');
+  await reason.waitFor();
+  assert.equal(await reason.count(), 1);
   await answer(page).getByRole('button', { name: 'Continue' }).click();
   await answer(page).getByText('Now it is done.').waitFor();
   await finished(page);
