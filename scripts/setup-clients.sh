@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The official Python clients of OpenAI, Anthropic and Gemini, by which tests check the stand-in of model providers. Into
+# The Python clients of OpenAI, Anthropic, Google, AWS and Ollama, by which tests check the stand-in of model providers. Into
 # .cache/model-clients.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "${BASH_SOURCE[0]}")/env.sh"

@@ -1,8 +1,9 @@
 //! Admission control: decides when a request is processed; a request takes a slot only once its body has arrived.
 //! Called by `routes`.
 //!
-//! A request goes through three steps: its caller is looked up and must have the operation's scope, its body arrives, its handler runs.
-//! The first and the last hold a place of `REJOIN_MAX_IN_FLIGHT`; the second one of as many others, for no longer than `request_body` allows.
+//! A request has three phases: its caller is authenticated and must have the operation's scope, its body arrives, its handler
+//! runs. The first and the last hold a slot of `REJOIN_MAX_IN_FLIGHT`; the second one holds one of as many others, for no
+//! longer than `request_body` allows.
 //!
 //! Invariant: no user and no project exceeds its share of either kind of slot, so that only callers who exhaust their
 //! share are refused (429).

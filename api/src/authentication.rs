@@ -1,4 +1,4 @@
-//! Authenticates a request: by an API key, an identity provider's token or a browser's session, and counts the rate.
+//! Authenticates a request by API key, identity provider's token or browser session, and counts it against the rate limits.
 
 use axum::extract::FromRequestParts;
 use axum::http::header::AUTHORIZATION;

@@ -29,13 +29,13 @@ use crate::state::AppState;
 /// Who may call an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// Everybody, without a credential.
+    /// Anyone, without a credential.
     Public,
     /// A caller whose credential has the scope.
     Scope(Scope),
     /// As `Scope`, or the holder of a ticket for the stream, which is in the query.
     ScopeOrTicket(Scope),
-    /// As `Scope`, or whoever sends a sign-in code in the body.
+    /// As `Scope`, or the sender of a valid sign-in code in the body.
     ScopeOrCode(Scope),
 }
 

@@ -1,7 +1,8 @@
-//! Who calls: the user, the project and the role that a request acts with. A handler takes a `Caller<Read>`, a `Caller<Write>` or a
-//! `Caller<Admin>`, and so declares the scope that its operation needs; `authentication` finds out who it is.
+//! The caller of a request: user, project and role. A handler takes a `Caller<Read>`, a `Caller<Write>` or a `Caller<Admin>`, and
+//! so declares the scope that its operation needs; `authentication` determines who calls.
 //!
-//! Invariants: a `Caller<S>` of a request has the scope `S`; a key that was revoked opens nothing [`CACHE_LIFETIME`] later (or as soon as the wake-up of its revocation is heard), and a token that has expired nothing at once.
+//! Invariants: a `Caller<S>` of a request has the scope `S`; a revoked key is rejected after [`CACHE_LIFETIME`] at the latest (or when
+//! the wake-up of its revocation arrives), an expired token immediately.
 
 use std::ops::Deref;
 use std::sync::Arc;

@@ -2,18 +2,18 @@
 //!
 //! # Layout
 //! - `config`    options of `rejoin api`
-//! - `state`     what every handler may use
-//! - `connections`  HTTP over what is accepted, until the drain is over
-//! - `connection_limits` how many connections there may be
-//! - `proxies`   reverse proxies that are trusted; `origin`: the address under which callers reach us
-//! - `admission` which requests are worked on, and when; `concurrency_limits`: how many at a time
-//! - `request_body` how a request's body arrives
-//! - `caller`    who calls: user, project, role; `authentication`: by API key, token or session
+//! - `state`     shared state of handlers
+//! - `connections`  HTTP over accepted connections, until the drain ends
+//! - `connection_limits` maximum numbers of connections
+//! - `proxies`   trusted reverse proxies; `origin`: the server's public address
+//! - `admission` admission control; `concurrency_limits`: its slots
+//! - `request_body` receives request bodies
+//! - `caller`    user, project, role; `authentication`: by API key, token or session
 //! - `authorization`  who may call each operation, as its handler declares it
-//! - `cookie`    the session of a browser
-//! - `rate_limit` how fast callers may go
-//! - `spa`       the web app
-//! - `quotas`    how much projects may use up
+//! - `cookie`    the session cookie of a browser
+//! - `rate_limit` rate limits of callers
+//! - `spa`       serves the web app
+//! - `quotas`    quotas of projects
 //! - `oidc/`     tokens of an identity provider
 //! - `extract`   body, query, path and page of a request
 //! - `idempotency`  idempotency keys
@@ -24,8 +24,8 @@
 //! - `mcp/`      Rejoin as an MCP server
 //! - `sse/`      streams of events to any number of readers
 //!
-//! Imports go one way: routes -> mcp, page -> sse, admission -> authentication, authorization, origin, extract -> state -> caller, places, quotas -> pace,
-//! oidc, cookie, proxies, problem -> config.
+//! Imports go one way: routes -> mcp, spa -> sse, admission -> authentication, authorization, origin, extract -> state -> caller,
+//! concurrency_limits, quotas -> rate_limit, oidc, cookie, proxies, problem -> config.
 
 pub mod admission;
 pub mod authentication;

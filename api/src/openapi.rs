@@ -1,4 +1,4 @@
-//! The OpenAPI document: what utoipa gathers from the routes, with title and security schemes. `authorization` writes the security
+//! The OpenAPI document: collected by utoipa from the routes, with title and security schemes. `authorization` writes the security
 //! requirement of each operation, as its handler declares it.
 
 use std::collections::BTreeSet;

@@ -18,16 +18,16 @@
 //! - `task_dags`      DAGs of tasks done by agents
 //! - `schedules`      agents and DAGs started by the clock
 //! - `agent_definitions`  configuration of agents (admin)
-//! - `mcp_servers`    MCP servers whose tools agents may be given (admin)
-//! - `data_sources`   databases of others that the project's people and agents may ask
-//! - `model_prices`   what models cost in a project (admin)
-//! - `web_settings`   what agents may do on the web (admin)
-//! - `routing`        which agent takes a new conversation, and how that goes
-//! - `contexts`  what conversations may be about
-//! - `custom_prompts` what projects and users tell all agents
+//! - `mcp_servers`    MCP servers and their tools (admin)
+//! - `data_sources`   external databases for the project's users and agents
+//! - `model_prices`   a project's prices of models (admin)
+//! - `web_settings`   agents' web access (admin)
+//! - `routing`        assignment of agents to new conversations, and its statistics
+//! - `contexts`  context types of conversations
+//! - `custom_prompts` prompts of projects and users for all agents
 //! - `extensions`     endpoints of extensions
-//! - `feedback`       what users say of answers
-//! - `files`          files that callers attach to messages, and those that tools made
+//! - `feedback`       users' feedback on answers
+//! - `files`          callers' uploads, and files made by tools
 //! - `agents`         the agents that a caller may choose
 //! - `agent_card`     public agents, discoverable by A2A
 //! - `plans`     agents' plans and their progress

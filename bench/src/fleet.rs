@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::load::now_us;
 use crate::part;
-use reader_thread::{ReaderThread, SquadMessage, Tally};
+use reader_thread::{ReaderThread, Tally, ThreadMessage};
 
 /// Minimum number of readers per thread before another one is added.
 const READERS_A_THREAD: usize = 500;
@@ -149,7 +149,7 @@ pub fn run() -> Result<()> {
         std::thread::spawn(move || {
             if let Err(error) = reader_thread.run(&orders_inbox, &answers) {
                 // The scenario may have ended.
-                let _ = answers.send(SquadMessage::Failed(error));
+                let _ = answers.send(ThreadMessage::Failed(error));
             }
         });
         reader_threads.push(orders);
@@ -186,13 +186,13 @@ pub fn run() -> Result<()> {
     Ok(())
 }
 
-/// Collects the results of all squads.
-fn gather(inbox: &Receiver<SquadMessage>, threads: usize) -> Result<Tally> {
+/// Collects the results of all threads.
+fn gather(inbox: &Receiver<ThreadMessage>, threads: usize) -> Result<Tally> {
     let mut all = Tally::default();
     for _ in 0..threads {
         match inbox.recv()? {
-            SquadMessage::Tally(tally) => all.add(*tally),
-            SquadMessage::Failed(error) => return Err(error),
+            ThreadMessage::Tally(tally) => all.add(*tally),
+            ThreadMessage::Failed(error) => return Err(error),
         }
     }
     Ok(all)

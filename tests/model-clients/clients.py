@@ -2,10 +2,15 @@
 an exception. The test that runs this has scripted the turns."""
 
 import json
+import os
 
 import anthropic
+import botocore.config
+import botocore.session
+import ollama
 import openai
 from google import genai
+from google.oauth2.credentials import Credentials
 from google.genai import types
 from pydantic import BaseModel
 
@@ -19,6 +24,7 @@ GPT = "gpt-6-luna"
 CLAUDE = "claude-haiku-5-5"
 OLD_CLAUDE = "claude-haiku-4-5"
 GEMINI = "gemini-3.8-flash"
+BEDROCK_CLAUDE = "us.anthropic.claude-haiku-4-5-20251001-v1:0"
 
 
 class Package(BaseModel):
@@ -166,6 +172,118 @@ def gemini():
     assert answer.parsed == Package(name="libssl3", size=3), answer
 
 
-for check in (chat, responses, messages, gemini):
+def azure():
+    client = openai.OpenAI(
+        base_url=os.environ["AZURE_URL"] + "/openai/v1/", api_key=os.environ["AZURE_KEY"], max_retries=0
+    )
+    with client.responses.stream(model=GPT, input="azure text", reasoning={"summary": "auto"}) as events:
+        for _ in events:
+            pass
+        answer = events.get_final_response()
+    assert answer.output_text == "one two three" and answer.output[0].summary[0].text == "Counting.", answer
+
+
+def openrouter():
+    client = openai.OpenAI(base_url=os.environ["OPENROUTER_URL"], api_key=os.environ["OPENROUTER_KEY"], max_retries=0)
+    tools = [{"type": "function", "function": {"name": "search", "parameters": SCHEMA}}]
+    options = {"model": "anthropic/claude-haiku-4.5", "tools": tools, "extra_body": {"reasoning": {"effort": "low"}}}
+    conversation = [{"role": "user", "content": "openrouter tool"}]
+    message = client.chat.completions.create(messages=conversation, **options).choices[0].message
+    call = message.tool_calls[0]
+    assert json.loads(call.function.arguments) == {"q": "libssl3"} and message.reasoning_details, message
+    conversation += [
+        message.model_dump(exclude_none=True, include={"role", "content", "tool_calls", "reasoning_details"}),
+        {"role": "tool", "tool_call_id": call.id, "content": "{}"},
+    ]
+    answer = client.chat.completions.create(messages=conversation, **options)
+    assert answer.choices[0].message.content == "It is there.", answer
+
+
+def vertex():
+    place = {"project": os.environ["VERTEX_PROJECT"], "location": "europe-west4"}
+    client = genai.Client(
+        vertexai=True,
+        credentials=Credentials(token=os.environ["VERTEX_TOKEN"]),
+        http_options=types.HttpOptions(base_url=os.environ["VERTEX_URL"], api_version="v1"),
+        **place,
+    )
+    chunks = client.models.generate_content_stream(
+        model=GEMINI,
+        contents="vertex text",
+        config=types.GenerateContentConfig(thinking_config=types.ThinkingConfig(include_thoughts=True)),
+    )
+    parts = [part for chunk in chunks for part in chunk.candidates[0].content.parts]
+    text = "".join(part.text or "" for part in parts if not part.thought)
+    assert text == "one two three", parts
+
+
+def bedrock():
+    client = botocore.session.get_session().create_client(
+        "bedrock-runtime",
+        region_name="us-east-1",
+        endpoint_url=os.environ["BEDROCK_URL"],
+        config=botocore.config.Config(signature_version=botocore.UNSIGNED),
+    )
+    # By itself, botocore sends the key over HTTPS only.
+    bearer = "Bearer " + os.environ["BEDROCK_KEY"]
+    client.meta.events.register(
+        "before-send.bedrock-runtime.*", lambda request, **_: request.headers.__setitem__("Authorization", bearer)
+    )
+    conversation = [{"role": "user", "content": [{"text": "bedrock tool"}]}]
+    options = {
+        "modelId": BEDROCK_CLAUDE,
+        "toolConfig": {"tools": [{"toolSpec": {"name": "search", "inputSchema": {"json": SCHEMA}}}]},
+        "additionalModelRequestFields": {"thinking": {"type": "enabled", "budget_tokens": 1024}},
+        "inferenceConfig": {"maxTokens": 2000},
+    }
+    # botocore checks lengths and checksums of the frames, and the members of each event.
+    blocks, stop = {}, None
+    for event in client.converse_stream(messages=conversation, **options)["stream"]:
+        if "contentBlockStart" in event:
+            blocks[event["contentBlockStart"]["contentBlockIndex"]] = {"toolUse": {"input": ""}} | {
+                key: dict(value, input="") for key, value in event["contentBlockStart"]["start"].items()
+            }
+        if "contentBlockDelta" in event:
+            delta = event["contentBlockDelta"]["delta"]
+            block = blocks.setdefault(event["contentBlockDelta"]["contentBlockIndex"], {})
+            if "toolUse" in delta:
+                block["toolUse"]["input"] += delta["toolUse"]["input"]
+            if "reasoningContent" in delta:
+                reasoning = block.setdefault("reasoningContent", {"reasoningText": {"text": ""}})["reasoningText"]
+                reasoning["text"] += delta["reasoningContent"].get("text", "")
+                reasoning |= {key: value for key, value in delta["reasoningContent"].items() if key == "signature"}
+        stop = event.get("messageStop", {}).get("stopReason", stop)
+    content = [blocks[index] for index in sorted(blocks)]
+    call = content[-1]["toolUse"]
+    call["input"] = json.loads(call["input"])
+    assert stop == "tool_use" and call["input"] == {"q": "libssl3"}, content
+    assert content[0]["reasoningContent"]["reasoningText"]["signature"], content
+    conversation += [
+        {"role": "assistant", "content": content},
+        {"role": "user", "content": [{"toolResult": {"toolUseId": call["toolUseId"], "content": [{"text": "{}"}]}}]},
+    ]
+    answer = client.converse(messages=conversation, **options)
+    assert answer["output"]["message"]["content"][-1]["text"] == "It is there.", answer
+
+
+def ollama_chat():
+    client = ollama.Client(host=os.environ["OLLAMA_URL"])
+    tools = [{"type": "function", "function": {"name": "search", "description": "Searches.", "parameters": SCHEMA}}]
+    options = {"model": "qwen3:8b", "tools": tools, "think": True}
+    conversation = [{"role": "user", "content": "ollama tool"}]
+    thinking, calls = "", []
+    for part in client.chat(messages=conversation, stream=True, **options):
+        thinking += part.message.thinking or ""
+        calls += part.message.tool_calls or []
+    assert part.done and calls[0].function.arguments == {"q": "libssl3"} and thinking == "Let me look.", part
+    conversation += [
+        {"role": "assistant", "thinking": thinking, "tool_calls": calls},
+        {"role": "tool", "tool_name": "search", "content": "{}"},
+    ]
+    answer = client.chat(messages=conversation, **options)
+    assert answer.message.content == "It is there.", answer
+
+
+for check in (chat, responses, messages, gemini, azure, openrouter, vertex, bedrock, ollama_chat):
     check()
     print(f"{check.__name__}: ok")

@@ -1,9 +1,10 @@
-//! A strict stand-in of model providers: a real HTTP server on a loopback port that speaks OpenAI's Chat Completions and Responses,
-//! Anthropic's Messages, Google's Gemini API, Bedrock's Converse and Ollama's protocol, also as Azure, OpenRouter and Vertex AI speak them,
-//! and refuses what they refuse, with their statuses and error shapes.
+//! A strict fake of model providers: a real HTTP server on a loopback port that implements OpenAI's Chat Completions and Responses,
+//! Anthropic's Messages, Google's Gemini API, Bedrock's Converse and Ollama's protocol, also in the variants of Azure, OpenRouter and
+//! Vertex AI, and rejects what they reject, with their statuses and error formats.
 //!
-//! A test starts one ([`Providers::start`]), points `OPENAI_BASE_URL`, `ANTHROPIC_BASE_URL` and the like at it and scripts [`Turn`]s. It knows the models of the catalogue; each rule names the provider's page that says it. Beyond refusals it keeps
-//! [`Providers::losses`]: what a provider accepts and advises against, such as calls that come back without their reasoning.
+//! A test starts one ([`Providers::start`]), points `OPENAI_BASE_URL`, `ANTHROPIC_BASE_URL` and the like at it and scripts [`Turn`]s. It
+//! knows the models of the catalogue; each rule names the provider's page. Beyond rejections it records [`Providers::losses`]: what a
+//! provider accepts but advises against, such as calls sent back without their reasoning.
 //!
 //! - `turn`       one scripted answer
 //! - `refusal`    a broken rule
@@ -15,13 +16,13 @@
 //! - `plan`       a validated request
 //! - `answer`     a turn with ids, signatures and tokens
 //! - `delivery`   frames with pauses, gates and cuts
-//! - `openai`     what OpenAI's protocols share
+//! - `openai`     shared by OpenAI's protocols
 //! - `chat`, `responses`, `messages`, `gemini`, `converse`, `ollama`  the protocols
-//! - `azure`, `openrouter`, `vertex`  what differs where another service speaks one of them
-//! - `protocol`   the protocols behind one name
-//! - `service`    who serves them
+//! - `azure`, `openrouter`, `vertex`  the differences of other services that implement one of them
+//! - `protocol`   the protocols behind one type
+//! - `service`    the services, with their keys
 //! - `routes`     paths
-//! - `server`     takes requests and gives turns
+//! - `server`     receives requests and serves turns
 
 mod account;
 mod answer;
@@ -109,23 +110,23 @@ impl Providers {
         format!("{}/v1beta", self.address)
     }
 
-    /// What `AZURE_OPENAI_ENDPOINT`, `BEDROCK_BASE_URL` and `OLLAMA_HOST` take.
+    /// The value of `AZURE_OPENAI_ENDPOINT`, `BEDROCK_BASE_URL` and `OLLAMA_HOST`.
     pub fn url(&self) -> String {
         self.address.clone()
     }
 
-    /// What `OPENROUTER_BASE_URL` takes.
+    /// The value of `OPENROUTER_BASE_URL`.
     pub fn openrouter_url(&self) -> String {
         format!("{}/api/v1", self.address)
     }
 
-    /// What `VERTEX_BASE_URL` takes.
+    /// The value of `VERTEX_BASE_URL`.
     pub fn vertex_url(&self) -> String {
         format!("{}/v1/projects/{VERTEX_PROJECT}/locations/europe-west4", self.address)
     }
 
-    /// Turns, in this order, for conversations whose system prompt or first message of the user holds `marker`: parallel ones keep theirs
-    /// apart. An empty marker fits all.
+    /// Queues turns, in this order, for conversations whose system prompt or first user message contains `marker`:
+    /// parallel ones keep theirs apart. An empty marker matches all.
     pub fn script(&self, marker: &str, turns: impl IntoIterator<Item = Turn>) {
         self.state
             .lock()

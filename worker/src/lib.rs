@@ -5,13 +5,13 @@
 //! - `services`     shared dependencies: database, bus, event writer, models, tools
 //! - `downtime`     tracks database outages
 //! - `poller`       claims due jobs into bounded slots; heartbeat, cancellation, drain
-//! - `executor`     one claimed run from its start to `done`; recovery; the outcome of the job
+//! - `executor`     executes one claimed run; recovery; the outcome of the job
 //! - `jobs`         handlers of other kinds of jobs, those of extensions among them
 //! - `run`          the step loop: model call, tool calls, limits
 //! - `models`       providers behind one trait
-//! - `coordination` tools by which agents find and start each other, and ask people
-//! - `pools`        which tools there are for a project, and which of them an agent is given
-//! - `mcp`          MCP servers: connections, calls, what they offer
+//! - `coordination` tools to find and start agents, and to ask users
+//! - `pools`        the tools of a project, and their selection for an agent
+//! - `mcp`          MCP servers: connections, calls, tool lists
 //! - `net`          the HTTP client for URLs from a project
 //! - `maintenance`  sweeps: expired leases, dead jobs, orphaned keys, retention
 //!

@@ -14,7 +14,7 @@
 //! - `stderr`       logs a process's standard error
 //! - `probe`        the job behind "test this server"
 //!
-//! Settings and what servers offer are in `rejoin_integrations::mcp`; which of it an agent is given is decided by `pools`.
+//! Settings and tool lists are in `rejoin_integrations::mcp`; `pools` selects the tools of an agent.
 
 pub mod answer;
 pub mod authorized;

@@ -24,7 +24,7 @@ pub fn routes(extensions: &Extensions) -> Routes {
     for extension in extensions.iter() {
         for route in extension.routes() {
             let path = format!("/api/extensions/{}{}", extension.name(), route.path);
-            routes = match route.access {
+            routes = match route.scope {
                 Scope::Read => mounted::<Read>(routes, &path, &route),
                 Scope::Write => mounted::<Write>(routes, &path, &route),
                 Scope::Admin => mounted::<Admin>(routes, &path, &route),

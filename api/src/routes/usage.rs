@@ -1,4 +1,4 @@
-//! A project's usage today, beside the quotas set by the operator. Visible to admins of the project; nobody can raise
+//! A project's usage today, beside the quotas set by the operator. Visible to admins of the project; no request can raise
 //! their own.
 
 use axum::Json;

@@ -25,8 +25,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(5);
 const BUSY: usize = 32;
 const REST: Duration = Duration::from_millis(1);
 
-/// A squad's message to the fleet.
-pub(super) enum SquadMessage {
+/// A thread's message to the fleet.
+pub(super) enum ThreadMessage {
     Tally(Box<Tally>),
     Failed(anyhow::Error),
 }
@@ -59,7 +59,7 @@ enum Phase {
 pub(super) struct ReaderThread {
     settings: Arc<Settings>,
     began: Began,
-    /// The squad's number, and the total.
+    /// The thread's number, and the total.
     number: usize,
     reader_threads: usize,
     poll: Poll,
@@ -85,7 +85,7 @@ impl ReaderThread {
         })
     }
 
-    pub(super) fn run(mut self, orders: &Receiver<Window>, answers: &SyncSender<SquadMessage>) -> Result<()> {
+    pub(super) fn run(mut self, orders: &Receiver<Window>, answers: &SyncSender<ThreadMessage>) -> Result<()> {
         let mut events = Events::with_capacity(1_024);
         let mut buffer = vec![0_u8; READ_BYTES];
         loop {
@@ -116,7 +116,7 @@ impl ReaderThread {
             }
             if self.is_done() {
                 self.phase = Phase::Idle;
-                answers.send(SquadMessage::Tally(Box::new(self.tally.clone())))?;
+                answers.send(ThreadMessage::Tally(Box::new(self.tally.clone())))?;
             }
             if seen >= BUSY {
                 rest();

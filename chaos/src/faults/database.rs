@@ -191,7 +191,7 @@ impl Fault for FailOver {
         }
         servers.primary = standby;
         Ok(Injection::of(format!(
-            "nobody led for {} ms",
+            "no leader for {} ms",
             began.elapsed().as_millis()
         )))
     }

@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use rejoin_extension::route::{Method, RouteHandler};
-use rejoin_extension::{Access, Extension, Host, JobHandler, Migration, Route, RouteError, RouteRequest, Signals};
+use rejoin_extension::{Extension, Host, JobHandler, Migration, Route, RouteError, RouteRequest, Signals};
 use rejoin_queue::{ClaimedJob, NewJob, Outcome};
 use rejoin_tools::arguments::{Arguments, Kind, Parameter, schema};
 use rejoin_tools::{SharedTool, Tool, ToolContext, ToolError, ToolSpec};
+use rejoin_types::access::Scope;
 use serde_json::{Value, json};
 use sqlx::{PgConnection, Row};
 
@@ -48,8 +49,7 @@ impl Extension for Guestbook {
         vec![Route {
             method: Method::Get,
             path: "/entries",
-            access: Access::Read,
-            summary: "List the entries of the guestbook, newest first",
+            scope: Scope::Read,
             handler: Arc::new(List),
         }]
     }

@@ -1,5 +1,5 @@
-//! Data sources: databases of others, which a project's people and agents may ask. Imports crates of `shared/` only; the API's routes and the
-//! workers' tools ask through [`Sources`]. What is stored of a source is in `rejoin_integrations::data_sources`.
+//! Data sources: external databases, which a project's users and agents may query. The API's routes and the workers' tools query
+//! through [`Sources`]. The stored settings of a source are in `rejoin_integrations::data_sources`.
 //!
 //! # Layout
 //! - `sources`     the open sources of a process: concurrency, timeouts, and the guard before every query; `drivers`:

@@ -115,7 +115,7 @@ impl EventWriter {
         self.send(stream, || Pending::of(event)).await
     }
 
-    /// The same for an event of another program: a type of its own and its data. Such events are never merged.
+    /// The same for an event of another program, with its own type and data. Such events are never merged.
     pub async fn append_json(
         &self,
         stream: &Arc<RunStream>,

@@ -43,7 +43,7 @@ pub async fn append(
     append_texts(db, log_id, run_id, &types, &data).await
 }
 
-/// The same for events of another program: each is a type of its own and its data. `run_id` is whose readers see them; None: only
+/// The same for events of another program, each with its own type and data. `run_id` is whose readers see them; None: only
 /// readers of the whole log.
 pub async fn append_json(
     db: &mut PgConnection,

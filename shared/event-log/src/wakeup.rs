@@ -1,5 +1,5 @@
-//! The wake-up bus: hints that there is something new. A hint may be lost, doubled or late: whoever waits for one also looks
-//! by itself within [`rejoin_db::config::POLL_INTERVAL`]. The table is the truth.
+//! The wake-up bus: hints that there is new data. A hint may be lost, duplicated or late, so every waiter also polls
+//! within [`rejoin_db::config::POLL_INTERVAL`]. The table is the truth.
 //!
 //! - `postgres`  LISTEN/NOTIFY over its own connections, coalesced, after commit
 //! - `poll`      no hints between processes: for poolers or engines without LISTEN

@@ -25,7 +25,7 @@ use uuid::Uuid;
 
 pub use job::{JobHandler, Signals};
 pub use migration::Migration;
-pub use route::{Access, Route, RouteError, RouteRequest};
+pub use route::{Route, RouteError, RouteRequest};
 pub use sweep::Sweep;
 
 /// What the process gives to an extension.

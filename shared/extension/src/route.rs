@@ -3,15 +3,13 @@
 //! when the handler succeeds.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use rejoin_types::access::Scope;
 use rejoin_types::owner::Owner;
 use serde_json::Value;
 use sqlx::PgConnection;
-
-/// The scope that a route's caller needs.
-pub type Access = Scope;
 
 /// HTTP method of a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,10 +26,9 @@ pub struct Route {
     pub method: Method,
     /// Below `/api/extensions/{name}`, such as `/entries/{id}`.
     pub path: &'static str,
-    pub access: Access,
-    /// One line for the list of endpoints.
-    pub summary: &'static str,
-    pub handler: std::sync::Arc<dyn RouteHandler>,
+    /// The scope that the caller needs.
+    pub scope: Scope,
+    pub handler: Arc<dyn RouteHandler>,
 }
 
 /// A request, authenticated.

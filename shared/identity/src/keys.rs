@@ -2,7 +2,7 @@
 //! manage keys with `rejoin keys`.)
 //!
 //! Invariants: a created key has no more rights and no longer life than its creator's credential; the last key that
-//! administers a project can be revoked only if another way of access remains. Transactions run as `Asking::GateFor`:
+//! administers a project can be revoked only if another way of access remains. Transactions run as `rls::Scope::UserLogin`:
 //! the database denies access to other projects' keys.
 
 use chrono::{DateTime, Utc};

@@ -1,5 +1,5 @@
-//! Data sources: databases of others that a project's people and agents may ask. Rows of `kb.data_sources` and their SQL; connecting to
-//! them is `rejoin-data-sources`' business.
+//! Data sources: external databases that a project's users and agents may query. Rows of `kb.data_sources` and their
+//! SQL; connections are made by `rejoin-data-sources`.
 //!
 //! - `settings`  the settings of a source and their validation
 //! - `schemas`   cached schemas of their tables

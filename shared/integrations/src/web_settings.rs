@@ -1,5 +1,5 @@
-//! What agents may do on the web, by project: rows of `kb.web_settings` and their SQL. Set by admins over the API, read by workers; the
-//! tools themselves are `rejoin-web-search`'s business.
+//! Settings of agents' web access, by project: rows of `kb.web_settings` and their SQL. Set by admins over the API,
+//! read by workers; the tools are in `rejoin-web-search`.
 //!
 //! Invariants: a project without a row has no web tools; the search provider's key is a secret of the project, stored
 //! here by name only.

@@ -1,13 +1,13 @@
 //! The catalogue of models: prices, limits, abilities and retirement. `data/models.json`, written by `make models`, is
 //! part of the binary and parsed once.
 //!
-//! - `answering` which model will answer, as far as an environment tells
-//! - `names`  how models are named
-//! - `price`  what their tokens cost
-//! - `reads`  which files they read
+//! - `answering` predicts which model will answer, from the environment
+//! - `names`  names of models
+//! - `price`  prices of tokens
+//! - `reads`  file types that a model accepts
 //! - `choice` the model that an agent definition asks for
-//! - `tokens` how many tokens a text has
-//! - `search` which of them somebody wants to see
+//! - `tokens` counts the tokens of a text
+//! - `search` filters the catalogue
 //!
 //! Used by budgets, the defaults, `GET /api/models`, `rejoin models` and `rejoin doctor`; the worker adapts its
 //! requests to the model. Invariant: what the catalogue does not state is unknown, never "no".

@@ -4,7 +4,7 @@
 //! - `usage`    how full a model's context window is
 //! - `location` describes the project in focus to a model; can be prepared in advance
 //!
-//! A message may carry a patch of the context ([`Told`]); missing fields stay unchanged. Tools may change the context.
+//! A message may carry a patch of the context ([`ContextPatch`]); missing fields stay unchanged. Tools may change the context.
 //! Invariant: the server keeps the context; a client's statements about earlier turns are never trusted.
 
 pub mod location;

@@ -4,7 +4,7 @@
 //! - `conversations` `messages` `feedback`   chats, and what is said in them
 //! - `agents` `prompts`   agent definitions; instructions for all agents
 //! - `runs` `run_messages` `tool_calls`   a run, its transcript, its calls
-//! - `run_dependencies` `questions` `steering`   what a run waits for, asks, and is told meanwhile
+//! - `run_dependencies` `questions` `steering`   what a run waits for; its questions to users; messages to a running run
 //! - `agent_assignment` which agent takes a new conversation: `rejoin-routing`, with the clues that the database has
 //! - `contexts` `attachments` `compressions`   what a conversation is about, what is attached, what was summarized
 //! - `consoles`    texts that users and agents write together, with their versions, and the tools over them

@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use crate::file_ref::FileRef;
 
-/// The tool that makes plans.
+/// The planning tool.
 pub const PLAN_TOOL: &str = "agent_create_plan";
 
 /// An event with the fields common to all events.

@@ -1,9 +1,9 @@
-//! References to files, as messages, events and tool results name them.
+//! References to files in messages, events and tool results.
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// A file as messages, events and tool results name it.
+/// A reference to a file in messages, events and tool results.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FileRef {
@@ -11,18 +11,18 @@ pub struct FileRef {
     pub name: String,
     pub media_type: String,
     pub size_bytes: i64,
-    /// In hexadecimal digits.
+    /// Hexadecimal.
     pub sha256: String,
 }
 
 impl FileRef {
-    /// Where its content is.
+    /// Returns the path of its content.
     pub fn path(&self) -> String {
         content_path(self.file_id)
     }
 }
 
-/// Where a file's content is to be had.
+/// Returns the path of a file's content.
 pub fn content_path(id: Uuid) -> String {
     format!("/api/files/{id}/content")
 }

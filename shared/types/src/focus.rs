@@ -1,9 +1,9 @@
-//! The focus of a conversation: a project of the work graph, or one thing in it.
+//! The focus of a conversation: a project of the work graph, or one entity in it.
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// A project of the work graph, or one thing in it.
+/// A project of the work graph, or one entity in it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Focus {
@@ -12,7 +12,7 @@ pub struct Focus {
     pub project_id: Uuid,
     #[serde(default, alias = "project_name")]
     pub project_name: String,
-    /// The type of the thing, such as `task`.
+    /// The type of the entity, such as `task`.
     #[serde(default, alias = "focus_type", skip_serializing_if = "Option::is_none")]
     pub focus_type: Option<String>,
     #[serde(default, alias = "focus_entity_id", skip_serializing_if = "Option::is_none")]

@@ -19,7 +19,7 @@ pub(super) struct Request {
     pub(super) model: Option<String>,
     /// From the path, if the protocol has it there.
     pub(super) streams: Option<bool>,
-    /// The project of Google Cloud, where the path has one.
+    /// The Google Cloud project in the path.
     pub(super) project: Option<String>,
     pub(super) query: HashMap<String, String>,
     /// The key that is valid.

@@ -1,4 +1,4 @@
-//! The protocols behind one name.
+//! The protocols behind one type.
 
 use axum::http::StatusCode;
 use serde_json::Value;
@@ -102,7 +102,7 @@ impl Protocol {
         }
     }
 
-    /// What an error in the middle of a stream looks like.
+    /// The format of an error within a stream.
     pub(super) fn error_event(self, service: Service, number: u64) -> String {
         let refusal = self.failure(service, StatusCode::SERVICE_UNAVAILABLE);
         match self {

@@ -1,4 +1,4 @@
-//! The paths of the services, each with the protocol that is spoken there.
+//! The paths of the services, each with its protocol.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::protocol::Protocol;
 use super::server::{Asked, Standin, call};
 use super::service::Service;
 
-/// A request may be so large [bytes]: OpenAI and Gemini take tens of megabytes.
+/// Maximum size of a request, in bytes: OpenAI and Gemini accept tens of megabytes.
 const REQUEST_MAX_BYTES: usize = 64 << 20;
 
 type Shared = State<Arc<Standin>>;
@@ -25,7 +25,7 @@ pub(super) fn router(state: Arc<Standin>) -> Router {
         .route("/v1/responses", plain(Service::OpenAi, Protocol::Responses))
         .route("/v1/messages", plain(Service::Anthropic, Protocol::Messages))
         .route("/v1beta/models/{call}", post(generate_content))
-        // Where Google's own clients ask since their third version.
+        // The path used by Google's own clients since version 3.
         .route("/v1/models/{call}", post(generate_content))
         // <https://learn.microsoft.com/en-us/azure/foundry/openai/api-version-lifecycle>.
         .route("/openai/v1/chat/completions", plain(Service::Azure, Protocol::Chat))
@@ -45,7 +45,7 @@ pub(super) fn router(state: Arc<Standin>) -> Router {
         .with_state(state)
 }
 
-/// A path that says nothing of the model.
+/// A path without the model's name.
 fn plain(service: Service, protocol: Protocol) -> MethodRouter<Arc<Standin>> {
     post(
         move |State(state): Shared, Query(query): Query<HashMap<String, String>>, headers: HeaderMap, body: Bytes| async move {

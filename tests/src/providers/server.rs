@@ -88,7 +88,7 @@ impl Standin {
     }
 }
 
-/// Whom a call is for, by its path and query.
+/// The target of a call, by its path and query.
 pub(super) struct Asked {
     pub(super) service: Service,
     pub(super) protocol: Protocol,
@@ -150,7 +150,7 @@ enum Decided {
     },
 }
 
-/// What is answered, and the call's place among those that are recorded.
+/// Returns the response, and the call's index among the recorded ones.
 fn decide(state: &Standin, asked: Asked, headers: HeaderMap, bytes: &[u8]) -> (usize, Decided) {
     let (service, protocol) = (asked.service, asked.protocol);
     let mut inner = state.lock();
@@ -253,7 +253,7 @@ impl Inner {
             .unwrap_or_else(|| Turn::text("This was not scripted."))
     }
 
-    /// The turn with its ids, signatures and tokens, all of them remembered.
+    /// Returns the turn with its ids, signatures and tokens, all recorded.
     fn answer(
         &mut self,
         (service, protocol): (Service, Protocol),
@@ -369,7 +369,7 @@ impl Inner {
     }
 }
 
-/// Ids as each provider writes them.
+/// Returns an id in each provider's format.
 fn call_id(service: Service, protocol: Protocol, number: u64, index: usize) -> String {
     match protocol {
         // Vertex AI gives none: <https://reference.rnfirebase.io/_react-native-firebase/ai/FunctionCall.html>, on `id`.

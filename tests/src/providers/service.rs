@@ -1,6 +1,6 @@
-//! Who serves a protocol: each service has its own keys, names of models, and errors.
+//! The services: each has its own keys, model names and errors.
 
-/// The keys that are valid.
+/// The valid keys.
 pub const OPENAI_KEY: &str = "sk-standin";
 
 pub const ANTHROPIC_KEY: &str = "sk-ant-standin";
@@ -29,7 +29,7 @@ pub enum Service {
 }
 
 impl Service {
-    /// The provider's word in the catalogue.
+    /// The provider's name in the catalogue.
     pub fn provider(self) -> &'static str {
         match self {
             Self::OpenAi => "openai",
@@ -52,7 +52,7 @@ impl Service {
             Self::Gemini => GEMINI_KEY,
             Self::Vertex => VERTEX_KEY,
             Self::Bedrock => BEDROCK_KEY,
-            // It asks for none.
+            // Ollama requires no key.
             Self::Ollama => "",
         }
     }

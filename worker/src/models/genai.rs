@@ -2,15 +2,15 @@
 //!
 //! `registry` creates a [`GenaiProvider`] per run.
 //!
-//! - `endpoint`   where a provider is reached
-//! - `request`    our request in the form that the model takes
-//! - `parts`      files of messages, as parts of what is sent
-//! - `turns`      messages that alternate, for Bedrock
-//! - `openrouter` what OpenRouter has beside OpenAI's protocol
-//! - `parameters` what models refuse, learned from their refusals
-//! - `converse`   Amazon Bedrock's protocol, which genai speaks in part
-//! - `ollama`     Ollama's protocol, which genai speaks in part
-//! - `wire`       requests that genai does not send
+//! - `endpoint`   addresses of providers
+//! - `request`    our request in the model's format
+//! - `parts`      files of messages, as content parts
+//! - `turns`      alternating messages, for Bedrock
+//! - `openrouter` OpenRouter's additions to OpenAI's protocol
+//! - `parameters` unsupported parameters, learned from rejections
+//! - `converse`   Amazon Bedrock's protocol, which genai implements in part
+//! - `ollama`     Ollama's protocol, which genai implements in part
+//! - `wire`       requests for protocols that genai implements in part
 //! - `answer`     the provider's stream as our chunks
 //! - `errors`     maps genai's errors to ours
 //! - `google_tokens` access tokens of Vertex AI
@@ -54,7 +54,7 @@ use super::{ModelError, ModelRequest, ModelStream, Provider};
 #[derive(Clone)]
 pub struct GenaiModels {
     client: Client,
-    /// For what genai does not send.
+    /// For the protocols that genai implements in part.
     http: reqwest::Client,
     refusals: Refusals,
     google_tokens: GoogleTokens,

@@ -137,7 +137,7 @@ fn is_native(model: &str, has_tools: bool) -> bool {
         .is_some_and(|model| model.can(Ability::StructuredOutput) == Some(true));
     // Older Gemini models accept a schema or tools, not both.
     let is_older_gemini = ["gemini-1", "gemini-2"].iter().any(|family| model.contains(family));
-    // genai gives schemas to these providers, though not to Claude at Vertex AI.
+    // genai sends schemas to these providers, but not to Claude on Vertex AI.
     let is_sent = [
         "openai:",
         "openai-responses:",

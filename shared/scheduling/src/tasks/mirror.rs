@@ -1,4 +1,4 @@
-//! Mirrors tasks as objects of the knowledge graph ([`crate::coordination_pack`]): creates the objects of a new DAG and updates
+//! Mirrors tasks as objects of the knowledge graph ([`crate::coordination_schema`]): creates the objects of a new DAG and updates
 //! them with their tasks. Agents and users can read and search them, and see each state as a version.
 
 use serde_json::{Map, Value, json};

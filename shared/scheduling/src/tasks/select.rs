@@ -1,6 +1,6 @@
-//! Which agent a task gets: the one that it names, else the first rule that fits, else the one whose own words fit best. Where several fit
-//! alike, an agent is asked (`selector_agent`), if the DAG has one, else a model, if the project has one for that
-//! ([`agent_assignment`](rejoin_runs::reception)). Each choice has a reason, which is stored.
+//! Selects a task's agent: the one that it names, else the first matching rule, else the best match by the agents' own
+//! keywords. Ties are decided by an agent (`selector_agent`), if the DAG has one, else by a model, if the project has
+//! one for that ([`agent_assignment`](rejoin_runs::agent_assignment)). The reason of each choice is stored.
 
 use std::collections::BTreeSet;
 

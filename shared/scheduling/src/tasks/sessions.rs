@@ -1,4 +1,4 @@
-//! Mirrors agents' work on tasks as objects of the knowledge graph ([`crate::coordination_pack`]): a `Session` with the run's id
+//! Mirrors agents' work on tasks as objects of the knowledge graph ([`crate::coordination_schema`]): a `Session` with the run's id
 //! for each run of a task, and a `SessionMessage` for each of its messages. Written in the transactions in which such a
 //! run is created and ends.
 //!

@@ -9,7 +9,8 @@ mod services;
 
 use rejoin_tests::needs;
 use rejoin_tests::providers::{
-    ANTHROPIC_KEY, GEMINI_KEY, OPENAI_KEY, Outcome, Protocol, Providers, Service, Turn, hello, message_of,
+    ANTHROPIC_KEY, AZURE_KEY, BEDROCK_KEY, GEMINI_KEY, OPENAI_KEY, OPENROUTER_KEY, Outcome, Protocol, Providers,
+    Service, Turn, VERTEX_KEY, VERTEX_PROJECT, hello, message_of,
 };
 use serde_json::{Value, json};
 
@@ -28,7 +29,7 @@ async fn send(server: &Providers, protocol: Protocol, model: &str, body: &Value)
     send_to(server, (usual(protocol), protocol), model, body).await
 }
 
-/// Who has made the protocol.
+/// The service that defined the protocol.
 fn usual(protocol: Protocol) -> Service {
     match protocol {
         Protocol::Chat | Protocol::Responses => Service::OpenAi,
@@ -367,6 +368,21 @@ async fn the_providers_own_clients_work_with_it() {
             [Turn::text(json!({"name": "libssl3", "size": 3}).to_string())],
         );
     }
+    for service in ["azure", "vertex"] {
+        server.script(
+            &format!("{service} text"),
+            [Turn::text("one two three").reasoning("Counting.")],
+        );
+    }
+    for service in ["openrouter", "bedrock", "ollama"] {
+        server.script(
+            &format!("{service} tool"),
+            [
+                Turn::call("search", json!({"q": "libssl3"})).reasoning("Let me look."),
+                Turn::text("It is there.").reasoning("Found."),
+            ],
+        );
+    }
     let output = tokio::process::Command::new(python)
         .arg(root.join("tests/model-clients/clients.py"))
         // The clients read more variables than these.
@@ -377,6 +393,16 @@ async fn the_providers_own_clients_work_with_it() {
         .env("ANTHROPIC_API_KEY", ANTHROPIC_KEY)
         .env("GOOGLE_GEMINI_BASE_URL", server.gemini_url().trim_end_matches("/v1beta"))
         .env("GEMINI_API_KEY", GEMINI_KEY)
+        .env("AZURE_URL", server.url())
+        .env("AZURE_KEY", AZURE_KEY)
+        .env("OPENROUTER_URL", server.openrouter_url())
+        .env("OPENROUTER_KEY", OPENROUTER_KEY)
+        .env("VERTEX_URL", server.url())
+        .env("VERTEX_PROJECT", VERTEX_PROJECT)
+        .env("VERTEX_TOKEN", VERTEX_KEY)
+        .env("BEDROCK_URL", server.url())
+        .env("BEDROCK_KEY", BEDROCK_KEY)
+        .env("OLLAMA_URL", server.url())
         .output()
         .await
         .expect("Python starts");

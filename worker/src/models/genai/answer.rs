@@ -1,7 +1,8 @@
 //! Converts a provider's stream to our chunks.
 //!
-//! Invariant: it ends with [`Chunk::End`] only where the provider said that the answer is complete, and otherwise with exactly one error.
-//! genai itself is not so strict: for Gemini it makes up an end when the connection closes, so the reason to stop is checked here.
+//! Invariant: it ends with [`Chunk::End`] only if the provider reported a complete answer, and otherwise with exactly
+//! one error. genai is less strict: for Gemini it invents an end when the connection closes, so the stop reason is
+//! checked here.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -106,7 +107,7 @@ impl Answer {
 
     /// Queues the tool calls and the end, or explains why the answer is incomplete.
     fn finish(&mut self, end: StreamEnd) -> Result<(), ModelError> {
-        // genai ends these without being told to when the connection closes.
+        // genai ends these streams when the connection closes.
         let made_up =
             matches!(self.adapter, AdapterKind::Gemini | AdapterKind::Vertex) && end.captured_stop_reason.is_none();
         if made_up {

@@ -1,9 +1,9 @@
-//! Amazon Bedrock's ConverseStream. genai speaks it without cache points and without the levels of effort that Claude has since 4.6, so that
-//! requests are written and answers read here; both in genai's types, as with all other providers.
+//! Amazon Bedrock's ConverseStream. genai implements it without cache points and without the effort levels that Claude has since 4.6, so
+//! requests are written and answers are read here, both in genai's types.
 //! <https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ConverseStream.html>
 //!
 //! - `events` the events of an answer
-//! - `frames` bytes as events
+//! - `frames` the event stream encoding
 
 mod events;
 mod frames;
@@ -16,13 +16,13 @@ use serde_json::{Map, Value, json};
 
 use super::wire::{self, Upstream, Wire};
 
-/// The effort at which Nova takes no bounds and no temperature.
+/// The effort at which Nova accepts no limits and no temperature.
 /// <https://docs.aws.amazon.com/nova/latest/nova2-userguide/extended-thinking.html>
 const NOVA_HIGHEST: &str = "high";
-/// The name of a document without one.
+/// The name of an unnamed document.
 const DOCUMENT: &str = "document";
 
-/// The events of the answer. `key` is one of Bedrock's, sent as a bearer.
+/// Returns the events of the answer. `key` is a Bedrock API key, sent as a bearer token.
 pub(super) fn stream(to: &Wire<'_>, key: &str, chat: ChatRequest, options: &ChatOptions) -> Upstream {
     let model = to.model.clone();
     let id = url::form_urlencoded::byte_serialize(model.model_name.as_bytes()).collect::<String>();
@@ -34,7 +34,7 @@ pub(super) fn stream(to: &Wire<'_>, key: &str, chat: ChatRequest, options: &Chat
     wire::stream(request, model, events::read)
 }
 
-/// A request. Its messages alternate (`turns`), and have marks where the prompt may be cached.
+/// Returns the request body. Its messages alternate (`turns`) and have cache points.
 fn body(model: &str, chat: ChatRequest, options: &ChatOptions) -> Value {
     let mut system: Vec<Value> = chat.system.map(|text| json!({"text": text})).into_iter().collect();
     let mut messages: Vec<Value> = Vec::with_capacity(chat.messages.len());
@@ -91,7 +91,7 @@ fn body(model: &str, chat: ChatRequest, options: &ChatOptions) -> Value {
     request
 }
 
-/// The wish for reasoning in the words of who made the model; None: nothing is to be said.
+/// Returns the fields that request reasoning, which differ by the model's maker. None: no field is needed.
 fn effort_of(model: &str, effort: &Effort) -> Option<Value> {
     let level = match effort {
         Effort::Zero => "none",
@@ -148,7 +148,7 @@ fn tools(tools: Vec<Tool>) -> Vec<Value> {
             ToolName::WebSearch => continue,
         };
         let mut spec = json!({"name": name, "inputSchema": {"json": tool.schema}});
-        // An empty one is refused.
+        // Bedrock rejects an empty one.
         if let Some(description) = tool.description.filter(|description| !description.is_empty()) {
             spec["description"] = json!(description);
         }
@@ -158,7 +158,7 @@ fn tools(tools: Vec<Tool>) -> Vec<Value> {
     specs
 }
 
-/// What a message says: reasoning before words and calls, each signature before what it signs.
+/// Returns the blocks of a message: reasoning before text and calls, each signature before the call that it signs.
 fn blocks(message: ChatMessage) -> Vec<Value> {
     let mut blocks: Vec<Value> = Vec::new();
     let mut documents: Vec<String> = Vec::new();
@@ -185,14 +185,14 @@ fn blocks(message: ChatMessage) -> Vec<Value> {
                     _ => json!({"reasoningContent": {"redactedContent": signature}}),
                 });
             }
-            // What nobody signed is not taken back.
+            // Bedrock rejects unsigned reasoning.
             ContentPart::ReasoningContent(_) | ContentPart::Custom(_) => {}
         }
     }
     blocks
 }
 
-/// None: Bedrock takes no such file. Which ones a model takes is asked before (`rejoin_models::Reads`).
+/// None: Bedrock accepts no such file. `rejoin_models::Reads` has checked before what the model accepts.
 fn medium(binary: Binary, documents: &mut Vec<String>) -> Option<Value> {
     let BinarySource::Base64(bytes) = binary.source else {
         return None;
@@ -212,7 +212,7 @@ fn medium(binary: Binary, documents: &mut Vec<String>) -> Option<Value> {
     Some(json!({"image": {"format": format, "source": source}}))
 }
 
-/// A name of the characters that Bedrock takes, and no other document's of the message.
+/// Returns a name in Bedrock's characters that is unique in the message.
 /// <https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_DocumentBlock.html>
 fn document_name(file: &str, used: &mut Vec<String>) -> String {
     let stem = file.rsplit_once('.').map_or(file, |(stem, _)| stem);

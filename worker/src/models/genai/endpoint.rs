@@ -42,7 +42,7 @@ impl Address {
             }
             ProviderKind::OpenAi => openai(AdapterKind::OpenAI),
             ProviderKind::OpenAiResponses => openai(AdapterKind::OpenAIResp),
-            // The same two at Azure. What is behind a deployment with a name of its own nobody knows, and it is asked by the older one.
+            // The same two at Azure. The model behind a deployment with another name is unknown, so the older protocol is used.
             ProviderKind::Azure => (
                 match known.is_some_and(by_responses) {
                     true => AdapterKind::OpenAIResp,

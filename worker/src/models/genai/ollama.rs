@@ -1,8 +1,8 @@
-//! Ollama's own protocol. genai speaks it without the thinking that goes back and without the names of the tools whose results are told, which
-//! <https://docs.ollama.com/capabilities/tool-calling> wants, so that requests are written and answers read here, in genai's types.
+//! Ollama's own protocol. genai does not send thinking back, nor the tool's name with its result, which
+//! <https://docs.ollama.com/capabilities/tool-calling> requires, so requests are written and answers are read here, in genai's types.
 //! <https://docs.ollama.com/api/chat>
 //!
-//! Invariant: an answer has an end only where Ollama said that it is done.
+//! Invariant: an answer ends only when Ollama has reported `done`.
 
 use std::collections::VecDeque;
 
@@ -17,7 +17,7 @@ use serde_json::{Map, Value, json};
 
 use super::wire::{self, Bytes, Upstream, Wire, broken_off};
 
-/// A longer line is a broken one [bytes].
+/// Maximum length of a line, in bytes.
 const LINE_MAX_BYTES: usize = 16 << 20;
 
 pub(super) fn stream(to: &Wire<'_>, chat: ChatRequest, options: &ChatOptions) -> Upstream {
@@ -54,7 +54,7 @@ fn body(model: &str, chat: ChatRequest, options: &ChatOptions) -> Value {
     request
 }
 
-/// <https://docs.ollama.com/capabilities/thinking>: a level for those that know levels, which is "yes" for the others.
+/// <https://docs.ollama.com/capabilities/thinking>: a level for models with levels, which means "yes" for the others.
 fn think(effort: &Effort) -> Value {
     match effort {
         Effort::Zero => json!(false),
@@ -76,7 +76,7 @@ fn tool(tool: Tool) -> Option<Value> {
     Some(json!({"type": "function", "function": function}))
 }
 
-/// A message; of results, one for each.
+/// Returns a message, or one per tool result.
 fn messages(message: ChatMessage) -> Vec<Value> {
     let role = match message.role {
         ChatRole::System => "system",
@@ -104,7 +104,7 @@ fn messages(message: ChatMessage) -> Vec<Value> {
                 "tool_name": response.fn_name,
                 "content": response.content,
             })),
-            // Other files are not sent to it (`rejoin_models::Reads`), and it signs nothing.
+            // `rejoin_models::Reads` refuses other files before; Ollama signs nothing.
             ContentPart::Binary(_) | ContentPart::ThoughtSignature(_) | ContentPart::Custom(_) => {}
         }
     }
@@ -133,7 +133,7 @@ struct Reader {
     is_over: bool,
 }
 
-/// The lines of an answer as events. <https://docs.ollama.com/api/streaming>
+/// Returns the lines of an answer as events. <https://docs.ollama.com/api/streaming>
 fn read(bytes: Bytes, model: ModelIden) -> Upstream {
     let reader = Reader {
         bytes,
@@ -173,7 +173,7 @@ impl Reader {
                     self.ready.push_back(Err(broken_off(error, &self.model)));
                 }
                 None => {
-                    // The last line may have no end.
+                    // The last line may lack its line end.
                     let line = std::mem::take(&mut self.buffer);
                     self.take(&line);
                     self.is_over = true;
@@ -204,7 +204,7 @@ impl Reader {
                 }));
             }
         };
-        // An error in the middle: <https://docs.ollama.com/api/errors>.
+        // An error within the stream: <https://docs.ollama.com/api/errors>.
         if let Some(error) = line["error"].as_str() {
             return self.fail(error);
         }
@@ -226,7 +226,7 @@ impl Reader {
         }
         for call in message["tool_calls"].as_array().into_iter().flatten() {
             self.calls.push(ContentPart::ToolCall(ToolCall {
-                // Older ones give none: `answer` makes one.
+                // Older servers send no id: `answer` makes one.
                 call_id: call["id"].as_str().unwrap_or_default().to_owned(),
                 fn_name: call["function"]["name"].as_str().unwrap_or_default().to_owned(),
                 fn_arguments: call["function"]["arguments"].clone(),

@@ -1,16 +1,16 @@
-//! What OpenRouter has beside OpenAI's Chat Completions: the wish for reasoning and for a cache as objects of its own, and reasoning in blocks
-//! that have to come back (<https://openrouter.ai/docs/guides/best-practices/reasoning-tokens>). genai sends such blocks back, and does not
-//! collect them from a stream: that is done here, from the stream's frames.
+//! OpenRouter's additions to OpenAI's Chat Completions: the objects `reasoning` and `cache_control`, and blocks of reasoning that must be
+//! sent back (<https://openrouter.ai/docs/guides/best-practices/reasoning-tokens>). genai sends such blocks back but does not collect
+//! them from a stream: that is done here, from the stream's frames.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ::genai::chat::{ChatFrameSink, FrameCtx, RawFrameRef, ReasoningEffort as Effort};
 use serde_json::{Map, Value, json};
 
-/// The fields of a block that come in pieces.
+/// The fields of a block that arrive in pieces.
 const IN_PIECES: [&str; 3] = ["text", "summary", "data"];
 
-/// The fields of a request that genai does not know. None: there are none.
+/// Returns the request's fields that genai does not have. None: no such field is needed.
 pub(super) fn fields(effort: Option<&Effort>, caches: bool) -> Option<Value> {
     let mut fields = Map::new();
     let level = effort.and_then(|effort| match effort {
@@ -19,7 +19,7 @@ pub(super) fn fields(effort: Option<&Effort>, caches: bool) -> Option<Value> {
         Effort::Low => Some("low"),
         Effort::Medium => Some("medium"),
         Effort::High => Some("high"),
-        // Its highest.
+        // OpenRouter's highest level.
         Effort::XHigh | Effort::Max => Some("xhigh"),
         Effort::Budget(_) => None,
     });
@@ -32,7 +32,7 @@ pub(super) fn fields(effort: Option<&Effort>, caches: bool) -> Option<Value> {
     (!fields.is_empty()).then_some(Value::Object(fields))
 }
 
-/// The reasoning of one answer, in blocks, as far as it has come.
+/// The blocks of reasoning of one answer that have arrived.
 #[derive(Clone, Default)]
 pub(super) struct Blocks(Arc<Mutex<Vec<Value>>>);
 
@@ -58,7 +58,7 @@ impl ChatFrameSink for Blocks {
     }
 }
 
-/// A piece goes on with the last block if it is of the same kind and index, and is a block of its own if not.
+/// A piece continues the last block if it has the same type and index; otherwise it starts a block.
 fn add(blocks: &mut Vec<Value>, piece: &Value) {
     let same = |last: &&mut Value| last["type"] == piece["type"] && last["index"] == piece["index"];
     let (Some(last), Some(members)) = (blocks.last_mut().filter(same), piece.as_object()) else {

@@ -20,9 +20,9 @@ use crate::models::{Message, ModelRequest, Reasoning, ReasoningPart, ToolCall};
 
 /// Anthropic's maximum temperature; the others accept up to 2.
 const ANTHROPIC_MAX_TEMPERATURE: f64 = 1.0;
-/// The bound of temperatures at Amazon Bedrock, whoever made the model.
+/// Maximum temperature at Amazon Bedrock, for all models.
 const BEDROCK_MAX_TEMPERATURE: f64 = 1.0;
-/// Longer ids of calls are refused by Chat Completions; the Responses API takes 64 [bytes].
+/// Maximum length of call ids in Chat Completions, in bytes; the Responses API accepts 64.
 const CALL_ID_MAX_BYTES: usize = 40;
 /// Length of a digest that replaces an id, in bytes.
 const CALL_ID_DIGEST_BYTES: usize = 16;
@@ -127,7 +127,7 @@ impl Target<'_> {
         self.refused.has(parameter)
     }
 
-    /// Returns whether Anthropic's rules apply, whoever serves it.
+    /// Returns whether Anthropic's rules apply, at any service.
     fn is_claude(&self) -> bool {
         match self.adapter {
             AdapterKind::Anthropic => true,
@@ -137,7 +137,7 @@ impl Target<'_> {
         }
     }
 
-    /// Whether OpenRouter is asked to mark the prompt itself: Claude's alone are not cached without marks.
+    /// Returns whether to ask OpenRouter to set cache breakpoints: only Claude needs them.
     fn is_marked_there(&self, request: &ModelRequest) -> bool {
         self.caches
             && self.adapter == AdapterKind::OpenRouter
@@ -146,9 +146,9 @@ impl Target<'_> {
             && !self.refuses(Parameter::CacheControl)
     }
 
-    /// Whether its reasoning is refused with other instructions or tools than those that it was made with: Claude's models that reason by levels.
-    /// Of these the newest refuse it (platform.claude.com, "What's new in Opus 5.5": thinking blocks are tied to the conversation), and the
-    /// others go without; of those that reason by a budget it has to come back whatever has changed.
+    /// Returns whether its reasoning is rejected with other instructions or tools: Claude's models with reasoning
+    /// levels. The newest ones reject it (platform.claude.com, "What's new in Opus 5.5": thinking blocks are tied to
+    /// the conversation), and the others do without; models with a reasoning budget need it back in any case.
     fn is_bound(&self) -> bool {
         self.is_claude() && self.known.is_some_and(|model| !model.efforts.is_empty())
     }

@@ -1,17 +1,17 @@
-//! Messages that take turns: Amazon Bedrock's Converse insists that the user and the model alternate, and that no text is blank
+//! Alternating messages: Amazon Bedrock's Converse requires that user and assistant alternate, and that no text is blank
 //! (<https://docs.aws.amazon.com/bedrock/latest/userguide/conversation-inference-call.html>).
 
 use ::genai::chat::{ChatMessage, ChatRole, ContentPart, MessageContent};
 
-/// Stands in the place of a result without a word.
+/// Replaces an empty result.
 const NOTHING: &str = "(empty)";
 
-/// The same messages with those of one side in one, results of tools before words.
+/// Merges successive messages of one side, with tool results before text.
 pub(super) fn alternating(messages: Vec<ChatMessage>) -> Vec<ChatMessage> {
     let mut turns: Vec<(ChatRole, Vec<ContentPart>)> = Vec::with_capacity(messages.len());
     for message in messages {
         let role = match message.role {
-            // Converse has results in the user's messages.
+            // Converse puts tool results into user messages.
             ChatRole::Tool => ChatRole::User,
             other => other,
         };
@@ -32,7 +32,7 @@ pub(super) fn alternating(messages: Vec<ChatMessage>) -> Vec<ChatMessage> {
     turns.into_iter().map(message).collect()
 }
 
-/// None: a text without a word.
+/// None: a blank text.
 fn said(part: ContentPart) -> Option<ContentPart> {
     match part {
         ContentPart::Text(text) if text.trim().is_empty() => None,

@@ -1,18 +1,17 @@
-//! Requests that genai does not send, to providers whose protocols it speaks in part: their answers come as genai's events, so that `answer`
-//! reads all alike.
+//! Sends requests to providers whose protocols genai implements in part. Answers are genai's events, so that `answer` reads all alike.
 
 use ::genai::chat::ChatStreamEvent;
 use ::genai::{Error as GenaiError, ModelIden, Result as GenaiResult};
 use futures::StreamExt;
 use futures::stream::{self, BoxStream};
 
-/// What a provider sends, in genai's form.
+/// The events of an answer, in genai's types.
 pub(super) type Upstream = BoxStream<'static, GenaiResult<ChatStreamEvent>>;
 
 /// The body of an answer.
 pub(super) type Bytes = BoxStream<'static, reqwest::Result<axum::body::Bytes>>;
 
-/// Where a model is asked.
+/// The endpoint of a model.
 pub(super) struct Wire<'a> {
     pub(super) http: &'a reqwest::Client,
     /// Ends with a slash.
@@ -20,7 +19,7 @@ pub(super) struct Wire<'a> {
     pub(super) model: &'a ModelIden,
 }
 
-/// Sends nothing before it is polled. A refusal is its first item, else the body is read.
+/// Sends nothing before polling. A rejection is the first item; otherwise the body is read.
 pub(super) fn stream(
     request: reqwest::RequestBuilder,
     model: ModelIden,
@@ -46,7 +45,7 @@ async fn open(request: reqwest::RequestBuilder, model: &ModelIden) -> GenaiResul
     Err(GenaiError::HttpError {
         status,
         canonical_reason: status.canonical_reason().unwrap_or_default().to_owned(),
-        // A refusal that can't be read is told by its status.
+        // An unreadable rejection is reported by its status.
         body: response.text().await.unwrap_or_default(),
         headers,
     })

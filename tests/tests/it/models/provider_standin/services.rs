@@ -54,7 +54,7 @@ pub(super) fn request(
     }
 }
 
-/// A wrong key, none, and a name that nobody serves.
+/// A wrong key, none, and an unknown model.
 #[tokio::test]
 async fn keys_and_names_are_refused_in_each_services_words() {
     let server = Providers::start().await.expect("a stand-in");

@@ -14,7 +14,7 @@ const RECORDED_CALLS: usize = 2;
 /// Tokens of an answer that exhausts a budget.
 const DEAR_TOKENS: u64 = 200_000;
 
-/// Tokens and dollars of 20 steps with 50 tools.
+/// Tokens and cost in dollars of 20 steps with 50 tools.
 pub(super) async fn cost(model: &str, with_cache: bool, recorded: bool) -> (Tokens, f64) {
     let providers = Providers::start().await.expect("a stand-in");
     if !with_cache {

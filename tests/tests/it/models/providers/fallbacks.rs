@@ -11,7 +11,7 @@ use super::{PROTOCOLS, app, choice, recordings};
 async fn an_overloaded_provider_is_replaced_in_the_middle_of_a_run() {
     for (number, (model, _)) in PROTOCOLS.into_iter().enumerate() {
         let (next, _) = PROTOCOLS[(number + 1) % PROTOCOLS.len()];
-        // The first word that each provider has for "too much to do".
+        // Each provider's first overload error.
         let overloaded = match model {
             _ if model.starts_with("anthropic:") => 529,
             _ => 503,
@@ -20,7 +20,7 @@ async fn an_overloaded_provider_is_replaced_in_the_middle_of_a_run() {
     }
 }
 
-/// By the next model, after this status, which is told by this code.
+/// By the next model, after this status, which is reported by this code.
 pub(super) async fn is_replaced(model: &str, next: &str, overloaded: u16, code: &str) {
     let providers = Providers::start().await.expect("a stand-in");
     let app = app(&providers, 1).await;

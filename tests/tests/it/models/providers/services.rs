@@ -1,5 +1,4 @@
-//! The services that speak another provider's protocol, or one of their own: Azure, OpenRouter, Vertex AI, Bedrock and Ollama. Each against its
-//! strict stand-in, none tried against the real one.
+//! Azure, OpenRouter, Vertex AI, Bedrock and Ollama, each against its strict fake; none was tested against the real service.
 
 use rejoin_models::catalogue;
 use rejoin_tests::client::{json_of, of_kind, text};
@@ -13,7 +12,7 @@ use super::media::{is_sent_a_sound, is_sent_an_image};
 use super::{app, choice, reasons_through_five_steps, recordings, shows_tools_later};
 
 const AZURE: &str = "azure:gpt-5.2";
-/// It does not reason, and is asked by Chat Completions.
+/// It does not reason, and is called by Chat Completions.
 const AZURE_CHAT: &str = "azure:gpt-4.1-mini";
 const OPENROUTER: &str = "openrouter:anthropic/claude-haiku-5.5";
 const VERTEX: &str = "vertex:gemini-3.8-flash";
@@ -110,7 +109,7 @@ async fn audio_at_other_services() {
 
 #[tokio::test]
 async fn a_cache_makes_twenty_steps_cost_a_third_at_other_services() {
-    for model in [AZURE, OPENROUTER, VERTEX, VERTEX_CLAUDE] {
+    for model in [AZURE, OPENROUTER, VERTEX, VERTEX_CLAUDE, BEDROCK] {
         let (_, without) = cost(model, false, true).await;
         let (tokens, with) = cost(model, true, true).await;
         assert!(
@@ -128,7 +127,7 @@ async fn a_budget_in_dollars_at_other_services() {
     assert!(catalogue().find(OLLAMA).is_none(), "nothing to pay");
 }
 
-/// Each in its own words for "too much to do", or for "not now" where it has none.
+/// By each service's overload error, or its unavailability error if it has none.
 #[tokio::test]
 async fn a_fallback_from_each_other_service() {
     for (model, status, code) in [
@@ -144,7 +143,7 @@ async fn a_fallback_from_each_other_service() {
     }
 }
 
-/// A stream that ends before the provider has said so is no answer.
+/// A stream that ends early is not an answer.
 #[tokio::test]
 async fn an_answer_that_is_cut_off_is_an_error_at_each_service() {
     for model in [AZURE, OPENROUTER, VERTEX, VERTEX_CLAUDE, BEDROCK, OLLAMA] {
@@ -157,7 +156,7 @@ async fn an_answer_that_is_cut_off_is_an_error_at_each_service() {
             let agent = app
                 .agent_with("worker", &[], |content| content.model = Some(choice(model, None)))
                 .await;
-            // Until nobody repeats it any more.
+            // Enough for all retries.
             providers.script("count", std::iter::repeat_n(turn, 10));
             let events = json_of(&app.client().ask(Some(agent), "count").await);
             assert_eq!(of_kind(&events, "error").len(), 1, "{model}: {events:?}");

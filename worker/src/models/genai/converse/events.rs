@@ -1,6 +1,6 @@
-//! The events of an answer as genai's. <https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ConverseStreamOutput.html>
+//! Converts the events of an answer to genai's. <https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ConverseStreamOutput.html>
 //!
-//! Invariant: an answer has an end only after `messageStop`; the tokens come behind it, in `metadata`.
+//! Invariant: an answer ends only after `messageStop`; the token counts follow it, in `metadata`.
 
 use std::collections::VecDeque;
 
@@ -13,23 +13,23 @@ use futures::StreamExt;
 use futures::stream;
 use serde_json::{Value, json};
 
-use super::frames::{self, Frame};
+use super::frames::{Frame, Frames};
 use crate::models::genai::wire::{Bytes, Upstream, broken_off};
 
 struct Reader {
     bytes: Bytes,
     model: ModelIden,
-    buffer: Vec<u8>,
+    frames: Frames,
     ready: VecDeque<GenaiResult<ChatStreamEvent>>,
     answer: Answer,
     is_over: bool,
 }
 
-/// What has come so far.
+/// The parts that have arrived.
 #[derive(Default)]
 struct Answer {
     reasoning: Reasoning,
-    /// The call that is coming, with its arguments as far as they are there.
+    /// The call that is arriving: id, name, and the arguments so far.
     call: Option<(String, String, String)>,
     parts: Vec<ContentPart>,
     calls: Vec<ContentPart>,
@@ -49,7 +49,7 @@ pub(super) fn read(bytes: Bytes, model: ModelIden) -> Upstream {
     let reader = Reader {
         bytes,
         model,
-        buffer: Vec::new(),
+        frames: Frames::default(),
         ready: VecDeque::from([Ok(ChatStreamEvent::Start)]),
         answer: Answer::default(),
         is_over: false,
@@ -69,12 +69,12 @@ impl Reader {
             if self.is_over {
                 return None;
             }
-            match frames::take(&mut self.buffer) {
+            match self.frames.next() {
                 Ok(Some(frame)) => self.take(&frame),
                 Ok(None) => match self.bytes.next().await {
-                    Some(Ok(bytes)) => self.buffer.extend_from_slice(&bytes),
+                    Some(Ok(bytes)) => self.frames.extend(&bytes),
                     Some(Err(error)) => self.fail(broken_off(error, &self.model)),
-                    // Without the tokens: the connection closed behind the answer.
+                    // Without token counts: the connection closed after the answer.
                     None if self.answer.stop.is_some() => self.end(),
                     None => self.is_over = true,
                 },
@@ -155,7 +155,7 @@ impl Answer {
             "contentBlockStop" => self.close(),
             "messageStop" => self.stop = text("/stopReason"),
             "metadata" => self.usage = Some(usage(&payload["usage"])),
-            // `messageStart` says nothing, and what is new is not for us.
+            // `messageStart` has no content; unknown events are ignored.
             _ => {}
         }
         None
@@ -175,7 +175,7 @@ impl Answer {
             self.parts.push(ContentPart::ThoughtSignature(redacted));
         }
         if let Some((call_id, fn_name, arguments)) = self.call.take() {
-            // Arguments that are no JSON are kept as they are: the tool's check tells the model.
+            // Arguments that are not JSON stay as they are: the tool's validation reports them to the model.
             let fn_arguments = match arguments.trim() {
                 "" => Value::Null,
                 text => serde_json::from_str(text).unwrap_or_else(|_| json!(text)),
@@ -205,7 +205,7 @@ impl Answer {
     }
 }
 
-/// As OpenAI counts: what was read from a cache or written to it is part of the prompt. Bedrock's `inputTokens` are the others.
+/// Counts like OpenAI: tokens read from or written to a cache are part of the prompt. Bedrock's `inputTokens` exclude them.
 /// <https://docs.aws.amazon.com/bedrock/latest/userguide/prompt-caching.html>
 fn usage(counted: &Value) -> Usage {
     let tokens = |name: &str| counted[name].as_i64().and_then(|tokens| i32::try_from(tokens).ok());

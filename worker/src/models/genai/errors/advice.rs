@@ -15,9 +15,9 @@ pub(super) const OVERFLOWS: [&str; 7] = [
     "context window",
     "input is too long",
 ];
-/// Words by which those who answer 400 and not 404 say that there is no such model: Bedrock, OpenRouter.
+/// Phrases for an unknown model of providers that answer 400 instead of 404: Bedrock, OpenRouter.
 pub(super) const UNKNOWN: [&str; 2] = ["model identifier is invalid", "is not a valid model id"];
-/// Words by which they say that nothing is answered until somebody pays.
+/// Providers' phrases for an exhausted account.
 pub(super) const QUOTAS: [&str; 4] = [
     "insufficient_quota",
     "credit balance is too low",
