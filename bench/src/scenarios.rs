@@ -17,6 +17,7 @@ mod steps;
 mod stream;
 mod tasks;
 mod ttft;
+mod turn;
 
 use crate::scenario::Scenario;
 
@@ -31,6 +32,7 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
         Box::new(resume::Resume::default()),
         Box::new(queue::Queue),
         Box::new(ttft::Ttft),
+        Box::new(turn::Turn),
         Box::new(prewarm::Prewarm),
         Box::new(steps::Steps),
         Box::new(agents::Agents),

@@ -43,10 +43,22 @@ pub struct Database {
 
 impl Server {
     pub async fn start() -> Result<Self> {
+        Self::with(&[]).await
+    }
+
+    /// One that has pg_stat_statements, which other scenarios would pay for.
+    pub async fn counting_statements() -> Result<Self> {
+        Self::with(&[("shared_preload_libraries", "pg_stat_statements")])
+            .await
+            .context("this PostgreSQL may be without pg_stat_statements (Debian: postgresql, its contrib modules)")
+    }
+
+    async fn with(more: &'static [(&'static str, &'static str)]) -> Result<Self> {
         let options = PostgresOptions {
             durable: true,
             extra_settings: SETTINGS
                 .iter()
+                .chain(more)
                 .map(|(name, value)| ((*name).into(), (*value).into()))
                 .collect(),
             ..PostgresOptions::ephemeral()
