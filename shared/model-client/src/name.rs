@@ -1,6 +1,6 @@
 //! Names of models, and the source of their key and address.
 //!
-//! `registry` parses definitions' names with [`ModelName`] and reads [`ModelSettings`] once at start. Keys are held in
+//! `registry` parses definitions' names with `ModelName` and reads [`ModelSettings`] once at start. Keys are held in
 //! [`Secret`], whose `Debug` shows nothing, so that no log line and no error can contain one.
 
 use std::collections::HashMap;
