@@ -90,7 +90,9 @@ create table queue.workers (
     slots      int not null,
     draining   boolean not null default false,
     started_at timestamptz not null default now(),
-    seen_at    timestamptz not null default now()
+    seen_at    timestamptz not null default now(),
+    -- A session of the worker holds its advisory lock (shared/queue/src/presence.rs): if the lock is free, the worker is gone.
+    session_lock boolean not null default false
 );
 
 -- Enqueues a job within the caller's transaction and returns its id. Other programs may call it from any open transaction;

@@ -18,6 +18,13 @@ die() {
     exit 1
 }
 have() { command -v "$1" >/dev/null 2>&1; }
+
+# needs_disk GB WHAT: a full disk fails builds and databases in the middle, with other words.
+needs_disk() {
+    local free
+    free=$(df --output=avail -B1G . | tail -1 | tr -d ' ')
+    [ "$free" -ge "$1" ] || die "$2 needs $1 GB of free disk space, and $PWD has $free GB; \`make clean\` removes earlier builds"
+}
 is_root() { [ "$(id -u)" = 0 ]; }
 
 # Debian and its kin, as root: missing packages are installed, not asked for.

@@ -5,6 +5,13 @@
 source "$(dirname "${BASH_SOURCE[0]}")/setup-test.sh"
 source scripts/setup-chaos.sh
 
+# With a build that is there, the tests' databases; otherwise the build, too.
+if [ -d "${CARGO_TARGET_DIR:-target}/debug/deps" ]; then
+    needs_disk 8 "make test"
+else
+    needs_disk 20 "make test"
+fi
+
 cargo build --locked --workspace --bins
 # The tests bring their own PostgreSQL, whatever DATABASE_URL says.
 if [ $# -gt 0 ]; then

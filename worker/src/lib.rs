@@ -4,7 +4,9 @@
 //! - `config`       settings, each an option and an environment variable
 //! - `services`     shared dependencies: database, bus, event writer, models, tools
 //! - `downtime`     tracks database outages
-//! - `poller`       claims due jobs into bounded slots; heartbeat, cancellation, drain
+//! - `poller`       claims due jobs into bounded slots; cancellation, drain
+//! - `held_jobs`    the jobs that this worker holds
+//! - `heartbeat`    renews their leases
 //! - `executor`     executes one claimed run; recovery; the outcome of the job
 //! - `jobs`         handlers of other kinds of jobs, those of extensions among them
 //! - `run`          the step loop: model call, tool calls, limits
@@ -12,7 +14,7 @@
 //! - `coordination` tools to find and start agents, and to ask users
 //! - `pools`        the tools of a project, and their selection for an agent
 //! - `mcp_probe`    the job behind "test this server"
-//! - `maintenance`  sweeps: expired leases, dead jobs, orphaned keys, retention
+//! - `maintenance`  sweeps: dead workers, expired leases, dead jobs, orphaned keys, retention
 //!
 //! The path of a token: `run/answer.rs` reads it from the model, `publish.rs` passes it to the event writer.
 
@@ -22,6 +24,8 @@ pub mod coordination;
 pub mod downtime;
 pub mod executor;
 pub mod flow;
+mod heartbeat;
+mod held_jobs;
 pub mod jobs;
 pub mod maintenance;
 pub mod mcp_probe;

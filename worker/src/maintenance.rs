@@ -11,9 +11,10 @@ use rejoin_commands::{
 use rejoin_db::failure_log::{ErrorChain, FailureLog};
 use rejoin_db::vacuum_blockers;
 use rejoin_event_log::stream::Seen;
-use rejoin_event_log::wakeup::Wake;
+use rejoin_event_log::wakeup::{Hearing, Wake};
 use rejoin_event_log::{compaction, retention};
 use rejoin_files::objects::{self, SweepError};
+use rejoin_queue::presence::{self, PresenceWatch};
 use rejoin_queue::sweep::{self, AvailabilityWatch, DeadJob};
 use rejoin_queue::{Outcome, Settlement};
 use rejoin_runs::contexts::location;
@@ -54,9 +55,10 @@ pub async fn run(services: Services, drain: CancellationToken) {
     tokio::select! {
         () = drain.cancelled() => {}
         // Independently: expired leases must not wait for the removal of old rows.
-        ((), (), (), (), ()) = async {
+        ((), (), (), (), (), ()) = async {
             tokio::join!(
                 sweep_leases(&services),
+                sweep_workers(&services),
                 sweep(&services),
                 keep_up(&services),
                 watch_horizon(&services),
@@ -83,6 +85,41 @@ async fn sweep_leases(services: &Services) {
         tick.tick().await;
         note(&mut outage, sweep_once(services, &mut watch).await);
     }
+}
+
+/// Releases the jobs of workers that have died.
+async fn sweep_workers(services: &Services) {
+    if !services.has_session_lock {
+        return;
+    }
+    let mut tick = interval(presence::LOOK_EVERY);
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut outage = FailureLog::of("looking for workers that died");
+    let mut watch = PresenceWatch::new(services.worker.id, services.config.heartbeat());
+    loop {
+        tick.tick().await;
+        note(&mut outage, release_jobs_of_dead(services, &mut watch).await);
+    }
+}
+
+async fn release_jobs_of_dead(services: &Services, watch: &mut PresenceWatch) -> Result<(), String> {
+    let db = &services.db.pool_sqlx;
+    let failed = |error: sqlx::Error| ErrorChain(&error).to_string();
+    let is_connected = services.bus.hearing() == Hearing::Listening;
+    let Some(gone) = watch.look(db, is_connected).await.map_err(failed)? else {
+        return Ok(());
+    };
+    let released = presence::release(db, &gone).await.map_err(failed)?;
+    if released > 0 {
+        info!(
+            jobs = released,
+            workers = gone.workers.len(),
+            "workers died; their jobs are available again"
+        );
+        metrics::counter!("rejoin_leases_expired_total").increment(released);
+        services.bus.publish(Wake::queue(rejoin_queue::DEFAULT_QUEUE));
+    }
+    Ok(())
 }
 
 async fn sweep(services: &Services) {

@@ -1,13 +1,11 @@
-//! The job poller: claims due jobs into bounded slots, spawns their handlers, renews their leases, passes cancellations
-//! on, and drains.
+//! The job poller: claims due jobs into bounded slots, spawns their handlers, passes cancellations on, and drains.
 //!
 //! Wake-up, poll, freed slot and shutdown share one `select!`. A worker that can't reach the database keeps its jobs:
 //! nothing can be written meanwhile, and once reconnected it asks which of them it still holds. Jobs that another
 //! worker has taken over are then stopped (every write is fenced by the attempt, I4).
 
-use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -27,6 +25,8 @@ use tracing::{info, warn};
 use uuid::Uuid;
 
 use crate::executor;
+use crate::heartbeat;
+use crate::held_jobs::{Held, Jobs};
 use crate::jobs::Handlers;
 use crate::services::Services;
 
@@ -40,12 +40,6 @@ const IDLE_BACKOFF_MAX: Duration = Duration::from_millis(8);
 /// Delay after a failed claim; doubles each time, up to [`CLAIM_RETRY_MAX`].
 const CLAIM_RETRY: Duration = Duration::from_millis(100);
 const CLAIM_RETRY_MAX: Duration = Duration::from_millis(800);
-/// Retry delay of a failed heartbeat, as a fraction of the interval; its timeout is half the interval. So a worker
-/// always renews its leases within one interval after the database is back. Sweeps wait that long.
-const HEARTBEAT_RETRY_DIVISOR: u32 = 10;
-const HEARTBEAT_LIMIT_DIVISOR: u32 = 2;
-/// Minimum timeout of a heartbeat, so that a busy database is not taken for an unreachable one.
-const HEARTBEAT_LIMIT_MIN: Duration = Duration::from_secs(1);
 /// Number of settlement batches that may wait before jobs wait for them.
 const SETTLE_QUEUE: usize = 4;
 /// Number of concurrent settling statements: one executes while the other waits for the disk.
@@ -56,23 +50,6 @@ const SETTLE_GATHER_DELAY: Duration = Duration::from_millis(1);
 const SETTLE_RETRY: Duration = Duration::from_millis(250);
 /// Timeout of the last settlements after the drain.
 const SETTLE_LIMIT: Duration = Duration::from_secs(5);
-
-/// A job held by this worker.
-struct Held {
-    attempt: i32,
-    run_id: Option<Uuid>,
-    signals: Signals,
-}
-
-/// The jobs held by this worker, by id. A std Mutex: no await while it is locked.
-#[derive(Clone, Default)]
-struct Jobs(Arc<Mutex<HashMap<i64, Held>>>);
-
-impl Jobs {
-    fn with<T>(&self, f: impl FnOnce(&mut HashMap<i64, Held>) -> T) -> T {
-        f(&mut self.0.lock().expect("no holder of this lock panics"))
-    }
-}
 
 /// State shared by a worker's claims.
 struct JobPoller {
@@ -96,7 +73,12 @@ pub async fn run(services: Services, handlers: Handlers, drain: CancellationToke
         .map(|_| tokio::spawn(settle(services.clone(), jobs.clone(), inbox.clone())))
         .collect();
     let stop = CancellationToken::new();
-    let heartbeat_task = tokio::spawn(heartbeat(services.clone(), jobs.clone(), drain.clone(), stop.clone()));
+    let heartbeat_task = tokio::spawn(heartbeat::run(
+        services.clone(),
+        jobs.clone(),
+        drain.clone(),
+        stop.clone(),
+    ));
     let mut outage = FailureLog::of("claiming");
     let mut claim_retry = CLAIM_RETRY;
     let cancellation_task = tokio::spawn(watch_cancellations(services.clone(), jobs.clone(), stop.clone()));
@@ -395,57 +377,6 @@ async fn settle(services: Services, jobs: Jobs, inbox: Arc<tokio::sync::Mutex<mp
                 queues: services.config.queues.iter().cloned().collect(),
                 ..Wake::default()
             });
-        }
-    }
-}
-
-/// Renews all leases with one statement per interval. Jobs whose lease was lost are stopped.
-async fn heartbeat(services: Services, jobs: Jobs, drain: CancellationToken, stop: CancellationToken) {
-    let lease = services.config.lease();
-    let limit = (services.config.heartbeat() / HEARTBEAT_LIMIT_DIVISOR).max(HEARTBEAT_LIMIT_MIN);
-    let retry_delay = services.config.heartbeat() / HEARTBEAT_RETRY_DIVISOR;
-    let mut ticks = interval(services.config.heartbeat());
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut outage = FailureLog::of("the heartbeat");
-    let mut downtime = services.downtime.observe();
-    loop {
-        tokio::select! {
-            _ = ticks.tick() => {}
-            () = tokio::time::sleep(retry_delay), if downtime.is_down() => {}
-            () = stop.cancelled() => return,
-        }
-        let holding: Vec<(i64, i32)> = jobs.with(|jobs| jobs.iter().map(|(id, held)| (*id, held.attempt)).collect());
-        let renewal = lease::heartbeat(
-            &services.db.pool_pg,
-            &services.worker,
-            &holding,
-            lease,
-            drain.is_cancelled(),
-        );
-        match tokio::time::timeout(limit, renewal).await {
-            Ok(Ok(ours)) => {
-                outage.over();
-                downtime.record_answer();
-                jobs.with(|jobs| {
-                    for (id, attempt) in &holding {
-                        if let Some(held) = jobs.get(id)
-                            && held.attempt == *attempt
-                            && !ours.contains(id)
-                            && !rejoin_faults::enabled(Fault::NoFence)
-                        {
-                            held.signals.lost.cancel();
-                        }
-                    }
-                });
-            }
-            Ok(Err(error)) => {
-                outage.failed(ErrorChain(&error));
-                downtime.record_failure();
-            }
-            Err(_) => {
-                outage.failed("no response from the database in time");
-                downtime.record_failure();
-            }
         }
     }
 }

@@ -20,6 +20,7 @@ use rejoin_model_client::name::ModelSettings;
 use rejoin_model_client::registry::Models;
 use rejoin_model_client::retry::RetryPolicy;
 use rejoin_queue::lease::WorkerInfo;
+use rejoin_queue::presence;
 use rejoin_registry::Settings;
 use rejoin_runs::builtin;
 use rejoin_types::ids;
@@ -55,6 +56,8 @@ pub struct Services {
     /// Observes runs' events.
     pub observer: Option<Observer>,
     pub worker: Arc<WorkerInfo>,
+    /// Whether the bus's sessions hold the worker's lock ([`presence`]).
+    pub has_session_lock: bool,
     /// The clock of database outages.
     pub downtime: Downtime,
 }
@@ -64,8 +67,15 @@ impl Services {
     pub async fn start(config: WorkerConfig) -> Result<Self, WorkerError> {
         let db = Db::connect_lazy(&config.database, "rejoin-worker", Role::Worker)?;
         db.wait_until_up().await;
-        let bus = wakeup::start(config.database.bus, &db);
-        Self::with(config, db, bus, ModelSettings::from_env(), builtin::tools())
+        let id = ids::new();
+        let bus = wakeup::start_with_session(config.database.bus, &db, presence::lock_statement(id));
+        let mut services = Self::with(config, db, bus, ModelSettings::from_env(), builtin::tools())?;
+        services.worker = Arc::new(WorkerInfo {
+            id,
+            ..(*services.worker).clone()
+        });
+        services.has_session_lock = true;
+        Ok(services)
     }
 
     /// The same from parts.
@@ -120,6 +130,7 @@ impl Services {
             tool_vectors: Arc::default(),
             observer: None,
             worker: Arc::new(worker),
+            has_session_lock: false,
             downtime: Downtime::default(),
             config: Arc::new(config),
             db,

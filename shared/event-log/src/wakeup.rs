@@ -130,8 +130,13 @@ pub type SharedBus = Arc<dyn Bus>;
 
 /// Starts the bus of this process.
 pub fn start(kind: BusKind, db: &Db) -> SharedBus {
+    start_with_session(kind, db, String::new())
+}
+
+/// The same. Each session that listens executes `first` before it is [`Hearing::Listening`]: to take locks that end with it.
+pub fn start_with_session(kind: BusKind, db: &Db, first: String) -> SharedBus {
     match kind {
-        BusKind::Postgres => Arc::new(postgres::PostgresBus::start(db.clone())),
+        BusKind::Postgres => Arc::new(postgres::PostgresBus::start(db.clone(), first)),
         BusKind::Poll => Arc::new(poll::PollBus::new()),
     }
 }

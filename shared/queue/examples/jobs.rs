@@ -48,7 +48,7 @@ pub async fn run(database_url: &str, out: &mut impl Write) -> Result<(), Box<dyn
     let first = claim(2).await?;
     writeln!(out, "claimed: {}", list(&first))?;
     let owned: Vec<(i64, i32)> = first.iter().map(|job| (job.id, job.attempt)).collect();
-    let renewed = lease::heartbeat(&db.pool_pg, &worker, &owned, LEASE, false).await?;
+    let renewed = lease::heartbeat(&db.pool_pg, &worker, &owned, LEASE, false, false).await?;
     writeln!(out, "leases renewed: {}", renewed.len())?;
 
     // One fails and may be tried again at once (without `after`: after a backoff), one is done.

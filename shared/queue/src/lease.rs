@@ -24,13 +24,15 @@ pub struct WorkerInfo {
     pub slots: i32,
 }
 
-/// Renews the leases of `jobs` (id, attempt), and the worker's own row. Returns the ids still held.
+/// Renews the leases of `jobs` (id, attempt), and the worker's own row. `session_lock`: whether it holds its lock now
+/// ([`crate::presence`]). Returns the ids still held.
 pub async fn heartbeat(
     pool: &Pool,
     worker: &WorkerInfo,
     jobs: &[(i64, i32)],
     lease: Duration,
     draining: bool,
+    session_lock: bool,
 ) -> Result<Vec<i64>, PgError> {
     let client = pool.get().await?;
     let renew = client
@@ -43,13 +45,14 @@ pub async fn heartbeat(
         .await?;
     let register = client
         .prepare_cached(
-            "insert into queue.workers (id, hostname, pid, version, queues, slots, draining)
-             values ($1, $2, $3, $4, $5, $6, $7)
-             on conflict (id) do update set draining = excluded.draining, seen_at = now()",
+            "insert into queue.workers (id, hostname, pid, version, queues, slots, draining, session_lock)
+             values ($1, $2, $3, $4, $5, $6, $7, $8)
+             on conflict (id) do update
+             set draining = excluded.draining, session_lock = excluded.session_lock, seen_at = now()",
         )
         .await?;
     let (ids, attempts): (Vec<i64>, Vec<i32>) = jobs.iter().copied().unzip();
-    let registration: [&(dyn ToSql + Sync); 7] = [
+    let registration: [&(dyn ToSql + Sync); 8] = [
         &worker.id,
         &worker.hostname,
         &worker.pid,
@@ -57,6 +60,7 @@ pub async fn heartbeat(
         &worker.queues,
         &worker.slots,
         &draining,
+        &session_lock,
     ];
     let (rows, _) = tokio::try_join!(
         async {

@@ -5,6 +5,7 @@
 //! - `claim_cursor` the claim cursor: round-robin position and low watermarks of each lane
 //! - `fencing`   the fence of a command: it writes only under its attempt
 //! - `lease`     one heartbeat statement per worker; the fleet's rows
+//! - `presence` workers' session locks: the death of a process is noticed at once
 //! - `settle`    the outcomes: complete, retry, snooze, fail, cancel, release
 //! - `sweep`     expired leases, orphaned keys, retention
 //! - `stats`     figures for operators; pause, resume, dead jobs
@@ -19,6 +20,7 @@ pub mod claim_cursor;
 pub mod enqueue;
 pub mod fencing;
 pub mod lease;
+pub mod presence;
 pub mod settle;
 pub mod stats;
 pub mod sweep;

@@ -4,3 +4,4 @@ mod batches;
 pub mod jobs;
 mod lease_fencing;
 mod model;
+mod presence;

@@ -43,12 +43,13 @@ pub struct PostgresBus {
 }
 
 impl PostgresBus {
-    pub fn start(db: Db) -> Self {
+    /// Each listening session executes `first` to begin with.
+    pub fn start(db: Db, first: String) -> Self {
         let (outbox, inbox) = mpsc::channel(OUTBOX);
         let local = broadcast::channel(CAPACITY).0;
         tokio::spawn(send(db.clone(), inbox));
         let listening = Arc::new(AtomicBool::new(false));
-        tokio::spawn(listen(db, local.clone(), listening.clone()));
+        tokio::spawn(listen(db, local.clone(), listening.clone(), first));
         Self {
             outbox,
             local,
@@ -107,12 +108,13 @@ async fn notify(db: &Db, payload: &str) -> Result<(), Box<dyn std::error::Error 
 }
 
 /// Listens, and reconnects whenever the connection fails.
-async fn listen(db: Db, local: broadcast::Sender<Arc<Wake>>, listening: Arc<AtomicBool>) {
+async fn listen(db: Db, local: broadcast::Sender<Arc<Wake>>, listening: Arc<AtomicBool>, first: String) {
+    let first = format!("{first}; listen {CHANNEL}");
     let me = Uuid::now_v7().to_string();
     let mut outage = FailureLog::of("listening for wake-ups");
     loop {
         let started = Instant::now();
-        if let Err(error) = listen_once(&db, &local, &me, &listening, &mut outage).await {
+        if let Err(error) = listen_once(&db, &local, &me, &first, &listening, &mut outage).await {
             listening.store(false, Ordering::Relaxed);
             outage.failed(ErrorChain(&error));
         }
@@ -138,6 +140,7 @@ async fn listen_once(
     db: &Db,
     local: &broadcast::Sender<Arc<Wake>>,
     me: &str,
+    first: &str,
     listening: &AtomicBool,
     outage: &mut FailureLog,
 ) -> Result<(), ListenError> {
@@ -162,7 +165,7 @@ async fn listen_once(
         .map_err(|_| ListenError::Silent)??;
     // Dropped with this future: a black-holed connection's task must not linger.
     let _guard = AbortOnDrop(connection.abort_handle());
-    timeout(PROBE_LIMIT, client.batch_execute(&format!("listen {CHANNEL}")))
+    timeout(PROBE_LIMIT, client.batch_execute(first))
         .await
         .map_err(|_| ListenError::Silent)??;
     listening.store(true, Ordering::Relaxed);

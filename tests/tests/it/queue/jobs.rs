@@ -398,7 +398,7 @@ async fn a_worker_that_lost_its_lease_changes_nothing() {
     };
     let held = [(zombie.id, zombie.attempt)];
     assert!(
-        lease::heartbeat(&db.db.pool_pg, &worker, &held, LEASE, false)
+        lease::heartbeat(&db.db.pool_pg, &worker, &held, LEASE, false, false)
             .await
             .unwrap()
             .is_empty()
@@ -431,7 +431,7 @@ async fn a_heartbeat_keeps_jobs_and_shows_the_worker_in_the_fleet() {
     .unwrap()
     .remove(0);
     time_passes(&db).await;
-    let ours = lease::heartbeat(&db.db.pool_pg, &worker, &[(mine.id, mine.attempt)], LEASE, false)
+    let ours = lease::heartbeat(&db.db.pool_pg, &worker, &[(mine.id, mine.attempt)], LEASE, false, false)
         .await
         .unwrap();
     assert_eq!(ours, [mine.id]);

@@ -204,7 +204,7 @@ async fn a_heartbeat_renews_no_job_that_was_put_back_or_taken_over() {
     let zombie = claim(&db, 1).await.remove(0);
     let held = [(zombie.id, zombie.attempt)];
     let beat = async || {
-        lease::heartbeat(&db.db.pool_pg, &worker, &held, LEASE, false)
+        lease::heartbeat(&db.db.pool_pg, &worker, &held, LEASE, false, false)
             .await
             .expect("a heartbeat")
     };

@@ -14,6 +14,7 @@ use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::Instant;
+use uuid::Uuid;
 
 use crate::support;
 
@@ -94,6 +95,44 @@ async fn a_worker_process_killed_within_text_is_taken_over() {
     let mut frames = reader.until("token").await;
     victim.kill();
     let _heir = Process::worker(&app);
+    frames.extend(reader.rest().await);
+    assert_eq!(text(&frames), whole);
+    assert_eq!(frames.iter().filter(|frame| frame.kind() == "reset").count(), 1);
+    assert_eq!(done(&frames)["status"], "completed");
+}
+
+#[tokio::test]
+async fn a_killed_workers_run_goes_on_long_before_its_lease_ends() {
+    let app = TestApp::with(AppOptions {
+        workers: 0,
+        ..AppOptions::default()
+    })
+    .await;
+    let agent = app.agent("writer", &[]).await;
+    let whole = words(30);
+    app.model.script([Reply::hang_after(10), Reply::text(&whole)]);
+    let hour = [
+        ("REJOIN_LEASE_MS", "3600000".to_owned()),
+        ("REJOIN_HEARTBEAT_MS", "500".to_owned()),
+    ];
+    let victim = Process::worker_with(&app, &hour);
+    support::wait_for("the worker's lock", async || {
+        sqlx::query_scalar("select id from queue.workers where session_lock")
+            .fetch_optional(&app.db.pool)
+            .await
+            .unwrap()
+            .map(|_: Uuid| ())
+    })
+    .await;
+    let posted = app
+        .client()
+        .post_message(json!({"message": "write", "agentDefinitionId": agent}))
+        .await;
+    let path = format!("/api/runs/{}/events", posted["runId"].as_str().unwrap());
+    let mut reader = app.client().stream(&path).await;
+    let mut frames = reader.until("token").await;
+    victim.kill();
+    let _heir = Process::worker_with(&app, &hour);
     frames.extend(reader.rest().await);
     assert_eq!(text(&frames), whole);
     assert_eq!(frames.iter().filter(|frame| frame.kind() == "reset").count(), 1);
