@@ -11,6 +11,9 @@ use async_trait::async_trait;
 use futures::StreamExt as _;
 use rejoin_event_log::wakeup::Wake;
 use rejoin_extension::Signals;
+use rejoin_model_client::registry::Resolved;
+use rejoin_model_client::retry::stream_with_retry;
+use rejoin_model_client::{Chunk, Message, ModelError, ModelRequest};
 use rejoin_models::choice::ReasoningEffort;
 use rejoin_models::tokens;
 use rejoin_queue::{ClaimedJob, Outcome};
@@ -23,9 +26,6 @@ use tracing::warn;
 use uuid::Uuid;
 
 use crate::jobs::Handler;
-use crate::models::registry::Resolved;
-use crate::models::retry::stream_with_retry;
-use crate::models::{Chunk, Message, ModelError, ModelRequest};
 use crate::services::Services;
 
 /// Maximum length of one message in the input of a summary, in characters.

@@ -11,10 +11,9 @@ use rejoin_db::vacuum_blockers;
 use rejoin_embeddings::EmbeddingsArgs;
 use rejoin_event_log::group_commit::WriterOptions;
 use rejoin_files::FilesArgs;
+use rejoin_mcp_client::McpArgs;
 use rejoin_queue::lease;
 use rejoin_web_search::web::WebArgs;
-
-use crate::mcp::McpArgs;
 
 /// Providers accept some tens of megabytes per request, as base64.
 const MODEL_FILES_BYTES: u64 = 40 * 1024 * 1024;

@@ -20,6 +20,7 @@ use rejoin_event_log::stream::{RunStream, Seen};
 use rejoin_extension::Signals;
 use rejoin_faults::Fault;
 use rejoin_identity::initiators;
+use rejoin_model_client::fallback::Candidates;
 use rejoin_queue::{ClaimedJob, KIND_RUN, Outcome};
 use rejoin_runs::agents::settings::{Settings, TreeSettings};
 use rejoin_runs::agents::{self, AgentDefinition};
@@ -37,9 +38,8 @@ use tracing::{Instrument, info_span, warn};
 
 use crate::compression;
 use crate::coordination::{self, handoffs};
+use crate::flow::FlowModel;
 use crate::jobs::Handlers;
-use crate::models::fallback::Candidates;
-use crate::models::flow::FlowModel;
 use crate::publish;
 use crate::run::errors;
 use crate::run::history::{self, InitialMessages};

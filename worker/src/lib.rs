@@ -10,11 +10,10 @@
 //! - `executor`     executes one claimed run; recovery; the outcome of the job
 //! - `jobs`         handlers of other kinds of jobs, those of extensions among them
 //! - `run`          the step loop: model call, tool calls, limits
-//! - `models`       providers behind one trait
+//! - `flow`         definitions over sub-agents, in place of a language model
 //! - `coordination` tools to find and start agents, and to ask users
 //! - `pools`        the tools of a project, and their selection for an agent
-//! - `mcp`          MCP servers: connections, calls, tool lists
-//! - `net`          the HTTP client for URLs from a project
+//! - `mcp_probe`    the job behind "test this server"
 //! - `maintenance`  sweeps: dead workers, expired leases, dead jobs, orphaned keys, retention
 //!
 //! The path of a token: `run/answer.rs` reads it from the model, `publish.rs` passes it to the event writer.
@@ -24,13 +23,12 @@ pub mod config;
 pub mod coordination;
 pub mod downtime;
 pub mod executor;
+pub mod flow;
 mod heartbeat;
 mod held_jobs;
 pub mod jobs;
 pub mod maintenance;
-pub mod mcp;
-pub mod models;
-pub mod net;
+pub mod mcp_probe;
 pub mod poller;
 pub mod pools;
 pub mod publish;
@@ -41,6 +39,8 @@ use std::sync::Arc;
 
 use rejoin_db::ConnectError;
 use rejoin_files::objects::ObjectStoreError;
+use rejoin_mcp_client::McpError;
+use rejoin_model_client::ModelError;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
@@ -49,16 +49,16 @@ pub use services::Services;
 
 use compression::CompressionHandler;
 use jobs::{ExtensionJobs, Handler, Handlers};
-use mcp::probe::Probe;
+use mcp_probe::Probe;
 
 #[derive(Debug, thiserror::Error)]
 pub enum WorkerError {
     #[error(transparent)]
     Connect(#[from] ConnectError),
     #[error("the configuration of MCP servers is invalid")]
-    Mcp(#[from] mcp::McpError),
+    Mcp(#[from] McpError),
     #[error("setting up the model providers failed: {0}")]
-    Models(#[from] models::ModelError),
+    Models(#[from] ModelError),
     #[error(transparent)]
     Files(#[from] ObjectStoreError),
     #[error("serving metrics on {address} failed")]

@@ -17,6 +17,8 @@ use rejoin_event_log::wakeup::{self, SharedBus};
 use rejoin_extension::Extensions;
 use rejoin_integrations::mcp::offers::Standing;
 use rejoin_integrations::mcp::{self, Server, offers};
+use rejoin_mcp_client::McpTool;
+use rejoin_mcp_client::connections::Connections;
 use rejoin_tools::SharedTool;
 use rejoin_tools::registry::{Patterns, Registry};
 use sqlx::PgPool;
@@ -24,8 +26,6 @@ use tracing::warn;
 use uuid::Uuid;
 
 use crate::coordination;
-use crate::mcp::McpTool;
-use crate::mcp::connections::Connections;
 
 /// The tools of a project: over its data sources and work graph, of the web, and of its MCP servers.
 struct OfProject {

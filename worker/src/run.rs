@@ -45,6 +45,8 @@ use rejoin_event_log::group_commit::LeaseLost;
 use rejoin_event_log::stream::RunStream;
 use rejoin_extension::Signals;
 use rejoin_faults::Fault;
+use rejoin_model_client::fallback::Candidates;
+use rejoin_model_client::{Message, Usage};
 use rejoin_models::choice::ReasoningEffort;
 use rejoin_runs::agents::settings::Planning;
 use rejoin_runs::runs::{Run, TreeUse};
@@ -55,8 +57,6 @@ use rejoin_types::events::DoneStatus;
 use serde_json::{Value, json};
 
 use crate::coordination::handoffs::Target;
-use crate::models::fallback::Candidates;
-use crate::models::{Message, Usage};
 use crate::publish::{StreamCallback, StreamEvent};
 use crate::services::Services;
 use rejoin_tools::SharedTool;

@@ -1,4 +1,4 @@
-//! What a workspace is connected to: its settings and their sealed secrets. Who talks to the other side is elsewhere (`worker`, the
+//! What a workspace is connected to: its settings and their sealed secrets. Who talks to the other side is elsewhere (`mcp-client`, the
 //! extensions).
 //!
 //! # Layout

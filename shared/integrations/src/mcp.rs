@@ -7,7 +7,7 @@
 //! - `template`  `${NAME}` in settings: placeholders for the project's secrets
 //! - `offers`    the tools that servers offer, each held until its definition is approved
 //!
-//! Called by the API's routes (settings), by workers (connections, in `rejoin-worker`) and by manifests. Invariants: no
+//! Called by the API's routes (settings), by workers (connections, in `rejoin-mcp-client`) and by manifests. Invariants: no
 //! setting holds a secret's value; no command line comes from here.
 
 use chrono::{DateTime, Utc};

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
+use rejoin_model_client::ModelError;
+use rejoin_model_client::fallback::{Candidate, Candidates};
+use rejoin_model_client::registry::{Replaced, Resolved};
 use rejoin_models::choice::ModelChoice;
 use rejoin_runs::agents::{self, AgentDefinition};
 use rejoin_runs::prices;
 use rejoin_runs::runs::Run;
 
-use crate::models::ModelError;
-use crate::models::fallback::{Candidate, Candidates};
-use crate::models::flow::FlowModel;
-use crate::models::registry::{Replaced, Resolved};
+use crate::flow::FlowModel;
 use crate::services::Services;
 
 /// The agent executing a run.

@@ -1,5 +1,6 @@
 //! Notifies readers of a run that its budget in dollars is not enforced, because its model has no price.
 
+use rejoin_model_client::is_language_model;
 use rejoin_runs::agents::settings::Settings;
 use rejoin_runs::agents::{self, AgentDefinition};
 use rejoin_runs::prices;
@@ -7,7 +8,6 @@ use rejoin_runs::runs::Run;
 use rejoin_types::events::Kind;
 
 use crate::config::TREE_COST_USD;
-use crate::models::is_language_model;
 use crate::services::Services;
 
 /// The code of the `limit` event.

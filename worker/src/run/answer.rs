@@ -5,9 +5,9 @@ use futures::StreamExt;
 use tracing::warn;
 
 use super::{Execution, Interrupt};
-use crate::models::retry::stream_with_retry;
-use crate::models::{Chunk, Finish, ModelError, ModelRequest, ModelStream, Reasoning, ToolCall, Usage};
 use crate::publish::StreamEvent;
+use rejoin_model_client::retry::stream_with_retry;
+use rejoin_model_client::{Chunk, Finish, ModelError, ModelRequest, ModelStream, Reasoning, ToolCall, Usage};
 use rejoin_tools::SharedTool;
 use rejoin_types::events::Kind;
 use rejoin_types::text::{storable, storable_json};

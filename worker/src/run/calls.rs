@@ -8,6 +8,7 @@ use futures::StreamExt as _;
 use rejoin_commands::{RunError, ToolEnded, ToolStarted};
 use rejoin_event_log::wakeup::Wake;
 use rejoin_faults::Fault;
+use rejoin_model_client::{Message, ToolCall};
 use rejoin_runs::contexts::Shift;
 use rejoin_runs::runs::Run;
 use rejoin_runs::tool_calls::{CallStatus, ToolCallRow};
@@ -18,7 +19,6 @@ use serde_json::{Value, json};
 use super::act::{Doing, Ended};
 use super::limits::{REPEATS_STOPPED, Verdict};
 use super::{End, Execution, Interrupt, Next, context_prompt};
-use crate::models::{Message, ToolCall};
 use crate::publish::StreamEvent;
 use rejoin_tools::{SharedTool, ToolContext, arguments};
 

@@ -6,6 +6,7 @@
 //! to ask is not analysed. A round is a recorded step: a new attempt finds it, and asks nothing twice.
 
 use rejoin_commands::CLARIFYING;
+use rejoin_model_client::{Message, ModelRequest, ToolCall, Usage};
 use rejoin_models::choice::ReasoningEffort;
 use rejoin_runs::contexts::ContextType;
 use rejoin_runs::tool_calls;
@@ -18,7 +19,6 @@ use tracing::warn;
 use super::output::Output;
 use super::{End, Execution};
 use crate::coordination::ASK_USER;
-use crate::models::{Message, ModelRequest, ToolCall, Usage};
 
 /// Maximum number of question rounds in a conversation (the source of this figure and the next: such chat pages).
 const ROUNDS: i64 = 2;

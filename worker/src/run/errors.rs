@@ -1,9 +1,8 @@
 //! Errors that end a run, worded for its user.
 
 use rejoin_commands::RunError;
+use rejoin_model_client::ModelError;
 use rejoin_types::text::storable;
-
-use crate::models::ModelError;
 
 /// Returns a model's failure as the run's error.
 pub(crate) fn of_model(error: &ModelError) -> RunError {

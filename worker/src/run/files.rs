@@ -11,6 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use rejoin_files::ReadError;
 use rejoin_files::objects::ObjectStoreError;
 use rejoin_files::types::{self, Class};
+use rejoin_model_client::{Attached, Base64, Message, ModelError};
 use rejoin_models::reads::{self, Reads};
 use rejoin_runs::tool_calls::ToolCallRow;
 use rejoin_types::file_ref::FileRef;
@@ -23,7 +24,6 @@ use uuid::Uuid;
 
 use super::answer::AnswerError;
 use super::{End, Execution, READ_RETRY, READ_TRIES};
-use crate::models::{Attached, Base64, Message, ModelError};
 use crate::services::Services;
 
 /// Maximum length of a text file for a model, in characters.

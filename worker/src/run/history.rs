@@ -3,6 +3,7 @@
 use rejoin_graph::scope::Scope;
 use rejoin_graph::search;
 use rejoin_integrations::query_patterns;
+use rejoin_model_client::{Attached, Message, ToolCall, Usage};
 use rejoin_models::tokens;
 use rejoin_runs::agents::AgentDefinition;
 use rejoin_runs::attachments;
@@ -25,7 +26,6 @@ use super::answer::STEP_SEPARATOR;
 use super::context_prompt;
 use super::limits::{Repeats, StopReason, Verdict};
 use super::output::REPAIR;
-use crate::models::{Attached, Message, ToolCall, Usage};
 use crate::services::Services;
 
 /// The heading of the search results in a plain conversation's prompt.

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use futures::StreamExt as _;
 use rejoin_commands::RunError;
 use rejoin_event_log::group_commit::LeaseLost;
+use rejoin_model_client::{Chunk, Message, ModelRequest, Provider, ToolCall, Usage};
 use rejoin_models::{Ability, catalogue};
 use rejoin_runs::runs::Run;
 use rejoin_tools::outputs;
@@ -19,7 +20,6 @@ use serde_json::Value;
 
 use super::answer::Answer;
 use super::{End, Execution};
-use crate::models::{Chunk, Message, ModelRequest, Provider, ToolCall, Usage};
 use crate::publish::StreamEvent;
 
 /// The tool that carries the answer, for models whose provider accepts no schema.

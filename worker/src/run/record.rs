@@ -3,6 +3,7 @@
 use rejoin_commands::{AskedCall, RecordStep};
 use rejoin_event_log::group_commit::LeaseLost;
 use rejoin_faults::Fault;
+use rejoin_model_client::{Message, ToolCall, Usage, is_language_model};
 use rejoin_models::Tokens;
 use rejoin_models::tokens::estimate;
 use rejoin_tools::SharedTool;
@@ -12,7 +13,6 @@ use serde_json::{Value, json};
 
 use super::answer::Answer;
 use super::{End, Execution, history};
-use crate::models::{Message, ToolCall, Usage, is_language_model};
 use crate::publish::StreamEvent;
 
 impl Execution {

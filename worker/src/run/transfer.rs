@@ -2,6 +2,7 @@
 //! one wins, and the executor resumes the run as that agent.
 
 use rejoin_commands::{ToolEnded, TransferRun, transfer_run};
+use rejoin_model_client::Message;
 use rejoin_runs::tool_calls::{self, CallStatus, ToolCallRow};
 use rejoin_tools::arguments::{self, Arguments};
 use serde_json::{Value, json};
@@ -9,7 +10,6 @@ use serde_json::{Value, json};
 use super::act::Ended;
 use super::{End, Execution, Interrupt, history};
 use crate::coordination::handoffs::{PREFIX, Target};
-use crate::models::Message;
 
 impl Execution {
     /// Returns whether a call hands the run over, and is not answered yet.

@@ -557,10 +557,10 @@ async fn the_stored_list_of_enabled_tools_configures_nothing() {
 async fn without_a_callback_the_executor_emits_nothing() {
     use rejoin_event_log::stream::RunStream;
     use rejoin_extension::Signals;
+    use rejoin_model_client::fallback::{Candidate, Candidates};
+    use rejoin_model_client::name::ModelSettings;
     use rejoin_runs::runs::TreeUse;
     use rejoin_tools::registry::Patterns;
-    use rejoin_worker::models::fallback::{Candidate, Candidates};
-    use rejoin_worker::models::name::ModelSettings;
     use rejoin_worker::run::limits::TreeLimits;
     use rejoin_worker::run::{End, ExecuteRequest, Execution, Limits};
     use rejoin_worker::{Services, WorkerConfig};

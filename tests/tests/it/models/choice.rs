@@ -4,15 +4,15 @@
 use std::collections::HashMap;
 
 use chrono::NaiveDate;
+use rejoin_model_client::ModelError;
+use rejoin_model_client::name::ModelSettings;
+use rejoin_model_client::registry::{Models, Replaced, Resolved};
 use rejoin_models::choice::ModelChoice;
 use rejoin_models::{DEFAULT_MODEL, catalogue, today};
 use rejoin_runs::agents;
 use rejoin_tests::app::TestApp;
 use rejoin_tests::client::{json_of, of_kind};
 use rejoin_tests::model_server::Reply;
-use rejoin_worker::models::ModelError;
-use rejoin_worker::models::name::ModelSettings;
-use rejoin_worker::models::registry::{Models, Replaced, Resolved};
 use serde_json::{Value, json};
 
 fn models(vars: &[(&str, &str)]) -> Models {

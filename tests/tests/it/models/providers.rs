@@ -17,6 +17,7 @@ mod services;
 
 use std::collections::HashMap;
 
+use rejoin_model_client::name::ModelSettings;
 use rejoin_models::choice::ModelChoice;
 use rejoin_tests::app::{AppOptions, TestApp};
 use rejoin_tests::client::{json_of, of_kind, text};
@@ -25,7 +26,6 @@ use rejoin_tests::providers::{
 };
 use rejoin_tests::tools::Meeting;
 use rejoin_tools::registry::Registry;
-use rejoin_worker::models::name::ModelSettings;
 use serde_json::{Value, json};
 
 /// Settings that point every provider's variables to the fake.

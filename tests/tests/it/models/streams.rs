@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
-use rejoin_tests::model_server::{ModelServer, Reply};
-use rejoin_tools::ToolSpec;
-use rejoin_worker::models::name::{ModelSettings, Secret};
-use rejoin_worker::models::registry::Models;
-use rejoin_worker::models::retry::{RetryPolicy, stream_with_retry};
-use rejoin_worker::models::{
+use rejoin_model_client::name::{ModelSettings, Secret};
+use rejoin_model_client::registry::Models;
+use rejoin_model_client::retry::{RetryPolicy, stream_with_retry};
+use rejoin_model_client::{
     Chunk, Finish, Message, ModelError, ModelRequest, ModelStream, Provider, Reasoning, ReasoningPart, ToolCall, Usage,
 };
+use rejoin_tests::model_server::{ModelServer, Reply};
+use rejoin_tools::ToolSpec;
 use serde_json::json;
 use tokio::sync::Notify;
 

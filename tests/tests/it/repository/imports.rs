@@ -18,7 +18,12 @@ const FLOORS: [&[&str]; 14] = [
     &["shared/queue", "shared/event-log", "shared/files", "shared/identity"],
     &["shared/models", "shared/secrets", "shared/graph"],
     &["shared/integrations", "shared/tools"],
-    &["shared/extension", "shared/runs"],
+    &[
+        "shared/extension",
+        "shared/runs",
+        "shared/model-client",
+        "shared/mcp-client",
+    ],
     &["shared/scheduling"],
     &["shared/commands"],
     &[

@@ -222,7 +222,7 @@ async fn sources_and_mcp_servers_are_connected_to_judged_addresses() {
     assert!(refused.to_string().contains("private network"), "{refused}");
 
     let server = NameServer::start(vec![vec![NOBODYS.into()]]).await;
-    let client = rejoin_worker::net::client(&asking(&server)).unwrap();
+    let client = rejoin_mcp_client::net::client(&asking(&server)).unwrap();
     let ask = || {
         let request = client.get(format!("http://rebinding.example:{port}/"));
         request.timeout(Duration::from_secs(2)).send()

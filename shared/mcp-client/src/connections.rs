@@ -1,0 +1,379 @@
+//! The MCP connections of a worker: one per server and project, opened on first use, shared by all runs, guarded by a
+//! circuit breaker. Called by `McpTool`, the pools and the probe.
+//!
+//! Invariants: concurrent callers wait for the same connection attempt; a connection with outdated settings is not
+//! used.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use backoff::{ExponentialBuilder, Retryable};
+use dashmap::DashMap;
+use rejoin_event_log::wakeup::{SharedBus, Wake};
+use rejoin_files::FileStore;
+use rejoin_integrations::mcp::{Server, offers};
+use rejoin_secrets::MasterKeys;
+use rejoin_types::text;
+use serde_json::{Map, Value};
+use sqlx::PgPool;
+use tokio::sync::{Mutex, Notify};
+use tokio::time::timeout;
+use tracing::{info, warn};
+use uuid::Uuid;
+
+use crate::answer::Keep;
+use crate::breaker::{Admitted, Breaker};
+use crate::connection::{CallError, Connection};
+use crate::secrets;
+use crate::transport::{ConnectorDeps, OpenError};
+
+/// Number of connection attempts per call, and the delay after the first.
+const CONNECT_TRIES: usize = 3;
+const CONNECT_PAUSE: Duration = Duration::from_millis(250);
+/// Minimum interval between listings caused by change notifications.
+const RELIST_PAUSE: Duration = Duration::from_secs(5);
+/// Interval of checks for idle connections.
+const IDLE_LOOK: Duration = Duration::from_secs(5);
+
+/// A worker's state of a server.
+struct Slot {
+    project_id: Uuid,
+    connection: Mutex<Option<Arc<Connection>>>,
+    breaker: Breaker,
+}
+
+/// The connections of one worker to all servers of all projects.
+pub struct Connections {
+    deps: ConnectorDeps,
+    db: PgPool,
+    bus: SharedBus,
+    keys: Option<Arc<MasterKeys>>,
+    limits: Limits,
+    slots: DashMap<Uuid, Arc<Slot>>,
+    /// For tasks that must not keep it alive.
+    me: Weak<Connections>,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Limits {
+    /// Timeout until a server's greeting.
+    pub connect: Duration,
+    /// Default timeout of a call.
+    pub call: Duration,
+    /// Idle time after which a connection is closed.
+    pub idle: Duration,
+    /// How long the circuit breaker stays open.
+    pub pause: Duration,
+    /// The storage of files in answers.
+    pub files: FileStore,
+}
+
+impl Connections {
+    pub(crate) fn new(
+        deps: ConnectorDeps,
+        db: PgPool,
+        bus: SharedBus,
+        keys: Option<Arc<MasterKeys>>,
+        limits: Limits,
+    ) -> Arc<Self> {
+        let connections = Arc::new_cyclic(|me| Self {
+            deps,
+            db,
+            bus,
+            keys,
+            limits,
+            slots: DashMap::new(),
+            me: me.clone(),
+        });
+        tokio::spawn(close_idle(connections.me.clone()));
+        connections
+    }
+
+    pub(crate) fn files(&self) -> &FileStore {
+        &self.limits.files
+    }
+
+    fn slot(&self, server: &Server) -> Arc<Slot> {
+        self.slots
+            .entry(server.id)
+            .or_insert_with(|| {
+                Arc::new(Slot {
+                    project_id: server.project_id,
+                    connection: Mutex::new(None),
+                    breaker: Breaker::new(self.limits.pause),
+                })
+            })
+            .clone()
+    }
+
+    /// Calls a tool of a server, and stores the files in its answer.
+    pub(crate) async fn call(
+        &self,
+        server: &Server,
+        tool: &str,
+        arguments: Map<String, Value>,
+        keep: &dyn Keep,
+    ) -> Result<Value, String> {
+        let slot = self.slot(server);
+        let name = &server.settings.name;
+        let admitted = slot.breaker.admit(Instant::now()).map_err(|wait| rest(name, wait))?;
+        let limit = server
+            .settings
+            .timeout_s
+            .and_then(|seconds| u64::try_from(seconds).ok());
+        let limit = limit.map_or(self.limits.call, Duration::from_secs);
+        let outcome = match self.connected(&slot, server).await {
+            Ok(connection) => connection.call(tool, arguments, limit, Some(keep)).await,
+            Err(error) => Err(CallError::Failed(format!(
+                "the MCP server {name} cannot be reached: {error}"
+            ))),
+        };
+        let kind = match &outcome {
+            Ok(_) => "completed",
+            Err(CallError::RespondToModel(_)) => "refused",
+            Err(CallError::Failed(_)) => "failed",
+        };
+        metrics::counter!("rejoin_mcp_calls_total", "server" => name.clone(), "outcome" => kind).increment(1);
+        match outcome {
+            Ok(value) => {
+                admitted.succeeded();
+                Ok(value)
+            }
+            Err(CallError::RespondToModel(words)) => {
+                admitted.succeeded();
+                Err(words)
+            }
+            Err(CallError::Failed(words)) => {
+                self.failed(admitted, &slot, server).await;
+                Err(format!("{words}. It may work later, or with other arguments."))
+            }
+        }
+    }
+
+    /// Lists a server's tools, and stores the result.
+    pub async fn look(&self, server: &Server) -> Result<offers::Listed, String> {
+        let slot = self.slot(server);
+        let admitted = slot
+            .breaker
+            .admit(Instant::now())
+            .map_err(|wait| rest(&server.settings.name, wait))?;
+        self.look_by(&slot, admitted, server).await
+    }
+
+    /// The same for a user, past an open circuit breaker.
+    pub async fn test(&self, server: &Server) -> Result<offers::Listed, String> {
+        let slot = self.slot(server);
+        let admitted = slot.breaker.admit_anyway();
+        self.look_by(&slot, admitted, server).await
+    }
+
+    async fn look_by(&self, slot: &Slot, admitted: Admitted<'_>, server: &Server) -> Result<offers::Listed, String> {
+        let listed = match self.connected(slot, server).await {
+            Ok(connection) => connection.list().await.map(|listed| (connection, listed)),
+            Err(error) => Err(error),
+        };
+        match listed {
+            Ok((connection, listed)) => {
+                admitted.succeeded();
+                self.record(server, &connection, &listed)
+                    .await
+                    .map_err(|error| error.to_string())?;
+                Ok(listed)
+            }
+            Err(error) => {
+                self.failed(admitted, slot, server).await;
+                // A server's text may contain characters that the database can't store.
+                let told = text::plain(error.clone());
+                if let Err(error) = offers::record_failure(&self.db, server, &told).await {
+                    warn!(%error, "storing an MCP server's failure failed");
+                }
+                Err(error)
+            }
+        }
+    }
+
+    async fn failed(&self, admitted: Admitted<'_>, slot: &Slot, server: &Server) {
+        if admitted.failed(Instant::now()) {
+            let name = &server.settings.name;
+            warn!(server = name, "an MCP server failed repeatedly; pausing it for a while");
+            metrics::counter!("rejoin_mcp_breaker_opened_total", "server" => name.clone()).increment(1);
+            // Its process may be the cause: the next call starts a new one.
+            if let Some(connection) = slot.connection.lock().await.take() {
+                connection.close();
+            }
+        }
+    }
+
+    async fn record(
+        &self,
+        server: &Server,
+        connection: &Connection,
+        listed: &offers::Listed,
+    ) -> Result<(), sqlx::Error> {
+        let mut tx = self.db.begin().await?;
+        let changes = offers::record(&mut tx, server, &connection.about(), listed).await?;
+        tx.commit().await?;
+        if changes {
+            self.bus.publish(Wake::tools(server.project_id));
+        }
+        Ok(())
+    }
+
+    /// Returns the connection, opened if necessary.
+    async fn connected(&self, slot: &Slot, server: &Server) -> Result<Arc<Connection>, String> {
+        let mut held = slot.connection.lock().await;
+        if let Some(connection) = held.as_ref() {
+            if !connection.is_over() && connection.revision == server.revision {
+                return Ok(connection.clone());
+            }
+            connection.close();
+            *held = None;
+        }
+        let connect = || async {
+            let filled = secrets::fill(&self.db, self.keys.as_deref(), server)
+                .await
+                .map_err(OpenError::Hopeless)?;
+            let list_changed = Arc::new(Notify::new());
+            let opening = Connection::open(&self.deps, server, filled, list_changed.clone());
+            let opened = timeout(self.limits.connect, opening).await;
+            let limit = self.limits.connect.as_secs();
+            let connection = opened.map_err(|_| {
+                OpenError::Again(format!(
+                    "it did not complete the initialization \
+                within {limit} s"
+                ))
+            })??;
+            Ok((connection, list_changed))
+        };
+        let tries = ExponentialBuilder::default()
+            .with_min_delay(CONNECT_PAUSE)
+            .with_max_times(CONNECT_TRIES - 1);
+        let (connection, list_changed) = connect
+            .retry(tries)
+            .when(|error| matches!(error, OpenError::Again(_)))
+            .await
+            .map_err(|error: OpenError| error.to_string())?;
+        info!(server = server.settings.name, project = %server.project_id, "connected to an MCP server");
+        tokio::spawn(follow(
+            self.me.clone(),
+            server.clone(),
+            connection.clone(),
+            list_changed,
+        ));
+        *held = Some(connection.clone());
+        drop(held);
+        // Its tools may have changed since the last listing. Calls don't wait for it.
+        let (me, server, asked) = (self.me.clone(), server.clone(), connection.clone());
+        tokio::spawn(async move {
+            if let Some(connections) = me.upgrade() {
+                connections.refresh(&server, &asked).await;
+            }
+        });
+        Ok(connection)
+    }
+
+    /// Lists a server's tools again over an existing connection.
+    async fn refresh(&self, server: &Server, connection: &Connection) {
+        let refreshed = match connection.list().await {
+            Ok(listed) => self
+                .record(server, connection, &listed)
+                .await
+                .map_err(|error| error.to_string()),
+            Err(error) => Err(error),
+        };
+        if let Err(error) = refreshed {
+            warn!(
+                server = server.settings.name,
+                error, "listing an MCP server's tools again failed"
+            );
+        }
+    }
+
+    /// Closes the project's connections to other servers: they were removed or disabled.
+    pub async fn keep_only(&self, project_id: Uuid, servers: &[Server]) {
+        let is_outdated = |id: &Uuid| !servers.iter().any(|server| server.id == *id && server.settings.enabled);
+        let outdated: Vec<Uuid> = self
+            .slots
+            .iter()
+            .filter(|slot| slot.project_id == project_id && is_outdated(slot.key()))
+            .map(|slot| *slot.key())
+            .collect();
+        for id in outdated {
+            if let Some((_, slot)) = self.slots.remove(&id)
+                && let Some(connection) = slot.connection.lock().await.take()
+            {
+                connection.close();
+            }
+        }
+    }
+
+    /// Returns the projects that have used a server here.
+    pub fn projects(&self) -> BTreeSet<Uuid> {
+        self.slots.iter().map(|slot| slot.project_id).collect()
+    }
+
+    /// Closes all connections, and waits until their processes have ended.
+    pub async fn close(&self) {
+        let slots: Vec<Arc<Slot>> = self.slots.iter().map(|slot| slot.clone()).collect();
+        for slot in slots {
+            if let Some(connection) = slot.connection.lock().await.take() {
+                connection.close();
+            }
+        }
+        self.slots.clear();
+        self.deps.processes.tasks.close();
+        self.deps.processes.tasks.wait().await;
+    }
+}
+
+fn rest(server: &str, wait: Duration) -> String {
+    format!(
+        "the MCP server {server} has failed repeatedly and is paused for another {} s; use another tool, or report \
+        that it does not work",
+        wait.as_secs().max(1)
+    )
+}
+
+/// Lists a server's tools again on change notifications, with a pause between: notifications in between count once.
+async fn follow(
+    connections: Weak<Connections>,
+    server: Server,
+    connection: Arc<Connection>,
+    list_changed: Arc<Notify>,
+) {
+    loop {
+        tokio::select! {
+            () = list_changed.notified() => {}
+            () = connection.ended() => return,
+        }
+        let Some(connections) = connections.upgrade() else {
+            return;
+        };
+        connections.refresh(&server, &connection).await;
+        drop(connections);
+        tokio::select! {
+            () = tokio::time::sleep(RELIST_PAUSE) => {}
+            () = connection.ended() => return,
+        }
+    }
+}
+
+async fn close_idle(connections: Weak<Connections>) {
+    loop {
+        tokio::time::sleep(IDLE_LOOK).await;
+        let Some(connections) = connections.upgrade() else {
+            return;
+        };
+        let slots: Vec<Arc<Slot>> = connections.slots.iter().map(|slot| slot.clone()).collect();
+        for slot in slots {
+            // The lock's holder is using it.
+            let Ok(mut held) = slot.connection.try_lock() else {
+                continue;
+            };
+            if let Some(connection) = held.take_if(|connection| connection.idle() > connections.limits.idle) {
+                connection.close();
+            }
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Connects to an MCP server over HTTP. Called by `connection`.
+//!
+//! Invariant: the URL and the addresses that its name resolves to are checked against the host policy.
+
+use std::collections::HashMap;
+use std::error::Error;
+
+use reqwest::header::{HeaderName, HeaderValue};
+use rmcp::service::{ClientInitializeError, RoleClient, RunningService, ServiceExt};
+use rmcp::transport::StreamableHttpClientTransport;
+use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+use url::Url;
+
+use crate::authorized::Authorized;
+use crate::oauth::Tokens;
+use crate::secrets::ResolvedSettings;
+use crate::transport::{ConnectorDeps, NotificationHandler, OpenError};
+
+/// Connects. Errors may still contain secrets.
+pub(crate) async fn reach(
+    deps: &ConnectorDeps,
+    filled: ResolvedSettings,
+    notifications: NotificationHandler,
+) -> Result<RunningService<RoleClient, NotificationHandler>, OpenError> {
+    let url = Url::parse(filled.url.as_deref().unwrap_or_default())
+        .map_err(|error| OpenError::Again(format!("its URL is invalid: {error}")))?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(OpenError::Again(
+            "its URL must start with http:// or https://".to_owned(),
+        ));
+    }
+    deps.hosts.judge(&url).map_err(OpenError::Again)?;
+    let config = StreamableHttpClientTransportConfig::with_uri(url.as_str())
+        .custom_headers(headers(filled.headers).map_err(OpenError::Again)?)
+        .max_json_response_size(deps.max_result_bytes)
+        .max_sse_event_size(deps.max_result_bytes);
+    let Some(grant) = filled.oauth else {
+        let transport = StreamableHttpClientTransport::with_client(deps.http.clone(), config);
+        let running = notifications.serve(transport).await;
+        return running.map_err(|error| OpenError::Again(words(&error, false)));
+    };
+    let tokens = Tokens::new(deps.http.clone(), deps.hosts.clone(), filled.redactor, grant, url);
+    let client = Authorized::new(deps.http.clone(), tokens.clone());
+    let running = notifications
+        .serve(StreamableHttpClientTransport::with_client(client, config))
+        .await;
+    running.map_err(|error| match tokens.is_permanently_refused() {
+        true => OpenError::Hopeless(words(&error, true)),
+        false => OpenError::Again(words(&error, true)),
+    })
+}
+
+fn headers(filled: Vec<(String, String)>) -> Result<HashMap<HeaderName, HeaderValue>, String> {
+    let mut headers = HashMap::new();
+    for (name, value) in filled {
+        let header = HeaderName::try_from(&name).map_err(|_| format!("{name} is not a valid header name"))?;
+        let mut value = HeaderValue::try_from(&value).map_err(|_| format!("the header {name} has an invalid value"))?;
+        value.set_sensitive(true);
+        headers.insert(header, value);
+    }
+    Ok(headers)
+}
+
+fn words(error: &ClientInitializeError, is_authorized: bool) -> String {
+    refusal(error.auth_challenge(), is_authorized).unwrap_or_else(|| error_chain(error))
+}
+
+/// Returns the error for a server that requires authentication. With tokens, the challenge is in our words
+/// (`authorized`).
+pub(crate) fn refusal(challenge: Option<&str>, is_authorized: bool) -> Option<String> {
+    match is_authorized {
+        true => challenge.map(str::to_owned),
+        false => challenge.map(|_| {
+            "it denies access: the settings contain no token, or one that it does not accept (`headers`, `oauth`)"
+                .to_owned()
+        }),
+    }
+}
+
+/// Formats an error with its causes: the root cause comes last.
+pub(crate) fn error_chain(error: &dyn Error) -> String {
+    let mut told = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let words = error.to_string();
+        if !told.contains(&words) {
+            told.push_str(": ");
+            told.push_str(&words);
+        }
+        cause = error.source();
+    }
+    told
+}
