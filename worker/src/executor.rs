@@ -306,10 +306,11 @@ async fn step_loop(
     let flow = definition.and_then(FlowModel::of);
     let is_flow = flow.is_some();
     let max_depth = definition.and_then(|definition| definition.max_depth);
-    let handoffs = match is_flow || matches!(run.part(), Some(Part::PlanStep { .. } | Part::Suggestion)) {
+    let handoffs = if is_flow || matches!(run.part(), Some(Part::PlanStep { .. } | Part::Suggestion)) {
         // A flow's next step is defined by its definition; a plan's step keeps its agent.
-        true => Vec::new(),
-        false => handoffs::targets(&services.db.pool_sqlx, run.project_id, &settings.handoffs).await?,
+        Vec::new()
+    } else {
+        handoffs::targets(&services.db.pool_sqlx, run.project_id, &settings.handoffs).await?
     };
     // Runs with handoffs are bounded, across all agents.
     let changes_hands = !handoffs.is_empty()

@@ -93,12 +93,13 @@ pub async fn find(db: &mut PgConnection, space: Uuid, filter: &Filter<'_>, limit
             "a search can have at most {MAX_WORDS_BYTES} bytes"
         )));
     }
-    let columns = match filter.without_texts {
-        true => COLUMNS.replace(
+    let columns = if filter.without_texts {
+        COLUMNS.replace(
             "o.properties",
             "o.properties - '{description,content}'::text[] as properties",
-        ),
-        false => COLUMNS.to_owned(),
+        )
+    } else {
+        COLUMNS.to_owned()
     };
     let sql = format!(
         "select {columns}, case when o.type = 'project' then o.canonical_id else p.canonical_id end as work_project,
@@ -398,9 +399,10 @@ pub async fn history(
     .fetch_all(db)
     .await
     .map_err(Error::database("read an entity's versions"))?;
-    match versions.is_empty() {
-        true => Err(Error::not_found(kind.as_str(), id)),
-        false => Ok(versions),
+    if versions.is_empty() {
+        Err(Error::not_found(kind.as_str(), id))
+    } else {
+        Ok(versions)
     }
 }
 

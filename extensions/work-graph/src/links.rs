@@ -137,9 +137,10 @@ pub async fn linked(
 }
 
 fn other(link: &Link, id: Uuid) -> Uuid {
-    match link.source.id == id {
-        true => link.target.id,
-        false => link.source.id,
+    if link.source.id == id {
+        link.target.id
+    } else {
+        link.source.id
     }
 }
 

@@ -60,9 +60,10 @@ pub(super) async fn start_ready(db: &mut PgConnection, dag: &Dag) -> Result<Wake
     let mut cache = AgentCache::of(db, dag).await?;
     let may_start = dag.state == "active";
     loop {
-        let free = match may_start {
-            true => tasks::free_slots(db, dag).await?,
-            false => 0,
+        let free = if may_start {
+            tasks::free_slots(db, dag).await?
+        } else {
+            0
         };
         let ready = match free {
             0 => Vec::new(),
@@ -296,9 +297,10 @@ async fn fail(
     tasks::end(db, task.id, "failed", summary, Some(why)).await?;
     publish_task(db, dag, task.id).await?;
     let stops = dag.on_failure == "stop" || execute_plan::stops_plan(db, dag, task).await?;
-    let skipped = match stops {
-        true => tasks::pending(db, dag.id).await?,
-        false => tasks::pending_descendants(db, dag.project_id, task.id).await?,
+    let skipped = if stops {
+        tasks::pending(db, dag.id).await?
+    } else {
+        tasks::pending_descendants(db, dag.project_id, task.id).await?
     };
     let because = because_failed(&task.r#ref);
     for id in skipped {

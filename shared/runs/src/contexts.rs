@@ -434,11 +434,14 @@ pub async fn conclude(
             _ => entities[&format!("{kind}_id")] = id.into(),
         }
     }
-    let strategy = match tools.contains(&PLAN_TOOL) {
-        true => "planner_stream",
-        false if calls.iter().any(|call| call.call_id.starts_with("clarify_")) => "ask_clarifying_questions",
-        false if tools.is_empty() => "direct_answer",
-        false => "direct_tools",
+    let strategy = if tools.contains(&PLAN_TOOL) {
+        "planner_stream"
+    } else if calls.iter().any(|call| call.call_id.starts_with("clarify_")) {
+        "ask_clarifying_questions"
+    } else if tools.is_empty() {
+        "direct_answer"
+    } else {
+        "direct_tools"
     };
     let now = sqlx::query_scalar!(r#"select now() as "now!""#)
         .fetch_one(&mut *db)

@@ -94,9 +94,10 @@ pub fn cut(words: String) -> String {
 pub fn of(result: CallToolResult, kept: &[Kept]) -> Result<Value, String> {
     if result.is_error == Some(true) {
         let words: Vec<&str> = result.content.iter().filter_map(text).collect();
-        let words = match words.is_empty() {
-            true => "the tool failed without an error message".to_owned(),
-            false => words.join("\n"),
+        let words = if words.is_empty() {
+            "the tool failed without an error message".to_owned()
+        } else {
+            words.join("\n")
         };
         return Err(words);
     }
@@ -107,9 +108,10 @@ pub fn of(result: CallToolResult, kept: &[Kept]) -> Result<Value, String> {
             .filter(|(_, block)| text(block).is_none())
             .map(|(value, _)| value)
             .collect();
-        return Ok(match others.is_empty() {
-            true => structured,
-            false => json!({"result": structured, "content": others}),
+        return Ok(if others.is_empty() {
+            structured
+        } else {
+            json!({"result": structured, "content": others})
         });
     }
     Ok(match result.content.as_slice() {

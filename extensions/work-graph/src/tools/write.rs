@@ -285,9 +285,10 @@ async fn make(
     let kind = definition.kind;
     let change = scope::change(context);
     let mut tx = scope::begin(context).await?;
-    let task = match arguments.has("task_id") {
-        true => Some(scope::entity(&mut tx, context, arguments, "task_id", Some(Kind::Task)).await?),
-        false => None,
+    let task = if arguments.has("task_id") {
+        Some(scope::entity(&mut tx, context, arguments, "task_id", Some(Kind::Task)).await?)
+    } else {
+        None
     };
     let project = match &task {
         Some(task) => task.project,

@@ -253,12 +253,13 @@ pub fn check_name(name: &str) -> Result<(), String> {
     let mut characters = name.chars();
     let begins = characters.next().is_some_and(|first| first.is_ascii_alphanumeric());
     let goes_on = characters.all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.'));
-    match begins && goes_on && name.len() <= NAME_MAX_CHARS {
-        true => Ok(()),
-        false => Err(format!(
+    if begins && goes_on && name.len() <= NAME_MAX_CHARS {
+        Ok(())
+    } else {
+        Err(format!(
             "`name` must start with a letter or a digit and may contain letters, digits, `_`, `-` and `.`; at most \
             {NAME_MAX_CHARS} characters"
-        )),
+        ))
     }
 }
 

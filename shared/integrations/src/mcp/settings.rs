@@ -234,13 +234,14 @@ fn check_name(name: &str) -> Result<(), String> {
     let mut characters = name.chars();
     let begins = characters.next().is_some_and(|first| first.is_ascii_lowercase());
     let goes_on = characters.all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');
-    match begins && goes_on && name.len() <= 32 {
-        true => Ok(()),
-        false => Err(
+    if begins && goes_on && name.len() <= 32 {
+        Ok(())
+    } else {
+        Err(
             "`name` must be a lowercase letter followed by lowercase letters, digits and `-`, at most 32 characters: \
             tools are named name_tool"
                 .to_owned(),
-        ),
+        )
     }
 }
 
