@@ -126,7 +126,7 @@ async fn fail_refused_run(services: &Services, job: &ClaimedJob, error: &str) ->
         output: None,
     };
     services.execute(&finish).await?;
-    metrics::counter!("rejoin_runs_total", "status" => "failed").increment(1);
+    metrics::counter!("rejoin_runs_total", "status" => DoneStatus::Failed.as_str()).increment(1);
     Ok(())
 }
 
@@ -468,13 +468,7 @@ async fn end_turn(
         // A steering message arrived at the last moment: the run continues with it.
         return Ok(Some(Outcome::Release));
     }
-    let status = match status {
-        DoneStatus::Completed => "completed",
-        DoneStatus::Failed => "failed",
-        DoneStatus::Cancelled => "cancelled",
-        DoneStatus::Paused => "paused",
-    };
-    metrics::counter!("rejoin_runs_total", "status" => status).increment(1);
+    metrics::counter!("rejoin_runs_total", "status" => status.as_str()).increment(1);
     if let (Some(conversation_id), false) = (run.conversation_id, run.is_sub_agent()) {
         compression::consider(services, run.project_id, conversation_id).await;
     }

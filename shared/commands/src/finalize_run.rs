@@ -29,7 +29,7 @@ impl RunEnd<'_> {
     pub fn last_event(&self, run: &Run) -> Event {
         run.event(if run.is_sub_agent() {
             Kind::SubAgent {
-                status: RunState::from(self.status).as_str().to_owned(),
+                status: self.status.as_str().to_owned(),
                 task: None,
                 summary: (!self.text.is_empty()).then(|| self.text.to_owned()),
                 error: self.error.map(|error| error.message.clone()),
