@@ -12,44 +12,20 @@ pub const NAME_MAX_CHARS: usize = 64;
 /// Maximum values of a source's limits; the operator's settings limit them further.
 const MAX_TIMEOUT_MS: u64 = 600_000;
 
-/// The kind of a database.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Kind {
-    Postgresql,
-    /// MySQL, and MariaDB.
-    Mysql,
-    Sqlite,
-    Duckdb,
-    Mongodb,
-    Bigquery,
+rejoin_types::text_enum! {
+    /// The kind of a database.
+    pub enum Kind {
+        Postgresql = "postgresql",
+        /// MySQL, and MariaDB.
+        Mysql = "mysql",
+        Sqlite = "sqlite",
+        Duckdb = "duckdb",
+        Mongodb = "mongodb",
+        Bigquery = "bigquery",
+    }
 }
 
 impl Kind {
-    pub const ALL: [Kind; 6] = [
-        Kind::Postgresql,
-        Kind::Mysql,
-        Kind::Sqlite,
-        Kind::Duckdb,
-        Kind::Mongodb,
-        Kind::Bigquery,
-    ];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Kind::Postgresql => "postgresql",
-            Kind::Mysql => "mysql",
-            Kind::Sqlite => "sqlite",
-            Kind::Duckdb => "duckdb",
-            Kind::Mongodb => "mongodb",
-            Kind::Bigquery => "bigquery",
-        }
-    }
-
-    pub fn parse(text: &str) -> Option<Self> {
-        Kind::ALL.into_iter().find(|kind| kind.as_str() == text)
-    }
-
     /// Returns whether its query language is SQL.
     pub fn is_sql(self) -> bool {
         match self {
