@@ -34,6 +34,7 @@ use rejoin_runs::run_dependencies;
 use rejoin_runs::runs::{self, NewRun, Run, RunState, Spawned};
 use rejoin_scheduling::plans::STEP_TIMEOUT_S;
 use rejoin_scheduling::tasks::select::{self, Choice};
+use rejoin_scheduling::tasks::spec::OnFailure;
 use rejoin_scheduling::tasks::{self, Dag, DagTask, TaskRole, mirror, sessions};
 use rejoin_types::events::DoneStatus;
 use rejoin_types::ids;
@@ -140,7 +141,7 @@ pub(super) async fn run_ended(db: &mut PgConnection, run: &Run, end: &RunEnd<'_>
     else {
         return Ok(Wake::default());
     };
-    let mut wake = match task.role.as_deref().and_then(TaskRole::parse) {
+    let mut wake = match task.role.as_deref().and_then(|role| role.parse().ok()) {
         Some(TaskRole::Select) => selection_ended(db, &dag, &task, run, end).await?,
         Some(TaskRole::Work) => {
             sessions::end(db, run, RunState::from(end.status), SYSTEM).await?;
@@ -296,7 +297,7 @@ async fn fail(
 ) -> Result<Wake, sqlx::Error> {
     tasks::end(db, task.id, "failed", summary, Some(why)).await?;
     publish_task(db, dag, task.id).await?;
-    let stops = dag.on_failure == "stop" || execute_plan::stops_plan(db, dag, task).await?;
+    let stops = dag.on_failure == OnFailure::Stop.as_str() || execute_plan::stops_plan(db, dag, task).await?;
     let skipped = if stops {
         tasks::pending(db, dag.id).await?
     } else {
