@@ -38,7 +38,7 @@ pub struct Link {
 
 impl Link {
     pub fn is_membership(&self) -> bool {
-        Kind::of(&self.target.kind).and_then(Kind::membership) == Some(self.link_type.as_str())
+        self.target.kind.parse().ok().and_then(Kind::membership) == Some(self.link_type.as_str())
     }
 }
 

@@ -6,7 +6,7 @@ use super::definition::{Definition, Fields, PROJECT_ID, id_parameter};
 use super::{failed, scope, views};
 use crate::deletion;
 use crate::documents::{self, Move};
-use crate::entities::{self, NewEntity, Strategy, Update};
+use crate::entities::{self, NewEntity, Update};
 use crate::links::{self, NewLink};
 use crate::{Change, Entity, Kind, pack};
 use rejoin_tools::arguments::Kind::{OptionalText, Text};
@@ -370,7 +370,7 @@ async fn alter(
         fields,
         strategy: arguments
             .text("update_strategy")
-            .and_then(Strategy::of)
+            .and_then(|strategy| strategy.parse().ok())
             .unwrap_or_default(),
         summary: arguments.text("merge_instructions").map(str::to_owned),
         expected_version: None,
