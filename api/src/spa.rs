@@ -68,9 +68,10 @@ pub async fn serve(request: Request) -> Response {
 /// Returns a file, compressed if the build has compressed it and the client accepts that.
 fn answer(path: &str, file: EmbeddedFile, asked: &HeaderMap) -> Response {
     let tag = format!("\"{}\"", digest::hex(&file.metadata.sha256_hash()[..16]));
-    let cache = match path.starts_with(HASHED) {
-        true => "public, max-age=31536000, immutable",
-        false => "no-cache",
+    let cache = if path.starts_with(HASHED) {
+        "public, max-age=31536000, immutable"
+    } else {
+        "no-cache"
     };
     let mut headers = HeaderMap::new();
     headers.insert(CACHE_CONTROL, HeaderValue::from_static(cache));

@@ -14,24 +14,16 @@ use serde::de::DeserializeOwned;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
-/// What a part does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum Role {
-    /// Readers of streams
-    Fleet,
-    /// Writes events on a schedule
-    Producer,
-    /// A bare server: the limit of any
-    PaceLimit,
-}
-
-impl Role {
-    fn word(self) -> &'static str {
-        match self {
-            Role::Fleet => "fleet",
-            Role::Producer => "producer",
-            Role::PaceLimit => "pace-limit",
-        }
+rejoin_types::text_enum! {
+    /// What a part does.
+    #[derive(clap::ValueEnum)]
+    pub enum Role {
+        /// Readers of streams
+        Fleet = "fleet",
+        /// Writes events on a schedule
+        Producer = "producer",
+        /// A bare server: the limit of any
+        PaceLimit = "pace-limit",
     }
 }
 
@@ -53,12 +45,12 @@ pub struct Part {
 impl Part {
     pub async fn start(role: Role, settings: &impl Serialize) -> Result<Self> {
         let mut child = Command::new(std::env::current_exe()?)
-            .args(["part", role.word()])
+            .args(["part", role.as_str()])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .kill_on_drop(true)
             .spawn()
-            .with_context(|| format!("starting {}", role.word()))?;
+            .with_context(|| format!("starting {}", role.as_str()))?;
         let stdin = child.stdin.take().context("its stdin is ours")?;
         let stdout = child.stdout.take().context("its stdout is ours")?;
         let mut part = Self {

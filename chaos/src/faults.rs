@@ -260,9 +260,10 @@ async fn hold<'a>(world: &World, member: &'a Member) -> Result<Held<'a>> {
     let Some(pid) = process.as_ref().map(Child::id) else {
         bail!("{} does not run", member.name);
     };
-    let worker = match member.is_worker() {
-        true => witness::worker(&world.db, pid).await.ok().flatten(),
-        false => None,
+    let worker = if member.is_worker() {
+        witness::worker(&world.db, pid).await.ok().flatten()
+    } else {
+        None
     };
     Ok(Held { process, pid, worker })
 }

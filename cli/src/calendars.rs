@@ -88,9 +88,10 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
 
 fn read(file: &Path) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    match file.as_os_str() == "-" {
-        true => std::io::stdin().read_to_end(&mut bytes).map(|_| bytes),
-        false => std::fs::read(file),
+    if file.as_os_str() == "-" {
+        std::io::stdin().read_to_end(&mut bytes).map(|_| bytes)
+    } else {
+        std::fs::read(file)
     }
 }
 

@@ -205,9 +205,10 @@ impl Client {
     async fn accepted(&self, request: RequestBuilder, path: &str) -> Result<Response> {
         let answer = self.send(request).await;
         let response = answer.with_context(|| self.unreachable())?;
-        match response.status().is_success() {
-            true => Ok(response),
-            false => Err(Refusal::read(response).await.into_error(path)),
+        if response.status().is_success() {
+            Ok(response)
+        } else {
+            Err(Refusal::read(response).await.into_error(path))
         }
     }
 

@@ -128,9 +128,10 @@ async fn list(client: &Client, out: Out) -> Result<()> {
             None => break,
         }
     }
-    match out.is_json() {
-        true => Ok(()),
-        false => out.table(["ID", "NAME", "TYPE", "BYTES", "CREATED"], &rows),
+    if out.is_json() {
+        Ok(())
+    } else {
+        out.table(["ID", "NAME", "TYPE", "BYTES", "CREATED"], &rows)
     }
 }
 

@@ -74,9 +74,10 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
                 .iter()
                 .map(|product| format!("{} {}", words(product, "name"), words(product, "version")))
                 .collect();
-            match lines.is_empty() {
-                true => "nothing is installed".to_owned(),
-                false => lines.join("\n"),
+            if lines.is_empty() {
+                "nothing is installed".to_owned()
+            } else {
+                lines.join("\n")
             }
         })?;
         return Ok(Exit::Done);
@@ -133,9 +134,10 @@ fn diff_lines(done: &Value) -> String {
                 _ => ' ',
             };
             let detail: Vec<&str> = items(&change["detail"]).iter().filter_map(Value::as_str).collect();
-            let detail = match detail.is_empty() {
-                true => String::new(),
-                false => format!(": {}", detail.join(", ")),
+            let detail = if detail.is_empty() {
+                String::new()
+            } else {
+                format!(": {}", detail.join(", "))
             };
             format!(
                 "{mark} {:13} {} ({}{detail})",

@@ -214,9 +214,10 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
                 .await?;
             out.either(&approved, || {
                 let names: Vec<&str> = items(&approved["approved"]).iter().filter_map(Value::as_str).collect();
-                match names.is_empty() {
-                    true => "nothing was held back".to_owned(),
-                    false => format!("approved: {}", names.join(", ")),
+                if names.is_empty() {
+                    "nothing was held back".to_owned()
+                } else {
+                    format!("approved: {}", names.join(", "))
                 }
             })?;
         }

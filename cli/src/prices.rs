@@ -84,9 +84,10 @@ fn list(prices: &Value, all: bool, out: Out) -> Result<()> {
         .iter()
         .filter(|price| all || price["builtIn"] != true)
         .map(|price| {
-            let origin = match price["builtIn"] == true {
-                true => "the catalogue",
-                false => "the project's own",
+            let origin = if price["builtIn"] == true {
+                "the catalogue"
+            } else {
+                "the project's own"
             };
             [
                 price["model"].as_str().unwrap_or_default().to_owned(),

@@ -206,8 +206,9 @@ async fn misrouted(client: &Client, project: Uuid, days: u16, out: Out) -> Resul
             break;
         }
     }
-    match out.is_json() {
-        true => Ok(()),
-        false => out.table(["CHOSEN", "REASON", "HANDED TO", "MESSAGE"], &rows),
+    if out.is_json() {
+        Ok(())
+    } else {
+        out.table(["CHOSEN", "REASON", "HANDED TO", "MESSAGE"], &rows)
     }
 }

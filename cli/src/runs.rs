@@ -190,10 +190,11 @@ fn list(page: &Value, out: Out) -> Result<()> {
                 text(&run["state"]),
                 text(&run["agent"]),
                 text(&run["model"]),
-                match run["restricted"] == true {
+                if run["restricted"] == true {
                     // Another member's run: details are visible to its maker only.
-                    true => String::new(),
-                    false => text(&run["stepCount"]),
+                    String::new()
+                } else {
+                    text(&run["stepCount"])
                 },
                 run["durationMs"]
                     .as_i64()

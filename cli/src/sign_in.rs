@@ -28,9 +28,10 @@ pub struct Args {}
 /// The API is unreachable or refuses.
 pub async fn run(global: &Global, _args: Args, out: Out) -> Result<Exit> {
     let url = address(dev_instance::access(global)?).await?;
-    match out.is_json() {
-        true => out.json(&json!({ "url": url }))?,
-        false => out.line(&url)?,
+    if out.is_json() {
+        out.json(&json!({ "url": url }))?;
+    } else {
+        out.line(&url)?;
     }
     Ok(Exit::Done)
 }

@@ -170,9 +170,10 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
 /// Reads a file, without the line end that editors append to passwords.
 fn read(file: &PathBuf, kind: Kind) -> Result<String> {
     let mut text = String::new();
-    let read = match file.as_os_str() == "-" {
-        true => std::io::stdin().read_to_string(&mut text).map(|_| ()),
-        false => std::fs::read_to_string(file).map(|read| text = read),
+    let read = if file.as_os_str() == "-" {
+        std::io::stdin().read_to_string(&mut text).map(|_| ())
+    } else {
+        std::fs::read_to_string(file).map(|read| text = read)
     };
     read.with_context(|| format!("reading the secret from {} failed", file.display()))?;
     Ok(match kind {

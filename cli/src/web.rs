@@ -58,21 +58,13 @@ pub enum Action {
     Remove,
 }
 
-/// Services that search the web.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub enum Provider {
-    Tavily,
-    Brave,
-    Searxng,
-}
-
-impl Provider {
-    fn as_str(self) -> &'static str {
-        match self {
-            Provider::Tavily => "tavily",
-            Provider::Brave => "brave",
-            Provider::Searxng => "searxng",
-        }
+rejoin_types::text_enum! {
+    /// Services that search the web.
+    #[derive(ValueEnum)]
+    pub enum Provider {
+        Tavily = "tavily",
+        Brave = "brave",
+        Searxng = "searxng",
     }
 }
 

@@ -227,13 +227,14 @@ fn signed_in(inner: &Mutex<Inner>, headers: &HeaderMap) -> Result<(), Box<Respon
     let token = headers
         .get(AUTHORIZATION)
         .and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
-    match token.is_some_and(|token| lock(inner).tokens.contains(token)) {
-        true => Ok(()),
-        false => Err(Box::new(refuse(
+    if token.is_some_and(|token| lock(inner).tokens.contains(token)) {
+        Ok(())
+    } else {
+        Err(Box::new(refuse(
             inner,
             StatusCode::UNAUTHORIZED,
             "Request had invalid authentication credentials.",
-        ))),
+        )))
     }
 }
 

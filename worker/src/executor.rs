@@ -126,7 +126,7 @@ async fn fail_refused_run(services: &Services, job: &ClaimedJob, error: &str) ->
         output: None,
     };
     services.execute(&finish).await?;
-    metrics::counter!("rejoin_runs_total", "status" => "failed").increment(1);
+    metrics::counter!("rejoin_runs_total", "status" => DoneStatus::Failed.as_str()).increment(1);
     Ok(())
 }
 
@@ -306,10 +306,11 @@ async fn step_loop(
     let flow = definition.and_then(FlowModel::of);
     let is_flow = flow.is_some();
     let max_depth = definition.and_then(|definition| definition.max_depth);
-    let handoffs = match is_flow || matches!(run.part(), Some(Part::PlanStep { .. } | Part::Suggestion)) {
+    let handoffs = if is_flow || matches!(run.part(), Some(Part::PlanStep { .. } | Part::Suggestion)) {
         // A flow's next step is defined by its definition; a plan's step keeps its agent.
-        true => Vec::new(),
-        false => handoffs::targets(&services.db.pool_sqlx, run.project_id, &settings.handoffs).await?,
+        Vec::new()
+    } else {
+        handoffs::targets(&services.db.pool_sqlx, run.project_id, &settings.handoffs).await?
     };
     // Runs with handoffs are bounded, across all agents.
     let changes_hands = !handoffs.is_empty()
@@ -467,13 +468,7 @@ async fn end_turn(
         // A steering message arrived at the last moment: the run continues with it.
         return Ok(Some(Outcome::Release));
     }
-    let status = match status {
-        DoneStatus::Completed => "completed",
-        DoneStatus::Failed => "failed",
-        DoneStatus::Cancelled => "cancelled",
-        DoneStatus::Paused => "paused",
-    };
-    metrics::counter!("rejoin_runs_total", "status" => status).increment(1);
+    metrics::counter!("rejoin_runs_total", "status" => status.as_str()).increment(1);
     if let (Some(conversation_id), false) = (run.conversation_id, run.is_sub_agent()) {
         compression::consider(services, run.project_id, conversation_id).await;
     }

@@ -114,9 +114,10 @@ impl Pools {
         let read_at = Instant::now();
         let servers = mcp::list(&self.db, project_id).await?;
         self.connections.keep_only(project_id, &servers).await;
-        let offered = match servers.is_empty() {
-            true => Vec::new(),
-            false => offers::of_project(&self.db, project_id).await?,
+        let offered = if servers.is_empty() {
+            Vec::new()
+        } else {
+            offers::of_project(&self.db, project_id).await?
         };
         let mut connection = self.db.acquire().await?;
         let of_extensions = self.extensions.project_tools(&mut connection, project_id).await?;

@@ -326,7 +326,7 @@ impl Execution {
                 .or(self.out_of_calls().then_some(StopReason::ToolCalls))
         {
             self.stopping = Some(reason);
-            if let Err(end) = self.limit(reason.name(), &reason.explanation()).await {
+            if let Err(end) = self.limit(reason.as_str(), &reason.explanation()).await {
                 return Next::End(end);
             }
             let message = Message::user(reason.instruction());
@@ -440,7 +440,7 @@ impl Execution {
 
     fn paused(&self, reason: StopReason) -> End {
         let error = RunError {
-            code: reason.name().to_owned(),
+            code: reason.as_str().to_owned(),
             message: reason.explanation(),
             retryable: true,
         };

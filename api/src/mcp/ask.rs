@@ -81,9 +81,10 @@ pub async fn described(asked: &Asked) -> Result<Tool, ErrorData> {
         .filter(|agent| agent.is_open())
         .map(|agent| format!("\n- {}: {}", agent.name, agent.description))
         .collect();
-    let description = match named.is_empty() {
-        true => spec.description.clone(),
-        false => format!("{} The agents are:{}", spec.description, named.concat()),
+    let description = if named.is_empty() {
+        spec.description.clone()
+    } else {
+        format!("{} The agents are:{}", spec.description, named.concat())
     };
     let mut tool = Tool::new(NAME, description, schema(spec.parameters.document()));
     tool.annotations = Some(ToolAnnotations::from_raw(

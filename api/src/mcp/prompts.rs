@@ -83,14 +83,15 @@ fn filled(prompt: &Value, given: &JsonObject) -> Result<String, ErrorData> {
         let Some(end) = after.find("}}") else { break };
         let name = after[..end].trim();
         text.push_str(&rest[..at]);
-        match arguments(prompt).iter().any(|argument| words(argument, "name") == name) {
-            true => match given.get(name) {
+        if arguments(prompt).iter().any(|argument| words(argument, "name") == name) {
+            match given.get(name) {
                 Some(Value::String(value)) => text.push_str(value),
                 Some(other) => text.push_str(&other.to_string()),
                 None => {}
-            },
+            }
+        } else {
             // Not one of its arguments: literal text.
-            false => text.push_str(&rest[at..at + 2 + end + 2]),
+            text.push_str(&rest[at..at + 2 + end + 2]);
         }
         rest = &after[end + 2..];
     }

@@ -94,9 +94,10 @@ async fn propose(
         .iter()
         .filter_map(|value| value.to_str().ok())
         .any(|value| value.contains("application/json") && !value.contains("text/event-stream"));
-    let permit = match wants_json {
-        true => None,
-        false => Some(start::admit(&state, &caller)?),
+    let permit = if wants_json {
+        None
+    } else {
+        Some(start::admit(&state, &caller)?)
     };
     let command = TriggerRun {
         definition: &definition,

@@ -166,12 +166,11 @@ async fn expected(db: &mut PgConnection, caller: &Caller, id: Uuid, headers: &He
             )
         })?,
     };
-    match version == event.version {
-        true => Ok(event),
-        false => {
-            let detail = format!("the event was changed meanwhile; it is at version {}", event.version);
-            Err(Problem::conflict("version_conflict", detail).with("version", event.version.into()))
-        }
+    if version == event.version {
+        Ok(event)
+    } else {
+        let detail = format!("the event was changed meanwhile; it is at version {}", event.version);
+        Err(Problem::conflict("version_conflict", detail).with("version", event.version.into()))
     }
 }
 

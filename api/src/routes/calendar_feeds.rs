@@ -123,8 +123,9 @@ async fn show_feed(
         (ETAG, HeaderValue::try_from(tag).map_err(|_| Problem::internal())?),
         (CONTENT_TYPE, HeaderValue::from_static(WITH_CHARSET)),
     ];
-    Ok(match is_known {
-        true => (StatusCode::NOT_MODIFIED, head).into_response(),
-        false => (head, text).into_response(),
+    Ok(if is_known {
+        (StatusCode::NOT_MODIFIED, head).into_response()
+    } else {
+        (head, text).into_response()
     })
 }

@@ -228,9 +228,10 @@ fn invalid(fault: impl Into<String>) -> Problem {
 }
 
 fn check_metadata(metadata: Option<&Value>) -> Result<(), Problem> {
-    match metadata.is_some_and(|metadata| !metadata.is_object()) {
-        true => Err(invalid("metadata must be an object")),
-        false => Ok(()),
+    if metadata.is_some_and(|metadata| !metadata.is_object()) {
+        Err(invalid("metadata must be an object"))
+    } else {
+        Ok(())
     }
 }
 

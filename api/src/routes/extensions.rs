@@ -51,9 +51,10 @@ fn mounted<S: Scoped + Send + Sync + 'static>(routes: Routes, path: &str, route:
                     Params(query): Params<HashMap<String, String>>,
                     headers: HeaderMap,
                     body: Bytes| {
-            let body = match body.is_empty() {
-                true => Value::Null,
-                false => extract::json(&headers, &body)?,
+            let body = if body.is_empty() {
+                Value::Null
+            } else {
+                extract::json(&headers, &body)?
             };
             let request = RouteRequest {
                 owner: caller.owner(),

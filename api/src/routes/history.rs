@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use chrono::{DateTime, Utc};
 use rejoin_runs::run_messages::{self, RunMessage};
-use rejoin_runs::runs::{self, Listed, Run, RunFilter, RunState};
+use rejoin_runs::runs::{self, Listed, Run, RunFilter};
 use rejoin_runs::tool_calls::{self, ToolCallRow};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -79,7 +79,7 @@ impl RunParams {
             None => None,
             Some(text) => {
                 let unknown = || Problem::bad_request("invalid_query", format!("state={text} is not supported"));
-                Some(RunState::parse(text).ok_or_else(unknown)?)
+                Some(text.parse().map_err(|_| unknown())?)
             }
         };
         Ok(RunFilter {

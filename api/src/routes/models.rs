@@ -152,12 +152,8 @@ fn body(model: &Model, with_key: &[&str]) -> ModelBody {
 fn abilities(can: &str) -> Result<Vec<Ability>, Problem> {
     let words = can.split(',').map(str::trim).filter(|word| !word.is_empty());
     let read = words.map(|word| {
-        Ability::parse(word).ok_or_else(|| {
-            let known: Vec<&str> = Ability::ALL.iter().map(|ability| ability.as_str()).collect();
-            let shown: String = word.chars().take(40).collect();
-            let detail = format!("can: unknown capability {shown:?}; known: {}", known.join(", "));
-            Problem::bad_request("invalid_query", detail)
-        })
+        word.parse()
+            .map_err(|error| Problem::bad_request("invalid_query", format!("can: {error}")))
     });
     read.collect()
 }

@@ -261,9 +261,10 @@ async fn may_cancel(state: &AppState, caller: &Caller, id: Uuid) -> Result<rls::
     if runs::get_visible(&mut *db, caller.owner(), id).await?.is_some() {
         return Ok(caller.rls_scope());
     }
-    let maker = match caller.may(Scope::Admin) {
-        true => runs::maker_of(&mut db, caller.project_id, id).await?,
-        false => None,
+    let maker = if caller.may(Scope::Admin) {
+        runs::maker_of(&mut db, caller.project_id, id).await?
+    } else {
+        None
     };
     let user_id = maker.ok_or_else(visible::run_not_found)?;
     Ok(rls::Scope::User(Owner {

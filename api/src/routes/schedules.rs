@@ -319,9 +319,10 @@ async fn change(
     let mut db = rls::begin(&state.db.pool_sqlx, rls::Scope::User(caller.owner())).await?;
     let before = schedules::lock(&mut db, project_id, id).await?.ok_or_else(not_found)?;
     let names_work = request.names_work();
-    let created_by = match names_work {
-        true => Some(caller.user_id),
-        false => before.created_by,
+    let created_by = if names_work {
+        Some(caller.user_id)
+    } else {
+        before.created_by
     };
     let before = ScheduleContent::from(&before);
     let content = request.apply_to(Some(&before))?;

@@ -400,9 +400,10 @@ fn may_change(caller: &Caller, dag: &Dag, change: &DagChange) -> Result<rls::Sco
         DagChange::Resume | DagChange::Retry(_) | DagChange::StartReady => false,
     };
     if !(stops && caller.may(Scope::Admin)) {
-        let detail = match stops {
-            true => "only the user who created the DAG, or a caller with the scope `admin`, may stop it",
-            false => "only the user who created the DAG may resume it, because its tasks run on this user's behalf",
+        let detail = if stops {
+            "only the user who created the DAG, or a caller with the scope `admin`, may stop it"
+        } else {
+            "only the user who created the DAG may resume it, because its tasks run on this user's behalf"
         };
         return Err(Problem::new(StatusCode::FORBIDDEN, "not_the_maker", detail));
     }
@@ -461,9 +462,10 @@ fn text(tasks: &[TaskBody]) -> String {
             "skipped" => '-',
             _ => ' ',
         };
-        let after = match task.after.is_empty() {
-            true => String::new(),
-            false => format!("  (after {})", task.after.join(", ")),
+        let after = if task.after.is_empty() {
+            String::new()
+        } else {
+            format!("  (after {})", task.after.join(", "))
         };
         let _ = writeln!(out, "{}[{mark}] {}: {}{after}", "  ".repeat(level), task.id, task.title);
     }

@@ -6,7 +6,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use rejoin_event_log::wakeup::Wake;
 use rejoin_identity::audit::Action;
-use rejoin_integrations::web_settings::{self, KIND_PROBE, Provider, WebSettings};
+use rejoin_integrations::web_settings::{self, KIND_PROBE, WebSettings};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::ToSchema;
@@ -63,10 +63,9 @@ impl From<WebSettings> for WebBody {
 impl WebBody {
     fn settings(self) -> Result<WebSettings, Problem> {
         let wrong = |detail: String| Problem::bad_request("invalid_web_settings", detail);
-        let provider = self.provider.map(|name| {
-            Provider::parse(&name)
-                .ok_or_else(|| wrong(format!("there is no provider {name:?}; use tavily, brave or searxng")))
-        });
+        let provider = self
+            .provider
+            .map(|name| name.parse().map_err(|error| wrong(format!("provider: {error}"))));
         let settings = WebSettings {
             provider: provider.transpose()?,
             base_url: self.base_url,

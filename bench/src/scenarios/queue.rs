@@ -22,14 +22,14 @@ mod phases;
 use std::fs::File;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use async_trait::async_trait;
 
 use self::databases::{Place, Template};
 use self::driver::Driver;
 use self::figures::{Values, rows};
 use self::peers::{OURS, Spec};
-use self::phases::{Measured, PHASES, Phase, Sizes};
+use self::phases::{Measured, Phase, Sizes};
 use crate::limits;
 use crate::results::{Claim, Size, Table};
 use crate::scenario::{Context, Recorder, Scenario};
@@ -122,11 +122,15 @@ impl Scenario for Queue {
                 match phases::measure(phase, place, sizes).await {
                     Ok(Measured { values: found, notes }) => {
                         let took_s = began.elapsed().as_secs_f64();
-                        println!("   {:<9} {name:<16} {took_s:>4.1} s: {}", phase.name(), listed(&found));
+                        println!(
+                            "   {:<9} {name:<16} {took_s:>4.1} s: {}",
+                            phase.as_str(),
+                            listed(&found)
+                        );
                         found.into_iter().for_each(|(row, value)| values.add(name, row, value));
                         notes.into_iter().for_each(|note| out.note(format!("{name}: {note}")));
                     }
-                    Err(error) => failed(out, name, phase.name(), &error),
+                    Err(error) => failed(out, name, phase.as_str(), &error),
                 }
                 place.drop().await?;
             }
@@ -177,17 +181,10 @@ async fn prepare(place: &Place<'_>, phases: &[Phase]) -> Result<()> {
 
 fn phases_asked_for() -> Result<Vec<Phase>> {
     let Ok(names) = std::env::var(ONLY) else {
-        return Ok(PHASES.into_iter().filter(|&phase| phase != Phase::Bulk).collect());
+        return Ok(Phase::ALL.into_iter().filter(|&phase| phase != Phase::Bulk).collect());
     };
-    let named = |name: &str| PHASES.into_iter().find(|phase| phase.name() == name.trim());
-    let phases: Option<Vec<Phase>> = names.split(',').map(named).collect();
-    match phases {
-        Some(phases) => Ok(phases),
-        None => bail!(
-            "{ONLY} names {names}; there are: {}",
-            PHASES.map(Phase::name).join(", ")
-        ),
-    }
+    let phases: Result<Vec<Phase>, _> = names.split(',').map(|name| name.trim().parse()).collect();
+    phases.with_context(|| format!("{ONLY} names {names}"))
 }
 
 /// A queue's failure is a result, not the end of the run.

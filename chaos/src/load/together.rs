@@ -69,9 +69,10 @@ fn with_others(actor: &mut Actor, plan: Plan, depth: usize) -> Plan {
             let children = (0..children)
                 .map(|_| {
                     let child = actor.plan();
-                    match depth == 0 && actor.dice.random_bool(0.3) {
-                        true => with_others(actor, child, 1),
-                        false => child,
+                    if depth == 0 && actor.dice.random_bool(0.3) {
+                        with_others(actor, child, 1)
+                    } else {
+                        child
                     }
                 })
                 .collect();
@@ -86,9 +87,10 @@ fn with_others(actor: &mut Actor, plan: Plan, depth: usize) -> Plan {
 /// Text, optionally after a payment.
 fn paying(actor: &mut Actor) -> Plan {
     let plan = actor.plan();
-    match actor.dice.random_bool(0.5) {
-        true => plan.after_call(2, tools::PAY, actor.dice.random_range(0..150)),
-        false => plan,
+    if actor.dice.random_bool(0.5) {
+        plan.after_call(2, tools::PAY, actor.dice.random_range(0..150))
+    } else {
+        plan
     }
 }
 
@@ -106,9 +108,10 @@ async fn answer_until_done(client: &Client, run_id: Uuid) {
         };
         for question in page["items"].as_array().into_iter().flatten() {
             let path = format!("/api/questions/{}/answer", question["id"].as_str().unwrap_or_default());
-            let answer = match question["interactionType"] == "confirm" {
-                true => "approve",
-                false => "go on",
+            let answer = if question["interactionType"] == "confirm" {
+                "approve"
+            } else {
+                "go on"
             };
             // Another client may be faster, or a response may be lost: it is asked again.
             let _ = client

@@ -38,12 +38,13 @@ async fn found(db: &mut PgConnection, owner: Owner, id: Uuid) -> Result<Event, C
 
 /// Err: there is no occurrence at this time.
 fn must_happen(event: &Event, rrule: &str, at: DateTime<Utc>) -> Result<(), CalendarError> {
-    match event.content.series(rrule).has(at).map_err(CalendarError::Wrong)? {
-        true => Ok(()),
-        false => wrong(
+    if event.content.series(rrule).has(at).map_err(CalendarError::Wrong)? {
+        Ok(())
+    } else {
+        wrong(
             "the event does not occur at that time; pass `occurrence` exactly as list_calendar_events returns \
                 it, with its offset",
-        ),
+        )
     }
 }
 
@@ -233,9 +234,10 @@ fn at_time(content: &Content, at: DateTime<Utc>, rrule: Option<String>) -> Conte
     let by = wall_distance(content, content.start, at);
     Content {
         start: at,
-        end: match content.all_day {
-            true => moved(content.end, content.time_zone, by),
-            false => at + (content.end - content.start),
+        end: if content.all_day {
+            moved(content.end, content.time_zone, by)
+        } else {
+            at + (content.end - content.start)
         },
         rrule,
         ..content.clone()

@@ -75,9 +75,12 @@ pub struct Content {
 impl Content {
     /// Validates it. The error is a message for the author.
     pub fn check(&self) -> Result<(), String> {
-        let bounded = |name: &str, text: &str, most: usize| match text.chars().count() > most || text.contains('\0') {
-            true => Err(format!("{name} must have at most {most} characters and no NUL")),
-            false => Ok(()),
+        let bounded = |name: &str, text: &str, most: usize| {
+            if text.chars().count() > most || text.contains('\0') {
+                Err(format!("{name} must have at most {most} characters and no NUL"))
+            } else {
+                Ok(())
+            }
         };
         if self.title.trim().is_empty() {
             return Err("title is empty; pass the event's title".to_owned());

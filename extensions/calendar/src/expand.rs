@@ -56,9 +56,10 @@ pub fn occurrence(event: &Event, at: DateTime<Utc>) -> Occurrence {
     let content = &event.content;
     let shown = |moment: DateTime<Utc>| {
         let local = moment.with_timezone(&content.time_zone);
-        match content.all_day {
-            true => local.format("%Y-%m-%d").to_string(),
-            false => local.to_rfc3339_opts(SecondsFormat::Secs, true),
+        if content.all_day {
+            local.format("%Y-%m-%d").to_string()
+        } else {
+            local.to_rfc3339_opts(SecondsFormat::Secs, true)
         }
     };
     let end = if content.all_day {

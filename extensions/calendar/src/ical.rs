@@ -290,9 +290,10 @@ pub fn read(text: &str, calendar: &Calendar) -> Result<Read, String> {
             if !READ.iter().any(|read| read.eq_ignore_ascii_case(bare)) {
                 continue;
             }
-            match open.lines.len() >= MAX_LINES || line.len() > MAX_LINE_BYTES {
-                true => open.broken = Some(format!("line {number}: the event is too long")),
-                false => open.lines.push(line),
+            if open.lines.len() >= MAX_LINES || line.len() > MAX_LINE_BYTES {
+                open.broken = Some(format!("line {number}: the event is too long"));
+            } else {
+                open.lines.push(line);
             }
         }
     }

@@ -124,12 +124,11 @@ pub async fn import(
                 continue;
             }
             if found.is_cancelled {
-                match exdates.contains(&at) {
-                    true => done.unchanged += 1,
-                    false => {
-                        exdates.push(at);
-                        done.changed += 1;
-                    }
+                if exdates.contains(&at) {
+                    done.unchanged += 1;
+                } else {
+                    exdates.push(at);
+                    done.changed += 1;
                 }
                 continue;
             }
@@ -176,20 +175,21 @@ async fn put(
                 done.changed += 1;
             }
         }
-        None => match events::add(db, id, calendar, &found.content, replaces).await? {
-            true => {
+        None => {
+            if events::add(db, id, calendar, &found.content, replaces).await? {
                 if !exdates.is_empty() {
                     events::set(db, id, &found.content, &exdates).await?;
                 }
                 done.added += 1;
+            } else {
+                refuse(
+                    &mut done.refused,
+                    found.line,
+                    Some(&found.uid),
+                    "its id is already taken",
+                )
             }
-            false => refuse(
-                &mut done.refused,
-                found.line,
-                Some(&found.uid),
-                "its id is already taken",
-            ),
-        },
+        }
     }
     Ok(())
 }

@@ -63,13 +63,14 @@ impl Series<'_> {
                 YEARS.end()
             ));
         }
-        match self
+        if self
             .between(self.start, self.start + Duration::days(MAX_SPAN_DAYS), 1)?
             .is_empty()
         {
             // Rules that never match take longest.
-            true => Err(format!("the rrule {:?} has no occurrence within two years", self.rrule)),
-            false => Ok(()),
+            Err(format!("the rrule {:?} has no occurrence within two years", self.rrule))
+        } else {
+            Ok(())
         }
     }
 

@@ -401,18 +401,20 @@ async fn known(db: &mut PgConnection, context: &ToolContext, owner: Owner, id: U
     };
     let event = events::locked(db, owner, id).await.map_err(away)?.ok_or_else(none)?;
     let calendars = allowed(db, context, owner, None).await?;
-    match calendars.iter().any(|calendar| calendar.id == event.calendar_id) {
-        true => Ok(event),
-        false => Err(none()),
+    if calendars.iter().any(|calendar| calendar.id == event.calendar_id) {
+        Ok(event)
+    } else {
+        Err(none())
     }
 }
 
 /// The same without deleted ones.
 async fn visible(db: &mut PgConnection, context: &ToolContext, owner: Owner, id: Uuid) -> Result<Event, ToolError> {
     let event = known(db, context, owner, id).await?;
-    match event.is_deleted {
-        false => Ok(event),
-        true => Err(told("the event was deleted")),
+    if event.is_deleted {
+        Err(told("the event was deleted"))
+    } else {
+        Ok(event)
     }
 }
 
@@ -480,11 +482,12 @@ async fn first_calendar(
         time_zone: zone.name().to_owned(),
         work_project: focus.map(|focus| focus.project_id),
     };
-    match events::add_calendar(db, owner, &calendar).await.map_err(away)? {
-        true => Ok(calendar),
-        false => Err(told(
+    if events::add_calendar(db, owner, &calendar).await.map_err(away)? {
+        Ok(calendar)
+    } else {
+        Err(told(
             "no calendar could be created: the user may have reached the limit, or another call has just created one; \
             try again",
-        )),
+        ))
     }
 }

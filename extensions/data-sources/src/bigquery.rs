@@ -283,9 +283,10 @@ async fn answered(request: RequestBuilder) -> Result<Value, SourceError> {
             return Err(SourceError::too_large(ANSWER_MAX_BYTES));
         }
     }
-    let answer: Value = match body.is_empty() {
-        true => Value::Null,
-        false => serde_json::from_slice(&body).unwrap_or(Value::Null),
+    let answer: Value = if body.is_empty() {
+        Value::Null
+    } else {
+        serde_json::from_slice(&body).unwrap_or(Value::Null)
     };
     if status.is_success() {
         return Ok(answer);

@@ -380,9 +380,10 @@ impl Source for Duckdb {
             json!({ "name": name, "type": kind, "nullable": nullable, "primaryKey": key, "comment": comment, "references": null })
         };
         let columns: Vec<Value> = rows.rows.into_iter().map(column).collect();
-        match columns.is_empty() {
-            true => Err(no_table(table)),
-            false => Ok(table_schema(table, columns)),
+        if columns.is_empty() {
+            Err(no_table(table))
+        } else {
+            Ok(table_schema(table, columns))
         }
     }
 

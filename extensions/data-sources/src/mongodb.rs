@@ -101,9 +101,10 @@ impl Mongodb {
                 .build()
         };
         options.app_name = Some("rejoin".to_owned());
-        options.tls = Some(match tls {
-            true => Tls::Enabled(TlsOptions::default()),
-            false => Tls::Disabled,
+        options.tls = Some(if tls {
+            Tls::Enabled(TlsOptions::default())
+        } else {
+            Tls::Disabled
         });
         options.connect_timeout = Some(transport::CONNECT_TIMEOUT);
         options.server_selection_timeout = Some(transport::CONNECT_TIMEOUT);
@@ -180,9 +181,10 @@ impl Mongodb {
         let client = self.client().await?;
         command.insert("maxTimeMS", millis(bounds));
         let batch = BATCH.min(i32::try_from(bounds.max_rows).unwrap_or(i32::MAX)).max(1);
-        match command.contains_key("cursor") {
-            true => command.insert("cursor", doc! { "batchSize": batch }),
-            false => command.insert("batchSize", batch),
+        if command.contains_key("cursor") {
+            command.insert("cursor", doc! { "batchSize": batch })
+        } else {
+            command.insert("batchSize", batch)
         };
         let db = client.database(database);
         // Standalone servers may not support sessions: then only maxTimeMS ends a query there.

@@ -130,10 +130,11 @@ async fn asked(
     arguments: Vec<Cell>,
 ) -> Result<Rows, SourceError> {
     let failed = |error: mysql_async::Error| failure(&error, &bounds);
-    let time_limit = match connection.is_mariadb {
-        true => format!("max_statement_time = {}", bounds.timeout.as_secs_f64()),
+    let time_limit = if connection.is_mariadb {
+        format!("max_statement_time = {}", bounds.timeout.as_secs_f64())
+    } else {
         // Applies to SELECT only, the only slow statements on read-only sources.
-        false => format!("max_execution_time = {}", bounds.timeout.as_millis().max(1)),
+        format!("max_execution_time = {}", bounds.timeout.as_millis().max(1))
     };
     let conn = &mut connection.conn;
     conn.query_drop(format!(
@@ -212,9 +213,10 @@ fn failure(error: &mysql_async::Error, bounds: &Bounds) -> SourceError {
         mysql_async::Error::Server(server) => SourceError::Failed(server.message.clone()),
         mysql_async::Error::Io(_) => {
             let text = error_message(error);
-            match text.contains("acket") && text.contains("large") {
-                true => SourceError::too_large(MAX_PACKET_BYTES),
-                false => SourceError::Unreachable(text),
+            if text.contains("acket") && text.contains("large") {
+                SourceError::too_large(MAX_PACKET_BYTES)
+            } else {
+                SourceError::Unreachable(text)
             }
         }
         _ => SourceError::Unreachable(error_message(error)),

@@ -74,9 +74,10 @@ impl Postgresql {
     }
 
     fn tls(&self) -> Result<Option<MakeRustlsConnect>, SourceError> {
-        match self.settings.uses_tls() && !self.host().starts_with('/') {
-            true => Ok(Some(MakeRustlsConnect::new(transport::tls_config()?))),
-            false => Ok(None),
+        if self.settings.uses_tls() && !self.host().starts_with('/') {
+            Ok(Some(MakeRustlsConnect::new(transport::tls_config()?)))
+        } else {
+            Ok(None)
         }
     }
 

@@ -101,18 +101,17 @@ impl Sources {
         if let Some(open) = self.open.get(&key).await {
             return Ok(open);
         }
-        let secret = match source.has_secret {
-            false => None,
-            true => {
-                let keys = self.keys()?;
-                let mut db = rls::begin(db, scope).await.map_err(|error| database_away(&error))?;
-                data_sources::open_secret(&mut *db, keys, source.project_id, source.id)
-                    .await
-                    .map_err(|error| match error {
-                        SecretError::Database(error) => database_away(&error),
-                        error => SourceError::Unconfigured(error.to_string()),
-                    })?
-            }
+        let secret = if source.has_secret {
+            let keys = self.keys()?;
+            let mut db = rls::begin(db, scope).await.map_err(|error| database_away(&error))?;
+            data_sources::open_secret(&mut *db, keys, source.project_id, source.id)
+                .await
+                .map_err(|error| match error {
+                    SecretError::Database(error) => database_away(&error),
+                    error => SourceError::Unconfigured(error.to_string()),
+                })?
+        } else {
+            None
         };
         let opened = Arc::new(self.opened(source.project_id, &source.content, secret)?);
         self.open.insert(key, opened.clone()).await;

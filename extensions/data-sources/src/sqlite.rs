@@ -110,9 +110,10 @@ impl Source for Sqlite {
                 "references": references,
             })
         };
-        match rows.rows.is_empty() {
-            true => Err(no_table(table)),
-            false => Ok(table_schema(table, rows.rows.into_iter().map(column).collect())),
+        if rows.rows.is_empty() {
+            Err(no_table(table))
+        } else {
+            Ok(table_schema(table, rows.rows.into_iter().map(column).collect()))
         }
     }
 

@@ -51,9 +51,10 @@ pub fn socket_path(hosts: &Hosts, host: &str, socket: &str) -> Result<String, So
             "{host} is a Unix socket, which projects may use only if the operator lists it in REJOIN_SOURCE_HOSTS"
         )));
     }
-    match socket.is_empty() {
-        true => Ok(host.to_owned()),
-        false => Ok(format!("{host}/{socket}")),
+    if socket.is_empty() {
+        Ok(host.to_owned())
+    } else {
+        Ok(format!("{host}/{socket}"))
     }
 }
 

@@ -133,12 +133,13 @@ async fn read(answer: Answer, page_request: PageRequest) -> Result<Page, VisitEr
     // Parsing takes time: on a blocking thread.
     let reading = tokio::task::spawn_blocking(move || {
         let text = text::decoded(&body, &whole_type);
-        match is_html {
-            true => text::of_html(&text, &url, page_request.mode, page_request.format),
-            false => Ok(text::Readable {
+        if is_html {
+            text::of_html(&text, &url, page_request.mode, page_request.format)
+        } else {
+            Ok(text::Readable {
                 title: None,
                 content: text,
-            }),
+            })
         }
     });
     let readable = reading

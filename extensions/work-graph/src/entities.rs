@@ -51,7 +51,7 @@ struct Row {
 impl Row {
     fn entity(self) -> Option<Entity> {
         Some(Entity {
-            kind: Kind::of(&self.object.object_type)?,
+            kind: self.object.object_type.parse().ok()?,
             order: self.membership.and_then(|of| of["order"].as_i64()).unwrap_or_default(),
             project: self.work_project,
             object: self.object,
@@ -93,12 +93,13 @@ pub async fn find(db: &mut PgConnection, space: Uuid, filter: &Filter<'_>, limit
             "a search can have at most {MAX_WORDS_BYTES} bytes"
         )));
     }
-    let columns = match filter.without_texts {
-        true => COLUMNS.replace(
+    let columns = if filter.without_texts {
+        COLUMNS.replace(
             "o.properties",
             "o.properties - '{description,content}'::text[] as properties",
-        ),
-        false => COLUMNS.to_owned(),
+        )
+    } else {
+        COLUMNS.to_owned()
     };
     let sql = format!(
         "select {columns}, case when o.type = 'project' then o.canonical_id else p.canonical_id end as work_project,
@@ -255,28 +256,17 @@ pub(super) async fn insert(
     Ok(())
 }
 
-/// Determines how given fields are combined with existing ones.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Strategy {
-    /// They replace the existing ones.
-    #[default]
-    Replace,
-    /// Description and content are appended; `props` are merged; others are replaced.
-    Append,
-    /// `props` are merged; others are replaced.
-    Merge,
-}
-
-impl Strategy {
-    pub const WORDS: &'static [&'static str] = &["replace", "append", "merge"];
-
-    pub fn of(word: &str) -> Option<Strategy> {
-        match word {
-            "replace" => Some(Strategy::Replace),
-            "append" => Some(Strategy::Append),
-            "merge" => Some(Strategy::Merge),
-            _ => None,
-        }
+rejoin_types::text_enum! {
+    /// Determines how given fields are combined with existing ones.
+    #[derive(Default)]
+    pub enum Strategy {
+        /// They replace the existing ones.
+        #[default]
+        Replace = "replace",
+        /// Description and content are appended; `props` are merged; others are replaced.
+        Append = "append",
+        /// `props` are merged; others are replaced.
+        Merge = "merge",
     }
 }
 
@@ -398,9 +388,10 @@ pub async fn history(
     .fetch_all(db)
     .await
     .map_err(Error::database("read an entity's versions"))?;
-    match versions.is_empty() {
-        true => Err(Error::not_found(kind.as_str(), id)),
-        false => Ok(versions),
+    if versions.is_empty() {
+        Err(Error::not_found(kind.as_str(), id))
+    } else {
+        Ok(versions)
     }
 }
 

@@ -18,9 +18,10 @@ impl Extension for WorkGraph {
     }
 
     async fn project_tools(&self, db: &mut PgConnection, project_id: Uuid) -> Result<Vec<SharedTool>, sqlx::Error> {
-        match pack::is_active(db, project_id).await? {
-            true => Ok(tools::tools()),
-            false => Ok(Vec::new()),
+        if pack::is_active(db, project_id).await? {
+            Ok(tools::tools())
+        } else {
+            Ok(Vec::new())
         }
     }
 }

@@ -11,19 +11,20 @@ use rejoin_graph::Error;
 /// Maximum size of a text field, in bytes.
 pub const MAX_TEXT_BYTES: usize = 100_000;
 
-/// The kind of an entity. Its name is the type of its object.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Kind {
-    Project,
-    Task,
-    Goal,
-    Plan,
-    Document,
-    Milestone,
-    Risk,
-    Requirement,
-    Output,
-    Event,
+rejoin_types::text_enum! {
+    /// The kind of an entity. Its name is the type of its object.
+    pub enum Kind {
+        Project = "project",
+        Task = "task",
+        Goal = "goal",
+        Plan = "plan",
+        Document = "document",
+        Milestone = "milestone",
+        Risk = "risk",
+        Requirement = "requirement",
+        Output = "output",
+        Event = "event",
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,34 +82,6 @@ const IMPACT: Field = field("impact", Holds::Choice(LEVELS), "Impact if the risk
 const PROBABILITY: Field = field("probability", Holds::Choice(LEVELS), "Probability that the risk occurs");
 
 impl Kind {
-    pub const ALL: [Kind; 10] = [
-        Kind::Project,
-        Kind::Task,
-        Kind::Goal,
-        Kind::Plan,
-        Kind::Document,
-        Kind::Milestone,
-        Kind::Risk,
-        Kind::Requirement,
-        Kind::Output,
-        Kind::Event,
-    ];
-
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Kind::Project => "project",
-            Kind::Task => "task",
-            Kind::Goal => "goal",
-            Kind::Plan => "plan",
-            Kind::Document => "document",
-            Kind::Milestone => "milestone",
-            Kind::Risk => "risk",
-            Kind::Requirement => "requirement",
-            Kind::Output => "output",
-            Kind::Event => "event",
-        }
-    }
-
     /// The plural, as used in paths and tools.
     pub const fn plural(self) -> &'static str {
         match self {
@@ -139,10 +112,6 @@ impl Kind {
             Kind::Output => Some("has_output"),
             Kind::Event => Some("has_event"),
         }
-    }
-
-    pub fn of(word: &str) -> Option<Kind> {
-        Kind::ALL.into_iter().find(|kind| kind.as_str() == word)
     }
 
     pub fn of_plural(word: &str) -> Option<Kind> {
@@ -365,7 +334,7 @@ mod tests {
     #[test]
     fn words_name_kinds_in_both_numbers() {
         for kind in Kind::ALL {
-            assert_eq!(Kind::of(kind.as_str()), Some(kind));
+            assert_eq!(kind.as_str().parse(), Ok(kind));
             assert_eq!(Kind::of_plural(kind.plural()), Some(kind));
             assert!(!Kind::is_over(kind.states()[0]));
         }

@@ -52,7 +52,7 @@ pub struct Change {
 pub fn bounds(project: Uuid) -> Bounds {
     Bounds {
         anchor: project,
-        types: Kind::ALL.into_iter().map(Kind::as_str).collect(),
+        types: Kind::TEXTS.to_vec(),
         memberships: Kind::ALL.into_iter().filter_map(Kind::membership).collect(),
     }
 }

@@ -38,7 +38,7 @@ pub struct Link {
 
 impl Link {
     pub fn is_membership(&self) -> bool {
-        Kind::of(&self.target.kind).and_then(Kind::membership) == Some(self.link_type.as_str())
+        self.target.kind.parse().ok().and_then(Kind::membership) == Some(self.link_type.as_str())
     }
 }
 
@@ -137,9 +137,10 @@ pub async fn linked(
 }
 
 fn other(link: &Link, id: Uuid) -> Uuid {
-    match link.source.id == id {
-        true => link.target.id,
-        false => link.source.id,
+    if link.source.id == id {
+        link.target.id
+    } else {
+        link.source.id
     }
 }
 

@@ -27,20 +27,21 @@ impl RunEnd<'_> {
 
     /// The last event.
     pub fn last_event(&self, run: &Run) -> Event {
-        run.event(match run.is_sub_agent() {
-            false => Kind::Done {
-                status: self.status,
-                final_message_id: self.final_message_id,
-                usage: Some(self.usage.clone()),
-            },
-            true => Kind::SubAgent {
-                status: RunState::from(self.status).as_str().to_owned(),
+        run.event(if run.is_sub_agent() {
+            Kind::SubAgent {
+                status: self.status.as_str().to_owned(),
                 task: None,
                 summary: (!self.text.is_empty()).then(|| self.text.to_owned()),
                 error: self.error.map(|error| error.message.clone()),
                 code: self.error.map(|error| error.code.clone()),
                 usage: Some(self.usage.clone()),
-            },
+            }
+        } else {
+            Kind::Done {
+                status: self.status,
+                final_message_id: self.final_message_id,
+                usage: Some(self.usage.clone()),
+            }
         })
     }
 

@@ -115,15 +115,14 @@ impl RecordStep<'_> {
             .await?;
         }
         let usage = [run.event(self.usage.clone())];
-        let seq = match self.publish {
-            true => {
-                let seq = log::append(db, run.log_id, Some(run.root_run_id), &usage).await?;
-                if !self.seen.follows(seq, 1) {
-                    return Ok(None);
-                }
-                seq
+        let seq = if self.publish {
+            let seq = log::append(db, run.log_id, Some(run.root_run_id), &usage).await?;
+            if !self.seen.follows(seq, 1) {
+                return Ok(None);
             }
-            false => run.safe_seq.unwrap_or(run.first_seq),
+            seq
+        } else {
+            run.safe_seq.unwrap_or(run.first_seq)
         };
         steering::remove(db, self.steering_messages).await?;
         let tree = runs::record_step(

@@ -34,6 +34,7 @@ use rejoin_runs::run_dependencies;
 use rejoin_runs::runs::{self, NewRun, Run, RunState, Spawned};
 use rejoin_scheduling::plans::STEP_TIMEOUT_S;
 use rejoin_scheduling::tasks::select::{self, Choice};
+use rejoin_scheduling::tasks::spec::OnFailure;
 use rejoin_scheduling::tasks::{self, Dag, DagTask, TaskRole, mirror, sessions};
 use rejoin_types::events::DoneStatus;
 use rejoin_types::ids;
@@ -60,9 +61,10 @@ pub(super) async fn start_ready(db: &mut PgConnection, dag: &Dag) -> Result<Wake
     let mut cache = AgentCache::of(db, dag).await?;
     let may_start = dag.state == "active";
     loop {
-        let free = match may_start {
-            true => tasks::free_slots(db, dag).await?,
-            false => 0,
+        let free = if may_start {
+            tasks::free_slots(db, dag).await?
+        } else {
+            0
         };
         let ready = match free {
             0 => Vec::new(),
@@ -139,7 +141,7 @@ pub(super) async fn run_ended(db: &mut PgConnection, run: &Run, end: &RunEnd<'_>
     else {
         return Ok(Wake::default());
     };
-    let mut wake = match task.role.as_deref().and_then(TaskRole::parse) {
+    let mut wake = match task.role.as_deref().and_then(|role| role.parse().ok()) {
         Some(TaskRole::Select) => selection_ended(db, &dag, &task, run, end).await?,
         Some(TaskRole::Work) => {
             sessions::end(db, run, RunState::from(end.status), SYSTEM).await?;
@@ -295,10 +297,11 @@ async fn fail(
 ) -> Result<Wake, sqlx::Error> {
     tasks::end(db, task.id, "failed", summary, Some(why)).await?;
     publish_task(db, dag, task.id).await?;
-    let stops = dag.on_failure == "stop" || execute_plan::stops_plan(db, dag, task).await?;
-    let skipped = match stops {
-        true => tasks::pending(db, dag.id).await?,
-        false => tasks::pending_descendants(db, dag.project_id, task.id).await?,
+    let stops = dag.on_failure == OnFailure::Stop.as_str() || execute_plan::stops_plan(db, dag, task).await?;
+    let skipped = if stops {
+        tasks::pending(db, dag.id).await?
+    } else {
+        tasks::pending_descendants(db, dag.project_id, task.id).await?
     };
     let because = because_failed(&task.r#ref);
     for id in skipped {

@@ -9,7 +9,7 @@ use super::{Command, CommandError, wire_time};
 use rejoin_event_log::log;
 use rejoin_event_log::wakeup::Wake;
 use rejoin_runs::messages::{self, NewMessage, Role};
-use rejoin_runs::runs::Run;
+use rejoin_runs::runs::{Run, RunState};
 use rejoin_runs::{conversations, steering};
 use rejoin_types::events::{Kind, MessageBody};
 use rejoin_types::file_ref::FileRef;
@@ -36,7 +36,7 @@ pub enum SteerError {
     #[error("there is no such run")]
     NotFound,
     #[error("the run has ended: {state}")]
-    Ended { state: String },
+    Ended { state: RunState },
     #[error("storing the message failed")]
     Database(#[from] sqlx::Error),
 }
@@ -64,8 +64,9 @@ impl Command for SteerRun<'_> {
         let run = sqlx::query_as!(Run, "select * from kb.agent_runs where id = $1", self.run_id)
             .fetch_one(&mut *db)
             .await?;
-        if run.state().has_ended() || run.cancel_requested_at.is_some() {
-            return Err(SteerError::Ended { state: run.state });
+        let state = run.state();
+        if state.has_ended() || run.cancel_requested_at.is_some() {
+            return Err(SteerError::Ended { state });
         }
         let (message_id, seq) = tell(db, &run, self.message, With::default(), &[]).await?;
         steering::add(db, run.id, self.message, &[], self.user_id).await?;

@@ -51,9 +51,10 @@ impl Command for TransferRun<'_> {
     }
 
     async fn happened(&self, db: &mut PgConnection, (may, wake): &(bool, Wake)) -> Result<bool, sqlx::Error> {
-        match may {
-            true => self.call.happened(db, wake).await,
-            false => Ok(false),
+        if *may {
+            self.call.happened(db, wake).await
+        } else {
+            Ok(false)
         }
     }
 }

@@ -274,9 +274,10 @@ fn unpacked(encoding: &str, body: Vec<u8>) -> Result<Vec<u8>, FetchError> {
                 .take(MAX_BYTES as u64 + 1)
                 .read_to_end(&mut plain)
                 .map_err(|error| FetchError::Broken(format!("the body is not valid gzip: {error}")))?;
-            match plain.len() > MAX_BYTES {
-                true => Err(FetchError::TooLarge),
-                false => Ok(plain),
+            if plain.len() > MAX_BYTES {
+                Err(FetchError::TooLarge)
+            } else {
+                Ok(plain)
             }
         }
         other => Err(FetchError::Broken(format!(

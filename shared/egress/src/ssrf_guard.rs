@@ -88,9 +88,10 @@ impl Hosts {
             Some(Host::Domain(_)) => return Ok(()),
             None => return Err("the URL has no host".to_owned()),
         };
-        match is_public(address) || self.allow(&address.to_string()) {
-            true => Ok(()),
-            false => Err(self.refusal(&address.to_string())),
+        if is_public(address) || self.allow(&address.to_string()) {
+            Ok(())
+        } else {
+            Err(self.refusal(&address.to_string()))
         }
     }
 
@@ -107,9 +108,10 @@ impl Hosts {
         }
         let allowed = |address: &SocketAddr| is_public(address.ip()) || self.allow(&address.ip().to_string());
         let judged: Vec<SocketAddr> = found.into_iter().filter(allowed).collect();
-        match judged.is_empty() {
-            false => Ok(judged),
-            true => Err(self.refusal(host)),
+        if judged.is_empty() {
+            Err(self.refusal(host))
+        } else {
+            Ok(judged)
         }
     }
 

@@ -138,9 +138,10 @@ impl Drop for Watchdog {
 fn program() -> io::Result<PathBuf> {
     if child::is_this_program() {
         // Also if an upgrade has replaced the file.
-        return match cfg!(target_os = "linux") {
-            true => Ok(PathBuf::from("/proc/self/exe")),
-            false => std::env::current_exe(),
+        return if cfg!(target_os = "linux") {
+            Ok(PathBuf::from("/proc/self/exe"))
+        } else {
+            std::env::current_exe()
         };
     }
     let this = std::env::current_exe()?;

@@ -153,9 +153,10 @@ async fn run<S: Store>(flusher: Flusher<S>, options: WriterOptions, mut inbox: m
     let mut idle = Some(flusher);
     let mut flushing: Option<BoxFuture<'static, Flusher<S>>> = None;
     // Late enough to overtake what should have waited for it.
-    let flush_interval = match rejoin_faults::enabled(Fault::SettleBeforeEvents) {
-        true => Duration::from_millis(500),
-        false => options.flush_interval,
+    let flush_interval = if rejoin_faults::enabled(Fault::SettleBeforeEvents) {
+        Duration::from_millis(500)
+    } else {
+        options.flush_interval
     };
     let mut last_flush = Instant::now();
     // The gathering batch, its waiting callers, and the items just taken from the queue.

@@ -104,9 +104,10 @@ impl FileStore {
 
     /// Reads a piece of a file from either store. None: it was deleted.
     pub async fn read(&self, db: &PgPool, file: &File, position: i32) -> Result<Option<Bytes>, ReadError> {
-        Ok(match file.in_object_store {
-            true => self.read_object(file, position).await?,
-            false => chunk(db, file.id, position).await?.map(Bytes::from),
+        Ok(if file.in_object_store {
+            self.read_object(file, position).await?
+        } else {
+            chunk(db, file.id, position).await?.map(Bytes::from)
         })
     }
 
@@ -193,9 +194,10 @@ fn type_of(produced: &Produced<'_>, name: &str) -> String {
         Ok(Some(found)) => Ok(found.to_owned()),
         Ok(None) => {
             let mut check = types::TextCheck::default();
-            match check.goes_on(produced.content) && check.is_whole() {
-                true => types::of_text(Some(produced.media_type), name),
-                false => Err(types::not_text(None)),
+            if check.goes_on(produced.content) && check.is_whole() {
+                types::of_text(Some(produced.media_type), name)
+            } else {
+                Err(types::not_text(None))
             }
         }
         Err(TypeFault::Disagrees(_)) => {

@@ -48,7 +48,6 @@ pub mod traverse;
 pub mod vectors;
 
 use chrono::{DateTime, Datelike as _, Utc};
-use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sqlx::PgConnection;
 use uuid::Uuid;
@@ -75,34 +74,24 @@ pub struct Actor {
     pub id: Option<Uuid>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ActorKind {
-    User,
-    Agent,
-    Import,
-    System,
-}
-
-impl ActorKind {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            ActorKind::User => "user",
-            ActorKind::Agent => "agent",
-            ActorKind::Import => "import",
-            ActorKind::System => "system",
-        }
+rejoin_types::text_enum! {
+    pub enum ActorKind {
+        User = "user",
+        Agent = "agent",
+        Import = "import",
+        System = "system",
     }
 }
 
-/// The direction in which relationships of an object are followed.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Direction {
-    Outgoing,
-    Incoming,
-    #[default]
-    Both,
+rejoin_types::text_enum! {
+    /// The direction in which relationships of an object are followed.
+    #[derive(Default)]
+    pub enum Direction {
+        Outgoing = "outgoing",
+        Incoming = "incoming",
+        #[default]
+        Both = "both",
+    }
 }
 
 /// The error of a graph operation. The texts of all but `Database` may be shown to users and models.

@@ -127,9 +127,10 @@ impl NewPack {
         let mut patterns = 0;
         let mut count = |more: usize| {
             patterns += more;
-            match patterns > MAX_PATTERNS {
-                true => Err(format!("its schemas have more than {MAX_PATTERNS} patterns")),
-                false => Ok(()),
+            if patterns > MAX_PATTERNS {
+                Err(format!("its schemas have more than {MAX_PATTERNS} patterns"))
+            } else {
+                Ok(())
             }
         };
         for (name, schema) in &self.object_types {

@@ -179,11 +179,12 @@ impl Rules {
 /// Returns the violations of properties, if any.
 pub(super) fn held(validator: &Validator, properties: &Value, of: &str, pack: &str) -> Result<(), String> {
     let faults = rejoin_schemas::faults(validator, properties);
-    match faults.is_empty() {
-        true => Ok(()),
-        false => Err(format!(
+    if faults.is_empty() {
+        Ok(())
+    } else {
+        Err(format!(
             "the properties violate the schema of {of} ({pack}): {}",
             faults.join("; ")
-        )),
+        ))
     }
 }

@@ -58,110 +58,62 @@ impl Actor {
 /// The credential recorded for a token: tokens have no lasting ids.
 const TOKEN: &str = "token";
 
-/// The kind of an audited change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Action {
-    KeyCreated,
-    KeyRevoked,
-    CalendarFeedMade,
-    CalendarFeedRemoved,
-    /// A calendar was linked with Google Calendar.
-    CalendarLinked,
-    CalendarUnlinked,
-    /// A browser signed in.
-    SessionBegun,
-    SessionEnded,
-    /// A member's role was set.
-    RoleSet,
-    MemberRemoved,
-    QuotaSet,
-    DefinitionCreated,
-    DefinitionChanged,
-    DefinitionDeleted,
-    DefaultsInstalled,
-    RoutingSet,
-    PromptSet,
-    ContextSet,
-    ConversationDeleted,
-    McpServerCreated,
-    McpServerChanged,
-    McpServerDeleted,
-    /// Tool definitions of an MCP server were approved.
-    McpToolsApproved,
-    DataSourceCreated,
-    DataSourceChanged,
-    DataSourceDeleted,
-    /// A user ran a statement that may write.
-    DataSourceWritten,
-    /// The project's web settings were set.
-    WebSet,
-    /// The project's web settings were removed.
-    WebRemoved,
-    ProductInstalled,
-    ProductUninstalled,
-    ScheduleCreated,
-    ScheduleChanged,
-    ScheduleDeleted,
-    ModelPriceSet,
-    ModelPriceRemoved,
-    /// A dead job was retried.
-    JobRetried,
-    /// A provider's identity was linked to an existing user.
-    IdentityLinked,
-    /// A user was created for a new identity.
-    UserCreated,
-    SecretSet,
-    SecretRemoved,
-    /// Data keys were re-encrypted with another master key.
-    SecretsRotated,
-}
-
-impl Action {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Action::KeyCreated => "key.created",
-            Action::KeyRevoked => "key.revoked",
-            Action::CalendarFeedMade => "calendar_feed.made",
-            Action::CalendarFeedRemoved => "calendar_feed.removed",
-            Action::CalendarLinked => "calendar.linked",
-            Action::CalendarUnlinked => "calendar.unlinked",
-            Action::SessionBegun => "session.begun",
-            Action::SessionEnded => "session.ended",
-            Action::RoleSet => "member.role_set",
-            Action::MemberRemoved => "member.removed",
-            Action::QuotaSet => "project.quota_set",
-            Action::DefinitionCreated => "agent_definition.created",
-            Action::DefinitionChanged => "agent_definition.changed",
-            Action::DefinitionDeleted => "agent_definition.deleted",
-            Action::DefaultsInstalled => "agent_definition.defaults_installed",
-            Action::RoutingSet => "routing.set",
-            Action::PromptSet => "project_prompt.set",
-            Action::ContextSet => "context.set",
-            Action::ConversationDeleted => "conversation.deleted",
-            Action::McpServerCreated => "mcp_server.created",
-            Action::McpServerChanged => "mcp_server.changed",
-            Action::McpServerDeleted => "mcp_server.deleted",
-            Action::McpToolsApproved => "mcp_server.tools_approved",
-            Action::DataSourceCreated => "data_source.created",
-            Action::DataSourceChanged => "data_source.changed",
-            Action::DataSourceDeleted => "data_source.deleted",
-            Action::DataSourceWritten => "data_source.written",
-            Action::WebSet => "web.set",
-            Action::WebRemoved => "web.removed",
-            Action::ProductInstalled => "product.installed",
-            Action::ProductUninstalled => "product.uninstalled",
-            Action::ScheduleCreated => "schedule.created",
-            Action::ScheduleChanged => "schedule.changed",
-            Action::ScheduleDeleted => "schedule.deleted",
-            Action::ModelPriceSet => "model_price.set",
-            Action::ModelPriceRemoved => "model_price.removed",
-            Action::JobRetried => "job.retried",
-            Action::IdentityLinked => "identity.linked",
-            Action::UserCreated => "user.created",
-            Action::SecretSet => "secret.set",
-            Action::SecretRemoved => "secret.removed",
-            Action::SecretsRotated => "secret.rotated",
-        }
+rejoin_types::text_enum! {
+    /// The kind of an audited change.
+    pub enum Action {
+        KeyCreated = "key.created",
+        KeyRevoked = "key.revoked",
+        CalendarFeedMade = "calendar_feed.made",
+        CalendarFeedRemoved = "calendar_feed.removed",
+        /// A calendar was linked with Google Calendar.
+        CalendarLinked = "calendar.linked",
+        CalendarUnlinked = "calendar.unlinked",
+        /// A browser signed in.
+        SessionBegun = "session.begun",
+        SessionEnded = "session.ended",
+        /// A member's role was set.
+        RoleSet = "member.role_set",
+        MemberRemoved = "member.removed",
+        QuotaSet = "project.quota_set",
+        DefinitionCreated = "agent_definition.created",
+        DefinitionChanged = "agent_definition.changed",
+        DefinitionDeleted = "agent_definition.deleted",
+        DefaultsInstalled = "agent_definition.defaults_installed",
+        RoutingSet = "routing.set",
+        PromptSet = "project_prompt.set",
+        ContextSet = "context.set",
+        ConversationDeleted = "conversation.deleted",
+        McpServerCreated = "mcp_server.created",
+        McpServerChanged = "mcp_server.changed",
+        McpServerDeleted = "mcp_server.deleted",
+        /// Tool definitions of an MCP server were approved.
+        McpToolsApproved = "mcp_server.tools_approved",
+        DataSourceCreated = "data_source.created",
+        DataSourceChanged = "data_source.changed",
+        DataSourceDeleted = "data_source.deleted",
+        /// A user ran a statement that may write.
+        DataSourceWritten = "data_source.written",
+        /// The project's web settings were set.
+        WebSet = "web.set",
+        /// The project's web settings were removed.
+        WebRemoved = "web.removed",
+        ProductInstalled = "product.installed",
+        ProductUninstalled = "product.uninstalled",
+        ScheduleCreated = "schedule.created",
+        ScheduleChanged = "schedule.changed",
+        ScheduleDeleted = "schedule.deleted",
+        ModelPriceSet = "model_price.set",
+        ModelPriceRemoved = "model_price.removed",
+        /// A dead job was retried.
+        JobRetried = "job.retried",
+        /// A provider's identity was linked to an existing user.
+        IdentityLinked = "identity.linked",
+        /// A user was created for a new identity.
+        UserCreated = "user.created",
+        SecretSet = "secret.set",
+        SecretRemoved = "secret.removed",
+        /// Data keys were re-encrypted with another master key.
+        SecretsRotated = "secret.rotated",
     }
 }
 

@@ -214,21 +214,13 @@ pub enum AuthError {
     Database(#[from] sqlx::Error),
 }
 
-/// Where a credential was sent: each kind is valid in one place only.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Kind {
-    /// In the header `Authorization`: an API key.
-    Key,
-    /// In a cookie: a browser's session.
-    Session,
-}
-
-impl Kind {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Kind::Key => "key",
-            Kind::Session => "session",
-        }
+rejoin_types::text_enum! {
+    /// Where a credential was sent: each kind is valid in one place only.
+    pub enum Kind {
+        /// In the header `Authorization`: an API key.
+        Key = "key",
+        /// In a cookie: a browser's session.
+        Session = "session",
     }
 }
 

@@ -10,34 +10,24 @@ use rejoin_db::rls;
 use rejoin_types::access::Scope;
 use rejoin_types::ids;
 
-/// What a member is in a project: the most that any credential of theirs may do there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Role {
-    /// Everything, members included.
-    Owner,
-    /// Talks to agents.
-    Member,
-    /// Reads.
-    Viewer,
-    /// Sets agents up and looks after them, and has no conversations.
-    Operator,
-    /// A program: as a member, but never signed in with a browser.
-    Service,
+rejoin_types::text_enum! {
+    /// What a member is in a project: the most that any credential of theirs may do there.
+    #[derive(ValueEnum)]
+    pub enum Role {
+        /// Everything, members included.
+        Owner = "owner",
+        /// Talks to agents.
+        Member = "member",
+        /// Reads.
+        Viewer = "viewer",
+        /// Sets agents up and looks after them, and has no conversations.
+        Operator = "operator",
+        /// A program: as a member, but never signed in with a browser.
+        Service = "service",
+    }
 }
 
 impl Role {
-    pub const ALL: [Role; 5] = [Role::Owner, Role::Member, Role::Viewer, Role::Operator, Role::Service];
-
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Role::Owner => "owner",
-            Role::Member => "member",
-            Role::Viewer => "viewer",
-            Role::Operator => "operator",
-            Role::Service => "service",
-        }
-    }
-
     /// The maximum scopes of a credential with this role.
     pub const fn scopes(self) -> &'static [Scope] {
         match self {
@@ -63,8 +53,7 @@ impl Role {
 
     /// Parses the column. An unknown value of a later release allows the least.
     pub fn stored(text: &str) -> Self {
-        let known = Role::ALL.into_iter().find(|role| role.as_str() == text);
-        known.unwrap_or(Role::Viewer)
+        text.parse().unwrap_or(Role::Viewer)
     }
 }
 

@@ -95,7 +95,7 @@ impl TryFrom<Row> for DataSource {
             id: row.id,
             project_id: row.project_id,
             content: Content {
-                kind: Kind::parse(&row.kind).ok_or_else(|| broken("kind"))?,
+                kind: row.kind.parse().map_err(|_| broken("kind"))?,
                 settings: serde_json::from_value(row.settings.clone()).map_err(|_| broken("settings"))?,
                 limits: serde_json::from_value(row.limits.clone()).map_err(|_| broken("limits"))?,
                 read_only: row.read_only,

@@ -96,11 +96,7 @@ impl From<Row> for Server {
             project_id: row.project_id,
             settings: Settings {
                 name: row.name,
-                transport: if row.transport == Transport::Stdio.as_str() {
-                    Transport::Stdio
-                } else {
-                    Transport::Http
-                },
+                transport: row.transport.parse().unwrap_or(Transport::Http),
                 command: row.command,
                 env: object(row.env),
                 url: row.url,
@@ -110,11 +106,7 @@ impl From<Row> for Server {
                 enabled: row.enabled,
                 tools: row.tools,
                 timeout_s: row.timeout_s,
-                approval: if row.approval == Approval::First.as_str() {
-                    Approval::First
-                } else {
-                    Approval::Each
-                },
+                approval: row.approval.parse().unwrap_or(Approval::Each),
                 trust_hints: row.trust_hints,
             },
             product: row.product,

@@ -7,7 +7,6 @@
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use serde::Serialize;
 use sqlx::PgExecutor;
 use url::{Host, Url};
 use uuid::Uuid;
@@ -23,30 +22,16 @@ const DOMAIN_MAX_BYTES: usize = 253;
 /// Maximum length of a provider's address, in bytes.
 const URL_MAX_BYTES: usize = 2_000;
 
-/// A search provider.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Provider {
-    Tavily,
-    Brave,
-    Searxng,
+rejoin_types::text_enum! {
+    /// A search provider.
+    pub enum Provider {
+        Tavily = "tavily",
+        Brave = "brave",
+        Searxng = "searxng",
+    }
 }
 
 impl Provider {
-    pub const ALL: [Provider; 3] = [Provider::Tavily, Provider::Brave, Provider::Searxng];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Provider::Tavily => "tavily",
-            Provider::Brave => "brave",
-            Provider::Searxng => "searxng",
-        }
-    }
-
-    pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|provider| provider.as_str() == name)
-    }
-
     /// Its default address. None: it is self-hosted.
     pub fn own_url(self) -> Option<&'static str> {
         match self {
@@ -171,7 +156,7 @@ pub async fn get(db: impl PgExecutor<'_>, project_id: Uuid) -> Result<Option<Web
     .await?;
     Ok(row.map(|row| WebSettings {
         // A value set by a newer program and unknown to this one is treated as absent.
-        provider: row.provider.as_deref().and_then(Provider::parse),
+        provider: row.provider.and_then(|provider| provider.parse().ok()),
         base_url: row.base_url,
         key_secret: row.key_secret,
         visit: row.visit,

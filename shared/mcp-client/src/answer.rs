@@ -95,9 +95,10 @@ pub(crate) fn cut(words: String) -> String {
 pub(crate) fn of(result: CallToolResult, kept: &[Kept]) -> Result<Value, String> {
     if result.is_error == Some(true) {
         let words: Vec<&str> = result.content.iter().filter_map(text).collect();
-        let words = match words.is_empty() {
-            true => "the tool failed without an error message".to_owned(),
-            false => words.join("\n"),
+        let words = if words.is_empty() {
+            "the tool failed without an error message".to_owned()
+        } else {
+            words.join("\n")
         };
         return Err(words);
     }
@@ -108,9 +109,10 @@ pub(crate) fn of(result: CallToolResult, kept: &[Kept]) -> Result<Value, String>
             .filter(|(_, block)| text(block).is_none())
             .map(|(value, _)| value)
             .collect();
-        return Ok(match others.is_empty() {
-            true => structured,
-            false => json!({"result": structured, "content": others}),
+        return Ok(if others.is_empty() {
+            structured
+        } else {
+            json!({"result": structured, "content": others})
         });
     }
     Ok(match result.content.as_slice() {

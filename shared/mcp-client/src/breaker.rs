@@ -84,9 +84,10 @@ impl Admitted<'_> {
         };
         self.tries = false;
         let opens = failures >= FAILURES;
-        *state = match opens {
-            true => State::Open(now + self.breaker.pause),
-            false => State::Closed(failures),
+        *state = if opens {
+            State::Open(now + self.breaker.pause)
+        } else {
+            State::Closed(failures)
         };
         opens
     }

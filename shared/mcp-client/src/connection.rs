@@ -250,12 +250,13 @@ impl Connection {
         let value = answer::of(result, &kept)
             .map_err(|words| CallError::RespondToModel(answer::cut(self.redactor.text(words))))?;
         let bytes = value.to_string().len();
-        match bytes <= self.max_result_bytes {
-            true => Ok(self.redactor.value(value)),
-            false => Err(CallError::RespondToModel(format!(
+        if bytes <= self.max_result_bytes {
+            Ok(self.redactor.value(value))
+        } else {
+            Err(CallError::RespondToModel(format!(
                 "the result has {bytes} bytes; the maximum is {}. Request less",
                 self.max_result_bytes
-            ))),
+            )))
         }
     }
 }

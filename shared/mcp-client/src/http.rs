@@ -44,9 +44,12 @@ pub(crate) async fn reach(
     let running = notifications
         .serve(StreamableHttpClientTransport::with_client(client, config))
         .await;
-    running.map_err(|error| match tokens.is_permanently_refused() {
-        true => OpenError::Hopeless(words(&error, true)),
-        false => OpenError::Again(words(&error, true)),
+    running.map_err(|error| {
+        if tokens.is_permanently_refused() {
+            OpenError::Hopeless(words(&error, true))
+        } else {
+            OpenError::Again(words(&error, true))
+        }
     })
 }
 
@@ -68,12 +71,13 @@ fn words(error: &ClientInitializeError, is_authorized: bool) -> String {
 /// Returns the error for a server that requires authentication. With tokens, the challenge is in our words
 /// (`authorized`).
 pub(crate) fn refusal(challenge: Option<&str>, is_authorized: bool) -> Option<String> {
-    match is_authorized {
-        true => challenge.map(str::to_owned),
-        false => challenge.map(|_| {
+    if is_authorized {
+        challenge.map(str::to_owned)
+    } else {
+        challenge.map(|_| {
             "it denies access: the settings contain no token, or one that it does not accept (`headers`, `oauth`)"
                 .to_owned()
-        }),
+        })
     }
 }
 

@@ -142,9 +142,10 @@ impl Tokens {
         if let Some(token) = held.token.as_ref().filter(|token| token.is_fresh()) {
             return Ok(Some(token.value.clone()));
         }
-        match held.endpoint.is_some() || self.grant.token_url.is_some() {
-            true => self.replace(&mut held, None).await.map(Some),
-            false => Ok(None),
+        if held.endpoint.is_some() || self.grant.token_url.is_some() {
+            self.replace(&mut held, None).await.map(Some)
+        } else {
+            Ok(None)
         }
     }
 
@@ -256,9 +257,10 @@ impl Tokens {
             .header(CONTENT_TYPE, "application/x-www-form-urlencoded");
         let mut form = form_urlencoded::Serializer::new(String::new());
         form.append_pair("grant_type", "client_credentials");
-        let scopes = match self.grant.scopes.is_empty() {
-            true => endpoint.scope.clone(),
-            false => Some(self.grant.scopes.join(" ")),
+        let scopes = if self.grant.scopes.is_empty() {
+            endpoint.scope.clone()
+        } else {
+            Some(self.grant.scopes.join(" "))
         };
         if let Some(scopes) = &scopes {
             form.append_pair("scope", scopes);

@@ -64,13 +64,13 @@ impl Redactor {
 
     /// Redacts a text.
     pub(crate) fn text(&self, text: String) -> String {
-        self.hidden()
-            .all
-            .iter()
-            .fold(text, |text, value| match text.contains(value.as_str()) {
-                true => text.replace(value.as_str(), HIDDEN),
-                false => text,
-            })
+        self.hidden().all.iter().fold(text, |text, value| {
+            if text.contains(value.as_str()) {
+                text.replace(value.as_str(), HIDDEN)
+            } else {
+                text
+            }
+        })
     }
 
     /// Redacts JSON.

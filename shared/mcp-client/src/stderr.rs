@@ -41,9 +41,10 @@ impl Allowance {
             *self = Self::new(now);
         }
         let logs = self.logged < LINES;
-        match logs {
-            true => self.logged += 1,
-            false => self.dropped += 1,
+        if logs {
+            self.logged += 1;
+        } else {
+            self.dropped += 1;
         }
         (logs, ended)
     }

@@ -80,9 +80,10 @@ impl Candidates {
     /// Returns the retry policy: shorter if there is a fallback.
     pub fn policy(&self, usual: &RetryPolicy) -> RetryPolicy {
         RetryPolicy {
-            max_attempts: match self.left.is_empty() {
-                true => usual.max_attempts,
-                false => usual.max_attempts.min(ATTEMPTS_BEFORE_FALLBACK),
+            max_attempts: if self.left.is_empty() {
+                usual.max_attempts
+            } else {
+                usual.max_attempts.min(ATTEMPTS_BEFORE_FALLBACK)
             },
             ..usual.clone()
         }

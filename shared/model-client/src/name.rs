@@ -19,68 +19,34 @@ pub(crate) const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Default pause of the demo model between two words.
 pub(crate) const DEFAULT_DEMO_WORD_PAUSE: Duration = Duration::from_millis(25);
 
-/// A provider of models.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum ProviderKind {
-    /// OpenAI, and compatible servers of its Chat Completions API.
-    OpenAi,
-    /// OpenAI, and compatible servers of its Responses API.
-    OpenAiResponses,
-    /// OpenAI's models on Azure.
-    Azure,
-    /// Models of many providers on OpenRouter.
-    OpenRouter,
-    /// Models of many providers on Amazon Bedrock.
-    Bedrock,
-    Anthropic,
-    Gemini,
-    Vertex,
-    Ollama,
-    /// The rule-based demo model; no network.
-    Demo,
+rejoin_types::text_enum! {
+    /// A provider of models. Its text is the prefix before the colon.
+    pub(crate) enum ProviderKind {
+        /// OpenAI, and compatible servers of its Chat Completions API.
+        OpenAi = "openai",
+        /// OpenAI, and compatible servers of its Responses API.
+        OpenAiResponses = "openai-responses",
+        /// OpenAI's models on Azure.
+        Azure = "azure",
+        /// Models of many providers on OpenRouter.
+        OpenRouter = "openrouter",
+        /// Models of many providers on Amazon Bedrock.
+        Bedrock = "bedrock",
+        Anthropic = "anthropic",
+        Gemini = "gemini",
+        Vertex = "vertex",
+        Ollama = "ollama",
+        /// The rule-based demo model; no network.
+        Demo = "demo",
+    }
 }
 
 impl ProviderKind {
-    const ALL: [Self; 10] = [
-        Self::OpenAi,
-        Self::OpenAiResponses,
-        Self::Azure,
-        Self::OpenRouter,
-        Self::Bedrock,
-        Self::Anthropic,
-        Self::Gemini,
-        Self::Vertex,
-        Self::Ollama,
-        Self::Demo,
-    ];
-
     /// Returns the provider with this prefix.
     fn of(word: &str) -> Option<Self> {
         Self::ALL
             .into_iter()
             .find(|kind| kind.as_str().eq_ignore_ascii_case(word.trim()))
-    }
-
-    /// The prefix before the colon.
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::OpenAi => "openai",
-            Self::OpenAiResponses => "openai-responses",
-            Self::Azure => "azure",
-            Self::OpenRouter => "openrouter",
-            Self::Bedrock => "bedrock",
-            Self::Anthropic => "anthropic",
-            Self::Gemini => "gemini",
-            Self::Vertex => "vertex",
-            Self::Ollama => "ollama",
-            Self::Demo => "demo",
-        }
-    }
-}
-
-impl fmt::Display for ProviderKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
     }
 }
 
@@ -115,7 +81,7 @@ impl ModelName {
             unknown(format!(
                 "no provider is known for the model `{text}`; use `provider:model`, for example `openai:{text}` or \
                 `ollama:{text}` (providers: {})",
-                ProviderKind::ALL.map(ProviderKind::as_str).join(", ")
+                ProviderKind::TEXTS.join(", ")
             ))
         })?;
         Ok(Self {

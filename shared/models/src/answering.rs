@@ -83,16 +83,18 @@ impl Environment {
             return Some(vec![own]);
         }
         let takes_default = choice.is_some_and(|choice| choice.or_default) && self.model_override.is_none();
-        match self.is_dev {
-            true if self.model_override.is_none() => self.default_models(),
-            true => Some(vec![DEMO.to_owned()]),
-            // Workers with the key use its own model, others the default.
-            false if takes_default => {
-                let mut may_be = self.default_models()?;
-                may_be.insert(0, own);
-                Some(may_be)
+        if self.is_dev {
+            match self.model_override {
+                None => self.default_models(),
+                Some(_) => Some(vec![DEMO.to_owned()]),
             }
-            false => None,
+        } else if takes_default {
+            // Workers with the key use its own model, others the default.
+            let mut may_be = self.default_models()?;
+            may_be.insert(0, own);
+            Some(may_be)
+        } else {
+            None
         }
     }
 

@@ -44,56 +44,24 @@ const LOCAL: [&str; 1] = ["ollama"];
 /// Maximum length of a chain of successors; the file's script refuses cycles.
 const SUCCESSORS_MAX: usize = 10;
 
-/// An ability of a model.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum Ability {
-    Tools,
-    /// Several tool calls in one answer.
-    ParallelTools,
-    /// Image input.
-    Images,
-    /// PDF input.
-    Pdf,
-    /// Audio input.
-    Audio,
-    /// Answers constrained by a JSON Schema.
-    StructuredOutput,
-    /// Reasoning before the answer.
-    Reasoning,
-    /// Prompt caching at a lower price.
-    Caching,
-}
-
-impl Ability {
-    pub const ALL: [Ability; 8] = [
-        Ability::Tools,
-        Ability::ParallelTools,
-        Ability::Images,
-        Ability::Pdf,
-        Ability::Audio,
-        Ability::StructuredOutput,
-        Ability::Reasoning,
-        Ability::Caching,
-    ];
-
-    /// Parses an ability's name in the API.
-    pub fn parse(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|ability| ability.as_str() == word)
-    }
-
-    /// The name used by the API and the CLI.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Tools => "tools",
-            Self::ParallelTools => "parallelTools",
-            Self::Images => "images",
-            Self::Pdf => "pdf",
-            Self::Audio => "audio",
-            Self::StructuredOutput => "structuredOutput",
-            Self::Reasoning => "reasoning",
-            Self::Caching => "caching",
-        }
+rejoin_types::text_enum! {
+    /// An ability of a model. Its text is its name in the API and the CLI.
+    pub enum Ability {
+        Tools = "tools",
+        /// Several tool calls in one answer.
+        ParallelTools = "parallelTools",
+        /// Image input.
+        Images = "images",
+        /// PDF input.
+        Pdf = "pdf",
+        /// Audio input.
+        Audio = "audio",
+        /// Answers constrained by a JSON Schema.
+        StructuredOutput = "structuredOutput",
+        /// Reasoning before the answer.
+        Reasoning = "reasoning",
+        /// Prompt caching at a lower price.
+        Caching = "caching",
     }
 }
 

@@ -38,9 +38,10 @@ pub struct Unreadable {
 
 impl Unreadable {
     fn advice(&self) -> String {
-        match self.others.is_empty() {
-            true => "Send it as text.".to_owned(),
-            false => format!("Choose a model that does, such as {}.", self.others.join(", ")),
+        if self.others.is_empty() {
+            "Send it as text.".to_owned()
+        } else {
+            format!("Choose a model that does, such as {}.", self.others.join(", "))
         }
     }
 }

@@ -145,9 +145,10 @@ pub fn estimate(text: &str) -> u64 {
                 let length = run!(|next| *next == Class::Mark);
                 let is_of_word =
                     length == 1 && before != Class::Space && classes.peek().is_some_and(|next| next.is_latin());
-                match is_of_word {
-                    true => worth::MARK_OF_WORD,
-                    false => worth::MARKS + length_beyond(length, MARKS_OF_TOKEN) * worth::MARKS / FURTHER_MARKS,
+                if is_of_word {
+                    worth::MARK_OF_WORD
+                } else {
+                    worth::MARKS + length_beyond(length, MARKS_OF_TOKEN) * worth::MARKS / FURTHER_MARKS
                 }
             }
             Class::Space | Class::Break => {

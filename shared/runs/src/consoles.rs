@@ -113,19 +113,21 @@ impl NewConsole {
 
 /// Err: why the title is invalid.
 pub fn check_title(title: &str) -> Result<(), String> {
-    match title.trim().is_empty() || title.chars().count() > TITLE_MAX_CHARS || title.contains('\0') {
-        true => Err(format!("title must have 1 to {TITLE_MAX_CHARS} characters and no NUL")),
-        false => Ok(()),
+    if title.trim().is_empty() || title.chars().count() > TITLE_MAX_CHARS || title.contains('\0') {
+        Err(format!("title must have 1 to {TITLE_MAX_CHARS} characters and no NUL"))
+    } else {
+        Ok(())
     }
 }
 
 /// Err: why the text is invalid.
 pub fn check_content(content: &str) -> Result<(), String> {
-    match content.chars().count() > CONTENT_MAX_CHARS || content.contains('\0') {
-        true => Err(format!(
+    if content.chars().count() > CONTENT_MAX_CHARS || content.contains('\0') {
+        Err(format!(
             "content must have at most {CONTENT_MAX_CHARS} characters and no NUL"
-        )),
-        false => Ok(()),
+        ))
+    } else {
+        Ok(())
     }
 }
 

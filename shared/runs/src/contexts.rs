@@ -34,65 +34,30 @@ pub const PROMPT_MAX_CHARS: usize = 20_000;
 /// Maximum number of a project's tool patterns for a context type.
 pub const TOOLS_MAX: usize = 200;
 
-/// The context types.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ContextType {
-    /// Everything of the user. (Alias: `general`.)
-    #[serde(alias = "general")]
-    Global,
-    Project,
-    Calendar,
-    ProjectCreate,
-    ProjectAudit,
-    ProjectForecast,
-    DailyBriefUpdate,
-    Ontology,
-    BrainDump,
+rejoin_types::text_enum! {
+    /// The context types.
+    pub enum ContextType {
+        /// Everything of the user. (Alias: `general`.)
+        Global = "global" | "general",
+        Project = "project",
+        Calendar = "calendar",
+        ProjectCreate = "project_create",
+        ProjectAudit = "project_audit",
+        ProjectForecast = "project_forecast",
+        DailyBriefUpdate = "daily_brief_update",
+        Ontology = "ontology",
+        BrainDump = "brain_dump",
+    }
 }
 
 impl ContextType {
-    pub const ALL: [ContextType; 9] = [
-        ContextType::Global,
-        ContextType::Project,
-        ContextType::Calendar,
-        ContextType::ProjectCreate,
-        ContextType::ProjectAudit,
-        ContextType::ProjectForecast,
-        ContextType::DailyBriefUpdate,
-        ContextType::Ontology,
-        ContextType::BrainDump,
-    ];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            ContextType::Global => "global",
-            ContextType::Project => "project",
-            ContextType::Calendar => "calendar",
-            ContextType::ProjectCreate => "project_create",
-            ContextType::ProjectAudit => "project_audit",
-            ContextType::ProjectForecast => "project_forecast",
-            ContextType::DailyBriefUpdate => "daily_brief_update",
-            ContextType::Ontology => "ontology",
-            ContextType::BrainDump => "brain_dump",
-        }
-    }
-
-    pub fn parse(text: &str) -> Option<Self> {
-        match text {
-            "general" => Some(ContextType::Global),
-            text => Self::ALL.into_iter().find(|one| one.as_str() == text),
-        }
-    }
-
     /// Err: lists the known types.
     pub fn named(text: &str) -> Result<Self, String> {
-        Self::parse(text).ok_or_else(|| {
-            let known: Vec<&str> = Self::ALL.iter().map(|one| one.as_str()).collect();
+        text.parse().map_err(|_| {
             let shown: String = text.chars().take(NAME_MAX_CHARS).collect();
             format!(
                 "there is no context type {shown}; known: {}, and general for global",
-                known.join(", ")
+                Self::TEXTS.join(", ")
             )
         })
     }
@@ -434,11 +399,14 @@ pub async fn conclude(
             _ => entities[&format!("{kind}_id")] = id.into(),
         }
     }
-    let strategy = match tools.contains(&PLAN_TOOL) {
-        true => "planner_stream",
-        false if calls.iter().any(|call| call.call_id.starts_with("clarify_")) => "ask_clarifying_questions",
-        false if tools.is_empty() => "direct_answer",
-        false => "direct_tools",
+    let strategy = if tools.contains(&PLAN_TOOL) {
+        "planner_stream"
+    } else if calls.iter().any(|call| call.call_id.starts_with("clarify_")) {
+        "ask_clarifying_questions"
+    } else if tools.is_empty() {
+        "direct_answer"
+    } else {
+        "direct_tools"
     };
     let now = sqlx::query_scalar!(r#"select now() as "now!""#)
         .fetch_one(&mut *db)
@@ -488,7 +456,7 @@ mod tests {
         for one in ContextType::ALL {
             let settings = shipped(one);
             assert!(!settings.prompt.is_empty() && !settings.tools.is_empty(), "{one:?}");
-            assert_eq!(ContextType::parse(one.as_str()), Some(one));
+            assert_eq!(one.as_str().parse(), Ok(one));
             assert_eq!(json!(one), json!(one.as_str()));
         }
         assert!(
@@ -501,7 +469,7 @@ mod tests {
     /// Requirements: E34.
     #[test]
     fn general_is_global() {
-        assert_eq!(ContextType::parse("general"), Some(ContextType::Global));
+        assert_eq!("general".parse(), Ok(ContextType::Global));
         assert_eq!(
             serde_json::from_value::<ContextType>(json!("general")).unwrap(),
             ContextType::Global

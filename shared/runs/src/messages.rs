@@ -1,7 +1,7 @@
 //! Chat messages of the user and the assistant, for the chat UI and for the history given to a model.
 
 use chrono::{DateTime, Utc};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::Value;
 use sqlx::{PgConnection, PgExecutor};
 use uuid::Uuid;
@@ -9,21 +9,11 @@ use uuid::Uuid;
 /// Maximum length of a user's message, in characters.
 pub const CONTENT_MAX_CHARS: usize = 100_000;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Role {
-    User,
-    Assistant,
-    System,
-}
-
-impl Role {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Role::User => "user",
-            Role::Assistant => "assistant",
-            Role::System => "system",
-        }
+rejoin_types::text_enum! {
+    pub enum Role {
+        User = "user",
+        Assistant = "assistant",
+        System = "system",
     }
 }
 

@@ -17,7 +17,6 @@ pub use listed::{Listed, RunFilter, RunHead, list, maker_of};
 
 use chrono::{DateTime, Utc};
 use deadpool_postgres::Pool;
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sqlx::{PgConnection, PgExecutor};
 use uuid::Uuid;
@@ -30,18 +29,18 @@ use rejoin_types::owner::Owner;
 
 use part::Part;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum RunState {
-    Queued,
-    Running,
-    /// Waits for sub-agents, a user or a time; holds no worker slot.
-    Waiting,
-    /// Ended by a limit; can be resumed.
-    Paused,
-    Completed,
-    Failed,
-    Cancelled,
+rejoin_types::text_enum! {
+    pub enum RunState {
+        Queued = "queued",
+        Running = "running",
+        /// Waits for sub-agents, a user or a time; holds no worker slot.
+        Waiting = "waiting",
+        /// Ended by a limit; can be resumed.
+        Paused = "paused",
+        Completed = "completed",
+        Failed = "failed",
+        Cancelled = "cancelled",
+    }
 }
 
 /// The state of a run that ended so.
@@ -57,31 +56,6 @@ impl From<DoneStatus> for RunState {
 }
 
 impl RunState {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            RunState::Queued => "queued",
-            RunState::Running => "running",
-            RunState::Waiting => "waiting",
-            RunState::Paused => "paused",
-            RunState::Completed => "completed",
-            RunState::Failed => "failed",
-            RunState::Cancelled => "cancelled",
-        }
-    }
-
-    pub fn parse(text: &str) -> Option<Self> {
-        Some(match text {
-            "queued" => RunState::Queued,
-            "running" => RunState::Running,
-            "waiting" => RunState::Waiting,
-            "paused" => RunState::Paused,
-            "completed" => RunState::Completed,
-            "failed" => RunState::Failed,
-            "cancelled" => RunState::Cancelled,
-            _ => return None,
-        })
-    }
-
     /// Returns whether its turn has ended with `done`.
     pub fn has_ended(self) -> bool {
         match self {
@@ -169,7 +143,9 @@ pub const SOURCE_SUB_AGENT: &str = "sub_agent";
 
 impl Run {
     pub fn state(&self) -> RunState {
-        RunState::parse(&self.state).expect("the table's check constraint allows only known states")
+        self.state
+            .parse()
+            .expect("the table's check constraint allows only known states")
     }
 
     /// Returns whether another run started it.
@@ -334,7 +310,7 @@ pub async fn span(pool: &Pool, owner: Owner, id: Uuid) -> Result<Option<(Span, L
             log_id: row.get(2),
             first_seq: row.get(3),
             done_seq: row.get(4),
-            has_ended: RunState::parse(row.get(5)).is_some_and(RunState::has_ended),
+            has_ended: row.get::<_, &str>(5).parse().is_ok_and(RunState::has_ended),
         };
         (span, ends)
     }))

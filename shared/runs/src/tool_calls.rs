@@ -8,36 +8,14 @@ use uuid::Uuid;
 
 use rejoin_types::ids;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CallStatus {
-    Pending,
-    Running,
-    Completed,
-    Error,
-    /// A worker died while the call may have been acting, and repeating it would not be safe.
-    OutcomeUnknown,
-}
-
-impl CallStatus {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            CallStatus::Pending => "pending",
-            CallStatus::Running => "running",
-            CallStatus::Completed => "completed",
-            CallStatus::Error => "error",
-            CallStatus::OutcomeUnknown => "outcome_unknown",
-        }
-    }
-
-    pub fn parse(text: &str) -> Option<Self> {
-        Some(match text {
-            "pending" => CallStatus::Pending,
-            "running" => CallStatus::Running,
-            "completed" => CallStatus::Completed,
-            "error" => CallStatus::Error,
-            "outcome_unknown" => CallStatus::OutcomeUnknown,
-            _ => return None,
-        })
+rejoin_types::text_enum! {
+    pub enum CallStatus {
+        Pending = "pending",
+        Running = "running",
+        Completed = "completed",
+        Error = "error",
+        /// A worker died while the call may have been acting, and repeating it would not be safe.
+        OutcomeUnknown = "outcome_unknown",
     }
 }
 
@@ -64,7 +42,9 @@ pub struct ToolCallRow {
 
 impl ToolCallRow {
     pub fn status(&self) -> CallStatus {
-        CallStatus::parse(&self.status).expect("the table's check constraint allows only known states")
+        self.status
+            .parse()
+            .expect("the table's check constraint allows only known states")
     }
 }
 

@@ -12,43 +12,22 @@ use rejoin_graph::relationships::{self, NewRelationship};
 use rejoin_graph::{Actor, ActorKind, Error};
 use rejoin_types::ids;
 
-/// active -> resolved (by votes), or escalated (to a user) -> resolved | abandoned.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Status {
-    Active,
-    Resolved,
-    Escalated,
-    Abandoned,
-}
-
-impl Status {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Status::Active => "active",
-            Status::Resolved => "resolved",
-            Status::Escalated => "escalated",
-            Status::Abandoned => "abandoned",
-        }
+rejoin_types::text_enum! {
+    /// active -> resolved (by votes), or escalated (to a user) -> resolved | abandoned.
+    pub enum Status {
+        Active = "active",
+        Resolved = "resolved",
+        Escalated = "escalated",
+        Abandoned = "abandoned",
     }
 }
 
-/// The kind of an entry.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum EntryKind {
-    Proposal,
-    Argument,
-    Vote,
-}
-
-impl EntryKind {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            EntryKind::Proposal => "proposal",
-            EntryKind::Argument => "argument",
-            EntryKind::Vote => "vote",
-        }
+rejoin_types::text_enum! {
+    /// The kind of an entry.
+    pub enum EntryKind {
+        Proposal = "proposal",
+        Argument = "argument",
+        Vote = "vote",
     }
 }
 

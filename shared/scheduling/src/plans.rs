@@ -27,32 +27,16 @@ pub const TOOL_CALLS_MAX: usize = 40;
 /// Time after which a step's run must conclude, in seconds.
 pub const STEP_TIMEOUT_S: i32 = 120;
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum ExecutionMode {
-    /// Immediately.
-    #[default]
-    AutoExecute,
-    /// After a user's approval.
-    DraftOnly,
-    /// After the reviewer's approval.
-    AgentReview,
-}
-
-impl ExecutionMode {
-    pub const NAMES: [&str; 3] = ["auto_execute", "draft_only", "agent_review"];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            ExecutionMode::AutoExecute => Self::NAMES[0],
-            ExecutionMode::DraftOnly => Self::NAMES[1],
-            ExecutionMode::AgentReview => Self::NAMES[2],
-        }
-    }
-
-    pub fn parse(text: &str) -> Option<Self> {
-        [Self::AutoExecute, Self::DraftOnly, Self::AgentReview]
-            .into_iter()
-            .find(|mode| mode.as_str() == text)
+rejoin_types::text_enum! {
+    #[derive(Default)]
+    pub enum ExecutionMode {
+        /// Immediately.
+        #[default]
+        AutoExecute = "auto_execute",
+        /// After a user's approval.
+        DraftOnly = "draft_only",
+        /// After the reviewer's approval.
+        AgentReview = "agent_review",
     }
 }
 
@@ -86,7 +70,7 @@ impl Plan {
     }
 
     pub fn mode(&self) -> ExecutionMode {
-        ExecutionMode::parse(&self.execution_mode).unwrap_or_default()
+        self.execution_mode.parse().unwrap_or_default()
     }
 
     /// The representation in events and the API.

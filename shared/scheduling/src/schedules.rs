@@ -6,7 +6,6 @@
 //! Invariant: `next_at` advances in the firing transaction, under the row's lock: each due moment fires once.
 
 use chrono::{DateTime, Utc};
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sqlx::{PgConnection, PgExecutor};
 use uuid::Uuid;
@@ -20,35 +19,17 @@ pub use content::{Due, ScheduleContent, Target, UTC, When, input_text};
 /// Maximum number of schedules in one project.
 pub const MAX_SCHEDULES: i64 = 1_000;
 
-/// The handling of missed firings.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Missed {
-    /// They are skipped.
-    Skip,
-    /// One firing for all of them.
-    #[default]
-    Once,
-    /// Each, one after the other.
-    All,
-}
-
-impl Missed {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Missed::Skip => "skip",
-            Missed::Once => "once",
-            Missed::All => "all",
-        }
-    }
-
-    pub fn parse(text: &str) -> Option<Self> {
-        Some(match text {
-            "skip" => Missed::Skip,
-            "once" => Missed::Once,
-            "all" => Missed::All,
-            _ => return None,
-        })
+rejoin_types::text_enum! {
+    /// The handling of missed firings.
+    #[derive(Default)]
+    pub enum Missed {
+        /// They are skipped.
+        Skip = "skip",
+        /// One firing for all of them.
+        #[default]
+        Once = "once",
+        /// Each, one after the other.
+        All = "all",
     }
 }
 

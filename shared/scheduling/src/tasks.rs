@@ -67,32 +67,16 @@ pub struct DagTask {
     pub finished_at: Option<DateTime<Utc>>,
 }
 
-/// A run's role for a task.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TaskRole {
-    /// Selects its agent.
-    Select,
-    Work,
-    /// Judges its output.
-    Judge,
-    /// Decides about its failure.
-    Triage,
-}
-
-impl TaskRole {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            TaskRole::Select => "select",
-            TaskRole::Work => "work",
-            TaskRole::Judge => "judge",
-            TaskRole::Triage => "triage",
-        }
-    }
-
-    pub fn parse(text: &str) -> Option<Self> {
-        [TaskRole::Select, TaskRole::Work, TaskRole::Judge, TaskRole::Triage]
-            .into_iter()
-            .find(|role| role.as_str() == text)
+rejoin_types::text_enum! {
+    /// A run's role for a task.
+    pub enum TaskRole {
+        /// Selects its agent.
+        Select = "select",
+        Work = "work",
+        /// Judges its output.
+        Judge = "judge",
+        /// Decides about its failure.
+        Triage = "triage",
     }
 }
 

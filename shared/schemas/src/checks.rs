@@ -25,10 +25,7 @@ pub(super) fn of(outline: &Outline, value: &Value) -> Result<u64, String> {
         steps: 0,
     };
     let checks = count.checks(0, value, 0)?;
-    match checks <= CHECKS {
-        true => Ok(checks),
-        false => Err(too_many()),
-    }
+    if checks <= CHECKS { Ok(checks) } else { Err(too_many()) }
 }
 
 fn too_many() -> String {

@@ -333,11 +333,12 @@ fn bound(nodes: &[Node]) -> Result<(), String> {
             .unwrap_or(0);
     }
     let longest = in_circles + way.into_iter().max().unwrap_or(0);
-    match longest > WAY {
-        true => Err(format!(
+    if longest > WAY {
+        Err(format!(
             "the schema has a chain of {longest} subschemas; the limit is {WAY}"
-        )),
-        false => Ok(()),
+        ))
+    } else {
+        Ok(())
     }
 }
 
@@ -368,10 +369,7 @@ fn leaves_first(nodes: &[Node], targets: impl Fn(&Node) -> Vec<usize>) -> Vec<us
 impl Node {
     /// How often it checks the same value.
     pub(super) fn times(&self) -> u64 {
-        match self.is_unevaluated {
-            true => TIMES_UNEVALUATED,
-            false => 1,
-        }
+        if self.is_unevaluated { TIMES_UNEVALUATED } else { 1 }
     }
 
     /// All its targets.

@@ -47,9 +47,10 @@ impl SecretKeyArgs {
     /// # Errors
     /// There are both, or they can't be read.
     pub fn load_if_configured(&self) -> Result<Option<MasterKeys>, KeyError> {
-        match self.file().is_some() || are_configured() {
-            true => self.load().map(Some),
-            false => Ok(None),
+        if self.file().is_some() || are_configured() {
+            self.load().map(Some)
+        } else {
+            Ok(None)
         }
     }
 

@@ -148,14 +148,15 @@ fn held(tool: &str, schema: &Schema, arguments: Value) -> Result<Value, String> 
     if faults.is_empty() {
         return Ok(fields);
     }
-    let takes = match properties.is_empty() {
-        true => "none: send {}".to_owned(),
-        false => properties
+    let takes = if properties.is_empty() {
+        "none: send {}".to_owned()
+    } else {
+        properties
             .iter()
             .take(TOLD_PROPERTIES)
             .map(in_words)
             .collect::<Vec<_>>()
-            .join(", "),
+            .join(", ")
     };
     let more = match properties.len().saturating_sub(TOLD_PROPERTIES) {
         0 => String::new(),

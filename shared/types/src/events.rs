@@ -158,13 +158,13 @@ pub enum ToolStatus {
     Error,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum DoneStatus {
-    Completed,
-    Failed,
-    Cancelled,
-    Paused,
+crate::text_enum! {
+    pub enum DoneStatus {
+        Completed = "completed",
+        Failed = "failed",
+        Cancelled = "cancelled",
+        Paused = "paused",
+    }
 }
 
 /// A tool's operation on an entity, in words for users. (Its field names are those known to such chat pages.)

@@ -9,6 +9,7 @@
 //! - `file_ref` references to files
 //! - `digest`   digests and their text
 //! - `text`     cutting and comparing texts
+//! - `text_enum` enums whose values have texts
 
 pub mod access;
 pub mod digest;
@@ -18,3 +19,4 @@ pub mod focus;
 pub mod ids;
 pub mod owner;
 pub mod text;
+pub mod text_enum;

@@ -46,9 +46,10 @@ pub fn is_hidden(character: char) -> bool {
 /// Returns the text with each hidden character replaced by U+FFFD: for third-party texts that users approve and models
 /// read.
 pub fn plain(text: String) -> String {
-    match text.contains(is_hidden) {
-        true => text.replace(is_hidden, REPLACEMENT),
-        false => text,
+    if text.contains(is_hidden) {
+        text.replace(is_hidden, REPLACEMENT)
+    } else {
+        text
     }
 }
 

@@ -219,9 +219,10 @@ impl Account {
         }
         let last = items.last().map(id_of).unwrap_or_default();
         let mut page = json!({"kind": "calendar#events", "timeZone": ZONE.name(), "items": items});
-        match more {
-            true => page["nextPageToken"] = json!(format!("{began}@{last}")),
-            false => page["nextSyncToken"] = json!(began.to_string()),
+        if more {
+            page["nextPageToken"] = json!(format!("{began}@{last}"));
+        } else {
+            page["nextSyncToken"] = json!(began.to_string());
         }
         Ok(page)
     }
@@ -249,9 +250,10 @@ impl Account {
         if event["recurrence"].is_array() && !comes_back(event) {
             return refuse(400, "invalid", "The event has no occurrences.");
         }
-        match event["recurringEventId"].is_string() && event["recurrence"].is_array() {
-            true => refuse(400, "invalid", "Recurring event instances cannot be recurring"),
-            false => Ok(()),
+        if event["recurringEventId"].is_string() && event["recurrence"].is_array() {
+            refuse(400, "invalid", "Recurring event instances cannot be recurring")
+        } else {
+            Ok(())
         }
     }
 
@@ -302,16 +304,18 @@ impl Account {
             return refuse(404, "notFound", "Not Found");
         };
         let is_days = event["start"]["date"].is_string();
-        let time = match is_days {
-            true => json!({"date": original}),
-            false => json!({"dateTime": original, "timeZone": event["start"]["timeZone"]}),
+        let time = if is_days {
+            json!({"date": original})
+        } else {
+            json!({"dateTime": original, "timeZone": event["start"]["timeZone"]})
         };
         let Some(at) = moment(&time) else {
             return refuse(400, "invalid", "Invalid originalStart");
         };
-        let name = match is_days {
-            true => original.replace('-', ""),
-            false => at.format("%Y%m%dT%H%M%SZ").to_string(),
+        let name = if is_days {
+            original.replace('-', "")
+        } else {
+            at.format("%Y%m%dT%H%M%SZ").to_string()
         };
         let id = format!("{series}_{name}");
         if let Some(changed) = known.events.get(&id) {
@@ -329,9 +333,10 @@ impl Account {
         item["recurringEventId"] = json!(series);
         item["originalStartTime"] = time.clone();
         item["start"] = time;
-        item["end"] = match is_days {
-            true => json!({"date": end.with_timezone(&ZONE).format("%Y-%m-%d").to_string()}),
-            false => json!({"dateTime": end.to_rfc3339(), "timeZone": event["end"]["timeZone"]}),
+        item["end"] = if is_days {
+            json!({"date": end.with_timezone(&ZONE).format("%Y-%m-%d").to_string()})
+        } else {
+            json!({"dateTime": end.to_rfc3339(), "timeZone": event["end"]["timeZone"]})
         };
         if let Value::Object(item) = &mut item {
             item.remove("recurrence");

@@ -59,14 +59,18 @@ pub fn happens(event: &Value, at: DateTime<Utc>) -> bool {
         .and_then(|name| name.parse().ok())
         .unwrap_or(ZONE);
     let is_days = event["start"]["date"].is_string();
-    let compact = match is_days {
-        true => at.with_timezone(&ZONE).format("%Y%m%d").to_string(),
-        false => at.format("%Y%m%dT%H%M%SZ").to_string(),
+    let compact = if is_days {
+        at.with_timezone(&ZONE).format("%Y%m%d").to_string()
+    } else {
+        at.format("%Y%m%dT%H%M%SZ").to_string()
     };
     let by_wall = at.with_timezone(&time_zone).format("%Y%m%dT%H%M%S").to_string();
-    let names = |line: &str| match line.contains("TZID=") {
-        true => line.contains(&by_wall),
-        false => line.contains(&compact),
+    let names = |line: &str| {
+        if line.contains("TZID=") {
+            line.contains(&by_wall)
+        } else {
+            line.contains(&compact)
+        }
     };
     let left_out = lines.iter().any(|line| line.starts_with("EXDATE") && names(line));
     // For days a rule ends on a day.
@@ -102,15 +106,17 @@ pub fn within(events: &BTreeMap<String, Value>, from: DateTime<Utc>, to: DateTim
         let days = wall(end) - wall(start);
         let mut at = start;
         while at < to {
-            let name = match event["start"]["date"].is_string() {
-                true => wall(at).format("%Y%m%d").to_string(),
-                false => at.format("%Y%m%dT%H%M%SZ").to_string(),
+            let name = if event["start"]["date"].is_string() {
+                wall(at).format("%Y%m%d").to_string()
+            } else {
+                at.format("%Y%m%dT%H%M%SZ").to_string()
             };
             let is_changed = events.contains_key(&format!("{}_{name}", event["id"].as_str().unwrap_or_default()));
             if happens(event, at) && !is_changed {
-                let end = match event["start"]["date"].is_string() {
-                    true => at_wall(ZONE, wall(at) + days),
-                    false => at + (end - start),
+                let end = if event["start"]["date"].is_string() {
+                    at_wall(ZONE, wall(at) + days)
+                } else {
+                    at + (end - start)
                 };
                 found.push((title.clone(), at, end));
             }

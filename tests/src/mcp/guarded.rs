@@ -230,9 +230,10 @@ async fn speak(State(shared): There, headers: HeaderMap, Json(message): Json<Val
             if let Some(token) = &token {
                 challenge += &format!(", error=\"invalid_token\", error_description=\"{token} is not good\"");
             }
-            return match state.is_silent {
-                true => StatusCode::UNAUTHORIZED.into_response(),
-                false => (StatusCode::UNAUTHORIZED, [(header::WWW_AUTHENTICATE, challenge)]).into_response(),
+            return if state.is_silent {
+                StatusCode::UNAUTHORIZED.into_response()
+            } else {
+                (StatusCode::UNAUTHORIZED, [(header::WWW_AUTHENTICATE, challenge)]).into_response()
             };
         }
     }

@@ -45,9 +45,10 @@ fn key(request: &Request) -> Result<(), Refusal> {
 
 pub(super) fn check(request: &Request, ledger: &Ledger) -> Result<Plan, Refusal> {
     let is_vertex = request.service == Service::Vertex;
-    match is_vertex {
-        true => vertex::key(request)?,
-        false => key(request)?,
+    if is_vertex {
+        vertex::key(request)?;
+    } else {
+        key(request)?;
     }
     let body = &camel(&request.body);
     check_fields(&Kind::Object(REQUEST), body).map_err(problem)?;

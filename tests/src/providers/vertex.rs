@@ -107,9 +107,10 @@ pub(super) fn check_messages(request: &Request, ledger: &Ledger) -> Result<Plan,
         members.insert("model".to_owned(), json!(name));
     }
     let plan = messages::checked(request.service, &body, request.today, ledger).map_err(|refusal| {
-        match refusal.status == StatusCode::NOT_FOUND {
-            true => unknown_model(request, name),
-            false => refusal,
+        if refusal.status == StatusCode::NOT_FOUND {
+            unknown_model(request, name)
+        } else {
+            refusal
         }
     })?;
     Ok(Plan {

@@ -27,7 +27,7 @@ pub const PARAMETERS: &[Parameter] = &[
     Parameter::new("objective", Kind::Text, "objective of the plan"),
     Parameter::new(
         "execution_mode",
-        Kind::OptionalChoice(&ExecutionMode::NAMES),
+        Kind::OptionalChoice(&ExecutionMode::TEXTS),
         "auto_execute (default): execute at once; draft_only: after the user's approval; agent_review: after the \
         reviewer's approval",
     ),
@@ -75,9 +75,9 @@ pub fn new_plan(arguments: Value, planner: &Planner<'_>) -> Result<NewPlan, Stri
     if objective.is_empty() || objective.chars().count() > OBJECTIVE_MAX_CHARS {
         return Err(format!("objective must have 1 to {OBJECTIVE_MAX_CHARS} characters"));
     }
-    let mode = arguments
+    let mode: ExecutionMode = arguments
         .text("execution_mode")
-        .and_then(ExecutionMode::parse)
+        .and_then(|mode| mode.parse().ok())
         .unwrap_or_default();
     let mut steps = match raw {
         Value::Null => steps::read(&json!([{"stepNumber": 1, "description": objective, "tools": ["*"]}]))?,

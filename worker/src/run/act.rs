@@ -50,13 +50,12 @@ impl Ended {
     /// The end with a tool's output, if it is not too large.
     fn bounded(tool: &str, output: Value, duration_ms: i64) -> Self {
         let bytes = output.to_string().len();
-        match bytes > OUTPUT_MAX_BYTES {
-            false => Self::completed(output, duration_ms),
-            true => {
-                let most = OUTPUT_MAX_BYTES / (1024 * 1024);
-                let message = format!("{tool} returned {bytes} bytes; the maximum is {most} MiB. Narrow the call down");
-                Self::failed(message, duration_ms)
-            }
+        if bytes > OUTPUT_MAX_BYTES {
+            let most = OUTPUT_MAX_BYTES / (1024 * 1024);
+            let message = format!("{tool} returned {bytes} bytes; the maximum is {most} MiB. Narrow the call down");
+            Self::failed(message, duration_ms)
+        } else {
+            Self::completed(output, duration_ms)
         }
     }
 

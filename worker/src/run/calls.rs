@@ -297,9 +297,10 @@ impl Execution {
             operation,
             publish: self.request.callback.is_some() && !again,
         };
-        let recorded = match rejoin_faults::enabled(Fault::ActBeforeRecord) {
-            true => Ok((true, Wake::default())),
-            false => self.request.services.execute(&started).await,
+        let recorded = if rejoin_faults::enabled(Fault::ActBeforeRecord) {
+            Ok((true, Wake::default()))
+        } else {
+            self.request.services.execute(&started).await
         };
         let (may_act, _) = recorded.map_err(|error| self.infrastructure(error))?;
         if !may_act {
@@ -309,10 +310,7 @@ impl Execution {
             }
             return Err(self.interrupted(Interrupt::Cancelled));
         }
-        match again {
-            true => Ok(()),
-            false => self.tell_start(call).await,
-        }
+        if again { Ok(()) } else { self.tell_start(call).await }
     }
 
     /// Reports the start of a call to the callback.

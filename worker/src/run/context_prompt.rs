@@ -57,16 +57,18 @@ fn previous_turn(last_turn: &Value) -> String {
     format!(
         "\nThe previous turn began with \"{}\"; it used the tools: {}{}.\n",
         last_turn["summary"].as_str().unwrap_or_default(),
-        match used.is_empty() {
-            true => "none".to_owned(),
-            false => used.join(", "),
+        if used.is_empty() {
+            "none".to_owned()
+        } else {
+            used.join(", ")
         },
-        match last_turn["entities"]
+        if last_turn["entities"]
             .as_object()
             .is_none_or(|entities| entities.is_empty())
         {
-            true => String::new(),
-            false => format!("; it was about: {}", last_turn["entities"]),
+            String::new()
+        } else {
+            format!("; it was about: {}", last_turn["entities"])
         }
     )
 }

@@ -147,9 +147,10 @@ impl Execution {
             return Ok(Shown::Not("it was deleted"));
         };
         *left -= size;
-        Ok(match is_text {
-            true => Shown::AsText(as_text(&file.name, &content)),
-            false => Shown::AsItIs(Base64(content.into())),
+        Ok(if is_text {
+            Shown::AsText(as_text(&file.name, &content))
+        } else {
+            Shown::AsItIs(Base64(content.into()))
         })
     }
 
@@ -213,9 +214,10 @@ async fn read(services: &Services, project_id: Uuid, id: Uuid, is_text: bool) ->
     let size = usize::try_from(file.size_bytes).unwrap_or_default();
     let (mut encoded, mut bytes) = (String::new(), Vec::new());
     let mut hasher = file.in_object_store.then(Sha256::new);
-    match is_text {
-        true => bytes.reserve(size),
-        false => encoded.reserve(size.div_ceil(3) * 4),
+    if is_text {
+        bytes.reserve(size);
+    } else {
+        encoded.reserve(size.div_ceil(3) * 4);
     }
     for position in 0..rejoin_files::chunks_of(file.size_bytes) {
         let Some(piece) = services.files.read(db, &file, position).await? else {
@@ -225,17 +227,19 @@ async fn read(services: &Services, project_id: Uuid, id: Uuid, is_text: bool) ->
         if let Some(hasher) = &mut hasher {
             hasher.update(&piece);
         }
-        match is_text {
-            true => bytes.extend_from_slice(&piece),
-            false => STANDARD.encode_string(&piece, &mut encoded),
+        if is_text {
+            bytes.extend_from_slice(&piece);
+        } else {
+            STANDARD.encode_string(&piece, &mut encoded);
         }
     }
     if hasher.is_some_and(|hasher| hasher.finalize()[..] != file.sha256) {
         return Err(ObjectStoreError::Damaged(file.id).into());
     }
-    Ok(Some(match is_text {
-        true => String::from_utf8_lossy(&bytes).into_owned(),
-        false => encoded,
+    Ok(Some(if is_text {
+        String::from_utf8_lossy(&bytes).into_owned()
+    } else {
+        encoded
     }))
 }
 

@@ -60,43 +60,21 @@ pub struct Limits {
     tree: TreeLimits,
 }
 
-/// The limit that ends the run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StopReason {
-    Steps,
-    /// Over all of its resumptions.
-    TotalSteps,
-    Time,
-    TreeTime,
-    TreeTokens,
-    TreeCost,
-    ToolCalls,
+rejoin_types::text_enum! {
+    /// The limit that ends the run. Its text is a stable code: of the error, and the metric's label.
+    pub enum StopReason {
+        Steps = "step_limit",
+        /// Over all of its resumptions.
+        TotalSteps = "total_step_limit",
+        Time = "timeout",
+        TreeTime = "tree_timeout",
+        TreeTokens = "token_budget",
+        TreeCost = "cost_budget",
+        ToolCalls = "tool_call_limit",
+    }
 }
 
 impl StopReason {
-    pub const ALL: [StopReason; 7] = [
-        StopReason::Steps,
-        StopReason::TotalSteps,
-        StopReason::Time,
-        StopReason::TreeTime,
-        StopReason::TreeTokens,
-        StopReason::TreeCost,
-        StopReason::ToolCalls,
-    ];
-
-    /// A stable code: of the error, and the metric's label.
-    pub fn name(self) -> &'static str {
-        match self {
-            StopReason::Steps => "step_limit",
-            StopReason::TotalSteps => "total_step_limit",
-            StopReason::Time => "timeout",
-            StopReason::TreeTime => "tree_timeout",
-            StopReason::TreeTokens => "token_budget",
-            StopReason::TreeCost => "cost_budget",
-            StopReason::ToolCalls => "tool_call_limit",
-        }
-    }
-
     /// Returns the instruction to the model before its last call.
     pub fn instruction(self) -> String {
         let limit = match self {

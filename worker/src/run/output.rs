@@ -211,9 +211,10 @@ impl Execution {
         }
         if !answer.calls.is_empty() {
             let text = answer.text.clone();
-            return match text.is_empty() {
-                true => Ok(()),
-                false => self.tell(StreamEvent::ReasoningDelta { text }).await,
+            return if text.is_empty() {
+                Ok(())
+            } else {
+                self.tell(StreamEvent::ReasoningDelta { text }).await
             };
         }
         let Some(json) = output.json(&answer.text) else {

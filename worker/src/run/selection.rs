@@ -52,9 +52,10 @@ impl Selection {
         let fit = fitting(tools, &wanted.tools);
         let message: String = run.input.chars().take(MESSAGE_CHARS).collect();
         // If all of them are shown, their order is irrelevant.
-        let nearness = match fit.len() > SHOWN_MAX {
-            true => services.tool_vectors.nearness(&services.embedder, &message, &fit).await,
-            false => None,
+        let nearness = if fit.len() > SHOWN_MAX {
+            services.tool_vectors.nearness(&services.embedder, &message, &fit).await
+        } else {
+            None
         };
         let mut selection = Self::of(tools, &fit, &message, nearness.as_deref());
         // Tools called in an earlier attempt or turn are shown.

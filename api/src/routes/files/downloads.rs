@@ -136,14 +136,13 @@ impl Reader {
     async fn piece(&self, at: u64) -> Result<Option<Bytes>, ReadError> {
         let within = usize::try_from(at % CHUNK_BYTES as u64).unwrap_or_default();
         let position = i32::try_from(at / CHUNK_BYTES as u64).unwrap_or(i32::MAX);
-        let piece = match self.file.in_object_store {
-            true => self.state.files.read_object(&self.file, position).await?,
-            false => {
-                let mut tx = rls::begin(&self.state.db.pool_sqlx, self.scope).await?;
-                rejoin_files::chunk(&mut *tx, self.file.id, position)
-                    .await?
-                    .map(Bytes::from)
-            }
+        let piece = if self.file.in_object_store {
+            self.state.files.read_object(&self.file, position).await?
+        } else {
+            let mut tx = rls::begin(&self.state.db.pool_sqlx, self.scope).await?;
+            rejoin_files::chunk(&mut *tx, self.file.id, position)
+                .await?
+                .map(Bytes::from)
         };
         let left = usize::try_from(self.to - at).unwrap_or(usize::MAX);
         Ok(piece

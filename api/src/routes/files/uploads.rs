@@ -221,9 +221,10 @@ impl Arriving<'_> {
     /// Checks and stores a piece. `Some`: it was the last one, and the file is complete.
     async fn take(&mut self, piece: Bytes, is_last: bool) -> Result<Option<File>, Problem> {
         let media_type = self.check(&piece, is_last)?;
-        let file = match self.upload.is_some() {
-            true => self.put_object(&media_type, piece, is_last).await?,
-            false => self.put_rows(&media_type, &piece, is_last).await?,
+        let file = if self.upload.is_some() {
+            self.put_object(&media_type, piece, is_last).await?
+        } else {
+            self.put_rows(&media_type, &piece, is_last).await?
         };
         self.position += 1;
         Ok(file)
@@ -256,9 +257,10 @@ impl Arriving<'_> {
         if !piece.is_empty() {
             rejoin_files::put_chunk(&mut db, self.id, self.position, piece).await?;
         }
-        let file = match is_last {
-            true => self.finish(&mut db, media_type).await?,
-            false => None,
+        let file = if is_last {
+            self.finish(&mut db, media_type).await?
+        } else {
+            None
         };
         db.commit().await?;
         Ok(file)

@@ -275,8 +275,9 @@ async fn update(
     let change = change(&caller, &headers)?;
     let strategy = match patch.update_strategy.as_deref() {
         None => Strategy::default(),
-        Some(word) => Strategy::of(word)
-            .ok_or_else(|| invalid(format!("updateStrategy must be one of {}", Strategy::WORDS.join(", "))))?,
+        Some(word) => word
+            .parse()
+            .map_err(|error| invalid(format!("updateStrategy: {error}")))?,
     };
     let update = Update {
         fields: patch.fields,

@@ -6,8 +6,8 @@ use axum::http::header::LOCATION;
 use axum::http::{HeaderMap, HeaderName, StatusCode};
 use rejoin_work_graph::documents::Move;
 use rejoin_work_graph::links::{self, NewLink};
+use rejoin_work_graph::pack;
 use rejoin_work_graph::projects::{self, Instantiation, Rearrange};
-use rejoin_work_graph::{Kind, pack};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -159,7 +159,7 @@ async fn instantiate(
     let change = change(&caller, &headers)?;
     let mut entities = Vec::with_capacity(request.entities.len());
     for entity in request.entities {
-        let kind = Kind::of(&entity.kind).ok_or_else(|| invalid(format!("there is no kind {:?}", entity.kind)))?;
+        let kind = entity.kind.parse().map_err(|error| invalid(format!("kind: {error}")))?;
         entities.push((entity.temp_id, kind, entity.fields));
     }
     let new = Instantiation {

@@ -52,9 +52,10 @@ fn translate(event: &Value) -> Vec<Value> {
             let id = &event["conversationId"];
             let session = json!({"type": "session", "sessionId": id, "session": {"id": id}});
             let mode = json!({"type": "agent_mode", "mode": event["agent"]});
-            match event["agent"].is_null() {
-                true => vec![session],
-                false => vec![session, mode],
+            if event["agent"].is_null() {
+                vec![session]
+            } else {
+                vec![session, mode]
             }
         }
         "token" => vec![json!({"type": "text", "content": event["token"]})],

@@ -39,40 +39,21 @@ pub struct Sizes {
     pub warm_up_s: u32,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Phase {
-    /// Alone: if the drain is measured, its own bulk enqueues count.
-    Bulk,
-    Single,
-    /// Bulk enqueue and drain.
-    Work,
-    Backlog,
-    Finished,
-    Latency,
+rejoin_types::text_enum! {
+    /// A phase. Its text is its name in the environment and the drivers' settings.
+    pub enum Phase {
+        /// Alone: if the drain is measured, its own bulk enqueues count.
+        Bulk = "bulk",
+        Single = "single",
+        /// Bulk enqueue and drain.
+        Work = "work",
+        Backlog = "backlog",
+        Finished = "finished",
+        Latency = "latency",
+    }
 }
 
-pub const PHASES: [Phase; 6] = [
-    Phase::Bulk,
-    Phase::Single,
-    Phase::Work,
-    Phase::Backlog,
-    Phase::Finished,
-    Phase::Latency,
-];
-
 impl Phase {
-    /// Its name in the environment and the drivers' settings.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Bulk => "bulk",
-            Self::Single => "single",
-            Self::Work => "work",
-            Self::Backlog => "backlog",
-            Self::Finished => "finished",
-            Self::Latency => "latency",
-        }
-    }
-
     pub fn template(self) -> Template {
         match self {
             Self::Backlog => Template::Queued,
@@ -188,7 +169,7 @@ struct Drained {
 /// confirms it.
 async fn drain(place: &Place<'_>, observer: &mut Observer, n: u64, workers: usize, phase: Phase) -> Result<Drained> {
     let mut workers: Vec<Worker> = (0..workers)
-        .map(|_| place.driver.worker(phase.name(), &[]))
+        .map(|_| place.driver.worker(phase.as_str(), &[]))
         .collect::<Result<_>>()?;
     let give_up = Instant::now() + DRAIN_LIMIT;
     let handled = |workers: &[Worker]| workers.iter().map(|worker| worker.handled().0).sum::<u64>();
@@ -233,7 +214,7 @@ async fn drain(place: &Place<'_>, observer: &mut Observer, n: u64, workers: usiz
 
 async fn latency(place: &Place<'_>, sizes: Sizes, found: &mut Measured) -> Result<()> {
     place.settle().await?;
-    let mut worker = place.driver.worker(Phase::Latency.name(), &[("LAT", "1")])?;
+    let mut worker = place.driver.worker(Phase::Latency.as_str(), &[("LAT", "1")])?;
     worker.started().await?;
     tokio::time::sleep(IDLE).await;
     let produced = place

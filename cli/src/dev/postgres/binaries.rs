@@ -98,9 +98,10 @@ pub fn find(folder: Option<&Path>, major: Option<u32>, user: Option<&User>) -> R
         Some(major) => format!("of version {major}, which created this data directory, "),
         None => String::new(),
     };
-    let seen = match refused.is_empty() {
-        true => String::new(),
-        false => format!("Not usable: \n  {}\n", refused.join("\n  ")),
+    let seen = if refused.is_empty() {
+        String::new()
+    } else {
+        format!("Not usable: \n  {}\n", refused.join("\n  "))
     };
     bail!("no PostgreSQL server {wanted}was found on this machine.\n{seen}{WAYS_OUT}")
 }

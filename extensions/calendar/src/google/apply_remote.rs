@@ -318,16 +318,18 @@ impl RemoteChange<'_> {
             events::revive(self.db, event.id).await?;
         }
         let here = Snapshot::of(event);
-        let merged = match is_changed_here && !event.is_deleted {
-            true => merge(base, &here, there),
-            false => Merged {
+        let merged = if is_changed_here && !event.is_deleted {
+            merge(base, &here, there)
+        } else {
+            Merged {
                 snapshot: there.clone(),
                 lost: Vec::new(),
-            },
+            }
         };
-        let clock = match event.content.all_day {
-            true => event.content.time_zone,
-            false => self.clock().await?,
+        let clock = if event.content.all_day {
+            event.content.time_zone
+        } else {
+            self.clock().await?
         };
         let (snapshot, (content, exdates)) = match merged.snapshot.content(clock) {
             Ok(content) => (merged.snapshot, content),

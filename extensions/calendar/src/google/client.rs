@@ -326,9 +326,10 @@ impl Client {
             }
         });
         let answer = answer.await.map_err(unasked)?;
-        match answer.status.is_success() {
-            true => Ok(answer),
-            false => Err(refusal(&answer)),
+        if answer.status.is_success() {
+            Ok(answer)
+        } else {
+            Err(refusal(&answer))
         }
     }
 }
@@ -354,9 +355,10 @@ fn refusal(answer: &Answer) -> GoogleError {
     let words = || {
         let words = said["error"]["message"].as_str().unwrap_or(reason);
         let words: String = words.chars().filter(|c| !c.is_control()).take(SAID_MAX_CHARS).collect();
-        match words.is_empty() {
-            true => format!("status {}", answer.status.as_u16()),
-            false => words,
+        if words.is_empty() {
+            format!("status {}", answer.status.as_u16())
+        } else {
+            words
         }
     };
     match answer.status {

@@ -308,9 +308,10 @@ impl Push<'_> {
         let mut tx = self.work.begin(self.db).await?;
         mappings::remove(&mut *tx, self.work.calendar_id, event.id).await?;
         tx.commit().await?;
-        match event.is_deleted {
-            true => Ok(()),
-            false => self.add(event).await,
+        if event.is_deleted {
+            Ok(())
+        } else {
+            self.add(event).await
         }
     }
 }

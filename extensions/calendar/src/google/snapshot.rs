@@ -38,9 +38,10 @@ pub struct Snapshot {
 
 /// Formats a moment for comparison.
 pub fn written(at: DateTime<Utc>, all_day: bool, zone: Tz) -> String {
-    match all_day {
-        true => at.with_timezone(&zone).format(DAY).to_string(),
-        false => at.format(MOMENT).to_string(),
+    if all_day {
+        at.with_timezone(&zone).format(DAY).to_string()
+    } else {
+        at.format(MOMENT).to_string()
     }
 }
 

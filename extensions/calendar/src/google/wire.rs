@@ -80,12 +80,13 @@ impl Item {
         let broken = |_| format!("{name:?} cannot be parsed as a Google event");
         let item: Item = serde_json::from_value(value).map_err(broken)?;
         let is_sound = |text: &str| !text.is_empty() && text.len() <= ID_MAX_BYTES && !text.contains('\0');
-        match is_sound(&item.id)
+        if is_sound(&item.id)
             && item.etag.len() <= ID_MAX_BYTES
             && item.recurring_event_id.as_deref().is_none_or(is_sound)
         {
-            true => Ok(item),
-            false => Err(format!("{name:?} has no valid id")),
+            Ok(item)
+        } else {
+            Err(format!("{name:?} has no valid id"))
         }
     }
 
@@ -141,9 +142,10 @@ impl Item {
 
     fn summary(&self) -> String {
         let title = text(&self.summary, TITLE_MAX_CHARS).replace('\n', " ");
-        match title.trim().is_empty() {
-            true => UNTITLED.to_owned(),
-            false => title,
+        if title.trim().is_empty() {
+            UNTITLED.to_owned()
+        } else {
+            title
         }
     }
 }
@@ -235,9 +237,10 @@ pub fn patch(here: &Snapshot, there: &Snapshot) -> Value {
     if comes_back && (is_moved || here.left_out != there.left_out) {
         body.insert("recurrence".to_owned(), lines(here));
     }
-    match body.is_empty() {
-        true => Value::Null,
-        false => Value::Object(body),
+    if body.is_empty() {
+        Value::Null
+    } else {
+        Value::Object(body)
     }
 }
 

@@ -43,9 +43,10 @@ pub fn read_at(line: &Line<'_>, value: &str, event_zone: Tz) -> Result<(DateTime
     let wall = NaiveDateTime::parse_from_str(wall, WALL)
         .map_err(|_| format!("{} {value:?} is not a valid time", line.name.as_str()))?;
     let zone = parameter(line, "TZID").and_then(zone).unwrap_or(event_zone);
-    match is_utc {
-        true => Ok((wall.and_utc(), false)),
-        false => Ok((at_wall(zone, wall), false)),
+    if is_utc {
+        Ok((wall.and_utc(), false))
+    } else {
+        Ok((at_wall(zone, wall), false))
     }
 }
 

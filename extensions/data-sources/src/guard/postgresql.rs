@@ -251,9 +251,10 @@ fn check_function(name: &Value) -> Result<(), String> {
         [name] | ["pg_catalog", name] => functions::postgresql(name),
         _ => false,
     };
-    match allowed {
-        true => Ok(()),
-        false => Err(refused_function(&parts.join("."))),
+    if allowed {
+        Ok(())
+    } else {
+        Err(refused_function(&parts.join(".")))
     }
 }
 
@@ -266,11 +267,12 @@ fn check_table(schema: &str, table: &str) -> Result<(), String> {
         "" => HIDDEN.contains(&table) || HIDDEN_INFORMATION.contains(&table) || table.starts_with("pg_toast"),
         _ => false,
     };
-    match is_hidden {
-        true => Err(format!(
+    if is_hidden {
+        Err(format!(
             "access to {table} is not allowed: it contains more than the source's data"
-        )),
-        false => Ok(()),
+        ))
+    } else {
+        Ok(())
     }
 }
 

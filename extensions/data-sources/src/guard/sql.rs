@@ -77,9 +77,10 @@ pub(super) fn check(kind: Kind, database: Option<&str>, sql: &str) -> Result<(),
 /// Checks that a database may be the default of a query.
 pub(super) fn check_database(kind: Kind, database: Option<&str>) -> Result<(), String> {
     let database = database.unwrap_or_default().to_ascii_lowercase();
-    match kind == Kind::Mysql && HIDDEN.contains(&database.as_str()) {
-        true => Err(not_shown(&database)),
-        false => Ok(()),
+    if kind == Kind::Mysql && HIDDEN.contains(&database.as_str()) {
+        Err(not_shown(&database))
+    } else {
+        Ok(())
     }
 }
 
@@ -208,9 +209,10 @@ impl Reads<'_> {
             Kind::Bigquery => functions::bigquery(&joined),
             Kind::Postgresql | Kind::Mongodb => false,
         };
-        match allowed {
-            true => ControlFlow::Continue(()),
-            false => refused(refused_function(&joined)),
+        if allowed {
+            ControlFlow::Continue(())
+        } else {
+            refused(refused_function(&joined))
         }
     }
 
@@ -256,9 +258,10 @@ impl Reads<'_> {
         let parent = options.show_in.as_ref().and_then(|within| within.parent_name.as_ref());
         let schema = parent.and_then(|name| name.0.first()).and_then(|part| part.as_ident());
         let schema = schema.map(|ident| ident.value.to_ascii_lowercase()).unwrap_or_default();
-        match HIDDEN.contains(&schema.as_str()) {
-            true => refused(not_shown(&schema)),
-            false => ControlFlow::Continue(()),
+        if HIDDEN.contains(&schema.as_str()) {
+            refused(not_shown(&schema))
+        } else {
+            ControlFlow::Continue(())
         }
     }
 
@@ -287,9 +290,10 @@ impl Visitor for Reads<'_> {
                 ..
             } if !was_nested => {
                 let reads = matches!(**statement, Statement::Query(_));
-                match !analyze && options.is_none() && reads {
-                    true => ControlFlow::Continue(()),
-                    false => refused(READS_ONLY),
+                if !analyze && options.is_none() && reads {
+                    ControlFlow::Continue(())
+                } else {
+                    refused(READS_ONLY)
                 }
             }
             _ if was_nested => refused(READS_ONLY),
@@ -336,9 +340,10 @@ impl Visitor for Reads<'_> {
             }
             Kind::Bigquery | Kind::Postgresql | Kind::Mongodb => false,
         };
-        match is_hidden {
-            true => refused(not_shown(&relation.to_string())),
-            false => ControlFlow::Continue(()),
+        if is_hidden {
+            refused(not_shown(&relation.to_string()))
+        } else {
+            ControlFlow::Continue(())
         }
     }
 

@@ -53,9 +53,10 @@ pub fn check(asked: &Asked) -> Result<(), String> {
 
 /// Checks that a collection is not a system collection.
 fn check_collection(name: &str) -> Result<(), String> {
-    match name.starts_with("system.") || name.contains('$') || name.is_empty() {
-        true => Err(format!("access to the collection {name:?} is not allowed")),
-        false => Ok(()),
+    if name.starts_with("system.") || name.contains('$') || name.is_empty() {
+        Err(format!("access to the collection {name:?} is not allowed"))
+    } else {
+        Ok(())
     }
 }
 
@@ -115,14 +116,13 @@ fn joined(fields: &Document) -> Result<(), String> {
 fn operators(value: &Bson) -> Result<(), String> {
     static NAMES: LazyLock<HashSet<&'static str>> = LazyLock::new(|| listed(OPERATORS));
     match value {
-        Bson::Document(fields) => {
-            fields.iter().try_for_each(
-                |(name, value)| match name.starts_with('$') && !NAMES.contains(name.as_str()) {
-                    true => Err(format!("{name} is not allowed on a read-only source")),
-                    false => operators(value),
-                },
-            )
-        }
+        Bson::Document(fields) => fields.iter().try_for_each(|(name, value)| {
+            if name.starts_with('$') && !NAMES.contains(name.as_str()) {
+                Err(format!("{name} is not allowed on a read-only source"))
+            } else {
+                operators(value)
+            }
+        }),
         Bson::Array(items) => items.iter().try_for_each(operators),
         Bson::JavaScriptCode(_) | Bson::JavaScriptCodeWithScope(_) => Err("JavaScript is not allowed".to_owned()),
         _ => Ok(()),

@@ -97,9 +97,10 @@ impl Rights {
                 }
             }
         }
-        Some(match more.is_empty() {
-            true => Rights::OnlyReads,
-            false => Rights::More(more),
+        Some(if more.is_empty() {
+            Rights::OnlyReads
+        } else {
+            Rights::More(more)
         })
     }
 }

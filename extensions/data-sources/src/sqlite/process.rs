@@ -202,9 +202,10 @@ impl Program {
 
 /// Returns the running program, even if an upgrade has replaced its file.
 fn this_program() -> PathBuf {
-    match cfg!(target_os = "linux") {
-        true => PathBuf::from("/proc/self/exe"),
-        false => std::env::current_exe().unwrap_or_else(|_| PathBuf::from("rejoin")),
+    if cfg!(target_os = "linux") {
+        PathBuf::from("/proc/self/exe")
+    } else {
+        std::env::current_exe().unwrap_or_else(|_| PathBuf::from("rejoin"))
     }
 }
 

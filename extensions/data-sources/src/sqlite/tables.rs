@@ -44,12 +44,13 @@ pub(super) fn fill(connection: &mut Connection, tables: &[Table]) -> Result<(), 
 impl Table {
     /// Refuses rows with a wrong number of values: a child does not trust its parent.
     pub(super) fn check(&self) -> Result<(), SourceError> {
-        match self.rows.iter().all(|row| row.len() == self.columns.len()) {
-            true => Ok(()),
-            false => Err(SourceError::Failed(format!(
+        if self.rows.iter().all(|row| row.len() == self.columns.len()) {
+            Ok(())
+        } else {
+            Err(SourceError::Failed(format!(
                 "a row of `{}` does not have as many values as there are columns",
                 self.name
-            ))),
+            )))
         }
     }
 }

@@ -85,7 +85,7 @@ const UPDATE: &[Parameter] = &[
     ),
     Parameter::new(
         "update_strategy",
-        arguments::Kind::OptionalChoice(Strategy::WORDS),
+        arguments::Kind::OptionalChoice(&Strategy::TEXTS),
         "replace (default): given fields replace the old values; append: description and content are appended to the \
         old text; merge: props are merged.",
     ),

@@ -187,9 +187,9 @@ async fn search_all(context: &ToolContext, arguments: &Arguments) -> Result<Valu
 
 /// Parses a kind named by a model, singular or plural.
 pub(super) fn kind(word: &str) -> Result<Kind, ToolError> {
-    Kind::of(word).or_else(|| Kind::of_plural(word)).ok_or_else(|| {
-        let words: Vec<&str> = Kind::ALL.into_iter().map(Kind::as_str).collect();
-        scope::respond(format!("there is no type {word:?}; the types are {}", words.join(", ")))
+    word.parse().ok().or_else(|| Kind::of_plural(word)).ok_or_else(|| {
+        let words = Kind::TEXTS.join(", ");
+        scope::respond(format!("there is no type {word:?}; the types are {words}"))
     })
 }
 

@@ -206,6 +206,6 @@ fn short(text: &str) -> String {
 
 /// Returns the type of the call's subject.
 pub(super) fn entity_type(definition: &Definition, arguments: &Arguments) -> &'static str {
-    let given = arguments.text("entity_type").and_then(Kind::of);
+    let given = arguments.text("entity_type").and_then(|word| word.parse().ok());
     given.unwrap_or(definition.kind).as_str()
 }

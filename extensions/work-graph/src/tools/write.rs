@@ -6,7 +6,7 @@ use super::definition::{Definition, Fields, PROJECT_ID, id_parameter};
 use super::{failed, scope, views};
 use crate::deletion;
 use crate::documents::{self, Move};
-use crate::entities::{self, NewEntity, Strategy, Update};
+use crate::entities::{self, NewEntity, Update};
 use crate::links::{self, NewLink};
 use crate::{Change, Entity, Kind, pack};
 use rejoin_tools::arguments::Kind::{OptionalText, Text};
@@ -285,9 +285,10 @@ async fn make(
     let kind = definition.kind;
     let change = scope::change(context);
     let mut tx = scope::begin(context).await?;
-    let task = match arguments.has("task_id") {
-        true => Some(scope::entity(&mut tx, context, arguments, "task_id", Some(Kind::Task)).await?),
-        false => None,
+    let task = if arguments.has("task_id") {
+        Some(scope::entity(&mut tx, context, arguments, "task_id", Some(Kind::Task)).await?)
+    } else {
+        None
     };
     let project = match &task {
         Some(task) => task.project,
@@ -369,7 +370,7 @@ async fn alter(
         fields,
         strategy: arguments
             .text("update_strategy")
-            .and_then(Strategy::of)
+            .and_then(|strategy| strategy.parse().ok())
             .unwrap_or_default(),
         summary: arguments.text("merge_instructions").map(str::to_owned),
         expected_version: None,

@@ -79,9 +79,10 @@ impl Target {
         // 0 and 1 would signal everything.
         let number = number.parse().ok().filter(|number| *number > 1)?;
         let pid = Pid::from_raw(number)?;
-        Some(match is_group {
-            true => Target::Group(pid),
-            false => Target::Process(pid),
+        Some(if is_group {
+            Target::Group(pid)
+        } else {
+            Target::Process(pid)
         })
     }
 

@@ -1,7 +1,6 @@
 //! Finds live objects: lists, queries, and resolution of references. Called by the API's graph routes, the read tools
 //! and the export. Invariant: superseded and deleted objects are never found.
 
-use serde::{Deserialize, Serialize};
 use sqlx::{AssertSqlSafe, PgExecutor, PgPool};
 use uuid::Uuid;
 
@@ -21,21 +20,23 @@ pub struct Filter {
     pub status: Option<String>,
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum SortBy {
-    #[default]
-    CreatedAt,
-    UpdatedAt,
-    Name,
+rejoin_types::text_enum! {
+    #[derive(Default)]
+    pub enum SortBy {
+        #[default]
+        CreatedAt = "created_at",
+        UpdatedAt = "updated_at",
+        Name = "name",
+    }
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum SortOrder {
-    Asc,
-    #[default]
-    Desc,
+rejoin_types::text_enum! {
+    #[derive(Default)]
+    pub enum SortOrder {
+        Asc = "asc",
+        #[default]
+        Desc = "desc",
+    }
 }
 
 /// The result of resolving a reference.
@@ -89,10 +90,7 @@ pub async fn query(
     limit: i64,
     offset: i64,
 ) -> Result<(Vec<Object>, i64), Error> {
-    let order = match sort.1 {
-        SortOrder::Asc => "asc",
-        SortOrder::Desc => "desc",
-    };
+    let order = sort.1.as_str();
     let first = match sort.0 {
         // Ids sort by creation time, and have an index.
         SortBy::CreatedAt => String::new(),

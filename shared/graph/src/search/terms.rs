@@ -259,9 +259,10 @@ pub(super) async fn sample(
         .await
         .map_err(Error::database(attempted))?;
     // In the order of an index that begins with the project, so that other projects' objects are not scanned.
-    let (by_type, order) = match scope.types.is_empty() {
-        true => ("", "order by o.canonical_id"),
-        false => ("and o.type = any($4)", ""),
+    let (by_type, order) = if scope.types.is_empty() {
+        ("", "order by o.canonical_id")
+    } else {
+        ("and o.type = any($4)", "")
     };
     let bounds = bounds::condition(scope.bounds.as_ref());
     // Built from constants only.

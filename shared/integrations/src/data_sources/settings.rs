@@ -12,44 +12,20 @@ pub const NAME_MAX_CHARS: usize = 64;
 /// Maximum values of a source's limits; the operator's settings limit them further.
 const MAX_TIMEOUT_MS: u64 = 600_000;
 
-/// The kind of a database.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Kind {
-    Postgresql,
-    /// MySQL, and MariaDB.
-    Mysql,
-    Sqlite,
-    Duckdb,
-    Mongodb,
-    Bigquery,
+rejoin_types::text_enum! {
+    /// The kind of a database.
+    pub enum Kind {
+        Postgresql = "postgresql",
+        /// MySQL, and MariaDB.
+        Mysql = "mysql",
+        Sqlite = "sqlite",
+        Duckdb = "duckdb",
+        Mongodb = "mongodb",
+        Bigquery = "bigquery",
+    }
 }
 
 impl Kind {
-    pub const ALL: [Kind; 6] = [
-        Kind::Postgresql,
-        Kind::Mysql,
-        Kind::Sqlite,
-        Kind::Duckdb,
-        Kind::Mongodb,
-        Kind::Bigquery,
-    ];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Kind::Postgresql => "postgresql",
-            Kind::Mysql => "mysql",
-            Kind::Sqlite => "sqlite",
-            Kind::Duckdb => "duckdb",
-            Kind::Mongodb => "mongodb",
-            Kind::Bigquery => "bigquery",
-        }
-    }
-
-    pub fn parse(text: &str) -> Option<Self> {
-        Kind::ALL.into_iter().find(|kind| kind.as_str() == text)
-    }
-
     /// Returns whether its query language is SQL.
     pub fn is_sql(self) -> bool {
         match self {
@@ -253,12 +229,13 @@ pub fn check_name(name: &str) -> Result<(), String> {
     let mut characters = name.chars();
     let begins = characters.next().is_some_and(|first| first.is_ascii_alphanumeric());
     let goes_on = characters.all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.'));
-    match begins && goes_on && name.len() <= NAME_MAX_CHARS {
-        true => Ok(()),
-        false => Err(format!(
+    if begins && goes_on && name.len() <= NAME_MAX_CHARS {
+        Ok(())
+    } else {
+        Err(format!(
             "`name` must start with a letter or a digit and may contain letters, digits, `_`, `-` and `.`; at most \
             {NAME_MAX_CHARS} characters"
-        )),
+        ))
     }
 }
 

@@ -120,9 +120,10 @@ impl Commands {
     ) -> Result<&Command, String> {
         let Some(allowed) = self.get(command) else {
             let names: Vec<&str> = self.0.keys().map(String::as_str).collect();
-            let there = match names.is_empty() {
-                true => "no commands are configured (REJOIN_MCP_COMMANDS_FILE)".to_owned(),
-                false => format!("known: {}", names.join(", ")),
+            let there = if names.is_empty() {
+                "no commands are configured (REJOIN_MCP_COMMANDS_FILE)".to_owned()
+            } else {
+                format!("known: {}", names.join(", "))
             };
             return Err(format!(
                 "{command:?} is not a command of the operator's configuration; {there}"
@@ -132,9 +133,10 @@ impl Commands {
             if !allowed.project_env.contains(name) {
                 return Err(format!(
                     "the operator's configuration does not allow projects to set {name} for {command:?}; it allows: {}",
-                    match allowed.project_env.is_empty() {
-                        true => "none".to_owned(),
-                        false => allowed.project_env.join(", "),
+                    if allowed.project_env.is_empty() {
+                        "none".to_owned()
+                    } else {
+                        allowed.project_env.join(", ")
                     }
                 ));
             }

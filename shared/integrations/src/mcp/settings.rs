@@ -1,6 +1,6 @@
 //! The settings of a project's MCP server and their validation. Called by the API's routes and manifests.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::oauth::OAuth;
@@ -15,42 +15,25 @@ const MAX_PATTERNS: usize = 200;
 /// Maximum timeout of a call, in seconds.
 const MAX_TIMEOUT_S: i32 = 3_600;
 
-/// The transport to a server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Transport {
-    /// A child process of the worker, over its standard input and output.
-    Stdio,
-    /// Streamable HTTP.
-    Http,
-}
-
-impl Transport {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Transport::Stdio => "stdio",
-            Transport::Http => "http",
-        }
+rejoin_types::text_enum! {
+    /// The transport to a server.
+    pub enum Transport {
+        /// A child process of the worker, over its standard input and output.
+        Stdio = "stdio",
+        /// Streamable HTTP.
+        Http = "http",
     }
 }
 
-/// Determines when a server's tools are approved.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Approval {
-    /// Tools of the first listing: the admin who adds the server trusts it as it is.
-    #[default]
-    First,
-    /// No tool, until approved explicitly.
-    Each,
-}
-
-impl Approval {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Approval::First => "first",
-            Approval::Each => "each",
-        }
+rejoin_types::text_enum! {
+    /// Determines when a server's tools are approved.
+    #[derive(Default)]
+    pub enum Approval {
+        /// Tools of the first listing: the admin who adds the server trusts it as it is.
+        #[default]
+        First = "first",
+        /// No tool, until approved explicitly.
+        Each = "each",
     }
 }
 
@@ -234,13 +217,14 @@ fn check_name(name: &str) -> Result<(), String> {
     let mut characters = name.chars();
     let begins = characters.next().is_some_and(|first| first.is_ascii_lowercase());
     let goes_on = characters.all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');
-    match begins && goes_on && name.len() <= 32 {
-        true => Ok(()),
-        false => Err(
+    if begins && goes_on && name.len() <= 32 {
+        Ok(())
+    } else {
+        Err(
             "`name` must be a lowercase letter followed by lowercase letters, digits and `-`, at most 32 characters: \
             tools are named name_tool"
                 .to_owned(),
-        ),
+        )
     }
 }
 

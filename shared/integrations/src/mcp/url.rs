@@ -15,11 +15,12 @@ pub(super) fn check(field: &str, url: &str) -> Result<(), String> {
     let shape = template::filled(url, |_| Some("x".to_owned())).unwrap_or_default();
     match url::Url::parse(&shape) {
         Ok(parsed) if matches!(parsed.scheme(), "http" | "https") && parsed.host().is_some() => {
-            match parsed.username().is_empty() && parsed.password().is_none() {
-                true => Ok(()),
-                false => Err(format!(
+            if parsed.username().is_empty() && parsed.password().is_none() {
+                Ok(())
+            } else {
+                Err(format!(
                     "`{field}` contains a password; store it as a secret, and refer to it in `headers` or `oauth`"
-                )),
+                ))
             }
         }
         Ok(_) => Err(format!("`{field}` must start with http:// or https://")),

@@ -140,9 +140,10 @@ impl<'a> Reading<'a> {
         }
         let text = &inside[..end];
         self.rest = inside.get(end + 1..).unwrap_or_default();
-        match self.stays(quote, text) {
-            true => self.pattern.push_str(&format!("{quote}{text}{quote}")),
-            false => self.value(),
+        if self.stays(quote, text) {
+            self.pattern.push_str(&format!("{quote}{text}{quote}"));
+        } else {
+            self.value();
         }
     }
 
@@ -176,9 +177,10 @@ impl<'a> Reading<'a> {
         let end = inside.find('`').unwrap_or(inside.len());
         let text = &inside[..end];
         self.rest = inside.get(end + 1..).unwrap_or_default();
-        match self.kind != Kind::Mongodb && is_identifier(text) {
-            true => self.pattern.push_str(&format!("`{text}`")),
-            false => self.value(),
+        if self.kind != Kind::Mongodb && is_identifier(text) {
+            self.pattern.push_str(&format!("`{text}`"));
+        } else {
+            self.value();
         }
     }
 

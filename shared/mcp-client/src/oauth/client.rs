@@ -39,9 +39,10 @@ impl OAuthClient {
     /// Err: why this URL must not receive secrets.
     pub(super) fn may_receive_secrets(&self, url: &Url) -> Result<(), String> {
         self.judge(url)?;
-        match url.scheme() == "https" || self.hosts.name(url) {
-            true => Ok(()),
-            false => Err("it must start with https://".to_owned()),
+        if url.scheme() == "https" || self.hosts.name(url) {
+            Ok(())
+        } else {
+            Err("it must start with https://".to_owned())
         }
     }
 
@@ -63,9 +64,10 @@ impl OAuthClient {
     /// Returns the error of a rejecting response, with the `error` of RFC 6749, section 5.2.
     pub(super) fn refusal(&self, answer: &Answer, what: &str, url: &Url) -> Refusal {
         let said = |name: &str| answer.json[name].as_str();
-        let moved = match answer.status.is_redirection() {
-            true => " (redirects are not followed)",
-            false => "",
+        let moved = if answer.status.is_redirection() {
+            " (redirects are not followed)"
+        } else {
+            ""
         };
         let why = self.because(said("error"), said("error_description"));
         let words = format!("{what} {} responded with {}{moved}{why}", shown(url), answer.status);

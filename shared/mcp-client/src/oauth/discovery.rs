@@ -61,16 +61,16 @@ pub(super) async fn find(client: &OAuthClient, server: &Url, challenge: Option<&
     let methods = &metadata["token_endpoint_auth_methods_supported"];
     let takes = |method: &str| listed(methods).any(|one| one == method);
     // Basic authentication is the default of RFC 8414.
-    let secret_in_body = match methods.is_null() || takes("client_secret_basic") {
-        true => false,
-        false if takes("client_secret_post") => true,
-        false => {
-            return Err(Refusal::permanent(format!(
-                "the token endpoint {} does not accept client secrets, only: {}",
-                shown(&url),
-                listed(methods).collect::<Vec<_>>().join(", ")
-            )));
-        }
+    let secret_in_body = if methods.is_null() || takes("client_secret_basic") {
+        false
+    } else if takes("client_secret_post") {
+        true
+    } else {
+        return Err(Refusal::permanent(format!(
+            "the token endpoint {} does not accept client secrets, only: {}",
+            shown(&url),
+            listed(methods).collect::<Vec<_>>().join(", ")
+        )));
     };
     let scopes: Vec<&str> = listed(&resource["scopes_supported"]).collect();
     let supported = (1..=MAX_SCOPES).contains(&scopes.len()).then(|| scopes.join(" "));
@@ -102,12 +102,13 @@ async fn resource_metadata(client: &OAuthClient, server: &Url, challenge: Option
         let answer = client.get(&url, WHAT).await?;
         if answer.status.is_success() && answer.json.is_object() {
             let about = &answer.json["resource"];
-            return match about.as_str().is_none_or(|about| is_about(about, server)) {
-                true => Ok(answer.json),
-                false => Err(Refusal::permanent(format!(
+            return if about.as_str().is_none_or(|about| is_about(about, server)) {
+                Ok(answer.json)
+            } else {
+                Err(Refusal::permanent(format!(
                     "{WHAT} {} is for another server: {about}",
                     shown(&url)
-                ))),
+                )))
             };
         }
         if must_be_there || answer.status.is_server_error() {
@@ -145,12 +146,13 @@ async fn issuer_metadata(client: &OAuthClient, server: &Url, issuer: &str) -> Re
         let answer = client.get(&url, WHAT).await?;
         if answer.status.is_success() && answer.json["token_endpoint"].is_string() {
             let says = answer.json["issuer"].as_str().unwrap_or_default();
-            return match says.trim_end_matches('/') == issuer.trim_end_matches('/') {
-                true => Ok(answer.json),
-                false => Err(Refusal::permanent(format!(
+            return if says.trim_end_matches('/') == issuer.trim_end_matches('/') {
+                Ok(answer.json)
+            } else {
+                Err(Refusal::permanent(format!(
                     "{WHAT} {} is for another issuer than {issuer}: {says:?}",
                     shown(&url)
-                ))),
+                )))
             };
         }
         if answer.status.is_server_error() {

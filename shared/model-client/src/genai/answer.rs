@@ -158,10 +158,13 @@ impl Answer {
             Some(
                 StopReason::Completed(_) | StopReason::ToolCall(_) | StopReason::StopSequence(_) | StopReason::Other(_),
             )
-            | None => match calls.is_empty() {
-                true => Finish::Stop,
-                false => Finish::ToolCalls,
-            },
+            | None => {
+                if calls.is_empty() {
+                    Finish::Stop
+                } else {
+                    Finish::ToolCalls
+                }
+            }
         };
         self.ready.extend(calls.into_iter().map(Chunk::ToolCall));
         self.ready.push_back(Chunk::End {

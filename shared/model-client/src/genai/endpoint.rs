@@ -44,9 +44,10 @@ impl Address {
             ProviderKind::OpenAiResponses => openai(AdapterKind::OpenAIResp),
             // The same two at Azure. The model behind a deployment with another name is unknown, so the older protocol is used.
             ProviderKind::Azure => (
-                match known.is_some_and(by_responses) {
-                    true => AdapterKind::OpenAIResp,
-                    false => AdapterKind::OpenAI,
+                if known.is_some_and(by_responses) {
+                    AdapterKind::OpenAIResp
+                } else {
+                    AdapterKind::OpenAI
                 },
                 azure_base_url(settings.azure.base_url.as_deref().unwrap_or_default()),
                 settings.azure.key.clone(),
@@ -146,13 +147,14 @@ fn anthropic_base_url(own: Option<&str>) -> String {
 /// keys.
 fn azure_base_url(endpoint: &str) -> String {
     let url = with_slash(endpoint);
-    match url
+    if url
         .split_once('?')
         .map_or(url.as_str(), |(path, _)| path)
         .contains("/openai/")
     {
-        true => url,
-        false => format!("{url}openai/v1/"),
+        url
+    } else {
+        format!("{url}openai/v1/")
     }
 }
 

@@ -102,17 +102,18 @@ fn source() -> Option<String> {
 /// The credentials can't be parsed. The file's content is secret and not quoted.
 fn unusable(error: &BuildError) -> ModelError {
     let source = source().unwrap_or_else(|| "the credentials".to_owned());
-    match error.is_loading() {
-        true => model_error(
+    if error.is_loading() {
+        model_error(
             "model_key_missing",
             format!("Vertex AI cannot be used: {source}, cannot be read. {ADVICE}"),
             false,
-        ),
-        false => model_error(
+        )
+    } else {
+        model_error(
             "model_key_rejected",
             format!("Vertex AI cannot be used: {source}, contains credentials of an unsupported type. {ADVICE}"),
             false,
-        ),
+        )
     }
 }
 

@@ -93,9 +93,10 @@ async fn cached_schema(db: &mut PgConnection, console: &Console, revision: i32) 
         if bytes > SCHEMA_MAX_BYTES {
             break;
         }
-        let name = match row.database.is_empty() || Some(&row.database) == console.database.as_ref() {
-            true => row.table_name,
-            false => format!("{}.{}", row.database, row.table_name),
+        let name = if row.database.is_empty() || Some(&row.database) == console.database.as_ref() {
+            row.table_name
+        } else {
+            format!("{}.{}", row.database, row.table_name)
         };
         tables.insert(name, row.schema);
         oldest = Some(oldest.map_or(row.read_at, |oldest| oldest.min(row.read_at)));

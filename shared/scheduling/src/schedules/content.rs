@@ -62,7 +62,10 @@ impl From<&Schedule> for ScheduleContent {
                 },
                 (None, dag) => Target::Dag(dag.clone().unwrap_or_default()),
             },
-            missed: Missed::parse(&stored.missed).expect("the table's check constraint allows only known words"),
+            missed: stored
+                .missed
+                .parse()
+                .expect("the table's check constraint allows only known words"),
             enabled: stored.enabled,
         }
     }

@@ -40,16 +40,18 @@ pub enum Choice {
 pub fn choose(dag: &Dag, task: &DagTask, agents: &[AgentDefinition]) -> Choice {
     let known = |name: &str| agents.iter().any(|agent| agent.name == name);
     if let Some(wanted) = &task.wanted_agent {
-        return match known(wanted) {
-            true => chosen(wanted, "named by the task"),
-            false => Choice::Nobody(format!("there is no agent {wanted}")),
+        return if known(wanted) {
+            chosen(wanted, "named by the task")
+        } else {
+            Choice::Nobody(format!("there is no agent {wanted}"))
         };
     }
     let rules = Vec::<SelectRule>::deserialize(&dag.rules).unwrap_or_default();
     if let Some((nth, rule)) = (1..).zip(&rules).find(|(_, rule)| fits(rule, task)) {
-        return match known(&rule.agent) {
-            true => chosen(&rule.agent, &format!("rule {nth}: {}", described(rule))),
-            false => Choice::Nobody(format!("rule {nth} selects {}, which does not exist", rule.agent)),
+        return if known(&rule.agent) {
+            chosen(&rule.agent, &format!("rule {nth}: {}", described(rule)))
+        } else {
+            Choice::Nobody(format!("rule {nth} selects {}, which does not exist", rule.agent))
         };
     }
     let deciders: Vec<&String> = [&dag.selector_agent, &dag.judge_agent, &dag.triage_agent]

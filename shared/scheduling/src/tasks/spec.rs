@@ -47,20 +47,12 @@ pub struct DagSpec {
     pub triage_agent: Option<String>,
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum OnFailure {
-    #[default]
-    Skip,
-    Stop,
-}
-
-impl OnFailure {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            OnFailure::Skip => "skip",
-            OnFailure::Stop => "stop",
-        }
+rejoin_types::text_enum! {
+    #[derive(Default)]
+    pub enum OnFailure {
+        #[default]
+        Skip = "skip",
+        Stop = "stop",
     }
 }
 
@@ -95,14 +87,15 @@ impl TaskSpec {
     }
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Priority {
-    Low,
-    #[default]
-    Medium,
-    High,
-    Critical,
+rejoin_types::text_enum! {
+    #[derive(Default)]
+    pub enum Priority {
+        Low = "low",
+        #[default]
+        Medium = "medium",
+        High = "high",
+        Critical = "critical",
+    }
 }
 
 impl Priority {
@@ -113,15 +106,6 @@ impl Priority {
             Priority::High => 1,
             Priority::Medium => 2,
             Priority::Low => 3,
-        }
-    }
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Priority::Critical => "critical",
-            Priority::High => "high",
-            Priority::Medium => "medium",
-            Priority::Low => "low",
         }
     }
 }

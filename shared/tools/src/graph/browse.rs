@@ -48,12 +48,12 @@ pub(super) const TOOLS: &[Definition] = &[
             Parameter::new("offset", OptionalInteger, "Number of results to skip; default 0."),
             Parameter::new(
                 "sort_by",
-                OptionalChoice(&["created_at", "updated_at", "name"]),
+                OptionalChoice(&SortBy::TEXTS),
                 "Sort key; default created_at.",
             ),
             Parameter::new(
                 "sort_order",
-                OptionalChoice(&["asc", "desc"]),
+                OptionalChoice(&SortOrder::TEXTS),
                 "Sort order; default desc.",
             ),
         ],
@@ -202,22 +202,14 @@ async fn query_entities(context: &ToolContext, arguments: &Arguments) -> Result<
     let type_name = arguments.required_text("type_name")?;
     let limit = arguments.integer("limit", 10, (1, 50));
     let offset = arguments.integer("offset", 0, (0, MAX_OFFSET));
-    let sort_by = match arguments.text("sort_by") {
-        Some("updated_at") => SortBy::UpdatedAt,
-        Some("name") => SortBy::Name,
-        _ => SortBy::CreatedAt,
-    };
-    let sort_order = if arguments.text("sort_order") == Some("asc") {
-        SortOrder::Asc
-    } else {
-        SortOrder::Desc
-    };
+    let sort_by: Option<SortBy> = arguments.text("sort_by").and_then(|sort_by| sort_by.parse().ok());
+    let sort_order: Option<SortOrder> = arguments.text("sort_order").and_then(|order| order.parse().ok());
     let (found, total) = objects::query(
         &context.db,
         context.project_id,
         type_name,
         focus::bounds(context).as_ref(),
-        (sort_by, sort_order),
+        (sort_by.unwrap_or_default(), sort_order.unwrap_or_default()),
         limit,
         offset,
     )

@@ -42,7 +42,7 @@ pub(super) const TOOLS: &[Definition] = &[
             ONLY_RELATIONSHIPS,
             Parameter::new(
                 "direction",
-                OptionalChoice(&["outgoing", "incoming", "both"]),
+                OptionalChoice(&Direction::TEXTS),
                 "outgoing follows relationships from source to target; default both.",
             ),
             Parameter::new(
@@ -68,7 +68,7 @@ pub(super) const TOOLS: &[Definition] = &[
             ONLY_RELATIONSHIPS,
             Parameter::new(
                 "direction",
-                OptionalChoice(&["outgoing", "incoming", "both"]),
+                OptionalChoice(&Direction::TEXTS),
                 "outgoing follows each relationship from source to target; default both.",
             ),
         ],
@@ -137,11 +137,8 @@ fn edge(edge: &Edge) -> Value {
 }
 
 fn direction(arguments: &Arguments) -> Direction {
-    match arguments.text("direction") {
-        Some("outgoing") => Direction::Outgoing,
-        Some("incoming") => Direction::Incoming,
-        _ => Direction::Both,
-    }
+    let direction = arguments.text("direction").and_then(|direction| direction.parse().ok());
+    direction.unwrap_or_default()
 }
 
 async fn find_path(context: &ToolContext, arguments: &Arguments) -> Result<Value, ToolError> {

@@ -23,9 +23,10 @@ async fn outside_callers_do_not_find_an_internal_agent() {
         for named in [visibility.to_owned(), id.to_string()] {
             let path = format!("/api/projects/{}/agents/{named}/trigger", app.db.project_id);
             let (status, _) = client.post(&path, json!({"input": "go"})).await;
-            let wanted = match is_open {
-                true => StatusCode::ACCEPTED,
-                false => StatusCode::NOT_FOUND,
+            let wanted = if is_open {
+                StatusCode::ACCEPTED
+            } else {
+                StatusCode::NOT_FOUND
             };
             assert_eq!(status, wanted, "{named}");
         }
@@ -38,12 +39,13 @@ async fn outside_callers_do_not_find_an_internal_agent() {
             .header("accept", "application/json")
             .json(&json!({"message": "go", "agentDefinitionId": id}));
         let (status, answer) = rejoin_tests::client::answer(request.send().await.unwrap()).await;
-        match is_open {
-            true => assert_eq!(status, StatusCode::ACCEPTED, "{answer}"),
-            false => assert_eq!(
+        if is_open {
+            assert_eq!(status, StatusCode::ACCEPTED, "{answer}");
+        } else {
+            assert_eq!(
                 (status, &answer["code"]),
                 (StatusCode::BAD_REQUEST, &json!("agent_definition_not_found"))
-            ),
+            );
         }
     }
     let conversations: i64 = sqlx::query_scalar("select count(*) from kb.chat_conversations")

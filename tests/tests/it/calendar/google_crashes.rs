@@ -19,9 +19,10 @@ async fn crash_on(linked: &mut Linked, method: Method) {
     let hung = has_hung.clone();
     linked.google.meddle(move |asked| {
         let is_meant = asked.method == method && asked.path.starts_with("/calendars/");
-        match is_meant && !hung.swap(is_meant || hung.load(Ordering::SeqCst), Ordering::SeqCst) {
-            true => Fate::DoneInSilence,
-            false => Fate::Done,
+        if is_meant && !hung.swap(is_meant || hung.load(Ordering::SeqCst), Ordering::SeqCst) {
+            Fate::DoneInSilence
+        } else {
+            Fate::Done
         }
     });
     wait_for("Google to be silent", async || {

@@ -87,9 +87,12 @@ async fn when_google_forgets_where_we_were_all_is_compared_anew() {
     }
     linked.add(json!({"title": "Here", "start": "2027-03-01T10:00"})).await;
     assert_eq!(linked.same(FROM, TO).await.len(), 11);
-    linked.google.meddle(|asked| match is_list(asked) {
-        true => Fate::Instead(error(503, "backendError", "")),
-        false => Fate::Done,
+    linked.google.meddle(|asked| {
+        if is_list(asked) {
+            Fate::Instead(error(503, "backendError", ""))
+        } else {
+            Fate::Done
+        }
     });
     // One is gone without a trace at the next sync, and one was changed.
     let gone = linked.google.account().find(PRIMARY, "There 12").unwrap()["id"]
@@ -126,17 +129,16 @@ async fn what_google_asks_us_to_wait_is_waited_and_changes_wait_too() {
     let linked = linked().await;
     let refused = Arc::new(AtomicUsize::new(0));
     let counted = refused.clone();
-    linked
-        .google
-        .meddle(move |asked| match asked.path.starts_with("/calendars/") {
-            true => {
-                counted.fetch_add(1, Ordering::SeqCst);
-                let mut busy = error(403, "userRateLimitExceeded", "Rate Limit Exceeded");
-                busy.headers_mut().insert("retry-after", "3".parse().unwrap());
-                Fate::Instead(busy)
-            }
-            false => Fate::Done,
-        });
+    linked.google.meddle(move |asked| {
+        if asked.path.starts_with("/calendars/") {
+            counted.fetch_add(1, Ordering::SeqCst);
+            let mut busy = error(403, "userRateLimitExceeded", "Rate Limit Exceeded");
+            busy.headers_mut().insert("retry-after", "3".parse().unwrap());
+            Fate::Instead(busy)
+        } else {
+            Fate::Done
+        }
+    });
     wait_for("a refusal", async || (refused.load(Ordering::SeqCst) > 0).then_some(())).await;
     let began = Instant::now();
     told(&linked, "rate limit was reached").await;
@@ -157,12 +159,13 @@ async fn what_google_asks_us_to_wait_is_waited_and_changes_wait_too() {
 #[tokio::test]
 async fn a_change_that_google_refuses_is_told_and_holds_up_no_other() {
     let linked = linked().await;
-    linked.google.meddle(
-        |asked| match asked.method == "POST" && asked.path.starts_with("/calendars/") {
-            true => Fate::Instead(error(400, "invalid", "Nobody knows why")),
-            false => Fate::Done,
-        },
-    );
+    linked.google.meddle(|asked| {
+        if asked.method == "POST" && asked.path.starts_with("/calendars/") {
+            Fate::Instead(error(400, "invalid", "Nobody knows why"))
+        } else {
+            Fate::Done
+        }
+    });
     let refused = linked
         .add(json!({"title": "Refused", "start": "2027-03-01T10:00"}))
         .await;
@@ -262,9 +265,12 @@ async fn implausible_answers_are_told_and_change_nothing() {
         ),
     ];
     for (word, answer) in hostile {
-        linked.google.meddle(move |asked| match is_list(asked) {
-            true => Fate::Instead(answer()),
-            false => Fate::Done,
+        linked.google.meddle(move |asked| {
+            if is_list(asked) {
+                Fate::Instead(answer())
+            } else {
+                Fate::Done
+            }
         });
         linked
             .client

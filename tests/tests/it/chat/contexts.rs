@@ -425,9 +425,10 @@ async fn tools_are_shown_by_context_within_the_whitelist() {
 #[tokio::test]
 async fn an_agents_choice_is_stored_and_told_in_development_only() {
     for is_on in [false, true] {
-        let worker: fn(&mut rejoin_worker::WorkerConfig) = match is_on {
-            true => |config| config.debug_agent_context = true,
-            false => |config| config.debug_agent_context = false,
+        let worker: fn(&mut rejoin_worker::WorkerConfig) = if is_on {
+            |config| config.debug_agent_context = true
+        } else {
+            |config| config.debug_agent_context = false
         };
         let app = TestApp::with(AppOptions {
             worker,

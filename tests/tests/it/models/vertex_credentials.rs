@@ -101,12 +101,13 @@ fn new_token(recorded: &mut Recorded) -> Response {
 
 async fn token(State(recorded): State<Shared>, body: String) -> Response {
     let mut recorded = recorded.lock().expect("no panic");
-    let form: Value = match body.starts_with('{') {
-        true => serde_json::from_str(&body).expect("JSON"),
-        false => url::form_urlencoded::parse(body.as_bytes())
+    let form: Value = if body.starts_with('{') {
+        serde_json::from_str(&body).expect("JSON")
+    } else {
+        url::form_urlencoded::parse(body.as_bytes())
             .map(|(name, value)| (name.into_owned(), json!(value)))
             .collect::<serde_json::Map<_, _>>()
-            .into(),
+            .into()
     };
     recorded.forms.push(form);
     new_token(&mut recorded)

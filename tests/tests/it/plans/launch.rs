@@ -37,9 +37,10 @@ fn answer(request: &Value) -> Option<Reply> {
         serde_json::from_str(answer["content"].as_str()?).ok()
     };
     if system.contains("Decide whether the user has given enough") {
-        return Some(Reply::text(match asked.contains("in May") {
-            true => "{\"clear\": true}",
-            false => "{\"clear\": false, \"questions\": [{\"question\": \"By when?\"}]}",
+        return Some(Reply::text(if asked.contains("in May") {
+            "{\"clear\": true}"
+        } else {
+            "{\"clear\": false, \"questions\": [{\"question\": \"By when?\"}]}"
         }));
     }
     if system.contains("EXECUTOR") {

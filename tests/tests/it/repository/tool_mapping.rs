@@ -81,9 +81,10 @@ fn payload(schema: &Value) -> String {
         let is_optional = property["type"]
             .as_array()
             .is_some_and(|types| types.contains(&"null".into()));
-        let within = match property["items"]["properties"].is_object() {
-            true => format!(" [{{{}}}]", payload(&property["items"])),
-            false => String::new(),
+        let within = if property["items"]["properties"].is_object() {
+            format!(" [{{{}}}]", payload(&property["items"]))
+        } else {
+            String::new()
         };
         format!("{name}{}{within}", if is_optional { "?" } else { "" })
     });

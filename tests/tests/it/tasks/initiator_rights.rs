@@ -62,9 +62,10 @@ async fn start() -> TestApp {
     app.agent("writer", &["create_entity", "ask_user"]).await;
     app.model.answer_by(|request| {
         let last = request["messages"].as_array()?.last()?;
-        Some(match last["role"] == "tool" {
-            true => Reply::text("Written."),
-            false => note(),
+        Some(if last["role"] == "tool" {
+            Reply::text("Written.")
+        } else {
+            note()
         })
     });
     app
