@@ -7,11 +7,11 @@ use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use rejoin_http::proxies::{self, Proxy};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tracing::{info, warn};
 
 use crate::config::ApiConfig;
-use crate::proxies::{self, Proxy};
 
 /// Prefix length of one subscriber's IPv6 addresses: the subscriber has all addresses with it.
 const IPV6_PREFIX: u32 = 64;

@@ -22,12 +22,12 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::Service;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use rejoin_http::proxies::FromTrustedProxy;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::debug;
 
-use crate::proxies::FromTrustedProxy;
 use crate::sse::delivery::{Delivery, Handover};
 use crate::sse::reader::Reader;
 use crate::sse::socket::{GuardedListener, GuardedStream, Marks};

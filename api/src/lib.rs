@@ -5,49 +5,26 @@
 //! - `state`     shared state of handlers
 //! - `connections`  HTTP over accepted connections, until the drain ends
 //! - `connection_limits` maximum numbers of connections
-//! - `proxies`   trusted reverse proxies; `origin`: the server's public address
 //! - `admission` admission control; `concurrency_limits`: its slots
-//! - `request_body` receives request bodies
-//! - `caller`    user, project, role; `authentication`: by API key, token or session
-//! - `authorization`  who may call each operation, as its handler declares it
-//! - `cookie`    the session cookie of a browser
-//! - `rate_limit` rate limits of callers
 //! - `spa`       serves the web app
 //! - `quotas`    quotas of projects
-//! - `oidc/`     tokens of an identity provider
-//! - `extract`   body, query, path and page of a request
-//! - `idempotency`  idempotency keys
-//! - `problem`   errors, as RFC 9457
 //! - `recorder`  metrics of this process; `transfers`: connections of imports and exports
-//! - `openapi`   the document of `GET /openapi.json`
 //! - `routes/`   one file per noun: DTOs and handlers
 //! - `mcp/`      Rejoin as an MCP server
 //! - `sse/`      streams of events to any number of readers
 //!
-//! Imports go one way: routes -> mcp, spa -> sse, admission -> authentication, authorization, origin, extract -> state -> caller,
-//! concurrency_limits, quotas -> rate_limit, oidc, cookie, proxies, problem -> config.
+//! What endpoints of all crates share is in `rejoin_http`: callers and scopes, bodies and pages, errors, the OpenAPI document's base.
+//!
+//! Imports go one way: routes -> mcp, spa -> sse, admission -> state -> concurrency_limits, quotas -> config.
 
 pub mod admission;
-pub mod authentication;
-pub mod authorization;
-pub mod caller;
 pub mod concurrency_limits;
 pub mod config;
 pub mod connection_limits;
 pub mod connections;
-pub mod cookie;
-pub mod extract;
-pub mod idempotency;
 pub mod mcp;
-pub mod oidc;
-pub mod openapi;
-pub mod origin;
-pub mod problem;
-pub mod proxies;
 pub mod quotas;
-pub mod rate_limit;
 pub mod recorder;
-pub mod request_body;
 pub mod routes;
 pub mod spa;
 pub mod sse;
@@ -66,6 +43,8 @@ use rejoin_event_log::wakeup;
 use rejoin_extension::Extensions;
 use rejoin_files::FileStore;
 use rejoin_files::objects::ObjectStoreError;
+use rejoin_http::oidc::Oidc;
+use rejoin_http::oidc::settings::SettingsError;
 use rejoin_integrations::mcp::commands::CommandsError;
 use rejoin_secrets::KeyError;
 use tokio::task::JoinHandle;
@@ -76,8 +55,6 @@ use tracing::{info, warn};
 pub use config::ApiConfig;
 pub use state::AppState;
 
-use oidc::Oidc;
-use oidc::settings::SettingsError;
 use sse::socket::GuardedListener;
 use state::Means;
 
@@ -144,7 +121,7 @@ impl Server {
     ) -> Result<Self, ServeError> {
         let keys = config.secret_keys.load_if_configured()?.map(Arc::new);
         let means = Means {
-            oidc: Oidc::new(&config.oidc)?,
+            oidc: Oidc::new(&config.http.oidc)?,
             commands: config.mcp_commands.load()?,
             sources: Sources::new(&config.sources, keys),
             extensions,

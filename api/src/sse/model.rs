@@ -13,6 +13,7 @@ use bytes::Bytes;
 use futures::StreamExt;
 use rejoin_event_log::rows::StoredEvent;
 use rejoin_event_log::wakeup::{Bus, Wake};
+use rejoin_http::caller::Caller;
 use rejoin_identity::auth::{self, SessionBasis};
 use rejoin_identity::projects::{Quota, Role};
 use rejoin_interleave::{JoinHandle, any, explore, once_in, pause, spawn};
@@ -24,7 +25,6 @@ use super::fan_out::Hub;
 use super::reader::{Filter, Reader};
 use super::source::{Cursor, Failed, Source};
 use super::streams::Streams;
-use crate::caller::Caller;
 
 /// Number of interleavings tested per model.
 const ORDERS: usize = 1_200;

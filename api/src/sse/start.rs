@@ -12,6 +12,8 @@ use rejoin_commands::Posted;
 use rejoin_db::rls;
 use rejoin_event_log::log::LogEnds;
 use rejoin_event_log::snapshot;
+use rejoin_http::caller::Caller;
+use rejoin_http::problem::Problem;
 use rejoin_runs::conversations;
 use rejoin_runs::runs::{self, Span};
 use rejoin_types::owner::Owner;
@@ -26,8 +28,6 @@ use super::dialects::Dialect;
 use super::frame;
 use super::reader::{Filter, Reader};
 use super::streams::Permit;
-use crate::caller::Caller;
-use crate::problem::Problem;
 use crate::state::AppState;
 
 /// The cursor that a browser sends when it reconnects.

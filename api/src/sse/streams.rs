@@ -4,13 +4,13 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use rejoin_http::caller::Caller;
+use rejoin_http::problem::Problem;
 use rejoin_identity::auth::{Credential, SessionBasis};
 use uuid::Uuid;
 
 use super::sync::Mutex;
 use super::sync::atomic::{AtomicBool, Ordering};
-use crate::caller::Caller;
-use crate::problem::Problem;
 
 /// Retry delay of callers with too many streams, in seconds.
 const RETRY_AFTER_S: u64 = 5;

@@ -2,6 +2,7 @@
 //! manifest's state; uninstalling removes it, and keeps data: objects, runs, and what they depend on.
 //!
 //! - `manifest`  parses and validates manifests
+//! - `routes`    HTTP endpoints
 //!
 //! Everything that an installed manifest lists belongs to its product, by name. Called by the API's routes. Invariants:
 //! an installation is atomic; items made by others are not touched unless adopted; repeating an installation has no
@@ -21,6 +22,7 @@ use rejoin_runs::agents::{self, DefinitionContent};
 use rejoin_scheduling::schedules::{self, ScheduleContent};
 
 pub mod manifest;
+pub mod routes;
 
 pub use manifest::Manifest;
 use manifest::{WantedPack, words};

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::layout::{MEMBERS, read, sources};
 
 /// The members, from the ground up: each may depend on those of the floors below its own, and on none of its own floor.
-const FLOORS: [&[&str]; 14] = [
+const FLOORS: [&[&str]; 15] = [
     &[
         "interleave",
         "shared/types",
@@ -21,6 +21,7 @@ const FLOORS: [&[&str]; 14] = [
     &["shared/extension", "shared/runs"],
     &["shared/scheduling"],
     &["shared/commands"],
+    &["shared/http"],
     &[
         "extensions/work-graph",
         "extensions/products",
