@@ -119,7 +119,7 @@ const REQUEST_LIMIT: Duration = Duration::from_secs(25);
 
 /// Returns the documented routes of the engine.
 fn own() -> Routes {
-    Routes::with_openapi(openapi::base())
+    Routes::new()
         .merge(chat::routes())
         .merge(agent_message::routes())
         .merge(agent_stream::routes())
@@ -191,7 +191,9 @@ fn features(state: Option<&AppState>) -> Routes {
 
 /// Returns all documented routes.
 fn all(state: Option<&AppState>) -> Routes {
-    own().merge(features(state))
+    Routes::with_openapi(openapi::base())
+        .merge(features(state))
+        .merge(own())
 }
 
 /// Returns the complete OpenAPI document, as printed by `rejoin openapi`.
