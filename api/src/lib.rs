@@ -3,31 +3,26 @@
 //! # Layout
 //! - `config`    options of `rejoin api`
 //! - `state`     shared state of handlers
-//! - `connections`  HTTP over accepted connections, until the drain ends
-//! - `connection_limits` maximum numbers of connections
 //! - `admission` admission control; `concurrency_limits`: its slots
 //! - `spa`       serves the web app
 //! - `quotas`    quotas of projects
 //! - `recorder`  metrics of this process; `transfers`: connections of imports and exports
 //! - `routes/`   one file per noun: DTOs and handlers
 //! - `mcp/`      Rejoin as an MCP server
-//! - `sse/`      streams of events to any number of readers
 //!
 //! What endpoints of all crates share is in `rejoin_http`: callers and scopes, bodies and pages, errors, the OpenAPI document's base.
+//! Streams of events and the connections that carry them are in `rejoin_sse`.
 //!
-//! Imports go one way: routes -> mcp, spa -> sse, admission -> state -> concurrency_limits, quotas -> config.
+//! Imports go one way: routes -> mcp, spa -> admission -> state -> concurrency_limits, quotas -> config.
 
 pub mod admission;
 pub mod concurrency_limits;
 pub mod config;
-pub mod connection_limits;
-pub mod connections;
 pub mod mcp;
 pub mod quotas;
 pub mod recorder;
 pub mod routes;
 pub mod spa;
-pub mod sse;
 pub mod state;
 pub mod transfers;
 
@@ -47,6 +42,8 @@ use rejoin_http::oidc::Oidc;
 use rejoin_http::oidc::settings::SettingsError;
 use rejoin_integrations::mcp::commands::CommandsError;
 use rejoin_secrets::KeyError;
+use rejoin_sse::socket::GuardedListener;
+use rejoin_sse::{connection_limits, connections};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -55,7 +52,6 @@ use tracing::{info, warn};
 pub use config::ApiConfig;
 pub use state::AppState;
 
-use sse::socket::GuardedListener;
 use state::Means;
 
 /// Interval of cleanups.
@@ -131,7 +127,7 @@ impl Server {
         let bus = wakeup::start(config.database.bus, &db);
         let asked = config.listen;
         let failed = |source| ServeError::Listen { addr: asked, source };
-        let listener = GuardedListener::bind(asked, &config).map_err(failed)?;
+        let listener = GuardedListener::bind(asked, &config.streams).map_err(failed)?;
         let addr = listener.local_addr().map_err(failed)?;
         // Specific to this server: stopping it does not affect others.
         let shutdown = shutdown.child_token();
@@ -165,7 +161,7 @@ async fn run(listener: GuardedListener, state: AppState, shutdown: CancellationT
     let stop_accepting = CancellationToken::new();
     let mut serving = pin!(connections::serve(
         listener,
-        state.config.keep_alive(),
+        state.config.streams.keep_alive(),
         router(state.clone()),
         stop_accepting.clone()
     ));
@@ -188,7 +184,7 @@ async fn run(listener: GuardedListener, state: AppState, shutdown: CancellationT
     }
     stop_accepting.cancel();
     let drained = timeout(Duration::from_millis(state.config.drain_limit_ms), serving).await;
-    state.hub.stop();
+    state.streams.hub.stop();
     if drained.is_err() {
         warn!("some requests did not finish in time and were cut");
     }

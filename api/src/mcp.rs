@@ -72,7 +72,7 @@ impl McpServer {
         let mut sessions = LocalSessionManager::default();
         sessions.session_config = session;
         let mut settings = StreamableHttpServerConfig::default()
-            .with_sse_keep_alive(Some(config.heartbeat()))
+            .with_sse_keep_alive(Some(config.streams.heartbeat()))
             .with_max_request_body_bytes(config.http.max_body_bytes)
             .with_cancellation_token(draining)
             .disable_allowed_hosts();
@@ -125,7 +125,7 @@ async fn serve(
     let mut server = server.0;
     server.config.session_store = Some(Arc::new(store));
     // An open stream counts as one of the user's streams, and ends with their rights.
-    let permit = crate::sse::start::admit(&state, &caller)?;
+    let permit = rejoin_sse::start::admit(&state.streams, &caller)?;
     let mut request = request;
     let caller = caller.plain();
     request.extensions_mut().insert(Asked { state, caller, agent });

@@ -12,13 +12,14 @@ use rejoin_files::FileStore;
 use rejoin_http::oidc::Oidc;
 use rejoin_http::{HttpState, authorization, contains_http_state};
 use rejoin_integrations::mcp::commands::Commands;
+use rejoin_sse::fan_out::Hub;
+use rejoin_sse::start::StreamState;
 use tokio_util::sync::CancellationToken;
 
 use crate::concurrency_limits::{self, ConcurrencyLimits};
 use crate::config::ApiConfig;
 use crate::quotas::Quotas;
 use crate::recorder;
-use crate::sse::fan_out::Hub;
 use crate::transfers::Transfers;
 
 #[derive(Clone)]
@@ -26,8 +27,8 @@ pub struct AppState {
     /// What the handlers of extensions need, too: the database, the bus, callers.
     pub http: HttpState,
     pub config: Arc<ApiConfig>,
-    /// The live ends of followed logs.
-    pub hub: Arc<Hub>,
+    /// The open streams, and the live ends of the logs that they follow.
+    pub streams: StreamState,
     pub quotas: Arc<Quotas>,
     pub transfers: Arc<Transfers>,
     /// The embedding model for queries.
@@ -68,8 +69,13 @@ impl AppState {
     pub fn new(config: ApiConfig, means: Means, db: Db, bus: SharedBus, draining: CancellationToken) -> Self {
         // Before anything is counted.
         let metrics = recorder::install();
+        let hub = Hub::start(db.clone(), bus.clone(), &config.streams, draining.clone());
+        let http = HttpState::new(config.http.clone(), means.oidc, db.clone(), bus, draining);
         Self {
-            hub: Hub::start(db.clone(), bus.clone(), &config, draining.clone()),
+            streams: StreamState {
+                http: http.clone(),
+                hub,
+            },
             transfers: Arc::new(Transfers::new(&db.pool_sqlx)),
             embedder: Embedder::new(&config.embeddings, &Endpoints::from_env()),
             commands: means.commands,
@@ -80,7 +86,7 @@ impl AppState {
             working: ConcurrencyLimits::new(&config),
             arriving: ConcurrencyLimits::new(&config),
             uploads: ConcurrencyLimits::of(concurrency_limits::MAX_UPLOADS, &config),
-            http: HttpState::new(config.http.clone(), means.oidc, db, bus, draining),
+            http,
             config: Arc::new(config),
             metrics,
         }

@@ -15,13 +15,13 @@ use rejoin_http::extract::Body;
 use rejoin_http::idempotency;
 use rejoin_http::problem::{BodyRefused, Problem, Refused};
 use rejoin_runs::runs::part::Part;
+use rejoin_sse::dialects::Dialect;
+use rejoin_sse::start::{self, Start, StreamParams, StreamSource};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::ToSchema;
 
 use super::trigger::{self, Triggered};
-use crate::sse::dialects::Dialect;
-use crate::sse::start::{self, Start, StreamParams, StreamSource};
 use crate::state::{AppState, Routes};
 
 /// Maximum number of messages in a request.
@@ -96,7 +96,7 @@ async fn propose(
         .any(|value| value.contains("application/json") && !value.contains("text/event-stream"));
     let permit = match wants_json {
         true => None,
-        false => Some(start::admit(&state, &caller)?),
+        false => Some(start::admit(&state.streams, &caller)?),
     };
     let command = TriggerRun {
         definition: &definition,
@@ -115,7 +115,7 @@ async fn propose(
             let source = StreamSource::Run(run_id);
             let params = StreamParams::default();
             start::open(
-                &state,
+                &state.streams,
                 permit,
                 caller.owner(),
                 source,

@@ -18,6 +18,8 @@ use rejoin_runs::attachments::Attachment;
 use rejoin_runs::consoles::attached;
 use rejoin_runs::conversations::Conversation;
 use rejoin_runs::{agents, conversations, messages};
+use rejoin_sse::dialects::Dialect;
+use rejoin_sse::start::{self, StreamParams, StreamSource};
 use rejoin_work_graph::{Kind, entities};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
@@ -28,8 +30,6 @@ use uuid::Uuid;
 
 use super::chat::{self, ChatParams, ChatRequest};
 use super::conversations::{ConversationBody, MessageBody, with_tools};
-use crate::sse::dialects::Dialect;
-use crate::sse::start::{self, StreamParams, StreamSource};
 use crate::state::{AppState, Routes};
 
 /// Maximum number of earlier messages in a request.
@@ -271,7 +271,7 @@ async fn sessions(
         return Ok(Json(SessionPage { sessions, next_cursor }).into_response());
     };
     if wants_events(&headers) {
-        let permit = start::admit(&state, &caller)?;
+        let permit = start::admit(&state.streams, &caller)?;
         let params = StreamParams {
             after: stream.after,
             ..StreamParams::default()
@@ -279,7 +279,7 @@ async fn sessions(
         let start = params.start(&headers)?;
         let source = StreamSource::Conversation(id);
         return start::open(
-            &state,
+            &state.streams,
             permit,
             caller.owner(),
             source,

@@ -17,14 +17,14 @@ use rejoin_runs::attachments::{self, Attachment};
 use rejoin_runs::consoles::NewConsole;
 use rejoin_runs::consoles::attached::{ATTACHED_MAX, Attached};
 use rejoin_runs::contexts;
+use rejoin_sse::dialects::Dialect;
+use rejoin_sse::start::{self, Start, StreamParams, StreamSource};
 use rejoin_tools::outputs;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
-use crate::sse::dialects::Dialect;
-use crate::sse::start::{self, Start, StreamParams, StreamSource};
 use crate::state::{AppState, Routes};
 
 /// Length of an invalid id that is quoted, in characters.
@@ -152,16 +152,16 @@ pub async fn take(
     let permit = if wants_json(headers) {
         None
     } else {
-        Some(start::admit(state, caller)?)
+        Some(start::admit(&state.streams, caller)?)
     };
     let posted = post(state, caller.rls_scope(), &command).await?;
     let mut response = match permit {
         None => (StatusCode::ACCEPTED, Json(accepted(&posted))).into_response(),
-        Some(permit) if posted.fresh => start::open_turn(state, permit, &posted, dialect),
+        Some(permit) if posted.fresh => start::open_turn(&state.streams, permit, &posted, dialect),
         Some(permit) => {
             let source = StreamSource::Run(posted.run_id);
             start::open(
-                state,
+                &state.streams,
                 permit,
                 caller.owner(),
                 source,

@@ -25,6 +25,7 @@ use rejoin_runs::conversations::{self, Conversation};
 use rejoin_runs::messages::{self, ChatMessage};
 use rejoin_runs::runs::part::Part;
 use rejoin_runs::tool_calls::{self, CallOfTurn};
+use rejoin_sse::start::{StreamParams, StreamSource};
 use rejoin_types::ids;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -35,7 +36,6 @@ use uuid::Uuid;
 
 use super::prewarm::warm;
 use super::tickets::Follower;
-use crate::sse::start::{StreamParams, StreamSource};
 use crate::state::{AppState, Routes};
 
 /// Maximum length of a title, in characters.

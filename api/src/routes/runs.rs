@@ -14,6 +14,7 @@ use rejoin_http::extract::{Params, Segments};
 use rejoin_http::problem::{Problem, Refused};
 use rejoin_http::visible;
 use rejoin_runs::runs::{self, Listed, Run, RunHead};
+use rejoin_sse::start::{StreamParams, StreamSource};
 use rejoin_types::access::Scope;
 use rejoin_types::owner::Owner;
 use serde::Serialize;
@@ -22,7 +23,6 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::tickets::Follower;
-use crate::sse::start::{StreamParams, StreamSource};
 use crate::state::{AppState, Routes};
 
 pub fn routes() -> Routes {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::layout::{MEMBERS, read, sources};
 
 /// The members, from the ground up: each may depend on those of the floors below its own, and on none of its own floor.
-const FLOORS: [&[&str]; 15] = [
+const FLOORS: [&[&str]; 16] = [
     &[
         "interleave",
         "shared/types",
@@ -22,6 +22,7 @@ const FLOORS: [&[&str]; 15] = [
     &["shared/scheduling"],
     &["shared/commands"],
     &["shared/http"],
+    &["shared/sse"],
     &[
         "extensions/work-graph",
         "extensions/products",

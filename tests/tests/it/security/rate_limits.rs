@@ -102,7 +102,7 @@ async fn many_keys_or_users_do_not_raise_the_rate_limit() {
 
 #[tokio::test]
 async fn a_project_has_a_bounded_number_of_streams() {
-    let app = with(|config| config.max_streams_per_project = 2).await;
+    let app = with(|config| config.streams.max_streams_per_project = 2).await;
     let (_, other_key) = app.db.another_user().await;
     let mut paths = Vec::new();
     for client in [app.client(), Client::new(app.url(), &other_key)] {

@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use crate::sse::frame::Frame;
+use crate::frame::Frame;
 
 /// Fields shared with the native event, whatever its type.
 const BASE: [&str; 5] = ["runId", "agent", "parentRunId", "source", "stepNumber"];

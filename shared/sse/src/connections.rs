@@ -28,9 +28,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::debug;
 
-use crate::sse::delivery::{Delivery, Handover};
-use crate::sse::reader::Reader;
-use crate::sse::socket::{GuardedListener, GuardedStream, Marks};
+use crate::delivery::{Delivery, Handover};
+use crate::reader::Reader;
+use crate::socket::{GuardedListener, GuardedStream, Marks};
 
 /// Maximum size of the read and write buffers, in bytes; the head of a request must fit.
 const MAX_BUFFER_BYTES: usize = 64 * 1024;

@@ -17,8 +17,8 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::time::{Instant, Sleep, sleep};
 use tracing::{debug, warn};
 
-use crate::config::ApiConfig;
 use crate::connection_limits::{Admitted, ConnectionLimits};
+use crate::settings::StreamArgs;
 
 /// Backlog of connections: after a restart, all clients connect at once. The system's own limit may be lower.
 const BACKLOG: u32 = 8_192;
@@ -38,7 +38,7 @@ pub struct GuardedListener {
 }
 
 impl GuardedListener {
-    pub fn bind(addr: SocketAddr, config: &ApiConfig) -> io::Result<Self> {
+    pub fn bind(addr: SocketAddr, args: &StreamArgs) -> io::Result<Self> {
         let socket = if addr.is_ipv4() {
             TcpSocket::new_v4()
         } else {
@@ -50,9 +50,9 @@ impl GuardedListener {
         let inner = socket.listen(BACKLOG)?;
         Ok(Self {
             inner,
-            stall_timeout: config.stall_timeout(),
-            head_timeout: config.head_timeout(),
-            limits: ConnectionLimits::new(config),
+            stall_timeout: args.stall_timeout(),
+            head_timeout: args.head_timeout(),
+            limits: ConnectionLimits::new(args),
         })
     }
 

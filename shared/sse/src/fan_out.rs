@@ -28,7 +28,7 @@ use super::source::{Cursor, Source};
 use super::streams::Streams;
 use super::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use super::sync::{Instant, Mutex, MutexGuard, PoisonError, sleep, sleep_until, timeout};
-use crate::config::ApiConfig;
+use crate::settings::StreamArgs;
 
 /// Pause of the tail after a read, as a multiple of its duration, within these bounds: the higher the load, the more
 /// events are read together. The first read after a pause is immediate.
@@ -148,17 +148,17 @@ impl Hub {
     pub fn start(
         source: impl Source + 'static,
         bus: SharedBus,
-        config: &ApiConfig,
+        args: &StreamArgs,
         draining: CancellationToken,
     ) -> Arc<Self> {
         let hub = Arc::new(Self::new(
             source,
             Streams::new(
-                config.max_streams,
-                config.max_streams_per_user,
-                config.max_streams_per_project,
+                args.max_streams,
+                args.max_streams_per_user,
+                args.max_streams_per_project,
             ),
-            config.heartbeat(),
+            args.heartbeat(),
         ));
         tokio::spawn(hub.clone().run(bus, draining));
         hub

@@ -11,7 +11,7 @@ use rejoin_http::proxies::{self, Proxy};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tracing::{info, warn};
 
-use crate::config::ApiConfig;
+use crate::settings::StreamArgs;
 
 /// Prefix length of one subscriber's IPv6 addresses: the subscriber has all addresses with it.
 const IPV6_PREFIX: u32 = 64;
@@ -63,21 +63,21 @@ impl Admitted {
 }
 
 impl ConnectionLimits {
-    pub fn new(config: &ApiConfig) -> Arc<Self> {
+    pub fn new(args: &StreamArgs) -> Arc<Self> {
         let files = getrlimit(Resource::Nofile).current;
         let files = files.map_or(usize::MAX, |files| usize::try_from(files).unwrap_or(usize::MAX));
-        let max = room(files, config.reserved_files).min(config.max_connections);
-        if max < config.max_connections {
+        let max = room(files, args.reserved_files).min(args.max_connections);
+        if max < args.max_connections {
             info!(
                 connections = max,
-                wanted = config.max_connections,
+                wanted = args.max_connections,
                 "fewer connections than wanted: the limit of open files is {files}"
             );
         }
         Arc::new(Self {
             max,
-            max_per_address: (max / ADDRESS_PART).max(1).min(config.max_connections_per_address),
-            proxies: config.trusted_proxies.clone(),
+            max_per_address: (max / ADDRESS_PART).max(1).min(args.max_connections_per_address),
+            proxies: args.trusted_proxies.clone(),
             open: Mutex::default(),
         })
     }
@@ -139,14 +139,13 @@ impl Drop for Admitted {
 
 #[cfg(test)]
 mod tests {
-    use rejoin_db::config::DatabaseArgs;
 
     use super::*;
 
     fn limits(max: usize, per_address: usize) -> Arc<ConnectionLimits> {
-        let mut config = ApiConfig::new(DatabaseArgs::new("postgres://nowhere"));
-        (config.max_connections, config.max_connections_per_address) = (max, per_address);
-        ConnectionLimits::new(&config)
+        let mut args = StreamArgs::default();
+        (args.max_connections, args.max_connections_per_address) = (max, per_address);
+        ConnectionLimits::new(&args)
     }
 
     fn ip(text: &str) -> IpAddr {

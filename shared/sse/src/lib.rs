@@ -1,5 +1,9 @@
-//! Streams of events to any number of readers.
+//! Streams of events to any number of readers, and the connections that carry them. Called by `api`.
 //!
+//! # Layout
+//! - `settings` options of connections and streams
+//! - `connections`  HTTP over accepted connections, until the drain ends
+//! - `connection_limits` maximum numbers of connections
 //! - `frame`   wire format, rendered once per event
 //! - `dialects`  the same events in other clients' formats
 //! - `fan_out` the live end of each followed log: ONE query for all of them, whenever something is new
@@ -15,6 +19,8 @@
 //! Invariants: reading changes nothing; a reader's memory is bounded (I10): one page, one chunk, one connection's
 //! buffers.
 
+pub mod connection_limits;
+pub mod connections;
 pub mod delivery;
 pub mod dialects;
 pub mod fan_out;
@@ -23,8 +29,11 @@ pub mod frame;
 mod model;
 pub mod reader;
 pub mod ring;
+pub mod settings;
 pub mod socket;
 pub mod source;
 pub mod start;
 pub mod streams;
 mod sync;
+
+pub use settings::StreamArgs;

@@ -1,6 +1,7 @@
 //! Where a reader begins, and responses without a stream: 204 at the end of a finished run, 400 for an invalid cursor,
 //! 410 for one that retention has overtaken.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -14,6 +15,7 @@ use rejoin_event_log::log::LogEnds;
 use rejoin_event_log::snapshot;
 use rejoin_http::caller::Caller;
 use rejoin_http::problem::Problem;
+use rejoin_http::{HttpState, contains_http_state};
 use rejoin_runs::conversations;
 use rejoin_runs::runs::{self, Span};
 use rejoin_types::owner::Owner;
@@ -25,15 +27,25 @@ use uuid::Uuid;
 
 use super::delivery::Handover;
 use super::dialects::Dialect;
+use super::fan_out::Hub;
 use super::frame;
 use super::reader::{Filter, Reader};
 use super::streams::Permit;
-use crate::state::AppState;
 
 /// The cursor that a browser sends when it reconnects.
 const LAST_EVENT_ID: &str = "last-event-id";
 /// Timeout of reading a log's ends.
 const QUERY_LIMIT: Duration = Duration::from_secs(5);
+
+/// What opening a stream takes.
+#[derive(Clone)]
+pub struct StreamState {
+    pub http: HttpState,
+    /// The live ends of followed logs.
+    pub hub: Arc<Hub>,
+}
+
+contains_http_state!(StreamState);
 
 /// Options for reading a log.
 #[derive(Debug, Clone, Default, Deserialize, IntoParams)]
@@ -179,7 +191,7 @@ impl Target {
 }
 
 /// Returns the log, if visible to the owner, with its ends.
-async fn find(state: &AppState, owner: Owner, source: StreamSource) -> Result<(Target, LogEnds), Problem> {
+async fn find(state: &StreamState, owner: Owner, source: StreamSource) -> Result<(Target, LogEnds), Problem> {
     let pool = &state.db.pool_pg;
     let looked = async {
         Ok::<_, Problem>(match source {
@@ -202,7 +214,7 @@ async fn find(state: &AppState, owner: Owner, source: StreamSource) -> Result<(T
 
 /// Responds to a request for events. Snapshots and gap notices exist in the native dialect only.
 pub async fn open(
-    state: &AppState,
+    state: &StreamState,
     permit: Permit,
     owner: Owner,
     source: StreamSource,
@@ -257,7 +269,7 @@ pub async fn open(
 }
 
 /// Streams the turn of a message that was just stored.
-pub fn open_turn(state: &AppState, permit: Permit, posted: &Posted, dialect: Dialect) -> Response {
+pub fn open_turn(state: &StreamState, permit: Permit, posted: &Posted, dialect: Dialect) -> Response {
     let filter = Filter::Run {
         id: posted.run_id,
         root: posted.run_id,
@@ -276,7 +288,7 @@ struct Opening {
 }
 
 async fn from_snapshot(
-    state: &AppState,
+    state: &StreamState,
     permit: Permit,
     target: Target,
     owner: Owner,
@@ -307,7 +319,7 @@ async fn from_snapshot(
     Ok(respond(reader))
 }
 
-fn reader(state: &AppState, permit: Permit, log_id: Uuid, last_seq: i64, filter: Filter, cursor: i64) -> Reader {
+fn reader(state: &StreamState, permit: Permit, log_id: Uuid, last_seq: i64, filter: Filter, cursor: i64) -> Reader {
     let subscription = state.hub.subscribe(log_id, last_seq);
     Reader::new(subscription, permit, filter, cursor)
 }
@@ -317,7 +329,7 @@ fn no_log() -> Problem {
 }
 
 /// Returns a permit for one more stream of this caller, unless the server is stopping.
-pub fn admit(state: &AppState, caller: &Caller) -> Result<Permit, Problem> {
+pub fn admit(state: &StreamState, caller: &Caller) -> Result<Permit, Problem> {
     if state.draining.is_cancelled() {
         return Err(Problem::draining());
     }

@@ -223,7 +223,7 @@ mod tests {
     use bytes::Bytes;
     use rejoin_interleave::explore;
 
-    use crate::sse::sync::atomic::AtomicUsize;
+    use crate::sync::atomic::AtomicUsize;
 
     fn frame(seq: i64) -> Frame {
         Frame {
