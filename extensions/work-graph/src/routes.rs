@@ -1,5 +1,5 @@
-//! The work graph over HTTP: projects with their tasks, goals, plans, documents and so on. Their rules are in `rejoin_work_graph`, which
-//! the work tools use, too.
+//! The work graph over HTTP: projects with their tasks, goals, plans, documents and so on. Their rules are in the
+//! other files of the crate, which the work tools use, too.
 //!
 //! - `entities`   one entity of any kind: create, list, read, change, delete, history
 //! - `projects`   whole projects: create, rearrange, read

@@ -1,5 +1,5 @@
 //! Who may call each operation, as its handler declares it: by the scope in the type of its first argument (after the state). Called by
-//! `routes` (the table, the OpenAPI document) and `admission` (which refuses before a body is read).
+//! the API: its `routes` (the table, the OpenAPI document) and `admission` (which refuses before a body is read).
 //!
 //! To declare: `Caller<Read>`, `Caller<Write>` or `Caller<Admin>`, [`Public`] for an operation without a caller, or an extractor of the
 //! operation's own that implements [`Admits`].

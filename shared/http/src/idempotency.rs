@@ -1,4 +1,4 @@
-//! Idempotency keys of requests, taken by `routes/chat` and `routes/trigger`.
+//! Idempotency keys of requests, taken by the API's `routes/chat` and `routes/trigger`.
 
 use axum::http::HeaderMap;
 use rejoin_commands::Idempotency;

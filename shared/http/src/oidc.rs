@@ -1,4 +1,4 @@
-//! Tokens of an identity provider (OpenID Connect): verifies the JWT in `Authorization: Bearer`. Called by `caller`.
+//! Tokens of an identity provider (OpenID Connect): verifies the JWT in `Authorization: Bearer`. Called by `authentication`.
 //!
 //! - `settings`  the trusted issuer and the mapping of its claims
 //! - `keys`      the issuer's published keys: fetched, cached, refreshed

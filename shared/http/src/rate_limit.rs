@@ -1,5 +1,5 @@
 //! Rate limits and their response headers: per key (or, with tokens, per user), per user over all of its keys, per
-//! project over all of its users. `caller` counts; `routes` adds the headers.
+//! project over all of its users. `authentication` counts; the API adds the headers.
 //!
 //! Each process counts by itself: a load-balanced fleet allows as many times more as it has processes.
 

@@ -1,5 +1,5 @@
 //! Receives a request's body: complete, within a timeout, at a minimum rate, and up to a maximum size. Called by
-//! `admission`.
+//! the API's admission control.
 
 use std::time::Duration;
 
