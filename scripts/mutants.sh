@@ -10,7 +10,7 @@ unset DATABASE_URL
 
 VERSION=27.1.0
 SCOPE=(
-    api/src/caller.rs api/src/authentication.rs api/src/authorization.rs shared/identity/src/auth.rs shared/db/src/row_security.rs shared/db/src/rls.rs shared/identity/src/initiators.rs
+    shared/http/src/caller.rs shared/http/src/authentication.rs shared/http/src/authorization.rs shared/identity/src/auth.rs shared/db/src/row_security.rs shared/db/src/rls.rs shared/identity/src/initiators.rs
     shared/queue/src/lib.rs 'shared/queue/src/*.rs' shared/event-log/src/lib.rs 'shared/event-log/src/**/*.rs'
     shared/commands/src/lib.rs 'shared/commands/src/**/*.rs' extensions/data-sources/src/guard.rs 'extensions/data-sources/src/guard/*.rs'
 )
@@ -29,11 +29,11 @@ say "listing mutants"
 "$tools/bin/cargo-mutants" mutants --list --json "${SCOPE[@]/#/--file=}" >"$out/listed.json"
 say "putting each behind a switch"
 "$venv/bin/python" scripts/mutants/instrument.py . "$out/tree" "$out/listed.json" "$out/mutants.json" "$@" -- \
-    cargo check --locked -p rejoin-db -p rejoin-queue -p rejoin-event-log -p rejoin-identity -p rejoin-commands -p rejoin-data-sources -p rejoin-api -p rejoin-worker --lib --tests
+    cargo check --locked -p rejoin-db -p rejoin-queue -p rejoin-event-log -p rejoin-identity -p rejoin-commands -p rejoin-data-sources -p rejoin-http -p rejoin-api -p rejoin-worker --lib --tests
 say "building all of them at once"
 (
     cd "$out/tree"
-    cargo test --locked --no-run -p rejoin-tests -p rejoin-db -p rejoin-queue -p rejoin-event-log -p rejoin-identity -p rejoin-commands -p rejoin-data-sources -p rejoin-api --lib --test it
+    cargo test --locked --no-run -p rejoin-tests -p rejoin-db -p rejoin-queue -p rejoin-event-log -p rejoin-identity -p rejoin-commands -p rejoin-data-sources -p rejoin-http -p rejoin-api --lib --test it
     cargo build --locked -p rejoin -p rejoin-tests --bins
 )
 say "trying them"

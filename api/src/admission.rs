@@ -11,14 +11,14 @@
 use axum::body::{Body, HttpBody};
 use axum::extract::Request;
 use axum::http::header::AUTHORIZATION;
+use rejoin_http::authentication::authenticate;
+use rejoin_http::authorization::Access;
+use rejoin_http::caller::LookedUp;
+use rejoin_http::problem::Problem;
+use rejoin_http::request_body;
 use uuid::Uuid;
 
-use crate::authentication::authenticate;
-use crate::authorization::Access;
-use crate::caller::LookedUp;
 use crate::concurrency_limits::Slot;
-use crate::problem::Problem;
-use crate::request_body;
 use crate::state::AppState;
 
 /// The owner of sign-in requests with a code, the only ones whose body arrives without a caller. All of them share one
@@ -57,7 +57,7 @@ pub async fn admit(
         drop(place);
         let mut arriving = state.arriving.take()?;
         arriving.count_for(user, project)?;
-        body = Body::from(request_body::read_whole(&parts.headers, body, max_bytes, &state.config).await?);
+        body = Body::from(request_body::read_whole(&parts.headers, body, max_bytes, &state.args).await?);
         drop(arriving);
         place = state.working.take()?;
     }

@@ -4,11 +4,11 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use rejoin_http::problem::Problem;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use uuid::Uuid;
 
 use crate::config::ApiConfig;
-use crate::problem::Problem;
 
 /// Retry delay of a request without a slot, in seconds.
 const RETRY_AFTER_S: u64 = 1;

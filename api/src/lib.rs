@@ -3,54 +3,26 @@
 //! # Layout
 //! - `config`    options of `rejoin api`
 //! - `state`     shared state of handlers
-//! - `connections`  HTTP over accepted connections, until the drain ends
-//! - `connection_limits` maximum numbers of connections
-//! - `proxies`   trusted reverse proxies; `origin`: the server's public address
 //! - `admission` admission control; `concurrency_limits`: its slots
-//! - `request_body` receives request bodies
-//! - `caller`    user, project, role; `authentication`: by API key, token or session
-//! - `authorization`  who may call each operation, as its handler declares it
-//! - `cookie`    the session cookie of a browser
-//! - `rate_limit` rate limits of callers
 //! - `spa`       serves the web app
 //! - `quotas`    quotas of projects
-//! - `oidc/`     tokens of an identity provider
-//! - `extract`   body, query, path and page of a request
-//! - `idempotency`  idempotency keys
-//! - `problem`   errors, as RFC 9457
 //! - `recorder`  metrics of this process; `transfers`: connections of imports and exports
-//! - `openapi`   the document of `GET /openapi.json`
 //! - `routes/`   one file per noun: DTOs and handlers
 //! - `mcp/`      Rejoin as an MCP server
-//! - `sse/`      streams of events to any number of readers
 //!
-//! Imports go one way: routes -> mcp, spa -> sse, admission -> authentication, authorization, origin, extract -> state -> caller,
-//! concurrency_limits, quotas -> rate_limit, oidc, cookie, proxies, problem -> config.
+//! What endpoints of all crates share is in `rejoin_http`: callers and scopes, bodies and pages, errors, the OpenAPI document's base.
+//! Streams of events and the connections that carry them are in `rejoin_sse`.
+//!
+//! Imports go one way: routes -> mcp, spa -> admission -> state -> concurrency_limits, quotas -> config.
 
 pub mod admission;
-pub mod authentication;
-pub mod authorization;
-pub mod caller;
 pub mod concurrency_limits;
 pub mod config;
-pub mod connection_limits;
-pub mod connections;
-pub mod cookie;
-pub mod extract;
-pub mod idempotency;
 pub mod mcp;
-pub mod oidc;
-pub mod openapi;
-pub mod origin;
-pub mod problem;
-pub mod proxies;
 pub mod quotas;
-pub mod rate_limit;
 pub mod recorder;
-pub mod request_body;
 pub mod routes;
 pub mod spa;
-pub mod sse;
 pub mod state;
 pub mod transfers;
 
@@ -66,8 +38,12 @@ use rejoin_event_log::wakeup;
 use rejoin_extension::Extensions;
 use rejoin_files::FileStore;
 use rejoin_files::objects::ObjectStoreError;
+use rejoin_http::oidc::Oidc;
+use rejoin_http::oidc::settings::SettingsError;
 use rejoin_integrations::mcp::commands::CommandsError;
 use rejoin_secrets::KeyError;
+use rejoin_sse::socket::GuardedListener;
+use rejoin_sse::{connection_limits, connections};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -76,9 +52,6 @@ use tracing::{info, warn};
 pub use config::ApiConfig;
 pub use state::AppState;
 
-use oidc::Oidc;
-use oidc::settings::SettingsError;
-use sse::socket::GuardedListener;
 use state::Means;
 
 /// Interval of cleanups.
@@ -144,7 +117,7 @@ impl Server {
     ) -> Result<Self, ServeError> {
         let keys = config.secret_keys.load_if_configured()?.map(Arc::new);
         let means = Means {
-            oidc: Oidc::new(&config.oidc)?,
+            oidc: Oidc::new(&config.http.oidc)?,
             commands: config.mcp_commands.load()?,
             sources: Sources::new(&config.sources, keys),
             extensions,
@@ -154,7 +127,7 @@ impl Server {
         let bus = wakeup::start(config.database.bus, &db);
         let asked = config.listen;
         let failed = |source| ServeError::Listen { addr: asked, source };
-        let listener = GuardedListener::bind(asked, &config).map_err(failed)?;
+        let listener = GuardedListener::bind(asked, &config.streams).map_err(failed)?;
         let addr = listener.local_addr().map_err(failed)?;
         // Specific to this server: stopping it does not affect others.
         let shutdown = shutdown.child_token();
@@ -188,7 +161,7 @@ async fn run(listener: GuardedListener, state: AppState, shutdown: CancellationT
     let stop_accepting = CancellationToken::new();
     let mut serving = pin!(connections::serve(
         listener,
-        state.config.keep_alive(),
+        state.config.streams.keep_alive(),
         router(state.clone()),
         stop_accepting.clone()
     ));
@@ -211,7 +184,7 @@ async fn run(listener: GuardedListener, state: AppState, shutdown: CancellationT
     }
     stop_accepting.cancel();
     let drained = timeout(Duration::from_millis(state.config.drain_limit_ms), serving).await;
-    state.hub.stop();
+    state.streams.hub.stop();
     if drained.is_err() {
         warn!("some requests did not finish in time and were cut");
     }

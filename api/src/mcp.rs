@@ -29,6 +29,8 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use rejoin_db::rls;
+use rejoin_http::caller::{Caller, Read};
+use rejoin_http::problem::Problem;
 use rejoin_runs::agents;
 use rejoin_runs::builtin;
 use rejoin_tools::registry::{Patterns, Registry};
@@ -47,11 +49,8 @@ use rmcp::transport::streamable_http_server::tower::{StreamableHttpServerConfig,
 use tokio_util::sync::CancellationToken;
 
 use self::refusals::unsupported;
-use crate::authorization::Routes;
-use crate::caller::{Caller, Read};
 use crate::config::ApiConfig;
-use crate::problem::Problem;
-use crate::state::AppState;
+use crate::state::{AppState, Routes};
 
 /// The path of the MCP server.
 pub const PATH: &str = "/mcp";
@@ -73,8 +72,8 @@ impl McpServer {
         let mut sessions = LocalSessionManager::default();
         sessions.session_config = session;
         let mut settings = StreamableHttpServerConfig::default()
-            .with_sse_keep_alive(Some(config.heartbeat()))
-            .with_max_request_body_bytes(config.max_body_bytes)
+            .with_sse_keep_alive(Some(config.streams.heartbeat()))
+            .with_max_request_body_bytes(config.http.max_body_bytes)
             .with_cancellation_token(draining)
             .disable_allowed_hosts();
         // DNS rebinding: a page whose name resolves to this machine could reach a loopback listener; elsewhere a load
@@ -126,7 +125,7 @@ async fn serve(
     let mut server = server.0;
     server.config.session_store = Some(Arc::new(store));
     // An open stream counts as one of the user's streams, and ends with their rights.
-    let permit = crate::sse::start::admit(&state, &caller)?;
+    let permit = rejoin_sse::start::admit(&state.streams, &caller)?;
     let mut request = request;
     let caller = caller.plain();
     request.extensions_mut().insert(Asked { state, caller, agent });

@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
+use rejoin_http::caller::Caller;
+use rejoin_http::problem::Problem;
 use rejoin_identity::projects::{self, Exhausted, Used};
 use sqlx::PgPool;
 use uuid::Uuid;
-
-use crate::caller::Caller;
-use crate::problem::Problem;
 
 /// How long a project's usage is cached.
 const CACHE_LIFETIME: Duration = Duration::from_secs(5);

@@ -4,13 +4,7 @@
 //! - `agent_message` proposes an agent's message to another agent
 //! - `agent_stream`   the same in the dialect of earlier chat pages
 //! - `conversations`  conversations, their messages and events
-//! - `calendars`      callers' calendars and their occurrences
-//! - `calendar_event_entities` links from events to entities of the work graph
-//! - `calendar_events`  events created and changed by users
-//! - `calendar_files`   calendars as iCalendar files
-//! - `calendar_feeds`   secret subscription addresses of calendars
-//! - `google_calendars` sync with Google Calendar
-//! - `consoles`       texts that callers and agents edit together
+//! - `calendar_event_entities` links between calendar events and entities of the work graph
 //! - `runs`           one run: its state, its events, its end
 //! - `steering`       messages to a running run, and resuming a paused one
 //! - `query_patterns` queries learned from the caller's questions
@@ -19,9 +13,7 @@
 //! - `schedules`      agents and DAGs started by the clock
 //! - `agent_definitions`  configuration of agents (admin)
 //! - `mcp_servers`    MCP servers and their tools (admin)
-//! - `data_sources`   external databases for the project's users and agents
 //! - `model_prices`   a project's prices of models (admin)
-//! - `web_settings`   agents' web access (admin)
 //! - `routing`        assignment of agents to new conversations, and its statistics
 //! - `contexts`  context types of conversations
 //! - `custom_prompts` prompts of projects and users for all agents
@@ -32,14 +24,11 @@
 //! - `agent_card`     public agents, discoverable by A2A
 //! - `plans`     agents' plans and their progress
 //! - `prewarm`   prefetches data before a first message
-//! - `probes`         tests that only a worker can run
-//! - `products`       products installed by manifests (admin)
 //! - `history`        the audit trail of runs, in three levels of detail
 //! - `run_history`    run trees, whole runs as documents, forks
 //! - `audit`          a project's audit log (admin)
 //! - `operations`     queues, throughput, dead jobs, the fleet (admin)
 //! - `graph`          the knowledge graph, with its own files
-//! - `onto`           the work graph: projects with their tasks, goals, plans and documents
 //! - `trigger`        runs outside conversations
 //! - `me`             the rights of the caller's key
 //! - `session`        browsers that sign in and out
@@ -49,6 +38,9 @@
 //! - `members`        members of a project and their roles (owners)
 //! - `tickets`        stream tickets for a browser's EventSource
 //! - `health` `metrics`   for operators
+//!
+//! Endpoints of calendars, data sources, consoles, web settings, products and the work graph are in their extensions' crates, in
+//! `routes`. [`features`] merges them.
 //!
 //! To add an endpoint: write it with `#[utoipa::path]`, add it to its file's `routes()`. The type of its first argument says which
 //! scope it needs (`authorization`).
@@ -60,20 +52,13 @@ pub mod agent_stream;
 pub mod agents;
 pub mod audit;
 pub mod calendar_event_entities;
-pub mod calendar_events;
-pub mod calendar_feeds;
-pub mod calendar_files;
-pub mod calendars;
 pub mod chat;
-pub mod consoles;
 pub mod contexts;
 pub mod conversations;
 pub mod custom_prompts;
-pub mod data_sources;
 pub mod extensions;
 pub mod feedback;
 pub mod files;
-pub mod google_calendars;
 pub mod graph;
 pub mod health;
 pub mod history;
@@ -84,12 +69,9 @@ pub mod members;
 pub mod metrics;
 pub mod model_prices;
 pub mod models;
-pub mod onto;
 pub mod operations;
 pub mod plans;
 pub mod prewarm;
-mod probes;
-pub mod products;
 pub mod query_patterns;
 pub mod questions;
 pub mod routing;
@@ -103,8 +85,6 @@ pub mod task_dags;
 pub mod tickets;
 pub mod trigger;
 pub mod usage;
-mod visible;
-pub mod web_settings;
 
 use std::any::Any;
 use std::sync::Arc;
@@ -116,38 +96,35 @@ use axum::http::{Method, StatusCode};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Router};
+use rejoin_calendar::routes::{CalendarState, calendar_files};
+use rejoin_data_sources::routes::DataSourcesState;
+use rejoin_http::authorization::{self, AccessTable, Public};
+use rejoin_http::openapi;
+use rejoin_http::problem::Problem;
+use rejoin_http::rate_limit;
+use rejoin_products::routes::ProductsState;
 use tokio::time::timeout;
 use tower_http::catch_panic::CatchPanicLayer;
 use tracing::error;
 use utoipa::openapi::OpenApi;
 
 use crate::admission;
-use crate::authorization::{AccessTable, Public, Routes};
 use crate::mcp;
-use crate::openapi;
-use crate::problem::Problem;
-use crate::rate_limit;
 use crate::spa;
-use crate::state::AppState;
+use crate::state::{AppState, Routes};
 
 /// Timeout until a response begins; imports and uploads have none while their content arrives. The length of a stream
 /// is not limited.
 const REQUEST_LIMIT: Duration = Duration::from_secs(25);
 
-/// Returns all documented routes.
-pub fn all() -> Routes {
-    Routes::with_openapi(openapi::base())
+/// Returns the documented routes of the engine.
+fn own() -> Routes {
+    Routes::new()
         .merge(chat::routes())
         .merge(agent_message::routes())
         .merge(agent_stream::routes())
         .merge(conversations::routes())
-        .merge(consoles::routes())
-        .merge(calendars::routes())
-        .merge(calendar_events::routes())
         .merge(calendar_event_entities::routes())
-        .merge(calendar_files::routes())
-        .merge(calendar_feeds::routes())
-        .merge(google_calendars::routes())
         .merge(runs::routes())
         .merge(steering::routes())
         .merge(questions::routes())
@@ -155,14 +132,12 @@ pub fn all() -> Routes {
         .merge(schedules::routes())
         .merge(agent_definitions::routes())
         .merge(mcp_servers::routes())
-        .merge(data_sources::routes())
         .merge(models::routes())
         .merge(model_prices::routes())
         .merge(usage::routes())
         .merge(agents::routes())
         .merge(routing::routes())
         .merge(contexts::routes())
-        .merge(web_settings::routes())
         .merge(custom_prompts::routes())
         .merge(feedback::routes())
         .merge(files::routes())
@@ -170,13 +145,11 @@ pub fn all() -> Routes {
         .merge(agent_card::routes())
         .merge(plans::routes())
         .merge(prewarm::routes())
-        .merge(products::routes())
         .merge(history::routes())
         .merge(run_history::routes())
         .merge(audit::routes())
         .merge(operations::routes())
         .merge(graph::routes())
-        .merge(onto::routes())
         .merge(trigger::routes())
         .merge(me::routes())
         .merge(session::routes())
@@ -188,15 +161,50 @@ pub fn all() -> Routes {
         .merge(metrics::routes())
 }
 
+/// Returns the documented routes of the features. Without a state: their description, without handlers.
+fn features(state: Option<&AppState>) -> Routes {
+    fn with<S: Clone + Send + Sync + 'static>(routes: authorization::Routes<S>, state: Option<S>) -> Routes {
+        match state {
+            Some(state) => routes.with_state(state),
+            None => routes.description(),
+        }
+    }
+    let http = state.map(|state| &state.http);
+    let calendar = state.map(|state| CalendarState {
+        http: state.http.clone(),
+        google: Arc::new(state.config.google.clone()),
+    });
+    let data_sources = state.map(|state| DataSourcesState {
+        http: state.http.clone(),
+        sources: state.sources.clone(),
+    });
+    let products = state.map(|state| ProductsState {
+        http: state.http.clone(),
+        commands: state.commands.clone(),
+    });
+    with(rejoin_calendar::routes::routes(), calendar)
+        .merge(with(rejoin_data_sources::routes::routes(), data_sources))
+        .merge(with(rejoin_products::routes::routes(), products))
+        .merge(with(rejoin_web_search::routes::routes(), http.cloned()))
+        .merge(with(rejoin_work_graph::routes::routes(), http.cloned()))
+}
+
+/// Returns all documented routes.
+fn all(state: Option<&AppState>) -> Routes {
+    Routes::with_openapi(openapi::base())
+        .merge(features(state))
+        .merge(own())
+}
+
 /// Returns the complete OpenAPI document, as printed by `rejoin openapi`.
 pub fn document() -> OpenApi {
-    openapi::named(all().openapi().clone())
+    openapi::named(all(None).openapi().clone())
 }
 
 /// All routes: those of the OpenAPI document, the document itself, and those of `/mcp`.
-fn served(mcp: Routes) -> Routes {
+fn served(mcp: Routes, state: Option<&AppState>) -> Routes {
     let document = document().to_json().expect("the OpenAPI document is plain data");
-    all()
+    all(state)
         .undocumented(Method::GET, "/openapi.json", async move |_: Public| {
             (
                 [(CONTENT_TYPE, HeaderValue::from_static("application/json"))],
@@ -208,15 +216,16 @@ fn served(mcp: Routes) -> Routes {
 
 /// Who may call which operation.
 pub fn access() -> AccessTable {
-    served(mcp::routes()).table().clone()
+    served(mcp::routes(), None).table().clone()
 }
 
 /// Returns the application: the routes and their middleware.
 pub fn router(state: AppState) -> Router {
     let mcp_server = mcp::McpServer::new(&state.config, state.draining.clone());
-    let routes = served(mcp::routes().layer(Extension(mcp_server))).merge(extensions::routes(&state.extensions));
+    let mcp = mcp::routes().layer(Extension(mcp_server));
+    let routes = served(mcp, Some(&state)).merge(extensions::routes(&state.extensions));
     let table = Arc::new(routes.table().clone());
-    let max_body_bytes = state.config.max_body_bytes;
+    let max_body_bytes = state.args.max_body_bytes;
     routes
         .into_router()
         .fallback(spa::serve)
@@ -275,7 +284,7 @@ async fn limited(State((state, table)): State<(AppState, Arc<AccessTable>)>, req
     let access = path.and_then(|path| table.get(path, request.method()));
     let max_bytes = match path {
         Some(calendar_files::IMPORT_PATH) => calendar_files::MAX_BYTES,
-        Some(_) | None => state.config.max_body_bytes,
+        Some(_) | None => state.args.max_body_bytes,
     };
     match admission::admit(&state, request, access, works, max_bytes).await {
         Ok((request, _place)) => in_time(next.run(request)).await,

@@ -12,10 +12,9 @@ use axum::http::header::{
 };
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
+use rejoin_http::problem::Problem;
 use rejoin_types::digest;
 use rust_embed::{EmbeddedFile, RustEmbed};
-
-use crate::problem::Problem;
 
 #[derive(RustEmbed)]
 #[folder = "../web/dist"]

@@ -9,31 +9,27 @@ use rejoin_embeddings::{Embedder, Endpoints};
 use rejoin_event_log::wakeup::SharedBus;
 use rejoin_extension::Extensions;
 use rejoin_files::FileStore;
+use rejoin_http::oidc::Oidc;
+use rejoin_http::{HttpState, authorization, contains_http_state};
 use rejoin_integrations::mcp::commands::Commands;
+use rejoin_sse::fan_out::Hub;
+use rejoin_sse::start::StreamState;
 use tokio_util::sync::CancellationToken;
 
-use crate::caller::Keys;
 use crate::concurrency_limits::{self, ConcurrencyLimits};
 use crate::config::ApiConfig;
-use crate::oidc::Oidc;
 use crate::quotas::Quotas;
-use crate::rate_limit::Rates;
 use crate::recorder;
-use crate::sse::fan_out::Hub;
 use crate::transfers::Transfers;
 
 #[derive(Clone)]
 pub struct AppState {
-    pub db: Db,
-    pub bus: SharedBus,
+    /// What the handlers of extensions need, too: the database, the bus, callers.
+    pub http: HttpState,
     pub config: Arc<ApiConfig>,
-    /// The live ends of followed logs.
-    pub hub: Arc<Hub>,
-    pub keys: Arc<Keys>,
-    pub rates: Arc<Rates>,
+    /// The open streams, and the live ends of the logs that they follow.
+    pub streams: StreamState,
     pub quotas: Arc<Quotas>,
-    /// The trusted issuer of tokens.
-    pub oidc: Option<Arc<Oidc>>,
     pub transfers: Arc<Transfers>,
     /// The embedding model for queries.
     pub embedder: Embedder,
@@ -52,9 +48,12 @@ pub struct AppState {
     pub arriving: Arc<ConcurrencyLimits>,
     /// Slots of arriving files.
     pub uploads: Arc<ConcurrencyLimits>,
-    /// Cancelled when the process must stop.
-    pub draining: CancellationToken,
 }
+
+contains_http_state!(AppState);
+
+/// Routes with this state.
+pub type Routes = authorization::Routes<AppState>;
 
 /// The dependencies of a process besides its database, by its settings.
 pub struct Means {
@@ -70,32 +69,26 @@ impl AppState {
     pub fn new(config: ApiConfig, means: Means, db: Db, bus: SharedBus, draining: CancellationToken) -> Self {
         // Before anything is counted.
         let metrics = recorder::install();
+        let hub = Hub::start(db.clone(), bus.clone(), &config.streams, draining.clone());
+        let http = HttpState::new(config.http.clone(), means.oidc, db.clone(), bus, draining);
         Self {
-            hub: Hub::start(db.clone(), bus.clone(), &config, draining.clone()),
+            streams: StreamState {
+                http: http.clone(),
+                hub,
+            },
             transfers: Arc::new(Transfers::new(&db.pool_sqlx)),
             embedder: Embedder::new(&config.embeddings, &Endpoints::from_env()),
-            oidc: means.oidc.map(Arc::new),
             commands: means.commands,
             sources: means.sources,
             extensions: means.extensions,
             files: means.files,
-            rates: Arc::new(Rates::new(&config)),
-            keys: Keys::start(bus.clone(), draining.clone()),
             quotas: Arc::new(Quotas::new()),
             working: ConcurrencyLimits::new(&config),
             arriving: ConcurrencyLimits::new(&config),
             uploads: ConcurrencyLimits::of(concurrency_limits::MAX_UPLOADS, &config),
+            http,
             config: Arc::new(config),
             metrics,
-            db,
-            bus,
-            draining,
         }
-    }
-}
-
-impl AsRef<Db> for AppState {
-    fn as_ref(&self) -> &Db {
-        &self.db
     }
 }

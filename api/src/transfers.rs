@@ -3,11 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use rejoin_http::problem::Problem;
 use sqlx::PgPool;
 use sqlx::postgres::PgPoolOptions;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-
-use crate::problem::Problem;
 
 /// Maximum number of concurrent imports and exports of this process.
 const MAX_TRANSFERS: u32 = 4;

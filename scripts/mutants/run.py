@@ -78,7 +78,7 @@ class Binary:
 def binaries(tree):
     """The test binaries, which are built already."""
     command = ["cargo", "test", "--locked", "--no-run", "--message-format=json", "-p", "rejoin-tests"]
-    for crate in ["db", "queue", "event-log", "identity", "commands", "data-sources", "api"]:
+    for crate in ["db", "queue", "event-log", "identity", "commands", "data-sources", "http", "api"]:
         command += ["-p", f"rejoin-{crate}"]
     command += ["--lib", "--test", "it"]
     found = {}

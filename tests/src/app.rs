@@ -229,7 +229,7 @@ async fn start_api(db: &TestDatabase, options: &AppOptions, port: u16) -> Server
     let mut config = ApiConfig::new(db.args());
     config.database.bus = options.bus;
     config.listen = SocketAddr::from(([127, 0, 0, 1], port));
-    config.rate_per_s = 10_000;
+    config.http.rate_per_s = 10_000;
     config.drain_grace_ms = 0;
     config.embeddings = options.embeddings.clone();
     config.google = options.google.clone();

@@ -9,12 +9,12 @@
 use axum::http::{HeaderMap, HeaderValue};
 use chrono::{DateTime, Utc};
 use futures::executor::block_on;
-use rejoin_api::extract::{PageParams, page};
-use rejoin_api::sse::start::{Start, StreamParams};
 use rejoin_cli::stream::{Frame, Parser};
 use rejoin_graph::import::lines::{LineRead, Lines, MAX_LINE_BYTES};
 use rejoin_graph::ndjson::{self, Line};
+use rejoin_http::extract::{PageParams, page};
 use rejoin_runs::builtin;
+use rejoin_sse::start::{Start, StreamParams};
 use rejoin_tools::ToolSpec;
 use rejoin_tools::arguments::admit;
 use serde::Serialize;

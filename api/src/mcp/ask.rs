@@ -11,6 +11,8 @@ use rejoin_db::config::poll_interval;
 use rejoin_db::rls;
 use rejoin_event_log::log;
 use rejoin_event_log::wakeup;
+use rejoin_http::idempotency;
+use rejoin_http::problem::Problem;
 use rejoin_models::answering::Environment;
 use rejoin_runs::agents;
 use rejoin_tools::arguments::{self, Kind, Parameter};
@@ -25,8 +27,6 @@ use uuid::Uuid;
 
 use super::tools::{failed, schema};
 use super::{Asked, refused};
-use crate::idempotency;
-use crate::problem::Problem;
 use crate::routes::chat;
 
 pub const NAME: &str = "ask_agent";

@@ -9,8 +9,7 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::{FutureExt, ready};
 use http_body::{Body, Frame, SizeHint};
-
-use crate::sse::streams::Permit;
+use rejoin_sse::streams::Permit;
 
 /// Interval of checks whether it may stay open.
 const LOOK: Duration = Duration::from_secs(1);

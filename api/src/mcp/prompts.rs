@@ -1,12 +1,12 @@
 //! Prompts of the project's installed products, for MCP clients. Called by the server in `mcp`.
 
 use rejoin_db::rls;
+use rejoin_http::problem::Problem;
 use rmcp::ErrorData;
 use rmcp::model::{GetPromptResult, JsonObject, Prompt, PromptArgument, PromptMessage, Role};
 use serde_json::Value;
 
 use super::{Asked, refused};
-use crate::problem::Problem;
 
 /// Returns the prompts of manifests; of two with the same name the one of the first product by name.
 async fn all(asked: &Asked) -> Result<Vec<Value>, ErrorData> {

@@ -3,18 +3,18 @@
 
 use axum::Json;
 use axum::extract::State;
+use rejoin_http::authorization::routes;
+use rejoin_http::caller::{Caller, Read};
+use rejoin_http::extract::Params;
+use rejoin_http::origin::Origin;
+use rejoin_http::problem::{Problem, Refused};
 use rejoin_runs::agents::{self, AgentDefinition};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
 
-use crate::authorization::{Routes, routes};
-use crate::caller::{Caller, Read};
-use crate::extract::Params;
 use crate::mcp;
-use crate::origin::Origin;
-use crate::problem::{Problem, Refused};
-use crate::state::AppState;
+use crate::state::{AppState, Routes};
 
 /// Maximum number of agents on one card.
 const MAX_SKILLS: i64 = 200;

@@ -7,6 +7,11 @@ use axum::http::header::LOCATION;
 use axum::http::{HeaderName, StatusCode};
 use chrono::{DateTime, Utc};
 use rejoin_event_log::wakeup::Wake;
+use rejoin_http::audit::record;
+use rejoin_http::authorization::routes;
+use rejoin_http::caller::{Admin, Caller};
+use rejoin_http::extract::{Body, Limit, PageParams, Params, Segments, page, present};
+use rejoin_http::problem::{BodyRefused, Problem, Refused};
 use rejoin_identity::audit::Action;
 use rejoin_models::choice::ModelChoice;
 use rejoin_runs::agents::{self, AgentDefinition, DefinitionContent};
@@ -15,12 +20,7 @@ use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
-use super::audit::record;
-use crate::authorization::{Routes, routes};
-use crate::caller::{Admin, Caller};
-use crate::extract::{Body, Limit, PageParams, Params, Segments, page, present};
-use crate::problem::{BodyRefused, Problem, Refused};
-use crate::state::AppState;
+use crate::state::{AppState, Routes};
 
 pub fn routes() -> Routes {
     Routes::new()
@@ -267,7 +267,7 @@ async fn list(
 #[utoipa::path(post, path = "/api/admin/projects/{p}/agent-definitions", tag = "agent definitions",
     request_body = DefinitionRequest, params(("p" = Uuid, Path, description = "The project")),
     responses((status = 201, description = "Added", body = DefinitionBody),
-        (status = 409, description = "The name is taken", body = crate::problem::ProblemBody, content_type = "application/problem+json"), Refused, BodyRefused))]
+        (status = 409, description = "The name is taken", body = rejoin_http::problem::ProblemBody, content_type = "application/problem+json"), Refused, BodyRefused))]
 async fn create(
     State(state): State<AppState>,
     caller: Caller<Admin>,
@@ -309,7 +309,7 @@ async fn get(
     request_body = DefinitionRequest,
     params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The definition")),
     responses((status = 200, description = "The updated definition", body = DefinitionBody),
-        (status = 409, description = "The name is taken", body = crate::problem::ProblemBody, content_type = "application/problem+json"), Refused, BodyRefused))]
+        (status = 409, description = "The name is taken", body = rejoin_http::problem::ProblemBody, content_type = "application/problem+json"), Refused, BodyRefused))]
 async fn update(
     State(state): State<AppState>,
     caller: Caller<Admin>,
@@ -340,7 +340,7 @@ async fn update(
 #[utoipa::path(delete, path = "/api/admin/projects/{p}/agent-definitions/{id}", tag = "agent definitions",
     params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The definition")),
     responses((status = 204, description = "Gone"),
-        (status = 409, description = "Conversations use it", body = crate::problem::ProblemBody, content_type = "application/problem+json"), Refused))]
+        (status = 409, description = "Conversations use it", body = rejoin_http::problem::ProblemBody, content_type = "application/problem+json"), Refused))]
 async fn delete(
     State(state): State<AppState>,
     caller: Caller<Admin>,

@@ -9,20 +9,20 @@ use axum::http::header::{ACCEPT, LOCATION};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use rejoin_commands::TriggerRun;
+use rejoin_http::authorization::routes;
+use rejoin_http::caller::{Caller, Write};
+use rejoin_http::extract::Body;
+use rejoin_http::idempotency;
+use rejoin_http::problem::{BodyRefused, Problem, Refused};
 use rejoin_runs::runs::part::Part;
+use rejoin_sse::dialects::Dialect;
+use rejoin_sse::start::{self, Start, StreamParams, StreamSource};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::ToSchema;
 
 use super::trigger::{self, Triggered};
-use crate::authorization::{Routes, routes};
-use crate::caller::{Caller, Write};
-use crate::extract::Body;
-use crate::idempotency;
-use crate::problem::{BodyRefused, Problem, Refused};
-use crate::sse::dialects::Dialect;
-use crate::sse::start::{self, Start, StreamParams, StreamSource};
-use crate::state::AppState;
+use crate::state::{AppState, Routes};
 
 /// Maximum number of messages in a request.
 const MESSAGES_MAX: usize = 50;
@@ -64,7 +64,7 @@ pub struct SaidMessage {
     responses(
         (status = 200, description = "The proposal as it is generated, until its `done`", body = String, content_type = "text/event-stream"),
         (status = 202, description = "Accepted (with `Accept: application/json`)", body = Triggered),
-        (status = 422, description = "The idempotency key was already used with another body", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        (status = 422, description = "The idempotency key was already used with another body", body = rejoin_http::problem::ProblemBody, content_type = "application/problem+json"),
         Refused, BodyRefused))]
 async fn propose(
     State(state): State<AppState>,
@@ -97,7 +97,7 @@ async fn propose(
     let permit = if wants_json {
         None
     } else {
-        Some(start::admit(&state, &caller)?)
+        Some(start::admit(&state.streams, &caller)?)
     };
     let command = TriggerRun {
         definition: &definition,
@@ -116,7 +116,7 @@ async fn propose(
             let source = StreamSource::Run(run_id);
             let params = StreamParams::default();
             start::open(
-                &state,
+                &state.streams,
                 permit,
                 caller.owner(),
                 source,

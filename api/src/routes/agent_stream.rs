@@ -8,10 +8,18 @@ use axum::extract::State;
 use axum::http::header::ACCEPT;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::{IntoResponse, Response};
+use rejoin_data_sources::routes::consoles::AttachedConsole;
+use rejoin_http::authorization::routes;
+use rejoin_http::caller::{Caller, Read, Write};
+use rejoin_http::extract::{Body, PageParams, Params, page};
+use rejoin_http::problem::{BodyRefused, Problem, Refused};
+use rejoin_http::visible;
 use rejoin_runs::attachments::Attachment;
 use rejoin_runs::consoles::attached;
 use rejoin_runs::conversations::Conversation;
 use rejoin_runs::{agents, conversations, messages};
+use rejoin_sse::dialects::Dialect;
+use rejoin_sse::start::{self, StreamParams, StreamSource};
 use rejoin_work_graph::{Kind, entities};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
@@ -21,16 +29,8 @@ use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
 use super::chat::{self, ChatParams, ChatRequest};
-use super::consoles::AttachedConsole;
 use super::conversations::{ConversationBody, MessageBody, with_tools};
-use super::visible;
-use crate::authorization::{Routes, routes};
-use crate::caller::{Caller, Read, Write};
-use crate::extract::{Body, PageParams, Params, page};
-use crate::problem::{BodyRefused, Problem, Refused};
-use crate::sse::dialects::Dialect;
-use crate::sse::start::{self, StreamParams, StreamSource};
-use crate::state::AppState;
+use crate::state::{AppState, Routes};
 
 /// Maximum number of earlier messages in a request.
 const HISTORY_MAX: usize = 100;
@@ -175,9 +175,9 @@ pub struct SessionDetail {
     responses(
         (status = 200, description = "The turn's events, until its `done`", body = String, content_type = "text/event-stream"),
         (status = 202, description = "Accepted (with `Accept: application/json`)", body = chat::Accepted),
-        (status = 409, description = "A run of the session is active, and onBusy=reject", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
-        (status = 410, description = "The key's run was streamed long ago; its events are no longer stored", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
-        (status = 422, description = "The idempotency key was already used with another body", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        (status = 409, description = "A run of the session is active, and onBusy=reject", body = rejoin_http::problem::ProblemBody, content_type = "application/problem+json"),
+        (status = 410, description = "The key's run was streamed long ago; its events are no longer stored", body = rejoin_http::problem::ProblemBody, content_type = "application/problem+json"),
+        (status = 422, description = "The idempotency key was already used with another body", body = rejoin_http::problem::ProblemBody, content_type = "application/problem+json"),
         Refused, BodyRefused))]
 async fn post_message(
     State(state): State<AppState>,
@@ -271,7 +271,7 @@ async fn sessions(
         return Ok(Json(SessionPage { sessions, next_cursor }).into_response());
     };
     if wants_events(&headers) {
-        let permit = start::admit(&state, &caller)?;
+        let permit = start::admit(&state.streams, &caller)?;
         let params = StreamParams {
             after: stream.after,
             ..StreamParams::default()
@@ -279,7 +279,7 @@ async fn sessions(
         let start = params.start(&headers)?;
         let source = StreamSource::Conversation(id);
         return start::open(
-            &state,
+            &state.streams,
             permit,
             caller.owner(),
             source,

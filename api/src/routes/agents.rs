@@ -3,16 +3,16 @@
 
 use axum::Json;
 use axum::extract::State;
+use rejoin_http::authorization::routes;
+use rejoin_http::caller::{Caller, Read};
+use rejoin_http::extract::{PageParams, Params, Segments, page};
+use rejoin_http::problem::{Problem, Refused};
 use rejoin_runs::agents::{self, AgentDefinition};
 use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use crate::authorization::{Routes, routes};
-use crate::caller::{Caller, Read};
-use crate::extract::{PageParams, Params, Segments, page};
-use crate::problem::{Problem, Refused};
-use crate::state::AppState;
+use crate::state::{AppState, Routes};
 
 /// Visibilities of agents that external callers may choose.
 const CHOOSABLE: [&str; 2] = [agents::EXTERNAL, agents::PROJECT];

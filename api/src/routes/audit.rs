@@ -1,57 +1,24 @@
 //! The audit log of a project (admin), newest entry first. Operators read entries without a project with
-//! `rejoin audit`. Handlers of audited changes call [`record`].
+//! `rejoin audit`.
 
 use axum::Json;
 use axum::extract::State;
 use chrono::{DateTime, Utc};
-use rejoin_identity::audit::{self, Action, Actor, Entry, NewEntry};
+use rejoin_http::authorization::routes;
+use rejoin_http::caller::{Admin, Caller};
+use rejoin_http::extract::{PageParams, Params, Segments, page};
+use rejoin_http::problem::{Problem, Refused};
+use rejoin_identity::audit::{self, Entry};
 use rejoin_types::digest;
 use serde::Serialize;
 use serde_json::Value;
-use sqlx::PgConnection;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use crate::authorization::{Routes, routes};
-use crate::caller::{Admin, Caller};
-use crate::extract::{PageParams, Params, Segments, page};
-use crate::problem::{Problem, Refused};
-use crate::state::AppState;
+use crate::state::{AppState, Routes};
 
 pub fn routes() -> Routes {
     Routes::new().routes(routes!(list))
-}
-
-/// Appends a caller's change in their project to the audit log: names and ids, never texts. The last statement before
-/// the commit. Rate-limited per user.
-pub async fn record(
-    db: &mut PgConnection,
-    caller: &Caller,
-    action: Action,
-    target: String,
-    detail: Value,
-) -> Result<(), Problem> {
-    caller.counts_audited()?;
-    record_counted(db, caller, action, target, detail).await
-}
-
-/// The same for changes that were counted before, since they can't be undone.
-pub async fn record_counted(
-    db: &mut PgConnection,
-    caller: &Caller,
-    action: Action,
-    target: String,
-    detail: Value,
-) -> Result<(), Problem> {
-    let entry = NewEntry {
-        by: &Actor::caller(caller),
-        project_id: Some(caller.project_id),
-        action,
-        target,
-        detail,
-    };
-    audit::append(db, &entry).await?;
-    Ok(())
 }
 
 #[derive(Debug, Serialize, ToSchema)]

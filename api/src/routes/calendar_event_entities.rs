@@ -1,5 +1,6 @@
 //! `/api/calendar-events/{id}/entities`: the entities of the work graph that a calendar event belongs to, such as its
-//! task or work-graph event.
+//! task or work-graph event. `/api/onto/{kind}/{id}/linked`: what an entity is linked to, with the caller's events. Here, because
+//! the two extensions do not know each other.
 
 use axum::Json;
 use axum::extract::State;
@@ -7,20 +8,25 @@ use axum::http::StatusCode;
 use chrono::{DateTime, Utc};
 use rejoin_calendar::entity_links::{self, LinkedEntity, LinkedEvent, MAX_ENTITIES};
 use rejoin_calendar::events;
-use rejoin_work_graph::entities;
+use rejoin_http::authorization::routes;
+use rejoin_http::caller::{Caller, Read, Write};
+use rejoin_http::extract::Segments;
+use rejoin_http::problem::{Problem, ProblemBody, Refused};
+use rejoin_work_graph::routes::entities::kind_of;
+use rejoin_work_graph::routes::{EntityBody as WorkEntityBody, LinkBody};
+use rejoin_work_graph::{entities, links};
 use serde::Serialize;
 use sqlx::PgConnection;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use crate::authorization::{Routes, routes};
-use crate::caller::{Caller, Read, Write};
-use crate::extract::Segments;
-use crate::problem::{Problem, ProblemBody, Refused};
-use crate::state::AppState;
+use crate::state::{AppState, Routes};
 
 pub fn routes() -> Routes {
-    Routes::new().routes(routes!(list)).routes(routes!(link, unlink))
+    Routes::new()
+        .routes(routes!(list))
+        .routes(routes!(link, unlink))
+        .routes(routes!(linked))
 }
 
 /// An entity that an event belongs to
@@ -73,6 +79,24 @@ impl From<LinkedEvent> for EventBody {
             ends_at: event.ends_at,
         }
     }
+}
+
+/// A linked entity.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = WorkLinked)]
+pub struct LinkedBody {
+    pub link: LinkBody,
+    /// Without `description` and `content`
+    pub entity: WorkEntityBody,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = WorkLinkedList)]
+#[serde(rename_all = "camelCase")]
+pub struct LinkedList {
+    pub items: Vec<LinkedBody>,
+    /// Linked events in the caller's calendars, earliest first
+    pub calendar_events: Vec<EventBody>,
 }
 
 /// Refuses an event that is not the caller's.
@@ -140,4 +164,28 @@ async fn unlink(
     entity_links::unlink(&mut *db, caller.owner(), id, entity).await?;
     db.commit().await?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+/// List the entities that an entity is linked to
+#[utoipa::path(get, path = "/api/onto/{kind}/{id}/linked", tag = "onto",
+    params(("kind" = String, Path, description = "`projects`, `tasks`, `goals`, …"), ("id" = Uuid, Path, description = "It")),
+    responses((status = 200, description = "The linked entities with their links", body = LinkedList), Refused))]
+async fn linked(
+    State(state): State<AppState>,
+    caller: Caller<Read>,
+    Segments((kind, id)): Segments<(String, Uuid)>,
+) -> Result<Json<LinkedList>, Problem> {
+    let kind = kind_of(&kind)?;
+    let mut db = caller.begin(&state).await?;
+    entities::get(&mut db, caller.project_id, kind, id).await?;
+    let pairs = links::linked(&mut db, caller.project_id, id, None).await?;
+    let items = pairs.into_iter().map(|(link, entity)| LinkedBody {
+        link: link.into(),
+        entity: entity.into(),
+    });
+    let events = entity_links::events_of(&mut *db, caller.owner(), id).await?;
+    Ok(Json(LinkedList {
+        items: items.collect(),
+        calendar_events: events.into_iter().map(EventBody::from).collect(),
+    }))
 }

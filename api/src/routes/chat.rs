@@ -8,24 +8,24 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use rejoin_commands::{OnBusy, PostError, PostMessage, Posted};
 use rejoin_db::rls;
+use rejoin_http::authorization::routes;
+use rejoin_http::caller::{Caller, Write};
+use rejoin_http::extract::{Body, Params};
+use rejoin_http::idempotency;
+use rejoin_http::problem::{BodyRefused, Problem, Refused};
 use rejoin_runs::attachments::{self, Attachment};
 use rejoin_runs::consoles::NewConsole;
 use rejoin_runs::consoles::attached::{ATTACHED_MAX, Attached};
 use rejoin_runs::contexts;
+use rejoin_sse::dialects::Dialect;
+use rejoin_sse::start::{self, Start, StreamParams, StreamSource};
 use rejoin_tools::outputs;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
-use crate::authorization::{Routes, routes};
-use crate::caller::{Caller, Write};
-use crate::extract::{Body, Params};
-use crate::idempotency;
-use crate::problem::{BodyRefused, Problem, Refused};
-use crate::sse::dialects::Dialect;
-use crate::sse::start::{self, Start, StreamParams, StreamSource};
-use crate::state::AppState;
+use crate::state::{AppState, Routes};
 
 /// Length of an invalid id that is quoted, in characters.
 const SHOWN_CHARS: usize = 255;
@@ -123,9 +123,9 @@ impl ChatParams {
     responses(
         (status = 200, description = "The turn's events, until its `done`", body = String, content_type = "text/event-stream"),
         (status = 202, description = "Accepted (with `Accept: application/json`)", body = Accepted),
-        (status = 409, description = "A run of the conversation is active, and onBusy=reject", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
-        (status = 410, description = "The key's run was streamed long ago; its events are no longer stored", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
-        (status = 422, description = "The idempotency key was already used with another body", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        (status = 409, description = "A run of the conversation is active, and onBusy=reject", body = rejoin_http::problem::ProblemBody, content_type = "application/problem+json"),
+        (status = 410, description = "The key's run was streamed long ago; its events are no longer stored", body = rejoin_http::problem::ProblemBody, content_type = "application/problem+json"),
+        (status = 422, description = "The idempotency key was already used with another body", body = rejoin_http::problem::ProblemBody, content_type = "application/problem+json"),
         Refused, BodyRefused))]
 async fn post_message(
     State(state): State<AppState>,
@@ -152,16 +152,16 @@ pub async fn take(
     let permit = if wants_json(headers) {
         None
     } else {
-        Some(start::admit(state, caller)?)
+        Some(start::admit(&state.streams, caller)?)
     };
     let posted = post(state, caller.rls_scope(), &command).await?;
     let mut response = match permit {
         None => (StatusCode::ACCEPTED, Json(accepted(&posted))).into_response(),
-        Some(permit) if posted.fresh => start::open_turn(state, permit, &posted, dialect),
+        Some(permit) if posted.fresh => start::open_turn(&state.streams, permit, &posted, dialect),
         Some(permit) => {
             let source = StreamSource::Run(posted.run_id);
             start::open(
-                state,
+                &state.streams,
                 permit,
                 caller.owner(),
                 source,

@@ -2,6 +2,11 @@
 
 use axum::Json;
 use axum::extract::State;
+use rejoin_http::audit::record;
+use rejoin_http::authorization::routes;
+use rejoin_http::caller::{Admin, Caller, Read};
+use rejoin_http::extract::{Body, Segments};
+use rejoin_http::problem::{BodyRefused, Problem, Refused};
 use rejoin_identity::audit::Action;
 use rejoin_runs::contexts::{self, ContextType, PROMPT_MAX_CHARS, TOOLS_MAX};
 use serde::{Deserialize, Serialize};
@@ -9,12 +14,7 @@ use serde_json::json;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::audit::record;
-use crate::authorization::{Routes, routes};
-use crate::caller::{Admin, Caller, Read};
-use crate::extract::{Body, Segments};
-use crate::problem::{BodyRefused, Problem, Refused};
-use crate::state::AppState;
+use crate::state::{AppState, Routes};
 
 pub fn routes() -> Routes {
     Routes::new().routes(routes!(list)).routes(routes!(put))

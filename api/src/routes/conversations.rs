@@ -1,5 +1,7 @@
 //! Conversations, their messages, and their events. Other owners' conversations are invisible.
 
+use std::collections::HashMap;
+
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -7,7 +9,13 @@ use axum::http::header::LOCATION;
 use axum::response::Response;
 use chrono::{DateTime, Utc};
 use rejoin_commands::DeleteConversation;
+use rejoin_data_sources::routes::consoles::AttachedConsole;
 use rejoin_event_log::wakeup::Wake;
+use rejoin_http::authorization::routes;
+use rejoin_http::caller::{Caller, Read, Write};
+use rejoin_http::extract::{Body, PageParams, Params, Segments, cursor, page};
+use rejoin_http::problem::{BodyRefused, Problem, Refused};
+use rejoin_http::visible;
 use rejoin_identity::audit::Actor;
 use rejoin_runs::agents;
 use rejoin_runs::attachments;
@@ -17,25 +25,18 @@ use rejoin_runs::conversations::{self, Conversation};
 use rejoin_runs::messages::{self, ChatMessage};
 use rejoin_runs::runs::part::Part;
 use rejoin_runs::tool_calls::{self, CallOfTurn};
+use rejoin_sse::start::{StreamParams, StreamSource};
 use rejoin_types::ids;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sqlx::PgConnection;
-use std::collections::HashMap;
 use tracing::warn;
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
-use super::consoles::AttachedConsole;
 use super::prewarm::warm;
 use super::tickets::Follower;
-use super::visible;
-use crate::authorization::{Routes, routes};
-use crate::caller::{Caller, Read, Write};
-use crate::extract::{Body, PageParams, Params, Segments, cursor, page};
-use crate::problem::{BodyRefused, Problem, Refused};
-use crate::sse::start::{StreamParams, StreamSource};
-use crate::state::AppState;
+use crate::state::{AppState, Routes};
 
 /// Maximum length of a title, in characters.
 const TITLE_MAX_CHARS: usize = 500;
@@ -458,7 +459,7 @@ async fn list_messages(
             received")),
     responses(
         (status = 200, description = "Events", body = String, content_type = "text/event-stream"),
-        (status = 410, description = "The events after the cursor are no longer stored", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        (status = 410, description = "The events after the cursor are no longer stored", body = rejoin_http::problem::ProblemBody, content_type = "application/problem+json"),
         Refused))]
 async fn events(
     State(state): State<AppState>,

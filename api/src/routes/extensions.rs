@@ -9,14 +9,13 @@ use axum::http::{HeaderMap, Method, StatusCode};
 use bytes::Bytes;
 use rejoin_extension::route::{self, RouteHandler};
 use rejoin_extension::{Extensions, Route, RouteError, RouteRequest};
+use rejoin_http::caller::{Admin, Caller, Read, Scoped, Write};
+use rejoin_http::extract::{self, Params, Segments};
+use rejoin_http::problem::Problem;
 use rejoin_types::access::Scope;
 use serde_json::Value;
 
-use crate::authorization::Routes;
-use crate::caller::{Admin, Caller, Read, Scoped, Write};
-use crate::extract::{self, Params, Segments};
-use crate::problem::Problem;
-use crate::state::AppState;
+use crate::state::{AppState, Routes};
 
 /// Returns the routes of all extensions.
 pub fn routes(extensions: &Extensions) -> Routes {

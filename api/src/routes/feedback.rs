@@ -2,16 +2,16 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
+use rejoin_http::authorization::routes;
+use rejoin_http::caller::{Caller, Write};
+use rejoin_http::extract::{Body, Segments};
+use rejoin_http::problem::{BodyRefused, Problem, Refused};
 use rejoin_runs::feedback::{self, COMMENT_MAX_CHARS};
 use serde::Deserialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use crate::authorization::{Routes, routes};
-use crate::caller::{Caller, Write};
-use crate::extract::{Body, Segments};
-use crate::problem::{BodyRefused, Problem, Refused};
-use crate::state::AppState;
+use crate::state::{AppState, Routes};
 
 pub fn routes() -> Routes {
     Routes::new().routes(routes!(put))

@@ -13,19 +13,17 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use chrono::{DateTime, Utc};
 use rejoin_files::File;
-use rejoin_files::objects::ObjectStoreError;
 use rejoin_files::types::{self, Class};
+use rejoin_http::authorization::routes;
+use rejoin_http::caller::{Caller, Read, Write};
+use rejoin_http::extract::{PageParams, Params, Segments, page};
+use rejoin_http::problem::{Problem, Refused};
 use rejoin_types::digest::hex;
 use serde::Serialize;
-use tracing::error;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use crate::authorization::{Routes, routes};
-use crate::caller::{Caller, Read, Write};
-use crate::extract::{PageParams, Params, Segments, page};
-use crate::problem::{Problem, Refused};
-use crate::state::AppState;
+use crate::state::{AppState, Routes};
 
 pub const PATH: &str = "/api/files";
 
@@ -84,16 +82,6 @@ impl From<File> for FileBody {
 pub struct FilePage {
     pub items: Vec<FileBody>,
     pub next_cursor: Option<String>,
-}
-
-impl From<ObjectStoreError> for Problem {
-    fn from(error: ObjectStoreError) -> Self {
-        error!(%error, "the object store could not serve a request");
-        match error {
-            ObjectStoreError::Damaged(_) => Self::file_damaged(),
-            _ => Self::files_unavailable(),
-        }
-    }
 }
 
 fn not_found() -> Problem {

@@ -5,12 +5,12 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
+use rejoin_http::authorization::{Public, routes};
 use serde::Serialize;
 use tokio::time::timeout;
 use utoipa::ToSchema;
 
-use crate::authorization::{Public, Routes, routes};
-use crate::state::AppState;
+use crate::state::{AppState, Routes};
 
 /// Tables that the migrations must have created.
 const NEEDED_TABLES: [&str; 8] = [

@@ -3,6 +3,11 @@
 use axum::Json;
 use axum::extract::State;
 use chrono::{DateTime, Utc};
+use rejoin_http::authorization::routes;
+use rejoin_http::caller::{Caller, Read};
+use rejoin_http::extract::{Limit, PageParams, Params, Segments, page};
+use rejoin_http::problem::{Problem, Refused};
+use rejoin_http::visible;
 use rejoin_runs::run_messages::{self, RunMessage};
 use rejoin_runs::runs::{self, Listed, Run, RunFilter};
 use rejoin_runs::tool_calls::{self, ToolCallRow};
@@ -12,12 +17,7 @@ use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
 use super::runs::{RunBody, RunDetail, detail};
-use super::visible;
-use crate::authorization::{Routes, routes};
-use crate::caller::{Caller, Read};
-use crate::extract::{Limit, PageParams, Params, Segments, page};
-use crate::problem::{Problem, Refused};
-use crate::state::AppState;
+use crate::state::{AppState, Routes};
 
 /// Length of a message's preview in lists, in characters.
 const PREVIEW_CHARS: usize = 200;

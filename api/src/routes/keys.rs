@@ -7,8 +7,13 @@ use axum::http::{HeaderName, StatusCode};
 use chrono::{DateTime, Utc};
 use rejoin_db::rls;
 use rejoin_event_log::wakeup::Wake;
+use rejoin_http::audit::record;
+use rejoin_http::authorization::routes;
+use rejoin_http::caller::{Admin, Caller};
+use rejoin_http::extract::{Body, PageParams, Params, Segments, page};
+use rejoin_http::problem::{BodyRefused, Problem, Refused};
 use rejoin_identity::audit::Action;
-use rejoin_identity::keys::{self, KeyError, NewKey, ProjectKey};
+use rejoin_identity::keys::{self, NewKey, ProjectKey};
 use rejoin_types::access::Scope;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -16,12 +21,7 @@ use sqlx::{Postgres, Transaction};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::audit::record;
-use crate::authorization::{Routes, routes};
-use crate::caller::{Admin, Caller};
-use crate::extract::{Body, PageParams, Params, Segments, page};
-use crate::problem::{BodyRefused, Problem, Refused};
-use crate::state::AppState;
+use crate::state::{AppState, Routes};
 
 const DAY_S: i64 = 24 * 60 * 60;
 /// Maximum lifetime of a key, in days; the same as in `rejoin keys create`.
@@ -124,20 +124,6 @@ pub struct KeyRequest {
     pub expires_in_days: Option<i64>,
 }
 
-impl From<KeyError> for Problem {
-    fn from(error: KeyError) -> Self {
-        let detail = error.to_string();
-        match error {
-            KeyError::Name | KeyError::NoScopes => Self::bad_request("invalid_key", detail),
-            KeyError::MoreThanMaker(_) => Self::new(StatusCode::FORBIDDEN, "scope_missing", detail),
-            KeyError::TooMany => Self::conflict("too_many_keys", detail),
-            KeyError::NotFound => Self::not_found("key_not_found", "The key"),
-            KeyError::LastAdmin => Self::conflict("last_admin_key", detail),
-            KeyError::Database(error) => error.into(),
-        }
-    }
-}
-
 /// Begins a transaction that may change keys of the caller's project.
 async fn begin(state: &AppState, caller: &Caller) -> Result<Transaction<'static, Postgres>, Problem> {
     Ok(rls::begin(&state.db.pool_sqlx, rls::Scope::UserLogin(caller.owner())).await?)
@@ -170,7 +156,7 @@ async fn list(
 #[utoipa::path(post, path = "/api/admin/projects/{p}/keys", tag = "keys", request_body = KeyRequest,
     params(("p" = Uuid, Path, description = "The project")),
     responses((status = 201, description = "Made", body = MadeKey),
-        (status = 409, description = "The project has too many keys", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        (status = 409, description = "The project has too many keys", body = rejoin_http::problem::ProblemBody, content_type = "application/problem+json"),
         Refused, BodyRefused))]
 async fn make(
     State(state): State<AppState>,
@@ -216,7 +202,7 @@ async fn make(
 #[utoipa::path(delete, path = "/api/admin/projects/{p}/keys/{key}", tag = "keys",
     params(("p" = Uuid, Path, description = "The project"), ("key" = Uuid, Path, description = "The key's id")),
     responses((status = 204, description = "Revoked"),
-        (status = 409, description = "It is your current key, and no other key administers the project", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        (status = 409, description = "It is your current key, and no other key administers the project", body = rejoin_http::problem::ProblemBody, content_type = "application/problem+json"),
         Refused))]
 async fn revoke(
     State(state): State<AppState>,

@@ -10,19 +10,19 @@ use axum::http::header::LOCATION;
 use axum::http::{HeaderName, StatusCode};
 use rejoin_db::rls;
 use rejoin_event_log::wakeup::Wake;
+use rejoin_http::audit::record;
+use rejoin_http::authorization::routes;
+use rejoin_http::caller::{Admin, Caller};
+use rejoin_http::extract::{Body, Segments};
+use rejoin_http::probe::Probe;
+use rejoin_http::problem::{BodyRefused, Problem, Refused};
 use rejoin_identity::audit::Action;
 use rejoin_integrations::mcp::{self, KIND_PROBE, Settings, Transport, offers};
 use serde_json::json;
 use uuid::Uuid;
 
 use self::bodies::{ApproveRequest, Approved, ServerBody, ServerRequest, Servers, transport};
-use super::audit::record;
-use super::probes::Probe;
-use crate::authorization::{Routes, routes};
-use crate::caller::{Admin, Caller};
-use crate::extract::{Body, Segments};
-use crate::problem::{BodyRefused, Problem, Refused};
-use crate::state::AppState;
+use crate::state::{AppState, Routes};
 
 pub fn routes() -> Routes {
     Routes::new()
@@ -75,7 +75,7 @@ async fn list(
     params(("p" = Uuid, Path, description = "The project")),
     responses((status = 201, description = "Added", body = ServerBody, headers(("Location" = String, description = "URL \
         of the server"))),
-        (status = 409, description = "A server of this name exists", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        (status = 409, description = "A server of this name exists", body = rejoin_http::problem::ProblemBody, content_type = "application/problem+json"),
         Refused, BodyRefused))]
 async fn create(
     State(state): State<AppState>,
@@ -243,7 +243,7 @@ fn shown(names: &[String]) -> &[String] {
 #[utoipa::path(post, path = "/api/admin/projects/{p}/mcp-servers/{id}/test", tag = "mcp servers",
     params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The server")),
     responses((status = 200, description = "The test's result", body = ServerBody),
-        (status = 504, description = "No worker responded in time", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        (status = 504, description = "No worker responded in time", body = rejoin_http::problem::ProblemBody, content_type = "application/problem+json"),
         Refused))]
 async fn test(
     State(state): State<AppState>,

@@ -5,6 +5,11 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use chrono::{DateTime, Utc};
 use rejoin_db::rls;
+use rejoin_http::audit::record;
+use rejoin_http::authorization::routes;
+use rejoin_http::caller::{Admin, Caller};
+use rejoin_http::extract::{Body, Segments};
+use rejoin_http::problem::{BodyRefused, Problem, Refused};
 use rejoin_identity::audit::Action;
 use rejoin_identity::projects::{self, Member, Role};
 use serde::{Deserialize, Serialize};
@@ -12,12 +17,7 @@ use serde_json::json;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::audit::record;
-use crate::authorization::{Routes, routes};
-use crate::caller::{Admin, Caller};
-use crate::extract::{Body, Segments};
-use crate::problem::{BodyRefused, Problem, Refused};
-use crate::state::AppState;
+use crate::state::{AppState, Routes};
 
 pub fn routes() -> Routes {
     Routes::new().routes(routes!(list)).routes(routes!(set, remove))
@@ -106,7 +106,7 @@ async fn list(
 #[utoipa::path(put, path = "/api/admin/projects/{p}/members/{user}", tag = "callers", request_body = MemberRequest,
     params(("p" = Uuid, Path, description = "The project"), ("user" = Uuid, Path, description = "The member")),
     responses((status = 204, description = "Done"),
-        (status = 409, description = "The last owner cannot be changed", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        (status = 409, description = "The last owner cannot be changed", body = rejoin_http::problem::ProblemBody, content_type = "application/problem+json"),
         Refused, BodyRefused))]
 async fn set(
     State(state): State<AppState>,
@@ -130,7 +130,7 @@ async fn set(
 #[utoipa::path(delete, path = "/api/admin/projects/{p}/members/{user}", tag = "callers",
     params(("p" = Uuid, Path, description = "The project"), ("user" = Uuid, Path, description = "The member")),
     responses((status = 204, description = "Done"),
-        (status = 409, description = "The last owner cannot be removed", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        (status = 409, description = "The last owner cannot be removed", body = rejoin_http::problem::ProblemBody, content_type = "application/problem+json"),
         Refused))]
 async fn remove(
     State(state): State<AppState>,

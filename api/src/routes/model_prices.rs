@@ -3,6 +3,11 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
+use rejoin_http::audit::record;
+use rejoin_http::authorization::routes;
+use rejoin_http::caller::{Admin, Caller};
+use rejoin_http::extract::{Body, Params, Segments};
+use rejoin_http::problem::{BodyRefused, Problem, Refused};
 use rejoin_identity::audit::Action;
 use rejoin_models::{Model, Price};
 use rejoin_runs::prices::{self, ModelPrice};
@@ -11,12 +16,7 @@ use serde_json::json;
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
-use super::audit::record;
-use crate::authorization::{Routes, routes};
-use crate::caller::{Admin, Caller};
-use crate::extract::{Body, Params, Segments};
-use crate::problem::{BodyRefused, Problem, Refused};
-use crate::state::AppState;
+use crate::state::{AppState, Routes};
 
 pub fn routes() -> Routes {
     Routes::new().routes(routes!(list, put, delete))
@@ -124,7 +124,7 @@ async fn list(
 #[utoipa::path(put, path = "/api/admin/projects/{p}/model-prices", tag = "model prices", request_body = PriceRequest,
     params(("p" = Uuid, Path, description = "The project")),
     responses((status = 200, description = "The price", body = PriceBody),
-        (status = 409, description = "The project has too many prices", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        (status = 409, description = "The project has too many prices", body = rejoin_http::problem::ProblemBody, content_type = "application/problem+json"),
         Refused, BodyRefused))]
 async fn put(
     State(state): State<AppState>,

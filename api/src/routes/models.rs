@@ -1,15 +1,16 @@
 //! `GET /api/models`: the catalogue of models: prices, accepted input, abilities.
 
 use axum::Json;
+use rejoin_http::authorization::routes;
+use rejoin_http::caller::{Caller, Read};
+use rejoin_http::extract::Params;
+use rejoin_http::problem::{Problem, Refused};
 use rejoin_models::search::{Search, providers_with_key};
 use rejoin_models::{Ability, Model, Price};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use crate::authorization::{Routes, routes};
-use crate::caller::{Caller, Read};
-use crate::extract::Params;
-use crate::problem::{Problem, Refused};
+use crate::state::Routes;
 
 pub fn routes() -> Routes {
     Routes::new().routes(routes!(list))

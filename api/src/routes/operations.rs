@@ -7,6 +7,11 @@ use axum::Json;
 use axum::extract::State;
 use chrono::{DateTime, Utc};
 use rejoin_event_log::wakeup::{Hearing, Wake};
+use rejoin_http::audit::record;
+use rejoin_http::authorization::routes;
+use rejoin_http::caller::{Admin, Caller};
+use rejoin_http::extract::Segments;
+use rejoin_http::problem::{Problem, Refused};
 use rejoin_identity::audit::Action;
 use rejoin_queue::stats::{self, DeadJobInfo, ProjectQueue, WorkerStats};
 use rejoin_runs::runs::throughput::{self, Throughput};
@@ -15,12 +20,7 @@ use serde_json::json;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::audit::record;
-use crate::authorization::{Routes, routes};
-use crate::caller::{Admin, Caller};
-use crate::extract::Segments;
-use crate::problem::{Problem, Refused};
-use crate::state::AppState;
+use crate::state::{AppState, Routes};
 
 /// Maximum number of dead jobs shown.
 const MAX_DEAD_JOBS: i64 = 50;

@@ -5,17 +5,17 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use chrono::{DateTime, Utc};
+use rejoin_http::authorization::routes;
+use rejoin_http::caller::{Caller, Read, Write};
+use rejoin_http::extract::{Body, PageParams, Params, Segments, page};
+use rejoin_http::problem::{BodyRefused, Problem, Refused};
 use rejoin_scheduling::plans::{self, Plan, steps};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
-use crate::authorization::{Routes, routes};
-use crate::caller::{Caller, Read, Write};
-use crate::extract::{Body, PageParams, Params, Segments, page};
-use crate::problem::{BodyRefused, Problem, Refused};
-use crate::state::AppState;
+use crate::state::{AppState, Routes};
 
 pub fn routes() -> Routes {
     Routes::new().routes(routes!(list)).routes(routes!(get, edit))
@@ -194,7 +194,7 @@ async fn get(
 #[utoipa::path(patch, path = "/api/projects/{p}/plans/{id}", tag = "plans", request_body = PlanEdit,
     params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The plan")),
     responses((status = 200, description = "The updated plan", body = PlanBody),
-        (status = 409, description = "It is no longer a draft, or was changed meanwhile", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        (status = 409, description = "It is no longer a draft, or was changed meanwhile", body = rejoin_http::problem::ProblemBody, content_type = "application/problem+json"),
         Refused, BodyRefused))]
 async fn edit(
     State(state): State<AppState>,

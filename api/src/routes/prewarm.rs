@@ -4,6 +4,11 @@
 use axum::Json;
 use axum::extract::State;
 use rejoin_event_log::wakeup::Wake;
+use rejoin_http::authorization::routes;
+use rejoin_http::caller::{Caller, Write};
+use rejoin_http::extract::Body;
+use rejoin_http::problem::{BodyRefused, Problem, Refused};
+use rejoin_http::visible;
 use rejoin_runs::contexts::{self, ContextPatch, location};
 use rejoin_runs::conversations;
 use rejoin_types::ids;
@@ -13,12 +18,7 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::conversations::{ConversationBody, UNTITLED};
-use super::visible;
-use crate::authorization::{Routes, routes};
-use crate::caller::{Caller, Write};
-use crate::extract::Body;
-use crate::problem::{BodyRefused, Problem, Refused};
-use crate::state::AppState;
+use crate::state::{AppState, Routes};
 
 pub mod warm;
 

@@ -5,18 +5,18 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use chrono::{DateTime, Utc};
-use rejoin_commands::{AnswerError, CloseQuestion, Closing};
+use rejoin_commands::{CloseQuestion, Closing};
+use rejoin_http::authorization::routes;
+use rejoin_http::caller::{Caller, Read, Write};
+use rejoin_http::extract::{Body, Limit, PageParams, Params, Segments, page};
+use rejoin_http::problem::{BodyRefused, Problem, Refused};
 use rejoin_runs::questions::{self, Question};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
-use crate::authorization::{Routes, routes};
-use crate::caller::{Caller, Read, Write};
-use crate::extract::{Body, Limit, PageParams, Params, Segments, page};
-use crate::problem::{BodyRefused, Problem, Refused};
-use crate::state::AppState;
+use crate::state::{AppState, Routes};
 
 pub fn routes() -> Routes {
     Routes::new()
@@ -147,7 +147,7 @@ async fn get(
 #[utoipa::path(post, path = "/api/questions/{id}/answer", tag = "questions", request_body = AnswerRequest,
     params(("id" = Uuid, Path, description = "The question")),
     responses((status = 200, description = "Stored", body = QuestionBody),
-        (status = 409, description = "It is no longer open", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        (status = 409, description = "It is no longer open", body = rejoin_http::problem::ProblemBody, content_type = "application/problem+json"),
         Refused, BodyRefused))]
 async fn answer(
     State(state): State<AppState>,
@@ -177,18 +177,4 @@ async fn visible(state: &AppState, caller: &Caller, id: Uuid) -> Result<Question
 
 fn not_found() -> Problem {
     Problem::not_found("question_not_found", "The question")
-}
-
-impl From<AnswerError> for Problem {
-    fn from(error: AnswerError) -> Self {
-        match error {
-            AnswerError::NotFound => not_found(),
-            AnswerError::Closed { status } => {
-                Self::conflict("question_closed", format!("the question is already {status}"))
-                    .with("status", json!(status))
-            }
-            AnswerError::Unfit(why) => Self::bad_request("answer_unfit", why),
-            AnswerError::Database(error) => error.into(),
-        }
-    }
 }

@@ -3,6 +3,11 @@
 use axum::Json;
 use axum::extract::State;
 use chrono::{DateTime, Utc};
+use rejoin_http::audit::record;
+use rejoin_http::authorization::routes;
+use rejoin_http::caller::{Admin, Caller, Read, Write};
+use rejoin_http::extract::{Body, PageParams, Params, Segments, page, present};
+use rejoin_http::problem::{BodyRefused, Problem, Refused};
 use rejoin_identity::audit::Action;
 use rejoin_runs::agent_assignment::{self, Arm, AssignmentStats, Misrouted, Routing, TRIAGE};
 use rejoin_runs::agents;
@@ -11,13 +16,8 @@ use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
-use super::audit::record;
 use super::chat::{attached_consoles, check_message};
-use crate::authorization::{Routes, routes};
-use crate::caller::{Admin, Caller, Read, Write};
-use crate::extract::{Body, PageParams, Params, Segments, page, present};
-use crate::problem::{BodyRefused, Problem, Refused};
-use crate::state::AppState;
+use crate::state::{AppState, Routes};
 
 /// Default period of statistics, in days.
 const DAYS: i32 = 30;

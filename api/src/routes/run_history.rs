@@ -6,7 +6,12 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::header::LOCATION;
 use axum::http::{HeaderName, StatusCode};
-use rejoin_commands::{ForkError, ForkRun, PostError};
+use rejoin_commands::ForkRun;
+use rejoin_http::authorization::routes;
+use rejoin_http::caller::{Caller, Read, Write};
+use rejoin_http::extract::{Body, Segments};
+use rejoin_http::problem::{BodyRefused, Problem, Refused};
+use rejoin_http::visible;
 use rejoin_runs::runs::{self, Run};
 use rejoin_runs::{questions, run_messages, tool_calls};
 use serde::{Deserialize, Serialize};
@@ -18,12 +23,7 @@ use super::history::{RunMessageDetail, ToolCallDetail};
 use super::questions::QuestionBody;
 use super::runs::{RunBody, RunDetail, describe};
 use super::trigger::Triggered;
-use super::visible;
-use crate::authorization::{Routes, routes};
-use crate::caller::{Caller, Read, Write};
-use crate::extract::{Body, Segments};
-use crate::problem::{BodyRefused, Problem, Refused};
-use crate::state::AppState;
+use crate::state::{AppState, Routes};
 
 /// Maximum number of runs in a tree or export.
 const MAX_RUNS: usize = 1_000;
@@ -68,17 +68,6 @@ pub struct ForkRequest {
     /// Message to add after that step; with step 0, it replaces the run's original message
     #[serde(default)]
     pub message: Option<String>,
-}
-
-impl From<ForkError> for Problem {
-    fn from(error: ForkError) -> Self {
-        match error {
-            ForkError::NotFound => visible::run_not_found(),
-            ForkError::Unfit(why) => Self::conflict("run_fork_unfit", why),
-            ForkError::Exhausted(exhausted) => PostError::Exhausted(exhausted).into(),
-            ForkError::Database(error) => error.into(),
-        }
-    }
 }
 
 /// Returns the run and its descendants, parents first; and whether there are more.
@@ -126,7 +115,7 @@ async fn tree(
 #[utoipa::path(get, path = "/api/projects/{p}/agent-runs/{run}/export", tag = "history",
     params(("p" = Uuid, Path, description = "The project"), ("run" = Uuid, Path, description = "The run")),
     responses((status = 200, description = "It", body = RunExport),
-        (status = 409, description = "It has started more than 1,000 runs", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        (status = 409, description = "It has started more than 1,000 runs", body = rejoin_http::problem::ProblemBody, content_type = "application/problem+json"),
         Refused))]
 async fn export(
     State(state): State<AppState>,
@@ -171,7 +160,7 @@ async fn export(
 #[utoipa::path(post, path = "/api/runs/{id}/fork", tag = "runs", request_body = ForkRequest,
     params(("id" = Uuid, Path, description = "The run")),
     responses((status = 202, description = "Accepted", body = Triggered),
-        (status = 409, description = "It has fewer steps, or cannot be continued from there", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        (status = 409, description = "It has fewer steps, or cannot be continued from there", body = rejoin_http::problem::ProblemBody, content_type = "application/problem+json"),
         Refused, BodyRefused))]
 async fn fork(
     State(state): State<AppState>,

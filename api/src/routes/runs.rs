@@ -8,7 +8,13 @@ use axum::response::Response;
 use chrono::{DateTime, Utc};
 use rejoin_commands::CancelRun;
 use rejoin_db::rls;
+use rejoin_http::authorization::routes;
+use rejoin_http::caller::{Caller, Read, Write};
+use rejoin_http::extract::{Params, Segments};
+use rejoin_http::problem::{Problem, Refused};
+use rejoin_http::visible;
 use rejoin_runs::runs::{self, Listed, Run, RunHead};
+use rejoin_sse::start::{StreamParams, StreamSource};
 use rejoin_types::access::Scope;
 use rejoin_types::owner::Owner;
 use serde::Serialize;
@@ -17,13 +23,7 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::tickets::Follower;
-use super::visible;
-use crate::authorization::{Routes, routes};
-use crate::caller::{Caller, Read, Write};
-use crate::extract::{Params, Segments};
-use crate::problem::{Problem, Refused};
-use crate::sse::start::{StreamParams, StreamSource};
-use crate::state::AppState;
+use crate::state::{AppState, Routes};
 
 pub fn routes() -> Routes {
     Routes::new()
@@ -281,7 +281,7 @@ async fn may_cancel(state: &AppState, caller: &Caller, id: Uuid) -> Result<rls::
     responses(
         (status = 200, description = "Events", body = String, content_type = "text/event-stream"),
         (status = 204, description = "The cursor is at the end of the finished run"),
-        (status = 410, description = "The events after the cursor are no longer stored", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        (status = 410, description = "The events after the cursor are no longer stored", body = rejoin_http::problem::ProblemBody, content_type = "application/problem+json"),
         Refused))]
 async fn events(
     State(state): State<AppState>,

@@ -5,6 +5,11 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use chrono::{DateTime, Utc};
 use rejoin_db::rls;
+use rejoin_http::audit::record;
+use rejoin_http::authorization::routes;
+use rejoin_http::caller::{Caller, Read, Write};
+use rejoin_http::extract::{Body, PageParams, Params, Segments, page};
+use rejoin_http::problem::{BodyRefused, Problem, Refused};
 use rejoin_identity::audit::Action;
 use rejoin_runs::agents::{self, AgentDefinition};
 use rejoin_scheduling::schedules::{self, Missed, Schedule, ScheduleContent, Target, UTC, When};
@@ -16,13 +21,8 @@ use sqlx::PgConnection;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::audit::record;
 use super::task_dags;
-use crate::authorization::{Routes, routes};
-use crate::caller::{Caller, Read, Write};
-use crate::extract::{Body, PageParams, Params, Segments, page};
-use crate::problem::{BodyRefused, Problem, Refused};
-use crate::state::AppState;
+use crate::state::{AppState, Routes};
 
 pub fn routes() -> Routes {
     Routes::new()
@@ -234,7 +234,7 @@ async fn check(
 #[utoipa::path(post, path = "/api/projects/{p}/schedules", tag = "schedules", request_body = ScheduleRequest,
     params(("p" = Uuid, Path, description = "The project")),
     responses((status = 201, description = "It", body = ScheduleBody),
-        (status = 409, description = "The name is taken, or there are too many", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        (status = 409, description = "The name is taken, or there are too many", body = rejoin_http::problem::ProblemBody, content_type = "application/problem+json"),
         Refused, BodyRefused))]
 async fn create(
     State(state): State<AppState>,
@@ -307,7 +307,7 @@ async fn get(
 #[utoipa::path(patch, path = "/api/projects/{p}/schedules/{id}", tag = "schedules", request_body = ScheduleRequest,
     params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The schedule")),
     responses((status = 200, description = "The updated schedule", body = ScheduleBody),
-        (status = 409, description = "The name is taken", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        (status = 409, description = "The name is taken", body = rejoin_http::problem::ProblemBody, content_type = "application/problem+json"),
         Refused, BodyRefused))]
 async fn change(
     State(state): State<AppState>,

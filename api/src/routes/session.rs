@@ -12,6 +12,11 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use bytes::Bytes;
 use chrono::{DateTime, Utc};
+use rejoin_http::authorization::{Access, Admits, routes};
+use rejoin_http::caller::{Caller, Read, Scoped};
+use rejoin_http::cookie;
+use rejoin_http::extract;
+use rejoin_http::problem::{BodyRefused, Problem, Refused};
 use rejoin_identity::auth::{self, AuthError, Kind};
 use rejoin_identity::projects::Role;
 use rejoin_identity::{sessions, sign_in};
@@ -20,12 +25,7 @@ use serde_json::json;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use crate::authorization::{Access, Admits, Routes, routes};
-use crate::caller::{Caller, Read, Scoped};
-use crate::cookie;
-use crate::extract;
-use crate::problem::{BodyRefused, Problem, Refused};
-use crate::state::AppState;
+use crate::state::{AppState, Routes};
 
 type SetCookie = [(HeaderName, HeaderValue); 1];
 
@@ -77,7 +77,7 @@ impl FromRequestParts<AppState> for SignsIn {
 #[utoipa::path(post, path = "/api/session", tag = "callers",
     request_body = Option<SignIn>,
     responses((status = 201, description = "Signed in", body = Session, headers(("Set-Cookie" = String))),
-        (status = 409, description = "The browser is signed in as another user", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        (status = 409, description = "The browser is signed in as another user", body = rejoin_http::problem::ProblemBody, content_type = "application/problem+json"),
         Refused, BodyRefused))]
 async fn begin(
     State(state): State<AppState>,

@@ -5,16 +5,16 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use chrono::{DateTime, Utc};
+use rejoin_http::authorization::routes;
+use rejoin_http::caller::{Caller, Read};
+use rejoin_http::origin::Origin;
+use rejoin_http::problem::{Problem, Refused};
 use rejoin_identity::auth::Kind;
 use rejoin_identity::sign_in;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::authorization::{Routes, routes};
-use crate::caller::{Caller, Read};
-use crate::origin::Origin;
-use crate::problem::{Problem, Refused};
-use crate::state::AppState;
+use crate::state::{AppState, Routes};
 
 pub fn routes() -> Routes {
     Routes::new().routes(routes!(create))

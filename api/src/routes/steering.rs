@@ -4,18 +4,18 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::header::LOCATION;
 use axum::http::{HeaderName, StatusCode};
-use rejoin_commands::{ResumeError, ResumeRun, SteerError, SteerRun};
+use rejoin_commands::{ResumeRun, SteerRun};
+use rejoin_http::authorization::routes;
+use rejoin_http::caller::{Caller, Write};
+use rejoin_http::extract::{Body, Segments};
+use rejoin_http::problem::{BodyRefused, Problem, Refused};
+use rejoin_http::visible;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::chat::check_message;
-use super::visible;
-use crate::authorization::{Routes, routes};
-use crate::caller::{Caller, Write};
-use crate::extract::{Body, Segments};
-use crate::problem::{BodyRefused, Problem, Refused};
-use crate::state::AppState;
+use crate::state::{AppState, Routes};
 
 pub fn routes() -> Routes {
     Routes::new().routes(routes!(resume)).routes(routes!(steer))
@@ -59,7 +59,7 @@ pub struct SteeredBody {
 #[utoipa::path(post, path = "/api/runs/{id}/resume", tag = "runs", request_body = ResumeRequest,
     params(("id" = Uuid, Path, description = "The run")),
     responses((status = 202, description = "It continues", body = ResumedBody),
-        (status = 409, description = "It is not paused, or has used up its steps", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        (status = 409, description = "It is not paused, or has used up its steps", body = rejoin_http::problem::ProblemBody, content_type = "application/problem+json"),
         Refused, BodyRefused))]
 async fn resume(
     State(state): State<AppState>,
@@ -97,7 +97,7 @@ async fn resume(
 #[utoipa::path(post, path = "/api/runs/{id}/messages", tag = "runs", request_body = SteerRequest,
     params(("id" = Uuid, Path, description = "The run")),
     responses((status = 202, description = "Stored", body = SteeredBody),
-        (status = 409, description = "The run has ended", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        (status = 409, description = "The run has ended", body = rejoin_http::problem::ProblemBody, content_type = "application/problem+json"),
         Refused, BodyRefused))]
 async fn steer(
     State(state): State<AppState>,
@@ -122,28 +122,4 @@ async fn steer(
             seq: steered.seq,
         }),
     ))
-}
-
-impl From<ResumeError> for Problem {
-    fn from(error: ResumeError) -> Self {
-        match error {
-            ResumeError::NotFound => visible::run_not_found(),
-            ResumeError::NotPaused(why) => Self::conflict("run_not_paused", why),
-            ResumeError::SubAgent => Self::conflict("run_is_sub_agent", error.to_string()),
-            ResumeError::Database(error) => error.into(),
-        }
-    }
-}
-
-impl From<SteerError> for Problem {
-    fn from(error: SteerError) -> Self {
-        match error {
-            SteerError::NotFound => visible::run_not_found(),
-            SteerError::Ended { state } => {
-                let detail = format!("the run accepts no more messages: it is {state}, or is being cancelled");
-                Self::conflict("run_ended", detail)
-            }
-            SteerError::Database(error) => error.into(),
-        }
-    }
 }

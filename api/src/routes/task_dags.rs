@@ -9,8 +9,12 @@ use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use chrono::{DateTime, Utc};
-use rejoin_commands::{ChangeDag, CreateDag, DagChange, DagError};
+use rejoin_commands::{ChangeDag, CreateDag, DagChange};
 use rejoin_db::rls;
+use rejoin_http::authorization::routes;
+use rejoin_http::caller::{Caller, Read, Write};
+use rejoin_http::extract::{Body, PageParams, Params, Segments, page};
+use rejoin_http::problem::{BodyRefused, Problem, Refused};
 use rejoin_runs::agents;
 use rejoin_scheduling::tasks::spec::DagSpec;
 use rejoin_scheduling::tasks::{self, Dag, DagTask};
@@ -22,11 +26,7 @@ use sqlx::PgConnection;
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
-use crate::authorization::{Routes, routes};
-use crate::caller::{Caller, Read, Write};
-use crate::extract::{Body, PageParams, Params, Segments, page};
-use crate::problem::{BodyRefused, Problem, Refused};
-use crate::state::AppState;
+use crate::state::{AppState, Routes};
 
 /// Maximum number of tasks in a drawing.
 const DRAWN: usize = 500;
@@ -111,19 +111,6 @@ pub struct DiagramParams {
     /// `mermaid` or `text`
     #[param(pattern = "^(mermaid|text)$")]
     pub format: Option<String>,
-}
-
-impl From<DagError> for Problem {
-    fn from(error: DagError) -> Self {
-        match error {
-            DagError::NotFound => not_found(),
-            DagError::Stands(_) | DagError::GoneOn => Self::conflict("task_dag_state", error.to_string()),
-            DagError::NoTask(name) => Self::not_found("task_not_found", &format!("The task {name:?} of this DAG")),
-            DagError::NotFailed { .. } => Self::conflict("task_state", error.to_string()),
-            DagError::Graph(error) => error.into(),
-            DagError::Database(error) => error.into(),
-        }
-    }
 }
 
 fn not_found() -> Problem {
@@ -317,7 +304,7 @@ async fn diagram(
 #[utoipa::path(post, path = "/api/projects/{p}/task-dags/{id}/pause", tag = "task dags",
     params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The DAG")),
     responses((status = 200, description = "It", body = DagDetail),
-        (status = 409, description = "It is not active", body = crate::problem::ProblemBody, content_type = "application/problem+json"), Refused))]
+        (status = 409, description = "It is not active", body = rejoin_http::problem::ProblemBody, content_type = "application/problem+json"), Refused))]
 async fn pause(
     State(state): State<AppState>,
     caller: Caller<Write>,
@@ -330,7 +317,7 @@ async fn pause(
 #[utoipa::path(post, path = "/api/projects/{p}/task-dags/{id}/resume", tag = "task dags",
     params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The DAG")),
     responses((status = 200, description = "It", body = DagDetail),
-        (status = 409, description = "It is not paused", body = crate::problem::ProblemBody, content_type = "application/problem+json"), Refused))]
+        (status = 409, description = "It is not paused", body = rejoin_http::problem::ProblemBody, content_type = "application/problem+json"), Refused))]
 async fn resume(
     State(state): State<AppState>,
     caller: Caller<Write>,
@@ -343,7 +330,7 @@ async fn resume(
 #[utoipa::path(post, path = "/api/projects/{p}/task-dags/{id}/cancel", tag = "task dags",
     params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The DAG")),
     responses((status = 202, description = "It", body = DagDetail),
-        (status = 409, description = "It has ended", body = crate::problem::ProblemBody, content_type = "application/problem+json"), Refused))]
+        (status = 409, description = "It has ended", body = rejoin_http::problem::ProblemBody, content_type = "application/problem+json"), Refused))]
 async fn cancel(
     State(state): State<AppState>,
     caller: Caller<Write>,
@@ -366,7 +353,7 @@ async fn cancel(
     params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The DAG"),
         ("task" = String, Path, description = "The task's `id` in the DAG")),
     responses((status = 200, description = "It", body = DagDetail),
-        (status = 409, description = "The task has not failed, or the DAG cannot continue", body = crate::problem::ProblemBody, content_type = "application/problem+json"), Refused))]
+        (status = 409, description = "The task has not failed, or the DAG cannot continue", body = rejoin_http::problem::ProblemBody, content_type = "application/problem+json"), Refused))]
 async fn retry(
     State(state): State<AppState>,
     caller: Caller<Write>,

@@ -9,19 +9,19 @@ use axum::http::StatusCode;
 use axum::http::request::Parts;
 use axum::response::Response;
 use chrono::{DateTime, Utc};
+use rejoin_http::authorization::{Access, Admits, routes};
+use rejoin_http::caller::{Caller, Read, Scoped};
+use rejoin_http::extract::Body;
+use rejoin_http::problem::{BodyRefused, Problem, Refused};
+use rejoin_http::visible;
 use rejoin_identity::auth;
+use rejoin_sse::dialects::Dialect;
+use rejoin_sse::start::{self, StreamParams, StreamSource};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::visible;
-use crate::authorization::{Access, Admits, Routes, routes};
-use crate::caller::{Caller, Read, Scoped};
-use crate::extract::Body;
-use crate::problem::{BodyRefused, Problem, Refused};
-use crate::sse::dialects::Dialect;
-use crate::sse::start::{self, StreamParams, StreamSource};
-use crate::state::AppState;
+use crate::state::{AppState, Routes};
 
 pub fn routes() -> Routes {
     Routes::new().routes(routes!(create))
@@ -96,8 +96,17 @@ impl Follower {
             None => Caller::<Read>::from_request_parts(&mut self.0, state).await?.plain(),
         };
         let start = params.start(&self.0.headers)?;
-        let permit = start::admit(state, &caller)?;
-        start::open(state, permit, caller.owner(), source, start, params, Dialect::Native).await
+        let permit = start::admit(&state.streams, &caller)?;
+        start::open(
+            &state.streams,
+            permit,
+            caller.owner(),
+            source,
+            start,
+            params,
+            Dialect::Native,
+        )
+        .await
     }
 }
 

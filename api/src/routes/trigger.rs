@@ -5,6 +5,11 @@ use axum::extract::State;
 use axum::http::header::LOCATION;
 use axum::http::{HeaderMap, HeaderName, StatusCode};
 use rejoin_commands::TriggerRun;
+use rejoin_http::authorization::routes;
+use rejoin_http::caller::{Caller, Write};
+use rejoin_http::extract::{Body, Segments};
+use rejoin_http::idempotency;
+use rejoin_http::problem::{BodyRefused, Problem, Refused};
 use rejoin_runs::agents::{self, AgentDefinition};
 use rejoin_types::text::storable_json;
 use serde::{Deserialize, Serialize};
@@ -12,14 +17,8 @@ use serde_json::{Value, json};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use crate::authorization::{Routes, routes};
-use crate::caller::{Caller, Write};
-use crate::extract::{Body, Segments};
-use crate::idempotency;
-use crate::problem::{BodyRefused, Problem, Refused};
-use crate::state::AppState;
-
 use super::chat::check_output_schema;
+use crate::state::{AppState, Routes};
 
 pub fn routes() -> Routes {
     Routes::new().routes(routes!(trigger))
@@ -50,7 +49,7 @@ pub struct Triggered {
         ("definition" = String, Path, description = "An agent definition's id or name"),
         ("Idempotency-Key" = Option<String>, Header, description = "The same key, agent and body return the same run")),
     responses((status = 202, description = "Accepted", body = Triggered),
-        (status = 422, description = "The idempotency key was already used with another body", body = crate::problem::ProblemBody, content_type = "application/problem+json"),
+        (status = 422, description = "The idempotency key was already used with another body", body = rejoin_http::problem::ProblemBody, content_type = "application/problem+json"),
         Refused, BodyRefused))]
 async fn trigger(
     State(state): State<AppState>,

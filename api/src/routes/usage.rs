@@ -3,16 +3,16 @@
 
 use axum::Json;
 use axum::extract::State;
+use rejoin_http::authorization::routes;
+use rejoin_http::caller::{Admin, Caller};
+use rejoin_http::extract::Segments;
+use rejoin_http::problem::{Problem, Refused};
 use rejoin_identity::projects;
 use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use crate::authorization::{Routes, routes};
-use crate::caller::{Admin, Caller};
-use crate::extract::Segments;
-use crate::problem::{Problem, Refused};
-use crate::state::AppState;
+use crate::state::{AppState, Routes};
 
 pub fn routes() -> Routes {
     Routes::new().routes(routes!(show))

@@ -11,6 +11,7 @@
 //! - `entity_links` links from events to entities of the work graph
 //! - `event_patch` patches of events
 //! - `tools`       the seven tools of agents
+//! - `routes`      HTTP endpoints
 
 pub mod edit_series;
 pub mod entity_links;
@@ -23,4 +24,5 @@ pub mod google;
 pub mod ical;
 pub mod imports;
 pub mod recurrence;
+pub mod routes;
 pub mod tools;

@@ -11,6 +11,7 @@
 //! - `folders`     locations of a project's files
 //! - `tools` `run_console`   tools of agents; `record_pattern` records successful queries; `model_answers`: limits and errors of
 //!   both
+//! - `routes`     HTTP endpoints of data sources and consoles
 //! - `transport` `idle_connections` connecting to servers; idle connections
 
 #[cfg(feature = "bigquery")]
@@ -29,6 +30,7 @@ pub mod mysql;
 #[cfg(feature = "postgresql")]
 pub mod postgresql;
 mod record_pattern;
+pub mod routes;
 pub mod run_console;
 pub mod source;
 pub mod sources;

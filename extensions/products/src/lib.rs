@@ -1,7 +1,7 @@
 //! Products: what a project has installed by manifests. Reinstalling, in any version, brings the project to the
 //! manifest's state; uninstalling removes it, and keeps data: objects, runs, and what they depend on.
 //!
-//! - `manifest`  parses and validates manifests
+//! - `manifest`  parses and validates manifests; `routes`: HTTP endpoints
 //!
 //! Everything that an installed manifest lists belongs to its product, by name. Called by the API's routes. Invariants:
 //! an installation is atomic; items made by others are not touched unless adopted; repeating an installation has no
@@ -10,17 +10,17 @@
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
+use rejoin_graph::packs;
+use rejoin_integrations::mcp;
+use rejoin_runs::agents::{self, DefinitionContent};
+use rejoin_scheduling::schedules::{self, ScheduleContent};
 use serde::Serialize;
 use serde_json::Value;
 use sqlx::{Connection as _, PgConnection, PgExecutor};
 use uuid::Uuid;
 
-use rejoin_graph::packs;
-use rejoin_integrations::mcp;
-use rejoin_runs::agents::{self, DefinitionContent};
-use rejoin_scheduling::schedules::{self, ScheduleContent};
-
 pub mod manifest;
+pub mod routes;
 
 pub use manifest::Manifest;
 use manifest::{WantedPack, words};

@@ -6,10 +6,12 @@
 //! - `tools`   `web_search` and `web_visit`, as agents see them
 //! - `search` `search/`   what search providers have in common; one file a provider
 //! - `visit` `pages`      a page, fetched or cached; the cache
+//! - `routes`  HTTP endpoints of a project's settings
 //! - `text`    what of a page is text for a model
 
 pub mod extension;
 pub mod pages;
+pub mod routes;
 pub mod search;
 pub mod text;
 pub mod tools;

@@ -13,6 +13,7 @@
 //! - `links`      link, unlink, an entity's links, a project's whole graph
 //! - `documents`  the tree of a project's documents
 //! - `projects`   creates a whole project in one transaction, rearranges, deletes; the overview
+//! - `routes`     HTTP endpoints
 
 pub mod deletion;
 pub mod documents;
@@ -22,6 +23,7 @@ pub mod kinds;
 pub mod links;
 pub mod pack;
 pub mod projects;
+pub mod routes;
 pub mod tools;
 
 use sqlx::PgConnection;

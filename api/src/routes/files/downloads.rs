@@ -17,13 +17,13 @@ use futures::{StreamExt, stream};
 use rejoin_db::rls;
 use rejoin_files::types::{self, Class};
 use rejoin_files::{CHUNK_BYTES, File, ReadError};
+use rejoin_http::caller::{Caller, Read};
+use rejoin_http::extract::Segments;
+use rejoin_http::problem::{Problem, ProblemBody, Refused};
 use rejoin_types::digest::hex;
 use uuid::Uuid;
 
 use super::{not_found, visible};
-use crate::caller::{Caller, Read};
-use crate::extract::Segments;
-use crate::problem::{Problem, ProblemBody, Refused};
 use crate::state::AppState;
 
 /// The Content-Security-Policy of downloads: they can't run or load anything.

@@ -14,8 +14,12 @@ use futures::StreamExt;
 use futures::stream::BoxStream;
 use rejoin_db::rls;
 use rejoin_files::objects::Upload;
-use rejoin_files::types::{self, TextCheck, TypeFault};
+use rejoin_files::types::{self, TextCheck};
 use rejoin_files::{BeginError, CHUNK_BYTES, File, NewFile, names};
+use rejoin_http::caller::{Caller, Write};
+use rejoin_http::extract::Params;
+use rejoin_http::problem::{Problem, ProblemBody, Refused};
+use rejoin_http::upload::{UploadError, upload};
 use rejoin_types::ids;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
@@ -24,11 +28,7 @@ use tracing::warn;
 use utoipa::IntoParams;
 use uuid::Uuid;
 
-use super::super::graph::transfer::{UploadError, upload};
 use super::{FileBody, PATH, not_found};
-use crate::caller::{Caller, Write};
-use crate::extract::Params;
-use crate::problem::{Problem, ProblemBody, Refused};
 use crate::state::AppState;
 
 /// Maximum size of a form's other fields, in bytes.
@@ -57,26 +57,6 @@ fn too_large(limit: u64) -> Problem {
 
 fn unsupported(code: &'static str, detail: impl Into<String>) -> Problem {
     Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, code, detail)
-}
-
-impl From<TypeFault> for Problem {
-    fn from(fault: TypeFault) -> Self {
-        let detail = fault.to_string();
-        match fault {
-            TypeFault::NotTaken(_) => unsupported("file_type_not_taken", detail),
-            TypeFault::Disagrees(_) => unsupported("file_type_disagrees", detail),
-            TypeFault::Image(_) => Self::bad_request("invalid_image", detail),
-        }
-    }
-}
-
-impl From<BeginError> for Problem {
-    fn from(error: BeginError) -> Self {
-        match error {
-            BeginError::Full { .. } => Self::new(StatusCode::INSUFFICIENT_STORAGE, "files_full", error.to_string()),
-            BeginError::Database(error) => error.into(),
-        }
-    }
 }
 
 /// The content of an uploaded file: the body, or a form field.
@@ -118,7 +98,7 @@ impl Sent {
             return Err(too_large(limit));
         }
         let body = request.into_body().into_data_stream();
-        let body = upload(body, most * HEARD_TIMES, state.config.body_min_bytes_per_s).boxed();
+        let body = upload(body, most * HEARD_TIMES, state.args.body_min_bytes_per_s).boxed();
         let at_most = length.unwrap_or(limit).min(limit);
         let Some(boundary) = boundary else {
             return Ok(Self {

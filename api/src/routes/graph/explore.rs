@@ -6,17 +6,17 @@ use rejoin_graph::hybrid_ranking::{self, Mode};
 use rejoin_graph::scope::Scope;
 use rejoin_graph::traverse::{self, MAX_DEPTH, Walk};
 use rejoin_graph::{Direction, embedder, schema};
+use rejoin_http::authorization::routes;
+use rejoin_http::caller::{Caller, Read};
+use rejoin_http::extract::{Body, Limit, Params, Segments};
+use rejoin_http::problem::{BodyRefused, Problem, Refused};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
 use super::objects::ObjectBody;
-use crate::authorization::{Routes, routes};
-use crate::caller::{Caller, Read};
-use crate::extract::{Body, Limit, Params, Segments};
-use crate::problem::{BodyRefused, Problem, Refused};
-use crate::state::AppState;
+use crate::state::{AppState, Routes};
 
 /// Default number of objects in a search result.
 const SEARCH_LIMIT: i64 = 20;

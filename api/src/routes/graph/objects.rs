@@ -8,17 +8,18 @@ use chrono::{DateTime, Utc};
 use rejoin_graph::edges::{self, Edge, Edges};
 use rejoin_graph::objects::{self, Filter, NewObject, Object, ObjectChange};
 use rejoin_graph::relationships::Entity;
+use rejoin_http::authorization::routes;
+use rejoin_http::caller::{Caller, Read, Write};
+use rejoin_http::extract::{Body, Limit, PageParams, Params, Segments, page};
+use rejoin_http::problem::{BodyRefused, Problem, ProblemBody, Refused};
+use rejoin_http::versions::{Made, Versioned, etag, expected_version};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
-use super::{Made, Versioned, actor, etag, expected_version};
-use crate::authorization::{Routes, routes};
-use crate::caller::{Caller, Read, Write};
-use crate::extract::{Body, Limit, PageParams, Params, Segments, page};
-use crate::problem::{BodyRefused, Problem, ProblemBody, Refused};
-use crate::state::AppState;
+use super::actor;
+use crate::state::{AppState, Routes};
 
 /// Default number of an object's edges in one direction.
 const EDGES: i64 = 100;

@@ -6,16 +6,16 @@ use axum::http::header::LOCATION;
 use axum::http::{HeaderName, StatusCode};
 use chrono::{DateTime, Utc};
 use rejoin_graph::packs::{self, Assignment, NewPack, Pack, PackSummary};
+use rejoin_http::authorization::routes;
+use rejoin_http::caller::{Caller, Read, Write};
+use rejoin_http::extract::{Body, Params, Segments};
+use rejoin_http::problem::{BodyRefused, Problem, ProblemBody, Refused};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
-use crate::authorization::{Routes, routes};
-use crate::caller::{Caller, Read, Write};
-use crate::extract::{Body, Params, Segments};
-use crate::problem::{BodyRefused, Problem, ProblemBody, Refused};
-use crate::state::AppState;
+use crate::state::{AppState, Routes};
 
 /// Default number of packs per page.
 const PACKS: i32 = 20;

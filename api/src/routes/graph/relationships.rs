@@ -6,18 +6,19 @@ use axum::http::header::{ETAG, LOCATION};
 use axum::http::{HeaderMap, StatusCode};
 use chrono::{DateTime, Utc};
 use rejoin_graph::relationships::{self, Connected, Filter, NewRelationship, Relationship, RelationshipChange};
+use rejoin_http::authorization::routes;
+use rejoin_http::caller::{Caller, Read, Write};
+use rejoin_http::extract::{Body, Limit, PageParams, Params, Segments, page};
+use rejoin_http::problem::{BodyRefused, Problem, ProblemBody, Refused};
+use rejoin_http::versions::{Made, Versioned, etag, expected_version};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
+use super::actor;
 use super::objects::EntityBody;
-use super::{Made, Versioned, actor, etag, expected_version};
-use crate::authorization::{Routes, routes};
-use crate::caller::{Caller, Read, Write};
-use crate::extract::{Body, Limit, PageParams, Params, Segments, page};
-use crate::problem::{BodyRefused, Problem, ProblemBody, Refused};
-use crate::state::AppState;
+use crate::state::{AppState, Routes};
 
 pub fn routes() -> Routes {
     Routes::new()

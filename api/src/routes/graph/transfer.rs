@@ -4,39 +4,36 @@
 //! a slow upload does not block other handlers. Invariant: an import is applied completely or not at all.
 
 use std::io;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use axum::Json;
-use axum::body::{Body, BodyDataStream};
+use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::header::{CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::Response;
 use bytes::Bytes;
-use futures::{Stream, StreamExt, stream};
+use futures::{StreamExt, stream};
 use rejoin_graph::export::{self, ExportError, Sink};
-use rejoin_graph::import::{self, Counts, ImportError, OnError, Report};
+use rejoin_graph::import::{self, Counts, OnError, Report};
 use rejoin_graph::{Actor, ActorKind};
+use rejoin_http::authorization::routes;
+use rejoin_http::caller::{Caller, Read, Write};
+use rejoin_http::extract::{Params, Segments};
+use rejoin_http::problem::{Problem, ProblemBody, Refused};
+use rejoin_http::upload::{UploadError, upload};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::sync::mpsc;
-use tokio::time::{Instant, timeout};
 use tokio_util::io::StreamReader;
 use tracing::{debug, error};
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
-use crate::authorization::{Routes, routes};
-use crate::caller::{Caller, Read, Write};
-use crate::extract::{Params, Segments};
-use crate::problem::{Problem, ProblemBody, Refused};
-use crate::state::AppState;
+use crate::state::{AppState, Routes};
 
 /// The only path without the usual timeout: an upload may take long.
 pub const IMPORT_PATH: &str = "/api/projects/{p}/graph/import";
-/// Timeout of an upload without progress.
-const UPLOAD_STALL: Duration = Duration::from_secs(30);
 /// Maximum number of an export's pages waiting for its reader.
 const PAGES_WAITING: usize = 1;
 
@@ -145,69 +142,6 @@ fn bad_lines(bad: Vec<import::BadLine>) -> Vec<BadLineBody> {
     bodies.collect()
 }
 
-/// The reason why an upload ended early.
-#[derive(Debug, Clone, Copy, thiserror::Error)]
-pub enum UploadError {
-    #[error("the body is larger than {max_bytes} bytes")]
-    TooLarge { max_bytes: u64 },
-    #[error("the body arrived too slowly: no data for {} s, or below the minimum rate; send it again", UPLOAD_STALL.as_secs())]
-    Stalled,
-    #[error("the body ended early")]
-    Broken,
-}
-
-impl UploadError {
-    /// Returns the reason reported by [`upload`].
-    pub fn of(error: &io::Error) -> Self {
-        let upload_error = error.get_ref().and_then(|inner| inner.downcast_ref::<Self>());
-        upload_error.copied().unwrap_or(Self::Broken)
-    }
-}
-
-impl From<UploadError> for Problem {
-    fn from(upload_error: UploadError) -> Self {
-        let detail = upload_error.to_string();
-        match upload_error {
-            UploadError::TooLarge { .. } => Self::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", detail),
-            UploadError::Stalled => Self::new(StatusCode::REQUEST_TIMEOUT, "upload_stalled", detail),
-            UploadError::Broken => Self::bad_request("body_unreadable", detail),
-        }
-    }
-}
-
-impl From<ImportError> for Problem {
-    fn from(error: ImportError) -> Self {
-        match error {
-            ImportError::Graph(error) => error.into(),
-            ImportError::Read(error) => UploadError::of(&error).into(),
-        }
-    }
-}
-
-/// Streams the body, up to `max_bytes`, at a minimum rate, which counts the time spent waiting for data only, not
-/// processing.
-pub fn upload(
-    body: BodyDataStream,
-    max_bytes: u64,
-    min_bytes_per_s: u32,
-) -> impl Stream<Item = io::Result<Bytes>> + Send {
-    stream::try_unfold((body, 0, Duration::ZERO), move |(mut body, read, waited)| async move {
-        let due = UPLOAD_STALL + Duration::from_secs_f64(read as f64 / f64::from(min_bytes_per_s));
-        let begun = Instant::now();
-        let next = timeout(UPLOAD_STALL.min(due.saturating_sub(waited)), body.next()).await;
-        let waited = waited + begun.elapsed();
-        let Some(chunk) = next.map_err(|_| io::Error::other(UploadError::Stalled))? else {
-            return Ok(None);
-        };
-        let chunk = chunk.map_err(|_| io::Error::other(UploadError::Broken))?;
-        let read = read + chunk.len() as u64;
-        if read > max_bytes {
-            return Err(io::Error::other(UploadError::TooLarge { max_bytes }));
-        }
-        Ok(Some((chunk, (body, read, waited))))
-    })
-}
-
 fn check_upload(headers: &HeaderMap, max_bytes: u64) -> Result<(), Problem> {
     if headers.get(CONTENT_ENCODING).is_some_and(|value| value != "identity") {
         return Err(Problem::new(
@@ -252,7 +186,7 @@ async fn import_lines(
     let lines = StreamReader::new(Box::pin(upload(
         request.into_body().into_data_stream(),
         max_bytes,
-        state.config.body_min_bytes_per_s,
+        state.args.body_min_bytes_per_s,
     )));
     let pool = &state.transfers.pool;
     let report = import::import(pool, project_id, lines, params.on_error, actor, |_| ()).await?;

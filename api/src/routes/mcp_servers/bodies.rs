@@ -1,16 +1,14 @@
 //! Request and response bodies of MCP servers. Called by `mcp_servers`.
 
 use chrono::{DateTime, Utc};
+use rejoin_http::extract::present;
+use rejoin_http::problem::Problem;
 use rejoin_integrations::mcp::offers::{Offered, Standing};
 use rejoin_integrations::mcp::{Approval, OAuth, Server, Settings, Transport};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 use uuid::Uuid;
-
-use crate::extract::present;
-
-use crate::problem::Problem;
 
 /// A tool of a server
 #[derive(Debug, Serialize, ToSchema)]

@@ -1,10 +1,10 @@
 //! Prefetches what the next answer of a conversation needs.
 
+use rejoin_http::caller::Caller;
+use rejoin_http::problem::Problem;
 use rejoin_runs::contexts::{self, location};
 use uuid::Uuid;
 
-use crate::caller::Caller;
-use crate::problem::Problem;
 use crate::state::AppState;
 
 /// Prefetches the model's context of a conversation. False: there is no project in focus.

@@ -316,7 +316,7 @@ async fn a_snapshot_stands_for_the_past_and_live_events_follow_it() {
         drop(stream);
         support::wait_for("the log to be followed by nobody", async || {
             let server = app.server.as_ref().unwrap();
-            server.state.hub.streams.bases().is_empty().then_some(())
+            server.state.streams.hub.streams.bases().is_empty().then_some(())
         })
         .await;
     }
@@ -380,7 +380,7 @@ async fn reading_and_leaving_changes_nothing() {
         stream.next_event().await.unwrap();
         drop(stream);
     }
-    let streams = &app.server.as_ref().unwrap().state.hub.streams;
+    let streams = &app.server.as_ref().unwrap().state.streams.hub.streams;
     support::wait_for("the readers' going to be noticed", async || {
         streams.bases().is_empty().then_some(())
     })
@@ -411,7 +411,7 @@ async fn a_draining_server_says_goaway_and_readers_move_on() {
 async fn a_silent_stream_says_that_it_is_alive() {
     let options = AppOptions {
         workers: 0,
-        api: |config| config.heartbeat_s = 1,
+        api: |config| config.streams.heartbeat_s = 1,
         ..AppOptions::default()
     };
     let app = TestApp::with(options).await;
@@ -425,7 +425,7 @@ async fn a_silent_stream_says_that_it_is_alive() {
 async fn a_reader_that_does_not_read_is_cut_and_nobody_waits_for_it() {
     let options = AppOptions {
         workers: 0,
-        api: |config| config.stall_timeout_ms = 500,
+        api: |config| config.streams.stall_timeout_ms = 500,
         ..AppOptions::default()
     };
     let app = TestApp::with(options).await;
@@ -439,7 +439,7 @@ async fn a_reader_that_does_not_read_is_cut_and_nobody_waits_for_it() {
         app.db.api_key
     );
     stuck.write_all(head.as_bytes()).await.unwrap();
-    let streams = &app.server.as_ref().unwrap().state.hub.streams;
+    let streams = &app.server.as_ref().unwrap().state.streams.hub.streams;
     support::wait_for("the stream to open", async || {
         (!streams.bases().is_empty()).then_some(())
     })
@@ -511,7 +511,7 @@ async fn a_deleted_conversations_readers_are_let_go() {
 async fn a_user_has_a_bounded_number_of_streams() {
     let options = AppOptions {
         workers: 0,
-        api: |config| config.max_streams_per_user = 2,
+        api: |config| config.streams.max_streams_per_user = 2,
         ..AppOptions::default()
     };
     let app = TestApp::with(options).await;

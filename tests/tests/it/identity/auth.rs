@@ -322,7 +322,7 @@ async fn a_ticket_opens_one_stream_once() {
 async fn a_key_that_goes_too_fast_is_told_when_to_come_back() {
     let app = TestApp::with(AppOptions {
         workers: 0,
-        api: |config| config.rate_per_s = 1,
+        api: |config| config.http.rate_per_s = 1,
         ..AppOptions::default()
     })
     .await;

@@ -1,8 +1,8 @@
 //! Tokens of an identity provider: who is authenticated, as which user, for which project, for how long; and forged
 //! tokens.
 
-use rejoin_api::oidc::settings::{NewUsersArg, OidcArgs};
 use rejoin_api::{ApiConfig, Server};
+use rejoin_http::oidc::settings::{NewUsersArg, OidcArgs};
 use rejoin_identity::projects;
 use rejoin_tests::client::{Client, answer};
 use rejoin_tests::issuer::{AUDIENCE, Issuer, SigningKey, now, signed_with_secret, unsigned};
@@ -17,12 +17,12 @@ pub async fn api(db: &TestDatabase, issuer: &str, change: impl FnOnce(&mut OidcA
     let mut config = ApiConfig::new(db.args());
     config.listen = "127.0.0.1:0".parse().expect("an address");
     config.drain_grace_ms = 0;
-    config.oidc = OidcArgs {
+    config.http.oidc = OidcArgs {
         oidc_issuer: Some(issuer.to_owned()),
         oidc_audience: Some(AUDIENCE.to_owned()),
         ..OidcArgs::default()
     };
-    change(&mut config.oidc);
+    change(&mut config.http.oidc);
     Server::start(config, CancellationToken::new())
         .await
         .expect("the API starts")

@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-use rejoin_api::oidc::settings::NewUsersArg;
+use rejoin_http::oidc::settings::NewUsersArg;
 use rejoin_tests::client::{Client, answer};
 use rejoin_tests::support;
 use rejoin_types::access::Scope;

@@ -94,7 +94,7 @@ async fn overload_is_refused_at_once_and_the_rest_is_served() {
 
 #[tokio::test]
 async fn streams_have_a_bound_for_the_whole_process() {
-    let app = quiet(|config| config.max_streams = 1).await;
+    let app = quiet(|config| config.streams.max_streams = 1).await;
     let client = app.client();
     let posted = client.post_message(json!({"message": "hello"})).await;
     let path = format!(

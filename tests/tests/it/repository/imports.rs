@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::layout::{MEMBERS, read, sources};
 
 /// The members, from the ground up: each may depend on those of the floors below its own, and on none of its own floor.
-const FLOORS: [&[&str]; 14] = [
+const FLOORS: [&[&str]; 16] = [
     &[
         "interleave",
         "shared/types",
@@ -26,6 +26,8 @@ const FLOORS: [&[&str]; 14] = [
     ],
     &["shared/scheduling"],
     &["shared/commands"],
+    &["shared/http"],
+    &["shared/sse"],
     &[
         "extensions/work-graph",
         "extensions/products",

@@ -21,7 +21,7 @@ const LONG_FILES: [(&str, &str); 3] = [
     ),
 ];
 /// The crates of the engine, of its features, of the product, and of the tests.
-pub(super) const MEMBERS: [&str; 36] = [
+pub(super) const MEMBERS: [&str; 38] = [
     "shared/types",
     "shared/faults",
     "shared/db",
@@ -43,6 +43,8 @@ pub(super) const MEMBERS: [&str; 36] = [
     "shared/runs",
     "shared/scheduling",
     "shared/commands",
+    "shared/http",
+    "shared/sse",
     "extensions/work-graph",
     "extensions/products",
     "extensions/embeddings",
@@ -64,10 +66,12 @@ const SKIPPED: [&str; 4] = ["target", "node_modules", "dist", "corpus"];
 /// HTTP crates, by the prefix of their names in manifests and paths.
 const HTTP: [&str; 5] = ["axum", "reqwest", "hyper", "tower_http", "utoipa"];
 /// The crates of the engine that speak HTTP, each with its reason.
-const SPEAK_HTTP: [(&str, &str); 3] = [
+const SPEAK_HTTP: [(&str, &str); 5] = [
     ("shared/egress", "the guard of what a project or a model names"),
     ("shared/model-client", "providers that the operator names"),
     ("shared/mcp-client", "rmcp's transport, with clients that ask the guard"),
+    ("shared/http", "serves requests; asks the operator's identity provider"),
+    ("shared/sse", "serves streams"),
 ];
 
 pub(super) fn root() -> PathBuf {

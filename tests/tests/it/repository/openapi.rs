@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
-use rejoin_api::authorization::Access;
+use rejoin_http::authorization::Access;
 use rejoin_tests::app::{AppOptions, TestApp};
 use rejoin_tests::client::answer;
 use reqwest::{Method, StatusCode};

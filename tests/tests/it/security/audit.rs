@@ -2,9 +2,9 @@
 
 use std::process::{Command, Output};
 
-use rejoin_api::oidc::settings::NewUsersArg;
 use rejoin_db::rls;
 use rejoin_db::{Db, Role};
+use rejoin_http::oidc::settings::NewUsersArg;
 use rejoin_identity::audit::{self, Action, Actor, Hash, NewEntry, Report};
 use rejoin_tests::app::{AppOptions, TestApp, binary};
 use rejoin_tests::client::Client;

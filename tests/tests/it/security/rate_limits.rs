@@ -37,7 +37,7 @@ fn number(response: &Response, header: &str) -> u64 {
 
 #[tokio::test]
 async fn every_answer_says_how_much_of_the_rate_is_left() {
-    let app = with(|config| config.rate_per_s = 1_000).await;
+    let app = with(|config| config.http.rate_per_s = 1_000).await;
     let client = app.client();
     let posted = client.post_message(json!({"message": "hello"})).await;
     let events = format!(
@@ -80,7 +80,7 @@ async fn until_refused(clients: &[Client], whose: &str) -> usize {
 
 #[tokio::test]
 async fn many_keys_or_users_do_not_raise_the_rate_limit() {
-    let app = with(|config| config.user_rate_per_s = 3).await;
+    let app = with(|config| config.http.user_rate_per_s = 3).await;
     let keys = [app.client(), another_key(&app).await, another_key(&app).await];
     let asked = until_refused(&keys, "this user").await;
     assert!(asked >= 6, "a burst: {asked}");
@@ -91,7 +91,7 @@ async fn many_keys_or_users_do_not_raise_the_rate_limit() {
         "another user is not concerned"
     );
 
-    let app = with(|config| config.project_rate_per_s = 3).await;
+    let app = with(|config| config.http.project_rate_per_s = 3).await;
     let mut users = vec![app.client()];
     for _ in 0..2 {
         users.push(Client::new(app.url(), &app.db.another_user().await.1));
@@ -102,7 +102,7 @@ async fn many_keys_or_users_do_not_raise_the_rate_limit() {
 
 #[tokio::test]
 async fn a_project_has_a_bounded_number_of_streams() {
-    let app = with(|config| config.max_streams_per_project = 2).await;
+    let app = with(|config| config.streams.max_streams_per_project = 2).await;
     let (_, other_key) = app.db.another_user().await;
     let mut paths = Vec::new();
     for client in [app.client(), Client::new(app.url(), &other_key)] {

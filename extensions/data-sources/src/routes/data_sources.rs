@@ -1,0 +1,448 @@
+//! `/api/projects/{p}/data-sources`: external databases that the project's users and agents may query. Callers with
+//! read access may list and query; admins add, change and remove.
+//!
+//! - `bodies`  request and response bodies
+//! - `join`    joins several sources
+//!
+//! Invariant: no transaction of Rejoin's own database is open during a query to a source.
+
+mod bodies;
+mod join;
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::http::{HeaderName, header::LOCATION};
+use rejoin_event_log::wakeup::Wake;
+use rejoin_http::audit::{record, record_counted};
+use rejoin_http::authorization::routes;
+use rejoin_http::caller::{Admin, Caller, Read};
+use rejoin_http::extract::{Body, Params, Segments};
+use rejoin_http::problem::{BodyRefused, Problem, Refused};
+use rejoin_identity::audit::Action;
+use rejoin_integrations::data_sources::{self, Content, DataSource, Secret};
+use rejoin_secrets::Plaintext;
+use rejoin_secrets::envelope::Sealed;
+use rejoin_types::access::Scope;
+use serde_json::json;
+use uuid::Uuid;
+
+use self::bodies::{
+    DataSourceBody, DataSourceRequest, DataSources, Databases, ForceParams, Plan, QueryAnswer, QueryRequest,
+    SchemaBody, SchemaParams, Tables, TablesParams, TestedBody, problem,
+};
+use super::{DataSourcesState, Routes};
+use crate::source::{Access, Tested};
+use crate::{Ask, SourceError};
+
+/// Timeout of a query to a source: less than a request's.
+const ASK_LIMIT: Duration = Duration::from_secs(20);
+
+pub fn routes() -> Routes {
+    Routes::new()
+        .routes(routes!(list, create))
+        .routes(routes!(get, change, delete))
+        .routes(routes!(test))
+        .routes(routes!(databases))
+        .routes(routes!(tables))
+        .routes(routes!(schema))
+        .routes(routes!(query))
+        .routes(routes!(explain))
+        .routes(routes!(join::join))
+}
+
+fn not_found() -> Problem {
+    Problem::not_found("data_source_not_found", "The data source")
+}
+
+fn name_taken(name: &str) -> Problem {
+    Problem::conflict(
+        "data_source_name_taken",
+        format!("a data source named {name} already exists"),
+    )
+}
+
+async fn find(state: &DataSourcesState, caller: &Caller, project_id: Uuid, id: Uuid) -> Result<DataSource, Problem> {
+    caller.in_project(project_id)?;
+    let mut db = caller.begin(state).await?;
+    data_sources::get(&mut *db, project_id, id).await?.ok_or_else(not_found)
+}
+
+/// Encrypts the secret in a request.
+fn sealed(
+    state: &DataSourcesState,
+    project_id: Uuid,
+    id: Uuid,
+    secret: Option<&str>,
+) -> Result<Option<Sealed>, Problem> {
+    let Some(secret) = secret else { return Ok(None) };
+    let keys = state.sources.keys().map_err(problem)?;
+    data_sources::seal(keys, project_id, id, &Plaintext::new(secret.as_bytes().to_vec()))
+        .map(Some)
+        .map_err(|error| Problem::bad_request("invalid_data_source", error.to_string()))
+}
+
+/// Err: it does not respond, and is not to be saved anyway.
+fn must_answer(tested: &Result<Tested, SourceError>, force: bool) -> Result<(), Problem> {
+    match tested {
+        Err(error) if !force => {
+            let detail = format!("{error}. (`?force=true` saves it anyway)");
+            Err(Problem::new(
+                StatusCode::UNPROCESSABLE_ENTITY,
+                "data_source_does_not_answer",
+                detail,
+            ))
+        }
+        Ok(_) | Err(_) => Ok(()),
+    }
+}
+
+fn failure(tested: &Result<Tested, SourceError>) -> Option<String> {
+    tested.as_ref().err().map(SourceError::to_string)
+}
+
+/// List the project's data sources
+#[utoipa::path(get, path = "/api/projects/{p}/data-sources", tag = "data sources",
+    params(("p" = Uuid, Path, description = "The project")),
+    responses((status = 200, description = "All data sources, by name", body = DataSources), Refused))]
+async fn list(
+    State(state): State<DataSourcesState>,
+    caller: Caller<Read>,
+    Segments(project_id): Segments<Uuid>,
+) -> Result<Json<DataSources>, Problem> {
+    caller.in_project(project_id)?;
+    let mut db = caller.begin(&state).await?;
+    let sources = data_sources::list(&mut *db, project_id).await?;
+    let items = sources.into_iter().map(DataSourceBody::from).collect();
+    Ok(Json(DataSources { items }))
+}
+
+/// Create a data source (admin)
+///
+/// The connection is tested first. If the test fails, the source is not saved unless `force` is true.
+#[utoipa::path(post, path = "/api/projects/{p}/data-sources", tag = "data sources", request_body = DataSourceRequest,
+    params(ForceParams, ("p" = Uuid, Path, description = "The project")),
+    responses((status = 201, description = "Added", body = DataSourceBody, headers(("Location" = String, description = "URL \
+        of the data source"))),
+        (status = 409, description = "The name is taken, or there are too many", body = rejoin_http::problem::ProblemBody, content_type = "application/problem+json"),
+        (status = 422, description = "It does not respond", body = rejoin_http::problem::ProblemBody, content_type = "application/problem+json"),
+        Refused, BodyRefused))]
+async fn create(
+    State(state): State<DataSourcesState>,
+    caller: Caller<Admin>,
+    Segments(project_id): Segments<Uuid>,
+    Params(params): Params<ForceParams>,
+    Body(request): Body<DataSourceRequest>,
+) -> Result<(StatusCode, [(HeaderName, String); 1], Json<DataSourceBody>), Problem> {
+    caller.in_project(project_id)?;
+    let content = request.apply_to(None)?;
+    let secret = request.secret.flatten();
+    let id = data_sources::new_id();
+    let sealed = sealed(&state, project_id, id, secret.as_deref())?;
+    let tested = tried(&state, project_id, &content, secret).await;
+    must_answer(&tested, params.force)?;
+    let mut db = caller.begin(&state).await?;
+    if data_sources::count(&mut *db, project_id).await? >= data_sources::MAX_SOURCES {
+        let detail = format!("a project can have at most {} data sources", data_sources::MAX_SOURCES);
+        return Err(Problem::conflict("too_many_data_sources", detail));
+    }
+    let owner = Some(caller.user_id);
+    let source = data_sources::create(&mut db, id, project_id, owner, &content, sealed.as_ref())
+        .await?
+        .ok_or_else(|| name_taken(&content.name))?;
+    data_sources::tested(&mut *db, project_id, id, failure(&tested).as_deref()).await?;
+    let source = data_sources::get(&mut *db, project_id, id).await?.unwrap_or(source);
+    let (target, detail) = (format!("data_source:{id}"), audit_detail(&content));
+    record(&mut db, &caller, Action::DataSourceCreated, target, detail).await?;
+    db.commit().await?;
+    state.bus.publish(Wake::tools(project_id));
+    let location = format!("/api/projects/{project_id}/data-sources/{id}");
+    Ok((StatusCode::CREATED, [(LOCATION, location)], Json(source.into())))
+}
+
+/// Returns the details of a source for the audit log.
+fn audit_detail(content: &Content) -> serde_json::Value {
+    json!({ "name": content.name, "kind": content.kind, "readOnly": content.read_only })
+}
+
+async fn tried(
+    state: &DataSourcesState,
+    project_id: Uuid,
+    content: &Content,
+    secret: Option<String>,
+) -> Result<Tested, SourceError> {
+    let secret = secret.map(|secret| Plaintext::new(secret.into_bytes()));
+    state.sources.opened(project_id, content, secret)?.test().await
+}
+
+/// Get a data source
+#[utoipa::path(get, path = "/api/projects/{p}/data-sources/{id}", tag = "data sources",
+    params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The data source")),
+    responses((status = 200, description = "It", body = DataSourceBody), Refused))]
+async fn get(
+    State(state): State<DataSourcesState>,
+    caller: Caller<Read>,
+    Segments((project_id, id)): Segments<(Uuid, Uuid)>,
+) -> Result<Json<DataSourceBody>, Problem> {
+    Ok(Json(find(&state, &caller, project_id, id).await?.into()))
+}
+
+/// Update a data source (admin)
+///
+/// The connection is tested first, as for a new one. If the connection settings change, the secret must be given again,
+/// so that it cannot be sent to another server.
+#[utoipa::path(patch, path = "/api/projects/{p}/data-sources/{id}", tag = "data sources", request_body = DataSourceRequest,
+    params(ForceParams, ("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The data source")),
+    responses((status = 200, description = "The updated data source", body = DataSourceBody),
+        (status = 409, description = "The name is taken", body = rejoin_http::problem::ProblemBody, content_type = "application/problem+json"),
+        (status = 422, description = "It does not respond", body = rejoin_http::problem::ProblemBody, content_type = "application/problem+json"),
+        Refused, BodyRefused))]
+async fn change(
+    State(state): State<DataSourcesState>,
+    caller: Caller<Admin>,
+    Segments((project_id, id)): Segments<(Uuid, Uuid)>,
+    Params(params): Params<ForceParams>,
+    Body(request): Body<DataSourceRequest>,
+) -> Result<Json<DataSourceBody>, Problem> {
+    let before = find(&state, &caller, project_id, id).await?;
+    let content = request.apply_to(Some(&before.content))?;
+    let moves = content.settings != before.content.settings;
+    if moves && before.has_secret && request.secret.is_none() {
+        let detail = "the connection settings changed, so pass `secret` again, or null if there is none";
+        return Err(Problem::bad_request("secret_needed", detail));
+    }
+    let secret = match &request.secret {
+        None => Secret::Kept,
+        Some(None) => Secret::Removed,
+        Some(Some(secret)) => match sealed(&state, project_id, id, Some(secret))? {
+            Some(sealed) => Secret::Set(sealed),
+            None => Secret::Removed,
+        },
+    };
+    let tested = match request.secret {
+        // Its connection is unchanged.
+        None if !moves => None,
+        secret => Some(tried(&state, project_id, &content, secret.flatten()).await),
+    };
+    if let Some(tested) = &tested {
+        must_answer(tested, params.force)?;
+    }
+    let mut db = caller.begin(&state).await?;
+    let source = data_sources::update(&mut db, project_id, id, &content, &secret).await?;
+    let Some(mut source) = source else {
+        return match data_sources::get(&mut *db, project_id, id).await? {
+            Some(_) => Err(name_taken(&content.name)),
+            None => Err(not_found()),
+        };
+    };
+    if let Some(tested) = &tested {
+        data_sources::tested(&mut *db, project_id, id, failure(tested).as_deref()).await?;
+        source = data_sources::get(&mut *db, project_id, id).await?.unwrap_or(source);
+    }
+    let (target, detail) = (format!("data_source:{id}"), audit_detail(&content));
+    record(&mut db, &caller, Action::DataSourceChanged, target, detail).await?;
+    db.commit().await?;
+    state.bus.publish(Wake::tools(project_id));
+    Ok(Json(source.into()))
+}
+
+/// Delete a data source (admin)
+#[utoipa::path(delete, path = "/api/projects/{p}/data-sources/{id}", tag = "data sources",
+    params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The data source")),
+    responses((status = 204, description = "Gone"), Refused))]
+async fn delete(
+    State(state): State<DataSourcesState>,
+    caller: Caller<Admin>,
+    Segments((project_id, id)): Segments<(Uuid, Uuid)>,
+) -> Result<StatusCode, Problem> {
+    caller.in_project(project_id)?;
+    let mut db = caller.begin(&state).await?;
+    if !data_sources::delete(&mut db, project_id, id).await? {
+        return Err(not_found());
+    }
+    let target = format!("data_source:{id}");
+    record(&mut db, &caller, Action::DataSourceDeleted, target, json!({})).await?;
+    db.commit().await?;
+    state.bus.publish(Wake::tools(project_id));
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Test the connection of a data source (admin)
+#[utoipa::path(post, path = "/api/projects/{p}/data-sources/{id}/test", tag = "data sources",
+    params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The data source")),
+    responses((status = 200, description = "The result of the test: `ok` tells whether it responds", body = TestedBody), Refused))]
+async fn test(
+    State(state): State<DataSourcesState>,
+    caller: Caller<Admin>,
+    Segments((project_id, id)): Segments<(Uuid, Uuid)>,
+) -> Result<Json<TestedBody>, Problem> {
+    let source = find(&state, &caller, project_id, id).await?;
+    let tested = match state
+        .sources
+        .open(&state.db.pool_sqlx, caller.rls_scope(), &source)
+        .await
+    {
+        Ok(opened) => opened.test().await,
+        Err(error) => Err(error),
+    };
+    let mut db = caller.begin(&state).await?;
+    data_sources::tested(&mut *db, project_id, id, failure(&tested).as_deref()).await?;
+    db.commit().await?;
+    Ok(Json(TestedBody::of(&tested)))
+}
+
+/// List the databases of a data source; for BigQuery, its datasets
+#[utoipa::path(get, path = "/api/projects/{p}/data-sources/{id}/databases", tag = "data sources",
+    params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The data source")),
+    responses((status = 200, description = "The names of the databases", body = Databases),
+        (status = 502, description = "The source cannot be reached", body = rejoin_http::problem::ProblemBody, content_type = "application/problem+json"),
+        Refused))]
+async fn databases(
+    State(state): State<DataSourcesState>,
+    caller: Caller<Read>,
+    Segments((project_id, id)): Segments<(Uuid, Uuid)>,
+) -> Result<Json<Databases>, Problem> {
+    let source = find(&state, &caller, project_id, id).await?;
+    let opened = state
+        .sources
+        .open(&state.db.pool_sqlx, caller.rls_scope(), &source)
+        .await
+        .map_err(problem)?;
+    let items = opened.databases().await.map_err(problem)?;
+    Ok(Json(Databases { items }))
+}
+
+/// List the tables, views or collections of a database
+#[utoipa::path(get, path = "/api/projects/{p}/data-sources/{id}/tables", tag = "data sources",
+    params(TablesParams, ("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The data source")),
+    responses((status = 200, description = "All tables", body = Tables),
+        (status = 502, description = "The source cannot be reached", body = rejoin_http::problem::ProblemBody, content_type = "application/problem+json"),
+        Refused))]
+async fn tables(
+    State(state): State<DataSourcesState>,
+    caller: Caller<Read>,
+    Segments((project_id, id)): Segments<(Uuid, Uuid)>,
+    Params(params): Params<TablesParams>,
+) -> Result<Json<Tables>, Problem> {
+    let source = find(&state, &caller, project_id, id).await?;
+    let opened = state
+        .sources
+        .open(&state.db.pool_sqlx, caller.rls_scope(), &source)
+        .await
+        .map_err(problem)?;
+    let items = opened.tables(params.database.as_deref()).await.map_err(problem)?;
+    let items = items.into_iter().map(Into::into).collect();
+    Ok(Json(Tables { items }))
+}
+
+/// Get the schema of a table or a collection
+///
+/// Returns the schema as it was last read, with that time. A collection's fields are inferred from a sample of its
+/// documents.
+#[utoipa::path(get, path = "/api/projects/{p}/data-sources/{id}/schema", tag = "data sources",
+    params(SchemaParams, ("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The data source")),
+    responses((status = 200, description = "Its columns or fields", body = SchemaBody),
+        (status = 422, description = "There is no table of this name", body = rejoin_http::problem::ProblemBody, content_type = "application/problem+json"),
+        (status = 502, description = "The source cannot be reached", body = rejoin_http::problem::ProblemBody, content_type = "application/problem+json"),
+        Refused))]
+async fn schema(
+    State(state): State<DataSourcesState>,
+    caller: Caller<Read>,
+    Segments((project_id, id)): Segments<(Uuid, Uuid)>,
+    Params(params): Params<SchemaParams>,
+) -> Result<Json<SchemaBody>, Problem> {
+    let source = find(&state, &caller, project_id, id).await?;
+    let database = params.database.as_deref().filter(|database| !database.is_empty());
+    let looking = state.sources.schema(
+        &state.db.pool_sqlx,
+        caller.rls_scope(),
+        &source,
+        database,
+        &params.table,
+        params.refresh,
+    );
+    Ok(Json(looking.await.map_err(problem)?.into()))
+}
+
+/// Query a data source
+///
+/// Closing the connection cancels the query, on its server as well. Writing requires `write: true`, the scope `write`,
+/// and a source that is not read-only.
+#[utoipa::path(post, path = "/api/projects/{p}/data-sources/{id}/query", tag = "data sources", request_body = QueryRequest,
+    params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The data source")),
+    responses((status = 200, description = "Columns and rows", body = QueryAnswer),
+        (status = 422, description = "The query is not allowed, or the source rejects it", body = rejoin_http::problem::ProblemBody, content_type = "application/problem+json"),
+        (status = 502, description = "The source cannot be reached", body = rejoin_http::problem::ProblemBody, content_type = "application/problem+json"),
+        (status = 504, description = "The query timed out and was cancelled", body = rejoin_http::problem::ProblemBody, content_type = "application/problem+json"),
+        Refused, BodyRefused))]
+async fn query(
+    State(state): State<DataSourcesState>,
+    caller: Caller<Read>,
+    Segments((project_id, id)): Segments<(Uuid, Uuid)>,
+    Body(request): Body<QueryRequest>,
+) -> Result<Json<QueryAnswer>, Problem> {
+    let source = find(&state, &caller, project_id, id).await?;
+    if request.write && !caller.may(Scope::Write) {
+        let detail = "the caller lacks the scope `write`";
+        return Err(Problem::new(StatusCode::FORBIDDEN, "scope_missing", detail));
+    }
+    let ask = Ask {
+        access: if request.write { Access::Writes } else { Access::Reads },
+        max_rows: request.max_rows,
+        timeout: Some(ASK_LIMIT),
+        ..Ask::reading(request.database.as_deref(), &request.query)
+    };
+    if request.write {
+        caller.counts_audited()?;
+    }
+    let answer = state
+        .sources
+        .query(&state.db.pool_sqlx, caller.rls_scope(), &source, ask)
+        .await
+        .map_err(problem)?;
+    if request.write {
+        let mut db = caller.begin(&state).await?;
+        let target = format!("data_source:{id}");
+        record_counted(
+            &mut db,
+            &caller,
+            Action::DataSourceWritten,
+            target,
+            audit_detail(&source.content),
+        )
+        .await?;
+        db.commit().await?;
+    }
+    Ok(Json(answer.into()))
+}
+
+/// Get a query's execution plan; for BigQuery, the bytes it would be billed for
+///
+/// The query is not run.
+#[utoipa::path(post, path = "/api/projects/{p}/data-sources/{id}/explain", tag = "data sources", request_body = QueryRequest,
+    params(("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The data source")),
+    responses((status = 200, description = "The plan", body = Plan),
+        (status = 422, description = "The query is not allowed, or the source rejects it", body = rejoin_http::problem::ProblemBody, content_type = "application/problem+json"),
+        (status = 502, description = "The source cannot be reached", body = rejoin_http::problem::ProblemBody, content_type = "application/problem+json"),
+        Refused, BodyRefused))]
+async fn explain(
+    State(state): State<DataSourcesState>,
+    caller: Caller<Read>,
+    Segments((project_id, id)): Segments<(Uuid, Uuid)>,
+    Body(request): Body<QueryRequest>,
+) -> Result<Json<Plan>, Problem> {
+    let source = find(&state, &caller, project_id, id).await?;
+    let opened = state
+        .sources
+        .open(&state.db.pool_sqlx, caller.rls_scope(), &source)
+        .await
+        .map_err(problem)?;
+    let ask = Ask {
+        timeout: Some(ASK_LIMIT),
+        ..Ask::reading(request.database.as_deref(), &request.query)
+    };
+    let plan = opened.explain(ask).await.map_err(problem)?;
+    Ok(Json(Plan { plan }))
+}

@@ -1,0 +1,389 @@
+//! Where a reader begins, and responses without a stream: 204 at the end of a finished run, 400 for an invalid cursor,
+//! 410 for one that retention has overtaken.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use bytes::{Bytes, BytesMut};
+use rejoin_commands::Posted;
+use rejoin_db::rls;
+use rejoin_event_log::log::LogEnds;
+use rejoin_event_log::snapshot;
+use rejoin_http::caller::Caller;
+use rejoin_http::problem::Problem;
+use rejoin_http::{HttpState, contains_http_state};
+use rejoin_runs::conversations;
+use rejoin_runs::runs::{self, Span};
+use rejoin_types::owner::Owner;
+use serde::Deserialize;
+use serde_json::json;
+use tokio::time::timeout;
+use utoipa::IntoParams;
+use uuid::Uuid;
+
+use super::delivery::Handover;
+use super::dialects::Dialect;
+use super::fan_out::Hub;
+use super::frame;
+use super::reader::{Filter, Reader};
+use super::streams::Permit;
+
+/// The cursor that a browser sends when it reconnects.
+const LAST_EVENT_ID: &str = "last-event-id";
+/// Timeout of reading a log's ends.
+const QUERY_LIMIT: Duration = Duration::from_secs(5);
+
+/// What opening a stream takes.
+#[derive(Clone)]
+pub struct StreamState {
+    pub http: HttpState,
+    /// The live ends of followed logs.
+    pub hub: Arc<Hub>,
+}
+
+contains_http_state!(StreamState);
+
+/// Options for reading a log.
+#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct StreamParams {
+    /// The number of the last event that the reader received, or `now`; the header `Last-Event-ID` takes precedence
+    #[param(pattern = "^([0-9]{1,18}|now)$")]
+    pub after: Option<String>,
+    /// `snapshot`: start with a snapshot of the current state instead of all events
+    #[param(pattern = "^snapshot$")]
+    pub from: Option<String>,
+    /// `event`: if the events after the cursor are no longer stored, stream a `gap` and a snapshot and continue,
+    /// instead of responding with 410
+    #[param(pattern = "^event$")]
+    pub on_gap: Option<String>,
+    /// A single-use ticket instead of an API key
+    pub ticket: Option<String>,
+}
+
+/// The start position.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Start {
+    Beginning,
+    After(i64),
+    Now,
+    Snapshot,
+}
+
+impl StreamParams {
+    pub fn start(&self, headers: &HeaderMap) -> Result<Start, Problem> {
+        let malformed = || Problem::bad_request("cursor_malformed", "a cursor must be the number of an event");
+        if let Some(value) = headers.get(LAST_EVENT_ID).filter(|value| !value.is_empty()) {
+            return Ok(Start::After(
+                cursor(value.to_str().map_err(|_| malformed())?).ok_or_else(malformed)?,
+            ));
+        }
+        match (self.from.as_deref(), self.after.as_deref()) {
+            (Some("snapshot"), _) => Ok(Start::Snapshot),
+            (Some(other), _) => Err(Problem::bad_request(
+                "invalid_query",
+                format!("from={other} is not supported; use `snapshot`"),
+            )),
+            (None, None) => Ok(Start::Beginning),
+            (None, Some("now")) => Ok(Start::Now),
+            (None, Some(number)) => Ok(Start::After(cursor(number).ok_or_else(malformed)?)),
+        }
+    }
+
+    fn on_gap(&self) -> Result<OnGap, Problem> {
+        match self.on_gap.as_deref() {
+            None => Ok(OnGap::Refuse),
+            Some("event") => Ok(OnGap::Tell),
+            Some(other) => Err(Problem::bad_request(
+                "invalid_query",
+                format!("on_gap={other} is not supported; use `event`"),
+            )),
+        }
+    }
+}
+
+/// The response if events after the cursor were deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum OnGap {
+    Refuse,
+    Tell,
+}
+
+/// Parses a cursor: digits only.
+fn cursor(text: &str) -> Option<i64> {
+    if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    text.parse().ok()
+}
+
+/// The requested events.
+#[derive(Debug, Clone, Copy)]
+pub enum StreamSource {
+    Conversation(Uuid),
+    Run(Uuid),
+}
+
+/// The log to read, visible to the caller.
+#[derive(Debug, Clone, Copy)]
+enum Target {
+    Conversation(Uuid),
+    Run(Span),
+}
+
+impl Target {
+    fn log_id(&self) -> Uuid {
+        match self {
+            Target::Conversation(id) => *id,
+            Target::Run(run) => run.log_id,
+        }
+    }
+
+    fn run_id(&self) -> Option<Uuid> {
+        match self {
+            Target::Conversation(_) => None,
+            Target::Run(run) => Some(run.run_id),
+        }
+    }
+
+    /// Returns the number before its first event.
+    fn first_seq(&self) -> i64 {
+        match self {
+            Target::Conversation(_) => 0,
+            Target::Run(run) => run.first_seq,
+        }
+    }
+
+    /// Returns whether no events will follow `cursor`.
+    fn is_over_at(&self, cursor: i64) -> bool {
+        match self {
+            Target::Conversation(_) => false,
+            Target::Run(run) => run.has_ended && cursor >= run.done_seq.unwrap_or_default(),
+        }
+    }
+
+    fn filter(&self) -> Filter {
+        match self {
+            Target::Conversation(_) => Filter::Log,
+            Target::Run(run) => {
+                let done_seq = run.done_seq.unwrap_or_default();
+                // The `done` of a resumed run belongs to an earlier turn.
+                let open_through = if run.has_ended { done_seq - 1 } else { done_seq };
+                Filter::Run {
+                    id: run.run_id,
+                    root: run.root_run_id,
+                    open_through,
+                }
+            }
+        }
+    }
+
+    fn snapshot_url(&self) -> String {
+        match self {
+            Target::Conversation(id) => format!("/api/conversations/{id}/events?from=snapshot"),
+            Target::Run(run) => format!("/api/runs/{}/events?from=snapshot", run.run_id),
+        }
+    }
+}
+
+/// Returns the log, if visible to the owner, with its ends.
+async fn find(state: &StreamState, owner: Owner, source: StreamSource) -> Result<(Target, LogEnds), Problem> {
+    let pool = &state.db.pool_pg;
+    let looked = async {
+        Ok::<_, Problem>(match source {
+            StreamSource::Conversation(id) => {
+                let ends = conversations::log_ends(pool, owner, id).await?;
+                let missing = || Problem::not_found("conversation_not_found", "The conversation");
+                (Target::Conversation(id), ends.ok_or_else(missing)?)
+            }
+            StreamSource::Run(id) => {
+                let span = runs::span(pool, owner, id).await?;
+                let (span, ends) = span.ok_or_else(|| Problem::not_found("run_not_found", "The run"))?;
+                (Target::Run(span), ends)
+            }
+        })
+    };
+    timeout(QUERY_LIMIT, looked)
+        .await
+        .unwrap_or_else(|_| Err(Problem::database_away()))
+}
+
+/// Responds to a request for events. Snapshots and gap notices exist in the native dialect only.
+pub async fn open(
+    state: &StreamState,
+    permit: Permit,
+    owner: Owner,
+    source: StreamSource,
+    start: Start,
+    params: &StreamParams,
+    dialect: Dialect,
+) -> Result<Response, Problem> {
+    let on_gap = params.on_gap()?;
+    let (target, ends) = find(state, owner, source).await?;
+    let log_id = target.log_id();
+    let cursor = match start {
+        Start::Beginning => target.first_seq(),
+        // Never sent by this log: it was restored to an earlier state, or the cursor belongs to another log.
+        Start::After(seq) if seq > ends.last_seq && on_gap == OnGap::Tell => {
+            let opening = Opening {
+                gap: Some(frame::gap(seq, ends.oldest_seq)),
+            };
+            return from_snapshot(state, permit, target, owner, ends, opening).await;
+        }
+        Start::After(seq) if seq > ends.last_seq => {
+            let detail = format!("the cursor {seq} is ahead of the log, which ends at {}", ends.last_seq);
+            return Err(Problem::bad_request("cursor_ahead", detail)
+                .with("lastSeq", json!(ends.last_seq))
+                .with("snapshotUrl", json!(target.snapshot_url())));
+        }
+        Start::After(seq) => seq.max(target.first_seq()),
+        Start::Now => ends.last_seq,
+        Start::Snapshot => return from_snapshot(state, permit, target, owner, ends, Opening::default()).await,
+    };
+    if target.is_over_at(cursor) {
+        return Ok(StatusCode::NO_CONTENT.into_response());
+    }
+    if cursor < ends.oldest_seq - 1 {
+        if on_gap == OnGap::Tell {
+            let opening = Opening {
+                gap: Some(frame::gap(cursor, ends.oldest_seq)),
+            };
+            return from_snapshot(state, permit, target, owner, ends, opening).await;
+        }
+        let detail = format!(
+            "the events after {cursor} are no longer stored; the oldest stored event is {}",
+            ends.oldest_seq
+        );
+        return Err(Problem::new(StatusCode::GONE, "cursor_gone", detail)
+            .with("oldest", json!(ends.oldest_seq))
+            .with("snapshotUrl", json!(target.snapshot_url())));
+    }
+    let mut reader = reader(state, permit, log_id, ends.last_seq, target.filter(), cursor);
+    reader.caught_up_at = Some(ends.last_seq);
+    reader.dialect = dialect;
+    Ok(respond(reader))
+}
+
+/// Streams the turn of a message that was just stored.
+pub fn open_turn(state: &StreamState, permit: Permit, posted: &Posted, dialect: Dialect) -> Response {
+    let filter = Filter::Run {
+        id: posted.run_id,
+        root: posted.run_id,
+        open_through: 0,
+    };
+    let (log_id, cursor) = (posted.conversation_id, posted.cursor);
+    let mut reader = reader(state, permit, log_id, cursor, filter, cursor);
+    reader.dialect = dialect;
+    respond(reader)
+}
+
+/// What precedes a snapshot.
+#[derive(Default)]
+struct Opening {
+    gap: Option<Bytes>,
+}
+
+async fn from_snapshot(
+    state: &StreamState,
+    permit: Permit,
+    target: Target,
+    owner: Owner,
+    ends: LogEnds,
+    opening: Opening,
+) -> Result<Response, Problem> {
+    let log_id = target.log_id();
+    let mut db = rls::begin(&state.db.pool_sqlx, rls::Scope::User(owner)).await?;
+    let snapshot = snapshot::take(&mut *db, log_id, target.run_id())
+        .await?
+        .ok_or_else(no_log)?;
+    drop(db);
+    // After the snapshot: a run that had ended by then has no further events.
+    let target = match target {
+        Target::Conversation(_) => target,
+        Target::Run(run) => find(state, owner, StreamSource::Run(run.run_id)).await?.0,
+    };
+    let through = snapshot.through;
+    let mut first = BytesMut::from(frame::RETRY);
+    if let Some(gap) = opening.gap {
+        first.extend_from_slice(&gap);
+    }
+    first.extend_from_slice(&frame::snapshot(&snapshot));
+    let mut reader = reader(state, permit, log_id, ends.last_seq, target.filter(), through);
+    reader.opening = Some(first.freeze());
+    reader.ended = target.is_over_at(through);
+    reader.caught_up_at = Some(through);
+    Ok(respond(reader))
+}
+
+fn reader(state: &StreamState, permit: Permit, log_id: Uuid, last_seq: i64, filter: Filter, cursor: i64) -> Reader {
+    let subscription = state.hub.subscribe(log_id, last_seq);
+    Reader::new(subscription, permit, filter, cursor)
+}
+
+fn no_log() -> Problem {
+    Problem::not_found("not_found", "The log")
+}
+
+/// Returns a permit for one more stream of this caller, unless the server is stopping.
+pub fn admit(state: &StreamState, caller: &Caller) -> Result<Permit, Problem> {
+    if state.draining.is_cancelled() {
+        return Err(Problem::draining());
+    }
+    state.hub.streams.admit(caller)
+}
+
+fn respond(reader: Reader) -> Response {
+    let handover = Handover::new(reader);
+    let mut response = Response::new(Body::from_stream(handover.body()));
+    response.extensions_mut().insert(handover);
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store, no-transform"));
+    headers.insert(
+        HeaderName::from_static("x-accel-buffering"),
+        HeaderValue::from_static("no"),
+    );
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn params(after: Option<&str>, from: Option<&str>) -> StreamParams {
+        StreamParams {
+            after: after.map(str::to_owned),
+            from: from.map(str::to_owned),
+            ..StreamParams::default()
+        }
+    }
+
+    #[test]
+    fn the_header_goes_before_the_query() {
+        let mut headers = HeaderMap::new();
+        assert_eq!(params(None, None).start(&headers).unwrap(), Start::Beginning);
+        assert_eq!(params(Some("7"), None).start(&headers).unwrap(), Start::After(7));
+        assert_eq!(params(Some("now"), None).start(&headers).unwrap(), Start::Now);
+        assert_eq!(params(None, Some("snapshot")).start(&headers).unwrap(), Start::Snapshot);
+        headers.insert(LAST_EVENT_ID, HeaderValue::from_static("9"));
+        assert_eq!(
+            params(Some("7"), Some("snapshot")).start(&headers).unwrap(),
+            Start::After(9)
+        );
+    }
+
+    #[test]
+    fn a_cursor_is_digits_only() {
+        for text in ["", "-1", "+1", "1.5", " 1", "abc", "99999999999999999999"] {
+            assert_eq!(cursor(text), None, "{text:?}");
+        }
+        assert_eq!(
+            params(Some("-1"), None).start(&HeaderMap::new()).unwrap_err().code,
+            "cursor_malformed"
+        );
+    }
+}

@@ -1,0 +1,157 @@
+//! The open streams of this process: counts per user and project, and the signal that ends each stream when its key,
+//! token or membership is revoked.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use rejoin_http::caller::Caller;
+use rejoin_http::problem::Problem;
+use rejoin_identity::auth::{Credential, SessionBasis};
+use uuid::Uuid;
+
+use super::sync::Mutex;
+use super::sync::atomic::{AtomicBool, Ordering};
+
+/// Retry delay of callers with too many streams, in seconds.
+const RETRY_AFTER_S: u64 = 5;
+
+pub struct Streams {
+    max: usize,
+    max_per_user: usize,
+    max_per_project: usize,
+    // A std mutex: no await while it is locked.
+    open: Mutex<Open>,
+}
+
+#[derive(Default)]
+struct Open {
+    next_id: u64,
+    streams: HashMap<u64, Stream>,
+    per_user: HashMap<Uuid, usize>,
+    per_project: HashMap<Uuid, usize>,
+}
+
+/// Counts one more for `id`, if allowed.
+fn take(counts: &mut HashMap<Uuid, usize>, id: Uuid, max: usize) -> bool {
+    let count = counts.entry(id).or_default();
+    let free = *count < max;
+    if free {
+        *count += 1;
+    }
+    free
+}
+
+/// Counts one less for `id`.
+fn give_back(counts: &mut HashMap<Uuid, usize>, id: Uuid) {
+    if let Some(count) = counts.get_mut(&id) {
+        *count -= 1;
+        if *count == 0 {
+            counts.remove(&id);
+        }
+    }
+}
+
+struct Stream {
+    basis: SessionBasis,
+    credential: Credential,
+    ended: Arc<AtomicBool>,
+}
+
+/// A permit for one open stream, released when dropped.
+pub struct Permit {
+    streams: Arc<Streams>,
+    id: u64,
+    user_id: Uuid,
+    project_id: Uuid,
+    ended: Arc<AtomicBool>,
+}
+
+impl Permit {
+    /// Returns whether the stream must end.
+    pub fn is_ended(&self) -> bool {
+        self.ended.load(Ordering::Acquire)
+    }
+}
+
+impl Streams {
+    /// At most `max`, `max_per_user` of each user, and `max_per_project` of each project.
+    pub fn new(max: usize, max_per_user: usize, max_per_project: usize) -> Self {
+        Self {
+            max,
+            max_per_user,
+            max_per_project,
+            open: Mutex::default(),
+        }
+    }
+
+    pub fn admit(self: &Arc<Self>, caller: &Caller) -> Result<Permit, Problem> {
+        let mut open = self.open.lock().expect("nothing panics while it is held");
+        if open.streams.len() >= self.max {
+            return Err(Problem::overloaded(RETRY_AFTER_S));
+        }
+        if !take(&mut open.per_user, caller.user_id, self.max_per_user) {
+            return Err(Problem::too_many("this user has too many open streams", RETRY_AFTER_S));
+        }
+        if !take(&mut open.per_project, caller.project_id, self.max_per_project) {
+            give_back(&mut open.per_user, caller.user_id);
+            return Err(Problem::too_many(
+                "this project has too many open streams",
+                RETRY_AFTER_S,
+            ));
+        }
+        let id = open.next_id;
+        open.next_id += 1;
+        let ended = Arc::new(AtomicBool::new(false));
+        open.streams.insert(
+            id,
+            Stream {
+                basis: caller.session_basis(),
+                credential: caller.credential,
+                ended: ended.clone(),
+            },
+        );
+        metrics::gauge!("rejoin_open_streams").increment(1.0);
+        Ok(Permit {
+            streams: self.clone(),
+            id,
+            user_id: caller.user_id,
+            project_id: caller.project_id,
+            ended,
+        })
+    }
+
+    /// Returns the credentials of the open streams.
+    pub fn bases(&self) -> Vec<SessionBasis> {
+        let open = self.open.lock().expect("nothing panics while it is held");
+        let mut bases: Vec<SessionBasis> = open.streams.values().map(|stream| stream.basis).collect();
+        bases.sort_unstable();
+        bases.dedup();
+        bases
+    }
+
+    /// Marks the streams with these credentials as ended, and returns their number. They see it when they are woken.
+    pub fn end(&self, bases: &HashSet<SessionBasis>) -> usize {
+        self.end_where(|stream| bases.contains(&stream.basis))
+    }
+
+    /// The same for streams with expired tokens.
+    pub fn end_expired(&self) -> usize {
+        self.end_where(|stream| stream.credential.has_expired())
+    }
+
+    fn end_where(&self, ends: impl Fn(&Stream) -> bool) -> usize {
+        let open = self.open.lock().expect("nothing panics while it is held");
+        let ending = open.streams.values().filter(|stream| ends(stream));
+        ending.map(|stream| stream.ended.store(true, Ordering::Release)).count()
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        let mut open = self.streams.open.lock().expect("nothing panics while it is held");
+        open.streams.remove(&self.id);
+        give_back(&mut open.per_user, self.user_id);
+        give_back(&mut open.per_project, self.project_id);
+        metrics::gauge!("rejoin_open_streams").decrement(1.0);
+    }
+}
