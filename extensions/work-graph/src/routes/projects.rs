@@ -19,8 +19,8 @@ use uuid::Uuid;
 use super::{EntityBody, LinkBody, change, invalid};
 use crate::documents::Move;
 use crate::links::{self, NewLink};
+use crate::pack;
 use crate::projects::{self, Instantiation, Rearrange};
-use crate::{Kind, pack};
 
 pub fn routes() -> Routes {
     Routes::new()
