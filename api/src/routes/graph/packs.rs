@@ -202,6 +202,7 @@ pub struct InstalledPacks {
 
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(as = PackInstallRequest)]
 pub struct InstallRequest {
     /// Activate only these of its types; absent: all
     pub enabled_types: Option<Vec<String>>,

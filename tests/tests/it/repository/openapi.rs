@@ -13,6 +13,8 @@ use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use super::layout::{MEMBERS, sources};
+
 /// Endpoints for operators without a key.
 const OPEN: [&str; 3] = ["/livez", "/readyz", "/metrics"];
 /// Protected by its secret address.
@@ -43,6 +45,35 @@ fn the_document_is_the_one_that_was_reviewed() {
     // It differs in every release.
     document["info"]["version"] = json!("[version]");
     insta::assert_snapshot!("openapi", serde_json::to_string_pretty(&document).unwrap());
+}
+
+/// Of two schemas with the same name, the document would keep one, for the operations of both.
+#[test]
+fn every_schema_has_a_name_of_its_own() {
+    let mut places = BTreeMap::<String, String>::new();
+    for member in MEMBERS.iter().filter(|member| !member.starts_with("tests")) {
+        for (file, text) in sources(&format!("{member}/src")) {
+            let mut lines = text.lines();
+            while lines
+                .by_ref()
+                .any(|line| line.trim_start().starts_with("#[derive(") && line.contains("ToSchema"))
+            {
+                let mut renamed = None;
+                let name = lines.by_ref().find_map(|line| {
+                    if let Some((_, rest)) = line.split_once("schema(as = ") {
+                        renamed = rest.split([')', ',']).next().map(str::to_owned);
+                    }
+                    let (_, rest) = line.split_once("struct ").or_else(|| line.split_once("enum "))?;
+                    rest.split(|c: char| !c.is_alphanumeric()).next().map(str::to_owned)
+                });
+                let name = renamed.or(name).expect("a type follows its attributes");
+                if let Some(other) = places.insert(name.clone(), file.clone()) {
+                    panic!("the schema {name} is in {other} and in {file}: `#[schema(as = …)]` gives one another name");
+                }
+            }
+        }
+    }
+    assert!(places.len() > 200, "{}", places.len());
 }
 
 #[test]

@@ -344,7 +344,7 @@ async fn agents_have_the_web_once_enabled_and_do_not_obey_it() {
     assert_eq!((status, &nothing["visit"]), (StatusCode::OK, &json!(false)));
     for (body, words) in [
         (json!({}), "set a `provider` or `visit`"),
-        (json!({"provider": "altavista"}), "tavily, brave or searxng"),
+        (json!({"provider": "altavista"}), "not one of: tavily, brave, searxng"),
         (json!({"provider": "tavily"}), "requires an API key"),
         (json!({"provider": "searxng"}), "baseUrl"),
     ] {
