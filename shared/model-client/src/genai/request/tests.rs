@@ -5,7 +5,9 @@ use rejoin_models::catalogue;
 use rejoin_tools::ToolSpec;
 use serde_json::json;
 
+use super::messages::CALL_ID_MAX_BYTES;
 use super::*;
+use crate::{Message, Reasoning, ReasoningPart, ToolCall};
 
 const CLAUDE: &str = "anthropic:claude-opus-5-5";
 const GEMINI: &str = "gemini:gemini-3.8-flash";
