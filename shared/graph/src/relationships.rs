@@ -3,6 +3,10 @@
 //! Called by the API's graph routes and the graph tools. Invariants: both ends are objects of the same project; between
 //! two objects there is at most one live relationship of a type; a relationship is listed only while both its ends are
 //! live.
+//!
+//! - `listed`  lists of relationships with both ends
+
+mod listed;
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
@@ -14,6 +18,8 @@ use super::objects::merged;
 use super::rules::Rules;
 use super::{Actor, Error, MAX_TYPE_BYTES, checked_properties, checked_time, checked_word, take_turns};
 use rejoin_types::digest;
+
+pub use listed::{Connected, Entity, Filter, list};
 
 /// Maximum number of relationships on a page of [`list`] or [`history`].
 pub const MAX_PAGE: i64 = 1000;
@@ -76,31 +82,6 @@ pub struct RelationshipChange {
     /// The version that the change is based on; with another head: [`Error::VersionConflict`].
     #[serde(default)]
     pub expected_version: Option<i32>,
-}
-
-#[derive(Debug, Clone, Default)]
-pub struct Filter {
-    pub relationship_type: Option<String>,
-    pub source_id: Option<Uuid>,
-    pub target_id: Option<Uuid>,
-}
-
-/// The object at an edge's other end, with just enough to cite it.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Entity {
-    pub id: Uuid,
-    pub key: String,
-    #[serde(rename = "type")]
-    pub object_type: String,
-    pub name: String,
-}
-
-/// A relationship with both ends, as listed.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Connected {
-    pub relationship: Relationship,
-    pub source: Entity,
-    pub target: Entity,
 }
 
 pub fn relationship_hash(
@@ -329,75 +310,6 @@ pub async fn history(
     } else {
         Ok(versions)
     }
-}
-
-/// Returns live relationships between live objects in order of creation, after the relationship `after`, with both
-/// ends.
-pub async fn list(
-    db: impl PgExecutor<'_>,
-    project_id: Uuid,
-    filter: &Filter,
-    after: Option<Uuid>,
-    limit: i64,
-) -> Result<Vec<Connected>, Error> {
-    let rows = sqlx::query!(
-        r#"select r.canonical_id as id, r.version, r.type as relationship_type, r.source_id, r.target_id, r.properties, r.weight,
-               r.valid_from, r.valid_to, r.actor_type, r.actor_id, r.created_at, r.updated_at,
-               s.key as source_key, s.type as source_type, s.name as source_name,
-               t.key as target_key, t.type as target_type, t.name as target_name
-           from kb.graph_relationships r
-           join kb.graph_objects s
-             on s.canonical_id = r.source_id and s.project_id = $1 and s.superseded_at is null and s.deleted_at is null
-           join kb.graph_objects t
-             on t.canonical_id = r.target_id and t.project_id = $1 and t.superseded_at is null and t.deleted_at is null
-           where r.project_id = $1 and r.superseded_at is null and r.deleted_at is null
-             and ($2::text is null or r.type = $2)
-             and ($3::uuid is null or r.source_id = $3)
-             and ($4::uuid is null or r.target_id = $4)
-             and ($5::uuid is null or r.canonical_id > $5)
-           order by r.canonical_id
-           limit $6"#,
-        project_id,
-        filter.relationship_type,
-        filter.source_id,
-        filter.target_id,
-        after,
-        limit.clamp(1, MAX_PAGE),
-    )
-    .fetch_all(db)
-    .await
-    .map_err(Error::database("list relationships"))?;
-    let connected = rows.into_iter().map(|row| Connected {
-        source: Entity {
-            id: row.source_id,
-            key: row.source_key,
-            object_type: row.source_type,
-            name: row.source_name,
-        },
-        target: Entity {
-            id: row.target_id,
-            key: row.target_key,
-            object_type: row.target_type,
-            name: row.target_name,
-        },
-        relationship: Relationship {
-            id: row.id,
-            version: row.version,
-            relationship_type: row.relationship_type,
-            source_id: row.source_id,
-            target_id: row.target_id,
-            properties: row.properties,
-            weight: row.weight,
-            valid_from: row.valid_from,
-            valid_to: row.valid_to,
-            actor_type: row.actor_type,
-            actor_id: row.actor_id,
-            created_at: row.created_at,
-            updated_at: row.updated_at,
-            deleted_at: None,
-        },
-    });
-    Ok(connected.collect())
 }
 
 /// Locks and returns the head, deleted or not, until the transaction ends.
