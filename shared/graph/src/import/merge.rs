@@ -1,5 +1,5 @@
-//! Merges the staged rows of an import into the graph, by a handful of set-based statements. Called by the import, in its
-//! transaction.
+//! Merges the staged rows of an import into the graph, by a handful of set-based statements. Called by the import, in
+//! its transaction.
 
 use sqlx::Executor as _;
 use sqlx::postgres::PgConnection;

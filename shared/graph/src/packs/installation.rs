@@ -1,5 +1,5 @@
-//! Packs installed in a project: SQL of `kb.template_assignments`. Called by the pack tools and routes, and by what installs
-//! packs of the product. Invariant: a pack whose types have live objects cannot be uninstalled.
+//! Packs installed in a project: SQL of `kb.template_assignments`. Called by the pack tools and routes, and by the
+//! parts of the product that bring packs. Invariant: a pack whose types have live objects cannot be uninstalled.
 
 use chrono::{DateTime, Utc};
 use serde::Serialize;

@@ -1,5 +1,5 @@
-//! The messages of a request in genai's types: reasoning that its provider expects back, ids of tool calls in its format,
-//! files behind the results of tools. Called by the request.
+//! The messages of a request in genai's types: reasoning that its provider expects back, ids of tool calls in its
+//! format, files behind the results of tools. Called by the request.
 
 use ::genai::adapter::AdapterKind;
 use ::genai::chat::{ChatMessage, ContentPart, CustomPart, MessageContent, ToolResponse};
