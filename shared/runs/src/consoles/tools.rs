@@ -4,8 +4,10 @@
 //! console of a conversation.
 //!
 //! Tools return data; events for readers are derived from it ([`Tool::events`]) and written with the call's end.
+//!
+//! - `specs`  their descriptions and parameters
 
-use std::sync::{Arc, LazyLock};
+mod specs;
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
@@ -16,7 +18,7 @@ use crate::consoles::attached::{self, ConsoleContext};
 use crate::consoles::edit::{Edit, Place};
 use crate::consoles::{self, Change, Console, Filter, NewConsole, Writer, Written, connection};
 use rejoin_integrations::data_sources::{self, DataSource};
-use rejoin_tools::arguments::{Arguments, Kind as P, Parameter, schema};
+use rejoin_tools::arguments::Arguments;
 use rejoin_tools::{SharedTool, Tool, ToolContext, ToolError, ToolSpec};
 use rejoin_types::events::Kind;
 use rejoin_types::ids;
@@ -36,126 +38,13 @@ const LISTED_MAX: i64 = 50;
 /// Maximum length of a text in a list, in characters.
 const PREVIEW_CHARS: usize = 200;
 
-const CONSOLE_ID: Parameter = Parameter::new(
-    "consoleId",
-    P::OptionalText,
-    "the console's id; null: the console that this conversation works on",
-);
-
 struct ConsoleTool {
     spec: ToolSpec,
 }
 
-/// Creates a tool of this file. A call repeated after a crash has no further effect: its changes carry its record's id.
-fn tool(name: &str, description: &str, parameters: &[Parameter], read_only: bool) -> SharedTool {
-    Arc::new(ConsoleTool {
-        spec: ToolSpec {
-            name: name.to_owned(),
-            description: description.to_owned(),
-            parameters: schema(parameters),
-            read_only,
-            idempotent: true,
-            destructive: false,
-        },
-    })
-}
-
-static TOOLS: LazyLock<Vec<SharedTool>> = LazyLock::new(|| {
-    vec![
-        tool(
-            LIST_OPEN_CONSOLES,
-            "Lists the consoles of this conversation with id, title and kind of database, and marks the one that the \
-            conversation works on.",
-            &[],
-            true,
-        ),
-        tool(
-            READ_CONSOLE,
-            "Reads a console: its text with line numbers, version and database. Call it before you modify a console.",
-            &[CONSOLE_ID],
-            true,
-        ),
-        tool(
-            CREATE_CONSOLE,
-            "Opens a new console with the given text, which the user sees and can edit. Use it only if no existing \
-            console fits.",
-            &[
-                Parameter::new("title", P::Text, "title, a few words"),
-                Parameter::new("content", P::Text, "text of the console"),
-                Parameter::new("kind", P::OptionalText, "kind of database, e.g. postgresql; null: none"),
-                Parameter::new(
-                    "dataSourceId",
-                    P::OptionalText,
-                    "name of the data source to run on; null: none yet",
-                ),
-                Parameter::new(
-                    "database",
-                    P::OptionalText,
-                    "database in the data source; null: the source's default",
-                ),
-            ],
-            false,
-        ),
-        tool(
-            MODIFY_CONSOLE,
-            "Modifies a console's text while the user watches. Edits that the user made in the meantime are merged; \
-            if they conflict, an error is returned.",
-            &[
-                Parameter::new(
-                    "action",
-                    P::OptionalChoice(&["replace", "insert", "append", "patch"]),
-                    "replace (default): the whole text; insert: before line `position`; append: at the end; patch: \
-                    lines startLine to endLine",
-                ),
-                Parameter::new("content", P::Text, "new text"),
-                Parameter::new(
-                    "position",
-                    P::OptionalInteger,
-                    "for insert: line number, from 1; null: at the end",
-                ),
-                Parameter::new("startLine", P::OptionalInteger, "for patch: first line, from 1"),
-                Parameter::new("endLine", P::OptionalInteger, "for patch: last line, inclusive"),
-                CONSOLE_ID,
-                Parameter::new(
-                    "version",
-                    P::OptionalInteger,
-                    "version that you have read and want to change; null: the current one",
-                ),
-            ],
-            false,
-        ),
-        tool(
-            SET_CONSOLE_CONNECTION,
-            "Sets the data source and database that a console runs on.",
-            &[
-                CONSOLE_ID,
-                Parameter::new("dataSourceId", P::OptionalText, "name of the data source; null: none"),
-                Parameter::new(
-                    "database",
-                    P::OptionalText,
-                    "database in the data source; null: the source's default",
-                ),
-            ],
-            false,
-        ),
-        tool(
-            SEARCH_CONSOLES,
-            "Searches the user's consoles by words in title or text.",
-            &[Parameter::new("query", P::Text, "words to search for")],
-            true,
-        ),
-        tool(
-            SWITCH_CONSOLE,
-            "Makes another console the one that this conversation works on. The user is asked for confirmation.",
-            &[Parameter::new("consoleId", P::Text, "the console's id")],
-            false,
-        ),
-    ]
-});
-
 /// All of them.
 pub fn tools() -> Vec<SharedTool> {
-    TOOLS.clone()
+    specs::TOOLS.clone()
 }
 
 fn internal(attempted: &'static str) -> impl Fn(sqlx::Error) -> ToolError {
