@@ -7,26 +7,27 @@
 //! verification, failure handling) are runs of the task like the one that does its work.
 //!
 //! - `agent_selection` asks an agent or a model to select a task's agent
+//! - `outcomes` ends tasks, and skips or unblocks their successors
 //! - `verdicts` the answers expected from deciding agents
 //!
 //! Lock order: a run's log (for a plan's step, the log of the run that waits for the DAG), the DAG's row, the log of
 //! the run that waits for the DAG.
 
 mod agent_selection;
+mod outcomes;
 mod verdicts;
 
 use std::fmt::Write as _;
 
 use serde_json::json;
 use sqlx::PgConnection;
-use uuid::Uuid;
 
 use super::execute_plan;
 use super::run_end::RunEnd;
 use agent_selection::{AgentCache, agents_for, agents_of, ask_model, membership, select_input, selection_ended};
+use outcomes::{SYSTEM, complete, fail, fail_stuck_tasks, retry_or_fail, skip};
 use rejoin_event_log::log;
 use rejoin_event_log::wakeup::Wake;
-use rejoin_graph::{Actor, ActorKind};
 use rejoin_queue::NewJob;
 use rejoin_runs::agents::AgentDefinition;
 use rejoin_runs::questions::{self, AnswerOption, NewQuestion};
@@ -34,11 +35,12 @@ use rejoin_runs::run_dependencies;
 use rejoin_runs::runs::{self, NewRun, Run, RunState, Spawned};
 use rejoin_scheduling::plans::STEP_TIMEOUT_S;
 use rejoin_scheduling::tasks::select::{self, Choice};
-use rejoin_scheduling::tasks::spec::OnFailure;
-use rejoin_scheduling::tasks::{self, Dag, DagTask, TaskRole, mirror, sessions};
+use rejoin_scheduling::tasks::{self, Dag, DagTask, TaskRole, sessions};
 use rejoin_types::events::DoneStatus;
 use rejoin_types::ids;
 use verdicts::{Verdict, answer_schema, verdict_of};
+
+pub(super) use outcomes::{because_failed, publish_task};
 
 /// Maximum number of agents to choose from.
 const AGENTS: i64 = 500;
@@ -48,12 +50,6 @@ const INPUT_MAX_CHARS: usize = 8_000;
 const INPUTS_MAX_CHARS: usize = 60_000;
 /// Maximum length of an output that an agent judges, in characters.
 const OUTPUT_MAX_CHARS: usize = 40_000;
-
-/// The actor that writes the objects of tasks and sessions.
-const SYSTEM: Actor = Actor {
-    kind: ActorKind::System,
-    id: None,
-};
 
 /// Starts all tasks that are ready. The caller holds the DAG's lock.
 pub(super) async fn start_ready(db: &mut PgConnection, dag: &Dag) -> Result<Wake, sqlx::Error> {
@@ -108,19 +104,6 @@ pub(super) async fn start_ready(db: &mut PgConnection, dag: &Dag) -> Result<Wake
     }
     wake.merge(end_if_over(db, dag).await?);
     Ok(wake)
-}
-
-/// Ends tasks that can never start: nothing is running and nothing is ready. A DAG has no cycle when it is created; but
-/// its `blocks` relationships are in the graph, where they can be deleted. Without this such a DAG would never end.
-async fn fail_stuck_tasks(db: &mut PgConnection, dag: &Dag) -> Result<(), sqlx::Error> {
-    for id in tasks::stuck(db, dag).await? {
-        let why = "it waits for a task that cannot unblock it: the relationships `blocks` of this DAG were changed, \
-            or contain a cycle. Create a new DAG for the remaining tasks.";
-        tasks::end(db, id, "failed", None, Some(why)).await?;
-        publish_task(db, dag, id).await?;
-        tracing::warn!(dag = %dag.id, task = %id, "a task can never start; it was failed");
-    }
-    Ok(())
 }
 
 /// Settles a task whose run has ended.
@@ -263,59 +246,6 @@ async fn conclude(
     }
 }
 
-async fn complete(db: &mut PgConnection, dag: &Dag, task: &DagTask, summary: &str) -> Result<Wake, sqlx::Error> {
-    tasks::end(db, task.id, "completed", Some(summary), None).await?;
-    publish_task(db, dag, task.id).await?;
-    tasks::unblock_dependents(db, dag.project_id, task.id).await?;
-    Ok(Wake::default())
-}
-
-/// Skips a task; its successors continue without it.
-async fn skip(db: &mut PgConnection, dag: &Dag, task: &DagTask, why: &str) -> Result<Wake, sqlx::Error> {
-    tasks::end(db, task.id, "skipped", None, Some(why)).await?;
-    publish_task(db, dag, task.id).await?;
-    tasks::unblock_dependents(db, dag.project_id, task.id).await?;
-    Ok(Wake::default())
-}
-
-async fn retry_or_fail(db: &mut PgConnection, dag: &Dag, task: &DagTask, failure: &str) -> Result<Wake, sqlx::Error> {
-    if task.retry_count >= task.max_retries || dag.state == "cancelled" {
-        return fail(db, dag, task, failure, task.summary.as_deref()).await;
-    }
-    tasks::retry(db, task.id, Some(failure), true).await?;
-    publish_task(db, dag, task.id).await?;
-    Ok(Wake::default())
-}
-
-/// Fails a task for good: its successors are skipped, or all tasks that have not begun.
-async fn fail(
-    db: &mut PgConnection,
-    dag: &Dag,
-    task: &DagTask,
-    why: &str,
-    summary: Option<&str>,
-) -> Result<Wake, sqlx::Error> {
-    tasks::end(db, task.id, "failed", summary, Some(why)).await?;
-    publish_task(db, dag, task.id).await?;
-    let stops = dag.on_failure == OnFailure::Stop.as_str() || execute_plan::stops_plan(db, dag, task).await?;
-    let skipped = if stops {
-        tasks::pending(db, dag.id).await?
-    } else {
-        tasks::pending_descendants(db, dag.project_id, task.id).await?
-    };
-    let because = because_failed(&task.r#ref);
-    for id in skipped {
-        tasks::end(db, id, "skipped", None, Some(&because)).await?;
-        publish_task(db, dag, id).await?;
-    }
-    Ok(Wake::default())
-}
-
-/// The reason for skipping successors of this task.
-pub(super) fn because_failed(name: &str) -> String {
-    format!("the task {name} failed")
-}
-
 /// Ends a DAG with its last task, and resumes the run that waited for it.
 async fn end_if_over(db: &mut PgConnection, dag: &Dag) -> Result<Wake, sqlx::Error> {
     let (is_open, has_failed) = tasks::progress(db, dag.id).await?;
@@ -416,16 +346,6 @@ async fn start(
         sessions::begin(db, task, id, agent, SYSTEM).await?;
     }
     Ok(Wake::queue(rejoin_queue::DEFAULT_QUEUE))
-}
-
-pub(super) async fn publish_task(db: &mut PgConnection, dag: &Dag, task: Uuid) -> Result<(), sqlx::Error> {
-    match tasks::get(&mut *db, task).await? {
-        Some(task) => {
-            mirror::follow(db, &task, SYSTEM).await?;
-            execute_plan::publish_step(db, dag, &task).await
-        }
-        None => Ok(()),
-    }
 }
 
 /// The input of a task's agent.
