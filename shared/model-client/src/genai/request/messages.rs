@@ -115,7 +115,7 @@ impl Target<'_> {
         parts
     }
 
-    fn call(&self, call: &ToolCall, reasoning: Option<&Reasoning>) -> ::genai::chat::ToolCall {
+    pub(super) fn call(&self, call: &ToolCall, reasoning: Option<&Reasoning>) -> ::genai::chat::ToolCall {
         let parts = reasoning.iter().flat_map(|reasoning| &reasoning.parts);
         let signatures: Vec<String> = parts
             .filter_map(|part| match part {
