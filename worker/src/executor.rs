@@ -5,50 +5,40 @@
 //! its message and its job (I1); recorded work is not repeated (recovery).
 //!
 //! - `agent`   the run's agent and model
+//! - `steps`   the step loop of one agent
 //! - `budget`  warns if a budget can't be counted
 //! - `attempt_error` errors that end an attempt
 
 mod agent;
 mod attempt_error;
 mod budget;
+mod steps;
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use rejoin_commands::{Begun, FinishRun, Finished, RunError, SpawnLimits, StartRun, Started};
-use rejoin_event_log::stream::{RunStream, Seen};
+use rejoin_commands::{Begun, FinishRun, Finished, RunError, StartRun, Started};
+use rejoin_event_log::stream::Seen;
 use rejoin_extension::Signals;
 use rejoin_faults::Fault;
 use rejoin_identity::initiators;
-use rejoin_model_client::fallback::Candidates;
 use rejoin_queue::{ClaimedJob, KIND_RUN, Outcome};
-use rejoin_runs::agents::settings::{Settings, TreeSettings};
-use rejoin_runs::agents::{self, AgentDefinition};
 use rejoin_runs::contexts;
 use rejoin_runs::runs::part::Part;
-use rejoin_runs::runs::{self, Clocks, Run};
-use rejoin_runs::tool_calls;
-use rejoin_scheduling::plans::TOOL_CALLS_MAX;
-use rejoin_tools::SharedTool;
-use rejoin_tools::registry::Patterns;
+use rejoin_runs::runs::{self, Run};
 use rejoin_types::events::DoneStatus;
 use rejoin_types::events::Kind;
 use serde_json::Value;
 use tracing::{Instrument, info_span, warn};
 
 use crate::compression;
-use crate::coordination::{self, handoffs};
-use crate::flow::FlowModel;
 use crate::jobs::Handlers;
-use crate::publish;
+use crate::run::End;
 use crate::run::errors;
 use crate::run::history::{self, InitialMessages};
-use crate::run::limits::{SUB_AGENT_MAX_STEPS, TreeLimits};
-use crate::run::selection::Selection;
-use crate::run::{End, ExecuteRequest, Execution, Limits};
 use crate::services::Services;
 use agent::Agent;
 use attempt_error::AttemptError;
+use steps::step_loop;
 
 /// Delay before a run continues after a database failure.
 const DATABASE_PAUSE: Duration = Duration::from_millis(500);
@@ -267,155 +257,6 @@ async fn run_agent(
             step_loop(services, job, attempt, run, definition, models, fresh).await
         }
     }
-}
-
-/// Runs the step loop, with its events going to the log.
-async fn step_loop(
-    services: &Services,
-    job: &ClaimedJob,
-    (signals, seen): (&Signals, &Seen),
-    run: &Run,
-    definition: Option<&AgentDefinition>,
-    models: Candidates,
-    fresh: Option<&InitialMessages>,
-) -> Result<End, AttemptError> {
-    let stream = Arc::new(RunStream {
-        log_id: run.log_id,
-        root_run_id: run.root_run_id,
-        run_id: run.id,
-        attempt: job.attempt,
-        lost: signals.lost.clone(),
-        seen: seen.clone(),
-    });
-    let clocks = match fresh {
-        Some(_) if !run.is_sub_agent() => Clocks::default(),
-        Some(_) | None => runs::clocks(&services.db.pool_sqlx, run.id).await?,
-    };
-    let tree = tree_limits(services, run, definition, &clocks).await?;
-    let settings = definition
-        .map(|definition| Settings::of(&definition.config).unwrap_or_default())
-        .unwrap_or_default();
-    let timeout_s = run
-        .timeout_s
-        .or(definition.and_then(|definition| definition.default_timeout))
-        .and_then(|seconds| u64::try_from(seconds).ok())
-        .unwrap_or(services.config.run_timeout_s);
-    let whitelist = definition
-        .map(|definition| definition.tools.as_slice())
-        .unwrap_or_default();
-    let flow = definition.and_then(FlowModel::of);
-    let is_flow = flow.is_some();
-    let max_depth = definition.and_then(|definition| definition.max_depth);
-    let handoffs = if is_flow || matches!(run.part(), Some(Part::PlanStep { .. } | Part::Suggestion)) {
-        // A flow's next step is defined by its definition; a plan's step keeps its agent.
-        Vec::new()
-    } else {
-        handoffs::targets(&services.db.pool_sqlx, run.project_id, &settings.handoffs).await?
-    };
-    // Runs with handoffs are bounded, across all agents.
-    let changes_hands = !handoffs.is_empty()
-        || fresh.is_none()
-            && !tool_calls::outputs_of(&services.db.pool_sqlx, run.id, handoffs::PREFIX, run.turn_step)
-                .await?
-                .is_empty();
-    let (tools, named) = match flow {
-        // A flow has its tools regardless of the whitelist.
-        Some(flow) => (flow.tools(), vec![coordination::SPAWN_AGENTS.to_owned()]),
-        None => (
-            services.pools.resolve(run.project_id, whitelist).await?,
-            whitelist.to_vec(),
-        ),
-    };
-    let part = run.part();
-    let of_step = match &part {
-        Some(Part::PlanStep { tools, .. }) => Some(tools.as_slice()),
-        Some(Part::Suggestion) => Some(&[][..]),
-        Some(Part::Planner) | None => None,
-    };
-    let tools: Vec<SharedTool> = tools
-        .into_iter()
-        .filter(|tool| coordination::keeps(&tool.spec().name, &named, run.depth, max_depth))
-        // A plan's step has the tools of its plan, if its agent has them.
-        .filter(|tool| of_step.is_none_or(|tools| tools.contains(&tool.spec().name)))
-        .chain(handoffs.iter().map(|target| target.tool.clone()))
-        .collect();
-    let request = ExecuteRequest {
-        services: services.clone(),
-        run: run.clone(),
-        attempt: job.attempt,
-        selection: Selection::for_run(services, run, &settings, &tools).await?,
-        tools,
-        handoffs,
-        questions: settings.questions,
-        planning: settings.planning.clone(),
-        tool_calls: part.is_some().then_some(TOOL_CALLS_MAX),
-        confirm: Arc::new(Patterns::new(&settings.confirm)),
-        tree: clocks.used,
-        models,
-        temperature: definition
-            .and_then(|d| d.model.as_ref())
-            .and_then(|model| model.temperature),
-        max_tokens: definition
-            .and_then(|d| d.model.as_ref())
-            .and_then(|model| model.max_tokens),
-        effort: definition
-            .and_then(|d| d.model.as_ref())
-            .and_then(|model| model.reasoning_effort),
-        limits: Limits::new(
-            definition
-                .and_then(|definition| definition.max_steps)
-                .or((run.is_sub_agent() && !is_flow).then_some(SUB_AGENT_MAX_STEPS))
-                .or(changes_hands.then_some(services.config.handoff_steps)),
-            Duration::from_secs(timeout_s),
-            Duration::from_secs(services.config.run_grace_s),
-            Duration::from_secs_f64(clocks.age_s.max(0.0)),
-            tree,
-            services.downtime.clone(),
-        ),
-        signals: signals.clone(),
-        may_repeat_calls: is_flow,
-        callback: Some(publish::to_log(
-            services.writer.clone(),
-            stream.clone(),
-            run.clone(),
-            services.observer.clone(),
-        )),
-        stream,
-    };
-    let execution = match fresh {
-        Some(initial) => Execution::begin(request, initial)?,
-        None => Execution::load(request).await?,
-    };
-    Ok(execution.run().await)
-}
-
-/// Returns the limits of the run's tree: the smaller ones of the deployment's and those of the root's definition.
-async fn tree_limits(
-    services: &Services,
-    run: &Run,
-    definition: Option<&AgentDefinition>,
-    clocks: &Clocks,
-) -> Result<TreeLimits, sqlx::Error> {
-    let of_root = match (run.is_sub_agent(), definition) {
-        (false, Some(definition)) => definition.config.clone(),
-        (false, None) => Value::Null,
-        (true, _) => agents::config_of_run(&services.db.pool_sqlx, run.root_run_id).await?,
-    };
-    let wanted = match of_root {
-        Value::Null => TreeSettings::default(),
-        config => Settings::of(&config).unwrap_or_default().limits,
-    };
-    let config = &services.config;
-    let seconds = wanted.seconds.unwrap_or(u64::MAX).min(config.tree_timeout_s);
-    Ok(TreeLimits {
-        tokens: wanted.tokens.unwrap_or(u64::MAX).min(config.tree_tokens),
-        cost_usd: wanted.cost_usd.unwrap_or(f64::MAX).min(config.tree_cost_usd),
-        spawning: SpawnLimits {
-            tree: wanted.runs.unwrap_or(i32::MAX).min(config.tree_runs),
-            project: config.parallel_sub_agents,
-        },
-        left: Duration::from_secs(seconds).saturating_sub(Duration::from_secs_f64(clocks.tree_age_s.max(0.0))),
-    })
 }
 
 /// Ends the turn.

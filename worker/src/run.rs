@@ -8,6 +8,7 @@
 //! - `deferred` calls answered by sub-agents or users: the run is suspended
 //! - `clarify`  clarifying questions before a project is created
 //! - `output`   answers that fit a JSON schema
+//! - `end`      the end of the loop, and what interrupts it
 //! - `errors`   errors that end a run
 //! - `planning` calls that make plans
 //! - `limits`   steps, time, repeated calls
@@ -26,6 +27,7 @@ pub mod calls;
 mod clarify;
 mod context_prompt;
 mod deferred;
+mod end;
 pub(crate) mod errors;
 mod files;
 pub mod history;
@@ -40,7 +42,7 @@ mod transfer;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rejoin_commands::{FencedError, RunError};
+use rejoin_commands::RunError;
 use rejoin_event_log::group_commit::LeaseLost;
 use rejoin_event_log::stream::RunStream;
 use rejoin_extension::Signals;
@@ -54,7 +56,7 @@ use rejoin_runs::steering;
 use rejoin_runs::tool_calls::ToolCallRow;
 use rejoin_tools::registry::Patterns;
 use rejoin_types::events::DoneStatus;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::coordination::handoffs::Target;
 use crate::publish::{StreamCallback, StreamEvent};
@@ -62,6 +64,7 @@ use crate::services::Services;
 use rejoin_tools::SharedTool;
 
 use answer::AnswerError;
+pub use end::{End, Interrupt};
 pub use history::LoadError;
 use history::{InitialMessages, Stored};
 pub use limits::Limits;
@@ -101,56 +104,6 @@ pub struct ExecuteRequest {
     pub stream: Arc<RunStream>,
     /// None: batch mode; nothing is published until the run's end.
     pub callback: Option<StreamCallback>,
-}
-
-/// The end of the loop.
-#[derive(Debug)]
-pub enum End {
-    /// The turn is over.
-    Finished {
-        status: DoneStatus,
-        text: String,
-        error: Option<RunError>,
-        usage: Option<Value>,
-    },
-    /// The worker drains; another one continues.
-    Release,
-    LeaseLost,
-    /// It waits for others, and resumes when the wait ends.
-    Suspended,
-    /// Another agent continues it immediately.
-    Transferred,
-    /// The database failed; another attempt may succeed.
-    Database {
-        attempted: &'static str,
-        error: sqlx::Error,
-    },
-}
-
-impl End {
-    pub(crate) fn database(attempted: &'static str, error: sqlx::Error) -> Self {
-        End::Database { attempted, error }
-    }
-
-    /// Failed before anything was done.
-    pub fn failed(error: RunError) -> Self {
-        End::Finished {
-            status: DoneStatus::Failed,
-            text: String::new(),
-            error: Some(error),
-            usage: None,
-        }
-    }
-}
-
-/// The reason why an await was interrupted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Interrupt {
-    Cancelled,
-    LeaseLost,
-    Drain,
-    /// The hard end of the run's time limit.
-    Timeout,
 }
 
 /// Retry interval of reads while the database is unreachable, and their timeout: the same as for commands.
@@ -426,73 +379,6 @@ impl Execution {
         match &self.request.callback {
             Some(callback) => callback(event).await,
             None => Ok(()),
-        }
-    }
-
-    fn finished(&self, status: DoneStatus, error: Option<RunError>) -> End {
-        End::Finished {
-            status,
-            text: self.reply.clone(),
-            error,
-            usage: Some(self.usage()),
-        }
-    }
-
-    fn paused(&self, reason: StopReason) -> End {
-        let error = RunError {
-            code: reason.as_str().to_owned(),
-            message: reason.explanation(),
-            retryable: true,
-        };
-        End::Finished {
-            status: DoneStatus::Paused,
-            text: self.reply.clone(),
-            error: Some(error),
-            usage: Some(self.usage()),
-        }
-    }
-
-    fn interrupted(&self, interrupt: Interrupt) -> End {
-        match interrupt {
-            Interrupt::Cancelled => self.finished(DoneStatus::Cancelled, None),
-            Interrupt::LeaseLost => End::LeaseLost,
-            Interrupt::Drain => End::Release,
-            Interrupt::Timeout => self.paused(StopReason::Time),
-        }
-    }
-
-    fn infrastructure(&self, error: FencedError) -> End {
-        match error {
-            FencedError::LeaseLost => End::LeaseLost,
-            FencedError::Database { attempted, source } => End::Database {
-                attempted,
-                error: source,
-            },
-        }
-    }
-
-    /// Returns an interrupt that has already arrived.
-    fn interrupted_already(&self) -> Option<Interrupt> {
-        let signals = &self.request.signals;
-        if signals.lost.is_cancelled() {
-            Some(Interrupt::LeaseLost)
-        } else if signals.cancel.is_cancelled() {
-            Some(Interrupt::Cancelled)
-        } else if signals.drain.is_cancelled() {
-            Some(Interrupt::Drain)
-        } else {
-            None
-        }
-    }
-
-    /// Resolves when the run must abandon what it awaits. A drain only counts if nothing is lost by it.
-    async fn interrupt(signals: &Signals, limits: &Limits, heed_drain: bool) -> Interrupt {
-        tokio::select! {
-            biased;
-            () = signals.lost.cancelled() => Interrupt::LeaseLost,
-            () = signals.cancel.cancelled() => Interrupt::Cancelled,
-            () = signals.drain.cancelled(), if heed_drain => Interrupt::Drain,
-            () = limits.hard_end_reached() => Interrupt::Timeout,
         }
     }
 }

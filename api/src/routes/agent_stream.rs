@@ -29,7 +29,8 @@ use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
 use super::chat::{self, ChatParams, ChatRequest};
-use super::conversations::{ConversationBody, MessageBody, with_tools};
+use super::conversations::ConversationBody;
+use super::conversations::messages::{MessageBody, with_tools};
 use crate::state::{AppState, Routes};
 
 /// Maximum number of earlier messages in a request.

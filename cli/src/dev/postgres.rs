@@ -6,29 +6,26 @@
 //!
 //! - `binaries`  locates the server's programs
 //! - `data_dir`  the directories: lock, cluster, socket
+//! - `setup`     what a server is started with
 //!
 //! Invariant: no server outlives the process that started it, even when that is killed with SIGKILL.
 use std::{
-    fs::File,
-    io::{Read, Seek, SeekFrom},
-    os::unix::process::CommandExt,
     path::{Path, PathBuf},
-    process::{Child, Command, ExitStatus, Stdio},
-    str::FromStr,
+    process::{Child, ExitStatus},
     sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
 
 use anyhow::{Context, Result, bail, ensure};
 use rejoin_egress::watchdog::Watchdog;
-use sqlx::{AssertSqlSafe, Connection, PgConnection, postgres::PgConnectOptions};
 use tokio::time::{Instant, sleep};
 
-use self::{binaries::Binaries, data_dir::DataDir};
-use super::process::{self, Signal, User};
+use self::setup::Setup;
+use super::process::{self, Signal};
 
 pub mod binaries;
 mod data_dir;
+mod setup;
 
 const SUPERUSER: &str = "rejoin";
 /// Timeout from the start of the program to its first answer, including crash recovery.
@@ -38,10 +35,6 @@ const STOP_LIMIT: Duration = Duration::from_secs(20);
 /// Timeout of an immediate shutdown, before the server is killed.
 const QUIT_LIMIT: Duration = Duration::from_secs(5);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// Size of the log's end shown in an error.
-const LOG_TAIL_BYTES: u64 = 4 * 1024;
-/// Maximum size of the log, checked at start; a larger one is truncated.
-const LOG_MAX_BYTES: u64 = 16 * 1024 * 1024;
 
 /// The options of a server.
 #[derive(Debug, Clone)]
@@ -94,13 +87,6 @@ pub struct PrivatePostgres {
     /// std's child, not tokio's: tests share one server among short-lived runtimes.
     server: Mutex<Option<Child>>,
     watchdog: Watchdog,
-}
-
-#[derive(Debug)]
-struct Setup {
-    options: PostgresOptions,
-    place: DataDir,
-    binaries: Binaries,
 }
 
 impl PrivatePostgres {
@@ -321,139 +307,6 @@ impl Drop for PrivatePostgres {
             if self.setup.options.ephemeral {
                 self.setup.remove_everything();
             }
-        }
-    }
-}
-
-impl Setup {
-    /// Prepares everything before the start of the server. Blocking: `initdb` takes a second or two.
-    fn prepare(options: PostgresOptions) -> Result<Self> {
-        let place = DataDir::take(&options.data_dir)?;
-        let binaries = make_ready(&place, &options);
-        if binaries.is_err() && options.ephemeral {
-            remove_all(&place.everything());
-        }
-        Ok(Self {
-            binaries: binaries?,
-            options,
-            place,
-        })
-    }
-
-    /// Returns the server's command, in its own process group: Ctrl-C is handled by its owner.
-    fn command(&self) -> Result<(Command, u64)> {
-        let path = &self.place.log;
-        let open = || -> std::io::Result<(File, u64)> {
-            let log = File::options().create(true).append(true).open(path)?;
-            if log.metadata()?.len() > LOG_MAX_BYTES {
-                log.set_len(0)?;
-            }
-            let start = log.metadata()?.len();
-            Ok((log, start))
-        };
-        let (log, log_start) = open().with_context(|| format!("writing the log {} failed", path.display()))?;
-        let mut command = Command::new(self.binaries.program("postgres"));
-        command.arg("-D").arg(&self.place.cluster);
-        for (name, value) in self.settings() {
-            command.arg("-c").arg(format!("{name}={value}"));
-        }
-        data_dir::quiet_environment(&mut command);
-        User::run(self.place.user.as_ref(), &mut command);
-        command
-            .process_group(0)
-            .stdin(Stdio::null())
-            .stdout(log.try_clone().context("sharing the log file failed")?)
-            .stderr(log);
-        Ok((command, log_start))
-    }
-
-    fn settings(&self) -> Vec<(String, String)> {
-        let mut settings: Vec<(&str, &str)> = vec![
-            ("cluster_name", "rejoin"),
-            // No TCP. The port is part of the socket's name only.
-            ("listen_addresses", ""),
-            ("port", "5432"),
-            ("max_connections", "200"),
-            ("shared_buffers", "128MB"),
-            ("timezone", "UTC"),
-            ("log_timezone", "UTC"),
-            ("log_checkpoints", "off"),
-            // All statements are short: JIT compilation takes longer than running them.
-            ("jit", "off"),
-        ];
-        if !self.options.durable {
-            settings.extend([("fsync", "off"), ("full_page_writes", "off")]);
-        }
-        let mut settings: Vec<(String, String)> = settings
-            .into_iter()
-            .map(|(name, value)| (name.to_owned(), value.to_owned()))
-            .collect();
-        settings.push((
-            "unix_socket_directories".to_owned(),
-            self.place.socket_dir.to_string_lossy().into_owned(),
-        ));
-        settings.extend(self.options.extra_settings.iter().cloned());
-        settings
-    }
-
-    /// Connects once, and creates the database if it is missing.
-    async fn first_answer(&self) -> Result<()> {
-        let options = PgConnectOptions::from_str(&format!("postgres://{SUPERUSER}@localhost/postgres"))
-            .context("parsing the database URL failed")?
-            .socket(&self.place.socket_dir);
-        let mut connection = PgConnection::connect_with(&options).await?;
-        let database = &self.options.database;
-        let there: bool = sqlx::query_scalar("select exists (select from pg_database where datname = $1)")
-            .bind(database)
-            .fetch_one(&mut connection)
-            .await?;
-        if !there {
-            // The name was validated with the options.
-            sqlx::raw_sql(AssertSqlSafe(format!("create database \"{database}\"")))
-                .execute(&mut connection)
-                .await
-                .with_context(|| format!("creating the database {database} failed"))?;
-        }
-        connection.close().await?;
-        Ok(())
-    }
-
-    /// Returns the end of the server's log since `start`.
-    fn log_tail(&self, start: u64) -> String {
-        let read = || -> std::io::Result<String> {
-            let mut log = File::open(&self.place.log)?;
-            let from = start.max(log.metadata()?.len().saturating_sub(LOG_TAIL_BYTES));
-            log.seek(SeekFrom::Start(from))?;
-            let mut tail = Vec::new();
-            log.read_to_end(&mut tail)?;
-            Ok(String::from_utf8_lossy(&tail).trim().to_owned())
-        };
-        read().unwrap_or_else(|error| format!("(the log cannot be read: {error})"))
-    }
-
-    fn remove_everything(&self) {
-        remove_all(&self.place.everything());
-    }
-}
-
-/// Makes the cluster usable for these programs.
-fn make_ready(place: &DataDir, options: &PostgresOptions) -> Result<Binaries> {
-    let made_by = place.major()?;
-    let binaries = binaries::find(options.programs.as_deref(), made_by, place.user.as_ref())?;
-    match (made_by, &options.standby_of) {
-        (Some(_), _) => place.clear_leftover()?,
-        (None, None) => place.initialise(&binaries, SUPERUSER, options.durable)?,
-        (None, Some(primary)) => place.copy(&binaries, SUPERUSER, primary)?,
-    }
-    Ok(binaries)
-}
-
-fn remove_all(dirs: &[PathBuf]) {
-    for dir in dirs {
-        if let Err(error) = std::fs::remove_dir_all(dir)
-            && error.kind() != std::io::ErrorKind::NotFound
-        {
-            tracing::warn!(%error, dir = %dir.display(), "removing the directory failed");
         }
     }
 }

@@ -1,14 +1,15 @@
 //! BigQuery, by its REST API. A dry run of each query first shows whether BigQuery reads it as a SELECT, and what it
 //! would bill; then it runs with that limit. Called by `sources`.
 //!
+//! - `cancel`  cancels abandoned jobs
+//! - `token`   access tokens of a service account
 //! - `values`  parses results
 //!
 //! Invariant: the API's address was checked, and redirects are not followed; a job without a waiting caller is
 //! cancelled.
 
 use std::sync::Mutex;
-use std::sync::PoisonError;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use async_trait::async_trait;
 use rejoin_egress::ssrf_guard::Hosts;
@@ -16,26 +17,22 @@ use rejoin_integrations::data_sources::Settings;
 use rejoin_secrets::Plaintext;
 use rejoin_types::ids;
 use reqwest::{Client, Method, RequestBuilder};
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 use url::Url;
 
+use self::cancel::CancelOnDrop;
 use self::values::{cell, columns_of, fault_of, message, whole};
 use crate::source::{
     Access, Collected, Column, LISTED_MAX, Question, Rows, Source, SourceError, Table, Tested, table_schema,
 };
 use crate::transport;
 
+mod cancel;
+mod token;
 mod values;
 
 const ENDPOINT: &str = "https://bigquery.googleapis.com/";
-/// The audience of assertions: the token endpoint of service accounts, wherever the assertions are sent.
-const TOKEN_URL: &str = "https://oauth2.googleapis.com/token";
-const SCOPE: &str = "https://www.googleapis.com/auth/bigquery";
-/// Lifetime of a token.
-const TOKEN_LIFETIME_S: u64 = 3_600;
-const TOKEN_REFRESHED_BEFORE: Duration = Duration::from_secs(300);
 /// Number of rows per page.
 const PAGE_ROWS: usize = 1_000;
 /// How long the API itself waits for a job before it responds without a result, in milliseconds.
@@ -54,21 +51,6 @@ pub struct Bigquery {
     http: OnceCell<Client>,
     // No await while it is held.
     token: Mutex<Option<(String, Instant)>>,
-}
-
-#[derive(Deserialize)]
-struct ServiceAccount {
-    client_email: String,
-    private_key: String,
-}
-
-#[derive(Serialize)]
-struct Claims<'a> {
-    iss: &'a str,
-    scope: &'a str,
-    aud: &'a str,
-    iat: u64,
-    exp: u64,
 }
 
 impl Bigquery {
@@ -112,52 +94,6 @@ impl Bigquery {
                 .map_err(|error| SourceError::Unconfigured(format!("creating the HTTP client failed: {error}")))
         };
         self.http.get_or_try_init(connecting).await
-    }
-
-    async fn token(&self) -> Result<Option<String>, SourceError> {
-        let Some(key) = &self.key else { return Ok(None) };
-        let known = self.token.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        if let Some((token, until)) = known
-            && Instant::now() < until
-        {
-            return Ok(Some(token));
-        }
-        let wrong = || {
-            SourceError::Refused(
-                "the secret is not a service account key; use the JSON key file that Google Cloud created".to_owned(),
-            )
-        };
-        let account: ServiceAccount = serde_json::from_slice(key.expose()).map_err(|_| wrong())?;
-        let signing = jsonwebtoken::EncodingKey::from_rsa_pem(account.private_key.as_bytes()).map_err(|_| wrong())?;
-        let now = std::time::SystemTime::now()
-            .duration_since(std::time::UNIX_EPOCH)
-            .map_err(|_| SourceError::Unconfigured("this machine's clock is wrong".to_owned()))?
-            .as_secs();
-        let claims = Claims {
-            iss: &account.client_email,
-            scope: SCOPE,
-            aud: TOKEN_URL,
-            iat: now,
-            exp: now + TOKEN_LIFETIME_S,
-        };
-        let header = jsonwebtoken::Header::new(jsonwebtoken::Algorithm::RS256);
-        let assertion = jsonwebtoken::encode(&header, &claims, &signing).map_err(|_| wrong())?;
-        let form = url::form_urlencoded::Serializer::new(String::new())
-            .append_pair("grant_type", "urn:ietf:params:oauth:grant-type:jwt-bearer")
-            .append_pair("assertion", &assertion)
-            .finish();
-        let asking = self
-            .http()
-            .await?
-            .post(&self.token_url)
-            .header("content-type", "application/x-www-form-urlencoded")
-            .body(form);
-        let answer = answered(asking).await?;
-        let token = answer["access_token"].as_str().ok_or_else(wrong)?.to_owned();
-        let lifetime = Duration::from_secs(answer["expires_in"].as_u64().unwrap_or(TOKEN_LIFETIME_S));
-        let until = Instant::now() + lifetime.saturating_sub(TOKEN_REFRESHED_BEFORE);
-        *self.token.lock().unwrap_or_else(PoisonError::into_inner) = Some((token.clone(), until));
-        Ok(Some(token))
     }
 
     /// Sends a request to the API, with escaped path segments.
@@ -298,25 +234,6 @@ async fn answered(request: RequestBuilder) -> Result<Value, SourceError> {
     match status.as_u16() {
         401 | 403 | 429 | 500.. => Err(SourceError::Unreachable(format!("{status}: {said}"))),
         _ => Err(SourceError::Failed(said)),
-    }
-}
-
-/// Cancels a job when dropped, unless disarmed.
-struct CancelOnDrop {
-    armed: Option<RequestBuilder>,
-}
-
-impl CancelOnDrop {
-    fn disarm(mut self) {
-        self.armed = None;
-    }
-}
-
-impl Drop for CancelOnDrop {
-    fn drop(&mut self) {
-        if let (Some(request), Ok(runtime)) = (self.armed.take(), tokio::runtime::Handle::try_current()) {
-            runtime.spawn(tokio::time::timeout(transport::CONNECT_TIMEOUT, request.send()));
-        }
     }
 }
 

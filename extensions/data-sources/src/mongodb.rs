@@ -1,6 +1,7 @@
 //! MongoDB. A query is parsed into one database command with its own server session, which is killed when the caller
 //! stops waiting. Called by `sources`.
 //!
+//! - `connection` connects, and asks for privileges
 //! - `mql`    parses queries into commands
 //! - `reader` parses the shell's JSON
 //! - `guard`  the guard of read-only sources
@@ -11,19 +12,15 @@
 //! must present a certificate for its name. A read-only source is not queried as a user with more than read privileges,
 //! unless its settings accept that.
 
-use std::time::Duration;
-
 use async_trait::async_trait;
 use mongodb::bson::{Bson, Document, doc};
-use mongodb::options::{ClientOptions, Credential, ServerAddress, Tls, TlsOptions};
 use mongodb::{Client, ClientSession};
 use rejoin_egress::ssrf_guard::Hosts;
-use rejoin_integrations::data_sources::{Kind, Settings};
+use rejoin_integrations::data_sources::Settings;
 use rejoin_secrets::Plaintext;
 use serde_json::Value;
 use tokio::sync::OnceCell;
 
-use self::rights::Rights;
 use self::values::{fields, object, rows, value, weight};
 use crate::source::{
     Access, Bounds, Collected, Column, LISTED_MAX, Question, Rows, SAMPLE_READ, SAMPLE_SHOWN, Source, SourceError,
@@ -31,14 +28,13 @@ use crate::source::{
 };
 use crate::transport;
 
+mod connection;
 pub mod guard;
 pub mod mql;
 mod reader;
 mod rights;
 mod values;
 
-/// Maximum number of connections of one source.
-const MAX_CONNECTIONS: u32 = 4;
 /// Number of documents per batch.
 const BATCH: i32 = 100;
 
@@ -66,101 +62,6 @@ impl Mongodb {
 
     async fn client(&self) -> Result<&Client, SourceError> {
         self.client.get_or_try_init(|| self.connect()).await
-    }
-
-    async fn connect(&self) -> Result<Client, SourceError> {
-        let unreachable = |error: mongodb::error::Error| SourceError::Unreachable(error_message(&error));
-        let host = self.settings.host.clone().unwrap_or_default();
-        let tls = self.settings.uses_tls();
-        let mut options = if self.settings.srv == Some(true) {
-            if !tls {
-                return Err(SourceError::Refused(
-                    "`srv` can resolve to other hosts and therefore requires TLS".to_owned(),
-                ));
-            }
-            let options = ClientOptions::parse(format!("mongodb+srv://{host}/"))
-                .await
-                .map_err(unreachable)?;
-            for address in &options.hosts {
-                if let ServerAddress::Tcp { host, port } = address {
-                    self.judged(host, port.unwrap_or(27017)).await?;
-                }
-            }
-            options
-        } else {
-            let port = self.settings.port_of(Kind::Mongodb);
-            let judged = self.judged(&host, port).await?;
-            let address = ServerAddress::Tcp {
-                // With TLS its name, for the certificate.
-                host: if tls { host } else { judged },
-                port: Some(port),
-            };
-            ClientOptions::builder()
-                .hosts(vec![address])
-                .direct_connection(true)
-                .build()
-        };
-        options.app_name = Some("rejoin".to_owned());
-        options.tls = Some(if tls {
-            Tls::Enabled(TlsOptions::default())
-        } else {
-            Tls::Disabled
-        });
-        options.connect_timeout = Some(transport::CONNECT_TIMEOUT);
-        options.server_selection_timeout = Some(transport::CONNECT_TIMEOUT);
-        options.max_pool_size = Some(MAX_CONNECTIONS);
-        options.max_idle_time = Some(Duration::from_secs(120));
-        // Retrying failed reads is up to the caller.
-        options.retry_writes = Some(false);
-        if let Some(user) = &self.settings.user {
-            let mut credential = Credential::default();
-            credential.username = Some(user.clone());
-            credential.password = self
-                .password
-                .as_ref()
-                .and_then(Plaintext::expose_text)
-                .map(str::to_owned);
-            credential.source = self.settings.auth_source.clone();
-            options.credential = Some(credential);
-        }
-        let client = Client::with_options(options).map_err(unreachable)?;
-        if self.read_only
-            && self.settings.accepts_writer != Some(true)
-            && let Some(fault) = self.rights(&client).await?.fault()
-        {
-            return Err(SourceError::Refused(format!(
-                "{fault}; use a user that has only the role `read`. (With `acceptsWriter` in its settings the source \
-                is used anyway, protected only by the list of allowed operations.)"
-            )));
-        }
-        Ok(client)
-    }
-
-    /// Returns the user's privileges, as reported by the server.
-    async fn rights(&self, client: &Client) -> Result<Rights, SourceError> {
-        use mongodb::error::ErrorKind;
-        let untold = match self.settings.user {
-            None => Rights::Nobody,
-            Some(_) => Rights::Unknown,
-        };
-        let status = doc! { "connectionStatus": 1, "showPrivileges": true, "maxTimeMS": millis(&self.look) };
-        match client.database("admin").run_command(status).await {
-            Ok(status) => Ok(match Rights::of(&status) {
-                Rights::Unknown => untold,
-                rights => rights,
-            }),
-            Err(error) => match error.kind.as_ref() {
-                ErrorKind::Command(_) => Ok(untold),
-                _ => Err(failure(&error, &self.look)),
-            },
-        }
-    }
-
-    /// Returns an allowed address of a host.
-    async fn judged(&self, host: &str, port: u16) -> Result<String, SourceError> {
-        let addresses = self.hosts.resolve(host, port).await.map_err(SourceError::Refused)?;
-        let first = addresses.first().map(|address| address.ip().to_string());
-        first.ok_or_else(|| SourceError::Unreachable(format!("{host} has no address")))
     }
 
     fn database<'a>(&'a self, database: Option<&'a str>) -> Result<&'a str, SourceError> {

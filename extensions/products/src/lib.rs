@@ -1,6 +1,7 @@
 //! Products: what a project has installed by manifests. Reinstalling, in any version, brings the project to the
 //! manifest's state; uninstalling removes it, and keeps data: objects, runs, and what they depend on.
 //!
+//! - `items`  brings single items to their wanted state
 //! - `manifest`  parses and validates manifests; `routes`: HTTP endpoints
 //!
 //! Everything that an installed manifest lists belongs to its product, by name. Called by the API's routes. Invariants:
@@ -12,18 +13,19 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, Utc};
 use rejoin_graph::packs;
 use rejoin_integrations::mcp;
-use rejoin_runs::agents::{self, DefinitionContent};
-use rejoin_scheduling::schedules::{self, ScheduleContent};
+use rejoin_runs::agents;
+use rejoin_scheduling::schedules;
 use serde::Serialize;
 use serde_json::Value;
 use sqlx::{Connection as _, PgConnection, PgExecutor};
 use uuid::Uuid;
 
+mod items;
 pub mod manifest;
 pub mod routes;
 
 pub use manifest::Manifest;
-use manifest::{WantedPack, words};
+use manifest::words;
 
 /// The planned change of an item of a manifest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -279,87 +281,6 @@ impl<'a> Work<'a> {
         is_ours || self.adopts
     }
 
-    async fn agent(&mut self, wanted: &DefinitionContent) -> Result<(), ProductError> {
-        let (kind, name) = (AGENTS.0, wanted.name.as_str());
-        let Some(there) = agents::find_by_name(&mut *self.db, self.project_id, name).await? else {
-            agents::insert(&mut *self.db, self.project_id, wanted).await?;
-            self.note(kind, name, Action::Create, vec![]);
-            return Ok(());
-        };
-        if !self.may_change(AGENTS, name) {
-            return Ok(());
-        }
-        let differs = DefinitionContent::from(there.clone()).changed_fields(wanted);
-        if differs.is_empty() {
-            self.note(kind, name, Action::Keep, vec![]);
-            return Ok(());
-        }
-        agents::update(&mut *self.db, self.project_id, there.id, wanted).await?;
-        self.note(
-            kind,
-            name,
-            Action::Update,
-            differs.into_iter().map(str::to_owned).collect(),
-        );
-        Ok(())
-    }
-
-    async fn server(&mut self, wanted: &mcp::Settings) -> Result<(), ProductError> {
-        let (kind, name) = (SERVERS.0, wanted.name.as_str());
-        let there = mcp::list(&mut *self.db, self.project_id).await?;
-        let Some(there) = there.into_iter().find(|server| server.settings.name == name) else {
-            mcp::create(&mut *self.db, self.project_id, wanted, Some(self.name)).await?;
-            self.note(kind, name, Action::Create, vec![]);
-            return Ok(());
-        };
-        if !self.may_change(SERVERS, name) {
-            return Ok(());
-        }
-        let differs = there.settings.changed_fields(wanted);
-        if differs.is_empty() {
-            self.note(kind, name, Action::Keep, vec![]);
-            return Ok(());
-        }
-        mcp::update(&mut *self.db, &there, wanted).await?;
-        self.note(
-            kind,
-            name,
-            Action::Update,
-            differs.into_iter().map(str::to_owned).collect(),
-        );
-        Ok(())
-    }
-
-    /// A job is a schedule. The project decides whether it is enabled; that is kept.
-    async fn job(&mut self, wanted: &Value) -> Result<(), ProductError> {
-        let (kind, name) = (JOBS.0, words(wanted, "name"));
-        let mut wanted = ScheduleContent::of_job(wanted).map_err(ProductError::Invalid)?;
-        let Some(there) = schedules::find_by_name(&mut *self.db, self.project_id, name).await? else {
-            schedules::insert(&mut *self.db, self.project_id, None, &wanted).await?;
-            self.note(kind, name, Action::Create, vec![]);
-            return Ok(());
-        };
-        if !self.may_change(JOBS, name) {
-            return Ok(());
-        }
-        let current = ScheduleContent::from(&there);
-        wanted.enabled = current.enabled;
-        let differs = current.changed_fields(&wanted);
-        if differs.is_empty() {
-            self.note(kind, name, Action::Keep, vec![]);
-            return Ok(());
-        }
-        // Its runs then belong to the product, and to no user.
-        schedules::update(&mut *self.db, there.id, &wanted, None).await?;
-        self.note(
-            kind,
-            name,
-            Action::Update,
-            differs.into_iter().map(str::to_owned).collect(),
-        );
-        Ok(())
-    }
-
     /// Removes jobs that are no longer in the manifest.
     async fn remove_jobs(&mut self, document: Option<&Value>) -> Result<(), ProductError> {
         for name in self.no_more(JOBS.1, document) {
@@ -367,56 +288,6 @@ impl<'a> Work<'a> {
                 schedules::delete(&mut *self.db, self.project_id, there.id).await?;
             }
             self.note(JOBS.0, &name, Action::Remove, vec![]);
-        }
-        Ok(())
-    }
-
-    async fn pack(&mut self, wanted: &WantedPack) -> Result<(), ProductError> {
-        let (kind, name) = (PACKS.0, wanted.name());
-        let pack = match wanted {
-            WantedPack::Whole(new) => packs::create(&mut *self.db, self.project_id, new).await?,
-            WantedPack::Named { name, version } => packs::find(&mut *self.db, self.project_id, name, version)
-                .await?
-                .ok_or_else(|| {
-                    ProductError::Invalid(format!("there is no template pack {name} of version {version}"))
-                })?,
-        };
-        let installed = packs::installed(&mut *self.db, self.project_id).await?;
-        if installed.iter().any(|one| one.pack_id == pack.id) {
-            // Whoever installed it first: equal packs are the same.
-            self.note(kind, name, Action::Keep, vec![]);
-            return Ok(());
-        }
-        // Two versions of a pack would validate the same types against two schemas.
-        let earlier = installed.into_iter().find(|one| one.name == name && one.active);
-        if let Some(earlier) = &earlier {
-            if !self.may_change(PACKS, name) {
-                return Ok(());
-            }
-            let lost = packs::lost_by(&mut *self.db, self.project_id, earlier.pack_id, pack.id).await?;
-            if !lost.is_empty() {
-                let detail = format!(
-                    "version {} has no {}, but objects of this type exist; keep the type, or delete them first",
-                    wanted.version(),
-                    lost.join(", ")
-                );
-                self.note(kind, name, Action::Conflict, vec![detail]);
-                return Ok(());
-            }
-            packs::release(&mut *self.db, self.project_id, earlier.id).await?;
-        }
-        packs::assign(&mut *self.db, self.project_id, pack.id, None, &[]).await?;
-        match earlier {
-            None => self.note(
-                kind,
-                name,
-                Action::Create,
-                vec![format!("version {}", wanted.version())],
-            ),
-            Some(earlier) => {
-                let detail = format!("version {} instead of {}", wanted.version(), earlier.version);
-                self.note(kind, name, Action::Update, vec![detail]);
-            }
         }
         Ok(())
     }

@@ -1,5 +1,8 @@
 //! Tests of a private PostgreSQL: as root and not, killed, restarted, orphaned.
 use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Stdio};
+
+use sqlx::{Connection, PgConnection};
 
 use super::*;
 

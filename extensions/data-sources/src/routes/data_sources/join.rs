@@ -9,7 +9,8 @@ use rejoin_integrations::data_sources;
 use uuid::Uuid;
 
 use super::ASK_LIMIT;
-use super::bodies::{JoinAnswer, JoinRequest, problem_of};
+use super::bodies::join::{JoinAnswer, JoinRequest};
+use super::bodies::problem_of;
 use crate::routes::DataSourcesState;
 use crate::sources::join::{JoinBounds, JoinError, Part, QUERIES_MAX};
 
