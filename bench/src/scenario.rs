@@ -46,6 +46,8 @@ pub struct Context {
     pub reps: u32,
     /// Whether available peers are measured, too.
     pub peers: bool,
+    /// Where the results go, for what is too long for a table.
+    pub folder: PathBuf,
     /// The run's PostgreSQL: durable, as `rejoin dev` starts it.
     pub server: Server,
 }
@@ -200,6 +202,7 @@ async fn one(
         rep: 0,
         reps: 1,
         peers: !arguments.no_peers,
+        folder: arguments.out.parent().map(PathBuf::from).unwrap_or_default(),
         server: match &shared {
             Some(server) => server.clone(),
             None => Server::start().await?,

@@ -1,7 +1,7 @@
 //! `turn`: what a turn costs, by its kind: SQL statements, writing transactions, WAL, and CPU of each process; and how many turns a
 //! second the machine serves.
 //!
-//! Statements are counted by pg_stat_statements on a server of its own. Which they are is written to `target/bench/statements`.
+//! Statements are counted by pg_stat_statements on a server of its own. Which they are is written to `statements` beside the results.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -113,6 +113,7 @@ impl Scenario for Turn {
             rep: context.rep,
             reps: context.reps,
             peers: context.peers,
+            folder: context.folder.clone(),
         };
         measure_kinds(&own, out).await?;
         own.server.stop().await
@@ -171,7 +172,7 @@ async fn measure_cost(
     let before = Counters::read(fleet, context).await?;
     let latencies = turns(fleet, agent, kind.script(), 1, count).await?.1;
     let cost = Counters::read(fleet, context).await?.since(&before).without(idle);
-    write_statements(&fleet.database.db.pool_sqlx, kind.name, count).await?;
+    write_statements(&context.folder, &fleet.database.db.pool_sqlx, kind.name, count).await?;
     let each = count as f64;
     for (column, value) in [
         ("statements", cost.statements / each),
@@ -271,7 +272,7 @@ impl Counters {
 }
 
 /// Writes which statements were executed, and how often for each turn.
-async fn write_statements(db: &PgPool, kind: &str, turns: usize) -> Result<()> {
+async fn write_statements(folder: &Path, db: &PgPool, kind: &str, turns: usize) -> Result<()> {
     let rows = sqlx::query(
         "select calls, rows, total_exec_time, query from pg_stat_statements
          where calls >= $1 / 2 order by calls desc, total_exec_time desc",
@@ -292,8 +293,8 @@ async fn write_statements(db: &PgPool, kind: &str, turns: usize) -> Result<()> {
             ms / each
         )?;
     }
-    let folder = Path::new("target/bench/statements");
-    std::fs::create_dir_all(folder)?;
+    let folder = folder.join("statements");
+    std::fs::create_dir_all(&folder)?;
     std::fs::write(
         folder.join(format!("{}.txt", kind.replace(", ", "-").replace(' ', "-"))),
         text,
