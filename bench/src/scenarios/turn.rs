@@ -1,7 +1,7 @@
 //! `turn`: what a turn costs, by its kind: SQL statements, writing transactions, WAL, and CPU of each process; and how many turns a
 //! second the machine serves.
 //!
-//! Statements are counted by pg_stat_statements on a server of its own. Which they are is written to `statements` beside the results.
+//! Statements are counted by pg_stat_statements, on a separate server. The folder `statements` beside the results lists them.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -120,7 +120,7 @@ impl Scenario for Turn {
     }
 }
 
-/// On a thread of its own: the future of migrations is not `Send`.
+/// On a separate thread, because the future of migrations is not `Send`.
 async fn counting_server() -> Result<Server> {
     let runtime = tokio::runtime::Handle::current();
     tokio::task::spawn_blocking(move || runtime.block_on(Server::counting_statements())).await?
@@ -271,7 +271,7 @@ impl Counters {
     }
 }
 
-/// Writes which statements were executed, and how often for each turn.
+/// Lists the executed statements, with the number of calls per turn.
 async fn write_statements(folder: &Path, db: &PgPool, kind: &str, turns: usize) -> Result<()> {
     let rows = sqlx::query(
         "select calls, rows, total_exec_time, query from pg_stat_statements

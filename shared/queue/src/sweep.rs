@@ -79,9 +79,8 @@ impl AvailabilityWatch {
 /// Interval between two polls of one sweeper.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Makes jobs with an expired lease available again, if the database executes it before `until` by its own clock. The
-/// first consecutive losses cause no delay (a crashed worker's runs continue immediately); from the third on it backs
-/// off, since the job itself may kill workers. Returns their number.
+/// Makes jobs with an expired lease available again, if the database executes it before `until` by its own clock.
+/// Returns their number.
 pub async fn expired(db: &PgPool, until: DateTime<Utc>) -> Result<u64, sqlx::Error> {
     if rejoin_faults::enabled(Fault::NoSweep) {
         return Ok(0);
@@ -91,18 +90,37 @@ pub async fn expired(db: &PgPool, until: DateTime<Utc>) -> Result<u64, sqlx::Err
             .execute(db)
             .await?;
     }
+    release_lost(db, None, until).await
+}
+
+/// Makes lost jobs available again: those of dead workers, or, without `workers`, those with an expired lease. The first
+/// consecutive losses cause no delay (a crashed worker's runs continue immediately); from the third on it backs off, since
+/// the job itself may kill workers. Jobs on their last attempt are left to [`dead`].
+pub(crate) async fn release_lost(
+    db: &PgPool,
+    workers: Option<&[Uuid]>,
+    until: DateTime<Utc>,
+) -> Result<u64, sqlx::Error> {
+    let cause = if workers.is_some() {
+        "its worker died"
+    } else {
+        "the lease expired; its worker died or hung"
+    };
     let done = sqlx::query!(
         "update queue.jobs
          set state = 'available', lease_until = null, worker_id = null,
              losses = least(losses + 1, 100),
              run_at = now() + case when losses < 2 then interval '0' else least(interval '1 second' * 2 ^ (losses - 2), interval '1 minute') end,
-             last_error = format('attempt %s: the lease expired; its worker died or hung', attempt)
+             last_error = format('attempt %s: %s', attempt, $4::text)
          where id = any(array(
              select id from queue.jobs
-             where state = 'running' and lease_until < now() and attempt < max_attempts and clock_timestamp() < $2
+             where state = 'running' and attempt < max_attempts and clock_timestamp() < $2
+               and case when $3::uuid[] is null then lease_until < now() else worker_id = any($3) end
              order by id limit $1 for update skip locked))",
         BATCH,
-        until
+        until,
+        workers as _,
+        cause
     )
     .execute(db)
     .await?;

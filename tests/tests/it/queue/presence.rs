@@ -91,11 +91,30 @@ async fn free_locks_mean_nothing_after_a_disturbance() {
     let hour = Duration::from_secs(3600);
     let mut young_server = PresenceWatch::new(Uuid::now_v7(), hour);
     let mut cut_off = PresenceWatch::new(Uuid::now_v7(), HEARTBEAT);
+    assert_eq!(look(&mut cut_off, &db).await, None, "a first look suspects only");
     for _ in 0..3 {
         assert_eq!(look(&mut young_server, &db).await, None, "PostgreSQL has just started");
         let gone = cut_off.look(&db.pool, false).await.expect("a look");
         assert_eq!(gone, None, "its own session is broken");
     }
+}
+
+#[tokio::test]
+async fn a_new_process_waits_for_its_own_session_only() {
+    let db = support::database().await;
+    let dead = Uuid::now_v7();
+    register(&db, dead, true).await;
+    let second = Duration::from_secs(1);
+    let mut watch = PresenceWatch::new(Uuid::now_v7(), second);
+    for _ in 0..2 {
+        let gone = watch.look(&db.pool, false).await.expect("a look");
+        assert_eq!(gone, None, "it has not connected yet");
+    }
+    assert_eq!(look(&mut watch, &db).await, None, "a first look suspects only");
+    let gone = look(&mut watch, &db)
+        .await
+        .expect("one is gone, without a heartbeat's delay");
+    assert_eq!(gone.workers, [dead]);
 }
 
 #[tokio::test]
