@@ -1,5 +1,7 @@
 //! Reads of a data source: its databases, tables and schemas, its answers to queries, and their plans.
 
+use std::sync::Arc;
+
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -19,6 +21,7 @@ use super::{ASK_LIMIT, audit_detail, find};
 use crate::Ask;
 use crate::routes::{DataSourcesState, Routes};
 use crate::source::Access;
+use crate::sources::Opened;
 
 pub(super) fn routes() -> Routes {
     Routes::new()
@@ -27,6 +30,13 @@ pub(super) fn routes() -> Routes {
         .routes(routes!(schema))
         .routes(routes!(query))
         .routes(routes!(explain))
+}
+
+/// Connects to a data source of the caller's project.
+async fn open(state: &DataSourcesState, caller: &Caller, project_id: Uuid, id: Uuid) -> Result<Arc<Opened>, Problem> {
+    let source = find(state, caller, project_id, id).await?;
+    let opened = state.sources.open(&state.db.pool_sqlx, caller.rls_scope(), &source);
+    opened.await.map_err(problem)
 }
 
 /// List the databases of a data source; for BigQuery, its datasets
@@ -40,12 +50,7 @@ async fn databases(
     caller: Caller<Read>,
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<Json<Databases>, Problem> {
-    let source = find(&state, &caller, project_id, id).await?;
-    let opened = state
-        .sources
-        .open(&state.db.pool_sqlx, caller.rls_scope(), &source)
-        .await
-        .map_err(problem)?;
+    let opened = open(&state, &caller, project_id, id).await?;
     let items = opened.databases().await.map_err(problem)?;
     Ok(Json(Databases { items }))
 }
@@ -62,12 +67,7 @@ async fn tables(
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
     Params(params): Params<TablesParams>,
 ) -> Result<Json<Tables>, Problem> {
-    let source = find(&state, &caller, project_id, id).await?;
-    let opened = state
-        .sources
-        .open(&state.db.pool_sqlx, caller.rls_scope(), &source)
-        .await
-        .map_err(problem)?;
+    let opened = open(&state, &caller, project_id, id).await?;
     let items = opened.tables(params.database.as_deref()).await.map_err(problem)?;
     let items = items.into_iter().map(Into::into).collect();
     Ok(Json(Tables { items }))
@@ -169,12 +169,7 @@ async fn explain(
     Segments((project_id, id)): Segments<(Uuid, Uuid)>,
     Body(request): Body<QueryRequest>,
 ) -> Result<Json<Plan>, Problem> {
-    let source = find(&state, &caller, project_id, id).await?;
-    let opened = state
-        .sources
-        .open(&state.db.pool_sqlx, caller.rls_scope(), &source)
-        .await
-        .map_err(problem)?;
+    let opened = open(&state, &caller, project_id, id).await?;
     let ask = Ask {
         timeout: Some(ASK_LIMIT),
         ..Ask::reading(request.database.as_deref(), &request.query)
