@@ -10,6 +10,8 @@ use uuid::Uuid;
 
 /// First in every stream: the client's delay before it reconnects.
 pub const RETRY: &[u8] = b"retry: 2000\n\n";
+/// A comment, which every client of server-sent events ignores.
+pub const COMMENT: &[u8] = b":\n\n";
 /// Sent during silence, so that no intermediary considers the connection dead.
 pub const HEARTBEAT: &[u8] = b":hb\n\n";
 /// The server is stopping: reconnect elsewhere.

@@ -220,7 +220,7 @@ fn open(hub: &Arc<Hub>, last_seq: i64, cursor: i64) -> Reader {
         quota: Quota::default(),
     });
     let permit = hub.streams.admit(&caller).expect("there is room for all readers");
-    Reader::new(hub.subscribe(LOG, last_seq), permit, Filter::Log, cursor)
+    Reader::new(hub.subscribe(LOG, last_seq), permit, Filter::Log, Dialect::Native, cursor)
 }
 
 /// Returns the numbers of a chunk's events.

@@ -27,7 +27,7 @@ use super::ring::Polled;
 use super::streams::Permit;
 use super::sync::{Instant, sleep, timeout};
 
-/// Maximum size of frames sent together, in bytes.
+/// Size of frames sent together, in bytes, from which on no other is added.
 const CHUNK_BYTES: usize = 16 * 1024;
 /// Maximum number of frames examined in one pass over the ring, which others need, too.
 const POLL_FRAMES: usize = 256;
@@ -99,17 +99,17 @@ enum Page {
 
 impl Reader {
     /// Creates a reader of everything after `cursor`.
-    pub fn new(subscription: Subscription, permit: Permit, filter: Filter, cursor: i64) -> Self {
+    pub fn new(subscription: Subscription, permit: Permit, filter: Filter, dialect: Dialect, cursor: i64) -> Self {
         Self {
             // Differs from the hub's: the first poll checks conditions that arose before.
             tick: subscription.hub().tick().wrapping_sub(1),
             subscription,
             permit,
             filter,
-            dialect: Dialect::Native,
             cursor,
             caught_up_at: None,
-            opening: Some(Bytes::from_static(frame::RETRY)),
+            opening: Some(dialect.opening()),
+            dialect,
             ended: false,
             page: None,
             spoke_at: Instant::now(),
@@ -136,6 +136,9 @@ impl Reader {
             }
             if self.caught_up_at.is_some_and(|at| self.cursor >= at) {
                 self.caught_up_at = None;
+                if !self.dialect.has_connection_frames() {
+                    continue;
+                }
                 return Poll::Ready(Some(frame::caught_up(self.cursor)));
             }
             let chunk = match self.poll_frames(context) {
@@ -164,7 +167,8 @@ impl Reader {
         // Both reconnect with their cursor; the latter then learn that it is ahead.
         if self.subscription.hub().is_draining() || self.subscription.is_taken_back() {
             self.ended = true;
-            return Some(Some(Bytes::from_static(frame::GOAWAY)));
+            let goaway = Bytes::from_static(frame::GOAWAY);
+            return Some(self.dialect.has_connection_frames().then_some(goaway));
         }
         (self.permit.is_ended() || self.subscription.is_gone()).then_some(None)
     }
@@ -204,7 +208,7 @@ impl Reader {
         let mut chunk = Chunk::default();
         let polled = self.subscription.poll_log(context.waker(), self.cursor, |frames| {
             for frame in frames.take(POLL_FRAMES) {
-                if !chunk.add(frame, (self.filter, self.dialect), &mut self.cursor, &mut self.ended) {
+                if !chunk.add(frame, (self.filter, &mut self.dialect), &mut self.cursor, &mut self.ended) {
                     break;
                 }
             }
@@ -220,7 +224,7 @@ impl Reader {
     fn take(&mut self, frames: &[Frame]) -> Bytes {
         let mut chunk = Chunk::unbounded();
         for frame in frames {
-            if !chunk.add(frame, (self.filter, self.dialect), &mut self.cursor, &mut self.ended) {
+            if !chunk.add(frame, (self.filter, &mut self.dialect), &mut self.cursor, &mut self.ended) {
                 break;
             }
         }
@@ -315,16 +319,22 @@ impl Chunk {
     }
 
     /// Moves the cursor over a frame, and adds its visible part. False: no more.
-    fn add(&mut self, frame: &Frame, (filter, dialect): (Filter, Dialect), cursor: &mut i64, ended: &mut bool) -> bool {
+    fn add(
+        &mut self,
+        frame: &Frame,
+        (filter, dialect): (Filter, &mut Dialect),
+        cursor: &mut i64,
+        ended: &mut bool,
+    ) -> bool {
         if !filter.shows(frame) {
             *cursor = frame.seq;
             return true;
         }
-        let said = dialect.render(frame);
-        let bytes = self.first.len().max(self.joined.len());
-        if self.events > 0 && bytes + said.len() > self.max_bytes {
+        // Before it is rendered, because a renderer takes each event once.
+        if self.events > 0 && self.first.len().max(self.joined.len()) >= self.max_bytes {
             return false;
         }
+        let said = dialect.render(frame);
         *cursor = frame.seq;
         match self.events {
             0 => self.first = said,

@@ -9,6 +9,7 @@ use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use bytes::{Bytes, BytesMut};
+use futures::StreamExt as _;
 use rejoin_commands::Posted;
 use rejoin_db::rls;
 use rejoin_event_log::log::LogEnds;
@@ -26,7 +27,7 @@ use utoipa::IntoParams;
 use uuid::Uuid;
 
 use super::delivery::Handover;
-use super::dialects::Dialect;
+use super::dialects::{Dialect, Renderer};
 use super::fan_out::Hub;
 use super::frame;
 use super::reader::{Filter, Reader};
@@ -235,10 +236,7 @@ pub async fn open(
             return from_snapshot(state, permit, target, owner, ends, opening).await;
         }
         Start::After(seq) if seq > ends.last_seq => {
-            let detail = format!("the cursor {seq} is ahead of the log, which ends at {}", ends.last_seq);
-            return Err(Problem::bad_request("cursor_ahead", detail)
-                .with("lastSeq", json!(ends.last_seq))
-                .with("snapshotUrl", json!(target.snapshot_url())));
+            return Err(cursor_ahead(seq, &target, ends));
         }
         Start::After(seq) => seq.max(target.first_seq()),
         Start::Now => ends.last_seq,
@@ -254,31 +252,121 @@ pub async fn open(
             };
             return from_snapshot(state, permit, target, owner, ends, opening).await;
         }
-        let detail = format!(
-            "the events after {cursor} are no longer stored; the oldest stored event is {}",
-            ends.oldest_seq
-        );
-        return Err(Problem::new(StatusCode::GONE, "cursor_gone", detail)
-            .with("oldest", json!(ends.oldest_seq))
-            .with("snapshotUrl", json!(target.snapshot_url())));
+        return Err(cursor_gone(cursor, &target, ends));
     }
-    let mut reader = reader(state, permit, log_id, ends.last_seq, target.filter(), cursor);
+    let subscription = state.hub.subscribe(log_id, ends.last_seq);
+    let mut reader = Reader::new(subscription, permit, target.filter(), dialect, cursor);
     reader.caught_up_at = Some(ends.last_seq);
-    reader.dialect = dialect;
     Ok(respond(reader))
 }
 
 /// Streams the turn of a message that was just stored.
 pub fn open_turn(state: &StreamState, permit: Permit, posted: &Posted, dialect: Dialect) -> Response {
+    respond(turn(state, permit, posted, dialect))
+}
+
+fn turn(state: &StreamState, permit: Permit, posted: &Posted, dialect: Dialect) -> Reader {
     let filter = Filter::Run {
         id: posted.run_id,
         root: posted.run_id,
         open_through: 0,
     };
-    let (log_id, cursor) = (posted.conversation_id, posted.cursor);
-    let mut reader = reader(state, permit, log_id, cursor, filter, cursor);
-    reader.dialect = dialect;
-    respond(reader)
+    let subscription = state.hub.subscribe(posted.conversation_id, posted.cursor);
+    Reader::new(subscription, permit, filter, dialect, posted.cursor)
+}
+
+/// Waits for the end of the turn of a message that was just stored, and returns what its renderer wrote then. None: nothing, because
+/// the server stops or the caller's key was revoked before; the turn goes on.
+pub async fn whole_turn(
+    state: &StreamState,
+    permit: Permit,
+    posted: &Posted,
+    renderer: Box<dyn Renderer>,
+) -> Option<Vec<u8>> {
+    let dialect = Dialect::Rendered {
+        renderer,
+        silent_through: 0,
+    };
+    collect(turn(state, permit, posted, dialect)).await
+}
+
+/// The same for a run that began before, ended or not.
+pub async fn whole_run(
+    state: &StreamState,
+    permit: Permit,
+    owner: Owner,
+    run_id: Uuid,
+    renderer: Box<dyn Renderer>,
+) -> Result<Option<Vec<u8>>, Problem> {
+    let reader = run_reader(state, permit, owner, run_id, None, renderer).await?;
+    Ok(collect(reader).await)
+}
+
+async fn collect(mut reader: Reader) -> Option<Vec<u8>> {
+    let mut all = Vec::new();
+    reader.opening = None;
+    // A frame that only says that the connection is alive is not the renderer's.
+    while let Some(Ok(chunk)) = reader.next().await {
+        if chunk != frame::HEARTBEAT {
+            all.extend_from_slice(&chunk);
+        }
+    }
+    (!all.is_empty()).then_some(all)
+}
+
+/// Streams a run in another program's dialect: what follows `after`, or all of it.
+pub async fn open_rendered(
+    state: &StreamState,
+    permit: Permit,
+    owner: Owner,
+    run_id: Uuid,
+    after: Option<i64>,
+    renderer: Box<dyn Renderer>,
+) -> Result<Response, Problem> {
+    let reader = run_reader(state, permit, owner, run_id, after, renderer).await?;
+    Ok(respond(reader))
+}
+
+/// A reader from the run's first event on, as a renderer needs it.
+async fn run_reader(
+    state: &StreamState,
+    permit: Permit,
+    owner: Owner,
+    run_id: Uuid,
+    after: Option<i64>,
+    renderer: Box<dyn Renderer>,
+) -> Result<Reader, Problem> {
+    let (target, ends) = find(state, owner, StreamSource::Run(run_id)).await?;
+    let cursor = target.first_seq();
+    if let Some(after) = after.filter(|after| *after > ends.last_seq) {
+        return Err(cursor_ahead(after, &target, ends));
+    }
+    if cursor < ends.oldest_seq - 1 {
+        return Err(cursor_gone(cursor, &target, ends));
+    }
+    let dialect = Dialect::Rendered {
+        renderer,
+        silent_through: after.unwrap_or(cursor),
+    };
+    let subscription = state.hub.subscribe(target.log_id(), ends.last_seq);
+    Ok(Reader::new(subscription, permit, target.filter(), dialect, cursor))
+}
+
+fn cursor_ahead(cursor: i64, target: &Target, ends: LogEnds) -> Problem {
+    let detail = format!("the cursor {cursor} is ahead of the log, which ends at {}", ends.last_seq);
+    Problem::bad_request("cursor_ahead", detail)
+        .with("lastSeq", json!(ends.last_seq))
+        .with("snapshotUrl", json!(target.snapshot_url()))
+}
+
+fn cursor_gone(cursor: i64, target: &Target, ends: LogEnds) -> Problem {
+    let detail = format!(
+        "the events after {cursor} are no longer stored; the oldest stored event is {}",
+        ends.oldest_seq
+    );
+    Problem::new(StatusCode::GONE, "cursor_gone", detail)
+        .with("oldest", json!(ends.oldest_seq))
+        .with("snapshotUrl", json!(target.snapshot_url()))
 }
 
 /// What precedes a snapshot.
@@ -312,16 +400,12 @@ async fn from_snapshot(
         first.extend_from_slice(&gap);
     }
     first.extend_from_slice(&frame::snapshot(&snapshot));
-    let mut reader = reader(state, permit, log_id, ends.last_seq, target.filter(), through);
+    let subscription = state.hub.subscribe(log_id, ends.last_seq);
+    let mut reader = Reader::new(subscription, permit, target.filter(), Dialect::Native, through);
     reader.opening = Some(first.freeze());
     reader.ended = target.is_over_at(through);
     reader.caught_up_at = Some(through);
     Ok(respond(reader))
-}
-
-fn reader(state: &StreamState, permit: Permit, log_id: Uuid, last_seq: i64, filter: Filter, cursor: i64) -> Reader {
-    let subscription = state.hub.subscribe(log_id, last_seq);
-    Reader::new(subscription, permit, filter, cursor)
 }
 
 fn no_log() -> Problem {

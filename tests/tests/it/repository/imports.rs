@@ -28,6 +28,7 @@ const FLOORS: [&[&str]; 16] = [
     &["shared/commands"],
     &["shared/http"],
     &["shared/sse"],
+    &["shared/dialects"],
     &[
         "extensions/work-graph",
         "extensions/products",
