@@ -5,7 +5,7 @@
 //! runs. The first and the last hold a slot of `REJOIN_MAX_IN_FLIGHT`; the second one holds one of as many others, for no
 //! longer than `request_body` allows.
 //!
-//! Invariant: no user and no project exceeds its share of either kind of slot, so that only callers who exhaust their
+//! Invariant: no user and no workspace exceeds its share of either kind of slot, so that only callers who exhaust their
 //! share are refused (429).
 
 use axum::body::{Body, HttpBody};
@@ -43,10 +43,10 @@ pub async fn admit(
             .map_or(Ok(()), |scope| caller.needs(scope))?;
         Ok(caller)
     });
-    let counts_for = found.as_ref().ok().map(|caller| (caller.user_id, caller.project_id));
+    let counts_for = found.as_ref().ok().map(|caller| (caller.user_id, caller.workspace_id));
     let is_sign_in = matches!(access, Some(Access::ScopeOrCode(_))) && !parts.headers.contains_key(AUTHORIZATION);
     parts.extensions.insert(LookedUp(found));
-    let (user, project) = match counts_for {
+    let (user, workspace) = match counts_for {
         Some(ids) => ids,
         None if is_sign_in => (NOBODY, NOBODY),
         // The handler refuses it, or needs no caller; either way it reads no body.
@@ -56,7 +56,7 @@ pub async fn admit(
     if !body.is_end_stream() {
         drop(place);
         let mut arriving = state.arriving.take()?;
-        arriving.count_for(user, project)?;
+        arriving.count_for(user, workspace)?;
         body = Body::from(request_body::read_whole(&parts.headers, body, max_bytes, &state.args).await?);
         drop(arriving);
         place = state.working.take()?;
@@ -65,6 +65,6 @@ pub async fn admit(
     if !works {
         return Ok((request, None));
     }
-    place.count_for(user, project)?;
+    place.count_for(user, workspace)?;
     Ok((request, Some(place)))
 }

@@ -1,4 +1,4 @@
-//! Request slots: how many requests are processed at a time, in total, per user and per project. `admission` takes one
+//! Request slots: how many requests are processed at a time, in total, per user and per workspace. `admission` takes one
 //! for each request.
 
 use std::collections::HashMap;
@@ -16,11 +16,11 @@ const RETRY_AFTER_S: u64 = 1;
 /// object store.
 pub const MAX_UPLOADS: usize = 32;
 
-/// Maximum number of requests at a time: in all, of one user, and of one project.
+/// Maximum number of requests at a time: in all, of one user, and of one workspace.
 pub struct ConcurrencyLimits {
     all: Arc<Semaphore>,
     max_per_user: usize,
-    max_per_project: usize,
+    max_per_workspace: usize,
     taken: Mutex<HashMap<Uuid, usize>>,
 }
 
@@ -42,15 +42,15 @@ impl ConcurrencyLimits {
         Arc::new(Self {
             all: Arc::new(Semaphore::new(slots)),
             max_per_user: share(config.max_in_flight_user_percent),
-            max_per_project: share(config.max_in_flight_project_percent),
+            max_per_workspace: share(config.max_in_flight_project_percent),
             taken: Mutex::default(),
         })
     }
 
-    /// Takes a slot for a user's request in a project.
-    pub fn take_for(self: &Arc<Self>, user: Uuid, project: Uuid) -> Result<Slot, Problem> {
+    /// Takes a slot for a user's request in a workspace.
+    pub fn take_for(self: &Arc<Self>, user: Uuid, workspace: Uuid) -> Result<Slot, Problem> {
         let mut slot = self.take()?;
-        slot.count_for(user, project)?;
+        slot.count_for(user, workspace)?;
         Ok(slot)
     }
 
@@ -73,12 +73,12 @@ impl ConcurrencyLimits {
 }
 
 impl Slot {
-    /// Counts the slot for a user and a project.
-    pub(crate) fn count_for(&mut self, user: Uuid, project: Uuid) -> Result<(), Problem> {
+    /// Counts the slot for a user and a workspace.
+    pub(crate) fn count_for(&mut self, user: Uuid, workspace: Uuid) -> Result<(), Problem> {
         let mut taken = self.slots.taken();
         for (id, max, whose) in [
             (user, self.slots.max_per_user, "user"),
-            (project, self.slots.max_per_project, "project"),
+            (workspace, self.slots.max_per_workspace, "project"),
         ] {
             if taken.get(&id).copied().unwrap_or_default() >= max {
                 let detail = format!(
@@ -87,20 +87,20 @@ impl Slot {
                 return Err(Problem::too_many(detail, RETRY_AFTER_S));
             }
         }
-        for id in [user, project] {
+        for id in [user, workspace] {
             *taken.entry(id).or_default() += 1;
         }
         drop(taken);
-        self.counted = Some((user, project));
+        self.counted = Some((user, workspace));
         Ok(())
     }
 }
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        let Some((user, project)) = self.counted else { return };
+        let Some((user, workspace)) = self.counted else { return };
         let mut taken = self.slots.taken();
-        for id in [user, project] {
+        for id in [user, workspace] {
             if let Some(count) = taken.get_mut(&id) {
                 *count -= 1;
                 if *count == 0 {
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn users_and_projects_take_shares_of_places_and_return_them() {
+    fn users_and_workspaces_take_shares_of_places_and_return_them() {
         let mut config = ApiConfig::new(DatabaseArgs::new("postgres://nowhere"));
         (
             config.max_in_flight,
@@ -126,22 +126,22 @@ mod tests {
             config.max_in_flight_project_percent,
         ) = (8, 25, 50);
         let slots = ConcurrencyLimits::new(&config);
-        let [ann, bob, carl, project, another] = [(); 5].map(|()| Uuid::now_v7());
-        let take = |user: Uuid, project: Uuid| {
+        let [ann, bob, carl, workspace, another] = [(); 5].map(|()| Uuid::now_v7());
+        let take = |user: Uuid, workspace: Uuid| {
             let mut slot = slots.take()?;
-            slot.count_for(user, project).map(|()| slot)
+            slot.count_for(user, workspace).map(|()| slot)
         };
         let mut held: Vec<Slot> = [ann, ann, bob, bob]
-            .map(|user| take(user, project).ok().unwrap())
+            .map(|user| take(user, workspace).ok().unwrap())
             .into();
         for (user, whose) in [(ann, "this user has 2 "), (carl, "this project has 4 ")] {
-            let refused = take(user, project).err().unwrap();
+            let refused = take(user, workspace).err().unwrap();
             assert!(refused.detail.starts_with(whose), "{}", refused.detail);
             assert_eq!((refused.code, refused.retry_after_s), ("too_many_requests", Some(1)));
         }
         held.push(take(carl, another).ok().unwrap());
         held.remove(0);
-        held.push(take(ann, project).ok().unwrap());
+        held.push(take(ann, workspace).ok().unwrap());
         drop(held);
         assert!(slots.taken().is_empty());
         assert_eq!(slots.all.available_permits(), 8);

@@ -5,7 +5,7 @@
 //! - `state`     shared state of handlers
 //! - `admission` admission control; `concurrency_limits`: its slots
 //! - `spa`       serves the web app
-//! - `quotas`    quotas of projects
+//! - `quotas`    quotas of workspaces
 //! - `recorder`  metrics of this process; `transfers`: connections of imports and exports
 //! - `routes/`   one file per noun: DTOs and handlers
 //! - `mcp/`      Rejoin as an MCP server

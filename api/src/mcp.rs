@@ -1,10 +1,10 @@
-//! `/mcp`: Rejoin as an MCP server. MCP clients (streamable HTTP) get the project's built-in tools, and `ask_agent`,
+//! `/mcp`: Rejoin as an MCP server. MCP clients (streamable HTTP) get the workspace's built-in tools, and `ask_agent`,
 //! with the same keys, roles and rate limits as the rest of the API.
 //!
 //! - `tools`     the built-in tools in the protocol's format
 //! - `ask`       `ask_agent`: a turn of an agent, with progress, cancellable
 //! - `body`      a response body that ends with its credential
-//! - `prompts`   prompts of the project's installed products
+//! - `prompts`   prompts of the workspace's installed products
 //! - `refusals`  error messages for unknown methods
 //! - `sessions`  clients' sessions in the database: any API process can continue any session
 //!
@@ -173,7 +173,7 @@ impl Asked {
                 let mut db = rls::begin(&self.state.db.pool_sqlx, self.caller.rls_scope())
                     .await
                     .map_err(failed)?;
-                let definition = agents::find_by_name(&mut *db, self.caller.project_id, name)
+                let definition = agents::find_by_name(&mut *db, self.caller.workspace_id, name)
                     .await
                     .map_err(failed)?;
                 let definition = definition.filter(agents::AgentDefinition::is_open);
@@ -195,7 +195,7 @@ impl Asked {
             .await
             .map_err(failed)?;
         let extensions = &self.state.extensions;
-        let of_project = extensions.project_tools(&mut db, self.caller.project_id).await;
+        let of_project = extensions.workspace_tools(&mut db, self.caller.workspace_id).await;
         let builtin = builtin::tools().with(extensions.tools_without_conversation());
         Ok(builtin.with(of_project.map_err(failed)?))
     }

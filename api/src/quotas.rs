@@ -1,17 +1,17 @@
-//! Daily usage of projects with a quota. Refreshed periodically: each process admits requests in between.
+//! Daily usage of workspaces with a quota. Refreshed periodically: each process admits requests in between.
 
 use std::time::Duration;
 
 use rejoin_http::caller::Caller;
 use rejoin_http::problem::Problem;
-use rejoin_identity::projects::{self, Exhausted, Used};
+use rejoin_identity::workspaces::{self, Exhausted, Used};
 use sqlx::PgPool;
 use uuid::Uuid;
 
-/// How long a project's usage is cached.
+/// How long a workspace's usage is cached.
 const CACHE_LIFETIME: Duration = Duration::from_secs(5);
-/// Maximum number of cached projects.
-const CACHE_PROJECTS: u64 = 10_000;
+/// Maximum number of cached workspaces.
+const CACHED_WORKSPACES: u64 = 10_000;
 
 pub struct Quotas {
     used: moka::future::Cache<Uuid, Used>,
@@ -21,23 +21,23 @@ impl Quotas {
     pub fn new() -> Self {
         Self {
             used: moka::future::Cache::builder()
-                .max_capacity(CACHE_PROJECTS)
+                .max_capacity(CACHED_WORKSPACES)
                 .time_to_live(CACHE_LIFETIME)
                 .build(),
         }
     }
 
-    /// Returns the exhausted quota of the caller's project, if any.
+    /// Returns the exhausted quota of the caller's workspace, if any.
     pub async fn exhausted(&self, db: &PgPool, caller: &Caller) -> Result<Option<Exhausted>, Problem> {
         if caller.quota.is_none() {
             return Ok(None);
         }
-        let project = caller.project_id;
-        let used = match self.used.get(&project).await {
+        let workspace = caller.workspace_id;
+        let used = match self.used.get(&workspace).await {
             Some(used) => used,
             None => {
-                let used = projects::used_today(db, project).await?;
-                self.used.insert(project, used).await;
+                let used = workspaces::used_today(db, workspace).await?;
+                self.used.insert(workspace, used).await;
                 used
             }
         };

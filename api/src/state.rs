@@ -35,7 +35,7 @@ pub struct AppState {
     pub embedder: Embedder,
     /// Processes available as MCP servers.
     pub commands: Commands,
-    /// External databases of projects.
+    /// External databases of workspaces.
     pub sources: Sources,
     /// Features that plug in: their tools and routes.
     pub extensions: Extensions,

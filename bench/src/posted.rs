@@ -21,7 +21,7 @@ const LEASE: Duration = Duration::from_secs(3_600);
 /// Returns log and run of `count` new conversations, queued.
 pub async fn post(database: &Database, count: usize) -> Result<Vec<(Uuid, Uuid)>> {
     let owner = Owner {
-        project_id: database.project_id,
+        workspace_id: database.workspace_id,
         user_id: database.user_id,
     };
     let posts = futures::stream::iter(0..count).map(|_| async {

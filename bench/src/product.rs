@@ -76,7 +76,7 @@ impl Fleet {
         content.max_steps = None;
         content.is_default = false;
         let mut connection = self.database.db.pool_sqlx.acquire().await?;
-        let definition = agents::insert(&mut connection, self.database.project_id, &content).await?;
+        let definition = agents::insert(&mut connection, self.database.workspace_id, &content).await?;
         Ok(definition
             .ok_or_else(|| anyhow::anyhow!("the agent is there already"))?
             .id)
@@ -91,7 +91,7 @@ impl Fleet {
             selector_model: None,
             control_agent: None,
         };
-        agent_assignment::set(&self.database.db.pool_sqlx, self.database.project_id, &routing).await?;
+        agent_assignment::set(&self.database.db.pool_sqlx, self.database.workspace_id, &routing).await?;
         Ok(())
     }
 

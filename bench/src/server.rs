@@ -8,7 +8,7 @@ use rejoin_cli::dev::postgres::{PostgresOptions, PrivatePostgres};
 use rejoin_db::config::DatabaseArgs;
 use rejoin_db::{Db, Role};
 use rejoin_identity::auth;
-use rejoin_identity::projects;
+use rejoin_identity::workspaces;
 use rejoin_types::access::Scope;
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use uuid::Uuid;
@@ -36,7 +36,7 @@ pub struct Database {
     pub name: String,
     pub url: String,
     pub db: Db,
-    pub project_id: Uuid,
+    pub workspace_id: Uuid,
     pub user_id: Uuid,
     pub api_key: String,
 }
@@ -88,17 +88,17 @@ impl Server {
         let arguments = DatabaseArgs::new(&url);
         let db = Db::connect_lazy(&arguments, "rejoin-bench", Role::Login)?;
         let mut connection = db.pool_sqlx.acquire().await?;
-        let project_id = projects::create(&mut connection, "bench").await?;
-        let user_id = projects::ensure_user(&mut connection, "bench@example.org").await?;
-        projects::add_member(&mut connection, project_id, user_id, projects::Role::Owner).await?;
+        let workspace_id = workspaces::create(&mut connection, "bench").await?;
+        let user_id = workspaces::ensure_user(&mut connection, "bench@example.org").await?;
+        workspaces::add_member(&mut connection, workspace_id, user_id, workspaces::Role::Owner).await?;
         let (_, api_key) =
-            auth::create_key(&mut connection, user_id, Some(project_id), "bench", &Scope::ALL, None).await?;
+            auth::create_key(&mut connection, user_id, Some(workspace_id), "bench", &Scope::ALL, None).await?;
         drop(connection);
         Ok(Database {
             name,
             url,
             db,
-            project_id,
+            workspace_id,
             user_id,
             api_key,
         })

@@ -57,7 +57,7 @@ impl Client {
     pub async fn post(&self, message: Message<'_>) -> Post {
         let user = &self.world.users[self.user];
         let (path, body) = if message.triggers {
-            let path = format!("/api/projects/{}/agents/{}/trigger", user.project_id, user.agent_id);
+            let path = format!("/api/projects/{}/agents/{}/trigger", user.workspace_id, user.agent_id);
             (path, json!({ "input": message.plan.message() }))
         } else {
             let mut body = json!({ "message": message.plan.message() });

@@ -186,7 +186,7 @@ async fn make(client: &Client, count: usize, seed: u64, dice: &mut StdRng) -> Re
         })
         .collect();
     let user = &client.world.users[client.user];
-    let path = format!("/api/projects/{}/task-dags", user.project_id);
+    let path = format!("/api/projects/{}/task-dags", user.workspace_id);
     let body = json!({"name": format!("seed {seed}"), "maxConcurrency": CONCURRENCY, "tasks": tasks});
     let response = client.request(Method::POST, &path).json(&body).send().await?;
     let status = response.status();

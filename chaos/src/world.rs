@@ -10,7 +10,7 @@ use rand::RngExt as _;
 use rejoin_cli::dev::postgres::{PostgresOptions, PrivatePostgres};
 use rejoin_egress::watchdog::Watchdog;
 use rejoin_identity::auth;
-use rejoin_identity::projects;
+use rejoin_identity::workspaces;
 use rejoin_integrations::mcp;
 use rejoin_runs::agents;
 use rejoin_tests::model_server::ModelServer;
@@ -59,7 +59,7 @@ pub struct Servers {
 /// A user who posts and reads.
 #[derive(Debug, Clone)]
 pub struct User {
-    pub project_id: Uuid,
+    pub workspace_id: Uuid,
     pub user_id: Uuid,
     pub key: String,
     /// An agent of the project, with the run's tools.
@@ -263,7 +263,7 @@ async fn users(db: &PgPool) -> Result<Vec<User>> {
     let mut connection = db.acquire().await?;
     let mut places = Vec::new();
     for name in ["north", "south"] {
-        let project_id = projects::create(&mut connection, name).await?;
+        let workspace_id = workspaces::create(&mut connection, name).await?;
         let mut content = agents::defaults().into_iter().next().context("a default agent")?;
         content.name = AGENT.to_owned();
         content.tools = vec![
@@ -277,7 +277,7 @@ async fn users(db: &PgPool) -> Result<Vec<User>> {
         ];
         // It executes its own plans.
         content.config = json!({ "planning": { "executor": AGENT } });
-        let agent = agents::insert(&mut connection, project_id, &content)
+        let agent = agents::insert(&mut connection, workspace_id, &content)
             .await?
             .context("the agent's name is free")?;
         let outside = mcp::Settings {
@@ -285,17 +285,18 @@ async fn users(db: &PgPool) -> Result<Vec<User>> {
             timeout_s: Some(2),
             ..mcp::Settings::new(mcp_server::NAME, mcp::Transport::Stdio)
         };
-        mcp::create(&mut connection, project_id, &outside, None).await?;
-        places.push((project_id, agent.id));
+        mcp::create(&mut connection, workspace_id, &outside, None).await?;
+        places.push((workspace_id, agent.id));
     }
     let mut users = Vec::new();
     for number in 0..USERS {
-        let (project_id, agent_id) = places[number % places.len()];
-        let user_id = projects::ensure_user(&mut connection, &format!("user-{number}@example.org")).await?;
-        projects::add_member(&mut connection, project_id, user_id, projects::Role::Owner).await?;
-        let (_, key) = auth::create_key(&mut connection, user_id, Some(project_id), "chaos", &Scope::ALL, None).await?;
+        let (workspace_id, agent_id) = places[number % places.len()];
+        let user_id = workspaces::ensure_user(&mut connection, &format!("user-{number}@example.org")).await?;
+        workspaces::add_member(&mut connection, workspace_id, user_id, workspaces::Role::Owner).await?;
+        let (_, key) =
+            auth::create_key(&mut connection, user_id, Some(workspace_id), "chaos", &Scope::ALL, None).await?;
         users.push(User {
-            project_id,
+            workspace_id,
             user_id,
             key,
             agent_id,

@@ -112,7 +112,7 @@ impl Client {
             .http
             .request(method, format!("{}{path}", self.access.url))
             .bearer_auth(&self.access.api_key);
-        match self.access.project_id {
+        match self.access.workspace_id {
             Some(id) => request.header("x-project-id", id.to_string()),
             None => request,
         }
@@ -123,7 +123,7 @@ impl Client {
     /// # Errors
     /// It was not given, and the API, which knows the key's project, is unreachable.
     pub async fn project(&self, asked: Option<Uuid>) -> Result<Uuid> {
-        if let Some(id) = asked.or(self.access.project_id) {
+        if let Some(id) = asked.or(self.access.workspace_id) {
             return Ok(id);
         }
         let me = self.get("/api/me").await?;

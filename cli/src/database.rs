@@ -76,7 +76,7 @@ pub async fn project(pool: &PgPool, asked: Option<&str>) -> Result<Uuid> {
             _ => anyhow::bail!("several projects are named {asked:?}; use an id; {}", listed()),
         };
     }
-    let here = dev_instance::DevInstance::here().map(|current| current.project_id);
+    let here = dev_instance::DevInstance::here().map(|current| current.workspace_id);
     match (all.as_slice(), here) {
         ([(only, _)], _) => Ok(*only),
         (all, Some(here)) if all.iter().any(|(id, _)| *id == here) => Ok(here),

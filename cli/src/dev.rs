@@ -166,14 +166,14 @@ async fn announce(url: String, database_url: String, demo: Demo, pids: Pids, dat
     let current = DevInstance {
         url: url.clone(),
         api_key: demo.api_key.clone(),
-        project_id: demo.project_id,
+        workspace_id: demo.workspace_id,
         database_url: Some(database_url.clone()),
     };
     current.write(data_dir)?;
     let access = Access {
         url: url.clone(),
         api_key: demo.api_key.clone(),
-        project_id: Some(demo.project_id),
+        workspace_id: Some(demo.workspace_id),
     };
     let sign_in_url = sign_in::address(access)
         .await
@@ -186,7 +186,7 @@ async fn announce(url: String, database_url: String, demo: Demo, pids: Pids, dat
     let ready = Ready {
         url,
         api_key: demo.api_key,
-        project_id: demo.project_id,
+        workspace_id: demo.workspace_id,
         user_id: demo.user_id,
         database_url,
         sign_in_url,

@@ -26,7 +26,8 @@ const DEFAULT_URL: &str = "http://127.0.0.1:7420";
 pub struct DevInstance {
     pub url: String,
     pub api_key: String,
-    pub project_id: Uuid,
+    #[serde(rename = "projectId")]
+    pub workspace_id: Uuid,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub database_url: Option<String>,
 }
@@ -37,7 +38,7 @@ pub struct Access {
     pub url: String,
     pub api_key: String,
     /// Known only for `rejoin dev`'s own API, or from `REJOIN_PROJECT_ID`.
-    pub project_id: Option<Uuid>,
+    pub workspace_id: Option<Uuid>,
 }
 
 /// Returns the data directory of `rejoin dev`: `REJOIN_DATA_DIR`, or a folder below the user's home.
@@ -133,11 +134,11 @@ fn choose(url: Option<&str>, key: Option<&str>, project: Option<Uuid>, current: 
     // The project of another key is unknown.
     let own = current
         .filter(|current| current.api_key == api_key)
-        .map(|current| current.project_id);
+        .map(|current| current.workspace_id);
     Ok(Access {
         url: url.trim_end_matches('/').to_owned(),
         api_key,
-        project_id: project.or(own),
+        workspace_id: project.or(own),
     })
 }
 
@@ -174,14 +175,14 @@ mod tests {
         DevInstance {
             url: "http://127.0.0.1:7420".to_owned(),
             api_key: "rejoin_of_dev".to_owned(),
-            project_id: Uuid::from_u128(1),
+            workspace_id: Uuid::from_u128(1),
             database_url: None,
         }
     }
 
     fn chosen(url: Option<&str>, key: Option<&str>) -> (String, String, Option<Uuid>) {
         let access = choose(url, key, None, Some(current())).unwrap();
-        (access.url, access.api_key, access.project_id)
+        (access.url, access.api_key, access.workspace_id)
     }
 
     #[test]
@@ -200,7 +201,7 @@ mod tests {
         );
         let project = Some(Uuid::from_u128(2));
         assert_eq!(
-            choose(None, None, project, Some(current())).unwrap().project_id,
+            choose(None, None, project, Some(current())).unwrap().workspace_id,
             project
         );
     }

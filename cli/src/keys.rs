@@ -5,7 +5,7 @@ use anyhow::{Context, Result, ensure};
 use clap::Subcommand;
 use rejoin_identity::audit::{self, Action as Act, Actor, NewEntry};
 use rejoin_identity::auth;
-use rejoin_identity::projects::{self, Role};
+use rejoin_identity::workspaces::{self, Role};
 use rejoin_runs::agents;
 use rejoin_types::access::Scope;
 use serde_json::{Value, json};
@@ -190,7 +190,7 @@ pub(crate) async fn member(pool: &PgPool, project: Uuid, asked: Option<&str>) ->
 
 /// Refuses a key whose scopes exceed the role: it would not work as stated.
 async fn refuse_more_than_the_role(db: &mut PgConnection, project: Uuid, user: Uuid, scopes: &[Scope]) -> Result<()> {
-    let role = projects::role_of(db, project, user).await;
+    let role = workspaces::role_of(db, project, user).await;
     let role = role
         .context("reading the user's role failed")?
         .context("the user has just left the project")?;
@@ -215,14 +215,14 @@ async fn make(pool: &PgPool, project: &str, user: &str, role: Role) -> Result<(U
         "the project's and the user's name must not be empty"
     );
     let mut tx = pool.begin().await.context("beginning a transaction failed")?;
-    let made = ensure_project(&mut tx, project, user, role).await?;
+    let made = ensure_workspace(&mut tx, project, user, role).await?;
     tx.commit().await.context("committing the new project failed")?;
     Ok(made)
 }
 
 /// Returns the project with this name or id, created if missing with its default agents; the user owns a new project,
 /// and otherwise becomes a member with this role, unless they are one.
-pub(crate) async fn ensure_project(
+pub(crate) async fn ensure_workspace(
     db: &mut PgConnection,
     project: &str,
     user: &str,
@@ -234,21 +234,21 @@ pub(crate) async fn ensure_project(
             .fetch_optional(&mut *db)
             .await
             .context("looking up the project failed")?,
-        Err(_) => projects::find_by_name(db, project)
+        Err(_) => workspaces::find_by_name(db, project)
             .await
             .context("looking up the project failed")?,
     };
     let id = match known {
         Some(id) => id,
-        None => projects::create(db, project)
+        None => workspaces::create(db, project)
             .await
             .context("creating the project failed")?,
     };
-    let user = projects::ensure_user(db, user)
+    let user = workspaces::ensure_user(db, user)
         .await
         .context("creating the user failed")?;
     let role = if known.is_none() { Role::Owner } else { role };
-    projects::add_member(db, id, user, role)
+    workspaces::add_member(db, id, user, role)
         .await
         .context("adding the user to the project failed")?;
     if known.is_none() {
@@ -315,14 +315,14 @@ async fn revoke_key(pool: &PgPool, key: Uuid) -> Result<bool, sqlx::Error> {
 /// Appends an operator's entry to the audit log. The last statement before the commit.
 pub(crate) async fn record(
     db: &mut PgConnection,
-    project_id: Option<Uuid>,
+    workspace_id: Option<Uuid>,
     action: Act,
     target: String,
     detail: Value,
 ) -> Result<(), sqlx::Error> {
     let entry = NewEntry {
         by: &Actor::operator(),
-        project_id,
+        workspace_id,
         action,
         target,
         detail,

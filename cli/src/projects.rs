@@ -2,7 +2,7 @@
 use anyhow::{Context, Result};
 use clap::Subcommand;
 use rejoin_identity::audit::Action as Act;
-use rejoin_identity::projects::{self, MemberError, Quota, Role};
+use rejoin_identity::workspaces::{self, MemberError, Quota, Role};
 use serde_json::{Value, json};
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
@@ -85,7 +85,7 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
         Action::SetRole { which, user, role } => {
             let (project, member) = find(&pool, &which, &user).await?;
             let mut tx = pool.begin().await.context("beginning a transaction failed")?;
-            done(projects::set_role(&mut tx, project, member, role).await)?;
+            done(workspaces::set_role(&mut tx, project, member, role).await)?;
             let detail = json!({ "role": role.as_str() });
             tell(&mut tx, project, Act::RoleSet, format!("user:{member}"), detail).await?;
             tx.commit().await.context("committing the new role failed")?;
@@ -98,7 +98,7 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
         Action::RemoveMember { which, user } => {
             let (project, member) = find(&pool, &which, &user).await?;
             let mut tx = pool.begin().await.context("beginning a transaction failed")?;
-            done(projects::remove_member(&mut tx, project, member).await)?;
+            done(workspaces::remove_member(&mut tx, project, member).await)?;
             tell(
                 &mut tx,
                 project,
@@ -125,7 +125,7 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
                 tokens_per_day,
             };
             let mut tx = pool.begin().await.context("beginning a transaction failed")?;
-            let set = projects::set_quota(&mut tx, project, quota).await;
+            let set = workspaces::set_quota(&mut tx, project, quota).await;
             anyhow::ensure!(set.context("setting the quota failed")?, "the project no longer exists");
             let detail = json!({ "runsPerDay": runs_per_day, "tokensPerDay": tokens_per_day });
             tell(&mut tx, project, Act::QuotaSet, format!("project:{project}"), detail).await?;
@@ -166,7 +166,7 @@ fn shown(bound: Option<i64>) -> String {
 
 async fn list(pool: &PgPool, out: Out) -> Result<()> {
     let mut connection = pool.acquire().await.context("connecting to the database failed")?;
-    let all = projects::all(&mut connection)
+    let all = workspaces::all(&mut connection)
         .await
         .context("reading the projects failed")?;
     if out.is_json() {
@@ -190,7 +190,7 @@ async fn list(pool: &PgPool, out: Out) -> Result<()> {
 
 async fn members(pool: &PgPool, project: Uuid, out: Out) -> Result<()> {
     let mut connection = pool.acquire().await.context("connecting to the database failed")?;
-    let members = projects::members(&mut connection, project).await;
+    let members = workspaces::members(&mut connection, project).await;
     let members = members.context("reading the project's members failed")?;
     if out.is_json() {
         return out.json(&members);

@@ -410,7 +410,7 @@ mod tests {
         let access = Access {
             url,
             api_key: "key".to_owned(),
-            project_id: None,
+            workspace_id: None,
         };
         let client = Client::new(access).unwrap();
         let mut follow = Follow::new(client, "/log", Start::After("0".to_owned()), Out::new(true));
@@ -455,7 +455,7 @@ mod tests {
         let access = Access {
             url,
             api_key: "key".to_owned(),
-            project_id: None,
+            workspace_id: None,
         };
         let client = Client::new(access).unwrap();
         let mut follow = Follow::new(client, "/log", Start::Beginning, Out::new(true));

@@ -205,7 +205,7 @@ impl TestApp {
         content.is_default = false;
         change(&mut content);
         let mut connection = self.db.pool.acquire().await.expect("a connection");
-        agents::insert(&mut connection, self.db.project_id, &content)
+        agents::insert(&mut connection, self.db.workspace_id, &content)
             .await
             .unwrap()
             .expect("a fresh name")

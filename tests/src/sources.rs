@@ -96,10 +96,10 @@ impl Folder {
         Self::of(Uuid::now_v7())
     }
 
-    pub fn of(project_id: Uuid) -> Self {
-        let path = std::env::temp_dir().join(project_id.to_string());
+    pub fn of(workspace_id: Uuid) -> Self {
+        let path = std::env::temp_dir().join(workspace_id.to_string());
         std::fs::create_dir_all(&path).expect("a folder");
-        Self(path, project_id)
+        Self(path, workspace_id)
     }
 }
 

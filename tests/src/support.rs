@@ -12,7 +12,7 @@ use rejoin_db::config::DatabaseArgs;
 use rejoin_db::{Db, Role};
 use rejoin_identity::audit::Actor;
 use rejoin_identity::auth;
-use rejoin_identity::projects;
+use rejoin_identity::workspaces;
 use rejoin_secrets::{MasterKeys, Plaintext};
 use rejoin_types::access::Scope;
 use rejoin_types::owner::Owner;
@@ -37,7 +37,7 @@ pub struct TestDatabase {
     pub pool: PgPool,
     pub db: Db,
     pub url: String,
-    pub project_id: Uuid,
+    pub workspace_id: Uuid,
     pub user_id: Uuid,
     pub api_key: String,
 }
@@ -45,7 +45,7 @@ pub struct TestDatabase {
 impl TestDatabase {
     pub fn owner(&self) -> Owner {
         Owner {
-            project_id: self.project_id,
+            workspace_id: self.workspace_id,
             user_id: self.user_id,
         }
     }
@@ -61,15 +61,22 @@ impl TestDatabase {
     /// Another user of the project, with a key.
     pub async fn another_user(&self) -> (Uuid, String) {
         let mut connection = self.pool.acquire().await.expect("a connection");
-        let user = projects::ensure_user(&mut connection, &format!("user-{}@example.org", Uuid::now_v7()))
+        let user = workspaces::ensure_user(&mut connection, &format!("user-{}@example.org", Uuid::now_v7()))
             .await
             .unwrap();
-        projects::add_member(&mut connection, self.project_id, user, projects::Role::Owner)
+        workspaces::add_member(&mut connection, self.workspace_id, user, workspaces::Role::Owner)
             .await
             .unwrap();
-        let (_, key) = auth::create_key(&mut connection, user, Some(self.project_id), "test", &Scope::ALL, None)
-            .await
-            .unwrap();
+        let (_, key) = auth::create_key(
+            &mut connection,
+            user,
+            Some(self.workspace_id),
+            "test",
+            &Scope::ALL,
+            None,
+        )
+        .await
+        .unwrap();
         (user, key)
     }
 }
@@ -152,14 +159,14 @@ pub async fn populated(url: String) -> TestDatabase {
     let db = Db::connect_lazy(&DatabaseArgs::new(&url), "rejoin-test", Role::Login).expect("a readable URL");
     let pool = db.pool_sqlx.clone();
     let mut connection = pool.acquire().await.expect("a connection");
-    let project_id = projects::create(&mut connection, "test").await.unwrap();
-    let user_id = projects::ensure_user(&mut connection, "user@example.org")
+    let workspace_id = workspaces::create(&mut connection, "test").await.unwrap();
+    let user_id = workspaces::ensure_user(&mut connection, "user@example.org")
         .await
         .unwrap();
-    projects::add_member(&mut connection, project_id, user_id, projects::Role::Owner)
+    workspaces::add_member(&mut connection, workspace_id, user_id, workspaces::Role::Owner)
         .await
         .unwrap();
-    let (_, api_key) = auth::create_key(&mut connection, user_id, Some(project_id), "test", &Scope::ALL, None)
+    let (_, api_key) = auth::create_key(&mut connection, user_id, Some(workspace_id), "test", &Scope::ALL, None)
         .await
         .unwrap();
     drop(connection);
@@ -167,7 +174,7 @@ pub async fn populated(url: String) -> TestDatabase {
         pool,
         db,
         url,
-        project_id,
+        workspace_id,
         user_id,
         api_key,
     }
@@ -178,8 +185,8 @@ pub async fn populated_again(database: &TestDatabase) -> TestDatabase {
     let db = Db::connect_lazy(&DatabaseArgs::new(&database.url), "rejoin-test", Role::Login).expect("a readable URL");
     let pool = db.pool_sqlx.clone();
     let mut connection = pool.acquire().await.expect("a connection");
-    let (project_id, user_id) = (database.project_id, database.user_id);
-    let (_, api_key) = auth::create_key(&mut connection, user_id, Some(project_id), "again", &Scope::ALL, None)
+    let (workspace_id, user_id) = (database.workspace_id, database.user_id);
+    let (_, api_key) = auth::create_key(&mut connection, user_id, Some(workspace_id), "again", &Scope::ALL, None)
         .await
         .expect("a key");
     drop(connection);
@@ -187,7 +194,7 @@ pub async fn populated_again(database: &TestDatabase) -> TestDatabase {
         pool,
         db,
         url: database.url.clone(),
-        project_id,
+        workspace_id,
         user_id,
         api_key,
     }
@@ -197,7 +204,7 @@ pub async fn populated_again(database: &TestDatabase) -> TestDatabase {
 pub async fn set_secret(db: &TestDatabase, keys: &MasterKeys, name: &str, value: &str) {
     let mut tx = db.pool.begin().await.expect("a transaction");
     let value = Plaintext::new(value.as_bytes().to_vec());
-    rejoin_secrets::set(&mut tx, keys, &Actor::operator(), db.project_id, name, &value)
+    rejoin_secrets::set(&mut tx, keys, &Actor::operator(), db.workspace_id, name, &value)
         .await
         .expect("a secret");
     tx.commit().await.expect("a commit");

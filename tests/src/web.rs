@@ -86,7 +86,7 @@ pub struct Project {
 impl Project {
     pub async fn with(settings: WebSettings) -> Self {
         let db = support::database().await;
-        web_settings::set(&db.pool, db.project_id, &settings)
+        web_settings::set(&db.pool, db.workspace_id, &settings)
             .await
             .expect("settings");
         let keys = MasterKeys::parse(SECRET_KEYS).expect("keys");
@@ -117,7 +117,7 @@ impl Project {
         let tool = tools.iter().find(|tool| tool.spec().name == name).expect("the tool");
         let context = ToolContext {
             db: self.db.pool.clone(),
-            project_id: self.db.project_id,
+            workspace_id: self.db.workspace_id,
             model: Arc::new(NoEmbedder),
             run_id: None,
             user_id: Some(self.db.user_id),

@@ -78,7 +78,7 @@ impl Handler for CompressionHandler {
             () = signals.drain.cancelled() => Outcome::Release,
             () = signals.lost.cancelled() => Outcome::Release,
             () = signals.cancel.cancelled() => Outcome::Complete,
-            done = compress(services, job.project_id, conversation_id) => match done {
+            done = compress(services, job.workspace_id, conversation_id) => match done {
                 Ok(()) => Outcome::Complete,
                 Err(Failure::Database(error)) => Outcome::Retry { error: error.to_string(), after: None },
                 Err(Failure::Model(error)) => {
@@ -92,10 +92,10 @@ impl Handler for CompressionHandler {
 
 /// Requests a summary of a conversation that has grown too long. Its turn has ended: a failure costs nothing, since the
 /// next turn asks again.
-pub async fn consider(services: &Services, project_id: Uuid, conversation_id: Uuid) {
+pub async fn consider(services: &Services, workspace_id: Uuid, conversation_id: Uuid) {
     let considered = async {
         let mut db = services.db.pool_sqlx.acquire().await?;
-        compressions::consider(&mut db, project_id, conversation_id).await
+        compressions::consider(&mut db, workspace_id, conversation_id).await
     };
     match considered.await {
         Ok(true) => services.bus.publish(Wake::queue(rejoin_queue::DEFAULT_QUEUE)),
@@ -104,7 +104,7 @@ pub async fn consider(services: &Services, project_id: Uuid, conversation_id: Uu
     }
 }
 
-async fn compress(services: &Services, project_id: Uuid, conversation_id: Uuid) -> Result<(), Failure> {
+async fn compress(services: &Services, workspace_id: Uuid, conversation_id: Uuid) -> Result<(), Failure> {
     let db = &services.db.pool_sqlx;
     let before = compressions::newest(db, conversation_id).await?;
     let after_seq = before.as_ref().map_or(0, |before| before.through_seq);
@@ -113,7 +113,7 @@ async fn compress(services: &Services, project_id: Uuid, conversation_id: Uuid) 
     let text = transcript(before.as_ref(), &due);
     let before_tokens = tokens::estimate(&text);
     let target = compressions::target(before_tokens);
-    let wanted = agents::of_conversation(db, project_id, conversation_id).await?;
+    let wanted = agents::of_conversation(db, workspace_id, conversation_id).await?;
     let model = wanted.and_then(|definition| definition.model);
     let Resolved { name, provider, .. } = services.models.of_definition(model.as_ref()).map_err(Failure::Model)?;
     if name.starts_with(DEMO) {

@@ -1,4 +1,4 @@
-//! Coordination tools: find agents, start them, ask a user. They are part of every project's pool, and granted by
+//! Coordination tools: find agents, start them, ask a user. They are part of every workspace's pool, and granted by
 //! whitelists like all others; below the root of a run tree only if a whitelist names them ([`keeps`]).
 //!
 //! - `deliberation` records discussions in the graph; for flows only
@@ -224,7 +224,7 @@ impl Tool for Coordination {
             let message = format!("{} can be called only within a run", self.spec.name);
             return Err(ToolError::RespondToModel(message));
         }
-        let found = agents::list(&context.db, context.project_id, None, LIST_MAX).await;
+        let found = agents::list(&context.db, context.workspace_id, None, LIST_MAX).await;
         let agents = found.map_err(|source| ToolError::Internal {
             attempted: "listing the agents".to_owned(),
             source: Box::new(source),
@@ -241,7 +241,7 @@ impl Tool for Coordination {
 /// call. Both are for the model.
 pub async fn spawn_items(
     db: &sqlx::PgPool,
-    project_id: Uuid,
+    workspace_id: Uuid,
     arguments: Value,
 ) -> Result<Result<Vec<SpawnItem>, String>, sqlx::Error> {
     let asked = Arguments::of(arguments).objects("agents");
@@ -261,10 +261,10 @@ pub async fn spawn_items(
             .and_then(|seconds| i32::try_from(seconds).ok());
         let what = match (
             item.text("resume_run_id"),
-            agents::find_by_name(db, project_id, &agent_name).await?,
+            agents::find_by_name(db, workspace_id, &agent_name).await?,
         ) {
             (_, None) => {
-                let known = agents::list(db, project_id, None, LIST_MAX).await?;
+                let known = agents::list(db, workspace_id, None, LIST_MAX).await?;
                 let names: Vec<&str> = known.iter().map(|agent| agent.name.as_str()).collect();
                 SpawnWhat::Refused(format!(
                     "there is no agent {agent_name}; the available agents are: {}",

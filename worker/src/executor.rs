@@ -206,7 +206,7 @@ async fn attempt_run(
     let revoked = match run.cancel_requested_at {
         // It ends as cancelled.
         Some(_) => None,
-        None => initiators::membership(&services.db.pool_sqlx, run.project_id, run.user_id)
+        None => initiators::membership(&services.db.pool_sqlx, run.workspace_id, run.user_id)
             .await?
             .revoked(),
     };
@@ -311,7 +311,7 @@ async fn end_turn(
     }
     metrics::counter!("rejoin_runs_total", "status" => status.as_str()).increment(1);
     if let (Some(conversation_id), false) = (run.conversation_id, run.is_sub_agent()) {
-        compression::consider(services, run.project_id, conversation_id).await;
+        compression::consider(services, run.workspace_id, conversation_id).await;
     }
     Ok(None)
 }

@@ -12,7 +12,7 @@
 //! - `run`          the step loop: model call, tool calls, limits
 //! - `flow`         definitions over sub-agents, in place of a language model
 //! - `coordination` tools to find and start agents, and to ask users
-//! - `pools`        the tools of a project, and their selection for an agent
+//! - `pools`        the tools of a workspace, and their selection for an agent
 //! - `mcp_probe`    the job behind "test this server"
 //! - `maintenance`  sweeps: dead workers, expired leases, dead jobs, orphaned keys, retention
 //!

@@ -263,7 +263,7 @@ async fn expire_questions(services: &Services) -> Result<(), String> {
     Ok(())
 }
 
-/// Starts tasks that waited for others of their project: the end of a task dispatches its own DAG only.
+/// Starts tasks that waited for others of their workspace: the end of a task dispatches its own DAG only.
 async fn schedule_tasks(services: &Services) -> Result<(), String> {
     let ready = tasks::with_ready_tasks(&services.db.pool_sqlx, DAGS)
         .await

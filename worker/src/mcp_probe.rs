@@ -26,7 +26,7 @@ impl Handler for Probe {
                 error: "the job has no server id".to_owned(),
             };
         };
-        let server = match mcp::get(&services.db.pool_sqlx, job.project_id, id).await {
+        let server = match mcp::get(&services.db.pool_sqlx, job.workspace_id, id).await {
             Ok(Some(server)) => server,
             // Removed meanwhile.
             Ok(None) => return Outcome::Complete,

@@ -1,4 +1,4 @@
-//! Tool pools: the tools of a project, and the selection for an agent: the built-in tools, those over the project's
+//! Tool pools: the tools of a workspace, and the selection for an agent: the built-in tools, those over the workspace's
 //! data sources if it has any, those over its work graph if the pack `work` is installed, web tools if enabled, and
 //! those of its enabled MCP servers that match the server's patterns and whose current definition is approved. Called
 //! by the executor when an attempt begins.
@@ -28,7 +28,7 @@ use uuid::Uuid;
 use crate::coordination;
 
 /// The tools of a project: over its data sources and work graph, of the web, and of its MCP servers.
-struct OfProject {
+struct OfWorkspace {
     tools: BTreeMap<String, SharedTool>,
     /// Servers that were never listed.
     unseen: Vec<Arc<Server>>,
@@ -40,9 +40,9 @@ pub struct Pools {
     connections: Arc<Connections>,
     extensions: Extensions,
     db: PgPool,
-    /// Lifetime of a project's cached tools: a hint about a change may be lost.
+    /// Lifetime of a workspace's cached tools: a hint about a change may be lost.
     kept_for: Duration,
-    projects: DashMap<Uuid, Arc<OfProject>>,
+    workspaces: DashMap<Uuid, Arc<OfWorkspace>>,
 }
 
 impl Pools {
@@ -61,7 +61,7 @@ impl Pools {
             extensions,
             db,
             kept_for,
-            projects: DashMap::new(),
+            workspaces: DashMap::new(),
         });
         tokio::spawn(forget(Arc::downgrade(&pools), bus.subscribe()));
         pools
@@ -71,15 +71,15 @@ impl Pools {
         &self.connections
     }
 
-    /// Returns the tools that a whitelist grants in a project, sorted by name.
-    pub async fn resolve(&self, project_id: Uuid, whitelist: &[String]) -> Result<Vec<SharedTool>, sqlx::Error> {
+    /// Returns the tools that a whitelist grants in a workspace, sorted by name.
+    pub async fn resolve(&self, workspace_id: Uuid, whitelist: &[String]) -> Result<Vec<SharedTool>, sqlx::Error> {
         let mut granted = self.builtin.resolve(whitelist);
         if whitelist.is_empty() {
             return Ok(granted);
         }
         let patterns = Patterns::new(whitelist);
-        let mut project = self.of(project_id).await?;
-        let wanted: Vec<Arc<Server>> = project
+        let mut workspace = self.of(workspace_id).await?;
+        let wanted: Vec<Arc<Server>> = workspace
             .unseen
             .iter()
             .filter(|server| patterns.may_match_beginning(&format!("{}_", server.settings.name)))
@@ -95,34 +95,34 @@ impl Pools {
                 }
             });
             join_all(looks).await;
-            self.projects.remove(&project_id);
-            project = self.of(project_id).await?;
+            self.workspaces.remove(&workspace_id);
+            workspace = self.of(workspace_id).await?;
         }
-        let matching = project.tools.iter().filter(|(name, _)| patterns.is_match(name));
+        let matching = workspace.tools.iter().filter(|(name, _)| patterns.is_match(name));
         granted.extend(matching.map(|(_, tool)| tool.clone()));
         granted.sort_by(|a, b| a.spec().name.cmp(&b.spec().name));
         Ok(granted)
     }
 
-    async fn of(&self, project_id: Uuid) -> Result<Arc<OfProject>, sqlx::Error> {
-        if let Some(known) = self.projects.get(&project_id).map(|known| known.clone())
+    async fn of(&self, workspace_id: Uuid) -> Result<Arc<OfWorkspace>, sqlx::Error> {
+        if let Some(known) = self.workspaces.get(&workspace_id).map(|known| known.clone())
             && known.read_at.elapsed() < self.kept_for
         {
             return Ok(known);
         }
         // Taken before reading: concurrent changes cause another read.
         let read_at = Instant::now();
-        let servers = mcp::list(&self.db, project_id).await?;
-        self.connections.keep_only(project_id, &servers).await;
+        let servers = mcp::list(&self.db, workspace_id).await?;
+        self.connections.keep_only(workspace_id, &servers).await;
         let offered = if servers.is_empty() {
             Vec::new()
         } else {
-            offers::of_project(&self.db, project_id).await?
+            offers::of_workspace(&self.db, workspace_id).await?
         };
         let mut connection = self.db.acquire().await?;
-        let of_extensions = self.extensions.project_tools(&mut connection, project_id).await?;
+        let of_extensions = self.extensions.workspace_tools(&mut connection, workspace_id).await?;
         drop(connection);
-        let mut project = OfProject {
+        let mut workspace = OfWorkspace {
             tools: of_extensions
                 .into_iter()
                 .map(|tool| (tool.spec().name.clone(), tool))
@@ -136,7 +136,7 @@ impl Pools {
             .map(Arc::new)
         {
             if server.seen_at.is_none() {
-                project.unseen.push(server);
+                workspace.unseen.push(server);
                 continue;
             }
             let patterns = Patterns::new(&server.settings.tools);
@@ -146,7 +146,7 @@ impl Pools {
             for tool in given {
                 let tool = McpTool::shared(server.clone(), tool, self.connections.clone());
                 let name = tool.spec().name.clone();
-                if self.builtin.get(&name).is_some() || project.tools.contains_key(&name) {
+                if self.builtin.get(&name).is_some() || workspace.tools.contains_key(&name) {
                     warn!(
                         server = server.settings.name,
                         tool = name,
@@ -154,12 +154,12 @@ impl Pools {
                     );
                     continue;
                 }
-                project.tools.insert(name, tool);
+                workspace.tools.insert(name, tool);
             }
         }
-        let project = Arc::new(project);
-        self.projects.insert(project_id, project.clone());
-        Ok(project)
+        let workspace = Arc::new(workspace);
+        self.workspaces.insert(workspace_id, workspace.clone());
+        Ok(workspace)
     }
 }
 
@@ -169,19 +169,19 @@ async fn forget(pools: Weak<Pools>, mut wakes: tokio::sync::broadcast::Receiver<
     loop {
         let wake = wakeup::next(&mut wakes).await;
         let Some(pools) = pools.upgrade() else { return };
-        let mut connected = pools.connections.projects();
+        let mut connected = pools.connections.workspaces();
         if wake.all {
-            pools.projects.clear();
+            pools.workspaces.clear();
         } else {
-            for project in &wake.tools {
-                pools.projects.remove(project);
+            for workspace in &wake.tools {
+                pools.workspaces.remove(workspace);
             }
-            connected.retain(|project| wake.tools.contains(project));
+            connected.retain(|workspace| wake.tools.contains(workspace));
         }
-        for project in connected {
-            if let Err(error) = pools.of(project).await {
-                // Retried when an agent of the project runs.
-                warn!(%project, %error, "reading a project's MCP servers failed");
+        for workspace in connected {
+            if let Err(error) = pools.of(workspace).await {
+                // Retried when an agent of the workspace runs.
+                warn!(%workspace, %error, "reading a project's MCP servers failed");
             }
         }
     }

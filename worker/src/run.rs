@@ -6,7 +6,7 @@
 //! - `transfer` calls that hand the run over to another agent
 //! - `files`    files of messages, loaded for a model call
 //! - `deferred` calls answered by sub-agents or users: the run is suspended
-//! - `clarify`  clarifying questions before a project is created
+//! - `clarify`  clarifying questions before a workspace is created
 //! - `output`   answers that fit a JSON schema
 //! - `end`      the end of the loop, and what interrupts it
 //! - `errors`   errors that end a run

@@ -47,7 +47,7 @@ pub struct Services {
     pub embedder: Embedder,
     /// Ranks tools by similarity to a message.
     pub tool_vectors: Arc<ToolVectors>,
-    /// The tools of each project.
+    /// The tools of each workspace.
     pub pools: Arc<Pools>,
     /// Features that plug in: their tools, jobs and sweeps.
     pub extensions: Extensions,

@@ -73,7 +73,7 @@ pub async fn described(asked: &Asked) -> Result<Tool, ErrorData> {
     let mut db = rls::begin(&asked.state.db.pool_sqlx, asked.caller.rls_scope())
         .await
         .map_err(failed)?;
-    let agents = agents::list(&mut *db, asked.caller.project_id, None, NAMED_AGENTS)
+    let agents = agents::list(&mut *db, asked.caller.workspace_id, None, NAMED_AGENTS)
         .await
         .map_err(failed)?;
     let named: Vec<String> = agents
@@ -143,7 +143,7 @@ async fn post(asked: &Asked, session: Option<String>, given: &Value, request: &R
     let agent_definition_id = match (given["agent"].as_str(), conversation_id) {
         (Some(name), None) => {
             let mut db = rls::begin(&state.db.pool_sqlx, caller.rls_scope()).await?;
-            let found = agents::find_by_name(&mut *db, caller.project_id, name).await?;
+            let found = agents::find_by_name(&mut *db, caller.workspace_id, name).await?;
             let found = found.filter(agents::AgentDefinition::is_open);
             let found = found.ok_or_else(|| {
                 Problem::bad_request("agent_definition_not_found", format!("there is no agent {name}"))

@@ -1,4 +1,4 @@
-//! A response body that ends when its credential is revoked or its user leaves the project. Called by the server in
+//! A response body that ends when its credential is revoked or its user leaves the workspace. Called by the server in
 //! `mcp`.
 
 use std::pin::Pin;

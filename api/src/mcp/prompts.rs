@@ -1,4 +1,4 @@
-//! Prompts of the project's installed products, for MCP clients. Called by the server in `mcp`.
+//! Prompts of the workspace's installed products, for MCP clients. Called by the server in `mcp`.
 
 use rejoin_db::rls;
 use rejoin_http::problem::Problem;
@@ -14,7 +14,7 @@ async fn all(asked: &Asked) -> Result<Vec<Value>, ErrorData> {
     let mut db = rls::begin(&asked.state.db.pool_sqlx, asked.caller.rls_scope())
         .await
         .map_err(failed)?;
-    let products = rejoin_products::list(&mut *db, asked.caller.project_id)
+    let products = rejoin_products::list(&mut *db, asked.caller.workspace_id)
         .await
         .map_err(failed)?;
     let mut prompts: Vec<Value> = Vec::new();

@@ -32,7 +32,7 @@ impl Sessions {
             r#"select state, used_at < now() - interval '1 hour' as "is_stale!" from kb.mcp_sessions
                where id = $1 and project_id = $2 and user_id = $3"#,
             session,
-            self.owner.project_id,
+            self.owner.workspace_id,
             self.owner.user_id
         )
         .fetch_optional(&mut *db)
@@ -62,7 +62,7 @@ impl SessionStore for Sessions {
         sqlx::query!(
             "insert into kb.mcp_sessions (id, project_id, user_id, state) values ($1, $2, $3, $4)",
             session,
-            self.owner.project_id,
+            self.owner.workspace_id,
             self.owner.user_id,
             serde_json::to_value(state)?
         )
@@ -71,7 +71,7 @@ impl SessionStore for Sessions {
         sqlx::query!(
             "delete from kb.mcp_sessions where id in (
                  select id from kb.mcp_sessions where project_id = $1 and user_id = $2 order by used_at desc offset $3)",
-            self.owner.project_id,
+            self.owner.workspace_id,
             self.owner.user_id,
             MAX_PER_USER
         )
@@ -86,7 +86,7 @@ impl SessionStore for Sessions {
         sqlx::query!(
             "delete from kb.mcp_sessions where id = $1 and project_id = $2 and user_id = $3",
             session,
-            self.owner.project_id,
+            self.owner.workspace_id,
             self.owner.user_id
         )
         .execute(&mut *db)

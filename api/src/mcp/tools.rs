@@ -79,7 +79,7 @@ pub async fn call(
     };
     let context = ToolContext {
         db: asked.state.db.pool_sqlx.clone(),
-        project_id: asked.caller.project_id,
+        workspace_id: asked.caller.workspace_id,
         model: std::sync::Arc::new(asked.state.embedder.clone()),
         run_id: None,
         user_id: Some(asked.caller.user_id),

@@ -89,8 +89,8 @@ async fn card(
 ) -> Result<Json<AgentCard>, Problem> {
     let mut db = caller.begin(&state).await?;
     let external = match &which.agent {
-        None => agents::list_visible(&mut *db, caller.project_id, &[agents::EXTERNAL], None, MAX_SKILLS).await?,
-        Some(name) => agents::find_by_name(&mut *db, caller.project_id, name)
+        None => agents::list_visible(&mut *db, caller.workspace_id, &[agents::EXTERNAL], None, MAX_SKILLS).await?,
+        Some(name) => agents::find_by_name(&mut *db, caller.workspace_id, name)
             .await?
             .into_iter()
             .filter(|agent| agent.visibility == agents::EXTERNAL)

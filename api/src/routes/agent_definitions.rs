@@ -33,7 +33,8 @@ pub fn routes() -> Routes {
 #[serde(rename_all = "camelCase")]
 pub struct DefinitionBody {
     pub id: Uuid,
-    pub project_id: Uuid,
+    #[serde(rename = "projectId")]
+    pub workspace_id: Uuid,
     pub name: String,
     pub description: String,
     pub system_prompt: String,
@@ -67,7 +68,7 @@ impl From<AgentDefinition> for DefinitionBody {
     fn from(d: AgentDefinition) -> Self {
         Self {
             id: d.id,
-            project_id: d.project_id,
+            workspace_id: d.workspace_id,
             name: d.name,
             description: d.description,
             system_prompt: d.system_prompt,
@@ -240,10 +241,10 @@ impl ListParams {
 async fn list(
     State(state): State<AppState>,
     caller: Caller<Admin>,
-    Segments(project_id): Segments<Uuid>,
+    Segments(workspace_id): Segments<Uuid>,
     Params(params): Params<ListParams>,
 ) -> Result<Json<DefinitionPage>, Problem> {
-    caller.in_project(project_id)?;
+    caller.in_workspace(workspace_id)?;
     let visibilities = params.visibilities()?;
     let paging = PageParams {
         limit: params.limit,
@@ -253,7 +254,7 @@ async fn list(
     let after: Option<String> = paging.after()?;
     let rows = agents::list_visible(
         &mut *caller.begin(&state).await?,
-        project_id,
+        workspace_id,
         visibilities,
         after.as_deref(),
         limit + 1,
@@ -271,21 +272,21 @@ async fn list(
 async fn create(
     State(state): State<AppState>,
     caller: Caller<Admin>,
-    Segments(project_id): Segments<Uuid>,
+    Segments(workspace_id): Segments<Uuid>,
     Body(request): Body<DefinitionRequest>,
 ) -> Result<(StatusCode, [(HeaderName, String); 1], Json<DefinitionBody>), Problem> {
-    caller.in_project(project_id)?;
+    caller.in_workspace(workspace_id)?;
     let mut content = DefinitionContent::blank();
     request.apply(&mut content);
     check(&content)?;
     let mut db = caller.begin(&state).await?;
-    let made = agents::insert(&mut db, project_id, &content)
+    let made = agents::insert(&mut db, workspace_id, &content)
         .await?
         .ok_or_else(|| name_taken(&content.name))?;
     let named = json!({ "name": made.name });
     record(&mut db, &caller, Action::DefinitionCreated, audited(made.id), named).await?;
     db.commit().await?;
-    let location = format!("/api/admin/projects/{project_id}/agent-definitions/{}", made.id);
+    let location = format!("/api/admin/projects/{workspace_id}/agent-definitions/{}", made.id);
     Ok((StatusCode::CREATED, [(LOCATION, location)], Json(made.into())))
 }
 
@@ -296,11 +297,11 @@ async fn create(
 async fn get(
     State(state): State<AppState>,
     caller: Caller<Admin>,
-    Segments((project_id, id)): Segments<(Uuid, Uuid)>,
+    Segments((workspace_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<Json<DefinitionBody>, Problem> {
-    caller.in_project(project_id)?;
+    caller.in_workspace(workspace_id)?;
     let mut db = caller.begin(&state).await?;
-    let found = agents::get(&mut db, project_id, id).await?.ok_or_else(not_found)?;
+    let found = agents::get(&mut db, workspace_id, id).await?.ok_or_else(not_found)?;
     Ok(Json(found.into()))
 }
 
@@ -313,16 +314,16 @@ async fn get(
 async fn update(
     State(state): State<AppState>,
     caller: Caller<Admin>,
-    Segments((project_id, id)): Segments<(Uuid, Uuid)>,
+    Segments((workspace_id, id)): Segments<(Uuid, Uuid)>,
     Body(request): Body<DefinitionRequest>,
 ) -> Result<Json<DefinitionBody>, Problem> {
-    caller.in_project(project_id)?;
+    caller.in_workspace(workspace_id)?;
     let mut tx = caller.begin(&state).await?;
-    let before = DefinitionContent::from(agents::get(&mut tx, project_id, id).await?.ok_or_else(not_found)?);
+    let before = DefinitionContent::from(agents::get(&mut tx, workspace_id, id).await?.ok_or_else(not_found)?);
     let mut content = before.clone();
     request.apply(&mut content);
     check(&content)?;
-    let updated = match agents::update(&mut tx, project_id, id, &content).await {
+    let updated = match agents::update(&mut tx, workspace_id, id, &content).await {
         Ok(updated) => updated.ok_or_else(not_found)?,
         Err(sqlx::Error::Database(error)) if error.is_unique_violation() => return Err(name_taken(&content.name)),
         Err(error) => return Err(error.into()),
@@ -344,12 +345,12 @@ async fn update(
 async fn delete(
     State(state): State<AppState>,
     caller: Caller<Admin>,
-    Segments((project_id, id)): Segments<(Uuid, Uuid)>,
+    Segments((workspace_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<StatusCode, Problem> {
-    caller.in_project(project_id)?;
+    caller.in_workspace(workspace_id)?;
     let mut db = caller.begin(&state).await?;
-    let found = agents::get(&mut db, project_id, id).await?.ok_or_else(not_found)?;
-    match agents::delete(&mut *db, project_id, id).await {
+    let found = agents::get(&mut db, workspace_id, id).await?.ok_or_else(not_found)?;
+    match agents::delete(&mut *db, workspace_id, id).await {
         Ok(true) => {
             let named = json!({ "name": found.name });
             record(&mut db, &caller, Action::DefinitionDeleted, audited(id), named).await?;
@@ -372,10 +373,10 @@ async fn delete(
 async fn install_defaults(
     State(state): State<AppState>,
     caller: Caller<Admin>,
-    Segments(project_id): Segments<Uuid>,
+    Segments(workspace_id): Segments<Uuid>,
     Params(params): Params<InstallParams>,
 ) -> Result<Json<Installed>, Problem> {
-    caller.in_project(project_id)?;
+    caller.in_workspace(workspace_id)?;
     let definitions = match params.set.as_deref() {
         None | Some("graph") => agents::defaults(),
         Some("databases") => agents::specialists(),
@@ -392,13 +393,13 @@ async fn install_defaults(
     };
     let mut db = caller.begin(&state).await?;
     for content in definitions {
-        let item = match agents::insert(&mut db, project_id, &content).await? {
+        let item = match agents::insert(&mut db, workspace_id, &content).await? {
             Some(made) => {
                 answer.installed.push(content.name);
                 Some(made)
             }
             None => {
-                let found = agents::find_by_name(&mut *db, project_id, &content.name).await?;
+                let found = agents::find_by_name(&mut *db, workspace_id, &content.name).await?;
                 answer.existing.push(content.name);
                 found
             }
@@ -407,14 +408,14 @@ async fn install_defaults(
     }
     if params.set.as_deref() == Some("planner") {
         // The types of their objects: without them they would have no tools.
-        rejoin_work_graph::pack::install(&mut db, project_id).await?;
+        rejoin_work_graph::pack::install(&mut db, workspace_id).await?;
     }
     if !answer.installed.is_empty() {
-        let (target, named) = (format!("project:{project_id}"), json!({ "names": answer.installed }));
+        let (target, named) = (format!("project:{workspace_id}"), json!({ "names": answer.installed }));
         record(&mut db, &caller, Action::DefaultsInstalled, target, named).await?;
     }
     db.commit().await?;
-    state.bus.publish(Wake::tools(project_id));
+    state.bus.publish(Wake::tools(workspace_id));
     Ok(Json(answer))
 }
 

@@ -81,7 +81,7 @@ async fn propose(
         );
         return Err(Problem::bad_request("message_too_long", detail));
     }
-    let definition = trigger::find(&state, &caller, caller.project_id, &request.from_agent).await?;
+    let definition = trigger::find(&state, &caller, caller.workspace_id, &request.from_agent).await?;
     if definition.flow_type != "single" {
         let detail = format!(
             "{} is a workflow of other agents and does not speak itself; pass one of them",

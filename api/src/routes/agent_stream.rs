@@ -57,6 +57,7 @@ pub struct AgentRequest {
     pub message: String,
     /// The project; default: the caller's project
     #[serde(alias = "workspace_id")]
+    #[serde(rename = "projectId")]
     pub workspace_id: Option<Uuid>,
     /// The session; null: a new session
     #[serde(alias = "session_id")]
@@ -188,7 +189,7 @@ async fn post_message(
     Body(request): Body<AgentRequest>,
 ) -> Result<Response, Problem> {
     if let Some(project) = request.workspace_id {
-        caller.in_project(project)?;
+        caller.in_workspace(project)?;
     }
     let told = request.conversation_history.as_ref().map_or(0, Vec::len);
     if told > HISTORY_MAX {
@@ -226,7 +227,7 @@ async fn post_message(
 /// Returns the focus on an entity of the work graph: its project, and the entity itself unless it is a project.
 async fn focus_on(state: &AppState, caller: &Caller, id: Uuid, named: Option<&str>) -> Result<Value, Problem> {
     let mut db = caller.begin(state).await?;
-    let found = match entities::get_any(&mut db, caller.project_id, id).await {
+    let found = match entities::get_any(&mut db, caller.workspace_id, id).await {
         Ok(entity) => Some(entity),
         Err(rejoin_graph::Error::NotFound { .. }) => None,
         Err(error) => return Err(error.into()),

@@ -62,14 +62,14 @@ pub struct AgentPage {
 async fn list(
     State(state): State<AppState>,
     caller: Caller<Read>,
-    Segments(project_id): Segments<Uuid>,
+    Segments(workspace_id): Segments<Uuid>,
     Params(params): Params<PageParams>,
 ) -> Result<Json<AgentPage>, Problem> {
-    caller.in_project(project_id)?;
+    caller.in_workspace(workspace_id)?;
     let limit = params.limit(&state)?;
     let after: Option<String> = params.after()?;
     let mut db = caller.begin(&state).await?;
-    let rows = agents::list_visible(&mut *db, project_id, &CHOOSABLE, after.as_deref(), limit + 1).await?;
+    let rows = agents::list_visible(&mut *db, workspace_id, &CHOOSABLE, after.as_deref(), limit + 1).await?;
     let (items, next_cursor) = page(rows, limit, |row| row.name.clone(), AgentItem::from);
     Ok(Json(AgentPage { items, next_cursor }))
 }

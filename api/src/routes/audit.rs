@@ -27,7 +27,8 @@ pub struct AuditEntryBody {
     /// Sequence number in the audit log of the whole database, without gaps
     pub id: i64,
     pub at: DateTime<Utc>,
-    pub project_id: Option<Uuid>,
+    #[serde(rename = "projectId")]
+    pub workspace_id: Option<Uuid>,
     /// `user:<id>`, or `operator`
     pub actor: String,
     /// Credential: `key:<id>` or `token`; null: an operator with access to the database
@@ -48,7 +49,7 @@ impl From<Entry> for AuditEntryBody {
         Self {
             id: entry.id,
             at: entry.at,
-            project_id: entry.project_id,
+            workspace_id: entry.workspace_id,
             actor: entry.actor,
             credential: entry.credential,
             action: entry.action,
@@ -73,13 +74,13 @@ pub struct AuditPage {
 async fn list(
     State(state): State<AppState>,
     caller: Caller<Admin>,
-    Segments(project_id): Segments<Uuid>,
+    Segments(workspace_id): Segments<Uuid>,
     Params(params): Params<PageParams>,
 ) -> Result<Json<AuditPage>, Problem> {
-    caller.in_project(project_id)?;
+    caller.in_workspace(workspace_id)?;
     let limit = params.limit(&state)?;
     let before: Option<i64> = params.after()?;
-    let rows = audit::page(&mut *caller.begin(&state).await?, project_id, before, limit + 1).await?;
+    let rows = audit::page(&mut *caller.begin(&state).await?, workspace_id, before, limit + 1).await?;
     let (items, next_cursor) = page(rows, limit, |row| row.id, AuditEntryBody::from);
     Ok(Json(AuditPage { items, next_cursor }))
 }

@@ -137,7 +137,7 @@ async fn link(
 ) -> Result<StatusCode, Problem> {
     let mut db = caller.begin(&state).await?;
     seen(&mut db, &caller, id).await?;
-    match entities::get_any(&mut db, caller.project_id, entity).await {
+    match entities::get_any(&mut db, caller.workspace_id, entity).await {
         Ok(_) => {}
         Err(rejoin_graph::Error::NotFound { .. }) => return Err(Problem::not_found("not_found", "The entity")),
         Err(error) => return Err(error.into()),
@@ -177,8 +177,8 @@ async fn linked(
 ) -> Result<Json<LinkedList>, Problem> {
     let kind = kind_of(&kind)?;
     let mut db = caller.begin(&state).await?;
-    entities::get(&mut db, caller.project_id, kind, id).await?;
-    let pairs = links::linked(&mut db, caller.project_id, id, None).await?;
+    entities::get(&mut db, caller.workspace_id, kind, id).await?;
+    let pairs = links::linked(&mut db, caller.workspace_id, id, None).await?;
     let items = pairs.into_iter().map(|(link, entity)| LinkedBody {
         link: link.into(),
         entity: entity.into(),

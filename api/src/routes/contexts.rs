@@ -48,8 +48,8 @@ pub struct ContextRequest {
     pub tools: Option<Vec<String>>,
 }
 
-async fn read(db: &mut sqlx::PgConnection, project_id: Uuid, one: ContextType) -> Result<ContextSettings, Problem> {
-    let (prompt, tools) = contexts::of_project(db, project_id, one).await?;
+async fn read(db: &mut sqlx::PgConnection, workspace_id: Uuid, one: ContextType) -> Result<ContextSettings, Problem> {
+    let (prompt, tools) = contexts::of_workspace(db, workspace_id, one).await?;
     let is_changed = prompt.is_some() || tools.is_some();
     let shipped = contexts::shipped(one);
     Ok(ContextSettings {
@@ -67,13 +67,13 @@ async fn read(db: &mut sqlx::PgConnection, project_id: Uuid, one: ContextType) -
 async fn list(
     State(state): State<AppState>,
     caller: Caller<Read>,
-    Segments(project_id): Segments<Uuid>,
+    Segments(workspace_id): Segments<Uuid>,
 ) -> Result<Json<ContextList>, Problem> {
-    caller.in_project(project_id)?;
+    caller.in_workspace(workspace_id)?;
     let mut db = caller.begin(&state).await?;
     let mut items = Vec::new();
     for one in ContextType::ALL {
-        items.push(read(&mut db, project_id, one).await?);
+        items.push(read(&mut db, workspace_id, one).await?);
     }
     Ok(Json(ContextList { items }))
 }
@@ -85,10 +85,10 @@ async fn list(
 async fn put(
     State(state): State<AppState>,
     caller: Caller<Admin>,
-    Segments((project_id, named)): Segments<(Uuid, String)>,
+    Segments((workspace_id, named)): Segments<(Uuid, String)>,
     Body(request): Body<ContextRequest>,
 ) -> Result<Json<ContextSettings>, Problem> {
-    caller.in_project(project_id)?;
+    caller.in_workspace(workspace_id)?;
     let one = ContextType::named(&named).map_err(|fault| Problem::bad_request("invalid_context", fault))?;
     let is_bad = |text: &String| text.chars().count() > PROMPT_MAX_CHARS || text.contains('\0');
     let names = request.tools.as_deref().unwrap_or_default();
@@ -100,21 +100,21 @@ async fn put(
         return Err(Problem::bad_request("invalid_context", detail));
     }
     let mut db = caller.begin(&state).await?;
-    contexts::set_of_project(
+    contexts::set_of_workspace(
         &mut *db,
-        project_id,
+        workspace_id,
         one,
         request.prompt.as_deref(),
         request.tools.as_deref(),
     )
     .await?;
-    let now = read(&mut db, project_id, one).await?;
+    let now = read(&mut db, workspace_id, one).await?;
     let detail = json!({"type": one, "prompt": request.prompt.is_some(), "tools": request.tools});
     record(
         &mut db,
         &caller,
         Action::ContextSet,
-        format!("project:{project_id}"),
+        format!("project:{workspace_id}"),
         detail,
     )
     .await?;

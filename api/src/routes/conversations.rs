@@ -199,7 +199,7 @@ async fn create(
         None => None,
         Some(text) => {
             let found = match text.parse() {
-                Ok(id) => agents::get(&mut tx, caller.project_id, id).await?,
+                Ok(id) => agents::get(&mut tx, caller.workspace_id, id).await?,
                 Err(_) => None,
             };
             let missing = || {

@@ -61,12 +61,12 @@ pub struct CustomPromptRequest {
 async fn get(
     State(state): State<AppState>,
     caller: Caller<Read>,
-    Segments(project_id): Segments<Uuid>,
+    Segments(workspace_id): Segments<Uuid>,
 ) -> Result<Json<CustomPrompt>, Problem> {
-    caller.in_project(project_id)?;
+    caller.in_workspace(workspace_id)?;
     let mut db = caller.begin(&state).await?;
     Ok(Json(
-        prompts::get(&mut *db, project_id, Some(caller.user_id)).await?.into(),
+        prompts::get(&mut *db, workspace_id, Some(caller.user_id)).await?.into(),
     ))
 }
 
@@ -77,10 +77,10 @@ async fn get(
 async fn put(
     State(state): State<AppState>,
     caller: Caller<Write>,
-    Segments(project_id): Segments<Uuid>,
+    Segments(workspace_id): Segments<Uuid>,
     Body(request): Body<CustomPromptRequest>,
 ) -> Result<Json<CustomPrompt>, Problem> {
-    caller.in_project(project_id)?;
+    caller.in_workspace(workspace_id)?;
     for prompt in [&request.custom_prompt, &request.user_prompt].into_iter().flatten() {
         if prompt.chars().count() > MAX_CHARS || prompt.contains('\0') {
             let detail = format!("a prompt can have at most {MAX_CHARS} characters and no NUL");
@@ -93,13 +93,13 @@ async fn put(
             let detail = "the project's prompt can be set only with the scope admin; you can set userPrompt";
             return Err(Problem::new(StatusCode::FORBIDDEN, "scope_missing", detail));
         }
-        prompts::set_of_project(&mut *db, project_id, prompt).await?;
+        prompts::set_of_workspace(&mut *db, workspace_id, prompt).await?;
         let detail = json!({ "characters": prompt.chars().count() });
         record(
             &mut db,
             &caller,
             Action::PromptSet,
-            format!("project:{project_id}"),
+            format!("project:{workspace_id}"),
             detail,
         )
         .await?;
@@ -107,7 +107,7 @@ async fn put(
     if let Some(prompt) = &request.user_prompt {
         prompts::set_of_user(&mut *db, caller.owner(), prompt).await?;
     }
-    let now = prompts::get(&mut *db, project_id, Some(caller.user_id)).await?;
+    let now = prompts::get(&mut *db, workspace_id, Some(caller.user_id)).await?;
     db.commit().await?;
     Ok(Json(now.into()))
 }

@@ -116,7 +116,7 @@ async fn get(
 
 async fn visible(state: &AppState, caller: &Caller, id: Uuid) -> Result<File, Problem> {
     let mut db = caller.begin(state).await?;
-    rejoin_files::get(&mut *db, caller.project_id, id)
+    rejoin_files::get(&mut *db, caller.workspace_id, id)
         .await?
         .ok_or_else(not_found)
 }

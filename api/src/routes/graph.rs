@@ -1,4 +1,4 @@
-//! The knowledge graph of a project, for users and programs (agents have their tools).
+//! The knowledge graph of a workspace, for users and programs (agents have their tools).
 //!
 //! - `objects`        list, create, change, delete, restore; versions and edges
 //! - `relationships`  relationships between objects
@@ -6,7 +6,7 @@
 //! - `explore`        search, types, traversals
 //! - `transfer`       NDJSON import and export, streamed
 //!
-//! Invariant: every handler checks first that the path's project is the caller's.
+//! Invariant: every handler checks first that the path's workspace is the caller's.
 
 pub mod explore;
 pub mod objects;

@@ -247,8 +247,8 @@ fn preview(content: &Value) -> (String, bool) {
 }
 
 /// Returns the run, if the caller may see it in this project.
-async fn run_of(state: &AppState, caller: &Caller, project_id: Uuid, id: Uuid) -> Result<Run, Problem> {
-    caller.in_project(project_id)?;
+async fn run_of(state: &AppState, caller: &Caller, workspace_id: Uuid, id: Uuid) -> Result<Run, Problem> {
+    caller.in_workspace(workspace_id)?;
     visible::run(state, caller, id).await
 }
 
@@ -262,10 +262,10 @@ async fn run_of(state: &AppState, caller: &Caller, project_id: Uuid, id: Uuid) -
 async fn list_runs(
     State(state): State<AppState>,
     caller: Caller<Read>,
-    Segments(project_id): Segments<Uuid>,
+    Segments(workspace_id): Segments<Uuid>,
     Params(params): Params<RunParams>,
 ) -> Result<Json<RunPage>, Problem> {
-    caller.in_project(project_id)?;
+    caller.in_workspace(workspace_id)?;
     let filter = params.filter()?;
     let paging = PageParams {
         limit: params.limit,
@@ -291,9 +291,9 @@ async fn list_runs(
 async fn get_run(
     State(state): State<AppState>,
     caller: Caller<Read>,
-    Segments((project_id, run)): Segments<(Uuid, Uuid)>,
+    Segments((workspace_id, run)): Segments<(Uuid, Uuid)>,
 ) -> Result<Json<RunDetail>, Problem> {
-    let run = run_of(&state, &caller, project_id, run).await?;
+    let run = run_of(&state, &caller, workspace_id, run).await?;
     Ok(Json(detail(&state, &caller, run).await?))
 }
 
@@ -304,12 +304,12 @@ async fn get_run(
 async fn list_messages(
     State(state): State<AppState>,
     caller: Caller<Read>,
-    Segments((project_id, run)): Segments<(Uuid, Uuid)>,
+    Segments((workspace_id, run)): Segments<(Uuid, Uuid)>,
     Params(params): Params<PageParams>,
 ) -> Result<Json<RunMessagePage>, Problem> {
     let limit = params.limit(&state)?;
     let after = params.after()?.unwrap_or(0);
-    let run = run_of(&state, &caller, project_id, run).await?;
+    let run = run_of(&state, &caller, workspace_id, run).await?;
     let rows = run_messages::list(&mut *caller.begin(&state).await?, run.id, after, limit + 1).await?;
     let (items, next_cursor) = page(rows, limit, |row| row.position, RunMessageBody::from);
     Ok(Json(RunMessagePage { items, next_cursor }))
@@ -323,9 +323,9 @@ async fn list_messages(
 async fn get_message(
     State(state): State<AppState>,
     caller: Caller<Read>,
-    Segments((project_id, run, id)): Segments<(Uuid, Uuid, Uuid)>,
+    Segments((workspace_id, run, id)): Segments<(Uuid, Uuid, Uuid)>,
 ) -> Result<Json<RunMessageDetail>, Problem> {
-    let run = run_of(&state, &caller, project_id, run).await?;
+    let run = run_of(&state, &caller, workspace_id, run).await?;
     let message = run_messages::get(&mut *caller.begin(&state).await?, run.id, id).await?;
     let message = message.ok_or_else(|| Problem::not_found("message_not_found", "The message"))?;
     Ok(Json(message.into()))
@@ -338,13 +338,13 @@ async fn get_message(
 async fn list_tool_calls(
     State(state): State<AppState>,
     caller: Caller<Read>,
-    Segments((project_id, run)): Segments<(Uuid, Uuid)>,
+    Segments((workspace_id, run)): Segments<(Uuid, Uuid)>,
     Params(params): Params<PageParams>,
 ) -> Result<Json<ToolCallPage>, Problem> {
     let limit = params.limit(&state)?;
     // Before the first: steps and positions are not negative.
     let after = params.after()?.unwrap_or((-1, -1));
-    let run = run_of(&state, &caller, project_id, run).await?;
+    let run = run_of(&state, &caller, workspace_id, run).await?;
     let rows = tool_calls::list(&mut *caller.begin(&state).await?, run.id, after, limit + 1).await?;
     let (items, next_cursor) = page(rows, limit, |row| (row.step_number, row.position), ToolCallBody::from);
     Ok(Json(ToolCallPage { items, next_cursor }))
@@ -358,9 +358,9 @@ async fn list_tool_calls(
 async fn get_tool_call(
     State(state): State<AppState>,
     caller: Caller<Read>,
-    Segments((project_id, run, id)): Segments<(Uuid, Uuid, Uuid)>,
+    Segments((workspace_id, run, id)): Segments<(Uuid, Uuid, Uuid)>,
 ) -> Result<Json<ToolCallDetail>, Problem> {
-    let run = run_of(&state, &caller, project_id, run).await?;
+    let run = run_of(&state, &caller, workspace_id, run).await?;
     let row = tool_calls::get(&mut *caller.begin(&state).await?, run.id, id).await?;
     let row = row.ok_or_else(|| Problem::not_found("tool_call_not_found", "The tool call"))?;
     Ok(Json(row.into()))

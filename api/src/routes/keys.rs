@@ -13,7 +13,7 @@ use rejoin_http::caller::{Admin, Caller};
 use rejoin_http::extract::{Body, PageParams, Params, Segments, page};
 use rejoin_http::problem::{BodyRefused, Problem, Refused};
 use rejoin_identity::audit::Action;
-use rejoin_identity::keys::{self, NewKey, ProjectKey};
+use rejoin_identity::keys::{self, NewKey, WorkspaceKey};
 use rejoin_types::access::Scope;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -56,8 +56,8 @@ pub struct KeyItem {
     pub last_used_at: Option<DateTime<Utc>>,
 }
 
-impl From<ProjectKey> for KeyItem {
-    fn from(key: ProjectKey) -> Self {
+impl From<WorkspaceKey> for KeyItem {
+    fn from(key: WorkspaceKey) -> Self {
         Self {
             id: key.id,
             name: key.name,
@@ -139,13 +139,13 @@ async fn begin(state: &AppState, caller: &Caller) -> Result<Transaction<'static,
 async fn list(
     State(state): State<AppState>,
     caller: Caller<Admin>,
-    Segments(project_id): Segments<Uuid>,
+    Segments(workspace_id): Segments<Uuid>,
     Params(params): Params<PageParams>,
 ) -> Result<Json<KeyPage>, Problem> {
-    caller.in_project(project_id)?;
+    caller.in_workspace(workspace_id)?;
     let limit = params.limit(&state)?;
     let after: Option<Uuid> = params.after()?;
-    let rows = keys::page(&mut *begin(&state, &caller).await?, project_id, after, limit + 1).await?;
+    let rows = keys::page(&mut *begin(&state, &caller).await?, workspace_id, after, limit + 1).await?;
     let (items, next_cursor) = page(rows, limit, |row| row.id, KeyItem::from);
     Ok(Json(KeyPage { items, next_cursor }))
 }
@@ -161,10 +161,10 @@ async fn list(
 async fn make(
     State(state): State<AppState>,
     caller: Caller<Admin>,
-    Segments(project_id): Segments<Uuid>,
+    Segments(workspace_id): Segments<Uuid>,
     Body(request): Body<KeyRequest>,
 ) -> Result<(StatusCode, [(HeaderName, &'static str); 1], Json<MadeKey>), Problem> {
-    caller.in_project(project_id)?;
+    caller.in_workspace(workspace_id)?;
     if request
         .expires_in_days
         .is_some_and(|days| !(1..=MAX_DAYS).contains(&days))
@@ -207,17 +207,17 @@ async fn make(
 async fn revoke(
     State(state): State<AppState>,
     caller: Caller<Admin>,
-    Segments((project_id, id)): Segments<(Uuid, Uuid)>,
+    Segments((workspace_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<StatusCode, Problem> {
-    caller.in_project(project_id)?;
+    caller.in_workspace(workspace_id)?;
     let mut db = begin(&state, &caller).await?;
     if keys::revoke(&mut db, &caller, id).await? {
         record(&mut db, &caller, Action::KeyRevoked, target(id), json!({})).await?;
     }
     db.commit().await?;
     // Here immediately, elsewhere on the wake-up.
-    state.keys.forget_project(project_id);
-    state.bus.publish(Wake::keys(project_id));
+    state.keys.forget_workspace(workspace_id);
+    state.bus.publish(Wake::keys(workspace_id));
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -59,11 +59,11 @@ fn not_found() -> Problem {
 async fn list(
     State(state): State<AppState>,
     caller: Caller<Admin>,
-    Segments(project_id): Segments<Uuid>,
+    Segments(workspace_id): Segments<Uuid>,
 ) -> Result<Json<Servers>, Problem> {
-    caller.in_project(project_id)?;
+    caller.in_workspace(workspace_id)?;
     let mut db = rls::begin(&state.db.pool_sqlx, rls::Scope::User(caller.owner())).await?;
-    let servers = mcp::list(&mut *db, project_id).await?;
+    let servers = mcp::list(&mut *db, workspace_id).await?;
     let items = servers.into_iter().map(|server| ServerBody::of(server, None)).collect();
     Ok(Json(Servers { items }))
 }
@@ -80,10 +80,10 @@ async fn list(
 async fn create(
     State(state): State<AppState>,
     caller: Caller<Admin>,
-    Segments(project_id): Segments<Uuid>,
+    Segments(workspace_id): Segments<Uuid>,
     Body(mut request): Body<ServerRequest>,
 ) -> Result<(StatusCode, [(HeaderName, String); 1], Json<ServerBody>), Problem> {
-    caller.in_project(project_id)?;
+    caller.in_workspace(workspace_id)?;
     let name = request.name.take().unwrap_or_default();
     let args = request.args.take();
     let named = match (&request.transport, &request.url) {
@@ -94,11 +94,11 @@ async fn create(
     let settings = request.apply_to(Settings::new(name, named))?;
     check(&state, &settings, args.as_deref())?;
     let mut db = rls::begin(&state.db.pool_sqlx, rls::Scope::User(caller.owner())).await?;
-    if mcp::count(&mut *db, project_id).await? >= mcp::MAX_SERVERS {
+    if mcp::count(&mut *db, workspace_id).await? >= mcp::MAX_SERVERS {
         let detail = format!("a project can have at most {} MCP servers", mcp::MAX_SERVERS);
         return Err(Problem::conflict("too_many_mcp_servers", detail));
     }
-    let server = mcp::create(&mut db, project_id, &settings, None)
+    let server = mcp::create(&mut db, workspace_id, &settings, None)
         .await?
         .ok_or_else(|| {
             let detail = format!("an MCP server named {} already exists", settings.name);
@@ -114,8 +114,8 @@ async fn create(
     )
     .await?;
     db.commit().await?;
-    state.bus.publish(Wake::tools(project_id));
-    let location = format!("/api/admin/projects/{project_id}/mcp-servers/{}", server.id);
+    state.bus.publish(Wake::tools(workspace_id));
+    let location = format!("/api/admin/projects/{workspace_id}/mcp-servers/{}", server.id);
     Ok((
         StatusCode::CREATED,
         [(LOCATION, location)],
@@ -130,11 +130,11 @@ async fn create(
 async fn get(
     State(state): State<AppState>,
     caller: Caller<Admin>,
-    Segments((project_id, id)): Segments<(Uuid, Uuid)>,
+    Segments((workspace_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<Json<ServerBody>, Problem> {
-    caller.in_project(project_id)?;
+    caller.in_workspace(workspace_id)?;
     let mut db = rls::begin(&state.db.pool_sqlx, rls::Scope::User(caller.owner())).await?;
-    let server = mcp::get(&mut *db, project_id, id).await?.ok_or_else(not_found)?;
+    let server = mcp::get(&mut *db, workspace_id, id).await?.ok_or_else(not_found)?;
     let offered = offers::of_server(&mut *db, id).await?;
     Ok(Json(ServerBody::of(server, Some(offered))))
 }
@@ -149,12 +149,12 @@ async fn get(
 async fn update(
     State(state): State<AppState>,
     caller: Caller<Admin>,
-    Segments((project_id, id)): Segments<(Uuid, Uuid)>,
+    Segments((workspace_id, id)): Segments<(Uuid, Uuid)>,
     Body(mut request): Body<ServerRequest>,
 ) -> Result<Json<ServerBody>, Problem> {
-    caller.in_project(project_id)?;
+    caller.in_workspace(workspace_id)?;
     let mut db = rls::begin(&state.db.pool_sqlx, rls::Scope::User(caller.owner())).await?;
-    let server = mcp::get(&mut *db, project_id, id).await?.ok_or_else(not_found)?;
+    let server = mcp::get(&mut *db, workspace_id, id).await?.ok_or_else(not_found)?;
     if request.name.as_ref().is_some_and(|name| *name != server.settings.name) {
         let detail = "a server cannot be renamed, because its name is part of its tools' names; add another server";
         return Err(Problem::bad_request("invalid_mcp_server", detail));
@@ -174,7 +174,7 @@ async fn update(
     )
     .await?;
     db.commit().await?;
-    state.bus.publish(Wake::tools(project_id));
+    state.bus.publish(Wake::tools(workspace_id));
     Ok(Json(ServerBody::of(server, Some(offered))))
 }
 
@@ -185,11 +185,11 @@ async fn update(
 async fn delete(
     State(state): State<AppState>,
     caller: Caller<Admin>,
-    Segments((project_id, id)): Segments<(Uuid, Uuid)>,
+    Segments((workspace_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<StatusCode, Problem> {
-    caller.in_project(project_id)?;
+    caller.in_workspace(workspace_id)?;
     let mut db = rls::begin(&state.db.pool_sqlx, rls::Scope::User(caller.owner())).await?;
-    if !mcp::delete(&mut db, project_id, id).await? {
+    if !mcp::delete(&mut db, workspace_id, id).await? {
         return Err(not_found());
     }
     record(
@@ -201,7 +201,7 @@ async fn delete(
     )
     .await?;
     db.commit().await?;
-    state.bus.publish(Wake::tools(project_id));
+    state.bus.publish(Wake::tools(workspace_id));
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -214,12 +214,12 @@ async fn delete(
 async fn approve(
     State(state): State<AppState>,
     caller: Caller<Admin>,
-    Segments((project_id, id)): Segments<(Uuid, Uuid)>,
+    Segments((workspace_id, id)): Segments<(Uuid, Uuid)>,
     Body(request): Body<ApproveRequest>,
 ) -> Result<Json<Approved>, Problem> {
-    caller.in_project(project_id)?;
+    caller.in_workspace(workspace_id)?;
     let mut db = rls::begin(&state.db.pool_sqlx, rls::Scope::User(caller.owner())).await?;
-    mcp::get(&mut *db, project_id, id).await?.ok_or_else(not_found)?;
+    mcp::get(&mut *db, workspace_id, id).await?.ok_or_else(not_found)?;
     let mut approved = offers::approve(&mut db, id, request.tools.as_deref()).await?;
     approved.sort_unstable();
     if !approved.is_empty() {
@@ -227,7 +227,7 @@ async fn approve(
         record(&mut db, &caller, Action::McpToolsApproved, target, detail).await?;
     }
     db.commit().await?;
-    state.bus.publish(Wake::tools(project_id));
+    state.bus.publish(Wake::tools(workspace_id));
     Ok(Json(Approved { approved }))
 }
 
@@ -248,16 +248,16 @@ fn shown(names: &[String]) -> &[String] {
 async fn test(
     State(state): State<AppState>,
     caller: Caller<Admin>,
-    Segments((project_id, id)): Segments<(Uuid, Uuid)>,
+    Segments((workspace_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<Json<ServerBody>, Problem> {
-    caller.in_project(project_id)?;
+    caller.in_workspace(workspace_id)?;
     let mut db = caller.begin(&state).await?;
-    let before = mcp::get(&mut *db, project_id, id).await?.ok_or_else(not_found)?;
+    let before = mcp::get(&mut *db, workspace_id, id).await?.ok_or_else(not_found)?;
     drop(db);
     let mut probe = Probe::start(&state, &caller, KIND_PROBE, json!({ "serverId": id }), id).await?;
     loop {
         let mut db = caller.begin(&state).await?;
-        let server = mcp::get(&mut *db, project_id, id).await?.ok_or_else(not_found)?;
+        let server = mcp::get(&mut *db, workspace_id, id).await?.ok_or_else(not_found)?;
         if server.seen_at != before.seen_at || server.failed_at > before.failed_at {
             let offered = offers::of_server(&mut *db, id).await?;
             return Ok(Json(ServerBody::of(server, Some(offered))));

@@ -24,7 +24,8 @@ pub struct Me {
     /// The user's handle in this installation
     pub handle: String,
     /// The project in which this caller's requests act
-    pub project_id: Uuid,
+    #[serde(rename = "projectId")]
+    pub workspace_id: Uuid,
     /// The API key, or the browser session; absent for a token
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key_id: Option<Uuid>,
@@ -44,7 +45,7 @@ async fn me(State(state): State<AppState>, caller: Caller<Read>) -> Result<Json<
     Ok(Json(Me {
         user_id: caller.user_id,
         handle,
-        project_id: caller.project_id,
+        workspace_id: caller.workspace_id,
         key_id: caller.credential.key_id(),
         token_expires_at: caller.credential.expiry().map(|expiry| expiry.at),
         role: caller.role.as_str().to_owned(),

@@ -11,7 +11,7 @@ use rejoin_http::caller::{Admin, Caller};
 use rejoin_http::extract::{Body, Segments};
 use rejoin_http::problem::{BodyRefused, Problem, Refused};
 use rejoin_identity::audit::Action;
-use rejoin_identity::projects::{self, Member, Role};
+use rejoin_identity::workspaces::{self, Member, Role};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::ToSchema;
@@ -91,11 +91,11 @@ pub struct MemberRequest {
 async fn list(
     State(state): State<AppState>,
     caller: Caller<Admin>,
-    Segments(project_id): Segments<Uuid>,
+    Segments(workspace_id): Segments<Uuid>,
 ) -> Result<Json<Members>, Problem> {
-    caller.in_project(project_id)?;
+    caller.in_workspace(workspace_id)?;
     let mut db = rls::begin(&state.db.pool_sqlx, rls::Scope::Login).await?;
-    let members = projects::members(&mut db, project_id).await?;
+    let members = workspaces::members(&mut db, workspace_id).await?;
     let items = members.into_iter().map(MemberItem::from).collect();
     Ok(Json(Members { items }))
 }
@@ -111,13 +111,13 @@ async fn list(
 async fn set(
     State(state): State<AppState>,
     caller: Caller<Admin>,
-    Segments((project_id, user_id)): Segments<(Uuid, Uuid)>,
+    Segments((workspace_id, user_id)): Segments<(Uuid, Uuid)>,
     Body(request): Body<MemberRequest>,
 ) -> Result<StatusCode, Problem> {
-    caller.owns(project_id)?;
+    caller.owns(workspace_id)?;
     let mut db = rls::begin(&state.db.pool_sqlx, rls::Scope::Login).await?;
     let role = Role::from(request.role);
-    projects::set_role(&mut db, project_id, user_id, role).await?;
+    workspaces::set_role(&mut db, workspace_id, user_id, role).await?;
     let (target, detail) = (format!("user:{user_id}"), json!({ "role": role.as_str() }));
     record(&mut db, &caller, Action::RoleSet, target, detail).await?;
     db.commit().await?;
@@ -135,11 +135,11 @@ async fn set(
 async fn remove(
     State(state): State<AppState>,
     caller: Caller<Admin>,
-    Segments((project_id, user_id)): Segments<(Uuid, Uuid)>,
+    Segments((workspace_id, user_id)): Segments<(Uuid, Uuid)>,
 ) -> Result<StatusCode, Problem> {
-    caller.owns(project_id)?;
+    caller.owns(workspace_id)?;
     let mut db = rls::begin(&state.db.pool_sqlx, rls::Scope::Login).await?;
-    projects::remove_member(&mut db, project_id, user_id).await?;
+    workspaces::remove_member(&mut db, workspace_id, user_id).await?;
     record(
         &mut db,
         &caller,

@@ -44,7 +44,7 @@ pub struct PriceBody {
 }
 
 impl PriceBody {
-    fn of_project(price: ModelPrice) -> Self {
+    fn of_workspace(price: ModelPrice) -> Self {
         Self {
             model: price.model,
             input_usd: price.input_usd,
@@ -102,11 +102,11 @@ pub struct Which {
 async fn list(
     State(state): State<AppState>,
     caller: Caller<Admin>,
-    Segments(project_id): Segments<Uuid>,
+    Segments(workspace_id): Segments<Uuid>,
 ) -> Result<Json<Prices>, Problem> {
-    caller.in_project(project_id)?;
-    let own = prices::list(&mut *caller.begin(&state).await?, project_id).await?;
-    let own = own.into_iter().map(PriceBody::of_project);
+    caller.in_workspace(workspace_id)?;
+    let own = prices::list(&mut *caller.begin(&state).await?, workspace_id).await?;
+    let own = own.into_iter().map(PriceBody::of_workspace);
     let today = rejoin_models::today();
     let served = rejoin_models::catalogue()
         .all()
@@ -129,10 +129,10 @@ async fn list(
 async fn put(
     State(state): State<AppState>,
     caller: Caller<Admin>,
-    Segments(project_id): Segments<Uuid>,
+    Segments(workspace_id): Segments<Uuid>,
     Body(request): Body<PriceRequest>,
 ) -> Result<Json<PriceBody>, Problem> {
-    caller.in_project(project_id)?;
+    caller.in_workspace(workspace_id)?;
     let price = ModelPrice {
         model: request.model,
         input_usd: request.input_usd,
@@ -142,16 +142,16 @@ async fn put(
         .check()
         .map_err(|fault| Problem::bad_request("invalid_model_price", fault))?;
     let mut db = caller.begin(&state).await?;
-    let there = prices::list(&mut *db, project_id).await?;
+    let there = prices::list(&mut *db, workspace_id).await?;
     if there.len() >= prices::MAX_PRICES && there.iter().all(|other| other.model != price.model) {
         let detail = format!("a project can have at most {} prices", prices::MAX_PRICES);
         return Err(Problem::conflict("too_many_model_prices", detail));
     }
-    prices::put(&mut *db, project_id, &price).await?;
+    prices::put(&mut *db, workspace_id, &price).await?;
     let detail = json!({ "inputUsd": price.input_usd, "outputUsd": price.output_usd });
     record(&mut db, &caller, Action::ModelPriceSet, target(&price.model), detail).await?;
     db.commit().await?;
-    Ok(Json(PriceBody::of_project(price)))
+    Ok(Json(PriceBody::of_workspace(price)))
 }
 
 /// Delete one of the project's own prices
@@ -161,12 +161,12 @@ async fn put(
 async fn delete(
     State(state): State<AppState>,
     caller: Caller<Admin>,
-    Segments(project_id): Segments<Uuid>,
+    Segments(workspace_id): Segments<Uuid>,
     Params(which): Params<Which>,
 ) -> Result<StatusCode, Problem> {
-    caller.in_project(project_id)?;
+    caller.in_workspace(workspace_id)?;
     let mut db = caller.begin(&state).await?;
-    if !prices::remove(&mut *db, project_id, &which.model).await? {
+    if !prices::remove(&mut *db, workspace_id, &which.model).await? {
         return Err(Problem::not_found("model_price_not_found", "The price"));
     }
     record(

@@ -13,7 +13,7 @@ use rejoin_http::caller::{Admin, Caller};
 use rejoin_http::extract::Segments;
 use rejoin_http::problem::{Problem, Refused};
 use rejoin_identity::audit::Action;
-use rejoin_queue::stats::{self, DeadJobInfo, ProjectQueue, WorkerStats};
+use rejoin_queue::stats::{self, DeadJobInfo, WorkerStats, WorkspaceQueue};
 use rejoin_runs::runs::throughput::{self, Throughput};
 use serde::Serialize;
 use serde_json::json;
@@ -65,8 +65,8 @@ pub struct QueueBody {
     pub oldest_available_s: Option<f64>,
 }
 
-impl From<ProjectQueue> for QueueBody {
-    fn from(queue: ProjectQueue) -> Self {
+impl From<WorkspaceQueue> for QueueBody {
+    fn from(queue: WorkspaceQueue) -> Self {
         Self {
             queue: queue.queue,
             paused: queue.paused,
@@ -224,15 +224,15 @@ pub struct RetriedBody {
 async fn show(
     State(state): State<AppState>,
     caller: Caller<Admin>,
-    Segments(project_id): Segments<Uuid>,
+    Segments(workspace_id): Segments<Uuid>,
 ) -> Result<Json<Operations>, Problem> {
-    caller.in_project(project_id)?;
+    caller.in_workspace(workspace_id)?;
     let mut db = caller.begin(&state).await?;
     let asked = Instant::now();
     let at: DateTime<Utc> = sqlx::query_scalar("select now()").fetch_one(&mut *db).await?;
     let database_ms = asked.elapsed().as_secs_f64() * 1e3;
-    let queues = stats::queues_of(&mut *db, project_id).await?;
-    let dead = stats::dead_of(&mut *db, project_id, MAX_DEAD_JOBS).await?;
+    let queues = stats::queues_of(&mut *db, workspace_id).await?;
+    let dead = stats::dead_of(&mut *db, workspace_id, MAX_DEAD_JOBS).await?;
     let mut minutes = throughput::per_minute(&mut *db).await?.into_iter().map(PaceBody::from);
     let hour = minutes.next().ok_or(sqlx::Error::RowNotFound)?;
     let workers = stats::workers(&mut *db).await?;
@@ -276,11 +276,11 @@ async fn show(
 async fn retry(
     State(state): State<AppState>,
     caller: Caller<Admin>,
-    Segments((project_id, id)): Segments<(Uuid, i64)>,
+    Segments((workspace_id, id)): Segments<(Uuid, i64)>,
 ) -> Result<Json<RetriedBody>, Problem> {
-    caller.in_project(project_id)?;
+    caller.in_workspace(workspace_id)?;
     let mut db = caller.begin(&state).await?;
-    let Some(job) = stats::retry_dead(&mut *db, id, Some(project_id)).await? else {
+    let Some(job) = stats::retry_dead(&mut *db, id, Some(workspace_id)).await? else {
         let what = "A dead job of this project that can be retried (a run's job cannot be: the run has ended with it)";
         return Err(Problem::not_found("dead_job_not_found", what));
     };

@@ -131,11 +131,11 @@ fn not_found() -> Problem {
 async fn list(
     State(state): State<AppState>,
     caller: Caller<Read>,
-    Segments(project_id): Segments<Uuid>,
+    Segments(workspace_id): Segments<Uuid>,
     Params(params): Params<PageParams>,
     Params(wanted): Params<PlanParams>,
 ) -> Result<Json<PlanPage>, Problem> {
-    caller.in_project(project_id)?;
+    caller.in_workspace(workspace_id)?;
     let limit = params.limit(&state)?;
     let mut db = caller.begin(&state).await?;
     let found = plans::list(
@@ -167,9 +167,9 @@ async fn list(
 async fn get(
     State(state): State<AppState>,
     caller: Caller<Read>,
-    Segments((project_id, id)): Segments<(Uuid, Uuid)>,
+    Segments((workspace_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<Json<PlanDetail>, Problem> {
-    caller.in_project(project_id)?;
+    caller.in_workspace(workspace_id)?;
     let mut db = caller.begin(&state).await?;
     let plan = plans::get_visible(&mut *db, caller.owner(), id)
         .await?
@@ -199,10 +199,10 @@ async fn get(
 async fn edit(
     State(state): State<AppState>,
     caller: Caller<Write>,
-    Segments((project_id, id)): Segments<(Uuid, Uuid)>,
+    Segments((workspace_id, id)): Segments<(Uuid, Uuid)>,
     Body(request): Body<PlanEdit>,
 ) -> Result<Json<PlanBody>, Problem> {
-    caller.in_project(project_id)?;
+    caller.in_workspace(workspace_id)?;
     let mut db = caller.begin(&state).await?;
     let plan = plans::get_visible(&mut *db, caller.owner(), id)
         .await?

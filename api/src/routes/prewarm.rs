@@ -70,7 +70,7 @@ async fn prewarm(
         None => {
             let mut db = caller.begin(&state).await?;
             if let Some(agent) = request.agent_definition_id {
-                let found = rejoin_runs::agents::get(&mut db, caller.project_id, agent).await?;
+                let found = rejoin_runs::agents::get(&mut db, caller.workspace_id, agent).await?;
                 let missing =
                     || Problem::bad_request("agent_definition_not_found", "there is no such agent definition");
                 found.filter(|found| found.is_open()).ok_or_else(missing)?;

@@ -69,10 +69,10 @@ pub struct QueryPatternPage {
 async fn list(
     State(state): State<AppState>,
     caller: Caller<Read>,
-    Segments(project_id): Segments<Uuid>,
+    Segments(workspace_id): Segments<Uuid>,
     Params(params): Params<PageParams>,
 ) -> Result<Json<QueryPatternPage>, Problem> {
-    caller.in_project(project_id)?;
+    caller.in_workspace(workspace_id)?;
     let limit = params.limit(&state)?;
     let mut db = caller.begin(&state).await?;
     let rows = query_patterns::list(&mut *db, caller.owner(), params.after()?, limit + 1).await?;
@@ -87,9 +87,9 @@ async fn list(
 async fn forget(
     State(state): State<AppState>,
     caller: Caller<Write>,
-    Segments((project_id, id)): Segments<(Uuid, Uuid)>,
+    Segments((workspace_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<StatusCode, Problem> {
-    caller.in_project(project_id)?;
+    caller.in_workspace(workspace_id)?;
     let mut db = caller.begin(&state).await?;
     if !query_patterns::forget(&mut *db, caller.owner(), id).await? {
         return Err(Problem::not_found("query_pattern_not_found", "The query"));

@@ -253,11 +253,11 @@ pub struct MisroutedPage {
 async fn get(
     State(state): State<AppState>,
     caller: Caller<Admin>,
-    Segments(project_id): Segments<Uuid>,
+    Segments(workspace_id): Segments<Uuid>,
 ) -> Result<Json<RoutingBody>, Problem> {
-    caller.in_project(project_id)?;
+    caller.in_workspace(workspace_id)?;
     let mut db = caller.begin(&state).await?;
-    let wanted = agent_assignment::get(&mut *db, project_id).await?;
+    let wanted = agent_assignment::get(&mut *db, workspace_id).await?;
     Ok(Json(wanted.unwrap_or_else(off).into()))
 }
 
@@ -278,10 +278,10 @@ fn off() -> Routing {
 async fn put(
     State(state): State<AppState>,
     caller: Caller<Admin>,
-    Segments(project_id): Segments<Uuid>,
+    Segments(workspace_id): Segments<Uuid>,
     Body(request): Body<RoutingRequest>,
 ) -> Result<Json<RoutingBody>, Problem> {
-    caller.in_project(project_id)?;
+    caller.in_workspace(workspace_id)?;
     if !(0..=100).contains(&request.percent) {
         return Err(Problem::bad_request("invalid_routing", "percent must be from 0 to 100"));
     }
@@ -292,7 +292,7 @@ async fn put(
         return Err(Problem::bad_request("invalid_routing", detail));
     }
     let mut db = caller.begin(&state).await?;
-    let before = agent_assignment::get(&mut *db, project_id).await?;
+    let before = agent_assignment::get(&mut *db, workspace_id).await?;
     let control_agent = match request.control_agent {
         Some(named) => named,
         None => before.as_ref().and_then(|before| before.control_agent.clone()),
@@ -303,7 +303,7 @@ async fn put(
     };
     let agents = [&request.preferred_agent, &request.triage_agent, &control_agent];
     for name in agents.into_iter().flatten() {
-        if agents::find_by_name(&mut *db, project_id, name).await?.is_none() {
+        if agents::find_by_name(&mut *db, workspace_id, name).await?.is_none() {
             let detail = format!("there is no agent named {name}");
             return Err(Problem::bad_request("agent_definition_not_found", detail));
         }
@@ -315,7 +315,7 @@ async fn put(
         selector_model,
         control_agent,
     };
-    agent_assignment::set(&mut *db, project_id, &wanted).await?;
+    agent_assignment::set(&mut *db, workspace_id, &wanted).await?;
     let body = RoutingBody::from(wanted);
     let detail = json!({
         "percent": body.percent, "preferredAgent": body.preferred_agent, "triageAgent": body.triage_agent,
@@ -325,7 +325,7 @@ async fn put(
         &mut db,
         &caller,
         Action::RoutingSet,
-        format!("project:{project_id}"),
+        format!("project:{workspace_id}"),
         detail,
     )
     .await?;
@@ -340,14 +340,14 @@ async fn put(
 async fn preview(
     State(state): State<AppState>,
     caller: Caller<Write>,
-    Segments(project_id): Segments<Uuid>,
+    Segments(workspace_id): Segments<Uuid>,
     Body(request): Body<PreviewRequest>,
 ) -> Result<Json<PreviewBody>, Problem> {
-    caller.in_project(project_id)?;
+    caller.in_workspace(workspace_id)?;
     check_message(&request.message, state.config.max_message_chars)?;
     let consoles = attached_consoles(request.consoles.as_ref())?;
     let mut db = caller.begin(&state).await?;
-    let wanted = agent_assignment::get(&mut *db, project_id).await?.unwrap_or_else(off);
+    let wanted = agent_assignment::get(&mut *db, workspace_id).await?.unwrap_or_else(off);
     let assignment =
         agent_assignment::choose(&mut db, caller.owner(), &wanted, &request.message, &consoles, &[]).await?;
     Ok(Json(PreviewBody {
@@ -367,14 +367,14 @@ async fn preview(
 async fn stats(
     State(state): State<AppState>,
     caller: Caller<Read>,
-    Segments(project_id): Segments<Uuid>,
+    Segments(workspace_id): Segments<Uuid>,
     Params(params): Params<StatsParams>,
 ) -> Result<Json<RoutingStats>, Problem> {
-    caller.in_project(project_id)?;
+    caller.in_workspace(workspace_id)?;
     let days = params.days()?;
     let mut db = caller.begin(&state).await?;
-    let stats = agent_assignment::stats(&mut *db, project_id, days).await?;
-    let arms = agent_assignment::arms(&mut *db, project_id, days).await?;
+    let stats = agent_assignment::stats(&mut *db, workspace_id, days).await?;
+    let arms = agent_assignment::arms(&mut *db, workspace_id, days).await?;
     Ok(Json(RoutingStats {
         items: stats.into_iter().map(WentBody::from).collect(),
         arms: arms.into_iter().map(ArmBody::from).collect(),
@@ -389,11 +389,11 @@ async fn stats(
 async fn misrouted(
     State(state): State<AppState>,
     caller: Caller<Read>,
-    Segments(project_id): Segments<Uuid>,
+    Segments(workspace_id): Segments<Uuid>,
     Params(params): Params<StatsParams>,
     Params(wanted): Params<PageParams>,
 ) -> Result<Json<MisroutedPage>, Problem> {
-    caller.in_project(project_id)?;
+    caller.in_workspace(workspace_id)?;
     let (days, limit) = (params.days()?, wanted.limit(&state)?);
     let mut db = caller.begin(&state).await?;
     let rows = agent_assignment::misrouted(&mut *db, caller.owner(), days, wanted.after()?, limit + 1).await?;

@@ -71,8 +71,8 @@ pub struct ForkRequest {
 }
 
 /// Returns the run and its descendants, parents first; and whether there are more.
-async fn tree_of(state: &AppState, caller: &Caller, project_id: Uuid, id: Uuid) -> Result<(Vec<Run>, bool), Problem> {
-    caller.in_project(project_id)?;
+async fn tree_of(state: &AppState, caller: &Caller, workspace_id: Uuid, id: Uuid) -> Result<(Vec<Run>, bool), Problem> {
+    caller.in_workspace(workspace_id)?;
     visible::run(state, caller, id).await?;
     let mut rows = runs::tree(&mut *caller.begin(state).await?, id, MAX_RUNS as i64 + 1).await?;
     let truncated = rows.len() > MAX_RUNS;
@@ -102,9 +102,9 @@ async fn tree_of(state: &AppState, caller: &Caller, project_id: Uuid, id: Uuid) 
 async fn tree(
     State(state): State<AppState>,
     caller: Caller<Read>,
-    Segments((project_id, run)): Segments<(Uuid, Uuid)>,
+    Segments((workspace_id, run)): Segments<(Uuid, Uuid)>,
 ) -> Result<Json<RunTree>, Problem> {
-    let (rows, truncated) = tree_of(&state, &caller, project_id, run).await?;
+    let (rows, truncated) = tree_of(&state, &caller, workspace_id, run).await?;
     Ok(Json(RunTree {
         items: rows.into_iter().map(RunBody::from).collect(),
         truncated,
@@ -120,9 +120,9 @@ async fn tree(
 async fn export(
     State(state): State<AppState>,
     caller: Caller<Read>,
-    Segments((project_id, id)): Segments<(Uuid, Uuid)>,
+    Segments((workspace_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<Json<RunExport>, Problem> {
-    let (rows, truncated) = tree_of(&state, &caller, project_id, id).await?;
+    let (rows, truncated) = tree_of(&state, &caller, workspace_id, id).await?;
     if truncated {
         let detail = format!("the run has started more than {MAX_RUNS} other runs; export those individually");
         return Err(Problem::conflict("run_tree_too_large", detail));

@@ -262,7 +262,7 @@ async fn may_cancel(state: &AppState, caller: &Caller, id: Uuid) -> Result<rls::
         return Ok(caller.rls_scope());
     }
     let maker = if caller.may(Scope::Admin) {
-        runs::maker_of(&mut db, caller.project_id, id).await?
+        runs::maker_of(&mut db, caller.workspace_id, id).await?
     } else {
         None
     };

@@ -210,7 +210,7 @@ async fn check(
 ) -> Result<(), Problem> {
     match &content.target {
         Target::Agent { name, .. } => {
-            let found = agents::find_by_name(&mut *db, caller.project_id, name).await?;
+            let found = agents::find_by_name(&mut *db, caller.workspace_id, name).await?;
             let is_there = |found: &AgentDefinition| !names_work || found.is_open() || caller.may(Scope::Admin);
             if !found.as_ref().is_some_and(is_there) {
                 return Err(invalid(&format!("there is no agent {name}")));
@@ -239,18 +239,18 @@ async fn check(
 async fn create(
     State(state): State<AppState>,
     caller: Caller<Write>,
-    Segments(project_id): Segments<Uuid>,
+    Segments(workspace_id): Segments<Uuid>,
     Body(request): Body<ScheduleRequest>,
 ) -> Result<(StatusCode, Json<ScheduleBody>), Problem> {
-    caller.in_project(project_id)?;
+    caller.in_workspace(workspace_id)?;
     let content = request.apply_to(None)?;
     let mut db = rls::begin(&state.db.pool_sqlx, rls::Scope::User(caller.owner())).await?;
     check(&mut db, &caller, &content, true).await?;
-    if schedules::count(&mut *db, project_id).await? >= schedules::MAX_SCHEDULES {
+    if schedules::count(&mut *db, workspace_id).await? >= schedules::MAX_SCHEDULES {
         let detail = format!("a project can have at most {} schedules", schedules::MAX_SCHEDULES);
         return Err(Problem::conflict("too_many_schedules", detail));
     }
-    let schedule = schedules::insert(&mut db, project_id, Some(caller.user_id), &content)
+    let schedule = schedules::insert(&mut db, workspace_id, Some(caller.user_id), &content)
         .await?
         .ok_or_else(|| name_taken(&content.name))?;
     let target = format!("schedule:{}", schedule.id);
@@ -267,15 +267,15 @@ async fn create(
 async fn list(
     State(state): State<AppState>,
     caller: Caller<Read>,
-    Segments(project_id): Segments<Uuid>,
+    Segments(workspace_id): Segments<Uuid>,
     Params(params): Params<PageParams>,
 ) -> Result<Json<SchedulePage>, Problem> {
-    caller.in_project(project_id)?;
+    caller.in_workspace(workspace_id)?;
     let limit = params.limit(&state)?;
     let after: Option<String> = params.after()?;
     let rows = schedules::list(
         &mut *caller.begin(&state).await?,
-        project_id,
+        workspace_id,
         after.as_deref(),
         limit + 1,
     )
@@ -291,10 +291,10 @@ async fn list(
 async fn get(
     State(state): State<AppState>,
     caller: Caller<Read>,
-    Segments((project_id, id)): Segments<(Uuid, Uuid)>,
+    Segments((workspace_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<Json<ScheduleBody>, Problem> {
-    caller.in_project(project_id)?;
-    let schedule = schedules::get(&mut *caller.begin(&state).await?, project_id, id)
+    caller.in_workspace(workspace_id)?;
+    let schedule = schedules::get(&mut *caller.begin(&state).await?, workspace_id, id)
         .await?
         .ok_or_else(not_found)?;
     Ok(Json(schedule.into()))
@@ -312,12 +312,14 @@ async fn get(
 async fn change(
     State(state): State<AppState>,
     caller: Caller<Write>,
-    Segments((project_id, id)): Segments<(Uuid, Uuid)>,
+    Segments((workspace_id, id)): Segments<(Uuid, Uuid)>,
     Body(request): Body<ScheduleRequest>,
 ) -> Result<Json<ScheduleBody>, Problem> {
-    caller.in_project(project_id)?;
+    caller.in_workspace(workspace_id)?;
     let mut db = rls::begin(&state.db.pool_sqlx, rls::Scope::User(caller.owner())).await?;
-    let before = schedules::lock(&mut db, project_id, id).await?.ok_or_else(not_found)?;
+    let before = schedules::lock(&mut db, workspace_id, id)
+        .await?
+        .ok_or_else(not_found)?;
     let names_work = request.names_work();
     let created_by = if names_work {
         Some(caller.user_id)
@@ -355,11 +357,11 @@ async fn change(
 async fn delete(
     State(state): State<AppState>,
     caller: Caller<Write>,
-    Segments((project_id, id)): Segments<(Uuid, Uuid)>,
+    Segments((workspace_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<StatusCode, Problem> {
-    caller.in_project(project_id)?;
+    caller.in_workspace(workspace_id)?;
     let mut db = rls::begin(&state.db.pool_sqlx, rls::Scope::User(caller.owner())).await?;
-    if !schedules::delete(&mut *db, project_id, id).await? {
+    if !schedules::delete(&mut *db, workspace_id, id).await? {
         return Err(not_found());
     }
     record(

@@ -18,7 +18,7 @@ use rejoin_http::cookie;
 use rejoin_http::extract;
 use rejoin_http::problem::{BodyRefused, Problem, Refused};
 use rejoin_identity::auth::{self, AuthError, Kind};
-use rejoin_identity::projects::Role;
+use rejoin_identity::workspaces::Role;
 use rejoin_identity::{sessions, sign_in};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -38,7 +38,8 @@ pub fn routes() -> Routes {
 pub struct Session {
     pub user_id: Uuid,
     /// The project in which the browser acts
-    pub project_id: Uuid,
+    #[serde(rename = "projectId")]
+    pub workspace_id: Uuid,
     /// When the session expires
     pub expires_at: DateTime<Utc>,
 }
@@ -124,7 +125,7 @@ async fn begin(
     let cookie = cookie::begun(&headers, &begun.secret, begun.lasts_s);
     let session = Session {
         user_id: caller.user_id,
-        project_id: caller.project_id,
+        workspace_id: caller.workspace_id,
         expires_at: begun.expires_at,
     };
     Ok((StatusCode::CREATED, [(SET_COOKIE, cookie)], Json(session)))

@@ -133,19 +133,19 @@ async fn body(state: &AppState, caller: &Caller, dag: Dag) -> Result<DagBody, Pr
     })
 }
 
-async fn found(state: &AppState, caller: &Caller, project_id: Uuid, id: Uuid) -> Result<Dag, Problem> {
-    caller.in_project(project_id)?;
-    tasks::get_dag(&mut *caller.begin(state).await?, project_id, id)
+async fn found(state: &AppState, caller: &Caller, workspace_id: Uuid, id: Uuid) -> Result<Dag, Problem> {
+    caller.in_workspace(workspace_id)?;
+    tasks::get_dag(&mut *caller.begin(state).await?, workspace_id, id)
         .await?
         .ok_or_else(not_found)
 }
 
-async fn detailed(state: &AppState, caller: &Caller, project_id: Uuid, id: Uuid) -> Result<DagDetail, Problem> {
-    let dag = found(state, caller, project_id, id).await?;
+async fn detailed(state: &AppState, caller: &Caller, workspace_id: Uuid, id: Uuid) -> Result<DagDetail, Problem> {
+    let dag = found(state, caller, workspace_id, id).await?;
     let (rows, edges) = {
         let mut db = caller.begin(state).await?;
         let rows = tasks::of_dag(&mut *db, id).await?;
-        (rows, tasks::edges(&mut *db, project_id, id).await?)
+        (rows, tasks::edges(&mut *db, workspace_id, id).await?)
     };
     let names: BTreeMap<Uuid, &str> = rows.iter().map(|task| (task.id, task.r#ref.as_str())).collect();
     let mut after: BTreeMap<Uuid, Vec<String>> = BTreeMap::new();
@@ -193,10 +193,10 @@ fn task_body(task: &DagTask, after: Vec<String>) -> TaskBody {
 async fn create(
     State(state): State<AppState>,
     caller: Caller<Write>,
-    Segments(project_id): Segments<Uuid>,
+    Segments(workspace_id): Segments<Uuid>,
     Body(spec): Body<DagSpec>,
 ) -> Result<(StatusCode, Json<DagDetail>), Problem> {
-    caller.in_project(project_id)?;
+    caller.in_workspace(workspace_id)?;
     let ordered = spec
         .check()
         .map_err(|fault| Problem::bad_request("invalid_task_dag", fault))?;
@@ -210,7 +210,7 @@ async fn create(
     let id = ids::new();
     let command = CreateDag {
         id,
-        project_id,
+        workspace_id,
         user_id: Some(caller.user_id),
         spec: &spec,
         ordered: &ordered,
@@ -219,7 +219,7 @@ async fn create(
     };
     let wake = rejoin_commands::execute_for(&state.db.pool_sqlx, caller.rls_scope(), &command).await?;
     state.bus.publish(wake);
-    let detail = detailed(&state, &caller, project_id, id).await?;
+    let detail = detailed(&state, &caller, workspace_id, id).await?;
     Ok((StatusCode::CREATED, Json(detail)))
 }
 
@@ -234,7 +234,7 @@ pub async fn internal_agent(
     }
     let named: BTreeSet<&str> = spec.agents().collect();
     let named: Vec<&str> = named.into_iter().collect();
-    agents::internal_among(db, caller.project_id, &named).await
+    agents::internal_among(db, caller.workspace_id, &named).await
 }
 
 /// List the project's task DAGs, newest first
@@ -244,14 +244,14 @@ pub async fn internal_agent(
 async fn list(
     State(state): State<AppState>,
     caller: Caller<Read>,
-    Segments(project_id): Segments<Uuid>,
+    Segments(workspace_id): Segments<Uuid>,
     Params(params): Params<PageParams>,
 ) -> Result<Json<DagPage>, Problem> {
-    caller.in_project(project_id)?;
+    caller.in_workspace(workspace_id)?;
     let limit = params.limit(&state)?;
     let rows = tasks::list_dags(
         &mut *caller.begin(&state).await?,
-        project_id,
+        workspace_id,
         params.after()?,
         limit + 1,
     )
@@ -271,9 +271,9 @@ async fn list(
 async fn get(
     State(state): State<AppState>,
     caller: Caller<Read>,
-    Segments((project_id, id)): Segments<(Uuid, Uuid)>,
+    Segments((workspace_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<Json<DagDetail>, Problem> {
-    Ok(Json(detailed(&state, &caller, project_id, id).await?))
+    Ok(Json(detailed(&state, &caller, workspace_id, id).await?))
 }
 
 /// Get a diagram of a task DAG, as Mermaid or text
@@ -283,10 +283,10 @@ async fn get(
 async fn diagram(
     State(state): State<AppState>,
     caller: Caller<Read>,
-    Segments((project_id, id)): Segments<(Uuid, Uuid)>,
+    Segments((workspace_id, id)): Segments<(Uuid, Uuid)>,
     Params(params): Params<DiagramParams>,
 ) -> Result<Response, Problem> {
-    let detail = detailed(&state, &caller, project_id, id).await?;
+    let detail = detailed(&state, &caller, workspace_id, id).await?;
     let drawn = match params.format.as_deref() {
         None | Some("mermaid") => mermaid(&detail.tasks),
         Some("text") => text(&detail.tasks),
@@ -308,9 +308,9 @@ async fn diagram(
 async fn pause(
     State(state): State<AppState>,
     caller: Caller<Write>,
-    Segments((project_id, id)): Segments<(Uuid, Uuid)>,
+    Segments((workspace_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<Json<DagDetail>, Problem> {
-    change(&state, &caller, project_id, id, DagChange::Pause).await
+    change(&state, &caller, workspace_id, id, DagChange::Pause).await
 }
 
 /// Resume a paused task DAG
@@ -321,9 +321,9 @@ async fn pause(
 async fn resume(
     State(state): State<AppState>,
     caller: Caller<Write>,
-    Segments((project_id, id)): Segments<(Uuid, Uuid)>,
+    Segments((workspace_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<Json<DagDetail>, Problem> {
-    change(&state, &caller, project_id, id, DagChange::Resume).await
+    change(&state, &caller, workspace_id, id, DagChange::Resume).await
 }
 
 /// Cancel a task DAG: its runs are cancelled, pending tasks are skipped. Idempotent
@@ -334,15 +334,15 @@ async fn resume(
 async fn cancel(
     State(state): State<AppState>,
     caller: Caller<Write>,
-    Segments((project_id, id)): Segments<(Uuid, Uuid)>,
+    Segments((workspace_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<(StatusCode, Json<DagDetail>), Problem> {
-    let dag = found(&state, &caller, project_id, id).await?;
+    let dag = found(&state, &caller, workspace_id, id).await?;
     let scope = may_change(&caller, &dag, &DagChange::Cancel)?;
     let wake = rejoin_commands::cancel_dag(&state.db.pool_sqlx, scope, id).await?;
     state.bus.publish(wake);
     Ok((
         StatusCode::ACCEPTED,
-        Json(detailed(&state, &caller, project_id, id).await?),
+        Json(detailed(&state, &caller, workspace_id, id).await?),
     ))
 }
 
@@ -357,23 +357,23 @@ async fn cancel(
 async fn retry(
     State(state): State<AppState>,
     caller: Caller<Write>,
-    Segments((project_id, id, task)): Segments<(Uuid, Uuid, String)>,
+    Segments((workspace_id, id, task)): Segments<(Uuid, Uuid, String)>,
 ) -> Result<Json<DagDetail>, Problem> {
-    change(&state, &caller, project_id, id, DagChange::Retry(task)).await
+    change(&state, &caller, workspace_id, id, DagChange::Retry(task)).await
 }
 
 async fn change(
     state: &AppState,
     caller: &Caller,
-    project_id: Uuid,
+    workspace_id: Uuid,
     id: Uuid,
     change: DagChange,
 ) -> Result<Json<DagDetail>, Problem> {
-    let dag = found(state, caller, project_id, id).await?;
+    let dag = found(state, caller, workspace_id, id).await?;
     let scope = may_change(caller, &dag, &change)?;
     let wake = rejoin_commands::execute_for(&state.db.pool_sqlx, scope, &ChangeDag { id, change }).await?;
     state.bus.publish(wake);
-    Ok(Json(detailed(state, caller, project_id, id).await?))
+    Ok(Json(detailed(state, caller, workspace_id, id).await?))
 }
 
 /// Returns the scope for changing a DAG: its maker's, on whose behalf its tasks run. The maker may change it; with the
@@ -395,7 +395,7 @@ fn may_change(caller: &Caller, dag: &Dag, change: &DagChange) -> Result<rls::Sco
         return Err(Problem::new(StatusCode::FORBIDDEN, "not_the_maker", detail));
     }
     Ok(rls::Scope::User(Owner {
-        project_id: dag.project_id,
+        workspace_id: dag.workspace_id,
         user_id: maker,
     }))
 }

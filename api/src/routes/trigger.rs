@@ -54,11 +54,11 @@ pub struct Triggered {
 async fn trigger(
     State(state): State<AppState>,
     caller: Caller<Write>,
-    Segments((project_id, definition)): Segments<(Uuid, String)>,
+    Segments((workspace_id, definition)): Segments<(Uuid, String)>,
     headers: HeaderMap,
     Body(request): Body<TriggerRequest>,
 ) -> Result<(StatusCode, [(HeaderName, String); 1], Json<Triggered>), Problem> {
-    caller.in_project(project_id)?;
+    caller.in_workspace(workspace_id)?;
     // Includes the agent: the same key for two agents means two requests.
     let idempotency = idempotency::of(&headers, None, &json!({ "trigger": definition, "request": request }))?;
     let input = input_text(storable_json(request.input))?;
@@ -67,7 +67,7 @@ async fn trigger(
         return Err(Problem::bad_request("message_too_long", detail));
     }
     check_output_schema(request.output_schema.as_ref())?;
-    let definition = find(&state, &caller, project_id, &definition).await?;
+    let definition = find(&state, &caller, workspace_id, &definition).await?;
     let command = TriggerRun {
         definition: &definition,
         user_id: Some(caller.user_id),
@@ -99,15 +99,20 @@ fn input_text(input: Value) -> Result<String, Problem> {
 }
 
 /// By id or, failing that, by name.
-pub async fn find(state: &AppState, caller: &Caller, project_id: Uuid, text: &str) -> Result<AgentDefinition, Problem> {
+pub async fn find(
+    state: &AppState,
+    caller: &Caller,
+    workspace_id: Uuid,
+    text: &str,
+) -> Result<AgentDefinition, Problem> {
     let mut db = caller.begin(state).await?;
     if let Ok(id) = text.parse()
-        && let Some(found) = agents::get(&mut db, project_id, id).await?
+        && let Some(found) = agents::get(&mut db, workspace_id, id).await?
         && found.is_open()
     {
         return Ok(found);
     }
-    agents::find_by_name(&mut *db, project_id, text)
+    agents::find_by_name(&mut *db, workspace_id, text)
         .await?
         .filter(AgentDefinition::is_open)
         .ok_or_else(|| Problem::not_found("agent_definition_not_found", "The agent definition"))

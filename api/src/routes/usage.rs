@@ -7,7 +7,7 @@ use rejoin_http::authorization::routes;
 use rejoin_http::caller::{Admin, Caller};
 use rejoin_http::extract::Segments;
 use rejoin_http::problem::{Problem, Refused};
-use rejoin_identity::projects;
+use rejoin_identity::workspaces;
 use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
@@ -45,10 +45,10 @@ pub struct Part {
 async fn show(
     State(state): State<AppState>,
     caller: Caller<Admin>,
-    Segments(project_id): Segments<Uuid>,
+    Segments(workspace_id): Segments<Uuid>,
 ) -> Result<Json<Usage>, Problem> {
-    caller.in_project(project_id)?;
-    let used = projects::used_today(&state.db.pool_sqlx, project_id).await?;
+    caller.in_workspace(workspace_id)?;
+    let used = workspaces::used_today(&state.db.pool_sqlx, workspace_id).await?;
     Ok(Json(Usage {
         runs: Part {
             used: used.runs,

@@ -67,9 +67,13 @@ impl Scenario for Agents {
         let fleet = Fleet::of(context, WORKERS, 1, &[("REJOIN_SLOTS", slots.as_str())]).await?;
         let agent = fleet.agent().await?;
         let database = &fleet.database;
-        let definition = agents::get(&mut *database.db.pool_sqlx.acquire().await?, database.project_id, agent)
-            .await?
-            .context("the agent is there")?;
+        let definition = agents::get(
+            &mut *database.db.pool_sqlx.acquire().await?,
+            database.workspace_id,
+            agent,
+        )
+        .await?
+        .context("the agent is there")?;
         let script = Script {
             calls: STEPS - 1,
             tokens: 1,

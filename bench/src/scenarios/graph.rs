@@ -169,7 +169,7 @@ async fn demonstration(context: &Context, out: &mut Recorder) -> Result<()> {
     let lines = context.sized(usize::MAX, 700);
     for column in ["rejoin", "again"] {
         let began = Instant::now();
-        let lines = import_packages(&demo.db.pool_sqlx, demo.project_id, lines).await?;
+        let lines = import_packages(&demo.db.pool_sqlx, demo.workspace_id, lines).await?;
         out.record(IMPORT, DEMO, column, lines as f64 / began.elapsed().as_secs_f64());
     }
     let copy = vectors::copy_rows_per_s(&demo).await?;
@@ -204,8 +204,8 @@ async fn import_generated(database: &Database, objects: usize) -> Result<u64> {
         ..DatabaseArgs::new(&database.url)
     };
     let db = Db::connect_lazy(&arguments, "rejoin-bench-import", Role::Login)?;
-    let (pool, project_id) = (&db.pool_sqlx, database.project_id);
-    let report = import::import(pool, project_id, source, OnError::Refuse, actor, |_| ()).await?;
+    let (pool, workspace_id) = (&db.pool_sqlx, database.workspace_id);
+    let report = import::import(pool, workspace_id, source, OnError::Refuse, actor, |_| ()).await?;
     ensure!(report.imported, "bad lines: {:?}", report.bad.first());
     Ok(report.objects.created + report.relationships.created)
 }

@@ -132,7 +132,7 @@ async fn project(fleet: &Fleet, things: usize) -> Result<Uuid> {
          select id, $1, id, 1, case when n = 0 then 'project' else 'task' end, 'p' || $2 || '-' || n, jsonb_build_object('name', 'thing ' || n), '', 'system'
          from (select n, case when n = 0 then $2 else gen_random_uuid() end as id from generate_series(0, $3) n) made",
     )
-    .bind(fleet.database.project_id)
+    .bind(fleet.database.workspace_id)
     .bind(id)
     .bind(things)
     .execute(db)
@@ -143,7 +143,7 @@ async fn project(fleet: &Fleet, things: usize) -> Result<Uuid> {
          from (select canonical_id, gen_random_uuid() as edge from kb.graph_objects
                where project_id = $1 and key like 'p' || $2 || '-%' and canonical_id <> $2) made",
     )
-    .bind(fleet.database.project_id)
+    .bind(fleet.database.workspace_id)
     .bind(id)
     .execute(db)
     .await?;

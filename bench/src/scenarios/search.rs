@@ -154,14 +154,14 @@ impl Scenario for Search {
             return Ok(());
         }
         let database = context.server.database().await?;
-        let (pool, project_id) = (&database.db.pool_sqlx, database.project_id);
+        let (pool, workspace_id) = (&database.db.pool_sqlx, database.workspace_id);
         let lines = context.sized(usize::MAX, SMOKE.0);
-        import_packages(pool, project_id, lines).await?;
+        import_packages(pool, workspace_id, lines).await?;
         let embedder = local();
         match embedder.model() {
             Some(_) => {
                 let began = Instant::now();
-                let texts = embed_all(pool, project_id, &embedder).await?;
+                let texts = embed_all(pool, workspace_id, &embedder).await?;
                 let ms = began.elapsed().as_secs_f64() * 1e3 / texts.max(1) as f64;
                 out.record(TIMES, "objects, in batches, stored", "ms", ms);
                 out.record(TIMES, "objects, in batches, stored", "texts", texts as f64);
@@ -194,7 +194,7 @@ impl Scenario for Search {
         }
         for (way, mode, fusion) in WAYS {
             if mode == Mode::Lexical || embedder.model().is_some() {
-                judge(pool, project_id, &queries, &vectors, (way, mode, fusion), out).await?;
+                judge(pool, workspace_id, &queries, &vectors, (way, mode, fusion), out).await?;
             }
         }
         context.server.drop(database).await
@@ -233,7 +233,7 @@ pub fn local() -> Embedder {
 }
 
 /// Imports this many lines of the demonstration graph, objects first.
-pub async fn import_packages(pool: &PgPool, project_id: Uuid, lines: usize) -> Result<u64> {
+pub async fn import_packages(pool: &PgPool, workspace_id: Uuid, lines: usize) -> Result<u64> {
     let mut text = String::new();
     flate2::read::GzDecoder::new(PACKAGES).read_to_string(&mut text)?;
     let some: String = text.split_inclusive('\n').take(lines).collect();
@@ -241,17 +241,17 @@ pub async fn import_packages(pool: &PgPool, project_id: Uuid, lines: usize) -> R
         kind: ActorKind::Import,
         id: None,
     };
-    let report = import::import(pool, project_id, some.as_bytes(), OnError::Skip, actor, |_| ()).await?;
+    let report = import::import(pool, workspace_id, some.as_bytes(), OnError::Skip, actor, |_| ()).await?;
     Ok(report.lines)
 }
 
 /// Embeds all objects, without the worker's pauses.
-async fn embed_all(pool: &PgPool, project_id: Uuid, embedder: &Embedder) -> Result<u64> {
+async fn embed_all(pool: &PgPool, workspace_id: Uuid, embedder: &Embedder) -> Result<u64> {
     let name = embedder.model().context("there is a model")?;
     let mut stored = 0;
     let mut after = None;
     loop {
-        let page = embedding_backlog::page(pool, project_id, name, after).await?;
+        let page = embedding_backlog::page(pool, workspace_id, name, after).await?;
         for batch in page.objects.chunks(BATCH) {
             let texts: Vec<String> = batch.iter().map(|due| due.text.clone()).collect();
             let vectors = embedder.embed(&texts).await?;
@@ -268,7 +268,7 @@ async fn embed_all(pool: &PgPool, project_id: Uuid, embedder: &Embedder) -> Resu
                     vector,
                 })
                 .collect();
-            stored += embedding_backlog::put(pool, project_id, &model, &made, &[], &[]).await?;
+            stored += embedding_backlog::put(pool, workspace_id, &model, &made, &[], &[]).await?;
         }
         after = page.next;
         if after.is_none() {
@@ -279,7 +279,7 @@ async fn embed_all(pool: &PgPool, project_id: Uuid, embedder: &Embedder) -> Resu
 
 async fn judge(
     pool: &PgPool,
-    project_id: Uuid,
+    workspace_id: Uuid,
     queries: &[Query],
     vectors: &[Option<QueryVector>],
     (way, mode, fusion): (&str, Mode, Fusion),
@@ -293,7 +293,7 @@ async fn judge(
     for (query, vector) in queries.iter().zip(vectors) {
         let found = hybrid_ranking::find_by(
             pool,
-            project_id,
+            workspace_id,
             query.text,
             vector.as_ref(),
             (mode, fusion),

@@ -70,7 +70,7 @@ impl Scenario for Tasks {
             let began = Instant::now();
             let dag = CreateDag {
                 id: Uuid::now_v7(),
-                project_id: database.project_id,
+                workspace_id: database.workspace_id,
                 user_id: Some(database.user_id),
                 spec: &spec,
                 ordered: &ordered,
@@ -135,9 +135,13 @@ async fn wait_for_dag(fleet: &Fleet, id: Uuid) -> Result<String> {
 /// The same number of runs, without a DAG; milliseconds each.
 async fn plain_runs(fleet: &Fleet, agent: Uuid, script: Script, count: usize) -> Result<f64> {
     let database = &fleet.database;
-    let definition = rejoin_runs::agents::get(&mut *database.db.pool_sqlx.acquire().await?, database.project_id, agent)
-        .await?
-        .context("the agent is there")?;
+    let definition = rejoin_runs::agents::get(
+        &mut *database.db.pool_sqlx.acquire().await?,
+        database.workspace_id,
+        agent,
+    )
+    .await?
+    .context("the agent is there")?;
     let began = Instant::now();
     for _ in 0..count {
         let command = rejoin_commands::TriggerRun {

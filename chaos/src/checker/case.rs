@@ -48,7 +48,8 @@ pub struct Task {
 #[derive(Debug, Clone, sqlx::FromRow)]
 pub struct Run {
     pub id: Uuid,
-    pub project_id: Uuid,
+    #[sqlx(rename = "project_id")]
+    pub workspace_id: Uuid,
     pub conversation_id: Option<Uuid>,
     pub user_id: Option<Uuid>,
     pub parent_run_id: Option<Uuid>,
@@ -66,7 +67,7 @@ pub struct Run {
     pub cancel_requested_at: Option<DateTime<Utc>>,
     pub final_message_id: Option<Uuid>,
     /// The project of the run's conversation.
-    pub conversation_project: Option<Uuid>,
+    pub conversation_workspace: Option<Uuid>,
     pub conversation_owner: Option<Uuid>,
 }
 

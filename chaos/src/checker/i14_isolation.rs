@@ -6,8 +6,8 @@ pub(super) fn check(case: &Case) -> Vec<String> {
     let mut wrong = Vec::new();
     for run in case.runs.values() {
         if run
-            .conversation_project
-            .is_some_and(|project| project != run.project_id)
+            .conversation_workspace
+            .is_some_and(|workspace| workspace != run.workspace_id)
         {
             wrong.push(format!("run {} is of another project than its conversation", run.id));
         }

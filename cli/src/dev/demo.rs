@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, io::Cursor, path::Path};
 use anyhow::{Context, Result, ensure};
 use rejoin_graph::import::OnError;
 use rejoin_identity::auth::{self, AuthError, Kind};
-use rejoin_identity::projects::Role;
+use rejoin_identity::workspaces::Role;
 use rejoin_types::access::Scope;
 use rejoin_types::digest;
 use sqlx::PgPool;
@@ -29,7 +29,7 @@ const TELL_EVERY_LINES: u64 = 20_000;
 /// The demo project and its credentials.
 #[derive(Debug, Clone)]
 pub struct Demo {
-    pub project_id: Uuid,
+    pub workspace_id: Uuid,
     pub user_id: Uuid,
     pub api_key: String,
 }
@@ -56,31 +56,31 @@ pub async fn ensure_there(pool: &PgPool, url: &str, data_dir: &Path, out: Out) -
 
 async fn make(pool: &PgPool, url: &str, data_dir: &Path, out: Out) -> Result<Demo> {
     let mut tx = pool.begin().await.context("beginning a transaction failed")?;
-    let (project_id, user_id) = keys::ensure_project(&mut tx, PROJECT, USER, Role::Owner).await?;
+    let (workspace_id, user_id) = keys::ensure_workspace(&mut tx, PROJECT, USER, Role::Owner).await?;
     tx.commit().await.context("committing the demo project failed")?;
-    let api_key = key(pool, url, data_dir, project_id, user_id).await?;
-    fill_graph(pool, project_id, out).await?;
+    let api_key = key(pool, url, data_dir, workspace_id, user_id).await?;
+    fill_graph(pool, workspace_id, out).await?;
     Ok(Demo {
-        project_id,
+        workspace_id,
         user_id,
         api_key,
     })
 }
 
 /// Returns the key of an earlier start, if it is still valid for the demo project; else a new one.
-async fn key(pool: &PgPool, url: &str, data_dir: &Path, project_id: Uuid, user_id: Uuid) -> Result<String> {
+async fn key(pool: &PgPool, url: &str, data_dir: &Path, workspace_id: Uuid, user_id: Uuid) -> Result<String> {
     let path = data_dir.join(KEYS_FILE);
     let mut kept: BTreeMap<String, String> = dev_instance::read_json(&path).unwrap_or_default();
     // The URL may contain a password: its hash identifies the database as well.
     let database = digest::hex(&auth::hash_secret(url)[..8]);
     if let Some(key) = kept.get(&database) {
-        match auth::authenticate(pool, Kind::Key, key, Some(project_id)).await {
+        match auth::authenticate(pool, Kind::Key, key, Some(workspace_id)).await {
             Ok(_) => return Ok(key.clone()),
             Err(
                 AuthError::UnknownKey
                 | AuthError::UnknownUser
-                | AuthError::UnknownProject
-                | AuthError::ProjectNeeded
+                | AuthError::UnknownWorkspace
+                | AuthError::WorkspaceNeeded
                 | AuthError::TokenExpired
                 | AuthError::TokenNotYetValid,
             ) => {}
@@ -88,7 +88,7 @@ async fn key(pool: &PgPool, url: &str, data_dir: &Path, project_id: Uuid, user_i
         }
     }
     let mut connection = pool.acquire().await.context("connecting to the database failed")?;
-    let (_id, key) = keys::make_key(&mut connection, user_id, project_id, KEY_NAME, &Scope::ALL, None)
+    let (_id, key) = keys::make_key(&mut connection, user_id, workspace_id, KEY_NAME, &Scope::ALL, None)
         .await
         .context("creating the demo key failed")?;
     kept.insert(database, key.clone());
@@ -96,9 +96,9 @@ async fn key(pool: &PgPool, url: &str, data_dir: &Path, project_id: Uuid, user_i
     Ok(key)
 }
 
-async fn fill_graph(pool: &PgPool, project_id: Uuid, out: Out) -> Result<()> {
+async fn fill_graph(pool: &PgPool, workspace_id: Uuid, out: Out) -> Result<()> {
     let filled: bool = sqlx::query_scalar("select exists (select from kb.graph_objects where project_id = $1)")
-        .bind(project_id)
+        .bind(workspace_id)
         .fetch_one(pool)
         .await
         .context("reading the demo graph failed")?;
@@ -107,7 +107,7 @@ async fn fill_graph(pool: &PgPool, project_id: Uuid, out: Out) -> Result<()> {
     }
     out.note("importing Debian's packages into the demo graph; this happens only once");
     let mut told = 0;
-    let report = graph::import_from(pool, project_id, Cursor::new(GRAPH), OnError::Refuse, |lines| {
+    let report = graph::import_from(pool, workspace_id, Cursor::new(GRAPH), OnError::Refuse, |lines| {
         if lines >= told + TELL_EVERY_LINES {
             told = lines;
             out.note(&format!("  {lines} lines read"));

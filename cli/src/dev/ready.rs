@@ -13,7 +13,8 @@ use crate::out::Out;
 pub struct Ready {
     pub url: String,
     pub api_key: String,
-    pub project_id: Uuid,
+    #[serde(rename = "projectId")]
+    pub workspace_id: Uuid,
     pub user_id: Uuid,
     pub database_url: String,
     /// Signs a browser in, once.
@@ -60,7 +61,7 @@ impl Ready {
             self.sign_in_url,
             self.url,
             self.api_key,
-            self.project_id,
+            self.workspace_id,
             workers.join(", "),
         ))
     }

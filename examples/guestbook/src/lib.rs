@@ -88,13 +88,13 @@ impl Tool for Sign {
             "insert into guestbook.entries (id, project_id, text) values ($1, $2, $3) on conflict (id) do nothing",
         )
         .bind(context.record_id)
-        .bind(context.project_id)
+        .bind(context.workspace_id)
         .bind(text)
         .execute(&mut *tx)
         .await
         .map_err(failed)?;
         let job = NewJob {
-            project_id: context.project_id,
+            workspace_id: context.workspace_id,
             unique_key: Some(format!("{COUNT_WORDS}:{}", context.record_id)),
             ..NewJob::new(COUNT_WORDS, json!({ "entryId": context.record_id }))
         };

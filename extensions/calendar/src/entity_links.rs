@@ -41,7 +41,7 @@ pub async fn link(db: &mut PgConnection, owner: Owner, event: Uuid, entity: Uuid
            and (select count(*) from kb.calendar_event_entities l where l.event_id = e.id) < $5
          on conflict do nothing",
     )
-    .bind(owner.project_id)
+    .bind(owner.workspace_id)
     .bind(owner.user_id)
     .bind(event)
     .bind(entity)
@@ -65,7 +65,7 @@ pub async fn unlink(db: impl PgExecutor<'_>, owner: Owner, event: Uuid, entity: 
          using kb.calendar_events e join kb.calendars c on c.id = e.calendar_id
          where l.event_id = e.id and c.project_id = $1 and c.owner_user_id = $2 and e.id = $3 and l.entity_id = $4",
     )
-    .bind(owner.project_id)
+    .bind(owner.workspace_id)
     .bind(owner.user_id)
     .bind(event)
     .bind(entity)
@@ -86,7 +86,7 @@ pub async fn entities_of(db: impl PgExecutor<'_>, owner: Owner, event: Uuid) -> 
            where c.project_id = $1 and c.owner_user_id = $2 and e.id = $3
            order by l.created_at, l.entity_id",
     )
-    .bind(owner.project_id)
+    .bind(owner.workspace_id)
     .bind(owner.user_id)
     .bind(event)
     .fetch_all(db)
@@ -103,7 +103,7 @@ pub async fn events_of(db: impl PgExecutor<'_>, owner: Owner, entity: Uuid) -> R
          where c.project_id = $1 and c.owner_user_id = $2 and l.entity_id = $3 and e.deleted_at is null
          order by e.starts_at, e.id limit $4",
     )
-    .bind(owner.project_id)
+    .bind(owner.workspace_id)
     .bind(owner.user_id)
     .bind(entity)
     .bind(MAX_EVENTS)

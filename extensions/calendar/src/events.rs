@@ -169,7 +169,7 @@ pub async fn calendars(db: impl PgExecutor<'_>, owner: Owner) -> Result<Vec<Cale
         Calendar,
         "select id, name, time_zone, work_project from kb.calendars
          where project_id = $1 and owner_user_id = $2 order by created_at, id limit $3",
-        owner.project_id,
+        owner.workspace_id,
         owner.user_id,
         MAX_CALENDARS
     )
@@ -185,7 +185,7 @@ pub async fn add_calendar(db: &mut PgConnection, owner: Owner, calendar: &Calend
          where (select count(*) from kb.calendars where project_id = $2 and owner_user_id = $3) < $7
          on conflict do nothing",
         calendar.id,
-        owner.project_id,
+        owner.workspace_id,
         owner.user_id,
         calendar.name,
         calendar.time_zone,
@@ -201,7 +201,7 @@ pub async fn add_calendar(db: &mut PgConnection, owner: Owner, calendar: &Calend
 pub async fn assign(db: &mut PgConnection, owner: Owner, id: Uuid, work_project: Uuid) -> Result<bool, sqlx::Error> {
     sqlx::query!(
         "update kb.calendars set work_project = null where project_id = $1 and owner_user_id = $2 and work_project = $3 and id <> $4",
-        owner.project_id,
+        owner.workspace_id,
         owner.user_id,
         work_project,
         id
@@ -210,7 +210,7 @@ pub async fn assign(db: &mut PgConnection, owner: Owner, id: Uuid, work_project:
     .await?;
     let assigned = sqlx::query!(
         "update kb.calendars set work_project = $3 where project_id = $1 and owner_user_id = $2 and id = $4",
-        owner.project_id,
+        owner.workspace_id,
         owner.user_id,
         work_project,
         id
@@ -224,7 +224,7 @@ pub async fn assign(db: &mut PgConnection, owner: Owner, id: Uuid, work_project:
 pub async fn delete_calendar(db: impl PgExecutor<'_>, owner: Owner, id: Uuid) -> Result<bool, sqlx::Error> {
     let deleted = sqlx::query!(
         "delete from kb.calendars where project_id = $1 and owner_user_id = $2 and id = $3",
-        owner.project_id,
+        owner.workspace_id,
         owner.user_id,
         id
     )
@@ -242,7 +242,7 @@ pub async fn locked(db: &mut PgConnection, owner: Owner, id: Uuid) -> Result<Opt
            from kb.calendar_events e join kb.calendars c on c.id = calendar_id
            where c.project_id = $1 and c.owner_user_id = $2 and e.id = $3
            for update of e"#,
-        owner.project_id,
+        owner.workspace_id,
         owner.user_id,
         id
     )
@@ -394,7 +394,7 @@ pub async fn calendar(db: impl PgExecutor<'_>, owner: Owner, id: Uuid) -> Result
     sqlx::query_as!(
         Calendar,
         "select id, name, time_zone, work_project from kb.calendars where project_id = $1 and owner_user_id = $2 and id = $3",
-        owner.project_id,
+        owner.workspace_id,
         owner.user_id,
         id
     )

@@ -74,7 +74,7 @@ impl JobHandler for SyncJobs {
         match done {
             Ok(done) => {
                 if done.has_exchanged {
-                    host.bus.publish(Wake::tools(job.project_id));
+                    host.bus.publish(Wake::tools(job.workspace_id));
                 }
                 Outcome::Complete
             }

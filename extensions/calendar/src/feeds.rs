@@ -24,7 +24,7 @@ pub async fn create(db: impl PgExecutor<'_>, owner: Owner, calendar_id: Uuid) ->
          from kb.calendars c where c.id = $1 and c.project_id = $2 and c.owner_user_id = $3
          on conflict (calendar_id) do update set hash = excluded.hash, created_at = now()",
         calendar_id,
-        owner.project_id,
+        owner.workspace_id,
         owner.user_id,
         hash_secret(&secret),
     )
@@ -38,7 +38,7 @@ pub async fn remove(db: impl PgExecutor<'_>, owner: Owner, calendar_id: Uuid) ->
     let removed = sqlx::query!(
         "delete from kb.calendar_feeds where calendar_id = $1 and project_id = $2 and owner_user_id = $3",
         calendar_id,
-        owner.project_id,
+        owner.workspace_id,
         owner.user_id,
     )
     .execute(db)
@@ -50,7 +50,7 @@ pub async fn remove(db: impl PgExecutor<'_>, owner: Owner, calendar_id: Uuid) ->
 pub async fn list(db: impl PgExecutor<'_>, owner: Owner) -> Result<Vec<Uuid>, sqlx::Error> {
     sqlx::query_scalar!(
         "select calendar_id from kb.calendar_feeds where project_id = $1 and owner_user_id = $2",
-        owner.project_id,
+        owner.workspace_id,
         owner.user_id,
     )
     .fetch_all(db)
@@ -71,7 +71,7 @@ pub async fn find(db: &PgPool, secret: &str) -> Result<Option<Feed>, sqlx::Error
     Ok(row.map(|row| Feed {
         calendar_id: row.calendar_id,
         owner: Owner {
-            project_id: row.project_id,
+            workspace_id: row.project_id,
             user_id: row.owner_user_id,
         },
     }))

@@ -88,7 +88,7 @@ impl Tool for CalendarTool {
     async fn call(&self, context: &ToolContext, arguments: Value) -> Result<Value, ToolError> {
         let arguments = Arguments::of(arguments);
         let owner = Owner {
-            project_id: context.project_id,
+            workspace_id: context.workspace_id,
             user_id: context
                 .user_id
                 .ok_or_else(|| told("this run has no user, so there are no calendars to use"))?,
@@ -188,7 +188,7 @@ impl CalendarTool {
 async fn title_of(context: &ToolContext, arguments: &Arguments) -> Option<String> {
     let id = id_of(arguments, "event_id").ok()??;
     let owner = Owner {
-        project_id: context.project_id,
+        workspace_id: context.workspace_id,
         user_id: context.user_id?,
     };
     let mut tx = rls::begin(&context.db, rls::Scope::User(owner)).await.ok()?;
@@ -203,7 +203,7 @@ async fn calendar_of(context: &ToolContext, arguments: &Arguments) -> Option<Str
     }
     let id = id_of(arguments, "calendar_id").ok()??;
     let owner = Owner {
-        project_id: context.project_id,
+        workspace_id: context.workspace_id,
         user_id: context.user_id?,
     };
     let mut tx = rls::begin(&context.db, rls::Scope::User(owner)).await.ok()?;

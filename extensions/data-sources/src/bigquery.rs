@@ -44,8 +44,8 @@ pub struct Bigquery {
     settings: Settings,
     /// A service account's key, as its JSON file.
     key: Option<Plaintext>,
-    /// The token endpoint: the operator's setting, never a project's. A key never signs for an address named by a
-    /// project.
+    /// The token endpoint: the operator's setting, never a workspace's. A key never signs for an address named by a
+    /// workspace.
     token_url: String,
     hosts: Hosts,
     http: OnceCell<Client>,

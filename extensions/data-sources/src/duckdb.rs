@@ -1,4 +1,4 @@
-//! DuckDB: a file in its project's folder, queried by DuckDB's own program, one process per query. Its library takes
+//! DuckDB: a file in its workspace's folder, queried by DuckDB's own program, one process per query. Its library takes
 //! very long to compile; its program is small, and can be confined: it opens the file read-only, and its safe mode
 //! locks the settings, opens no other file, loads no extension and starts no program. Called by `sources`.
 //!

@@ -1,4 +1,4 @@
-//! Data sources as an extension: the tools over those that a project has.
+//! Data sources as an extension: the tools over those that a workspace has.
 
 use async_trait::async_trait;
 use rejoin_extension::Extension;
@@ -19,11 +19,11 @@ impl Extension for DataSources {
         "data-sources"
     }
 
-    async fn project_tools(&self, db: &mut PgConnection, project_id: Uuid) -> Result<Vec<SharedTool>, sqlx::Error> {
+    async fn workspace_tools(&self, db: &mut PgConnection, workspace_id: Uuid) -> Result<Vec<SharedTool>, sqlx::Error> {
         let Some(sources) = &self.0 else {
             return Ok(Vec::new());
         };
-        let kept = data_sources::list(db, project_id).await?;
+        let kept = data_sources::list(db, workspace_id).await?;
         let kinds: Vec<Kind> = kept.iter().map(|source| source.content.kind).collect();
         let any_writable = kept.iter().any(|source| !source.content.read_only);
         Ok(for_kinds(sources, &kinds, any_writable))

@@ -1,7 +1,7 @@
-//! Locations of a project's database files: `<folder>/<project id>/`, for each folder that the operator names, and
+//! Locations of a workspace's database files: `<folder>/<workspace id>/`, for each folder that the operator names, and
 //! nowhere else. Called by `sqlite` and `duckdb`.
 //!
-//! Invariant: an opened path contains no symbolic link, neither out of the folder nor in place of the project's own.
+//! Invariant: an opened path contains no symbolic link, neither out of the folder nor in place of the workspace's own.
 
 use std::path::{Path, PathBuf};
 
@@ -9,22 +9,22 @@ use uuid::Uuid;
 
 use crate::source::SourceError;
 
-/// The folders of one project.
+/// The folders of one workspace.
 pub struct Folder {
-    /// The operator's folders, for all projects.
+    /// The operator's folders, for all workspaces.
     all: Vec<PathBuf>,
-    project_id: Uuid,
+    workspace_id: Uuid,
 }
 
 impl Folder {
-    pub fn new(all: Vec<PathBuf>, project_id: Uuid) -> Self {
-        Self { all, project_id }
+    pub fn new(all: Vec<PathBuf>, workspace_id: Uuid) -> Self {
+        Self { all, workspace_id }
     }
 
     /// Resolves a path to a file, without symbolic links.
     ///
     /// # Errors
-    /// It is no file of the project. Whether it exists is not revealed.
+    /// It is no file of the workspace. Whether it exists is not revealed.
     pub fn file(&self, path: &str) -> Result<PathBuf, SourceError> {
         if self.all.is_empty() {
             return Err(SourceError::Unconfigured(
@@ -37,15 +37,15 @@ impl Folder {
             SourceError::Refused(format!(
                 "{path} is not a file of this project; its files are in <folder>/{}/, where <folder> is listed in \
                 REJOIN_SOURCE_FOLDERS",
-                self.project_id
+                self.workspace_id
             ))
         })
     }
 
-    /// Returns the project's existing folders. A symbolic link does not count.
+    /// Returns the workspace's existing folders. A symbolic link does not count.
     fn own(&self) -> impl Iterator<Item = PathBuf> {
         self.all.iter().filter_map(|folder| {
-            let wanted = folder.canonicalize().ok()?.join(self.project_id.to_string());
+            let wanted = folder.canonicalize().ok()?.join(self.workspace_id.to_string());
             wanted.canonicalize().ok().filter(|real| *real == wanted)
         })
     }

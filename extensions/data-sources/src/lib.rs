@@ -1,4 +1,4 @@
-//! Data sources: external databases, which a project's users and agents may query. The API's routes and the workers' tools query
+//! Data sources: external databases, which a workspace's users and agents may query. The API's routes and the workers' tools query
 //! through [`Sources`]. The stored settings of a source are in `rejoin_integrations::data_sources`.
 //!
 //! # Layout
@@ -8,7 +8,7 @@
 //! - `source`      the trait, results and their limits, errors
 //! - `postgresql` `mysql` `sqlite` `duckdb` `mongodb` `bigquery`   one driver per kind, behind the cargo feature of its
 //!   name
-//! - `folders`     locations of a project's files
+//! - `folders`     locations of a workspace's files
 //! - `tools` `run_console`   tools of agents; `record_pattern` records successful queries; `model_answers`: limits and errors of
 //!   both
 //! - `routes`     HTTP endpoints of data sources and consoles

@@ -1,6 +1,6 @@
 //! The endpoints of data sources and of consoles, each with its DTOs and handlers. `api` merges them with the others.
 //!
-//! - `data_sources`   external databases for the project's users and agents
+//! - `data_sources`   external databases for the workspace's users and agents
 //! - `consoles`       texts that callers and agents edit together
 
 pub mod consoles;

@@ -22,7 +22,7 @@ struct RunConsole {
     sources: Sources,
 }
 
-/// The tool, for a project with data sources.
+/// The tool, for a workspace with data sources.
 pub fn tool(sources: &Sources) -> SharedTool {
     Arc::new(RunConsole {
         spec: ToolSpec {
@@ -60,7 +60,7 @@ impl Tool for RunConsole {
         let arguments = Arguments::of(arguments);
         let console = meant(context, &arguments).await?;
         let source = match console.data_source_id {
-            Some(id) => data_sources::get(&context.db, context.project_id, id)
+            Some(id) => data_sources::get(&context.db, context.workspace_id, id)
                 .await
                 .map_err(internal)?,
             None => None,

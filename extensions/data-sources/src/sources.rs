@@ -104,7 +104,7 @@ impl Sources {
         let secret = if source.has_secret {
             let keys = self.keys()?;
             let mut db = rls::begin(db, scope).await.map_err(|error| database_away(&error))?;
-            data_sources::open_secret(&mut *db, keys, source.project_id, source.id)
+            data_sources::open_secret(&mut *db, keys, source.workspace_id, source.id)
                 .await
                 .map_err(|error| match error {
                     SecretError::Database(error) => database_away(&error),
@@ -113,7 +113,7 @@ impl Sources {
         } else {
             None
         };
-        let opened = Arc::new(self.opened(source.project_id, &source.content, secret)?);
+        let opened = Arc::new(self.opened(source.workspace_id, &source.content, secret)?);
         self.open.insert(key, opened.clone()).await;
         Ok(opened)
     }
@@ -138,7 +138,7 @@ impl Sources {
         Ok(answer)
     }
 
-    /// Returns the maximum number of recorded queries per user of a project.
+    /// Returns the maximum number of recorded queries per user of a workspace.
     pub(crate) fn patterns(&self) -> i64 {
         i64::from(self.means.patterns)
     }
@@ -186,7 +186,7 @@ impl Sources {
     /// This build has no driver of its kind.
     pub fn opened(
         &self,
-        project_id: Uuid,
+        workspace_id: Uuid,
         content: &Content,
         secret: Option<Plaintext>,
     ) -> Result<Opened, SourceError> {
@@ -214,7 +214,7 @@ impl Sources {
             read_only: content.read_only,
             bounds,
             look,
-            source: means.drivers.open(project_id, content, secret, look)?,
+            source: means.drivers.open(workspace_id, content, secret, look)?,
             places: Semaphore::new(means.connections),
         })
     }

@@ -1,4 +1,4 @@
-//! SQLite: a file in its project's folder, queried in a separate process. Called by `sources`.
+//! SQLite: a file in its workspace's folder, queried in a separate process. Called by `sources`.
 //!
 //! - `process`  starts that process, sends it the task, and ends it
 //! - `child`    the process: system limits, then the task

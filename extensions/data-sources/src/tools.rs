@@ -1,4 +1,4 @@
-//! The agents' tools over a project's data sources: list, inspect, and query. A project without sources has none of
+//! The agents' tools over a workspace's data sources: list, inspect, and query. A workspace without sources has none of
 //! them, and one with sources those that match their kinds. Called by the worker's pools.
 //!
 //! Invariant: `execute_query` only reads, whatever the source: writing is a separate tool, which a whitelist must name,
@@ -216,7 +216,7 @@ const TOOLS: &[Definition] = &[
     },
 ];
 
-/// Returns the tools for a project with sources of these kinds. None without sources.
+/// Returns the tools for a workspace with sources of these kinds. None without sources.
 pub fn for_kinds(sources: &Sources, kinds: &[Kind], any_writable: bool) -> Vec<SharedTool> {
     let fits = |definition: &&Definition| match definition.kinds {
         _ if kinds.is_empty() => false,
@@ -305,7 +305,7 @@ impl Tool for SourceTool {
 
 impl SourceTool {
     async fn list_sources(&self, context: &ToolContext) -> Result<Value, ToolError> {
-        let sources = data_sources::list(&context.db, context.project_id)
+        let sources = data_sources::list(&context.db, context.workspace_id)
             .await
             .map_err(internal)?;
         let listed: Vec<_> = sources.iter().map(DataSource::listed).collect();
@@ -315,7 +315,7 @@ impl SourceTool {
     async fn list_databases(&self, context: &ToolContext, arguments: &Value) -> Result<Value, ToolError> {
         let asked = match arguments["databaseId"].as_str() {
             Some(_) => vec![self.find(context, arguments).await?.0],
-            None => data_sources::list(&context.db, context.project_id)
+            None => data_sources::list(&context.db, context.workspace_id)
                 .await
                 .map_err(internal)?,
         };
@@ -395,7 +395,7 @@ impl SourceTool {
             None => (wanted, None),
         };
         let dataset = arguments["datasetId"].as_str().map(str::to_owned);
-        let found = data_sources::find(&context.db, context.project_id, name)
+        let found = data_sources::find(&context.db, context.workspace_id, name)
             .await
             .map_err(internal)?;
         let source = found.ok_or_else(|| {

@@ -1,5 +1,5 @@
-//! The embedding job: computes vectors of a project's graph objects. The sweep enqueues it for marked objects; at most
-//! one is live per project, so that texts are sent in order and in batches.
+//! The embedding job: computes vectors of a workspace's graph objects. The sweep enqueues it for marked objects; at most
+//! one is live per workspace, so that texts are sent in order and in batches.
 //!
 //! Invariants: a vector is stored and its mark removed in one transaction, so that a crash repeats work and loses none;
 //! a failing model uses up no attempts and creates no jobs: the same job retries later, and searches are lexical
@@ -43,7 +43,7 @@ const SAID_EVERY: Duration = Duration::from_secs(30);
 
 /// Between two looks for marked objects.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
-/// Between two looks for projects that have no vectors of the model.
+/// Between two looks for workspaces that have no vectors of the model.
 const CATCH_UP_EVERY: Duration = Duration::from_secs(60);
 
 /// Embeddings of the graph's objects. Without an embedder (`None`), the process makes none.
@@ -68,12 +68,12 @@ impl Extension for Embeddings {
         };
         vec![
             Arc::new(MarkedObjects(embedder.clone())),
-            Arc::new(ProjectsWithoutVectors(embedder.clone())),
+            Arc::new(WorkspacesWithoutVectors(embedder.clone())),
         ]
     }
 }
 
-/// Embeds the marked objects of one project. At most one job lives per project.
+/// Embeds the marked objects of one workspace. At most one job lives per workspace.
 struct EmbeddingJobs(Embedder);
 
 enum End {
@@ -103,7 +103,7 @@ impl JobHandler for EmbeddingJobs {
             db: &host.db,
             embedder: &self.0,
             name: model,
-            project_id: job.project_id,
+            workspace_id: job.workspace_id,
             signals,
             began: Instant::now(),
             said: Instant::now(),
@@ -125,7 +125,7 @@ struct Work<'a> {
     db: &'a PgPool,
     embedder: &'a Embedder,
     name: &'a str,
-    project_id: Uuid,
+    workspace_id: Uuid,
     signals: &'a Signals,
     began: Instant,
     said: Instant,
@@ -135,7 +135,7 @@ struct Work<'a> {
 impl Work<'_> {
     async fn all(&mut self) -> Result<(), End> {
         loop {
-            let marked = embedding_backlog::marked(self.db, self.project_id, self.name).await?;
+            let marked = embedding_backlog::marked(self.db, self.workspace_id, self.name).await?;
             if marked.marks.is_empty() {
                 break;
             }
@@ -144,10 +144,10 @@ impl Work<'_> {
                 self.everything().await?;
             }
             let model = self.model(0);
-            embedding_backlog::put(self.db, self.project_id, &model, &[], &marked.gone, &marked.marks).await?;
+            embedding_backlog::put(self.db, self.workspace_id, &model, &[], &marked.gone, &marked.marks).await?;
         }
         if self.embedded > 0 {
-            info!(project = %self.project_id, objects = self.embedded, seconds = self.began.elapsed().as_secs(), "graph objects embedded");
+            info!(project = %self.workspace_id, objects = self.embedded, seconds = self.began.elapsed().as_secs(), "graph objects embedded");
         }
         Ok(())
     }
@@ -157,16 +157,16 @@ impl Work<'_> {
     async fn everything(&mut self) -> Result<(), End> {
         let mut after = None;
         loop {
-            let page = embedding_backlog::page(self.db, self.project_id, self.name, after).await?;
+            let page = embedding_backlog::page(self.db, self.workspace_id, self.name, after).await?;
             self.embed(&page.objects).await?;
             match page.next {
                 Some(next) => after = Some(next),
                 None => break,
             }
         }
-        let removed = embedding_backlog::tidy(self.db, self.project_id, self.name).await?;
+        let removed = embedding_backlog::tidy(self.db, self.workspace_id, self.name).await?;
         if removed > 0 {
-            info!(project = %self.project_id, vectors = removed, "removed vectors of other models and of deleted \
+            info!(project = %self.workspace_id, vectors = removed, "removed vectors of other models and of deleted \
                 objects");
         }
         Ok(())
@@ -202,12 +202,12 @@ impl Work<'_> {
             return Ok(());
         }
         let model = self.model(made[0].vector.len());
-        let stored = embedding_backlog::put(self.db, self.project_id, &model, &made, &[], &[]).await?;
+        let stored = embedding_backlog::put(self.db, self.workspace_id, &model, &made, &[], &[]).await?;
         self.embedded += stored;
         metrics::counter!("rejoin_embedded_objects_total").increment(stored);
         if self.said.elapsed() >= SAID_EVERY {
             self.said = Instant::now();
-            info!(project = %self.project_id, objects = self.embedded, "embedding graph objects");
+            info!(project = %self.workspace_id, objects = self.embedded, "embedding graph objects");
         }
         Ok(())
     }
@@ -230,7 +230,7 @@ impl Work<'_> {
             match self.asked(std::slice::from_ref(&due.text)).await? {
                 Ok(mut vectors) => all.extend(vectors.pop().map(|vector| made((due, vector)))),
                 Err(error) if refuses_a_text(&error) => {
-                    warn!(project = %self.project_id, object = %due.id, "the embedding model rejects an object's \
+                    warn!(project = %self.workspace_id, object = %due.id, "the embedding model rejects an object's \
                         text; it has no vector");
                 }
                 Err(error) => return Err(self.failed(&error)),
@@ -293,7 +293,7 @@ fn refuses_a_text(error: &EmbedError) -> bool {
     )
 }
 
-/// Enqueues a job for each project with marked objects. Where no model embeds, marks must not pile up.
+/// Enqueues a job for each workspace with marked objects. Where no model embeds, marks must not pile up.
 struct MarkedObjects(Embedder);
 
 #[async_trait]
@@ -315,12 +315,12 @@ impl Sweep for MarkedObjects {
             return Ok(());
         }
         let mut connection = host.db.acquire().await?;
-        for project_id in projects {
+        for workspace_id in projects {
             let job = NewJob {
-                project_id,
+                workspace_id,
                 priority: PRIORITY,
                 delay_s: GATHER_S,
-                unique_key: Some(format!("{KIND}:{project_id}")),
+                unique_key: Some(format!("{KIND}:{workspace_id}")),
                 ..NewJob::new(KIND, serde_json::json!({}))
             };
             rejoin_queue::enqueue(&mut connection, &job).await?;
@@ -330,11 +330,11 @@ impl Sweep for MarkedObjects {
     }
 }
 
-/// Marks projects that have no vectors of this model at all: the model is new here.
-struct ProjectsWithoutVectors(Embedder);
+/// Marks workspaces that have no vectors of this model at all: the model is new here.
+struct WorkspacesWithoutVectors(Embedder);
 
 #[async_trait]
-impl Sweep for ProjectsWithoutVectors {
+impl Sweep for WorkspacesWithoutVectors {
     fn what(&self) -> &'static str {
         "looking up projects to embed"
     }

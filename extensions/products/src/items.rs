@@ -12,8 +12,8 @@ use crate::{AGENTS, Action, JOBS, PACKS, ProductError, SERVERS, Work};
 impl Work<'_> {
     pub(super) async fn agent(&mut self, wanted: &DefinitionContent) -> Result<(), ProductError> {
         let (kind, name) = (AGENTS.0, wanted.name.as_str());
-        let Some(there) = agents::find_by_name(&mut *self.db, self.project_id, name).await? else {
-            agents::insert(&mut *self.db, self.project_id, wanted).await?;
+        let Some(there) = agents::find_by_name(&mut *self.db, self.workspace_id, name).await? else {
+            agents::insert(&mut *self.db, self.workspace_id, wanted).await?;
             self.note(kind, name, Action::Create, vec![]);
             return Ok(());
         };
@@ -25,7 +25,7 @@ impl Work<'_> {
             self.note(kind, name, Action::Keep, vec![]);
             return Ok(());
         }
-        agents::update(&mut *self.db, self.project_id, there.id, wanted).await?;
+        agents::update(&mut *self.db, self.workspace_id, there.id, wanted).await?;
         self.note(
             kind,
             name,
@@ -37,9 +37,9 @@ impl Work<'_> {
 
     pub(super) async fn server(&mut self, wanted: &mcp::Settings) -> Result<(), ProductError> {
         let (kind, name) = (SERVERS.0, wanted.name.as_str());
-        let there = mcp::list(&mut *self.db, self.project_id).await?;
+        let there = mcp::list(&mut *self.db, self.workspace_id).await?;
         let Some(there) = there.into_iter().find(|server| server.settings.name == name) else {
-            mcp::create(&mut *self.db, self.project_id, wanted, Some(self.name)).await?;
+            mcp::create(&mut *self.db, self.workspace_id, wanted, Some(self.name)).await?;
             self.note(kind, name, Action::Create, vec![]);
             return Ok(());
         };
@@ -61,12 +61,12 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// A job is a schedule. The project decides whether it is enabled; that is kept.
+    /// A job is a schedule. The workspace decides whether it is enabled; that is kept.
     pub(super) async fn job(&mut self, wanted: &Value) -> Result<(), ProductError> {
         let (kind, name) = (JOBS.0, words(wanted, "name"));
         let mut wanted = ScheduleContent::of_job(wanted).map_err(ProductError::Invalid)?;
-        let Some(there) = schedules::find_by_name(&mut *self.db, self.project_id, name).await? else {
-            schedules::insert(&mut *self.db, self.project_id, None, &wanted).await?;
+        let Some(there) = schedules::find_by_name(&mut *self.db, self.workspace_id, name).await? else {
+            schedules::insert(&mut *self.db, self.workspace_id, None, &wanted).await?;
             self.note(kind, name, Action::Create, vec![]);
             return Ok(());
         };
@@ -94,14 +94,14 @@ impl Work<'_> {
     pub(super) async fn pack(&mut self, wanted: &WantedPack) -> Result<(), ProductError> {
         let (kind, name) = (PACKS.0, wanted.name());
         let pack = match wanted {
-            WantedPack::Whole(new) => packs::create(&mut *self.db, self.project_id, new).await?,
-            WantedPack::Named { name, version } => packs::find(&mut *self.db, self.project_id, name, version)
+            WantedPack::Whole(new) => packs::create(&mut *self.db, self.workspace_id, new).await?,
+            WantedPack::Named { name, version } => packs::find(&mut *self.db, self.workspace_id, name, version)
                 .await?
                 .ok_or_else(|| {
                     ProductError::Invalid(format!("there is no template pack {name} of version {version}"))
                 })?,
         };
-        let installed = packs::installed(&mut *self.db, self.project_id).await?;
+        let installed = packs::installed(&mut *self.db, self.workspace_id).await?;
         if installed.iter().any(|one| one.pack_id == pack.id) {
             // Whoever installed it first: equal packs are the same.
             self.note(kind, name, Action::Keep, vec![]);
@@ -113,7 +113,7 @@ impl Work<'_> {
             if !self.may_change(PACKS, name) {
                 return Ok(());
             }
-            let lost = packs::lost_by(&mut *self.db, self.project_id, earlier.pack_id, pack.id).await?;
+            let lost = packs::lost_by(&mut *self.db, self.workspace_id, earlier.pack_id, pack.id).await?;
             if !lost.is_empty() {
                 let detail = format!(
                     "version {} has no {}, but objects of this type exist; keep the type, or delete them first",
@@ -123,9 +123,9 @@ impl Work<'_> {
                 self.note(kind, name, Action::Conflict, vec![detail]);
                 return Ok(());
             }
-            packs::release(&mut *self.db, self.project_id, earlier.id).await?;
+            packs::release(&mut *self.db, self.workspace_id, earlier.id).await?;
         }
-        packs::assign(&mut *self.db, self.project_id, pack.id, None, &[]).await?;
+        packs::assign(&mut *self.db, self.workspace_id, pack.id, None, &[]).await?;
         match earlier {
             None => self.note(
                 kind,

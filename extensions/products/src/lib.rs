@@ -1,4 +1,4 @@
-//! Products: what a project has installed by manifests. Reinstalling, in any version, brings the project to the
+//! Products: what a workspace has installed by manifests. Reinstalling, in any version, brings the workspace to the
 //! manifest's state; uninstalling removes it, and keeps data: objects, runs, and what they depend on.
 //!
 //! - `items`  brings single items to their wanted state
@@ -109,11 +109,11 @@ pub struct Product {
 }
 
 /// Returns the products by name.
-pub async fn list(db: impl PgExecutor<'_>, project_id: Uuid) -> Result<Vec<Product>, sqlx::Error> {
+pub async fn list(db: impl PgExecutor<'_>, workspace_id: Uuid) -> Result<Vec<Product>, sqlx::Error> {
     sqlx::query_as!(
         Product,
         "select name, version, manifest, installed_at, updated_at from kb.products where project_id = $1 order by name",
-        project_id
+        workspace_id
     )
     .fetch_all(db)
     .await
@@ -143,7 +143,7 @@ const JOBS: (&str, &str) = ("job", "/jobs");
 /// An installation or uninstallation, in the caller's transaction.
 struct Work<'a> {
     db: &'a mut PgConnection,
-    project_id: Uuid,
+    workspace_id: Uuid,
     name: &'a str,
     /// The previous manifest.
     before: Option<Value>,
@@ -154,15 +154,15 @@ struct Work<'a> {
     changes: Vec<Change>,
 }
 
-/// Brings the project to the manifest's state, in the caller's transaction. On a conflict nothing should be committed;
+/// Brings the workspace to the manifest's state, in the caller's transaction. On a conflict nothing should be committed;
 /// nor in a dry run.
 pub async fn install(
     db: &mut PgConnection,
-    project_id: Uuid,
+    workspace_id: Uuid,
     manifest: &Manifest,
     adopts: bool,
 ) -> Result<InstallationDiff, ProductError> {
-    let mut work = Work::begin(db, project_id, &manifest.name, adopts).await?;
+    let mut work = Work::begin(db, workspace_id, &manifest.name, adopts).await?;
     let previous_version = work.before.as_ref().map(|before| words(before, "version").to_owned());
     for pack in &manifest.packs {
         work.pack(pack).await?;
@@ -184,7 +184,7 @@ pub async fn install(
          on conflict (project_id, name) do update
          set version = excluded.version, manifest = excluded.manifest,
              updated_at = case when products.manifest = excluded.manifest then products.updated_at else now() end",
-        project_id,
+        workspace_id,
         manifest.name,
         manifest.version,
         manifest.document
@@ -199,10 +199,14 @@ pub async fn install(
     })
 }
 
-/// Removes a product from the project, in the caller's transaction. Objects and runs stay, and so does what they depend
+/// Removes a product from the workspace, in the caller's transaction. Objects and runs stay, and so does what they depend
 /// on.
-pub async fn uninstall(db: &mut PgConnection, project_id: Uuid, name: &str) -> Result<InstallationDiff, ProductError> {
-    let mut work = Work::begin(db, project_id, name, false).await?;
+pub async fn uninstall(
+    db: &mut PgConnection,
+    workspace_id: Uuid,
+    name: &str,
+) -> Result<InstallationDiff, ProductError> {
+    let mut work = Work::begin(db, workspace_id, name, false).await?;
     let before = work
         .before
         .clone()
@@ -212,7 +216,7 @@ pub async fn uninstall(db: &mut PgConnection, project_id: Uuid, name: &str) -> R
     work.remove_others(None).await?;
     sqlx::query!(
         "delete from kb.products where project_id = $1 and name = $2",
-        project_id,
+        workspace_id,
         name
     )
     .execute(&mut *work.db)
@@ -228,23 +232,23 @@ pub async fn uninstall(db: &mut PgConnection, project_id: Uuid, name: &str) -> R
 impl<'a> Work<'a> {
     async fn begin(
         db: &'a mut PgConnection,
-        project_id: Uuid,
+        workspace_id: Uuid,
         name: &'a str,
         adopts: bool,
     ) -> Result<Self, ProductError> {
-        // Serialized per project: ownership of items is read first.
+        // Serialized per workspace: ownership of items is read first.
         sqlx::query!(
             "select pg_advisory_xact_lock(hashtextextended('products ' || $1::uuid::text, 0))",
-            project_id
+            workspace_id
         )
         .execute(&mut *db)
         .await?;
-        let mut others = list(&mut *db, project_id).await?;
+        let mut others = list(&mut *db, workspace_id).await?;
         let before = others.iter().position(|product| product.name == name);
         let before = before.map(|at| others.remove(at).manifest);
         Ok(Self {
             db,
-            project_id,
+            workspace_id,
             name,
             before,
             others,
@@ -284,8 +288,8 @@ impl<'a> Work<'a> {
     /// Removes jobs that are no longer in the manifest.
     async fn remove_jobs(&mut self, document: Option<&Value>) -> Result<(), ProductError> {
         for name in self.no_more(JOBS.1, document) {
-            if let Some(there) = schedules::find_by_name(&mut *self.db, self.project_id, &name).await? {
-                schedules::delete(&mut *self.db, self.project_id, there.id).await?;
+            if let Some(there) = schedules::find_by_name(&mut *self.db, self.workspace_id, &name).await? {
+                schedules::delete(&mut *self.db, self.workspace_id, there.id).await?;
             }
             self.note(JOBS.0, &name, Action::Remove, vec![]);
         }
@@ -322,12 +326,12 @@ impl<'a> Work<'a> {
     /// Removes other items that are no longer in the manifest.
     async fn remove_others(&mut self, document: Option<&Value>) -> Result<(), ProductError> {
         for name in self.no_more(AGENTS.1, document) {
-            let Some(there) = agents::find_by_name(&mut *self.db, self.project_id, &name).await? else {
+            let Some(there) = agents::find_by_name(&mut *self.db, self.workspace_id, &name).await? else {
                 continue;
             };
             // We can't see whether conversations refer to it: the database tells.
             let mut savepoint = self.db.begin().await?;
-            match agents::delete(&mut *savepoint, self.project_id, there.id).await {
+            match agents::delete(&mut *savepoint, self.workspace_id, there.id).await {
                 Ok(_) => {
                     savepoint.commit().await?;
                     self.note(AGENTS.0, &name, Action::Remove, vec![]);
@@ -341,9 +345,9 @@ impl<'a> Work<'a> {
             }
         }
         for name in self.no_more(SERVERS.1, document) {
-            let there = mcp::list(&mut *self.db, self.project_id).await?;
+            let there = mcp::list(&mut *self.db, self.workspace_id).await?;
             if let Some(there) = there.into_iter().find(|server| server.settings.name == name) {
-                mcp::delete(&mut *self.db, self.project_id, there.id).await?;
+                mcp::delete(&mut *self.db, self.workspace_id, there.id).await?;
                 self.note(SERVERS.0, &name, Action::Remove, vec![]);
             }
         }
@@ -352,12 +356,12 @@ impl<'a> Work<'a> {
                 .others
                 .iter()
                 .any(|product| listed(Some(&product.manifest), PACKS.1).contains_key(name.as_str()));
-            let installed = packs::installed(&mut *self.db, self.project_id).await?;
+            let installed = packs::installed(&mut *self.db, self.workspace_id).await?;
             for there in installed.into_iter().filter(|one| one.name == name) {
                 let detail = match (shared, there.objects) {
                     (true, _) => "another product uses it".to_owned(),
                     (false, 0) => {
-                        packs::uninstall(&mut *self.db, self.project_id, there.id).await?;
+                        packs::uninstall(&mut *self.db, self.workspace_id, there.id).await?;
                         self.note(PACKS.0, &name, Action::Remove, vec![]);
                         continue;
                     }

@@ -27,7 +27,7 @@ static VALIDATOR: LazyLock<Validator> = LazyLock::new(|| {
     rejoin_schemas::compiled(&schema).expect("the schema is one")
 });
 
-/// The content that a product installs into a project.
+/// The content that a product installs into a workspace.
 #[derive(Debug, Clone)]
 pub struct Manifest {
     pub name: String,

@@ -111,11 +111,11 @@ impl From<ProductError> for Problem {
 async fn list(
     State(state): State<ProductsState>,
     caller: Caller<Admin>,
-    Segments(project_id): Segments<Uuid>,
+    Segments(workspace_id): Segments<Uuid>,
 ) -> Result<Json<Products>, Problem> {
-    caller.in_project(project_id)?;
+    caller.in_workspace(workspace_id)?;
     let mut db = rls::begin(&state.db.pool_sqlx, rls::Scope::User(caller.owner())).await?;
-    let items = crate::list(&mut *db, project_id).await?;
+    let items = crate::list(&mut *db, workspace_id).await?;
     Ok(Json(Products { items }))
 }
 
@@ -130,10 +130,10 @@ async fn list(
 async fn install(
     State(state): State<ProductsState>,
     caller: Caller<Admin>,
-    Segments(project_id): Segments<Uuid>,
+    Segments(workspace_id): Segments<Uuid>,
     Body(request): Body<InstallRequest>,
 ) -> Result<Json<Done>, Problem> {
-    caller.in_project(project_id)?;
+    caller.in_workspace(workspace_id)?;
     let manifest = Manifest::read(request.manifest).map_err(|fault| Problem::bad_request("invalid_manifest", fault))?;
     for server in manifest
         .servers
@@ -148,7 +148,7 @@ async fn install(
         })?;
     }
     let mut db = rls::begin(&state.db.pool_sqlx, rls::Scope::User(caller.owner())).await?;
-    let diff = crate::install(&mut db, project_id, &manifest, request.adopt).await?;
+    let diff = crate::install(&mut db, workspace_id, &manifest, request.adopt).await?;
     if request.dry_run {
         return Ok(Json(Done::of(diff, true)));
     }
@@ -169,7 +169,7 @@ async fn install(
     )
     .await?;
     db.commit().await?;
-    state.bus.publish(Wake::tools(project_id));
+    state.bus.publish(Wake::tools(workspace_id));
     Ok(Json(Done::of(diff, false)))
 }
 
@@ -182,12 +182,12 @@ async fn install(
 async fn uninstall(
     State(state): State<ProductsState>,
     caller: Caller<Admin>,
-    Segments((project_id, name)): Segments<(Uuid, String)>,
+    Segments((workspace_id, name)): Segments<(Uuid, String)>,
     Params(params): Params<UninstallParams>,
 ) -> Result<Json<Done>, Problem> {
-    caller.in_project(project_id)?;
+    caller.in_workspace(workspace_id)?;
     let mut db = rls::begin(&state.db.pool_sqlx, rls::Scope::User(caller.owner())).await?;
-    let diff = crate::uninstall(&mut db, project_id, &name).await?;
+    let diff = crate::uninstall(&mut db, workspace_id, &name).await?;
     if params.dry_run.unwrap_or_default() {
         return Ok(Json(Done::of(diff, true)));
     }
@@ -201,6 +201,6 @@ async fn uninstall(
     )
     .await?;
     db.commit().await?;
-    state.bus.publish(Wake::tools(project_id));
+    state.bus.publish(Wake::tools(workspace_id));
     Ok(Json(Done::of(diff, false)))
 }

@@ -1,4 +1,4 @@
-//! The web as an extension: the tools of projects that have switched it on, the job behind "test the search provider", and the sweep of
+//! The web as an extension: the tools of workspaces that have switched it on, the job behind "test the search provider", and the sweep of
 //! cached pages.
 
 use std::sync::Arc;
@@ -35,11 +35,11 @@ impl Extension for WebSearch {
         "web-search"
     }
 
-    async fn project_tools(&self, db: &mut PgConnection, project_id: Uuid) -> Result<Vec<SharedTool>, sqlx::Error> {
+    async fn workspace_tools(&self, db: &mut PgConnection, workspace_id: Uuid) -> Result<Vec<SharedTool>, sqlx::Error> {
         let Some(web) = &self.0 else {
             return Ok(Vec::new());
         };
-        let settings = web_settings::get(db, project_id).await?;
+        let settings = web_settings::get(db, workspace_id).await?;
         Ok(settings
             .map(|settings| for_settings(web, &settings))
             .unwrap_or_default())
@@ -56,7 +56,7 @@ impl Extension for WebSearch {
     }
 }
 
-/// Tests a project's search provider from a worker, which has the keys and the way out. The API enqueues the job and reads the outcome
+/// Tests a workspace's search provider from a worker, which has the keys and the way out. The API enqueues the job and reads the outcome
 /// from the settings' row.
 struct ProviderTests(Web);
 
@@ -71,7 +71,7 @@ impl JobHandler for ProviderTests {
             error: error.to_string(),
             after: None,
         };
-        let settings = match web_settings::get(&host.db, job.project_id).await {
+        let settings = match web_settings::get(&host.db, job.workspace_id).await {
             Ok(Some(settings)) => settings,
             // Switched off since.
             Ok(None) => return Outcome::Complete,
@@ -84,15 +84,15 @@ impl JobHandler for ProviderTests {
         };
         let began = Instant::now();
         let found = tokio::select! {
-            found = self.0.search(&host.db, job.project_id, &settings, &ask) => found,
+            found = self.0.search(&host.db, job.workspace_id, &settings, &ask) => found,
             () = signals.drain.cancelled() => return Outcome::Release,
         };
         let outcome = found
             .map(|found| found.results.len())
             .map_err(|error| error.to_string());
-        match web_settings::tried(&host.db, job.project_id, &settings, &outcome, began.elapsed()).await {
+        match web_settings::tried(&host.db, job.workspace_id, &settings, &outcome, began.elapsed()).await {
             Ok(()) => {
-                host.bus.publish(Wake::tools(job.project_id));
+                host.bus.publish(Wake::tools(job.workspace_id));
                 Outcome::Complete
             }
             Err(error) => again(error),

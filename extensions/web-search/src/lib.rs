@@ -1,4 +1,4 @@
-//! The web: agents search it and visit pages, where a project lets them. The workers' pools give agents the tools; what a project has
+//! The web: agents search it and visit pages, where a workspace lets them. The workers' pools give agents the tools; what a workspace has
 //! switched on is in `rejoin_integrations::web_settings`.
 //!
 //! # Layout
@@ -6,7 +6,7 @@
 //! - `tools`   `web_search` and `web_visit`, as agents see them
 //! - `search` `search/`   what search providers have in common; one file a provider
 //! - `visit` `pages`      a page, fetched or cached; the cache
-//! - `routes`  HTTP endpoints of a project's settings
+//! - `routes`  HTTP endpoints of a workspace's settings
 //! - `text`    what of a page is text for a model
 
 pub mod extension;

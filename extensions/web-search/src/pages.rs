@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 /// How long a cached page is fresh, in minutes.
 pub const FRESH_MINUTES: i32 = 15;
-/// Maximum number of cached pages per project; the oldest are removed.
+/// Maximum number of cached pages per workspace; the oldest are removed.
 const OF_PROJECT: i64 = 500;
 /// Age at which an unused page is removed, in days.
 const KEPT_DAYS: i32 = 7;
@@ -33,12 +33,12 @@ pub struct Kept {
     pub is_fresh: bool,
 }
 
-pub async fn get(db: &PgPool, project_id: Uuid, url_hash: &[u8]) -> Result<Option<Kept>, sqlx::Error> {
+pub async fn get(db: &PgPool, workspace_id: Uuid, url_hash: &[u8]) -> Result<Option<Kept>, sqlx::Error> {
     let row = sqlx::query!(
         r#"select final_url, title, content, content_type, etag, last_modified, fetched_at,
                   fetched_at > now() - make_interval(mins => $3) as "is_fresh!"
            from kb.web_pages where project_id = $1 and url_hash = $2"#,
-        project_id,
+        workspace_id,
         url_hash,
         FRESH_MINUTES
     )
@@ -58,9 +58,9 @@ pub async fn get(db: &PgPool, project_id: Uuid, url_hash: &[u8]) -> Result<Optio
     }))
 }
 
-/// Caches a page, replacing its previous version; removes the project's oldest ones beyond the limit. Returns when it
+/// Caches a page, replacing its previous version; removes the workspace's oldest ones beyond the limit. Returns when it
 /// was read.
-pub async fn keep(db: &PgPool, project_id: Uuid, url_hash: &[u8], page: &Page) -> Result<DateTime<Utc>, sqlx::Error> {
+pub async fn keep(db: &PgPool, workspace_id: Uuid, url_hash: &[u8], page: &Page) -> Result<DateTime<Utc>, sqlx::Error> {
     let fetched_at = sqlx::query_scalar!(
         "insert into kb.web_pages (project_id, url_hash, final_url, title, content, content_type, etag, last_modified)
          values ($1, $2, $3, $4, $5, $6, $7, $8)
@@ -68,7 +68,7 @@ pub async fn keep(db: &PgPool, project_id: Uuid, url_hash: &[u8], page: &Page) -
          set final_url = excluded.final_url, title = excluded.title, content = excluded.content, content_type = excluded.content_type,
              etag = excluded.etag, last_modified = excluded.last_modified, fetched_at = now()
          returning fetched_at",
-        project_id,
+        workspace_id,
         url_hash,
         page.final_url,
         page.title.as_deref(),
@@ -83,7 +83,7 @@ pub async fn keep(db: &PgPool, project_id: Uuid, url_hash: &[u8], page: &Page) -
         "delete from kb.web_pages
          where project_id = $1 and fetched_at < (
              select fetched_at from kb.web_pages where project_id = $1 order by fetched_at desc offset $2 limit 1)",
-        project_id,
+        workspace_id,
         OF_PROJECT - 1
     )
     .execute(db)
@@ -92,10 +92,10 @@ pub async fn keep(db: &PgPool, project_id: Uuid, url_hash: &[u8], page: &Page) -
 }
 
 /// Records that the page is unmodified. Returns the time.
-pub async fn touch(db: &PgPool, project_id: Uuid, url_hash: &[u8]) -> Result<Option<DateTime<Utc>>, sqlx::Error> {
+pub async fn touch(db: &PgPool, workspace_id: Uuid, url_hash: &[u8]) -> Result<Option<DateTime<Utc>>, sqlx::Error> {
     sqlx::query_scalar!(
         "update kb.web_pages set fetched_at = now() where project_id = $1 and url_hash = $2 returning fetched_at",
-        project_id,
+        workspace_id,
         url_hash
     )
     .fetch_optional(db)

@@ -85,11 +85,11 @@ impl WebBody {
 async fn get(
     State(state): State<HttpState>,
     caller: Caller<Admin>,
-    Segments(project_id): Segments<Uuid>,
+    Segments(workspace_id): Segments<Uuid>,
 ) -> Result<Json<WebBody>, Problem> {
-    caller.in_project(project_id)?;
+    caller.in_workspace(workspace_id)?;
     let mut db = caller.begin(&state).await?;
-    let settings = web_settings::get(&mut *db, project_id).await?;
+    let settings = web_settings::get(&mut *db, workspace_id).await?;
     Ok(Json(settings.unwrap_or_default().into()))
 }
 
@@ -100,13 +100,13 @@ async fn get(
 async fn put(
     State(state): State<HttpState>,
     caller: Caller<Admin>,
-    Segments(project_id): Segments<Uuid>,
+    Segments(workspace_id): Segments<Uuid>,
     Body(request): Body<WebBody>,
 ) -> Result<Json<WebBody>, Problem> {
-    caller.in_project(project_id)?;
+    caller.in_workspace(workspace_id)?;
     let settings = request.settings()?;
     let mut db = caller.begin(&state).await?;
-    web_settings::set(&mut *db, project_id, &settings).await?;
+    web_settings::set(&mut *db, workspace_id, &settings).await?;
     let detail = json!({
         "provider": settings.provider,
         "visit": settings.visit,
@@ -117,12 +117,12 @@ async fn put(
         &mut db,
         &caller,
         Action::WebSet,
-        format!("project:{project_id}"),
+        format!("project:{workspace_id}"),
         detail,
     )
     .await?;
     db.commit().await?;
-    state.bus.publish(Wake::tools(project_id));
+    state.bus.publish(Wake::tools(workspace_id));
     Ok(Json(settings.into()))
 }
 
@@ -133,11 +133,11 @@ async fn put(
 async fn delete(
     State(state): State<HttpState>,
     caller: Caller<Admin>,
-    Segments(project_id): Segments<Uuid>,
+    Segments(workspace_id): Segments<Uuid>,
 ) -> Result<StatusCode, Problem> {
-    caller.in_project(project_id)?;
+    caller.in_workspace(workspace_id)?;
     let mut db = caller.begin(&state).await?;
-    if !web_settings::delete(&mut *db, project_id).await? {
+    if !web_settings::delete(&mut *db, workspace_id).await? {
         return Err(Problem::not_found(
             "web_settings_not_found",
             "What agents may do on the web",
@@ -147,12 +147,12 @@ async fn delete(
         &mut db,
         &caller,
         Action::WebRemoved,
-        format!("project:{project_id}"),
+        format!("project:{workspace_id}"),
         json!({}),
     )
     .await?;
     db.commit().await?;
-    state.bus.publish(Wake::tools(project_id));
+    state.bus.publish(Wake::tools(workspace_id));
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -184,21 +184,21 @@ pub struct WebTestBody {
 async fn test(
     State(state): State<HttpState>,
     caller: Caller<Admin>,
-    Segments(project_id): Segments<Uuid>,
+    Segments(workspace_id): Segments<Uuid>,
 ) -> Result<Json<WebTestBody>, Problem> {
-    caller.in_project(project_id)?;
+    caller.in_workspace(workspace_id)?;
     let mut db = caller.begin(&state).await?;
-    let settings = web_settings::get(&mut *db, project_id).await?;
-    let before = web_settings::last_try(&mut *db, project_id).await?;
+    let settings = web_settings::get(&mut *db, workspace_id).await?;
+    let before = web_settings::last_try(&mut *db, workspace_id).await?;
     drop(db);
     let provider = settings.and_then(|settings| settings.provider).ok_or_else(|| {
         let detail = "no search provider is set; set one with PUT first";
         Problem::new(StatusCode::CONFLICT, "no_search_provider", detail)
     })?;
-    let mut probe = Probe::start(&state, &caller, KIND_PROBE, json!({}), project_id).await?;
+    let mut probe = Probe::start(&state, &caller, KIND_PROBE, json!({}), workspace_id).await?;
     loop {
         let mut db = caller.begin(&state).await?;
-        let newest = web_settings::last_try(&mut *db, project_id).await?;
+        let newest = web_settings::last_try(&mut *db, workspace_id).await?;
         drop(db);
         if let Some(tried) = newest.filter(|newest| before.as_ref() != Some(newest)) {
             return Ok(Json(WebTestBody {

@@ -2,7 +2,7 @@
 //!
 //! - `tavily` `brave` `searxng`   one file per provider
 //!
-//! Invariant: any provider's results are bounded, and name only hosts allowed by the project and the request.
+//! Invariant: any provider's results are bounded, and name only hosts allowed by the workspace and the request.
 
 use async_trait::async_trait;
 use rejoin_integrations::web_settings::{Provider, WebSettings, is_within};
@@ -109,11 +109,11 @@ pub fn provider(kind: Provider, base_url: Option<&str>, key: Option<Plaintext>) 
 }
 
 impl Web {
-    /// Searches with the project's provider and its secret key, and returns the allowed results.
+    /// Searches with the workspace's provider and its secret key, and returns the allowed results.
     pub async fn search(
         &self,
         db: &PgPool,
-        project_id: Uuid,
+        workspace_id: Uuid,
         settings: &WebSettings,
         ask: &Ask,
     ) -> Result<SearchResults, SearchError> {
@@ -122,7 +122,7 @@ impl Web {
             None => None,
             Some(name) => {
                 let keys = self.keys.as_deref().ok_or(SearchError::NoMasterKeys)?;
-                let key = rejoin_secrets::open(db, keys, project_id, name).await?;
+                let key = rejoin_secrets::open(db, keys, workspace_id, name).await?;
                 Some(key.ok_or_else(|| SearchError::KeyMissing(name.clone()))?)
             }
         };

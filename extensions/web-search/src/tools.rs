@@ -1,4 +1,4 @@
-//! `web_search` and `web_visit`, for projects whose admins have enabled them. Called by the worker's pools.
+//! `web_search` and `web_visit`, for workspaces whose admins have enabled them. Called by the worker's pools.
 //!
 //! Invariants: a call uses the settings at the time of the call; external content is returned in separate fields beside
 //! [`NOTICE`], and nothing in it is acted upon here.
@@ -88,7 +88,7 @@ enum Verb {
     Visit,
 }
 
-/// Returns the tools that a project has enabled.
+/// Returns the tools that a workspace has enabled.
 pub fn for_settings(web: &Web, settings: &WebSettings) -> Vec<SharedTool> {
     let tool = |verb, name: &str, description: &str, parameters| {
         Arc::new(WebTool {
@@ -133,7 +133,7 @@ impl Tool for WebTool {
 
     async fn call(&self, context: &ToolContext, arguments: Value) -> Result<Value, ToolError> {
         let arguments = Arguments::of(arguments);
-        let settings = web_settings::get(&context.db, context.project_id)
+        let settings = web_settings::get(&context.db, context.workspace_id)
             .await
             .map_err(|error| internal("reading the project's web settings", error))?;
         // Disabled since the agent was given the tool.
@@ -189,7 +189,7 @@ impl WebTool {
             include_domains: domains(arguments, "include_domains")?,
             exclude_domains: domains(arguments, "exclude_domains")?,
         };
-        let searched = self.web.search(&context.db, context.project_id, settings, &ask);
+        let searched = self.web.search(&context.db, context.workspace_id, settings, &ask);
         let found = searched.await.map_err(|error| match error {
             SearchError::Secret(error) => internal("decrypting the search provider's key", error),
             error => tool_error(error.to_string()),
@@ -238,7 +238,7 @@ impl WebTool {
         let visited = visit::visit(
             &self.web.fetcher,
             &context.db,
-            context.project_id,
+            context.workspace_id,
             settings,
             &url,
             page_request,

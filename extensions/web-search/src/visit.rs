@@ -52,11 +52,11 @@ pub struct PageRequest {
     pub force: bool,
 }
 
-/// Visits a page on behalf of a project.
+/// Visits a page on behalf of a workspace.
 pub async fn visit(
     fetcher: &Fetcher,
     db: &PgPool,
-    project_id: Uuid,
+    workspace_id: Uuid,
     settings: &WebSettings,
     url: &Url,
     page_request: PageRequest,
@@ -69,7 +69,7 @@ pub async fn visit(
         format!("{:?} {:?}", page_request.mode, page_request.format)
     ]);
     let hash = digest::of_json(&[&told]);
-    let kept = pages::get(db, project_id, &hash).await?;
+    let kept = pages::get(db, workspace_id, &hash).await?;
     // The lists may have changed since.
     let still = |kept: &Kept| is_let(settings, url.as_str()) && is_let(settings, &kept.page.final_url);
     let kept = kept.filter(|kept| !page_request.force && still(kept));
@@ -83,14 +83,14 @@ pub async fn visit(
     if let Some(mut kept) = kept
         && answer.status == StatusCode::NOT_MODIFIED
     {
-        kept.fetched_at = pages::touch(db, project_id, &hash).await?.unwrap_or(kept.fetched_at);
+        kept.fetched_at = pages::touch(db, workspace_id, &hash).await?.unwrap_or(kept.fetched_at);
         return Ok(again(kept));
     }
     if !answer.status.is_success() {
         return Err(VisitError::Status(answer.status.as_u16()));
     }
     let page = read(answer, page_request).await?;
-    let fetched_at = pages::keep(db, project_id, &hash, &page).await?;
+    let fetched_at = pages::keep(db, workspace_id, &hash, &page).await?;
     Ok(Visited {
         page,
         fetched_at,

@@ -17,8 +17,8 @@ impl Extension for WorkGraph {
         "work-graph"
     }
 
-    async fn project_tools(&self, db: &mut PgConnection, project_id: Uuid) -> Result<Vec<SharedTool>, sqlx::Error> {
-        if pack::is_active(db, project_id).await? {
+    async fn workspace_tools(&self, db: &mut PgConnection, workspace_id: Uuid) -> Result<Vec<SharedTool>, sqlx::Error> {
+        if pack::is_active(db, workspace_id).await? {
             Ok(tools::tools())
         } else {
             Ok(Vec::new())

@@ -13,6 +13,7 @@ use rejoin_runs::questions::{self, Question};
 use rejoin_runs::run_dependencies;
 use rejoin_runs::runs::Run;
 use rejoin_runs::steering;
+use rejoin_runs::{run_query, runs, select_questions};
 use rejoin_types::events::Kind;
 
 /// The text that precedes files attached to an answer.
@@ -66,12 +67,9 @@ impl Command for CloseQuestion<'_> {
             .fetch_optional(&mut *db)
             .await?
             .ok_or(AnswerError::NotFound)?;
-        let run = sqlx::query_as!(Run, "select * from kb.agent_runs where id = $1", run_id)
-            .fetch_optional(&mut *db)
-            .await?
-            .ok_or(AnswerError::NotFound)?;
+        let run = runs::get(&mut *db, run_id).await?.ok_or(AnswerError::NotFound)?;
         log::lock(db, run.log_id).await?;
-        let question = sqlx::query_as!(Question, "select * from kb.questions where id = $1 for update", self.id)
+        let question = select_questions!("", "where q.id = $1 for update", self.id)
             .fetch_one(&mut *db)
             .await?;
         if !question.is_pending() {
@@ -142,9 +140,9 @@ pub(super) async fn reply(
     let Some((_, asking, _)) = answers.first() else {
         return Ok(None);
     };
-    let turn = sqlx::query_as!(
-        Run,
-        "select root.* from kb.agent_runs r join kb.agent_runs root on root.id = r.root_run_id where r.id = $1",
+    let turn = run_query!(
+        "select",
+        "from kb.agent_runs where id = (select root_run_id from kb.agent_runs where id = $1)",
         asking
     )
     .fetch_one(&mut *db)
@@ -157,7 +155,7 @@ pub(super) async fn reply(
     }
     let mut wake = Wake::log(conversation_id);
     for (id, run_id, answer) in &answers {
-        let run = sqlx::query_as!(Run, "select * from kb.agent_runs where id = $1", run_id)
+        let run = run_query!("select", "from kb.agent_runs where id = $1", run_id)
             .fetch_one(&mut *db)
             .await?;
         wake.merge(close(db, &run, *id, "answered", Some(answer), Some(by)).await?);

@@ -9,6 +9,7 @@ use super::{Command, answer_question};
 use rejoin_event_log::log;
 use rejoin_event_log::wakeup::Wake;
 use rejoin_queue::settle;
+use rejoin_runs::run_query;
 use rejoin_runs::runs::{Run, RunState};
 use rejoin_runs::{questions, run_dependencies};
 use rejoin_types::events::DoneStatus;
@@ -31,15 +32,15 @@ impl Command for CancelRun {
             return Ok(Wake::default());
         };
         log::lock(db, log_id).await?;
-        let mut asked = sqlx::query_as!(
-            Run,
+        let mut asked = run_query!(
             r#"with recursive tree as (
                    select id from kb.agent_runs where id = $1
                    union all
                    select c.id from kb.agent_runs c join tree t on c.parent_run_id = t.id)
                update kb.agent_runs r set cancel_requested_at = coalesce(cancel_requested_at, now())
                where r.id in (select id from tree) and r.state in ('queued', 'running', 'waiting')
-               returning r.*"#,
+               returning"#,
+            "",
             self.run_id
         )
         .fetch_all(&mut *db)

@@ -52,7 +52,7 @@ impl Command for DeleteConversation {
         // Last: other audited changes wait from here on.
         let entry = NewEntry {
             by: &self.by,
-            project_id: Some(self.owner.project_id),
+            workspace_id: Some(self.owner.workspace_id),
             action: Action::ConversationDeleted,
             target: format!("conversation:{}", self.id),
             detail: json!({}),

@@ -98,7 +98,7 @@ pub(super) async fn begin(db: &mut PgConnection, run: &Run, plan: &Plan) -> Resu
     publish(db, run, None, state).await?;
     let create = CreateDag {
         id: dag_id,
-        project_id: run.project_id,
+        workspace_id: run.workspace_id,
         user_id: run.user_id,
         spec: &spec,
         ordered: &ordered,
@@ -121,7 +121,7 @@ async fn fail(db: &mut PgConnection, plan: &Plan, why: &str) -> Result<Wake, sql
 
 /// Executes or ends a reviewed plan.
 pub(super) async fn reviewed(db: &mut PgConnection, run: &Run, review: &Review) -> Result<Wake, sqlx::Error> {
-    let Some(mut plan) = plans::get(&mut *db, run.project_id, review.plan_id).await? else {
+    let Some(mut plan) = plans::get(&mut *db, run.workspace_id, review.plan_id).await? else {
         return Ok(Wake::default());
     };
     if plan.status != "pending_review" {
@@ -160,7 +160,7 @@ async fn of_dag(db: &mut PgConnection, dag: &Dag) -> Result<Option<PlanInProgres
     let (Some(plan_id), Some(run_id)) = (dag.plan_id, dag.waiting_run_id) else {
         return Ok(None);
     };
-    let plan = plans::get(&mut *db, dag.project_id, plan_id).await?;
+    let plan = plans::get(&mut *db, dag.workspace_id, plan_id).await?;
     let planner = runs::get(&mut *db, run_id).await?;
     Ok(plan
         .zip(planner)
@@ -261,7 +261,7 @@ pub(super) async fn publish_step(db: &mut PgConnection, dag: &Dag, task: &DagTas
 /// Returns whether a step that failed for good stops the plan: other steps depend on it, or it gathers information.
 pub(super) async fn stops_plan(db: &mut PgConnection, dag: &Dag, task: &DagTask) -> Result<bool, sqlx::Error> {
     let Some(plan_id) = dag.plan_id else { return Ok(false) };
-    let plan = plans::get(&mut *db, dag.project_id, plan_id).await?;
+    let plan = plans::get(&mut *db, dag.workspace_id, plan_id).await?;
     let steps = plan.map(|plan| plan.steps()).unwrap_or_default();
     let number = task.r#ref.parse().unwrap_or_default();
     let is_research = steps
@@ -273,7 +273,7 @@ pub(super) async fn stops_plan(db: &mut PgConnection, dag: &Dag, task: &DagTask)
 /// Ends the plan with its DAG.
 pub(super) async fn finish(db: &mut PgConnection, dag: &Dag, state: &str) -> Result<(), sqlx::Error> {
     let Some(plan_id) = dag.plan_id else { return Ok(()) };
-    let Some(plan) = plans::get(&mut *db, dag.project_id, plan_id).await? else {
+    let Some(plan) = plans::get(&mut *db, dag.workspace_id, plan_id).await? else {
         return Ok(());
     };
     let steps = plans::with_tasks(plan.steps(), &tasks::of_dag(&mut *db, dag.id).await?);

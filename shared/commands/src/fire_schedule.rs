@@ -140,18 +140,18 @@ impl Started {
 }
 
 async fn start(db: &mut PgConnection, schedule: &Schedule, target: Target) -> Result<(Started, Wake), Refused> {
-    let initiator = initiators::membership(&mut *db, schedule.project_id, schedule.created_by).await?;
+    let initiator = initiators::membership(&mut *db, schedule.workspace_id, schedule.created_by).await?;
     if let Some(revoked) = initiator.revoked() {
         return Err(Refused::Revoked(revoked));
     }
-    if let Some(what) = schedules::exhausted(db, schedule.project_id).await? {
+    if let Some(what) = schedules::exhausted(db, schedule.workspace_id).await? {
         return Err(Refused::Words(format!(
             "the project has used up its {what} of today (UTC); an operator can raise the quota"
         )));
     }
     match target {
         Target::Agent { name, input } => {
-            let definition = agents::find_by_name(&mut *db, schedule.project_id, &name).await?;
+            let definition = agents::find_by_name(&mut *db, schedule.workspace_id, &name).await?;
             let definition = definition.filter(|found| found.is_open() || initiator.reaches_internal_agents());
             let gone = || Refused::Words(format!("there is no agent {name}; create it, or change the schedule"));
             let definition = definition.ok_or_else(gone)?;
@@ -176,7 +176,7 @@ async fn start(db: &mut PgConnection, schedule: &Schedule, target: Target) -> Re
             let ordered = spec.check().map_err(Refused::Words)?;
             let create = CreateDag {
                 id: ids::new(),
-                project_id: schedule.project_id,
+                workspace_id: schedule.workspace_id,
                 user_id: schedule.created_by,
                 spec: &spec,
                 ordered: &ordered,

@@ -9,7 +9,7 @@ use super::steer_run::With;
 use super::{Command, CommandError, steer_run};
 use rejoin_event_log::log;
 use rejoin_event_log::wakeup::Wake;
-use rejoin_identity::projects::Exhausted;
+use rejoin_identity::workspaces::Exhausted;
 use rejoin_queue::NewJob;
 use rejoin_runs::agents::{self, AgentDefinition};
 use rejoin_runs::conversations;
@@ -29,7 +29,7 @@ pub struct ForkRun<'a> {
     /// Appended after that step; for step 0, replaces the run's input.
     pub message: Option<&'a str>,
     pub user_id: Option<Uuid>,
-    /// Set if the project's quota is exhausted: nothing new starts then.
+    /// Set if the workspace's quota is exhausted: nothing new starts then.
     pub exhausted: Option<Exhausted>,
 }
 
@@ -95,7 +95,7 @@ impl Command for ForkRun<'_> {
         let run = runs::NewRun {
             id,
             spawned: None,
-            project_id: source.project_id,
+            workspace_id: source.workspace_id,
             conversation_id,
             user_id: self.user_id,
             agent_definition_id: definition_id,
@@ -135,7 +135,7 @@ impl Command for ForkRun<'_> {
             }
         }
         let job = NewJob {
-            project_id: source.project_id,
+            workspace_id: source.workspace_id,
             run_id: Some(id),
             concurrency_key: conversation_id.map(rejoin_queue::conversation_key),
             max_attempts: rejoin_queue::RUN_MAX_ATTEMPTS,
@@ -172,7 +172,7 @@ async fn conversation_for(
     .fetch_one(&mut *db)
     .await?;
     let owner = Owner {
-        project_id: source.project_id,
+        workspace_id: source.workspace_id,
         user_id: known.owner_user_id,
     };
     let id = ids::new();
@@ -190,7 +190,7 @@ impl ForkRun<'_> {
         id: Option<Uuid>,
     ) -> Result<Option<AgentDefinition>, ForkError> {
         let definition = match id {
-            Some(id) => agents::get(db, source.project_id, id).await?,
+            Some(id) => agents::get(db, source.workspace_id, id).await?,
             None => None,
         };
         let why = match &definition {

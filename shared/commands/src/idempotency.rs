@@ -29,7 +29,7 @@ pub struct Earlier {
 pub async fn run_of_key(db: &mut PgConnection, owner: Owner, key: &str) -> Result<Option<Uuid>, sqlx::Error> {
     sqlx::query_scalar!(
         "select run_id from kb.idempotency_keys where project_id = $1 and user_id = $2 and key = $3",
-        owner.project_id,
+        owner.workspace_id,
         owner.user_id,
         key
     )
@@ -51,7 +51,7 @@ impl Idempotency {
         sqlx::query!(
             "update kb.idempotency_keys set conversation_id = $4, message_id = $5, run_id = $6, cursor = $7
              where project_id = $1 and user_id = $2 and key = $3",
-            owner.project_id,
+            owner.workspace_id,
             owner.user_id,
             self.key,
             conversation_id,
@@ -78,7 +78,7 @@ impl Idempotency {
         let taken = sqlx::query!(
             "insert into kb.idempotency_keys (project_id, user_id, key, body_hash, run_id) values ($1, $2, $3, $4, $5)
              on conflict do nothing",
-            owner.project_id,
+            owner.workspace_id,
             owner.user_id,
             self.key,
             self.body_hash,
@@ -92,7 +92,7 @@ impl Idempotency {
         let earlier = sqlx::query!(
             "select body_hash, conversation_id, message_id, run_id, cursor
              from kb.idempotency_keys where project_id = $1 and user_id = $2 and key = $3",
-            owner.project_id,
+            owner.workspace_id,
             owner.user_id,
             self.key
         )

@@ -11,7 +11,7 @@ use rejoin_event_log::log;
 use rejoin_event_log::wakeup::Wake;
 use rejoin_faults::Fault;
 use rejoin_files::AttachError;
-use rejoin_identity::projects::Exhausted;
+use rejoin_identity::workspaces::Exhausted;
 use rejoin_models::answering::Environment;
 use rejoin_models::reads::{Reads, Unreadable};
 use rejoin_queue::NewJob;
@@ -20,7 +20,7 @@ use rejoin_runs::agents::AgentDefinition;
 use rejoin_runs::consoles::attached::{self, Attached};
 use rejoin_runs::conversations;
 use rejoin_runs::messages::{self, NewMessage, Role};
-use rejoin_runs::runs::Run;
+use rejoin_runs::run_query;
 use rejoin_runs::{agents, runs};
 use rejoin_types::events::{Event, Kind, MessageBody};
 use rejoin_types::file_ref::FileRef;
@@ -65,7 +65,7 @@ pub struct PostMessage {
     pub on_busy: OnBusy,
     /// The JSON Schema that the answer must match.
     pub output_schema: Option<Value>,
-    /// Set if the project's quota is exhausted: nothing new is stored then.
+    /// Set if the workspace's quota is exhausted: nothing new is stored then.
     pub exhausted: Option<Exhausted>,
 }
 
@@ -145,7 +145,7 @@ impl Command for PostMessage {
             None => {
                 self.within_quota()?;
                 if let Some(id) = self.agent_definition_id {
-                    let known = agents::get(db, self.owner.project_id, id).await?;
+                    let known = agents::get(db, self.owner.workspace_id, id).await?;
                     known
                         .filter(agents::AgentDefinition::is_open)
                         .ok_or(PostError::DefinitionNotFound)?;
@@ -194,7 +194,7 @@ impl Command for PostMessage {
 
         if !attachments.is_empty() {
             let definition = match definition_id {
-                Some(id) => agents::get(db, self.owner.project_id, id).await?,
+                Some(id) => agents::get(db, self.owner.workspace_id, id).await?,
                 None => None,
             };
             self.readable(&attachments, &answering(&self.models, definition.as_ref()))?;
@@ -238,7 +238,7 @@ impl Command for PostMessage {
         let run = runs::NewRun {
             id: run_id,
             spawned: None,
-            project_id: self.owner.project_id,
+            workspace_id: self.owner.workspace_id,
             conversation_id: Some(conversation_id),
             user_id: Some(self.owner.user_id),
             agent_definition_id: definition_id,
@@ -252,9 +252,9 @@ impl Command for PostMessage {
             output_schema: self.output_schema.as_ref(),
         };
         runs::insert(db, run).await?;
-        agent_assignment::record(db, self.owner.project_id, run_id, &outcome).await?;
+        agent_assignment::record(db, self.owner.workspace_id, run_id, &outcome).await?;
         let job = NewJob {
-            project_id: self.owner.project_id,
+            workspace_id: self.owner.workspace_id,
             run_id: Some(run_id),
             concurrency_key: (!rejoin_faults::enabled(Fault::RunsSideBySide))
                 .then(|| rejoin_queue::conversation_key(conversation_id)),
@@ -361,14 +361,14 @@ fn answering(models: &Environment, definition: Option<&AgentDefinition>) -> Vec<
 
 /// The model of a run that waits for an answer; none if it may have changed models.
 async fn asked_by(db: &mut PgConnection, models: &Environment, run_id: Uuid) -> Result<Vec<String>, sqlx::Error> {
-    let run = sqlx::query_as!(Run, "select * from kb.agent_runs where id = $1", run_id)
+    let run = run_query!("select", "from kb.agent_runs where id = $1", run_id)
         .fetch_one(&mut *db)
         .await?;
     let Some(model) = run.model.filter(|model| models.is_known(model)) else {
         return Ok(Vec::new());
     };
     let definition = match run.agent_definition_id {
-        Some(id) => agents::get(db, run.project_id, id).await?,
+        Some(id) => agents::get(db, run.workspace_id, id).await?,
         None => None,
     };
     let may_change = definition

@@ -11,6 +11,7 @@ use rejoin_event_log::log;
 use rejoin_event_log::wakeup::Wake;
 use rejoin_queue::NewJob;
 use rejoin_runs::run_messages;
+use rejoin_runs::run_query;
 use rejoin_runs::runs::resuming::{MAX_TOTAL_STEPS, may_be_resumed};
 use rejoin_runs::runs::{Run, RunState};
 use rejoin_types::ids;
@@ -63,7 +64,7 @@ impl Command for ResumeRun<'_> {
             .await?
             .ok_or(ResumeError::NotFound)?;
         log::lock(db, log_id).await?;
-        let run = sqlx::query_as!(Run, "select * from kb.agent_runs where id = $1 for update", self.run_id)
+        let run = run_query!("select", "from kb.agent_runs where id = $1 for update", self.run_id)
             .fetch_one(&mut *db)
             .await?;
         if run.is_sub_agent() {
@@ -81,7 +82,7 @@ impl Command for ResumeRun<'_> {
         }
         reopen(db, &run, self.message).await?;
         let job = NewJob {
-            project_id: run.project_id,
+            workspace_id: run.workspace_id,
             run_id: Some(run.id),
             concurrency_key: run.conversation_id.map(rejoin_queue::conversation_key),
             max_attempts: rejoin_queue::RUN_MAX_ATTEMPTS,

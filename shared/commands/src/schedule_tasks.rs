@@ -240,7 +240,7 @@ async fn conclude(
                 placeholder: None,
                 max_length: None,
             };
-            questions::insert(db, dag.project_id, run.id, None, &question).await?;
+            questions::insert(db, dag.workspace_id, run.id, None, &question).await?;
             Ok(Wake::default())
         }
     }
@@ -315,7 +315,7 @@ async fn start(
             call_id: dag.waiting_call_id.unwrap_or_default(),
             position: task.r#ref.parse().unwrap_or_default(),
         }),
-        project_id: dag.project_id,
+        workspace_id: dag.workspace_id,
         conversation_id: planner.and_then(|planner| planner.conversation_id),
         user_id: dag.user_id,
         agent_definition_id: Some(definition.id),
@@ -333,7 +333,7 @@ async fn start(
         execute_plan::set_part(db, id, &placement.part).await?;
     }
     let job = NewJob {
-        project_id: dag.project_id,
+        workspace_id: dag.workspace_id,
         run_id: Some(id),
         priority: task.priority,
         max_attempts: rejoin_queue::RUN_MAX_ATTEMPTS,
@@ -351,7 +351,7 @@ async fn start(
 /// The input of a task's agent.
 async fn work_input(db: &mut PgConnection, task: &DagTask) -> Result<String, sqlx::Error> {
     let mut input = format!("# {}\n{}\n", task.title, task.description);
-    let before = tasks::inputs(db, task.project_id, task.id).await?;
+    let before = tasks::inputs(db, task.workspace_id, task.id).await?;
     if !before.is_empty() {
         let share = (INPUTS_MAX_CHARS / before.len()).min(INPUT_MAX_CHARS);
         input.push_str("\n## What came before\n");

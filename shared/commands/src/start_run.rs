@@ -12,6 +12,7 @@ use rejoin_event_log::wakeup::Wake;
 use rejoin_queue::fencing;
 use rejoin_runs::contexts::{self, TurnContext};
 use rejoin_runs::run_messages;
+use rejoin_runs::run_query;
 use rejoin_runs::runs::part::Part;
 use rejoin_runs::runs::{Run, RunState};
 use rejoin_types::events::Kind;
@@ -129,15 +130,15 @@ impl StartRun<'_> {
         let about = turn.map(|turn| turn.context.to_json());
         let idle_s = idle_s(db, run, started).await?;
         let seq = log::append(db, run.log_id, Some(run.root_run_id), &events).await?;
-        let run = sqlx::query_as!(
-            Run,
+        let run = run_query!(
             "update kb.agent_runs
              set state = 'running', attempt = $2, safe_seq = $3, started_at = coalesce(started_at, now()),
                  model = $4, agent_name = coalesce(agent_name, $5), context = coalesce($6, context),
                  part = coalesce(part, $7), waited_s = waited_s + $8,
                  person_s = person_s + case when parent_run_id is null then $8 else 0 end
              where id = $1
-             returning *",
+             returning",
+            "",
             run.id,
             self.attempt,
             seq,

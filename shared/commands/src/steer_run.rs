@@ -9,6 +9,7 @@ use super::{Command, CommandError, wire_time};
 use rejoin_event_log::log;
 use rejoin_event_log::wakeup::Wake;
 use rejoin_runs::messages::{self, NewMessage, Role};
+use rejoin_runs::run_query;
 use rejoin_runs::runs::{Run, RunState};
 use rejoin_runs::{conversations, steering};
 use rejoin_types::events::{Kind, MessageBody};
@@ -61,7 +62,7 @@ impl Command for SteerRun<'_> {
             .ok_or(SteerError::NotFound)?;
         // A run completes under this lock, and not while it has pending messages.
         log::lock(db, log_id).await?;
-        let run = sqlx::query_as!(Run, "select * from kb.agent_runs where id = $1", self.run_id)
+        let run = run_query!("select", "from kb.agent_runs where id = $1", self.run_id)
             .fetch_one(&mut *db)
             .await?;
         let state = run.state();

@@ -28,7 +28,7 @@ use rejoin_scheduling::tasks::spec::{DagSpec, Ordered};
 use rejoin_types::events::{Event, Kind, ToolStatus};
 use rejoin_types::ids;
 
-/// Prefix of the ids of calls that ask clarifying questions before a project is created.
+/// Prefix of the ids of calls that ask clarifying questions before a workspace is created.
 pub const CLARIFYING: &str = "clarify_";
 
 /// A call of the step that is answered later by others.
@@ -150,7 +150,7 @@ impl SuspendRun<'_> {
                     events.push(run.event(started(call)));
                     let create = CreateDag {
                         id: ids::new(),
-                        project_id: run.project_id,
+                        workspace_id: run.workspace_id,
                         user_id: run.user_id,
                         spec: &new.spec,
                         ordered: &new.ordered,
@@ -216,7 +216,7 @@ impl SuspendRun<'_> {
         question: &NewQuestion,
         events: &mut Vec<Event>,
     ) -> Result<(), sqlx::Error> {
-        questions::insert(db, self.run.project_id, self.run.id, Some(call.id), question).await?;
+        questions::insert(db, self.run.workspace_id, self.run.id, Some(call.id), question).await?;
         questions::opened(db, self.run.root_run_id).await?;
         events.push(self.run.event(Kind::Question {
             question_id: question.id,

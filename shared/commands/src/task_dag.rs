@@ -9,6 +9,7 @@ use rejoin_db::rls;
 use rejoin_event_log::log;
 use rejoin_event_log::wakeup::Wake;
 use rejoin_graph::{Actor, ActorKind};
+use rejoin_scheduling::dag_query;
 use rejoin_scheduling::tasks::spec::{DagSpec, MAX_CONCURRENCY, Ordered, RETRIES};
 use rejoin_scheduling::tasks::{self, Dag, mirror};
 use rejoin_types::ids;
@@ -64,7 +65,7 @@ impl CommandError for DagError {
 pub struct CreateDag<'a> {
     /// Its id, made by the caller.
     pub id: Uuid,
-    pub project_id: Uuid,
+    pub workspace_id: Uuid,
     pub user_id: Option<Uuid>,
     pub spec: &'a DagSpec,
     /// From [`DagSpec::check`].
@@ -81,14 +82,14 @@ impl Command for CreateDag<'_> {
 
     async fn apply(&self, db: &mut PgConnection) -> Result<Wake, DagError> {
         let spec = self.spec;
-        let dag = sqlx::query_as!(
-            Dag,
+        let dag = dag_query!(
             "insert into kb.task_dags (id, project_id, user_id, name, max_concurrency, on_failure, rules, selector_agent, judge_agent,
                                        triage_agent, waiting_run_id, waiting_call_id, plan_id, log_id)
              values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
-             returning *",
+             returning",
+            "",
             self.id,
-            self.project_id,
+            self.workspace_id,
             self.user_id as _,
             spec.name,
             spec.max_concurrency.unwrap_or(MAX_CONCURRENCY),
@@ -119,7 +120,7 @@ impl Command for CreateDag<'_> {
         };
         mirror::in_bulk(db).await?;
         mirror::create(db, &dag, spec, self.ordered, &task_ids, actor).await?;
-        mirror::bulk_is_over(db, self.project_id).await?;
+        mirror::bulk_is_over(db, self.workspace_id).await?;
         self.insert_tasks(db, &task_ids).await?;
         Ok(schedule_tasks::start_ready(db, &dag).await?)
     }
@@ -154,7 +155,7 @@ impl CreateDag<'_> {
              from unnest($3::uuid[], $4::text[], $5::text[], $6::text[], $7::smallint[], $8::int[], $9::text[], $10::int[])
                   t(id, ref, title, description, priority, waits, agent, retries)",
             self.id,
-            self.project_id,
+            self.workspace_id,
             ids,
             &refs as _,
             &titles as _,
@@ -281,7 +282,7 @@ async fn reopen(db: &mut PgConnection, dag: &mut Dag, name: &str) -> Result<(), 
         .iter()
         .filter(|other| other.state == "failed" && other.id != task.id)
     {
-        for id in tasks::pending_descendants(db, dag.project_id, other.id).await? {
+        for id in tasks::pending_descendants(db, dag.workspace_id, other.id).await? {
             let because = schedule_tasks::because_failed(&other.r#ref);
             tasks::end(db, id, "skipped", None, Some(&because)).await?;
             schedule_tasks::publish_task(db, dag, id).await?;

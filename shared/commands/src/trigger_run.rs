@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::{Command, Idempotency, PostError, execute_plan};
 use rejoin_event_log::log;
 use rejoin_event_log::wakeup::Wake;
-use rejoin_identity::projects::Exhausted;
+use rejoin_identity::workspaces::Exhausted;
 use rejoin_queue::NewJob;
 use rejoin_runs::agents::AgentDefinition;
 use rejoin_runs::runs;
@@ -23,7 +23,7 @@ pub struct TriggerRun<'a> {
     pub idempotency: Option<Idempotency>,
     /// The JSON Schema that the answer must match.
     pub output_schema: Option<Value>,
-    /// Set if the project's quota is exhausted: nothing new starts then.
+    /// Set if the workspace's quota is exhausted: nothing new starts then.
     pub exhausted: Option<Exhausted>,
     /// The run's part in a plan or DAG, if any.
     pub part: Option<Part>,
@@ -38,7 +38,7 @@ impl Command for TriggerRun<'_> {
         let id = ids::new();
         if let (Some(idempotency), Some(user_id)) = (&self.idempotency, self.user_id) {
             let owner = Owner {
-                project_id: self.definition.project_id,
+                workspace_id: self.definition.workspace_id,
                 user_id,
             };
             if let Some(earlier) = idempotency.claim(db, owner, id).await? {
@@ -52,7 +52,7 @@ impl Command for TriggerRun<'_> {
         let run = runs::NewRun {
             id,
             spawned: None,
-            project_id: self.definition.project_id,
+            workspace_id: self.definition.workspace_id,
             conversation_id: None,
             user_id: self.user_id,
             agent_definition_id: Some(self.definition.id),
@@ -70,7 +70,7 @@ impl Command for TriggerRun<'_> {
             execute_plan::set_part(db, id, part).await?;
         }
         let job = NewJob {
-            project_id: self.definition.project_id,
+            workspace_id: self.definition.workspace_id,
             run_id: Some(id),
             max_attempts: rejoin_queue::RUN_MAX_ATTEMPTS,
             ..NewJob::new(rejoin_queue::KIND_RUN, json!({}))

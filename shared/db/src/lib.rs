@@ -55,7 +55,7 @@ pub enum Role {
     Login,
     /// The API: policies restrict what its callers see (`rls`).
     App,
-    /// Workers: all projects, but no keys.
+    /// Workers: all workspaces, but no keys.
     Worker,
 }
 

@@ -15,11 +15,11 @@ use rejoin_types::owner::Owner;
 /// The row-level-security scope of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
-    /// One user, in one project: the API's usual scope.
+    /// One user, in one workspace: the API's usual scope.
     User(Owner),
     /// Authentication: the caller is not known yet.
     Login,
-    /// A user who manages access to the project: the rights of authentication, in that project only.
+    /// A user who manages access to the workspace: the rights of authentication, in that workspace only.
     UserLogin(Owner),
     /// No restriction but the connection's own role: workers, and operators.
     System,
@@ -32,11 +32,11 @@ impl Scope {
         match self {
             Scope::User(owner) => format!(
                 "begin; set local rejoin.project = '{}'; set local rejoin.owner = '{}'",
-                owner.project_id, owner.user_id
+                owner.workspace_id, owner.user_id
             ),
             Scope::UserLogin(owner) => format!(
                 "begin; set local role rejoin_gate; set local rejoin.project = '{}'; set local rejoin.owner = '{}'",
-                owner.project_id, owner.user_id
+                owner.workspace_id, owner.user_id
             ),
             Scope::Login => "begin; set local role rejoin_gate".to_owned(),
             Scope::System => "begin".to_owned(),

@@ -62,16 +62,16 @@ impl Wake {
         }
     }
 
-    pub fn tools(project: Uuid) -> Self {
+    pub fn tools(workspace: Uuid) -> Self {
         Self {
-            tools: BTreeSet::from([project]),
+            tools: BTreeSet::from([workspace]),
             ..Self::default()
         }
     }
 
-    pub fn keys(project: Uuid) -> Self {
+    pub fn keys(workspace: Uuid) -> Self {
         Self {
-            keys: BTreeSet::from([project]),
+            keys: BTreeSet::from([workspace]),
             ..Self::default()
         }
     }

@@ -43,7 +43,7 @@ pub trait Extension: Send + Sync {
     /// A short word, unique among the extensions.
     fn name(&self) -> &'static str;
 
-    /// Tools that an agent of any project may be given.
+    /// Tools that an agent of any workspace may be given.
     fn tools(&self) -> Vec<SharedTool> {
         Vec::new()
     }
@@ -53,8 +53,12 @@ pub trait Extension: Send + Sync {
         self.tools()
     }
 
-    /// Tools of one project, by what it has set up. Read again when the bus says that the project's tools changed.
-    async fn project_tools(&self, _db: &mut PgConnection, _project_id: Uuid) -> Result<Vec<SharedTool>, sqlx::Error> {
+    /// Tools of one workspace, by what it has set up. Read again when the bus says that the workspace's tools changed.
+    async fn workspace_tools(
+        &self,
+        _db: &mut PgConnection,
+        _workspace_id: Uuid,
+    ) -> Result<Vec<SharedTool>, sqlx::Error> {
         Ok(Vec::new())
     }
 
@@ -102,23 +106,27 @@ impl Extensions {
         self.0.iter()
     }
 
-    /// Tools that an agent of any project may be given.
+    /// Tools that an agent of any workspace may be given.
     pub fn tools(&self) -> Vec<SharedTool> {
         self.iter().flat_map(|extension| extension.tools()).collect()
     }
 
-    /// Those that MCP clients may call in any project.
+    /// Those that MCP clients may call in any workspace.
     pub fn tools_without_conversation(&self) -> Vec<SharedTool> {
         self.iter()
             .flat_map(|extension| extension.tools_without_conversation())
             .collect()
     }
 
-    /// The tools that a project has by what it has set up.
-    pub async fn project_tools(&self, db: &mut PgConnection, project_id: Uuid) -> Result<Vec<SharedTool>, sqlx::Error> {
+    /// The tools that a workspace has by what it has set up.
+    pub async fn workspace_tools(
+        &self,
+        db: &mut PgConnection,
+        workspace_id: Uuid,
+    ) -> Result<Vec<SharedTool>, sqlx::Error> {
         let mut tools = Vec::new();
         for extension in self.iter() {
-            tools.extend(extension.project_tools(&mut *db, project_id).await?);
+            tools.extend(extension.workspace_tools(&mut *db, workspace_id).await?);
         }
         Ok(tools)
     }

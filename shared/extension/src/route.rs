@@ -34,7 +34,7 @@ pub struct Route {
 /// A request, authenticated.
 #[derive(Debug)]
 pub struct RouteRequest {
-    /// The caller: a user in a project.
+    /// The caller: a user in a workspace.
     pub owner: Owner,
     /// Parameters of the path, by name.
     pub path: HashMap<String, String>,

@@ -77,7 +77,7 @@ impl Default for FilesArgs {
 #[derive(Debug, Clone, PartialEq)]
 pub struct File {
     pub id: Uuid,
-    pub project_id: Uuid,
+    pub workspace_id: Uuid,
     pub owner_user_id: Option<Uuid>,
     pub name: String,
     pub media_type: String,
@@ -110,7 +110,7 @@ pub fn of_metadata(metadata: &Value) -> Vec<FileRef> {
 #[derive(Debug)]
 pub struct NewFile<'a> {
     pub id: Uuid,
-    pub project_id: Uuid,
+    pub workspace_id: Uuid,
     pub owner_user_id: Option<Uuid>,
     /// Cleaned: [`names::clean`].
     pub name: &'a str,
@@ -135,11 +135,11 @@ pub enum BeginError {
 pub async fn begin(db: &mut PgConnection, file: &NewFile<'_>, project_max_bytes: u64) -> Result<(), BeginError> {
     sqlx::query!(
         "select pg_advisory_xact_lock(hashtextextended('rejoin.files ' || $1::text, 0))",
-        file.project_id.to_string()
+        file.workspace_id.to_string()
     )
     .execute(&mut *db)
     .await?;
-    let used = sqlx::query_scalar!(r#"select kb.files_bytes($1) as "used!""#, file.project_id)
+    let used = sqlx::query_scalar!(r#"select kb.files_bytes($1) as "used!""#, file.workspace_id)
         .fetch_one(&mut *db)
         .await?;
     if used.unsigned_abs().saturating_add(file.reserved_bytes) > project_max_bytes {
@@ -153,7 +153,7 @@ pub async fn begin(db: &mut PgConnection, file: &NewFile<'_>, project_max_bytes:
         "insert into kb.files (id, project_id, owner_user_id, name, media_type, size_bytes, state, run_id, tool_call_id, in_object_store)
          values ($1, $2, $3, $4, $5, $6, 'arriving', $7, $8, $9)",
         file.id,
-        file.project_id,
+        file.workspace_id,
         file.owner_user_id,
         file.name,
         file.media_type,
@@ -204,7 +204,7 @@ pub async fn finish(
         File,
         r#"update kb.files set state = 'ready', media_type = $2, size_bytes = $3, sha256 = $4, upload_id = null
            where id = $1 and state = 'arriving'
-           returning id, project_id, owner_user_id, name, media_type, size_bytes, sha256 as "sha256!", run_id, in_object_store, created_at"#,
+           returning id, project_id as workspace_id, owner_user_id, name, media_type, size_bytes, sha256 as "sha256!", run_id, in_object_store, created_at"#,
         id,
         media_type,
         size_bytes,
@@ -230,12 +230,12 @@ pub async fn discard(db: &mut PgConnection, id: Uuid) -> Result<bool, sqlx::Erro
     Ok(!has_arrived)
 }
 
-pub async fn get(db: impl PgExecutor<'_>, project_id: Uuid, id: Uuid) -> Result<Option<File>, sqlx::Error> {
+pub async fn get(db: impl PgExecutor<'_>, workspace_id: Uuid, id: Uuid) -> Result<Option<File>, sqlx::Error> {
     sqlx::query_as!(
         File,
-        r#"select id, project_id, owner_user_id, name, media_type, size_bytes, sha256 as "sha256!", run_id, in_object_store, created_at
+        r#"select id, project_id as workspace_id, owner_user_id, name, media_type, size_bytes, sha256 as "sha256!", run_id, in_object_store, created_at
            from kb.files where project_id = $1 and id = $2 and state = 'ready'"#,
-        project_id,
+        workspace_id,
         id
     )
     .fetch_optional(db)
@@ -252,13 +252,13 @@ pub async fn list(
     let (after_at, after_id) = after.unzip();
     sqlx::query_as!(
         File,
-        r#"select id, project_id, owner_user_id, name, media_type, size_bytes, sha256 as "sha256!", run_id, in_object_store, created_at
+        r#"select id, project_id as workspace_id, owner_user_id, name, media_type, size_bytes, sha256 as "sha256!", run_id, in_object_store, created_at
            from kb.files
            where project_id = $1 and owner_user_id = $2 and state = 'ready'
              and ($3::timestamptz is null or (created_at, id) < ($3, $4))
            order by created_at desc, id desc
            limit $5"#,
-        owner.project_id,
+        owner.workspace_id,
         owner.user_id,
         after_at,
         after_id,
@@ -290,7 +290,7 @@ pub async fn delete(db: &mut PgConnection, owner: Owner, id: Uuid) -> Result<boo
     let deleted = sqlx::query!(
         "update kb.files set state = 'deleted' where id = $1 and project_id = $2 and owner_user_id = $3 and state = 'ready'",
         id,
-        owner.project_id,
+        owner.workspace_id,
         owner.user_id
     )
     .execute(&mut *db)
@@ -333,12 +333,12 @@ pub async fn for_message(
     }
     let found = sqlx::query_as!(
         File,
-        r#"select id, project_id, owner_user_id, name, media_type, size_bytes, sha256 as "sha256!", run_id, in_object_store, created_at
+        r#"select id, project_id as workspace_id, owner_user_id, name, media_type, size_bytes, sha256 as "sha256!", run_id, in_object_store, created_at
            from kb.files
            where id = any($1) and project_id = $2 and owner_user_id = $3 and state = 'ready'
            order by id for share"#,
         ids,
-        owner.project_id,
+        owner.workspace_id,
         owner.user_id
     )
     .fetch_all(db)
@@ -382,7 +382,7 @@ pub async fn name_in(db: &mut PgConnection, message_id: Uuid, files: &[FileRef])
 pub async fn of_call(db: impl PgExecutor<'_>, call_id: Uuid) -> Result<Vec<File>, sqlx::Error> {
     sqlx::query_as!(
         File,
-        r#"select id, project_id, owner_user_id, name, media_type, size_bytes, sha256 as "sha256!", run_id, in_object_store, created_at
+        r#"select id, project_id as workspace_id, owner_user_id, name, media_type, size_bytes, sha256 as "sha256!", run_id, in_object_store, created_at
            from kb.files where tool_call_id = $1 and state = 'ready' order by id"#,
         call_id
     )

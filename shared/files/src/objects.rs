@@ -116,8 +116,8 @@ fn found<T>(answer: object_store::Result<T>) -> Result<Option<T>, ObjectStoreErr
 }
 
 /// Returns the key of a file's object, below the store's prefix. It is computed from the row, so that no row can refer to another's object.
-pub fn key_of(project_id: Uuid, file_id: Uuid) -> String {
-    format!("{project_id}/{file_id}")
+pub fn key_of(workspace_id: Uuid, file_id: Uuid) -> String {
+    format!("{workspace_id}/{file_id}")
 }
 
 /// An object store. Cheap to clone.
@@ -195,7 +195,7 @@ impl ObjectStore {
 
     /// Reads the bytes `from..to` of a file. None: the object is gone.
     pub async fn read(&self, file: &File, from: u64, to: u64) -> Result<Option<Bytes>, ObjectStoreError> {
-        let path = self.path(&key_of(file.project_id, file.id));
+        let path = self.path(&key_of(file.workspace_id, file.id));
         let Some(bytes) = found(self.s3.get_range(&path, from..to).await)? else {
             return Ok(None);
         };

@@ -38,7 +38,7 @@ impl ReadError {
 /// A file produced by a tool.
 #[derive(Debug)]
 pub struct Produced<'a> {
-    pub project_id: Uuid,
+    pub workspace_id: Uuid,
     pub owner_user_id: Option<Uuid>,
     /// The run and the record of the call.
     pub made_by: Option<(Uuid, Uuid)>,
@@ -85,9 +85,9 @@ impl FileStore {
     }
 
     /// Starts writing a new file's content. None: it goes into PostgreSQL.
-    pub fn upload(&self, project_id: Uuid, id: Uuid) -> Option<Upload> {
+    pub fn upload(&self, workspace_id: Uuid, id: Uuid) -> Option<Upload> {
         let objects = self.objects.as_ref()?;
-        Some(objects.upload(&objects::key_of(project_id, id)))
+        Some(objects.upload(&objects::key_of(workspace_id, id)))
     }
 
     /// Reads a piece of a file from the object store. None: it was deleted.
@@ -125,10 +125,10 @@ impl FileStore {
         let name = names::clean(produced.name);
         let media_type = type_of(produced, &name);
         let id = ids::new();
-        let upload = self.upload(produced.project_id, id);
+        let upload = self.upload(produced.workspace_id, id);
         let new = NewFile {
             id,
-            project_id: produced.project_id,
+            workspace_id: produced.workspace_id,
             owner_user_id: produced.owner_user_id,
             name: &name,
             media_type: &media_type,

@@ -1,8 +1,8 @@
-//! In-process binary-quantized index of large projects' vectors. A Hamming scan of a million vectors takes PostgreSQL
+//! In-process binary-quantized index of large workspaces' vectors. A Hamming scan of a million vectors takes PostgreSQL
 //! about 200 ms, and this loop a few milliseconds. Called by `vectors`, which ranks the best candidates exactly and
 //! asks the database which of them are live.
 //!
-//! A project is loaded in the background, after a scan through the database was slow; newer embeddings are read before
+//! A workspace is loaded in the background, after a scan through the database was slow; newer embeddings are read before
 //! each search. Invariant: the index only yields candidates: a missing or stale vector never makes a result wrong.
 
 use std::collections::hash_map::Entry;
@@ -18,9 +18,9 @@ use uuid::Uuid;
 use super::Error;
 use super::query_vector::QueryVector;
 
-/// A database scan that takes this long triggers loading of a project's vectors.
+/// A database scan that takes this long triggers loading of a workspace's vectors.
 pub const SLOW_SCAN: Duration = Duration::from_millis(5);
-/// Maximum size of all binary vectors in memory, in bytes; least recently used projects are evicted. Two million
+/// Maximum size of all binary vectors in memory, in bytes; least recently used workspaces are evicted. Two million
 /// vectors of 384 dimensions.
 const MAX_BYTES: usize = 128 * 1024 * 1024;
 /// Number of rows per read: each read may scan all objects for their types.
@@ -173,20 +173,20 @@ fn sign_bits(numbers: &[f32]) -> Vec<u64> {
     numbers.chunks(64).map(word).collect()
 }
 
-fn key(project_id: Uuid, query: &QueryVector) -> Key {
-    (project_id, query.model.name.clone(), query.model.dimensions)
+fn key(workspace_id: Uuid, query: &QueryVector) -> Key {
+    (workspace_id, query.model.name.clone(), query.model.dimensions)
 }
 
 /// Returns the objects of these types (none: all) with the smallest Hamming distance, nearest first. None: the
-/// project's vectors are not loaded.
+/// workspace's vectors are not loaded.
 pub async fn nearest(
     pool: &PgPool,
-    project_id: Uuid,
+    workspace_id: Uuid,
     query: &QueryVector,
     types: &[String],
     count: i64,
 ) -> Result<Option<Vec<Uuid>>, Error> {
-    let key = key(project_id, query);
+    let key = key(workspace_id, query);
     let signs = match known().get_mut(&key) {
         Some(State::Loaded { signs, asked, .. }) => {
             *asked = Instant::now();
@@ -202,7 +202,7 @@ pub async fn nearest(
          where e.project_id = $1 and e.model = $2 and e.dimensions = $3 and e.embedded_at > $4
          limit $5",
     )
-    .bind(project_id)
+    .bind(workspace_id)
     .bind(&key.1)
     .bind(key.2)
     .bind(signs.read_at)
@@ -214,7 +214,7 @@ pub async fn nearest(
         later.push(row);
     }
     if later.ids.len() >= MAX_LATER || signs.read.elapsed() > MAX_AGE {
-        load_in_background(pool, project_id, query);
+        load_in_background(pool, workspace_id, query);
     }
     let query = sign_bits(&query.numbers);
     let (types, count) = (types.to_vec(), count as usize);
@@ -230,15 +230,15 @@ pub async fn nearest(
     Ok(looked.await.ok())
 }
 
-/// Loads a project's vectors in the background, unless a load is running or was refused.
-pub fn load_in_background(pool: &PgPool, project_id: Uuid, query: &QueryVector) {
+/// Loads a workspace's vectors in the background, unless a load is running or was refused.
+pub fn load_in_background(pool: &PgPool, workspace_id: Uuid, query: &QueryVector) {
     let (pool, query) = (pool.clone(), query.clone());
-    tokio::spawn(async move { load(&pool, project_id, &query).await });
+    tokio::spawn(async move { load(&pool, workspace_id, &query).await });
 }
 
 /// The same, waiting for it.
-pub async fn load(pool: &PgPool, project_id: Uuid, query: &QueryVector) {
-    let key = key(project_id, query);
+pub async fn load(pool: &PgPool, workspace_id: Uuid, query: &QueryVector) {
+    let key = key(workspace_id, query);
     match known().entry(key.clone()) {
         Entry::Vacant(vacant) => {
             vacant.insert(State::Loading);
@@ -256,7 +256,7 @@ pub async fn load(pool: &PgPool, project_id: Uuid, query: &QueryVector) {
         },
         Ok(None) => State::TooLarge,
         Err(error) => {
-            warn!(project = %key.0, %error, "reading the binary-quantized vectors failed; searches use the database");
+            warn!(workspace = %key.0, %error, "reading the binary-quantized vectors failed; searches use the database");
             known().remove(&key);
             return;
         }
@@ -281,7 +281,7 @@ fn keep(key: Key, place: State) {
     }
 }
 
-/// Reads all binary vectors of a project; None: too many.
+/// Reads all binary vectors of a workspace; None: too many.
 async fn read(pool: &PgPool, key: &Key) -> Result<Option<BinaryIndex>, sqlx::Error> {
     let began = sqlx::query_scalar("select now() - make_interval(secs => $1)")
         .bind(OVERLAP_S)

@@ -19,7 +19,7 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// Returns an SQL condition on the object `o`, beginning with `and`; the statement's first argument is the project.
+    /// Returns an SQL condition on the object `o`, beginning with `and`; the statement's first argument is the workspace.
     /// Built from an id and constants only.
     pub(super) fn condition(&self) -> String {
         let list = |words: &[&str]| {
@@ -41,7 +41,7 @@ impl Bounds {
     }
 
     /// Returns which of these objects, live or deleted, are out of bounds.
-    pub async fn outside(&self, pool: &PgPool, project_id: Uuid, ids: &[Uuid]) -> Result<HashSet<Uuid>, Error> {
+    pub async fn outside(&self, pool: &PgPool, workspace_id: Uuid, ids: &[Uuid]) -> Result<HashSet<Uuid>, Error> {
         let outside = sqlx::query_scalar!(
             "select o.canonical_id from kb.graph_objects o
              where o.project_id = $1 and o.canonical_id = any($2) and o.superseded_at is null
@@ -49,7 +49,7 @@ impl Bounds {
                and not exists (select from kb.graph_relationships m
                                where m.project_id = $1 and m.source_id = $4 and m.target_id = o.canonical_id
                                  and m.type = any($5) and m.superseded_at is null)",
-            project_id,
+            workspace_id,
             ids,
             &self.types as &[&str],
             self.anchor,

@@ -37,7 +37,7 @@ pub struct Edges {
 }
 
 /// Returns the incoming and outgoing edges of a live object, at most `limit` per direction.
-pub async fn edges(pool: &PgPool, project_id: Uuid, object_id: Uuid, limit: i64) -> Result<Edges, Error> {
+pub async fn edges(pool: &PgPool, workspace_id: Uuid, object_id: Uuid, limit: i64) -> Result<Edges, Error> {
     let limit = limit.clamp(1, MAX_PAGE);
     let outgoing = sqlx::query!(
         r#"select r.canonical_id as relationship_id, r.type as relationship_type, r.properties, r.weight,
@@ -53,7 +53,7 @@ pub async fn edges(pool: &PgPool, project_id: Uuid, object_id: Uuid, limit: i64)
              on o.canonical_id = r.other and o.project_id = $1 and o.superseded_at is null and o.deleted_at is null
            order by r.type, lower(o.name), r.canonical_id
            limit $3"#,
-        project_id,
+        workspace_id,
         object_id,
         limit,
         MAX_EXAMINED,
@@ -75,7 +75,7 @@ pub async fn edges(pool: &PgPool, project_id: Uuid, object_id: Uuid, limit: i64)
              on o.canonical_id = r.other and o.project_id = $1 and o.superseded_at is null and o.deleted_at is null
            order by r.type, lower(o.name), r.canonical_id
            limit $3"#,
-        project_id,
+        workspace_id,
         object_id,
         limit,
         MAX_EXAMINED,
@@ -101,7 +101,7 @@ pub async fn edges(pool: &PgPool, project_id: Uuid, object_id: Uuid, limit: i64)
     }
     let total = async |seen: Option<i64>, direction: Direction| match seen {
         // There may be more than were examined.
-        Some(total) if total > MAX_EXAMINED / 2 => count(pool, project_id, object_id, direction)
+        Some(total) if total > MAX_EXAMINED / 2 => count(pool, workspace_id, object_id, direction)
             .await
             .map(|all| all.max(total)),
         seen => Ok(seen.unwrap_or(0)),
@@ -115,7 +115,7 @@ pub async fn edges(pool: &PgPool, project_id: Uuid, object_id: Uuid, limit: i64)
 }
 
 /// Counts all live relationships on one side of an object, from an index.
-async fn count(pool: &PgPool, project_id: Uuid, object_id: Uuid, direction: Direction) -> Result<i64, Error> {
+async fn count(pool: &PgPool, workspace_id: Uuid, object_id: Uuid, direction: Direction) -> Result<i64, Error> {
     sqlx::query_scalar!(
         r#"select case when $3
                then (select count(*) from kb.graph_relationships
@@ -123,7 +123,7 @@ async fn count(pool: &PgPool, project_id: Uuid, object_id: Uuid, direction: Dire
                else (select count(*) from kb.graph_relationships
                      where project_id = $1 and target_id = $2 and superseded_at is null and deleted_at is null)
            end as "count!""#,
-        project_id,
+        workspace_id,
         object_id,
         direction == Direction::Outgoing,
     )

@@ -44,18 +44,18 @@ impl TextEmbedder for NoEmbedder {
     }
 }
 
-/// Returns the vector of a query, or the reason why there is none, in words. The model is not called for a project
+/// Returns the vector of a query, or the reason why there is none, in words. The model is not called for a workspace
 /// without vectors.
 pub async fn query_vector(
     model: &dyn TextEmbedder,
     pool: &PgPool,
-    project_id: Uuid,
+    workspace_id: Uuid,
     text: &str,
 ) -> Result<Result<QueryVector, &'static str>, Error> {
     let Some(name) = model.name() else {
         return Ok(Err("keyword search only: no embedding model is configured"));
     };
-    if text.trim().is_empty() || !vectors::any(pool, project_id, name).await? {
+    if text.trim().is_empty() || !vectors::any(pool, workspace_id, name).await? {
         return Ok(Err("keyword search only: no object has a vector yet"));
     }
     let made = tokio::time::timeout(PATIENCE, model.vector(text)).await;

@@ -1,6 +1,6 @@
 //! The embedding backlog. The worker's `embedding` takes pending objects from here and stores their vectors.
 //!
-//! A trigger marks every written version in `kb.graph_embedding_marks`; an import marks its project. A mark is removed
+//! A trigger marks every written version in `kb.graph_embedding_marks`; an import marks its workspace. A mark is removed
 //! in the transaction that stores its vector, so a crash repeats work and loses none. Invariant: a vector is stored
 //! only for the version that is the object's live head at that moment; a later version has its own mark.
 
@@ -12,13 +12,13 @@ use super::query_vector::{Model, signs_of};
 
 /// Maximum number of marks per batch.
 pub const MAX_MARKS: i64 = 64;
-/// Number of objects per page of a full pass over a project.
+/// Number of objects per page of a full pass over a workspace.
 const PAGE: i64 = 2_000;
-/// Maximum number of projects per sweep.
-const MAX_PROJECTS: i64 = 100;
-/// Number of marks among which a sweep looks for projects.
+/// Maximum number of workspaces per sweep.
+const MAX_WORKSPACES: i64 = 100;
+/// Number of marks among which a sweep looks for workspaces.
 const MAX_SWEPT_MARKS: i64 = 10_000;
-/// Number of a project's marks from which they are replaced by one, if nothing embeds.
+/// Number of a workspace's marks from which they are replaced by one, if nothing embeds.
 const MANY_MARKS: i64 = 1_000;
 /// Maximum size of an object's text, in bytes; models use little more.
 const MAX_TEXT_BYTES: usize = 2_000;
@@ -46,7 +46,7 @@ pub struct Marked {
     pub all: bool,
 }
 
-/// A page of a full pass over a project's objects.
+/// A page of a full pass over a workspace's objects.
 #[derive(Debug)]
 pub struct Page {
     /// Those whose vectors are missing or outdated.
@@ -83,31 +83,31 @@ impl Row {
     }
 }
 
-/// Marks all objects of a project.
-pub async fn mark_all(db: &mut PgConnection, project_id: Uuid) -> Result<(), sqlx::Error> {
+/// Marks all objects of a workspace.
+pub async fn mark_all(db: &mut PgConnection, workspace_id: Uuid) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "insert into kb.graph_embedding_marks (project_id) values ($1)",
-        project_id
+        workspace_id
     )
     .execute(db)
     .await
     .map(|_| ())
 }
 
-/// Returns projects with pending work.
+/// Returns workspaces with pending work.
 pub async fn projects(pool: &PgPool) -> Result<Vec<Uuid>, sqlx::Error> {
     sqlx::query_scalar!(
         r#"select distinct project_id
            from (select project_id from kb.graph_embedding_marks order by id limit $1) marks
            limit $2"#,
         MAX_SWEPT_MARKS,
-        MAX_PROJECTS,
+        MAX_WORKSPACES,
     )
     .fetch_all(pool)
     .await
 }
 
-/// Marks every project that has objects and no vector of this model: the model is new, or was enabled. Returns their
+/// Marks every workspace that has objects and no vector of this model: the model is new, or was enabled. Returns their
 /// number.
 pub async fn mark_without_vectors(pool: &PgPool, model: &str) -> Result<u64, sqlx::Error> {
     let marked = sqlx::query!(
@@ -125,7 +125,7 @@ pub async fn mark_without_vectors(pool: &PgPool, model: &str) -> Result<u64, sql
     Ok(marked.rows_affected())
 }
 
-/// Replaces many marks of a project by one that stands for all, if nothing embeds.
+/// Replaces many marks of a workspace by one that stands for all, if nothing embeds.
 pub async fn fold_marks(pool: &PgPool) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "with many as (
@@ -146,11 +146,11 @@ pub async fn fold_marks(pool: &PgPool) -> Result<(), sqlx::Error> {
     .map(|_| ())
 }
 
-/// Returns the oldest marks of a project, with the requested work.
-pub async fn marked(pool: &PgPool, project_id: Uuid, model: &str) -> Result<Marked, sqlx::Error> {
+/// Returns the oldest marks of a workspace, with the requested work.
+pub async fn marked(pool: &PgPool, workspace_id: Uuid, model: &str) -> Result<Marked, sqlx::Error> {
     let marks = sqlx::query!(
         "select id, canonical_id from kb.graph_embedding_marks where project_id = $1 order by id limit $2",
-        project_id,
+        workspace_id,
         MAX_MARKS,
     )
     .fetch_all(pool)
@@ -173,7 +173,7 @@ pub async fn marked(pool: &PgPool, project_id: Uuid, model: &str) -> Result<Mark
                          and e.content_hash = o.content_hash) as "embedded!"
            from kb.graph_objects o
            where o.project_id = $1 and o.canonical_id = any($2) and o.superseded_at is null and o.deleted_at is null"#,
-        project_id,
+        workspace_id,
         &ids,
         model,
     )
@@ -195,15 +195,15 @@ pub async fn marked(pool: &PgPool, project_id: Uuid, model: &str) -> Result<Mark
     Ok(found)
 }
 
-/// Returns a page of the project's objects in order of id, after one of them.
-pub async fn page(pool: &PgPool, project_id: Uuid, model: &str, after: Option<Uuid>) -> Result<Page, sqlx::Error> {
+/// Returns a page of the workspace's objects in order of id, after one of them.
+pub async fn page(pool: &PgPool, workspace_id: Uuid, model: &str, after: Option<Uuid>) -> Result<Page, sqlx::Error> {
     // The page's end first: most of a page may already be embedded.
     let end = sqlx::query_scalar!(
         r#"select canonical_id from kb.graph_objects
            where project_id = $1 and superseded_at is null and deleted_at is null and canonical_id > $2
            order by canonical_id
            offset $3 limit 1"#,
-        project_id,
+        workspace_id,
         after.unwrap_or(Uuid::nil()),
         PAGE - 1,
     )
@@ -218,7 +218,7 @@ pub async fn page(pool: &PgPool, project_id: Uuid, model: &str, after: Option<Uu
          where o.project_id = $1 and o.superseded_at is null and o.deleted_at is null
            and o.canonical_id > $2 and o.canonical_id <= $3 and e.canonical_id is null
          order by o.canonical_id",
-        project_id,
+        workspace_id,
         after.unwrap_or(Uuid::nil()),
         end.unwrap_or(Uuid::max()),
         model,
@@ -235,7 +235,7 @@ pub async fn page(pool: &PgPool, project_id: Uuid, model: &str, after: Option<Uu
 /// vectors.
 pub async fn put(
     pool: &PgPool,
-    project_id: Uuid,
+    workspace_id: Uuid,
     model: &Model,
     made: &[NewVector],
     gone: &[Uuid],
@@ -261,7 +261,7 @@ pub async fn put(
              set dimensions = excluded.dimensions, content_hash = excluded.content_hash, signs = excluded.signs,
                  vector = excluded.vector, embedded_at = now()",
     )
-    .bind(project_id)
+    .bind(workspace_id)
     .bind(&model.name)
     .bind(dimensions)
     .bind(&ids)
@@ -272,14 +272,14 @@ pub async fn put(
     .await?;
     sqlx::query!(
         "delete from kb.graph_embeddings where project_id = $1 and canonical_id = any($2)",
-        project_id,
+        workspace_id,
         gone,
     )
     .execute(&mut *tx)
     .await?;
     sqlx::query!(
         "delete from kb.graph_embedding_marks where project_id = $1 and id = any($2)",
-        project_id,
+        workspace_id,
         marks,
     )
     .execute(&mut *tx)
@@ -289,7 +289,7 @@ pub async fn put(
 }
 
 /// After a full pass: removes vectors of deleted objects, and those of other models.
-pub async fn tidy(pool: &PgPool, project_id: Uuid, model: &str) -> Result<u64, sqlx::Error> {
+pub async fn tidy(pool: &PgPool, workspace_id: Uuid, model: &str) -> Result<u64, sqlx::Error> {
     let removed = sqlx::query!(
         "delete from kb.graph_embeddings e
          where e.project_id = $1
@@ -297,7 +297,7 @@ pub async fn tidy(pool: &PgPool, project_id: Uuid, model: &str) -> Result<u64, s
                 or not exists (select from kb.graph_objects o
                                where o.project_id = $1 and o.canonical_id = e.canonical_id
                                  and o.superseded_at is null and o.deleted_at is null))",
-        project_id,
+        workspace_id,
         model,
     )
     .execute(pool)

@@ -47,7 +47,7 @@ impl<W: AsyncWrite + Unpin + Send> Sink for Writer<W> {
     }
 }
 
-pub async fn export(pool: &PgPool, project_id: Uuid, sink: &mut impl Sink) -> Result<Exported, ExportError> {
+pub async fn export(pool: &PgPool, workspace_id: Uuid, sink: &mut impl Sink) -> Result<Exported, ExportError> {
     let mut connection = pool.acquire().await.map_err(Error::database("connect for an export"))?;
     let mut tx = connection
         .begin_with("begin transaction isolation level repeatable read, read only")
@@ -57,7 +57,7 @@ pub async fn export(pool: &PgPool, project_id: Uuid, sink: &mut impl Sink) -> Re
 
     let mut after = None;
     loop {
-        let page = objects::list(&mut *tx, project_id, &objects::Filter::default(), after, PAGE).await?;
+        let page = objects::list(&mut *tx, workspace_id, &objects::Filter::default(), after, PAGE).await?;
         let Some(last) = page.last() else { break };
         after = Some(last.id);
         exported.objects += page.len() as u64;
@@ -80,7 +80,7 @@ pub async fn export(pool: &PgPool, project_id: Uuid, sink: &mut impl Sink) -> Re
 
     let mut after = None;
     loop {
-        let page = relationships::list(&mut *tx, project_id, &relationships::Filter::default(), after, PAGE).await?;
+        let page = relationships::list(&mut *tx, workspace_id, &relationships::Filter::default(), after, PAGE).await?;
         let Some(last) = page.last() else { break };
         after = Some(last.relationship.id);
         exported.relationships += page.len() as u64;

@@ -72,20 +72,20 @@ pub struct Hits {
 /// Returns the best objects for a query. `vector` is the query's; without it, the search is lexical in every mode.
 pub async fn find(
     pool: &PgPool,
-    project_id: Uuid,
+    workspace_id: Uuid,
     text: &str,
     vector: Option<&QueryVector>,
     mode: Mode,
     scope: &Scope,
     limit: i64,
 ) -> Result<Hits, Error> {
-    find_by(pool, project_id, text, vector, (mode, Fusion::DEFAULT), scope, limit).await
+    find_by(pool, workspace_id, text, vector, (mode, Fusion::DEFAULT), scope, limit).await
 }
 
 /// The same with a given fusion, for measurements.
 pub async fn find_by(
     pool: &PgPool,
-    project_id: Uuid,
+    workspace_id: Uuid,
     text: &str,
     vector: Option<&QueryVector>,
     (mode, fusion): (Mode, Fusion),
@@ -94,7 +94,7 @@ pub async fn find_by(
 ) -> Result<Hits, Error> {
     let limit = limit.clamp(1, search::MAX_LIMIT);
     let Some(vector) = vector.filter(|_| mode != Mode::Lexical) else {
-        let found = search::search(pool, project_id, text, scope, limit).await?;
+        let found = search::search(pool, workspace_id, text, scope, limit).await?;
         let hits = found.hits.into_iter().map(|hit| Hit {
             score: hit.score,
             lexical: Some(hit.score),
@@ -106,11 +106,11 @@ pub async fn find_by(
             total: found.total,
         });
     };
-    let near = vectors::nearest(pool, project_id, vector, scope, SIDE.max(limit));
+    let near = vectors::nearest(pool, workspace_id, vector, scope, SIDE.max(limit));
     let (words, near) = match mode {
         Mode::Semantic => (Vec::new(), near.await?),
         Mode::Lexical | Mode::Hybrid => {
-            let words = search::search(pool, project_id, text, scope, SIDE.max(limit));
+            let words = search::search(pool, workspace_id, text, scope, SIDE.max(limit));
             let (words, near) = tokio::try_join!(words, near)?;
             (words.hits, near)
         }
@@ -143,7 +143,7 @@ pub async fn find_by(
         .filter(|id| !objects.contains_key(id))
         .collect();
     if !missing.is_empty() {
-        objects.extend(traverse::by_ids(pool, project_id, &missing).await?);
+        objects.extend(traverse::by_ids(pool, workspace_id, &missing).await?);
     }
     let hits = ranked.into_iter().filter_map(|(id, score, candidate)| {
         Some(Hit {

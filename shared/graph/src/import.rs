@@ -93,7 +93,7 @@ pub enum ImportError {
 /// Imports all lines of `source`. Bad lines are not an error of this function: the report lists them.
 pub async fn import(
     pool: &PgPool,
-    project_id: Uuid,
+    workspace_id: Uuid,
     source: impl AsyncBufRead + Unpin + Send,
     on_error: OnError,
     actor: Actor,
@@ -105,7 +105,7 @@ pub async fn import(
         .await
         .map_err(Error::database("create the staging tables of an import"))?;
 
-    let rules = Rules::of(&mut tx, project_id).await?;
+    let rules = Rules::of(&mut tx, workspace_id).await?;
     let mut report = Report::default();
     let mut staging = Staging::default();
     let mut lines = Lines::new(source);
@@ -135,7 +135,7 @@ pub async fn import(
         bytes: report.bytes,
     });
 
-    merge(&mut tx, project_id, on_error, actor, &mut report).await?;
+    merge(&mut tx, workspace_id, on_error, actor, &mut report).await?;
     report.imported = report.bad_lines == 0 || on_error == OnError::Skip;
     if report.imported {
         tx.commit().await.map_err(Error::database("commit an import"))?;

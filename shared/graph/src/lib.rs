@@ -1,7 +1,7 @@
-//! The knowledge graph: typed objects and directed relationships of a project; every edit makes a new version.
+//! The knowledge graph: typed objects and directed relationships of a workspace; every edit makes a new version.
 //!
 //! Called by the API's graph routes, the worker's graph tools and the command line's import. Invariants: every query
-//! names its project; superseded and deleted versions show only in `history`; relationships hold canonical ids.
+//! names its workspace; superseded and deleted versions show only in `history`; relationships hold canonical ids.
 //!
 //! - `objects`        create, get, update, delete, restore, history, list, and lookup by reference
 //! - `relationships`  the same for relationships
@@ -15,7 +15,7 @@
 //! - `hybrid_ranking` lexical, semantic and hybrid search
 //! - `embedder`       the embedding model for queries
 //! - `vectors`        nearest-neighbour search
-//! - `binary_index`   in-process binary-quantized vectors of large projects
+//! - `binary_index`   in-process binary-quantized vectors of large workspaces
 //! - `embedding_backlog` the embedding backlog
 //! - `query`          the significant words of a search query
 //! - `traverse`       breadth-first traversal, one statement per level

@@ -55,15 +55,15 @@ pub struct Invalid {
 }
 
 /// Finds a pack by its id or by `name@version`.
-pub async fn find_pack(pool: &PgPool, project_id: Uuid, reference: &str) -> Result<Pack, Error> {
+pub async fn find_pack(pool: &PgPool, workspace_id: Uuid, reference: &str) -> Result<Pack, Error> {
     if let Ok(id) = reference.parse() {
-        return packs::get(pool, project_id, id).await;
+        return packs::get(pool, workspace_id, id).await;
     }
     let found = sqlx::query_scalar!(
         "select id from kb.template_packs
          where (project_id is null or project_id = $1) and name || '@' || version = $2
          order by project_id nulls last limit 1",
-        project_id,
+        workspace_id,
         reference
     )
     .fetch_optional(pool)
@@ -72,13 +72,13 @@ pub async fn find_pack(pool: &PgPool, project_id: Uuid, reference: &str) -> Resu
     let id = found.ok_or_else(|| Error::NotFound {
         what: format!("template pack {reference} (its id, or name@version)"),
     })?;
-    packs::get(pool, project_id, id).await
+    packs::get(pool, workspace_id, id).await
 }
 
-/// Previews the effects of a change between two packs on the project's objects.
+/// Previews the effects of a change between two packs on the workspace's objects.
 pub async fn preview(
     pool: &PgPool,
-    project_id: Uuid,
+    workspace_id: Uuid,
     from: &Pack,
     to: &Pack,
     bounds: Option<&Bounds>,
@@ -98,12 +98,12 @@ pub async fn preview(
         match new.get(name) {
             None => preview.types_removed.push(TypeRemoved {
                 object_type: name.clone(),
-                objects: count(pool, project_id, name, bounds).await?,
+                objects: count(pool, workspace_id, name, bounds).await?,
             }),
             Some(after) if after != before => {
                 preview
                     .types_changed
-                    .push(changed(pool, project_id, name, after, bounds, sample).await?);
+                    .push(changed(pool, workspace_id, name, after, bounds, sample).await?);
             }
             Some(_) => {}
         }
@@ -113,7 +113,7 @@ pub async fn preview(
 
 async fn changed(
     pool: &PgPool,
-    project_id: Uuid,
+    workspace_id: Uuid,
     name: &str,
     schema: &Value,
     bounds: Option<&Bounds>,
@@ -121,7 +121,7 @@ async fn changed(
 ) -> Result<TypeChanged, Error> {
     let validator = packs::compiled(name, schema).map_err(Error::Invalid)?;
     let sort = (objects::SortBy::UpdatedAt, objects::SortOrder::Desc);
-    let (found, total) = objects::query(pool, project_id, name, bounds, sort, sample.clamp(1, MAX_SAMPLE), 0).await?;
+    let (found, total) = objects::query(pool, workspace_id, name, bounds, sort, sample.clamp(1, MAX_SAMPLE), 0).await?;
     let invalid: Vec<Invalid> = found
         .iter()
         .filter_map(|object| {
@@ -142,9 +142,9 @@ async fn changed(
     })
 }
 
-async fn count(pool: &PgPool, project_id: Uuid, object_type: &str, bounds: Option<&Bounds>) -> Result<i64, Error> {
+async fn count(pool: &PgPool, workspace_id: Uuid, object_type: &str, bounds: Option<&Bounds>) -> Result<i64, Error> {
     let sort = (objects::SortBy::CreatedAt, objects::SortOrder::Desc);
-    let (_, total) = objects::query(pool, project_id, object_type, bounds, sort, 1, 0).await?;
+    let (_, total) = objects::query(pool, workspace_id, object_type, bounds, sort, 1, 0).await?;
     Ok(total)
 }
 
@@ -162,7 +162,7 @@ pub struct Archive {
 }
 
 /// Returns live objects with versions under earlier schemas, last changed first.
-pub async fn archives(db: impl PgExecutor<'_>, project_id: Uuid, limit: i64) -> Result<Vec<Archive>, Error> {
+pub async fn archives(db: impl PgExecutor<'_>, workspace_id: Uuid, limit: i64) -> Result<Vec<Archive>, Error> {
     sqlx::query_as!(
         Archive,
         r#"select o.canonical_id as id, o.type as object_type, o.key, o.schema_version,
@@ -173,7 +173,7 @@ pub async fn archives(db: impl PgExecutor<'_>, project_id: Uuid, limit: i64) -> 
            group by o.canonical_id, o.type, o.key, o.schema_version, o.updated_at
            order by o.updated_at desc, o.canonical_id
            limit $2"#,
-        project_id,
+        workspace_id,
         limit.clamp(1, MAX_PAGE)
     )
     .fetch_all(db)
@@ -182,8 +182,8 @@ pub async fn archives(db: impl PgExecutor<'_>, project_id: Uuid, limit: i64) -> 
 }
 
 /// Returns an object's versions under earlier schemas, newest first.
-pub async fn archive(db: impl PgExecutor<'_>, project_id: Uuid, id: Uuid) -> Result<Vec<Object>, Error> {
-    let versions = objects::history(db, project_id, id, objects::MAX_PAGE).await?;
+pub async fn archive(db: impl PgExecutor<'_>, workspace_id: Uuid, id: Uuid) -> Result<Vec<Object>, Error> {
+    let versions = objects::history(db, workspace_id, id, objects::MAX_PAGE).await?;
     let now = versions.first().and_then(|head| head.schema_version.clone());
     Ok(versions
         .into_iter()

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! `id`, and `source_id` and `target_id` in the place of `source` and `target`, name objects of the same file or of the
-//! project. Invariant: the result of `parse` can be stored; every invalid line is rejected here, except for missing
+//! workspace. Invariant: the result of `parse` can be stored; every invalid line is rejected here, except for missing
 //! ends.
 
 use chrono::{DateTime, Utc};
@@ -26,7 +26,7 @@ pub enum Line {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ObjectLine {
-    /// The id used by other lines of the file; in the exporting project, the canonical id.
+    /// The id used by other lines of the file; in the exporting workspace, the canonical id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<Uuid>,
     #[serde(rename = "type")]

@@ -103,8 +103,8 @@ pub fn object_hash(
     digest::of_json(&[&json!([object_type, key, status, labels]), properties])
 }
 
-pub async fn create(db: &mut PgConnection, project_id: Uuid, new: &NewObject, actor: Actor) -> Result<Object, Error> {
-    insert(db, project_id, Uuid::now_v7(), new, actor)
+pub async fn create(db: &mut PgConnection, workspace_id: Uuid, new: &NewObject, actor: Actor) -> Result<Object, Error> {
+    insert(db, workspace_id, Uuid::now_v7(), new, actor)
         .await?
         .ok_or_else(|| key_taken(&new.object_type, new.key.as_deref().unwrap_or_default()))
 }
@@ -112,16 +112,16 @@ pub async fn create(db: &mut PgConnection, project_id: Uuid, new: &NewObject, ac
 /// The same with the caller's id, idempotent: a repetition returns the existing object in its current state.
 pub async fn create_once(
     db: &mut PgConnection,
-    project_id: Uuid,
+    workspace_id: Uuid,
     id: Uuid,
     new: &NewObject,
     actor: Actor,
 ) -> Result<Object, Error> {
-    if let Some(made) = insert(&mut *db, project_id, id, new, actor).await? {
+    if let Some(made) = insert(&mut *db, workspace_id, id, new, actor).await? {
         return Ok(made);
     }
     let taken = || key_taken(&new.object_type, new.key.as_deref().unwrap_or_default());
-    match history(db, project_id, id, 1).await {
+    match history(db, workspace_id, id, 1).await {
         Ok(versions) => versions.into_iter().next().ok_or_else(taken),
         Err(Error::NotFound { .. }) => Err(taken()),
         Err(other) => Err(other),
@@ -131,7 +131,7 @@ pub async fn create_once(
 /// None: its key or id is taken.
 async fn insert(
     db: &mut PgConnection,
-    project_id: Uuid,
+    workspace_id: Uuid,
     id: Uuid,
     new: &NewObject,
     actor: Actor,
@@ -149,7 +149,7 @@ async fn insert(
         .begin()
         .await
         .map_err(Error::database("begin the creation of an object"))?;
-    let rules = Rules::of(&mut tx, project_id).await?;
+    let rules = Rules::of(&mut tx, workspace_id).await?;
     let pack = rules.object(&new.object_type, &properties).map_err(Error::Invalid)?;
     let hash = object_hash(&new.object_type, &key, new.status.as_deref(), &labels, &properties);
     let made = sqlx::query_as!(
@@ -162,7 +162,7 @@ async fn insert(
            returning canonical_id as id, version, type as object_type, key, name, status, labels, properties, change_summary,
                schema_version, actor_type, actor_id, created_at, updated_at, deleted_at"#,
         id,
-        project_id,
+        workspace_id,
         new.object_type,
         key,
         new.status,
@@ -181,14 +181,14 @@ async fn insert(
 }
 
 /// Returns the live object with this canonical id.
-pub async fn get(db: impl PgExecutor<'_>, project_id: Uuid, id: Uuid) -> Result<Object, Error> {
+pub async fn get(db: impl PgExecutor<'_>, workspace_id: Uuid, id: Uuid) -> Result<Object, Error> {
     sqlx::query_as!(
         Object,
         r#"select canonical_id as id, version, type as object_type, key, name, status, labels, properties, change_summary,
                schema_version, actor_type, actor_id, created_at, updated_at, deleted_at
            from kb.graph_objects
            where project_id = $1 and canonical_id = $2 and superseded_at is null and deleted_at is null"#,
-        project_id,
+        workspace_id,
         id,
     )
     .fetch_optional(db)
@@ -200,7 +200,7 @@ pub async fn get(db: impl PgExecutor<'_>, project_id: Uuid, id: Uuid) -> Result<
 /// Writes a new version with the patch applied. A patch without effect writes none and returns the head.
 pub async fn update(
     db: &mut PgConnection,
-    project_id: Uuid,
+    workspace_id: Uuid,
     id: Uuid,
     change: &ObjectChange,
     actor: Actor,
@@ -209,7 +209,7 @@ pub async fn update(
         .begin()
         .await
         .map_err(Error::database("begin the update of an object"))?;
-    let head = lock_head(&mut tx, project_id, id).await?;
+    let head = lock_head(&mut tx, workspace_id, id).await?;
     if head.deleted_at.is_some() {
         return Err(Error::not_found("object", id));
     }
@@ -224,7 +224,7 @@ pub async fn update(
     let mut next = head.clone();
     next.properties = Value::Object(merged(&head.properties, &change.properties));
     checked_properties(next.properties.as_object().unwrap_or(&Map::new())).map_err(Error::Invalid)?;
-    let rules = Rules::of(&mut tx, project_id).await?;
+    let rules = Rules::of(&mut tx, workspace_id).await?;
     if let Some(pack) = rules
         .object(&next.object_type, &next.properties)
         .map_err(Error::Invalid)?
@@ -248,7 +248,7 @@ pub async fn update(
     if changes_nothing {
         return Ok(head);
     }
-    let written = write_version(&mut tx, project_id, &next, actor).await?;
+    let written = write_version(&mut tx, workspace_id, &next, actor).await?;
     tx.commit()
         .await
         .map_err(Error::database("commit the update of an object"))?;
@@ -256,18 +256,18 @@ pub async fn update(
 }
 
 /// Soft delete: writes a deleted version. Its relationships are kept, and visible again when it is restored.
-pub async fn delete(db: &mut PgConnection, project_id: Uuid, id: Uuid, actor: Actor) -> Result<Object, Error> {
-    set_deleted(db, project_id, id, true, actor).await
+pub async fn delete(db: &mut PgConnection, workspace_id: Uuid, id: Uuid, actor: Actor) -> Result<Object, Error> {
+    set_deleted(db, workspace_id, id, true, actor).await
 }
 
 /// Undoes [`delete`]; refused if another object has taken the key. No effect on a live object.
-pub async fn restore(db: &mut PgConnection, project_id: Uuid, id: Uuid, actor: Actor) -> Result<Object, Error> {
-    set_deleted(db, project_id, id, false, actor).await
+pub async fn restore(db: &mut PgConnection, workspace_id: Uuid, id: Uuid, actor: Actor) -> Result<Object, Error> {
+    set_deleted(db, workspace_id, id, false, actor).await
 }
 
 async fn set_deleted(
     db: &mut PgConnection,
-    project_id: Uuid,
+    workspace_id: Uuid,
     id: Uuid,
     deleted: bool,
     actor: Actor,
@@ -276,7 +276,7 @@ async fn set_deleted(
         .begin()
         .await
         .map_err(Error::database("begin the deletion of an object"))?;
-    let head = lock_head(&mut tx, project_id, id).await?;
+    let head = lock_head(&mut tx, workspace_id, id).await?;
     if head.deleted_at.is_some() == deleted {
         return if deleted {
             Err(Error::not_found("object", id))
@@ -295,7 +295,7 @@ async fn set_deleted(
         None
     };
     next.change_summary = Some(if deleted { "deleted" } else { "restored" }.to_owned());
-    let written = write_version(&mut tx, project_id, &next, actor).await?;
+    let written = write_version(&mut tx, workspace_id, &next, actor).await?;
     tx.commit()
         .await
         .map_err(Error::database("commit the deletion of an object"))?;
@@ -303,7 +303,7 @@ async fn set_deleted(
 }
 
 /// Returns all versions, newest first; also of a deleted object.
-pub async fn history(db: impl PgExecutor<'_>, project_id: Uuid, id: Uuid, limit: i64) -> Result<Vec<Object>, Error> {
+pub async fn history(db: impl PgExecutor<'_>, workspace_id: Uuid, id: Uuid, limit: i64) -> Result<Vec<Object>, Error> {
     let versions = sqlx::query_as!(
         Object,
         r#"select canonical_id as id, version, type as object_type, key, name, status, labels, properties, change_summary,
@@ -312,7 +312,7 @@ pub async fn history(db: impl PgExecutor<'_>, project_id: Uuid, id: Uuid, limit:
            where project_id = $1 and canonical_id = $2
            order by version desc
            limit $3"#,
-        project_id,
+        workspace_id,
         id,
         limit.clamp(1, MAX_PAGE),
     )
@@ -327,7 +327,7 @@ pub async fn history(db: impl PgExecutor<'_>, project_id: Uuid, id: Uuid, limit:
 }
 
 /// Locks and returns the head, deleted or not, until the transaction ends.
-async fn lock_head(db: &mut PgConnection, project_id: Uuid, id: Uuid) -> Result<Object, Error> {
+async fn lock_head(db: &mut PgConnection, workspace_id: Uuid, id: Uuid) -> Result<Object, Error> {
     take_turns(db, id).await?;
     sqlx::query_as!(
         Object,
@@ -336,7 +336,7 @@ async fn lock_head(db: &mut PgConnection, project_id: Uuid, id: Uuid) -> Result<
            from kb.graph_objects
            where project_id = $1 and canonical_id = $2 and superseded_at is null
            for update"#,
-        project_id,
+        workspace_id,
         id,
     )
     .fetch_optional(db)
@@ -346,11 +346,16 @@ async fn lock_head(db: &mut PgConnection, project_id: Uuid, id: Uuid) -> Result<
 }
 
 /// Replaces the head from which `next` was made (its `version`) by it; the head is locked.
-async fn write_version(db: &mut PgConnection, project_id: Uuid, next: &Object, actor: Actor) -> Result<Object, Error> {
+async fn write_version(
+    db: &mut PgConnection,
+    workspace_id: Uuid,
+    next: &Object,
+    actor: Actor,
+) -> Result<Object, Error> {
     sqlx::query!(
         "update kb.graph_objects set superseded_at = now()
          where project_id = $1 and canonical_id = $2 and version = $3 and superseded_at is null",
-        project_id,
+        workspace_id,
         next.id,
         next.version,
     )
@@ -375,7 +380,7 @@ async fn write_version(db: &mut PgConnection, project_id: Uuid, next: &Object, a
            returning canonical_id as id, version, type as object_type, key, name, status, labels, properties, change_summary,
                schema_version, actor_type, actor_id, created_at, updated_at, deleted_at"#,
         Uuid::now_v7(),
-        project_id,
+        workspace_id,
         next.id,
         next.version + 1,
         next.object_type,

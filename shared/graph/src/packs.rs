@@ -1,11 +1,11 @@
-//! Template packs: sets of object and relationship types with property schemas, and their installation in projects. SQL
+//! Template packs: sets of object and relationship types with property schemas, and their installation in workspaces. SQL
 //! of `kb.template_packs` and `kb.template_assignments`.
 //!
 //! Called by the pack tools and routes, and by `rules`, which validates writes against installed packs. Invariants: a
 //! pack is immutable (a new version is another pack); a pack whose types have live objects cannot be uninstalled, an
 //! installed one cannot be deleted.
 //!
-//! - `installation`  packs installed in a project
+//! - `installation`  packs installed in a workspace
 
 mod installation;
 
@@ -36,7 +36,8 @@ pub const MAX_PAGE: i64 = 100;
 pub struct Pack {
     pub id: Uuid,
     /// None: it is built in.
-    pub project_id: Option<Uuid>,
+    #[serde(rename = "projectId")]
+    pub workspace_id: Option<Uuid>,
     pub name: String,
     pub version: String,
     pub description: String,
@@ -112,7 +113,7 @@ impl NewPack {
         if types > MAX_TYPES {
             return Err(format!("{types} types; the limit is {MAX_TYPES}"));
         }
-        // Each is compiled with the project's rules.
+        // Each is compiled with the workspace's rules.
         let mut patterns = 0;
         let mut count = |more: usize| {
             patterns += more;
@@ -154,7 +155,7 @@ pub(super) fn compiled(type_name: &str, schema: &Value) -> Result<Validator, Str
     rejoin_schemas::compiled(schema).map_err(|error| format!("the schema of type {type_name} is invalid: {error}"))
 }
 
-pub async fn create(db: &mut PgConnection, project_id: Uuid, new: &NewPack) -> Result<Pack, Error> {
+pub async fn create(db: &mut PgConnection, workspace_id: Uuid, new: &NewPack) -> Result<Pack, Error> {
     new.check().map_err(Error::Invalid)?;
     let checksum = digest::hex(&digest::of_json(&[&new.content()]));
     let made = sqlx::query_as!(
@@ -163,10 +164,10 @@ pub async fn create(db: &mut PgConnection, project_id: Uuid, new: &NewPack) -> R
              (id, project_id, name, version, description, author, object_types, relationship_types, ui, prompts, checksum)
          values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
          on conflict do nothing
-         returning id, project_id, name, version, description, author, status, object_types, relationship_types, ui, prompts,
+         returning id, project_id as workspace_id, name, version, description, author, status, object_types, relationship_types, ui, prompts,
              checksum, created_at",
         ids::new(),
-        project_id,
+        workspace_id,
         new.name,
         new.version,
         new.description,
@@ -184,7 +185,7 @@ pub async fn create(db: &mut PgConnection, project_id: Uuid, new: &NewPack) -> R
         return Ok(made);
     }
     // Creating the same pack again returns it; other content under its name and version is refused.
-    let there = by_name(db, project_id, &new.name, &new.version).await?;
+    let there = by_name(db, workspace_id, &new.name, &new.version).await?;
     there.filter(|pack| pack.checksum == checksum).ok_or_else(|| {
         Error::Conflict(format!(
             "pack {} version {} already exists with other types; use another version",
@@ -193,13 +194,13 @@ pub async fn create(db: &mut PgConnection, project_id: Uuid, new: &NewPack) -> R
     })
 }
 
-async fn by_name(db: &mut PgConnection, project_id: Uuid, name: &str, version: &str) -> Result<Option<Pack>, Error> {
+async fn by_name(db: &mut PgConnection, workspace_id: Uuid, name: &str, version: &str) -> Result<Option<Pack>, Error> {
     sqlx::query_as!(
         Pack,
-        "select id, project_id, name, version, description, author, status, object_types, relationship_types, ui, prompts,
+        "select id, project_id as workspace_id, name, version, description, author, status, object_types, relationship_types, ui, prompts,
              checksum, created_at
          from kb.template_packs where project_id = $1 and name = $2 and version = $3",
-        project_id,
+        workspace_id,
         name,
         version
     )
@@ -208,15 +209,20 @@ async fn by_name(db: &mut PgConnection, project_id: Uuid, name: &str, version: &
     .map_err(Error::database("find a pack by its name"))
 }
 
-/// Finds a pack visible to the project, by name and version.
-pub async fn find(db: impl PgExecutor<'_>, project_id: Uuid, name: &str, version: &str) -> Result<Option<Pack>, Error> {
+/// Finds a pack visible to the workspace, by name and version.
+pub async fn find(
+    db: impl PgExecutor<'_>,
+    workspace_id: Uuid,
+    name: &str,
+    version: &str,
+) -> Result<Option<Pack>, Error> {
     sqlx::query_as!(
         Pack,
-        "select id, project_id, name, version, description, author, status, object_types, relationship_types, ui, prompts,
+        "select id, project_id as workspace_id, name, version, description, author, status, object_types, relationship_types, ui, prompts,
              checksum, created_at
          from kb.template_packs
          where (project_id = $1 or project_id is null) and name = $2 and version = $3 order by project_id nulls last limit 1",
-        project_id,
+        workspace_id,
         name,
         version
     )
@@ -225,14 +231,14 @@ pub async fn find(db: impl PgExecutor<'_>, project_id: Uuid, name: &str, version
     .map_err(Error::database("find a pack by its name"))
 }
 
-/// Returns a pack visible to the project.
-pub async fn get(db: impl PgExecutor<'_>, project_id: Uuid, id: Uuid) -> Result<Pack, Error> {
+/// Returns a pack visible to the workspace.
+pub async fn get(db: impl PgExecutor<'_>, workspace_id: Uuid, id: Uuid) -> Result<Pack, Error> {
     sqlx::query_as!(
         Pack,
-        "select id, project_id, name, version, description, author, status, object_types, relationship_types, ui, prompts,
+        "select id, project_id as workspace_id, name, version, description, author, status, object_types, relationship_types, ui, prompts,
              checksum, created_at
          from kb.template_packs where id = $2 and (project_id is null or project_id = $1)",
-        project_id,
+        workspace_id,
         id
     )
     .fetch_optional(db)
@@ -241,10 +247,10 @@ pub async fn get(db: impl PgExecutor<'_>, project_id: Uuid, id: Uuid) -> Result<
     .ok_or_else(|| Error::not_found("template pack", id))
 }
 
-/// Returns packs visible to the project, by name and version, and their total number.
+/// Returns packs visible to the workspace, by name and version, and their total number.
 pub async fn list(
     db: &mut PgConnection,
-    project_id: Uuid,
+    workspace_id: Uuid,
     search: Option<&str>,
     include_deprecated: bool,
     limit: i64,
@@ -261,7 +267,7 @@ pub async fn list(
              and ($3::text is null or strpos(lower(p.name || ' ' || p.description), lower($3)) > 0)
            order by p.name, p.created_at desc
            limit $4 offset $5"#,
-        project_id,
+        workspace_id,
         include_deprecated,
         search,
         limit.clamp(1, MAX_PAGE),
@@ -286,10 +292,10 @@ pub async fn list(
     Ok((packs.collect(), total))
 }
 
-/// Deletes a pack of the project that is installed nowhere.
-pub async fn delete(db: &mut PgConnection, project_id: Uuid, id: Uuid) -> Result<(), Error> {
-    let pack = get(&mut *db, project_id, id).await?;
-    if pack.project_id.is_none() {
+/// Deletes a pack of the workspace that is installed nowhere.
+pub async fn delete(db: &mut PgConnection, workspace_id: Uuid, id: Uuid) -> Result<(), Error> {
+    let pack = get(&mut *db, workspace_id, id).await?;
+    if pack.workspace_id.is_none() {
         return Err(Error::Conflict(format!(
             "the pack {} is part of the product and cannot be deleted",
             pack.name

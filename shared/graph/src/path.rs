@@ -81,16 +81,16 @@ fn other_end(edge: &Edge, of: Uuid) -> Uuid {
     }
 }
 
-/// Both ends must be live objects of the project.
+/// Both ends must be live objects of the workspace.
 pub async fn shortest(
     pool: &PgPool,
-    project_id: Uuid,
+    workspace_id: Uuid,
     from: Uuid,
     to: Uuid,
     query: &PathQuery,
 ) -> Result<PathSearch, Error> {
     for id in [from, to] {
-        objects::get(pool, project_id, id).await?;
+        objects::get(pool, workspace_id, id).await?;
     }
     let against = match query.direction {
         Direction::Outgoing => Direction::Incoming,
@@ -105,11 +105,11 @@ pub async fn shortest(
             break;
         }
         let nearer = usize::from(sides[1].edge_of_known.len() < sides[0].edge_of_known.len());
-        let (mut found, cut) = level(pool, project_id, &sides[nearer], &query.relationship_types).await?;
+        let (mut found, cut) = level(pool, workspace_id, &sides[nearer], &query.relationship_types).await?;
         limit_reached |= cut;
         if let Some(bounds) = &query.bounds {
             let ends: Vec<Uuid> = found.iter().map(|(near, edge)| other_end(edge, *near)).collect();
-            let outside = bounds.outside(pool, project_id, &ends).await?;
+            let outside = bounds.outside(pool, workspace_id, &ends).await?;
             found.retain(|(near, edge)| !outside.contains(&other_end(edge, *near)));
         }
         let (side, far) = match &mut sides {
@@ -152,7 +152,7 @@ pub async fn shortest(
     let (rest, more) = sides[1].back(met);
     ids.extend(&rest[1..]);
     edges.extend(more);
-    let mut objects = traverse::by_ids(pool, project_id, &ids).await?;
+    let mut objects = traverse::by_ids(pool, workspace_id, &ids).await?;
     let nodes: Option<Vec<Object>> = ids.iter().map(|id| objects.remove(id)).collect();
     // One of them may have been deleted during the search.
     Ok(nodes.map_or(PathSearch::NoPath, |nodes| PathSearch::Path { nodes, edges }))
@@ -161,7 +161,7 @@ pub async fn shortest(
 /// Expands the side's frontier by one step: returns the edges with their origins, and whether the limit cut some off.
 async fn level(
     pool: &PgPool,
-    project_id: Uuid,
+    workspace_id: Uuid,
     side: &Side,
     types: &[String],
 ) -> Result<(Vec<(Uuid, Edge)>, bool), Error> {
@@ -191,7 +191,7 @@ async fn level(
            where exists (select from kb.graph_objects o
                          where o.canonical_id = e.other and o.superseded_at is null and o.project_id = $1 and o.deleted_at is null)
            limit $6"#,
-        project_id,
+        workspace_id,
         &side.edge_of_known,
         outgoing,
         incoming,

@@ -1,6 +1,6 @@
 //! Relationships of the graph: types and SQL of `kb.graph_relationships`. (For one object: `edges`.)
 //!
-//! Called by the API's graph routes and the graph tools. Invariants: both ends are objects of the same project; between
+//! Called by the API's graph routes and the graph tools. Invariants: both ends are objects of the same workspace; between
 //! two objects there is at most one live relationship of a type; a relationship is listed only while both its ends are
 //! live.
 //!
@@ -95,11 +95,11 @@ pub fn relationship_hash(
 
 pub async fn create(
     db: &mut PgConnection,
-    project_id: Uuid,
+    workspace_id: Uuid,
     new: &NewRelationship,
     actor: Actor,
 ) -> Result<Relationship, Error> {
-    insert(db, project_id, Uuid::now_v7(), new, actor)
+    insert(db, workspace_id, Uuid::now_v7(), new, actor)
         .await?
         .ok_or_else(|| another(&new.relationship_type))
 }
@@ -107,14 +107,14 @@ pub async fn create(
 /// The same with the caller's id, idempotent: a repetition returns the existing relationship in its current state.
 pub async fn create_once(
     db: &mut PgConnection,
-    project_id: Uuid,
+    workspace_id: Uuid,
     id: Uuid,
     new: &NewRelationship,
     actor: Actor,
 ) -> Result<Relationship, Error> {
-    match insert(&mut *db, project_id, id, new, actor).await? {
+    match insert(&mut *db, workspace_id, id, new, actor).await? {
         Some(made) => Ok(made),
-        None => get(db, project_id, id).await.map_err(|error| match error {
+        None => get(db, workspace_id, id).await.map_err(|error| match error {
             Error::NotFound { .. } => another(&new.relationship_type),
             other => other,
         }),
@@ -124,7 +124,7 @@ pub async fn create_once(
 /// None: one exists already, or its id is taken.
 async fn insert(
     db: &mut PgConnection,
-    project_id: Uuid,
+    workspace_id: Uuid,
     id: Uuid,
     new: &NewRelationship,
     actor: Actor,
@@ -145,7 +145,7 @@ async fn insert(
             "select type from kb.graph_objects
              where project_id = $1 and canonical_id = $2 and superseded_at is null and deleted_at is null
              for share",
-            project_id,
+            workspace_id,
             id,
         )
         .fetch_optional(&mut *tx)
@@ -154,7 +154,7 @@ async fn insert(
         types.push(live.ok_or_else(|| Error::not_found(&format!("{end} object"), id))?);
     }
     let properties = Value::Object(new.properties.clone());
-    let rules = Rules::of(&mut tx, project_id).await?;
+    let rules = Rules::of(&mut tx, workspace_id).await?;
     rules
         .relationship(&new.relationship_type, (Some(&types[0]), Some(&types[1])), &properties)
         .map_err(Error::Invalid)?;
@@ -169,7 +169,7 @@ async fn insert(
            returning canonical_id as id, version, type as relationship_type, source_id, target_id, properties, weight,
                valid_from, valid_to, actor_type, actor_id, created_at, updated_at, deleted_at"#,
         id,
-        project_id,
+        workspace_id,
         new.relationship_type,
         new.source_id,
         new.target_id,
@@ -189,14 +189,14 @@ async fn insert(
 }
 
 /// Returns the live relationship with this canonical id.
-pub async fn get(db: impl PgExecutor<'_>, project_id: Uuid, id: Uuid) -> Result<Relationship, Error> {
+pub async fn get(db: impl PgExecutor<'_>, workspace_id: Uuid, id: Uuid) -> Result<Relationship, Error> {
     sqlx::query_as!(
         Relationship,
         r#"select canonical_id as id, version, type as relationship_type, source_id, target_id, properties, weight,
                valid_from, valid_to, actor_type, actor_id, created_at, updated_at, deleted_at
            from kb.graph_relationships
            where project_id = $1 and canonical_id = $2 and superseded_at is null and deleted_at is null"#,
-        project_id,
+        workspace_id,
         id,
     )
     .fetch_optional(db)
@@ -208,7 +208,7 @@ pub async fn get(db: impl PgExecutor<'_>, project_id: Uuid, id: Uuid) -> Result<
 /// Writes a new version with the patch applied.
 pub async fn update(
     db: &mut PgConnection,
-    project_id: Uuid,
+    workspace_id: Uuid,
     id: Uuid,
     change: &RelationshipChange,
     actor: Actor,
@@ -217,7 +217,7 @@ pub async fn update(
         .begin()
         .await
         .map_err(Error::database("begin the update of a relationship"))?;
-    let mut next = lock_head(&mut tx, project_id, id).await?;
+    let mut next = lock_head(&mut tx, workspace_id, id).await?;
     if next.deleted_at.is_some() {
         return Err(Error::not_found("relationship", id));
     }
@@ -232,7 +232,7 @@ pub async fn update(
     next.properties = Value::Object(merged(&next.properties, &change.properties));
     checked_properties(next.properties.as_object().unwrap_or(&Map::new())).map_err(Error::Invalid)?;
     // Its ends are immutable.
-    Rules::of(&mut tx, project_id)
+    Rules::of(&mut tx, workspace_id)
         .await?
         .relationship(&next.relationship_type, (None, None), &next.properties)
         .map_err(Error::Invalid)?;
@@ -242,7 +242,7 @@ pub async fn update(
     }
     next.valid_from = change.valid_from.or(next.valid_from);
     next.valid_to = change.valid_to.or(next.valid_to);
-    let written = write_version(&mut tx, project_id, &next, false, actor).await?;
+    let written = write_version(&mut tx, workspace_id, &next, false, actor).await?;
     tx.commit()
         .await
         .map_err(Error::database("commit the update of a relationship"))?;
@@ -250,16 +250,16 @@ pub async fn update(
 }
 
 /// Soft delete: writes a deleted version.
-pub async fn delete(db: &mut PgConnection, project_id: Uuid, id: Uuid, actor: Actor) -> Result<Relationship, Error> {
+pub async fn delete(db: &mut PgConnection, workspace_id: Uuid, id: Uuid, actor: Actor) -> Result<Relationship, Error> {
     let mut tx = db
         .begin()
         .await
         .map_err(Error::database("begin the deletion of a relationship"))?;
-    let head = lock_head(&mut tx, project_id, id).await?;
+    let head = lock_head(&mut tx, workspace_id, id).await?;
     if head.deleted_at.is_some() {
         return Err(Error::not_found("relationship", id));
     }
-    let written = write_version(&mut tx, project_id, &head, true, actor).await?;
+    let written = write_version(&mut tx, workspace_id, &head, true, actor).await?;
     tx.commit()
         .await
         .map_err(Error::database("commit the deletion of a relationship"))?;
@@ -267,16 +267,16 @@ pub async fn delete(db: &mut PgConnection, project_id: Uuid, id: Uuid, actor: Ac
 }
 
 /// Undoes [`delete`]; refused if another one of its type now exists between the two objects. No effect on a live one.
-pub async fn restore(db: &mut PgConnection, project_id: Uuid, id: Uuid, actor: Actor) -> Result<Relationship, Error> {
+pub async fn restore(db: &mut PgConnection, workspace_id: Uuid, id: Uuid, actor: Actor) -> Result<Relationship, Error> {
     let mut tx = db
         .begin()
         .await
         .map_err(Error::database("begin to restore a relationship"))?;
-    let head = lock_head(&mut tx, project_id, id).await?;
+    let head = lock_head(&mut tx, workspace_id, id).await?;
     if head.deleted_at.is_none() {
         return Ok(head);
     }
-    let written = write_version(&mut tx, project_id, &head, false, actor).await?;
+    let written = write_version(&mut tx, workspace_id, &head, false, actor).await?;
     tx.commit()
         .await
         .map_err(Error::database("commit that a relationship is restored"))?;
@@ -286,7 +286,7 @@ pub async fn restore(db: &mut PgConnection, project_id: Uuid, id: Uuid, actor: A
 /// Returns all versions, newest first; also of a deleted relationship.
 pub async fn history(
     db: impl PgExecutor<'_>,
-    project_id: Uuid,
+    workspace_id: Uuid,
     id: Uuid,
     limit: i64,
 ) -> Result<Vec<Relationship>, Error> {
@@ -298,7 +298,7 @@ pub async fn history(
            where project_id = $1 and canonical_id = $2
            order by version desc
            limit $3"#,
-        project_id,
+        workspace_id,
         id,
         limit.clamp(1, MAX_PAGE),
     )
@@ -313,7 +313,7 @@ pub async fn history(
 }
 
 /// Locks and returns the head, deleted or not, until the transaction ends.
-async fn lock_head(db: &mut PgConnection, project_id: Uuid, id: Uuid) -> Result<Relationship, Error> {
+async fn lock_head(db: &mut PgConnection, workspace_id: Uuid, id: Uuid) -> Result<Relationship, Error> {
     take_turns(db, id).await?;
     sqlx::query_as!(
         Relationship,
@@ -322,7 +322,7 @@ async fn lock_head(db: &mut PgConnection, project_id: Uuid, id: Uuid) -> Result<
            from kb.graph_relationships
            where project_id = $1 and canonical_id = $2 and superseded_at is null
            for update"#,
-        project_id,
+        workspace_id,
         id,
     )
     .fetch_optional(db)
@@ -334,7 +334,7 @@ async fn lock_head(db: &mut PgConnection, project_id: Uuid, id: Uuid) -> Result<
 /// Replaces the head from which `next` was made by it; the head is locked.
 async fn write_version(
     db: &mut PgConnection,
-    project_id: Uuid,
+    workspace_id: Uuid,
     next: &Relationship,
     deleted: bool,
     actor: Actor,
@@ -342,7 +342,7 @@ async fn write_version(
     sqlx::query!(
         "update kb.graph_relationships set superseded_at = now()
          where project_id = $1 and canonical_id = $2 and superseded_at is null",
-        project_id,
+        workspace_id,
         next.id,
     )
     .execute(&mut *db)
@@ -359,7 +359,7 @@ async fn write_version(
            returning canonical_id as id, version, type as relationship_type, source_id, target_id, properties, weight,
                valid_from, valid_to, actor_type, actor_id, created_at, updated_at, deleted_at"#,
         Uuid::now_v7(),
-        project_id,
+        workspace_id,
         next.id,
         next.version + 1,
         next.relationship_type,

@@ -1,4 +1,4 @@
-//! Validates writes against the schemas of the project's installed packs (`packs`). Called by every write of objects
+//! Validates writes against the schemas of the workspace's installed packs (`packs`). Called by every write of objects
 //! and relationships, in its transaction: until it ends, none of the packs used can be uninstalled.
 //!
 //! A type that no active pack defines is not validated: the graph is open. If several packs define it, all of them
@@ -15,10 +15,10 @@ use super::Error;
 use super::packs::{self, RelationshipType};
 use rejoin_schemas::Validator;
 
-/// Maximum number of projects whose compiled rules are cached.
+/// Maximum number of workspaces whose compiled rules are cached.
 const REMEMBERED: usize = 1_000;
 
-/// The validation rules of a project.
+/// The validation rules of a workspace.
 #[derive(Debug, Default)]
 pub struct Rules {
     objects: HashMap<String, Vec<Rule>>,
@@ -40,18 +40,18 @@ struct RelationshipRule {
     validator: Option<Validator>,
 }
 
-/// A project's rules, with the installed packs at their compilation.
+/// A workspace's rules, with the installed packs at their compilation.
 type Remembered = (Vec<String>, Arc<Rules>);
 
 static KNOWN: LazyLock<Mutex<HashMap<Uuid, Remembered>>> = LazyLock::new(Mutex::default);
 
 impl Rules {
-    /// Returns the project's rules. Locks their packs, shared, until the transaction ends.
-    pub async fn of(db: &mut PgConnection, project_id: Uuid) -> Result<Arc<Self>, Error> {
+    /// Returns the workspace's rules. Locks their packs, shared, until the transaction ends.
+    pub async fn of(db: &mut PgConnection, workspace_id: Uuid) -> Result<Arc<Self>, Error> {
         let installed: Vec<String> = sqlx::query_scalar!(
             r#"select a.id::text || ' ' || a.updated_at::text as "state!"
                from kb.template_assignments a where a.project_id = $1 and a.active order by a.id for share"#,
-            project_id
+            workspace_id
         )
         .fetch_all(&mut *db)
         .await
@@ -62,28 +62,28 @@ impl Rules {
         let known = KNOWN
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .get(&project_id)
+            .get(&workspace_id)
             .cloned();
         if let Some((state, rules)) = known
             && state == installed
         {
             return Ok(rules);
         }
-        let rules = Arc::new(Self::compile(db, project_id).await?);
+        let rules = Arc::new(Self::compile(db, workspace_id).await?);
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= REMEMBERED {
             known.clear();
         }
-        known.insert(project_id, (installed, rules.clone()));
+        known.insert(workspace_id, (installed, rules.clone()));
         Ok(rules)
     }
 
-    async fn compile(db: &mut PgConnection, project_id: Uuid) -> Result<Self, Error> {
+    async fn compile(db: &mut PgConnection, workspace_id: Uuid) -> Result<Self, Error> {
         let rows = sqlx::query!(
             "select p.name, p.version, p.object_types, p.relationship_types, a.enabled_types, a.disabled_types
              from kb.template_assignments a join kb.template_packs p on p.id = a.pack_id
              where a.project_id = $1 and a.active order by a.created_at, a.id",
-            project_id
+            workspace_id
         )
         .fetch_all(db)
         .await

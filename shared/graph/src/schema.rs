@@ -1,6 +1,6 @@
 //! Statistics of the graph: types, relationship types and labels, with counts.
 //!
-//! Called by the schema tools and routes; models read it to learn a project's vocabulary. Only live items are counted;
+//! Called by the schema tools and routes; models read it to learn a workspace's vocabulary. Only live items are counted;
 //! counts of large graphs may be some minutes old (`kept`).
 
 use std::collections::HashMap;
@@ -55,11 +55,11 @@ pub struct Version {
     pub timestamp: DateTime<Utc>,
 }
 
-pub async fn types(db: impl PgExecutor<'_>, project_id: Uuid) -> Result<Vec<TypeCount>, Error> {
-    kept::kept(&kept::TYPES, project_id, count_types(db, project_id)).await
+pub async fn types(db: impl PgExecutor<'_>, workspace_id: Uuid) -> Result<Vec<TypeCount>, Error> {
+    kept::kept(&kept::TYPES, workspace_id, count_types(db, workspace_id)).await
 }
 
-async fn count_types(db: impl PgExecutor<'_>, project_id: Uuid) -> Result<Vec<TypeCount>, Error> {
+async fn count_types(db: impl PgExecutor<'_>, workspace_id: Uuid) -> Result<Vec<TypeCount>, Error> {
     sqlx::query_as!(
         TypeCount,
         r#"select counted.type as name, counted.count as "count!", sampled.properties as "properties!"
@@ -81,7 +81,7 @@ async fn count_types(db: impl PgExecutor<'_>, project_id: Uuid) -> Result<Vec<Ty
                cross join lateral jsonb_object_keys(sample.properties) as property (name)
            ) sampled
            order by counted.count desc, counted.type"#,
-        project_id,
+        workspace_id,
         SAMPLED_OBJECTS,
     )
     .fetch_all(db)
@@ -89,16 +89,19 @@ async fn count_types(db: impl PgExecutor<'_>, project_id: Uuid) -> Result<Vec<Ty
     .map_err(Error::database("count the types of objects"))
 }
 
-pub async fn relationship_types(db: impl PgExecutor<'_>, project_id: Uuid) -> Result<Vec<RelationshipCount>, Error> {
+pub async fn relationship_types(db: impl PgExecutor<'_>, workspace_id: Uuid) -> Result<Vec<RelationshipCount>, Error> {
     kept::kept(
         &kept::RELATIONSHIPS,
-        project_id,
-        count_relationship_types(db, project_id),
+        workspace_id,
+        count_relationship_types(db, workspace_id),
     )
     .await
 }
 
-async fn count_relationship_types(db: impl PgExecutor<'_>, project_id: Uuid) -> Result<Vec<RelationshipCount>, Error> {
+async fn count_relationship_types(
+    db: impl PgExecutor<'_>,
+    workspace_id: Uuid,
+) -> Result<Vec<RelationshipCount>, Error> {
     sqlx::query_as!(
         RelationshipCount,
         r#"select r.type as relationship_type, s.type as from_type, t.type as to_type, count(*) as "count!"
@@ -110,18 +113,18 @@ async fn count_relationship_types(db: impl PgExecutor<'_>, project_id: Uuid) -> 
            where r.project_id = $1 and r.superseded_at is null and r.deleted_at is null
            group by r.type, s.type, t.type
            order by 4 desc, 1, 2, 3"#,
-        project_id,
+        workspace_id,
     )
     .fetch_all(db)
     .await
     .map_err(Error::database("count the types of relationships"))
 }
 
-pub async fn labels(db: impl PgExecutor<'_>, project_id: Uuid) -> Result<Vec<LabelCount>, Error> {
-    kept::kept(&kept::LABELS, project_id, count_labels(db, project_id)).await
+pub async fn labels(db: impl PgExecutor<'_>, workspace_id: Uuid) -> Result<Vec<LabelCount>, Error> {
+    kept::kept(&kept::LABELS, workspace_id, count_labels(db, workspace_id)).await
 }
 
-async fn count_labels(db: impl PgExecutor<'_>, project_id: Uuid) -> Result<Vec<LabelCount>, Error> {
+async fn count_labels(db: impl PgExecutor<'_>, workspace_id: Uuid) -> Result<Vec<LabelCount>, Error> {
     sqlx::query_as!(
         LabelCount,
         r#"select label as "label!", count(*) as "count!"
@@ -130,7 +133,7 @@ async fn count_labels(db: impl PgExecutor<'_>, project_id: Uuid) -> Result<Vec<L
            group by label
            order by 2 desc, 1
            limit $2"#,
-        project_id,
+        workspace_id,
         MAX_LABELS_LISTED,
     )
     .fetch_all(db)
@@ -139,7 +142,7 @@ async fn count_labels(db: impl PgExecutor<'_>, project_id: Uuid) -> Result<Vec<L
 }
 
 /// Returns the labels of objects within the bounds.
-pub async fn labels_within(pool: &PgPool, project_id: Uuid, bounds: &Bounds) -> Result<Vec<LabelCount>, Error> {
+pub async fn labels_within(pool: &PgPool, workspace_id: Uuid, bounds: &Bounds) -> Result<Vec<LabelCount>, Error> {
     let sql = format!(
         "select label, count(*) as count
          from kb.graph_objects o, unnest(o.labels) as label
@@ -151,7 +154,7 @@ pub async fn labels_within(pool: &PgPool, project_id: Uuid, bounds: &Bounds) -> 
     );
     // Built from constants only.
     sqlx::query_as(AssertSqlSafe(sql))
-        .bind(project_id)
+        .bind(workspace_id)
         .bind(MAX_LABELS_LISTED)
         .fetch_all(pool)
         .await
@@ -159,7 +162,7 @@ pub async fn labels_within(pool: &PgPool, project_id: Uuid, bounds: &Bounds) -> 
 }
 
 /// Counts live objects within the bounds, by each type that these restrict.
-pub async fn bound_types(pool: &PgPool, project_id: Uuid, bounds: &Bounds) -> Result<HashMap<String, i64>, Error> {
+pub async fn bound_types(pool: &PgPool, workspace_id: Uuid, bounds: &Bounds) -> Result<HashMap<String, i64>, Error> {
     let sql = format!(
         "select o.type, count(*)
          from kb.graph_objects o
@@ -169,7 +172,7 @@ pub async fn bound_types(pool: &PgPool, project_id: Uuid, bounds: &Bounds) -> Re
     );
     // Built from constants only.
     let counted: Vec<(String, i64)> = sqlx::query_as(AssertSqlSafe(sql))
-        .bind(project_id)
+        .bind(workspace_id)
         .bind(&bounds.types)
         .fetch_all(pool)
         .await
@@ -177,7 +180,7 @@ pub async fn bound_types(pool: &PgPool, project_id: Uuid, bounds: &Bounds) -> Re
     Ok(counted.into_iter().collect())
 }
 
-pub async fn version(db: impl PgExecutor<'_>, project_id: Uuid) -> Result<Version, Error> {
+pub async fn version(db: impl PgExecutor<'_>, workspace_id: Uuid) -> Result<Version, Error> {
     let row = sqlx::query!(
         r#"with objects as (
                select type, max(updated_at) as changed_at
@@ -198,7 +201,7 @@ pub async fn version(db: impl PgExecutor<'_>, project_id: Uuid) -> Result<Versio
                (select coalesce(array_agg(type order by type), '{}') from relationships) as "relationship_types!",
                coalesce(greatest((select max(changed_at) from objects), (select max(changed_at) from relationships)), 'epoch')
                    as "changed_at!""#,
-        project_id,
+        workspace_id,
     )
     .fetch_one(db)
     .await

@@ -1,4 +1,4 @@
-//! The scope of a search within a project's graph.
+//! The scope of a search within a workspace's graph.
 
 use super::bounds::{self, Bounds};
 
@@ -13,7 +13,7 @@ pub struct Scope {
 }
 
 impl Scope {
-    /// Returns the SQL for live objects `o` in scope; $1 project, $5 types, $6 labels.
+    /// Returns the SQL for live objects `o` in scope; $1 workspace, $5 types, $6 labels.
     pub(super) fn live(&self) -> String {
         format!(
             "o.project_id = $1 and o.superseded_at is null and o.deleted_at is null

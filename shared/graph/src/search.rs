@@ -57,7 +57,7 @@ pub struct Hits {
     pub total: i64,
 }
 
-pub async fn search(pool: &PgPool, project_id: Uuid, text: &str, scope: &Scope, limit: i64) -> Result<Hits, Error> {
+pub async fn search(pool: &PgPool, workspace_id: Uuid, text: &str, scope: &Scope, limit: i64) -> Result<Hits, Error> {
     let query = Query::parse(text);
     if query.is_empty() {
         return Ok(Hits {
@@ -68,7 +68,7 @@ pub async fn search(pool: &PgPool, project_id: Uuid, text: &str, scope: &Scope, 
     let trigrams = has_trigrams(pool).await?;
     run(
         pool,
-        project_id,
+        workspace_id,
         &query,
         scope,
         limit,
@@ -83,7 +83,7 @@ const PLANNING: &str = "set local enable_seqscan = off; set local enable_indexsc
 
 async fn run(
     pool: &PgPool,
-    project_id: Uuid,
+    workspace_id: Uuid,
     query: &Query,
     scope: &Scope,
     limit: i64,
@@ -98,15 +98,15 @@ async fn run(
         .await
         .map_err(Error::database(attempted))?;
     let narrow = !scope.labels.is_empty();
-    let terms = Terms::of(&mut tx, project_id, query, scope, reach).await?;
+    let terms = Terms::of(&mut tx, workspace_id, query, scope, reach).await?;
     let mut sampled = match terms.among_common() {
-        Some(query) if !narrow => terms::sample(&mut tx, project_id, &query, scope).await?,
+        Some(query) if !narrow => terms::sample(&mut tx, workspace_id, &query, scope).await?,
         _ => Vec::new(),
     };
     let look = async |db: &mut PgConnection, sampled: &[Uuid]| {
         // Built from constants only.
         sqlx::query(AssertSqlSafe(statement(reach, scope)))
-            .bind(project_id)
+            .bind(workspace_id)
             .bind(terms.every(narrow))
             .bind(&query.words)
             .bind(&query.text)
@@ -126,7 +126,7 @@ async fn run(
     let mut rows = look(&mut tx, &sampled).await?;
     if rows.is_empty() && terms.has_common() && !narrow {
         // The rarer words matched nothing.
-        sampled = terms::sample(&mut tx, project_id, &terms.all(), scope).await?;
+        sampled = terms::sample(&mut tx, workspace_id, &terms.all(), scope).await?;
         rows = look(&mut tx, &sampled).await?;
     }
     let mut hits = Vec::with_capacity(rows.len());
@@ -149,24 +149,24 @@ async fn run(
 /// went by meaning.
 pub async fn similar(
     pool: &PgPool,
-    project_id: Uuid,
+    workspace_id: Uuid,
     id: Uuid,
     model: Option<&str>,
     scope: &Scope,
     limit: i64,
 ) -> Result<(Vec<Hit>, bool), Error> {
     let limit = limit.clamp(1, MAX_LIMIT);
-    let object = objects::get(pool, project_id, id).await?;
-    let by_neighbours = shared_neighbours(pool, project_id, id, scope).await?;
+    let object = objects::get(pool, workspace_id, id).await?;
+    let by_neighbours = shared_neighbours(pool, workspace_id, id, scope).await?;
     let vector = match model {
-        Some(model) => vectors::of(pool, project_id, id, model).await?,
+        Some(model) => vectors::of(pool, workspace_id, id, model).await?,
         None => None,
     };
     let alike = match &vector {
-        Some(vector) => near(pool, project_id, vector, scope, &by_neighbours).await?,
+        Some(vector) => near(pool, workspace_id, vector, scope, &by_neighbours).await?,
         None => {
             let query = Query::parse(&own_text(&object));
-            run(pool, project_id, &query, scope, MAX_LIMIT, Reach::Words)
+            run(pool, workspace_id, &query, scope, MAX_LIMIT, Reach::Words)
                 .await?
                 .hits
         }
@@ -214,18 +214,18 @@ pub async fn similar(
 /// Returns the nearest objects with their similarity.
 async fn near(
     pool: &PgPool,
-    project_id: Uuid,
+    workspace_id: Uuid,
     vector: &QueryVector,
     scope: &Scope,
     others: &[(Object, f64)],
 ) -> Result<Vec<Hit>, Error> {
-    let mut near = vectors::nearest(pool, project_id, vector, scope, MAX_LIMIT + 1).await?;
+    let mut near = vectors::nearest(pool, workspace_id, vector, scope, MAX_LIMIT + 1).await?;
     let mut objects: HashMap<Uuid, Object> = others.iter().map(|(other, _)| (other.id, other.clone())).collect();
     let known: HashSet<Uuid> = near.iter().map(|near| near.id).collect();
     let unknown: Vec<Uuid> = objects.keys().copied().filter(|id| !known.contains(id)).collect();
-    near.extend(vectors::cosines(pool, project_id, vector, &unknown).await?);
+    near.extend(vectors::cosines(pool, workspace_id, vector, &unknown).await?);
     let missing: Vec<Uuid> = known.into_iter().filter(|id| !objects.contains_key(id)).collect();
-    objects.extend(traverse::by_ids(pool, project_id, &missing).await?);
+    objects.extend(traverse::by_ids(pool, workspace_id, &missing).await?);
     let hits = near.into_iter().filter_map(|near| {
         Some(Hit {
             object: objects.remove(&near.id)?,
@@ -243,7 +243,7 @@ async fn has_trigrams(pool: &PgPool) -> Result<bool, Error> {
         .map_err(Error::database("look for pg_trgm"))
 }
 
-/// $1 project, $2 all words, as a full-text query, $3 words, $4 whole text, $5 types, $6 labels, $7 limit, $8
+/// $1 workspace, $2 all words, as a full-text query, $3 words, $4 whole text, $5 types, $6 labels, $7 limit, $8
 /// candidates per source, $9 ranked, $10 any searchable word, $11 any word, $12 objects found already, $13 any similar
 /// word.
 fn statement(reach: Reach, scope: &Scope) -> String {
@@ -345,7 +345,7 @@ fn own_text(object: &Object) -> String {
 /// of the object's significant neighbours.
 async fn shared_neighbours(
     pool: &PgPool,
-    project_id: Uuid,
+    workspace_id: Uuid,
     id: Uuid,
     scope: &Scope,
 ) -> Result<Vec<(Object, f64)>, Error> {
@@ -411,7 +411,7 @@ async fn shared_neighbours(
         limit $6"
     );
     let rows = sqlx::query(AssertSqlSafe(sql))
-        .bind(project_id)
+        .bind(workspace_id)
         .bind(id)
         .bind(&scope.types)
         .bind(MAX_NEIGHBOURS)

@@ -64,8 +64,8 @@ pub struct Walked {
     pub truncated: bool,
 }
 
-pub async fn traverse(pool: &PgPool, project_id: Uuid, start: Uuid, walk: &Walk) -> Result<Walked, Error> {
-    let root = objects::get(pool, project_id, start).await?;
+pub async fn traverse(pool: &PgPool, workspace_id: Uuid, start: Uuid, walk: &Walk) -> Result<Walked, Error> {
+    let root = objects::get(pool, workspace_id, start).await?;
     let prefer = walk
         .prefer
         .as_deref()
@@ -80,11 +80,11 @@ pub async fn traverse(pool: &PgPool, project_id: Uuid, start: Uuid, walk: &Walk)
     let mut truncated = false;
 
     for depth in 1..=walk.max_depth.clamp(1, MAX_DEPTH) {
-        let (mut found, cut) = level(pool, project_id, &frontier, walk, &prefer).await?;
+        let (mut found, cut) = level(pool, workspace_id, &frontier, walk, &prefer).await?;
         truncated |= cut;
         if let Some(bounds) = &walk.bounds {
             let ends: Vec<Uuid> = found.iter().flat_map(|edge| [edge.source_id, edge.target_id]).collect();
-            let outside = bounds.outside(pool, project_id, &ends).await?;
+            let outside = bounds.outside(pool, workspace_id, &ends).await?;
             found.retain(|edge| !outside.contains(&edge.source_id) && !outside.contains(&edge.target_id));
         }
         let mut next = Vec::new();
@@ -119,7 +119,7 @@ pub async fn traverse(pool: &PgPool, project_id: Uuid, start: Uuid, walk: &Walk)
     }
 
     let mut nodes = vec![Node { depth: 0, object: root }];
-    let mut objects = by_ids(pool, project_id, &order).await?;
+    let mut objects = by_ids(pool, workspace_id, &order).await?;
     nodes.extend(order.iter().filter_map(|id| {
         objects.remove(id).map(|object| Node {
             depth: depths[id],
@@ -142,7 +142,7 @@ pub async fn traverse(pool: &PgPool, project_id: Uuid, start: Uuid, walk: &Walk)
 /// then by type and name.
 async fn level(
     pool: &PgPool,
-    project_id: Uuid,
+    workspace_id: Uuid,
     frontier: &[Uuid],
     walk: &Walk,
     prefer: &[String],
@@ -185,7 +185,7 @@ async fn level(
            ) o
            order by o.preferred desc, e.type, lower(o.name), e.canonical_id
            limit $7"#,
-        project_id,
+        workspace_id,
         frontier,
         outgoing,
         incoming,
@@ -208,7 +208,7 @@ async fn level(
     Ok((edges.collect(), cut))
 }
 
-pub(super) async fn by_ids(pool: &PgPool, project_id: Uuid, ids: &[Uuid]) -> Result<HashMap<Uuid, Object>, Error> {
+pub(super) async fn by_ids(pool: &PgPool, workspace_id: Uuid, ids: &[Uuid]) -> Result<HashMap<Uuid, Object>, Error> {
     let sql = format!(
         "select {COLUMNS}
          from kb.graph_objects o
@@ -216,7 +216,7 @@ pub(super) async fn by_ids(pool: &PgPool, project_id: Uuid, ids: &[Uuid]) -> Res
     );
     // Built from constants only.
     let objects = sqlx::query_as::<_, Object>(AssertSqlSafe(sql))
-        .bind(project_id)
+        .bind(workspace_id)
         .bind(ids)
         .fetch_all(pool)
         .await

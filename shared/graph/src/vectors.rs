@@ -1,7 +1,7 @@
-//! Nearest-neighbour search over the vectors of a project's live objects. Called by `hybrid_ranking` and `search`.
+//! Nearest-neighbour search over the vectors of a workspace's live objects. Called by `hybrid_ranking` and `search`.
 //!
 //! Three methods, the first available one wins: the pgvector index, if the database has it; binary-quantized vectors of
-//! the project (of large projects in process: `binary_index`), the best of which are ranked exactly; and, if types or labels
+//! the workspace (of large workspaces in process: `binary_index`), the best of which are ranked exactly; and, if types or labels
 //! leave few objects, an exact scan of those. Filters apply before any limit: if the first method finds too few
 //! matches, the last one scans all of them. Vectors have length 1, so their dot product is the cosine similarity.
 
@@ -38,11 +38,11 @@ pub struct Near {
     pub cosine: f64,
 }
 
-/// Returns whether a project has any vector of this model: without one, a query needs none.
-pub async fn any(pool: &PgPool, project_id: Uuid, model: &str) -> Result<bool, Error> {
+/// Returns whether a workspace has any vector of this model: without one, a query needs none.
+pub async fn any(pool: &PgPool, workspace_id: Uuid, model: &str) -> Result<bool, Error> {
     sqlx::query_scalar!(
         r#"select exists (select from kb.graph_embeddings where project_id = $1 and model = $2) as "any!""#,
-        project_id,
+        workspace_id,
         model,
     )
     .fetch_one(pool)
@@ -51,11 +51,11 @@ pub async fn any(pool: &PgPool, project_id: Uuid, model: &str) -> Result<bool, E
 }
 
 /// Returns the vector of an object.
-pub async fn of(pool: &PgPool, project_id: Uuid, id: Uuid, model: &str) -> Result<Option<QueryVector>, Error> {
+pub async fn of(pool: &PgPool, workspace_id: Uuid, id: Uuid, model: &str) -> Result<Option<QueryVector>, Error> {
     let numbers: Option<Vec<f32>> = sqlx::query_scalar(
         "select vector::real[] from kb.graph_embeddings where project_id = $1 and canonical_id = $2 and model = $3",
     )
-    .bind(project_id)
+    .bind(workspace_id)
     .bind(id)
     .bind(model)
     .fetch_optional(pool)
@@ -65,12 +65,12 @@ pub async fn of(pool: &PgPool, project_id: Uuid, id: Uuid, model: &str) -> Resul
 }
 
 /// Returns the cosine similarities of these objects; those without a vector are omitted.
-pub async fn cosines(pool: &PgPool, project_id: Uuid, query: &QueryVector, ids: &[Uuid]) -> Result<Vec<Near>, Error> {
+pub async fn cosines(pool: &PgPool, workspace_id: Uuid, query: &QueryVector, ids: &[Uuid]) -> Result<Vec<Near>, Error> {
     let rows: Vec<(Uuid, Vec<f32>)> = sqlx::query_as(
         "select canonical_id, vector::real[] from kb.graph_embeddings
          where project_id = $1 and model = $2 and canonical_id = any($3) and dimensions = $4",
     )
-    .bind(project_id)
+    .bind(workspace_id)
     .bind(&query.model.name)
     .bind(ids)
     .bind(query.model.dimensions)
@@ -86,7 +86,7 @@ pub async fn cosines(pool: &PgPool, project_id: Uuid, query: &QueryVector, ids: 
 /// Returns the nearest live objects in scope, nearest first.
 pub async fn nearest(
     pool: &PgPool,
-    project_id: Uuid,
+    workspace_id: Uuid,
     query: &QueryVector,
     scope: &Scope,
     limit: i64,
@@ -95,7 +95,7 @@ pub async fn nearest(
     let filtered = !scope.types.is_empty() || !scope.labels.is_empty() || scope.bounds.is_some();
     let look = Look {
         pool,
-        project_id,
+        workspace_id,
         query,
         scope,
         filtered,
@@ -128,7 +128,7 @@ pub async fn has_index(pool: &PgPool) -> Result<bool, Error> {
 
 struct Look<'a> {
     pool: &'a PgPool,
-    project_id: Uuid,
+    workspace_id: Uuid,
     query: &'a QueryVector,
     scope: &'a Scope,
     filtered: bool,
@@ -158,7 +158,7 @@ impl Look<'_> {
             .map_err(Error::database(attempted))?;
         // Built from constants and a number from a fixed list.
         let rows: Vec<(Uuid, f64)> = sqlx::query_as(AssertSqlSafe(sql))
-            .bind(self.project_id)
+            .bind(self.workspace_id)
             .bind(&self.query.model.name)
             .bind(dimensions)
             .bind(&self.query.numbers)
@@ -172,7 +172,7 @@ impl Look<'_> {
     }
 
     /// Ranks the vectors with the smallest Hamming distance exactly. Uses the in-process vectors or, if they are not
-    /// loaded, an index of the project, about 100 bytes per vector.
+    /// loaded, an index of the workspace, about 100 bytes per vector.
     async fn by_signs(&self, limit: i64) -> Result<Vec<Near>, Error> {
         let compared = (limit * RESCORED_EACH).max(MIN_RESCORED);
         // There, types are filtered before the limit.
@@ -182,7 +182,7 @@ impl Look<'_> {
             MIN_KEPT_LABELLED
         };
         if let Some(ids) =
-            binary_index::nearest(self.pool, self.project_id, self.query, &self.scope.types, kept).await?
+            binary_index::nearest(self.pool, self.workspace_id, self.query, &self.scope.types, kept).await?
         {
             return self.among(&ids, compared).await;
         }
@@ -208,7 +208,7 @@ impl Look<'_> {
         let began = Instant::now();
         let found = self.compared(&sql, candidates).await?;
         if began.elapsed() > binary_index::SLOW_SCAN {
-            binary_index::load_in_background(self.pool, self.project_id, self.query);
+            binary_index::load_in_background(self.pool, self.workspace_id, self.query);
         }
         Ok(found)
     }
@@ -230,7 +230,7 @@ impl Look<'_> {
         );
         // Built from constants only.
         let rows = sqlx::query(AssertSqlSafe(sql))
-            .bind(self.project_id)
+            .bind(self.workspace_id)
             .bind(&self.query.model.name)
             .bind(self.query.model.dimensions)
             .bind(ids)
@@ -265,7 +265,7 @@ impl Look<'_> {
     async fn compared(&self, sql: &str, candidates: i64) -> Result<Vec<Near>, Error> {
         // Built from constants only.
         let rows = sqlx::query(AssertSqlSafe(sql.to_owned()))
-            .bind(self.project_id)
+            .bind(self.workspace_id)
             .bind(&self.query.model.name)
             .bind(self.query.model.dimensions)
             .bind(signs_of(&self.query.numbers))

@@ -1,4 +1,4 @@
-//! Records callers' changes in the audit log of their project. Called by the handlers of audited changes.
+//! Records callers' changes in the audit log of their workspace. Called by the handlers of audited changes.
 
 use rejoin_identity::audit::{self, Action, Actor, NewEntry};
 use serde_json::Value;
@@ -7,7 +7,7 @@ use sqlx::PgConnection;
 use crate::caller::Caller;
 use crate::problem::Problem;
 
-/// Appends a caller's change in their project to the audit log: names and ids, never texts. The last statement before
+/// Appends a caller's change in their workspace to the audit log: names and ids, never texts. The last statement before
 /// the commit. Rate-limited per user.
 pub async fn record(
     db: &mut PgConnection,
@@ -30,7 +30,7 @@ pub async fn record_counted(
 ) -> Result<(), Problem> {
     let entry = NewEntry {
         by: &Actor::caller(caller),
-        project_id: Some(caller.project_id),
+        workspace_id: Some(caller.workspace_id),
         action,
         target,
         detail,

@@ -16,8 +16,8 @@ use crate::problem::Problem;
 use crate::rate_limit::ReportedLimit;
 use crate::state::HttpState;
 
-/// The header that selects one of several projects.
-const PROJECT_HEADER: &str = "x-project-id";
+/// The header that selects one of several workspaces.
+const WORKSPACE_HEADER: &str = "x-project-id";
 
 /// Finds out who sends the request, whatever scope it needs, and counts it.
 pub async fn authenticate(state: &HttpState, parts: &Parts) -> Result<Caller, Problem> {
@@ -25,8 +25,8 @@ pub async fn authenticate(state: &HttpState, parts: &Parts) -> Result<Caller, Pr
         method, headers, uri, ..
     } = parts;
     let (kind, shown) = shown(method, headers)?;
-    let project = match headers.get(PROJECT_HEADER) {
-        None => project_of_path(uri.path()),
+    let workspace = match headers.get(WORKSPACE_HEADER) {
+        None => workspace_of_path(uri.path()),
         Some(value) => {
             let id = value.to_str().ok().and_then(|text| text.trim().parse().ok());
             Some(id.ok_or_else(|| Problem::not_found("project_not_found", "The project"))?)
@@ -35,12 +35,12 @@ pub async fn authenticate(state: &HttpState, parts: &Parts) -> Result<Caller, Pr
     let known_as: Shown = if rejoin_faults::enabled(Fault::KeysShared) {
         (kind, Vec::new(), None)
     } else {
-        (kind, auth::hash_secret(shown), project)
+        (kind, auth::hash_secret(shown), workspace)
     };
     let caller = match state.keys.get(&known_as).await {
         Some(caller) => caller,
         None => {
-            let caller = look_up(state, kind, shown, project).await?;
+            let caller = look_up(state, kind, shown, workspace).await?;
             state.keys.remember(known_as, caller.clone()).await;
             caller
         }
@@ -86,20 +86,20 @@ fn shown<'a>(method: &Method, headers: &'a HeaderMap) -> Result<(Kind, &'a str),
 }
 
 /// Looks up the caller of a credential.
-async fn look_up(state: &HttpState, kind: Kind, shown: &str, project: Option<Uuid>) -> Result<Caller, Problem> {
+async fn look_up(state: &HttpState, kind: Kind, shown: &str, workspace: Option<Uuid>) -> Result<Caller, Problem> {
     let db = &state.db.pool_sqlx;
     let caller = match &state.oidc {
         Some(oidc) if kind == Kind::Key && Oidc::is_token(shown) => {
             let identity = oidc.verify(shown).await?;
-            identities::authenticate(db, &identity, oidc.new_users(), project).await?
+            identities::authenticate(db, &identity, oidc.new_users(), workspace).await?
         }
-        _ => auth::authenticate(db, kind, shown, project).await?,
+        _ => auth::authenticate(db, kind, shown, workspace).await?,
     };
     Ok(Caller::new(caller, state.rates.clone()))
 }
 
-/// Returns the project in a path, so that a key of several projects needs no header there.
-fn project_of_path(path: &str) -> Option<Uuid> {
+/// Returns the workspace in a path, so that a key of several workspaces needs no header there.
+fn workspace_of_path(path: &str) -> Option<Uuid> {
     let rest = path
         .strip_prefix("/api/projects/")
         .or_else(|| path.strip_prefix("/api/admin/projects/"))?;
@@ -144,13 +144,13 @@ mod tests {
     }
 
     #[test]
-    fn the_path_names_its_project() {
+    fn the_path_names_its_workspace() {
         let id = Uuid::now_v7();
-        assert_eq!(project_of_path(&format!("/api/projects/{id}/agent-runs")), Some(id));
+        assert_eq!(workspace_of_path(&format!("/api/projects/{id}/agent-runs")), Some(id));
         assert_eq!(
-            project_of_path(&format!("/api/admin/projects/{id}/agent-definitions")),
+            workspace_of_path(&format!("/api/admin/projects/{id}/agent-definitions")),
             Some(id)
         );
-        assert_eq!(project_of_path("/api/conversations"), None);
+        assert_eq!(workspace_of_path("/api/conversations"), None);
     }
 }

@@ -1,4 +1,4 @@
-//! The caller of a request: user, project and role. A handler takes a `Caller<Read>`, a `Caller<Write>` or a `Caller<Admin>`, and
+//! The caller of a request: user, workspace and role. A handler takes a `Caller<Read>`, a `Caller<Write>` or a `Caller<Admin>`, and
 //! so declares the scope that its operation needs; `authentication` determines who calls.
 //!
 //! Invariants: a `Caller<S>` of a request has the scope `S`; a revoked key is rejected after [`CACHE_LIFETIME`] at the latest (or when
@@ -13,7 +13,7 @@ use rejoin_db::Db;
 use rejoin_db::rls;
 use rejoin_event_log::wakeup::{self, SharedBus};
 use rejoin_identity::auth::{self, Credential, Kind};
-use rejoin_identity::projects::Role;
+use rejoin_identity::workspaces::Role;
 use rejoin_types::access::Scope;
 use rejoin_types::owner::Owner;
 use sqlx::{Postgres, Transaction};
@@ -136,7 +136,7 @@ impl Caller {
 
     pub fn owner(&self) -> Owner {
         Owner {
-            project_id: self.project_id,
+            workspace_id: self.workspace_id,
             user_id: self.user_id,
         }
     }
@@ -156,7 +156,7 @@ impl Caller {
         Counted {
             credential,
             user: self.user_id,
-            project: self.project_id,
+            workspace: self.workspace_id,
         }
     }
 
@@ -173,18 +173,18 @@ impl Caller {
             .map_or(Ok(()), |rates| rates.count_audited(self.user_id))
     }
 
-    /// Checks that the project in a path is the caller's.
-    pub fn in_project(&self, project_id: Uuid) -> Result<(), Problem> {
-        if self.project_id == project_id {
+    /// Checks that the workspace in a path is the caller's.
+    pub fn in_workspace(&self, workspace_id: Uuid) -> Result<(), Problem> {
+        if self.workspace_id == workspace_id {
             Ok(())
         } else {
             Err(Problem::not_found("project_not_found", "The project"))
         }
     }
 
-    /// Checks that the caller is an owner of the project.
-    pub fn owns(&self, project_id: Uuid) -> Result<(), Problem> {
-        self.in_project(project_id)?;
+    /// Checks that the caller is an owner of the workspace.
+    pub fn owns(&self, workspace_id: Uuid) -> Result<(), Problem> {
+        self.in_workspace(workspace_id)?;
         match self.role {
             Role::Owner => Ok(()),
             Role::Member | Role::Viewer | Role::Operator | Role::Service => {
@@ -200,7 +200,7 @@ pub struct Keys {
     known: moka::future::Cache<Shown, Caller>,
 }
 
-/// The kind and hash of a credential, and the requested project.
+/// The kind and hash of a credential, and the requested workspace.
 pub type Shown = (Kind, Vec<u8>, Option<Uuid>);
 
 impl Keys {
@@ -222,7 +222,7 @@ impl Keys {
         self.known.insert(shown, caller).await;
     }
 
-    /// Starts evicting keys of projects named by wake-ups, until the process drains.
+    /// Starts evicting keys of workspaces named by wake-ups, until the process drains.
     pub fn start(bus: SharedBus, draining: CancellationToken) -> Arc<Self> {
         let keys = Arc::new(Self::new());
         let mut wakes = bus.subscribe();
@@ -236,19 +236,19 @@ impl Keys {
                 if wake.all {
                     heard.known.invalidate_all();
                 }
-                for project in &wake.keys {
-                    heard.forget_project(*project);
+                for workspace in &wake.keys {
+                    heard.forget_workspace(*workspace);
                 }
             }
         });
         keys
     }
 
-    /// Evicts all callers of the project.
-    pub fn forget_project(&self, project_id: Uuid) {
+    /// Evicts all callers of the workspace.
+    pub fn forget_workspace(&self, workspace_id: Uuid) {
         let forgotten = self
             .known
-            .invalidate_entries_if(move |_, known| known.project_id == project_id);
+            .invalidate_entries_if(move |_, known| known.workspace_id == workspace_id);
         debug_assert!(forgotten.is_ok(), "the cache was built for this");
     }
 
@@ -267,21 +267,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn callers_are_in_their_project_and_only_owners_own_it() {
-        let [project, other] = [(); 2].map(|()| Uuid::now_v7());
+    fn callers_are_in_their_workspace_and_only_owners_own_it() {
+        let [workspace, other] = [(); 2].map(|()| Uuid::now_v7());
         for role in Role::ALL {
             let caller = Caller::from(auth::Caller {
                 credential: Credential::Key(Uuid::now_v7()),
                 shown_in: Kind::Key,
                 user_id: Uuid::now_v7(),
-                project_id: project,
+                workspace_id: workspace,
                 role,
                 scopes: Vec::new(),
-                quota: rejoin_identity::projects::Quota::default(),
+                quota: rejoin_identity::workspaces::Quota::default(),
             });
-            assert!(caller.in_project(project).is_ok());
-            assert!(caller.in_project(other).is_err());
-            assert_eq!(caller.owns(project).is_ok(), role == Role::Owner, "{role:?}");
+            assert!(caller.in_workspace(workspace).is_ok());
+            assert!(caller.in_workspace(other).is_err());
+            assert_eq!(caller.owns(workspace).is_ok(), role == Role::Owner, "{role:?}");
             assert!(caller.owns(other).is_err());
         }
     }
@@ -293,10 +293,10 @@ mod tests {
                 credential: Credential::Key(Uuid::now_v7()),
                 shown_in: Kind::Key,
                 user_id: Uuid::now_v7(),
-                project_id: Uuid::now_v7(),
+                workspace_id: Uuid::now_v7(),
                 role: Role::Owner,
                 scopes: vec![scope.as_str().to_owned()],
-                quota: rejoin_identity::projects::Quota::default(),
+                quota: rejoin_identity::workspaces::Quota::default(),
             });
             let taken = [
                 (Scope::Read, caller.clone().with_scope::<Read>().map(drop)),

@@ -30,8 +30,8 @@ use crate::problem::Problem;
 const MAX_TOKEN_BYTES: usize = 16 * 1024;
 /// Maximum length of a subject or handle, in characters.
 const MAX_NAME_CHARS: usize = 255;
-/// Maximum number of projects in one token.
-const MAX_PROJECTS: usize = 100;
+/// Maximum number of workspaces in one token.
+const MAX_WORKSPACES: usize = 100;
 /// Prefix of our words in the claim `scope`.
 const SCOPE_PREFIX: &str = "rejoin:";
 /// Retry delay for callers while the issuer is unreachable, in seconds.
@@ -143,15 +143,15 @@ impl Oidc {
             .get("sub")
             .and_then(name)
             .ok_or("its subject is empty or too long")?;
-        let projects = match &self.settings.project_claim {
+        let workspaces = match &self.settings.project_claim {
             None => None,
-            Some(claim) => Some(projects(claims.get(claim))?),
+            Some(claim) => Some(workspaces(claims.get(claim))?),
         };
         Ok(Identity {
             issuer: self.settings.issuer.clone(),
             subject: subject.to_owned(),
             handle: self.handle(claims),
-            projects,
+            workspaces,
             scopes: self.scopes(claims),
             expires_at: claims
                 .get("exp")
@@ -206,14 +206,14 @@ fn name(value: &Value) -> Option<&str> {
     (plain && text.chars().count() <= MAX_NAME_CHARS).then_some(text)
 }
 
-/// Returns the projects in a claim: an id, or a list of ids. A missing claim grants none; invalid ids are ignored.
-fn projects(claim: Option<&Value>) -> Result<Vec<Uuid>, &'static str> {
+/// Returns the workspaces in a claim: an id, or a list of ids. A missing claim grants none; invalid ids are ignored.
+fn workspaces(claim: Option<&Value>) -> Result<Vec<Uuid>, &'static str> {
     let words: Vec<&Value> = match claim {
         None | Some(Value::Null) => Vec::new(),
         Some(Value::Array(items)) => items.iter().collect(),
         Some(one) => vec![one],
     };
-    if words.len() > MAX_PROJECTS {
+    if words.len() > MAX_WORKSPACES {
         return Err("it names too many projects");
     }
     Ok(words
@@ -278,12 +278,12 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_of_projects_is_one_id_a_list_of_ids_or_absent() {
+    fn a_claim_of_workspaces_is_one_id_a_list_of_ids_or_absent() {
         let id = Uuid::now_v7();
-        assert_eq!(projects(Some(&json!(id))), Ok(vec![id]));
-        assert_eq!(projects(Some(&json!([id, "nonsense", 7]))), Ok(vec![id]));
-        assert_eq!(projects(None), Ok(vec![]));
-        assert!(projects(Some(&json!(vec![id; 101]))).is_err());
+        assert_eq!(workspaces(Some(&json!(id))), Ok(vec![id]));
+        assert_eq!(workspaces(Some(&json!([id, "nonsense", 7]))), Ok(vec![id]));
+        assert_eq!(workspaces(None), Ok(vec![]));
+        assert!(workspaces(Some(&json!(vec![id; 101]))).is_err());
     }
 
     #[test]

@@ -22,7 +22,7 @@ const LIMIT: Duration = Duration::from_secs(20);
 
 /// A worker's job awaited by a request.
 pub struct Probe {
-    project_id: Uuid,
+    workspace_id: Uuid,
     wakes: broadcast::Receiver<Arc<Wake>>,
     last: Instant,
 }
@@ -37,7 +37,7 @@ impl Probe {
         subject: Uuid,
     ) -> Result<Self, Problem> {
         let job = NewJob {
-            project_id: caller.project_id,
+            workspace_id: caller.workspace_id,
             unique_key: Some(format!("{kind}:{subject}")),
             ..NewJob::new(kind, payload)
         };
@@ -47,7 +47,7 @@ impl Probe {
         db.commit().await?;
         state.bus.publish(Wake::queue(job.queue));
         Ok(Self {
-            project_id: caller.project_id,
+            workspace_id: caller.workspace_id,
             wakes,
             last: Instant::now() + LIMIT,
         })
@@ -63,7 +63,7 @@ impl Probe {
             return Err(Problem::new(StatusCode::GATEWAY_TIMEOUT, "no_worker_answered", detail));
         }
         // A hint, or the poll interval.
-        let hinted = async { while !wakeup::next(&mut self.wakes).await.tools.contains(&self.project_id) {} };
+        let hinted = async { while !wakeup::next(&mut self.wakes).await.tools.contains(&self.workspace_id) {} };
         if timeout(poll_interval() / 4, hinted).await.is_ok() {
             sleep(Duration::from_millis(10)).await;
         }

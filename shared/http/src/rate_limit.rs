@@ -1,5 +1,5 @@
 //! Rate limits and their response headers: per key (or, with tokens, per user), per user over all of its keys, per
-//! project over all of its users. `authentication` counts; the API adds the headers.
+//! workspace over all of its users. `authentication` counts; the API adds the headers.
 //!
 //! Each process counts by itself: a load-balanced fleet allows as many times more as it has processes.
 
@@ -41,7 +41,7 @@ pub struct RateLimit {
 pub struct Counted {
     pub credential: Uuid,
     pub user: Uuid,
-    pub project: Uuid,
+    pub workspace: Uuid,
 }
 
 struct Rate {
@@ -87,7 +87,7 @@ pub struct Rates {
     audited_per_minute: NonZeroU32,
     of_key: Rate,
     of_user: Rate,
-    of_project: Rate,
+    of_workspace: Rate,
 }
 
 impl Rates {
@@ -98,13 +98,13 @@ impl Rates {
             audited_per_minute,
             of_key: Rate::new(args.rate_per_s, "this key"),
             of_user: Rate::new(args.user_rate_per_s, "this user"),
-            of_project: Rate::new(args.project_rate_per_s, "this project"),
+            of_workspace: Rate::new(args.project_rate_per_s, "this project"),
         }
     }
 
     /// Removes idle entries.
     pub fn tidy(&self) {
-        for rate in [&self.of_key, &self.of_user, &self.of_project] {
+        for rate in [&self.of_key, &self.of_user, &self.of_workspace] {
             rate.limiter.retain_recent();
         }
         self.audited.retain_recent();
@@ -127,7 +127,7 @@ impl Rates {
         let rates = [
             (&self.of_key, counted.credential),
             (&self.of_user, counted.user),
-            (&self.of_project, counted.project),
+            (&self.of_workspace, counted.workspace),
         ];
         let mut tightest: Option<RateLimit> = None;
         for (rate, id) in rates {
@@ -189,12 +189,12 @@ mod tests {
         let mut args = HttpArgs::default();
         (args.rate_per_s, args.user_rate_per_s, args.project_rate_per_s) = (100, 2, 50);
         let rates = Rates::new(&args);
-        let [user, project] = [(); 2].map(|()| Uuid::now_v7());
+        let [user, workspace] = [(); 2].map(|()| Uuid::now_v7());
         let count = |user: Uuid| {
             rates.count(Counted {
                 credential: Uuid::now_v7(),
                 user,
-                project,
+                workspace,
             })
         };
         let (rate, counted) = count(user);

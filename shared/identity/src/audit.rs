@@ -93,9 +93,9 @@ rejoin_types::text_enum! {
         DataSourceDeleted = "data_source.deleted",
         /// A user ran a statement that may write.
         DataSourceWritten = "data_source.written",
-        /// The project's web settings were set.
+        /// The workspace's web settings were set.
         WebSet = "web.set",
-        /// The project's web settings were removed.
+        /// The workspace's web settings were removed.
         WebRemoved = "web.removed",
         ProductInstalled = "product.installed",
         ProductUninstalled = "product.uninstalled",
@@ -121,8 +121,8 @@ rejoin_types::text_enum! {
 #[derive(Debug, Clone)]
 pub struct NewEntry<'a> {
     pub by: &'a Actor,
-    /// None: it concerns no project, or all.
-    pub project_id: Option<Uuid>,
+    /// None: it concerns no workspace, or all.
+    pub workspace_id: Option<Uuid>,
     pub action: Action,
     /// The changed item: `<noun>:<id or name>`.
     pub target: String,
@@ -136,7 +136,8 @@ pub struct NewEntry<'a> {
 pub struct Entry {
     pub id: i64,
     pub at: DateTime<Utc>,
-    pub project_id: Option<Uuid>,
+    #[serde(rename = "projectId")]
+    pub workspace_id: Option<Uuid>,
     pub actor: String,
     pub credential: Option<String>,
     pub action: String,
@@ -155,7 +156,7 @@ fn in_hex<S: Serializer>(hash: &[u8], serializer: S) -> Result<S::Ok, S::Error> 
 pub async fn append(db: &mut PgConnection, entry: &NewEntry<'_>) -> Result<i64, sqlx::Error> {
     sqlx::query_scalar!(
         r#"select audit.append($1, $2, $3, $4, $5, $6) as "id!""#,
-        entry.project_id,
+        entry.workspace_id,
         entry.by.who,
         entry.by.credential,
         entry.action.as_str(),
@@ -166,21 +167,21 @@ pub async fn append(db: &mut PgConnection, entry: &NewEntry<'_>) -> Result<i64, 
     .await
 }
 
-/// Returns a page of a project's entries, newest first, before the entry `before`.
+/// Returns a page of a workspace's entries, newest first, before the entry `before`.
 pub async fn page(
     db: &mut PgConnection,
-    project_id: Uuid,
+    workspace_id: Uuid,
     before: Option<i64>,
     limit: i64,
 ) -> Result<Vec<Entry>, sqlx::Error> {
     sqlx::query_as!(
         Entry,
-        "select id, at, project_id, actor, credential, action, target, detail, hash
+        "select id, at, project_id as workspace_id, actor, credential, action, target, detail, hash
          from audit.entries
          where project_id = $1 and id < coalesce($2, 9223372036854775807)
          order by id desc
          limit $3",
-        project_id,
+        workspace_id,
         before,
         limit
     )
@@ -188,11 +189,11 @@ pub async fn page(
     .await
 }
 
-/// Returns the newest entries of all projects and of none, newest first. For operators.
+/// Returns the newest entries of all workspaces and of none, newest first. For operators.
 pub async fn newest(db: &mut PgConnection, limit: i64) -> Result<Vec<Entry>, sqlx::Error> {
     sqlx::query_as!(
         Entry,
-        "select id, at, project_id, actor, credential, action, target, detail, hash
+        "select id, at, project_id as workspace_id, actor, credential, action, target, detail, hash
          from audit.entries
          order by id desc
          limit $1",
@@ -286,7 +287,7 @@ impl Report {
 pub async fn verify(db: &mut PgConnection, expected: Option<Hash>) -> Result<Report, sqlx::Error> {
     let mut rows = sqlx::query_as!(
         Stored,
-        r#"select id, at, project_id, actor, credential, action, target, detail::text as "detail!", prev_hash, hash
+        r#"select id, at, project_id as workspace_id, actor, credential, action, target, detail::text as "detail!", prev_hash, hash
            from audit.entries
            order by id"#
     )
@@ -303,7 +304,7 @@ pub async fn verify(db: &mut PgConnection, expected: Option<Hash>) -> Result<Rep
 struct Stored {
     id: i64,
     at: DateTime<Utc>,
-    project_id: Option<Uuid>,
+    workspace_id: Option<Uuid>,
     actor: String,
     credential: Option<String>,
     action: String,
@@ -323,7 +324,7 @@ impl Stored {
         [
             self.id.to_string(),
             quoted(&self.at.to_rfc3339_opts(SecondsFormat::Micros, true)),
-            optional(self.project_id.map(|id| id.to_string()).as_deref()),
+            optional(self.workspace_id.map(|id| id.to_string()).as_deref()),
             quoted(&self.actor),
             optional(self.credential.as_deref()),
             quoted(&self.action),
@@ -396,7 +397,7 @@ mod tests {
             let mut row = Stored {
                 id,
                 at: DateTime::from_timestamp_micros(1_700_000_000_000_000 + id).unwrap(),
-                project_id: (id % 2 == 0).then(|| Uuid::from_u128(7)),
+                workspace_id: (id % 2 == 0).then(|| Uuid::from_u128(7)),
                 actor: "operator".to_owned(),
                 credential: None,
                 action: "key.created".to_owned(),

@@ -2,9 +2,9 @@
 //! `identities`; browser sessions: `sessions`.)
 //!
 //! A key is 256 random bits behind a prefix; only its SHA-256 is stored, so that a stolen database grants no access. A
-//! key belongs to a user, and grants access to one project or, if it names none, to all of the user's projects.
+//! key belongs to a user, and grants access to one workspace or, if it names none, to all of the user's workspaces.
 //!
-//! Invariant: a caller's rights in a project never exceed the user's role there, whatever the key or token grants.
+//! Invariant: a caller's rights in a workspace never exceed the user's role there, whatever the key or token grants.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ use sha2::{Digest, Sha256};
 use sqlx::{PgConnection, PgExecutor, PgPool};
 use uuid::Uuid;
 
-use crate::projects::{Membership, Quota, Role};
+use crate::workspaces::{Membership, Quota, Role};
 use rejoin_db::PgError;
 use rejoin_db::rls;
 use rejoin_types::access::Scope;
@@ -81,24 +81,24 @@ impl Credential {
     }
 }
 
-/// An authenticated caller: user, project and rights.
+/// An authenticated caller: user, workspace and rights.
 #[derive(Debug, Clone)]
 pub struct Caller {
     pub credential: Credential,
     /// The kind of credential: header or cookie. (Tokens are sent like keys.)
     pub shown_in: Kind,
     pub user_id: Uuid,
-    pub project_id: Uuid,
-    /// The user's role in the project.
+    pub workspace_id: Uuid,
+    /// The user's role in the workspace.
     pub role: Role,
     /// The scopes granted by both the credential and the role.
     pub scopes: Vec<String>,
-    /// The project's quota.
+    /// The workspace's quota.
     pub quota: Quota,
 }
 
 impl Caller {
-    /// A caller with these scopes of the credential, in a project of which the user is a member.
+    /// A caller with these scopes of the credential, in a workspace of which the user is a member.
     pub(crate) fn new(credential: Credential, user_id: Uuid, membership: &Membership, scopes: Vec<String>) -> Self {
         let allowed = membership.role.scopes();
         let scopes = scopes
@@ -108,7 +108,7 @@ impl Caller {
             credential,
             shown_in: Kind::Key,
             user_id,
-            project_id: membership.project_id,
+            workspace_id: membership.workspace_id,
             role: membership.role,
             scopes: scopes.collect(),
             quota: membership.quota,
@@ -128,7 +128,8 @@ pub struct KeyInfo {
     pub name: String,
     pub prefix: String,
     pub user_id: Uuid,
-    pub project_id: Option<Uuid>,
+    #[serde(rename = "projectId")]
+    pub workspace_id: Option<Uuid>,
     pub scopes: Vec<String>,
     pub created_at: DateTime<Utc>,
     pub expires_at: Option<DateTime<Utc>>,
@@ -150,19 +151,19 @@ pub fn hash_secret(secret: &str) -> Vec<u8> {
 pub async fn create_key(
     db: &mut PgConnection,
     user_id: Uuid,
-    project_id: Option<Uuid>,
+    workspace_id: Option<Uuid>,
     name: &str,
     scopes: &[Scope],
     expires_in_s: Option<i64>,
 ) -> Result<(Uuid, String), sqlx::Error> {
-    insert_key(db, user_id, project_id, name, scopes, expires_in_s, None).await
+    insert_key(db, user_id, workspace_id, name, scopes, expires_in_s, None).await
 }
 
 /// Like [`create_key`]. A key created by `maker` expires no later than the credential used.
 pub(crate) async fn insert_key(
     db: &mut PgConnection,
     user_id: Uuid,
-    project_id: Option<Uuid>,
+    workspace_id: Option<Uuid>,
     name: &str,
     scopes: &[Scope],
     expires_in_s: Option<i64>,
@@ -180,7 +181,7 @@ pub(crate) async fn insert_key(
                         from kb.api_keys k left join kb.api_keys parent on parent.id = k.parent_id where k.id = $10)))",
         id,
         user_id,
-        project_id,
+        workspace_id,
         name,
         &key[..KEY_PREFIX.len() + 6],
         hash_secret(&key),
@@ -199,11 +200,11 @@ pub(crate) async fn insert_key(
 pub enum AuthError {
     #[error("the API key is unknown, expired or revoked")]
     UnknownKey,
-    /// Also if the project exists but is not the key's: its existence is not revealed.
+    /// Also if the workspace exists but is not the key's: its existence is not revealed.
     #[error("the project does not exist, or this caller has no access to it")]
-    UnknownProject,
+    UnknownWorkspace,
     #[error("this caller has access to several projects; select one with the header X-Project-ID")]
-    ProjectNeeded,
+    WorkspaceNeeded,
     #[error("the token is valid, but its subject is not a user of this server")]
     UnknownUser,
     #[error("the token has expired")]
@@ -224,12 +225,12 @@ rejoin_types::text_enum! {
     }
 }
 
-/// Authenticates `key` for a project: the key's own, or the one chosen by `wanted_project`.
+/// Authenticates `key` for a workspace: the key's own, or the one chosen by `wanted_project`.
 pub async fn authenticate(
     db: &PgPool,
     kind: Kind,
     key: &str,
-    wanted_project: Option<Uuid>,
+    wanted_workspace: Option<Uuid>,
 ) -> Result<Caller, AuthError> {
     let mut db = rls::begin(db, rls::Scope::Login).await?;
     let rows = sqlx::query!(
@@ -250,7 +251,7 @@ pub async fn authenticate(
         .iter()
         .filter_map(|row| {
             Some(Membership {
-                project_id: row.project_id?,
+                workspace_id: row.project_id?,
                 role: Role::stored(row.role.as_deref()?),
                 quota: Quota {
                     runs_per_day: row.runs_per_day,
@@ -260,7 +261,7 @@ pub async fn authenticate(
         })
         .collect();
     let found = rows.into_iter().next().ok_or(AuthError::UnknownKey)?;
-    let membership = choose_project(&memberships, wanted_project)?;
+    let membership = choose_workspace(&memberships, wanted_workspace)?;
     if found.tell_use {
         sqlx::query!("select kb.key_used($1)", found.id)
             .execute(&mut *db)
@@ -274,16 +275,16 @@ pub async fn authenticate(
     })
 }
 
-/// Returns the project of a request: among the caller's, the one that it names, or the only one.
-pub(crate) fn choose_project(open: &[Membership], wanted: Option<Uuid>) -> Result<&Membership, AuthError> {
+/// Returns the workspace of a request: among the caller's, the one that it names, or the only one.
+pub(crate) fn choose_workspace(open: &[Membership], wanted: Option<Uuid>) -> Result<&Membership, AuthError> {
     match (wanted, open) {
         (Some(wanted), open) => open
             .iter()
-            .find(|membership| membership.project_id == wanted)
-            .ok_or(AuthError::UnknownProject),
+            .find(|membership| membership.workspace_id == wanted)
+            .ok_or(AuthError::UnknownWorkspace),
         (None, [only]) => Ok(only),
-        (None, [_, _, ..]) => Err(AuthError::ProjectNeeded),
-        (None, []) => Err(AuthError::UnknownProject),
+        (None, [_, _, ..]) => Err(AuthError::WorkspaceNeeded),
+        (None, []) => Err(AuthError::UnknownWorkspace),
     }
 }
 
@@ -293,7 +294,7 @@ pub struct SessionBasis {
     /// None: a token.
     pub key_id: Option<Uuid>,
     pub user_id: Uuid,
-    pub project_id: Uuid,
+    pub workspace_id: Uuid,
 }
 
 impl Caller {
@@ -301,45 +302,45 @@ impl Caller {
         SessionBasis {
             key_id: self.credential.key_id(),
             user_id: self.user_id,
-            project_id: self.project_id,
+            workspace_id: self.workspace_id,
         }
     }
 }
 
-/// Returns which of these are still valid: the key is valid, and the user is a member of the project. The others'
+/// Returns which of these are still valid: the key is valid, and the user is a member of the workspace. The others'
 /// streams are closed.
 pub async fn still_valid(db: &PgPool, bases: &[SessionBasis]) -> Result<Vec<SessionBasis>, sqlx::Error> {
     let keys: Vec<Option<Uuid>> = bases.iter().map(|basis| basis.key_id).collect();
     let users: Vec<Uuid> = bases.iter().map(|basis| basis.user_id).collect();
-    let projects: Vec<Uuid> = bases.iter().map(|basis| basis.project_id).collect();
+    let workspaces: Vec<Uuid> = bases.iter().map(|basis| basis.workspace_id).collect();
     let mut db = rls::begin(db, rls::Scope::Login).await?;
     sqlx::query_as!(
         SessionBasis,
-        r#"select g.key_id, g.user_id as "user_id!", g.project_id as "project_id!"
+        r#"select g.key_id, g.user_id as "user_id!", g.project_id as "workspace_id!"
            from unnest($1::uuid[], $2::uuid[], $3::uuid[]) g (key_id, user_id, project_id)
            join kb.project_members m on m.user_id = g.user_id and m.project_id = g.project_id
            left join kb.api_keys k on k.id = g.key_id
            where g.key_id is null or (k.id is not null and k.revoked_at is null and (k.expires_at is null or k.expires_at > now()))"#,
         &keys as &[Option<Uuid>],
         &users,
-        &projects
+        &workspaces
     )
     .fetch_all(&mut *db)
     .await
 }
 
-/// Returns all keys of a project, newest first.
-pub async fn list_keys(db: &PgPool, project_id: Uuid) -> Result<Vec<KeyInfo>, sqlx::Error> {
+/// Returns all keys of a workspace, newest first.
+pub async fn list_keys(db: &PgPool, workspace_id: Uuid) -> Result<Vec<KeyInfo>, sqlx::Error> {
     sqlx::query_as!(
         KeyInfo,
-        "select k.id, k.name, k.prefix, k.user_id, k.project_id, k.scopes, k.created_at, k.expires_at, k.revoked_at
+        "select k.id, k.name, k.prefix, k.user_id, k.project_id as workspace_id, k.scopes, k.created_at, k.expires_at, k.revoked_at
          from kb.api_keys k
          where (k.project_id = $1
                 or (k.project_id is null and exists (select from kb.project_members m where m.user_id = k.user_id and m.project_id = $1)))
            -- what has come and gone in a browser is of no interest to anybody
            and (k.kind = 'key' or (k.revoked_at is null and k.expires_at > now()))
          order by k.created_at desc",
-        project_id
+        workspace_id
     )
     .fetch_all(db)
     .await
@@ -369,7 +370,7 @@ pub async fn create_ticket(
         hash_secret(&ticket),
         caller.credential.key_id(),
         caller.credential.expiry().map(|expiry| expiry.at),
-        caller.project_id,
+        caller.workspace_id,
         caller.user_id,
         target_id,
         TICKET_LIFETIME_S,
@@ -400,7 +401,7 @@ pub async fn redeem_ticket(pool: &Pool, ticket: &str, target_id: Uuid) -> Result
         };
         // It opens a stream, for any role.
         let membership = Membership {
-            project_id: row.get(3),
+            workspace_id: row.get(3),
             role: Role::Viewer,
             quota: Quota::default(),
         };
@@ -441,11 +442,11 @@ mod tests {
     }
 
     #[test]
-    fn the_project_is_the_one_that_is_named_or_the_only_one() {
+    fn the_workspace_is_the_one_that_is_named_or_the_only_one() {
         let open = |ids: &[u128]| -> Vec<Membership> {
             ids.iter()
                 .map(|id| Membership {
-                    project_id: Uuid::from_u128(*id),
+                    workspace_id: Uuid::from_u128(*id),
                     role: Role::Viewer,
                     quota: Quota::default(),
                 })
@@ -453,13 +454,13 @@ mod tests {
         };
         let chosen = |ids: &[u128], wanted: Option<u128>| {
             let open = open(ids);
-            choose_project(&open, wanted.map(Uuid::from_u128))
-                .map(|membership| membership.project_id.as_u128())
+            choose_workspace(&open, wanted.map(Uuid::from_u128))
+                .map(|membership| membership.workspace_id.as_u128())
                 .map_err(|error| error.to_string())
         };
         let (unknown, needed) = (
-            AuthError::UnknownProject.to_string(),
-            AuthError::ProjectNeeded.to_string(),
+            AuthError::UnknownWorkspace.to_string(),
+            AuthError::WorkspaceNeeded.to_string(),
         );
         assert_eq!(chosen(&[1, 2], Some(2)), Ok(2));
         assert_eq!(chosen(&[1], None), Ok(1));
@@ -471,7 +472,7 @@ mod tests {
     #[test]
     fn a_caller_may_what_both_the_credential_and_the_role_allow() {
         let membership = Membership {
-            project_id: Uuid::now_v7(),
+            workspace_id: Uuid::now_v7(),
             role: Role::Viewer,
             quota: Quota::default(),
         };

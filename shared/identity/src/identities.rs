@@ -1,4 +1,4 @@
-//! External identities: maps users with an identity provider's token to local users, and tokens to projects. Called by
+//! External identities: maps users with an identity provider's token to local users, and tokens to workspaces. Called by
 //! the API after it has verified a token.
 //!
 //! An identity is issuer and subject, never a name: names change and are reassigned. The name (`handle`) is used once,
@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use crate::audit::{self, Action, Actor, NewEntry};
 use crate::auth::{self, AuthError, Caller, Credential, Expiry};
-use crate::projects::{self, Membership, Role};
+use crate::workspaces::{self, Membership, Role};
 use rejoin_db::rls;
 
 /// The claims of a verified token.
@@ -23,8 +23,8 @@ pub struct Identity {
     pub subject: String,
     /// The user's name; None: missing or not trustworthy.
     pub handle: Option<String>,
-    /// The projects granted by the token; None: not stated.
-    pub projects: Option<Vec<Uuid>>,
+    /// The workspaces granted by the token; None: not stated.
+    pub workspaces: Option<Vec<Uuid>>,
     pub scopes: Vec<String>,
     pub expires_at: DateTime<Utc>,
     /// Its `nbf` claim.
@@ -39,16 +39,16 @@ const LEEWAY: TimeDelta = TimeDelta::seconds(30);
 pub enum NewUsers {
     /// It must have the handle of a user created by an operator.
     Refuse,
-    /// Creates a user, unless the handle exists, as a member of the projects named by the token, or of this default.
+    /// Creates a user, unless the handle exists, as a member of the workspaces named by the token, or of this default.
     Create { default_project: Option<Uuid> },
 }
 
-/// Returns the local user and project of a token's holder.
+/// Returns the local user and workspace of a token's holder.
 pub async fn authenticate(
     db: &PgPool,
     identity: &Identity,
     new_users: NewUsers,
-    wanted_project: Option<Uuid>,
+    wanted_workspace: Option<Uuid>,
 ) -> Result<Caller, AuthError> {
     let mut found = find(db, identity).await?;
     // Checked before a user is created.
@@ -64,10 +64,10 @@ pub async fn authenticate(
     }
     let user_id = found.user_id.ok_or(AuthError::UnknownUser)?;
     let mut opened = found.memberships;
-    if let Some(named) = &identity.projects {
-        opened.retain(|membership| named.contains(&membership.project_id));
+    if let Some(named) = &identity.workspaces {
+        opened.retain(|membership| named.contains(&membership.workspace_id));
     }
-    let membership = auth::choose_project(&opened, wanted_project)?;
+    let membership = auth::choose_workspace(&opened, wanted_workspace)?;
     let scopes = identity.scopes.clone();
     Ok(Caller::new(Credential::Token(expiry), user_id, membership, scopes))
 }
@@ -79,23 +79,23 @@ struct KnownUser {
     user_id: Option<Uuid>,
     /// Oldest first.
     memberships: Vec<Membership>,
-    /// The existing ones among the projects named by the token.
+    /// The existing ones among the workspaces named by the token.
     existing: Vec<Uuid>,
 }
 
 impl KnownUser {
-    fn is_member(&self, project_id: Uuid) -> bool {
+    fn is_member(&self, workspace_id: Uuid) -> bool {
         self.memberships
             .iter()
-            .any(|membership| membership.project_id == project_id)
+            .any(|membership| membership.workspace_id == workspace_id)
     }
 
-    /// Returns whether the user does not exist yet, or must become a member of a project named by the token.
+    /// Returns whether the user does not exist yet, or must become a member of a workspace named by the token.
     fn lacks(&self, identity: &Identity, new_users: NewUsers) -> bool {
         if self.user_id.is_none() {
             return true;
         }
-        match (new_users, &identity.projects) {
+        match (new_users, &identity.workspaces) {
             (NewUsers::Refuse, _) | (NewUsers::Create { .. }, None) => false,
             (NewUsers::Create { .. }, Some(_)) => self.existing.iter().any(|id| !self.is_member(*id)),
         }
@@ -104,7 +104,7 @@ impl KnownUser {
 
 async fn find(db: &PgPool, identity: &Identity) -> Result<KnownUser, sqlx::Error> {
     let mut db = rls::begin(db, rls::Scope::Login).await?;
-    let named = identity.projects.as_deref().unwrap_or_default();
+    let named = identity.workspaces.as_deref().unwrap_or_default();
     let found = sqlx::query!(
         r#"select now() as "now!", i.user_id as "user_id?",
                   coalesce((select array_agg(p.id) from kb.projects p where p.id = any($3)), '{}') as "existing!: Vec<Uuid>"
@@ -117,7 +117,7 @@ async fn find(db: &PgPool, identity: &Identity) -> Result<KnownUser, sqlx::Error
     .fetch_one(&mut *db)
     .await?;
     let memberships = match found.user_id {
-        Some(user_id) => projects::memberships(&mut db, user_id).await?,
+        Some(user_id) => workspaces::memberships(&mut db, user_id).await?,
         None => Vec::new(),
     };
     Ok(KnownUser {
@@ -135,17 +135,17 @@ async fn provision(db: &mut PgConnection, identity: &Identity, new_users: NewUse
         None => link(db, identity, new_users).await?,
     };
     if let NewUsers::Create { default_project } = new_users {
-        let of_token = identity.projects.clone();
+        let of_token = identity.workspaces.clone();
         let of_setting = default_project.into_iter().collect();
-        for project in of_token.unwrap_or(of_setting) {
+        for workspace in of_token.unwrap_or(of_setting) {
             // Operators can raise the role.
-            projects::add_member_if_there(db, project, user_id, Role::Member).await?;
+            workspaces::add_member_if_there(db, workspace, user_id, Role::Member).await?;
         }
     }
     if let Some(action) = news {
         let entry = NewEntry {
             by: &Actor::token_holder(user_id),
-            project_id: None,
+            workspace_id: None,
             action,
             target: format!("user:{user_id}"),
             detail: json!({"issuer": identity.issuer, "subject": identity.subject}),
@@ -163,9 +163,9 @@ async fn link(
 ) -> Result<(Uuid, Option<Action>), AuthError> {
     let handle = identity.handle.as_deref().ok_or(AuthError::UnknownUser)?;
     let (user_id, action) = match new_users {
-        NewUsers::Refuse => (projects::find_user(db, handle).await?, Action::IdentityLinked),
+        NewUsers::Refuse => (workspaces::find_user(db, handle).await?, Action::IdentityLinked),
         // Never an existing user: where anyone may sign up, anyone could choose that user's name.
-        NewUsers::Create { .. } => (projects::create_user(db, handle).await?, Action::UserCreated),
+        NewUsers::Create { .. } => (workspaces::create_user(db, handle).await?, Action::UserCreated),
     };
     let mut news = None;
     if let Some(user_id) = user_id {

@@ -1,15 +1,15 @@
 //! Makers: the users on whose behalf runs, task DAGs and schedules work, and their current rights. Checked wherever
 //! work starts long after it was requested: when a schedule fires, a task is dispatched, or a run is claimed.
 //!
-//! Invariant: work never exceeds what its user's role in the project allows at that moment.
+//! Invariant: work never exceeds what its user's role in the workspace allows at that moment.
 
 use sqlx::PgExecutor;
 use uuid::Uuid;
 
-use crate::projects::Role;
+use crate::workspaces::Role;
 use rejoin_types::access::Scope;
 
-/// A maker's current rights in a project.
+/// A maker's current rights in a workspace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Membership {
     /// No maker, as for a product's job, installed by a user who may configure agents.
@@ -62,16 +62,16 @@ impl Membership {
     }
 }
 
-/// Returns a maker's current rights. On behalf of an API caller, in the caller's project only.
+/// Returns a maker's current rights. On behalf of an API caller, in the caller's workspace only.
 pub async fn membership(
     db: impl PgExecutor<'_>,
-    project_id: Uuid,
+    workspace_id: Uuid,
     initiator: Option<Uuid>,
 ) -> Result<Membership, sqlx::Error> {
     let Some(user_id) = initiator else {
         return Ok(Membership::Nobody);
     };
-    let role = sqlx::query_scalar!("select kb.member_role($1, $2)", project_id, user_id)
+    let role = sqlx::query_scalar!("select kb.member_role($1, $2)", workspace_id, user_id)
         .fetch_one(db)
         .await?;
     Ok(role.map_or(Membership::Left, |role| Membership::Member(Role::stored(&role))))

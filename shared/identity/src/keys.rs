@@ -1,26 +1,26 @@
-//! Management of a project's API keys by its admins over HTTP. (Format and verification of keys: `auth`; operators
+//! Management of a workspace's API keys by its admins over HTTP. (Format and verification of keys: `auth`; operators
 //! manage keys with `rejoin keys`.)
 //!
 //! Invariants: a created key has no more rights and no longer life than its creator's credential; the last key that
-//! administers a project can be revoked only if another way of access remains. Transactions run as `rls::Scope::UserLogin`:
-//! the database denies access to other projects' keys.
+//! administers a workspace can be revoked only if another way of access remains. Transactions run as `rls::Scope::UserLogin`:
+//! the database denies access to other workspaces' keys.
 
 use chrono::{DateTime, Utc};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::auth::{self, Caller, Credential};
-use crate::projects::Role;
+use crate::workspaces::Role;
 use rejoin_types::access::Scope;
 
-/// Maximum number of valid keys in a project.
+/// Maximum number of valid keys in a workspace.
 pub const MAX_KEYS: i64 = 200;
 /// Maximum length of a key's name, in characters.
 pub const MAX_NAME: usize = 100;
 
 /// A key, without its secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ProjectKey {
+pub struct WorkspaceKey {
     pub id: Uuid,
     pub name: String,
     /// Its first characters.
@@ -69,20 +69,20 @@ pub enum KeyError {
     Database(#[from] sqlx::Error),
 }
 
-/// Returns up to `limit` keys of the project after `after`, newest first, including invalid ones.
+/// Returns up to `limit` keys of the workspace after `after`, newest first, including invalid ones.
 pub async fn page(
     db: &mut PgConnection,
-    project_id: Uuid,
+    workspace_id: Uuid,
     after: Option<Uuid>,
     limit: i64,
-) -> Result<Vec<ProjectKey>, sqlx::Error> {
+) -> Result<Vec<WorkspaceKey>, sqlx::Error> {
     sqlx::query_as!(
-        ProjectKey,
+        WorkspaceKey,
         "select k.id, k.name, k.prefix, k.user_id, u.handle, k.scopes, k.created_at, k.made_by, k.expires_at, k.revoked_at, k.last_used_at
          from kb.api_keys k join kb.users u on u.id = k.user_id
          where k.project_id = $1 and k.kind = 'key' and ($2::uuid is null or k.id < $2)
          order by k.id desc limit $3",
-        project_id,
+        workspace_id,
         after,
         limit
     )
@@ -90,22 +90,26 @@ pub async fn page(
     .await
 }
 
-/// Returns one key of the project.
-pub async fn find(db: &mut PgConnection, project_id: Uuid, id: Uuid) -> Result<Option<ProjectKey>, sqlx::Error> {
+/// Returns one key of the workspace.
+pub async fn find(db: &mut PgConnection, workspace_id: Uuid, id: Uuid) -> Result<Option<WorkspaceKey>, sqlx::Error> {
     sqlx::query_as!(
-        ProjectKey,
+        WorkspaceKey,
         "select k.id, k.name, k.prefix, k.user_id, u.handle, k.scopes, k.created_at, k.made_by, k.expires_at, k.revoked_at, k.last_used_at
          from kb.api_keys k join kb.users u on u.id = k.user_id
          where k.project_id = $1 and k.kind = 'key' and k.id = $2",
-        project_id,
+        workspace_id,
         id
     )
     .fetch_optional(db)
     .await
 }
 
-/// Creates a key of the caller in the caller's project; returns it with its secret, which is shown only here.
-pub async fn make(db: &mut PgConnection, caller: &Caller, key: &NewKey<'_>) -> Result<(ProjectKey, String), KeyError> {
+/// Creates a key of the caller in the caller's workspace; returns it with its secret, which is shown only here.
+pub async fn make(
+    db: &mut PgConnection,
+    caller: &Caller,
+    key: &NewKey<'_>,
+) -> Result<(WorkspaceKey, String), KeyError> {
     let length = key.name.chars().count();
     if key.name.trim().is_empty() || length > MAX_NAME || key.name.chars().any(char::is_control) {
         return Err(KeyError::Name);
@@ -116,36 +120,36 @@ pub async fn make(db: &mut PgConnection, caller: &Caller, key: &NewKey<'_>) -> R
     if let Some(scope) = key.scopes.iter().find(|scope| !caller.may(**scope)) {
         return Err(KeyError::MoreThanMaker(*scope));
     }
-    lock(db, caller.project_id).await?;
+    lock(db, caller.workspace_id).await?;
     let good = sqlx::query_scalar!(
         r#"select count(*) as "count!" from kb.api_keys
            where project_id = $1 and kind = 'key' and revoked_at is null and (expires_at is null or expires_at > now())"#,
-        caller.project_id
+        caller.workspace_id
     )
     .fetch_one(&mut *db)
     .await?;
     if good >= MAX_KEYS {
         return Err(KeyError::TooMany);
     }
-    let project = caller.project_id;
+    let workspace = caller.workspace_id;
     let (id, secret) = auth::insert_key(
         db,
         caller.user_id,
-        Some(project),
+        Some(workspace),
         key.name.trim(),
         key.scopes,
         key.expires_in_s,
         Some(caller),
     )
     .await?;
-    let made = find(db, project, id).await?.ok_or(KeyError::NotFound)?;
+    let made = find(db, workspace, id).await?.ok_or(KeyError::NotFound)?;
     Ok((made, secret))
 }
 
-/// Revokes a key of the caller's project and the sessions created with it; false: it was revoked before.
+/// Revokes a key of the caller's workspace and the sessions created with it; false: it was revoked before.
 pub async fn revoke(db: &mut PgConnection, caller: &Caller, id: Uuid) -> Result<bool, KeyError> {
-    lock(db, caller.project_id).await?;
-    let key = find(db, caller.project_id, id).await?.ok_or(KeyError::NotFound)?;
+    lock(db, caller.workspace_id).await?;
+    let key = find(db, caller.workspace_id, id).await?.ok_or(KeyError::NotFound)?;
     if key.revoked_at.is_some() {
         return Ok(false);
     }
@@ -170,14 +174,14 @@ async fn ends_with(db: &mut PgConnection, credential: Credential, key: Uuid) -> 
     .await
 }
 
-/// Returns whether the project has another valid key with the scope `admin`, of a user whose role allows it.
+/// Returns whether the workspace has another valid key with the scope `admin`, of a user whose role allows it.
 async fn another_administers(db: &mut PgConnection, caller: &Caller, key: Uuid) -> Result<bool, sqlx::Error> {
     let roles = sqlx::query_scalar!(
         "select distinct m.role
          from kb.api_keys k join kb.project_members m on m.user_id = k.user_id and m.project_id = $1
          where coalesce(k.project_id, $1) = $1 and k.kind = 'key' and k.id <> $2 and 'admin' = any (k.scopes)
            and k.revoked_at is null and (k.expires_at is null or k.expires_at > now())",
-        caller.project_id,
+        caller.workspace_id,
         key
     )
     .fetch_all(db)
@@ -185,12 +189,12 @@ async fn another_administers(db: &mut PgConnection, caller: &Caller, key: Uuid) 
     Ok(roles.iter().any(|role| Role::stored(role).allows(&[Scope::Admin])))
 }
 
-/// Serializes creation and revocation of a project's keys: otherwise two could both take the last allowed place, or
+/// Serializes creation and revocation of a workspace's keys: otherwise two could both take the last allowed place, or
 /// both rely on the other's key.
-async fn lock(db: &mut PgConnection, project_id: Uuid) -> Result<(), sqlx::Error> {
+async fn lock(db: &mut PgConnection, workspace_id: Uuid) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "select pg_advisory_xact_lock(hashtextextended('keys ' || $1::uuid::text, 0))",
-        project_id
+        workspace_id
     )
     .execute(db)
     .await?;

@@ -2,7 +2,7 @@
 //!
 //! # Layout
 //! - `auth`       keys and tokens: checked, with what they allow
-//! - `keys`       API keys of a project
+//! - `keys`       API keys of a workspace
 //! - `sessions`   browser sessions
 //! - `sign_in`    signing in by an external identity
 //! - `identities` external identities of users
@@ -15,6 +15,6 @@ pub mod auth;
 pub mod identities;
 pub mod initiators;
 pub mod keys;
-pub mod projects;
 pub mod sessions;
 pub mod sign_in;
+pub mod workspaces;

@@ -1,5 +1,5 @@
 //! Browser sessions. A session is a key of its own kind in an HttpOnly cookie. It is created with an API key or token,
-//! has its rights in the project of its creation, and expires with it at the latest.
+//! has its rights in the workspace of its creation, and expires with it at the latest.
 
 use chrono::{DateTime, Utc};
 use serde_json::json;
@@ -36,7 +36,7 @@ pub async fn begin(db: &PgPool, caller: &Caller, lifetime_s: i64) -> Result<Begu
            returning expires_at as "expires_at!", ceil(extract(epoch from expires_at - now()))::bigint as "lasts_s!""#,
         id,
         caller.user_id,
-        caller.project_id,
+        caller.workspace_id,
         auth::hash_secret(&secret),
         &caller.scopes,
         Kind::Session.as_str(),
@@ -75,7 +75,7 @@ async fn forget_old(db: &mut PgConnection, user_id: Uuid) -> Result<(), sqlx::Er
 async fn tell(db: &mut PgConnection, caller: &Caller, action: Action, id: Uuid) -> Result<(), sqlx::Error> {
     let entry = NewEntry {
         by: &Actor::caller(caller),
-        project_id: Some(caller.project_id),
+        workspace_id: Some(caller.workspace_id),
         action,
         target: format!("session:{id}"),
         detail: json!({}),

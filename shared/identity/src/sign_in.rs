@@ -8,7 +8,7 @@ use sqlx::PgPool;
 use uuid::Uuid;
 
 use crate::auth::{self, Caller, Credential};
-use crate::projects::{Membership, Quota, Role};
+use crate::workspaces::{Membership, Quota, Role};
 use rejoin_db::rls;
 use rejoin_types::owner::Owner;
 
@@ -26,7 +26,7 @@ pub struct Code {
 /// Creates a code for `caller`, whose API key has the id `key_id`.
 pub async fn create(db: &PgPool, caller: &Caller, key_id: Uuid) -> Result<Code, sqlx::Error> {
     let owner = Owner {
-        project_id: caller.project_id,
+        workspace_id: caller.workspace_id,
         user_id: caller.user_id,
     };
     let code = auth::random_secret();
@@ -45,7 +45,7 @@ pub async fn create(db: &PgPool, caller: &Caller, key_id: Uuid) -> Result<Code, 
          values ($1, $2, $3, $4, now() + $5::bigint * interval '1 second') returning expires_at",
         auth::hash_secret(&code),
         key_id,
-        caller.project_id,
+        caller.workspace_id,
         caller.user_id,
         LIFETIME_S
     )
@@ -72,7 +72,7 @@ pub async fn whose(db: &PgPool, code: &str) -> Result<Option<Caller>, sqlx::Erro
     .await?;
     Ok(row.map(|row| {
         let membership = Membership {
-            project_id: row.project_id,
+            workspace_id: row.project_id,
             role: Role::stored(&row.role),
             quota: Quota {
                 runs_per_day: row.runs_per_day,

@@ -1,4 +1,4 @@
-//! Data sources: external databases that a project's users and agents may query. Rows of `kb.data_sources` and their
+//! Data sources: external databases that a workspace's users and agents may query. Rows of `kb.data_sources` and their
 //! SQL; connections are made by `rejoin-data-sources`.
 //!
 //! - `settings`  the settings of a source and their validation
@@ -22,7 +22,7 @@ pub mod settings;
 
 pub use settings::{Kind, Limits, Settings, check_name, from_url};
 
-/// Maximum number of sources in a project.
+/// Maximum number of sources in a workspace.
 pub const MAX_SOURCES: i64 = 200;
 /// Maximum length of a stored failure, in characters.
 const FAILURE_MAX_CHARS: usize = 500;
@@ -54,7 +54,7 @@ impl Content {
 #[derive(Debug, Clone, PartialEq)]
 pub struct DataSource {
     pub id: Uuid,
-    pub project_id: Uuid,
+    pub workspace_id: Uuid,
     pub content: Content,
     pub owner_user_id: Option<Uuid>,
     /// Whether a password or a key is stored.
@@ -70,7 +70,7 @@ pub struct DataSource {
 
 struct Row {
     id: Uuid,
-    project_id: Uuid,
+    workspace_id: Uuid,
     name: String,
     kind: String,
     settings: serde_json::Value,
@@ -93,7 +93,7 @@ impl TryFrom<Row> for DataSource {
             |what: &str| sqlx::Error::Decode(format!("the {what} of the data source {} is invalid", row.id).into());
         Ok(Self {
             id: row.id,
-            project_id: row.project_id,
+            workspace_id: row.workspace_id,
             content: Content {
                 kind: row.kind.parse().map_err(|_| broken("kind"))?,
                 settings: serde_json::from_value(row.settings.clone()).map_err(|_| broken("settings"))?,
@@ -112,27 +112,27 @@ impl TryFrom<Row> for DataSource {
     }
 }
 
-/// Returns all sources of a project, by name.
-pub async fn list(db: impl PgExecutor<'_>, project_id: Uuid) -> Result<Vec<DataSource>, sqlx::Error> {
+/// Returns all sources of a workspace, by name.
+pub async fn list(db: impl PgExecutor<'_>, workspace_id: Uuid) -> Result<Vec<DataSource>, sqlx::Error> {
     let rows = sqlx::query_as!(
         Row,
-        r#"select id, project_id, name, kind, settings, limits, read_only, owner_user_id, key_id is not null as "has_secret!", revision,
+        r#"select id, project_id as workspace_id, name, kind, settings, limits, read_only, owner_user_id, key_id is not null as "has_secret!", revision,
                   tested_at, failure, created_at, updated_at
            from kb.data_sources where project_id = $1 order by name"#,
-        project_id
+        workspace_id
     )
     .fetch_all(db)
     .await?;
     rows.into_iter().map(DataSource::try_from).collect()
 }
 
-pub async fn get(db: impl PgExecutor<'_>, project_id: Uuid, id: Uuid) -> Result<Option<DataSource>, sqlx::Error> {
+pub async fn get(db: impl PgExecutor<'_>, workspace_id: Uuid, id: Uuid) -> Result<Option<DataSource>, sqlx::Error> {
     let row = sqlx::query_as!(
         Row,
-        r#"select id, project_id, name, kind, settings, limits, read_only, owner_user_id, key_id is not null as "has_secret!", revision,
+        r#"select id, project_id as workspace_id, name, kind, settings, limits, read_only, owner_user_id, key_id is not null as "has_secret!", revision,
                   tested_at, failure, created_at, updated_at
            from kb.data_sources where project_id = $1 and id = $2"#,
-        project_id,
+        workspace_id,
         id
     )
     .fetch_optional(db)
@@ -141,15 +141,19 @@ pub async fn get(db: impl PgExecutor<'_>, project_id: Uuid, id: Uuid) -> Result<
 }
 
 /// Finds a source by id or by name, as models refer to it.
-pub async fn find(db: impl PgExecutor<'_>, project_id: Uuid, wanted: &str) -> Result<Option<DataSource>, sqlx::Error> {
+pub async fn find(
+    db: impl PgExecutor<'_>,
+    workspace_id: Uuid,
+    wanted: &str,
+) -> Result<Option<DataSource>, sqlx::Error> {
     let row = sqlx::query_as!(
         Row,
-        r#"select id, project_id, name, kind, settings, limits, read_only, owner_user_id, key_id is not null as "has_secret!", revision,
+        r#"select id, project_id as workspace_id, name, kind, settings, limits, read_only, owner_user_id, key_id is not null as "has_secret!", revision,
                   tested_at, failure, created_at, updated_at
            from kb.data_sources where project_id = $1 and (id::text = lower($2) or name = $2)
            order by name = $2
            limit 1"#,
-        project_id,
+        workspace_id,
         wanted
     )
     .fetch_optional(db)
@@ -157,10 +161,10 @@ pub async fn find(db: impl PgExecutor<'_>, project_id: Uuid, wanted: &str) -> Re
     row.map(DataSource::try_from).transpose()
 }
 
-pub async fn count(db: impl PgExecutor<'_>, project_id: Uuid) -> Result<i64, sqlx::Error> {
+pub async fn count(db: impl PgExecutor<'_>, workspace_id: Uuid) -> Result<i64, sqlx::Error> {
     sqlx::query_scalar!(
         r#"select count(*) as "count!" from kb.data_sources where project_id = $1"#,
-        project_id
+        workspace_id
     )
     .fetch_one(db)
     .await
@@ -184,7 +188,7 @@ pub fn new_id() -> Uuid {
 pub async fn create(
     db: &mut PgConnection,
     id: Uuid,
-    project_id: Uuid,
+    workspace_id: Uuid,
     owner: Option<Uuid>,
     content: &Content,
     sealed: Option<&Sealed>,
@@ -195,10 +199,10 @@ pub async fn create(
                (id, project_id, name, kind, settings, limits, read_only, owner_user_id, key_id, wrapped_key, ciphertext)
            values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
            on conflict (project_id, name) do nothing
-           returning id, project_id, name, kind, settings, limits, read_only, owner_user_id, key_id is not null as "has_secret!",
+           returning id, project_id as workspace_id, name, kind, settings, limits, read_only, owner_user_id, key_id is not null as "has_secret!",
                      revision, tested_at, failure, created_at, updated_at"#,
         id,
-        project_id,
+        workspace_id,
         content.name,
         content.kind.as_str(),
         json!(content.settings),
@@ -218,7 +222,7 @@ pub async fn create(
 /// taken.
 pub async fn update(
     db: &mut PgConnection,
-    project_id: Uuid,
+    workspace_id: Uuid,
     id: Uuid,
     content: &Content,
     secret: &Secret,
@@ -236,9 +240,9 @@ pub async fn update(
                ciphertext = case when $7 then ciphertext else $10 end
            where project_id = $1 and id = $2
              and not exists (select from kb.data_sources other where other.project_id = $1 and other.name = $3 and other.id <> $2)
-           returning id, project_id, name, kind, settings, limits, read_only, owner_user_id, key_id is not null as "has_secret!",
+           returning id, project_id as workspace_id, name, kind, settings, limits, read_only, owner_user_id, key_id is not null as "has_secret!",
                      revision, tested_at, failure, created_at, updated_at"#,
-        project_id,
+        workspace_id,
         id,
         content.name,
         json!(content.settings),
@@ -257,14 +261,14 @@ pub async fn update(
 /// Records the result of a test; a failure's text holds no secret.
 pub async fn tested(
     db: impl PgExecutor<'_>,
-    project_id: Uuid,
+    workspace_id: Uuid,
     id: Uuid,
     failure: Option<&str>,
 ) -> Result<(), sqlx::Error> {
     let failure = failure.map(|failure| failure.chars().take(FAILURE_MAX_CHARS).collect::<String>());
     sqlx::query!(
         "update kb.data_sources set tested_at = now(), failure = $3 where project_id = $1 and id = $2",
-        project_id,
+        workspace_id,
         id,
         failure
     )
@@ -274,10 +278,10 @@ pub async fn tested(
 }
 
 /// False: it does not exist.
-pub async fn delete(db: &mut PgConnection, project_id: Uuid, id: Uuid) -> Result<bool, sqlx::Error> {
+pub async fn delete(db: &mut PgConnection, workspace_id: Uuid, id: Uuid) -> Result<bool, sqlx::Error> {
     let deleted = sqlx::query!(
         "delete from kb.data_sources where project_id = $1 and id = $2",
-        project_id,
+        workspace_id,
         id
     )
     .execute(db)
@@ -285,8 +289,8 @@ pub async fn delete(db: &mut PgConnection, project_id: Uuid, id: Uuid) -> Result
     Ok(deleted.rows_affected() > 0)
 }
 
-/// The name to which a source's secret is bound, besides its project: it decrypts for no other source, and is not a
-/// secret of the project.
+/// The name to which a source's secret is bound, besides its workspace: it decrypts for no other source, and is not a
+/// secret of the workspace.
 fn sealed_for(id: Uuid) -> String {
     format!("data_source:{id}")
 }
@@ -295,11 +299,11 @@ fn sealed_for(id: Uuid) -> String {
 ///
 /// # Errors
 /// It is empty or too large; the system provides no random numbers.
-pub fn seal(keys: &MasterKeys, project_id: Uuid, id: Uuid, value: &Plaintext) -> Result<Sealed, SecretError> {
+pub fn seal(keys: &MasterKeys, workspace_id: Uuid, id: Uuid, value: &Plaintext) -> Result<Sealed, SecretError> {
     if value.expose().is_empty() || value.expose().len() > rejoin_secrets::VALUE_MAX_BYTES {
         return Err(SecretError::Size);
     }
-    envelope::seal(keys, project_id, &sealed_for(id), value)
+    envelope::seal(keys, workspace_id, &sealed_for(id), value)
 }
 
 /// Decrypts a source's password or key. None: it has none.
@@ -309,13 +313,13 @@ pub fn seal(keys: &MasterKeys, project_id: Uuid, id: Uuid, value: &Plaintext) ->
 pub async fn open_secret(
     db: impl PgExecutor<'_>,
     keys: &MasterKeys,
-    project_id: Uuid,
+    workspace_id: Uuid,
     id: Uuid,
 ) -> Result<Option<Plaintext>, SecretError> {
     let row = sqlx::query!(
         r#"select key_id as "key_id!", wrapped_key as "wrapped_key!", ciphertext as "ciphertext!"
            from kb.data_sources where project_id = $1 and id = $2 and key_id is not null"#,
-        project_id,
+        workspace_id,
         id
     )
     .fetch_optional(db)
@@ -326,7 +330,7 @@ pub async fn open_secret(
             wrapped_key: row.wrapped_key,
             ciphertext: row.ciphertext,
         };
-        envelope::open(keys, project_id, &sealed_for(id), &sealed)
+        envelope::open(keys, workspace_id, &sealed_for(id), &sealed)
     })
     .transpose()
 }

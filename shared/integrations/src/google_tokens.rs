@@ -12,9 +12,9 @@ fn sealed_for(calendar_id: Uuid) -> String {
 }
 
 /// Encrypts the token of a calendar's link.
-pub fn seal(keys: &MasterKeys, project_id: Uuid, calendar_id: Uuid, token: &str) -> Result<Sealed, SecretError> {
+pub fn seal(keys: &MasterKeys, workspace_id: Uuid, calendar_id: Uuid, token: &str) -> Result<Sealed, SecretError> {
     let value = Plaintext::new(token.as_bytes().to_vec());
-    envelope::seal(keys, project_id, &sealed_for(calendar_id), &value)
+    envelope::seal(keys, workspace_id, &sealed_for(calendar_id), &value)
 }
 
 /// Decrypts the token of a calendar's link; None: it has none.

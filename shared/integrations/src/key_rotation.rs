@@ -30,7 +30,7 @@ pub async fn rotate(db: &PgPool, keys: &MasterKeys, by: &Actor) -> Result<Rotate
     let mut after: Option<(Uuid, String)> = None;
     loop {
         let mut tx = db.begin().await?;
-        let (after_project, after_name) = after.clone().unzip();
+        let (after_workspace, after_name) = after.clone().unzip();
         let rows = sqlx::query!(
             "select project_id, name, key_id, wrapped_key
              from kb.secrets
@@ -39,7 +39,7 @@ pub async fn rotate(db: &PgPool, keys: &MasterKeys, by: &Actor) -> Result<Rotate
              limit $4
              for update",
             first,
-            after_project,
+            after_workspace,
             after_name,
             BATCH
         )

@@ -2,9 +2,9 @@
 //! extensions).
 //!
 //! # Layout
-//! - `data_sources`   databases that a project's people and agents may query
+//! - `data_sources`   databases that a workspace's people and agents may query
 //! - `query_patterns` queries that answered questions, learned from runs
-//! - `mcp`            MCP servers of a project, and what they offer
+//! - `mcp`            MCP servers of a workspace, and what they offer
 //! - `web_settings`   what agents may do on the web
 //! - `google_tokens`  sealed tokens of linked Google calendars
 //! - `key_rotation`   seals every data key anew under another master key

@@ -1,10 +1,10 @@
-//! MCP servers of a project: their settings and the tools that they offer. SQL of `kb.project_mcp_servers` and
+//! MCP servers of a workspace: their settings and the tools that they offer. SQL of `kb.project_mcp_servers` and
 //! `kb.mcp_tools`.
 //!
 //! - `commands`  the operator's list of processes that may be started
 //! - `oauth`     settings for obtaining tokens for HTTP servers
 //! - `settings`  the settings of a server and their validation
-//! - `template`  `${NAME}` in settings: placeholders for the project's secrets
+//! - `template`  `${NAME}` in settings: placeholders for the workspace's secrets
 //! - `offers`    the tools that servers offer, each held until its definition is approved
 //!
 //! Called by the API's routes (settings), by workers (connections, in `rejoin-mcp-client`) and by manifests. Invariants: no
@@ -30,7 +30,7 @@ pub use settings::{Approval, Settings, Transport};
 
 /// The kind of jobs that list a server's tools; the payload names it: `{"serverId"}`.
 pub const KIND_PROBE: &str = "mcp_probe";
-/// Maximum number of servers in a project.
+/// Maximum number of servers in a workspace.
 pub const MAX_SERVERS: i64 = 100;
 
 /// A server as stored.
@@ -38,7 +38,8 @@ pub const MAX_SERVERS: i64 = 100;
 #[serde(rename_all = "camelCase")]
 pub struct Server {
     pub id: Uuid,
-    pub project_id: Uuid,
+    #[serde(rename = "projectId")]
+    pub workspace_id: Uuid,
     #[serde(flatten)]
     pub settings: Settings,
     /// The product that installed it.
@@ -93,7 +94,7 @@ impl From<Row> for Server {
         };
         Self {
             id: row.id,
-            project_id: row.project_id,
+            workspace_id: row.project_id,
             settings: Settings {
                 name: row.name,
                 transport: row.transport.parse().unwrap_or(Transport::Http),
@@ -122,23 +123,23 @@ impl From<Row> for Server {
     }
 }
 
-/// Returns all servers of a project, by name.
-pub async fn list(db: impl PgExecutor<'_>, project_id: Uuid) -> Result<Vec<Server>, sqlx::Error> {
+/// Returns all servers of a workspace, by name.
+pub async fn list(db: impl PgExecutor<'_>, workspace_id: Uuid) -> Result<Vec<Server>, sqlx::Error> {
     let rows = sqlx::query_as!(
         Row,
         "select * from kb.project_mcp_servers where project_id = $1 order by name",
-        project_id
+        workspace_id
     )
     .fetch_all(db)
     .await?;
     Ok(rows.into_iter().map(Server::from).collect())
 }
 
-pub async fn get(db: impl PgExecutor<'_>, project_id: Uuid, id: Uuid) -> Result<Option<Server>, sqlx::Error> {
+pub async fn get(db: impl PgExecutor<'_>, workspace_id: Uuid, id: Uuid) -> Result<Option<Server>, sqlx::Error> {
     let row = sqlx::query_as!(
         Row,
         "select * from kb.project_mcp_servers where project_id = $1 and id = $2",
-        project_id,
+        workspace_id,
         id
     )
     .fetch_optional(db)
@@ -149,7 +150,7 @@ pub async fn get(db: impl PgExecutor<'_>, project_id: Uuid, id: Uuid) -> Result<
 /// Inserts a server with validated settings. None: the name is taken.
 pub async fn create(
     db: &mut PgConnection,
-    project_id: Uuid,
+    workspace_id: Uuid,
     settings: &Settings,
     product: Option<&str>,
 ) -> Result<Option<Server>, sqlx::Error> {
@@ -163,7 +164,7 @@ pub async fn create(
          on conflict (project_id, name) do nothing
          returning *",
         ids::new(),
-        project_id,
+        workspace_id,
         s.name,
         s.transport.as_str(),
         s.command,
@@ -210,7 +211,7 @@ pub async fn update(
              failure = case when $13 then null else failure end
          where project_id = $1 and id = $2
          returning *",
-        server.project_id,
+        server.workspace_id,
         server.id,
         s.transport.as_str(),
         s.command,
@@ -231,10 +232,10 @@ pub async fn update(
 }
 
 /// False: it does not exist.
-pub async fn delete(db: &mut PgConnection, project_id: Uuid, id: Uuid) -> Result<bool, sqlx::Error> {
+pub async fn delete(db: &mut PgConnection, workspace_id: Uuid, id: Uuid) -> Result<bool, sqlx::Error> {
     let deleted = sqlx::query!(
         "delete from kb.project_mcp_servers where project_id = $1 and id = $2",
-        project_id,
+        workspace_id,
         id
     )
     .execute(db)
@@ -242,10 +243,10 @@ pub async fn delete(db: &mut PgConnection, project_id: Uuid, id: Uuid) -> Result
     Ok(deleted.rows_affected() > 0)
 }
 
-pub async fn count(db: impl PgExecutor<'_>, project_id: Uuid) -> Result<i64, sqlx::Error> {
+pub async fn count(db: impl PgExecutor<'_>, workspace_id: Uuid) -> Result<i64, sqlx::Error> {
     sqlx::query_scalar!(
         r#"select count(*) as "count!" from kb.project_mcp_servers where project_id = $1"#,
-        project_id
+        workspace_id
     )
     .fetch_one(db)
     .await

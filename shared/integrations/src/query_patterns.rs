@@ -25,7 +25,7 @@ pub const QUERY_MAX_CHARS: usize = 2_000;
 const ASKED_MAX_CHARS: i32 = 500;
 /// Maximum length of a new question that is compared, in characters.
 const COMPARED_CHARS: i32 = 2_000;
-/// Maximum number of queries shown to an agent: the user's own, and patterns of others in the project.
+/// Maximum number of queries shown to an agent: the user's own, and patterns of others in the workspace.
 const TOLD_OWN: i64 = 3;
 const TOLD_SHARED: i64 = 3;
 
@@ -40,7 +40,7 @@ pub struct Succeeded<'a> {
 }
 
 /// Records a query. It replaces earlier ones of the same run and source: an agent tries queries until one answers the
-/// question. At most `kept` are stored per user and project; the oldest are removed.
+/// question. At most `kept` are stored per user and workspace; the oldest are removed.
 pub async fn learn(db: &PgPool, succeeded: Succeeded<'_>, kept: i64) -> Result<(), sqlx::Error> {
     let Succeeded {
         run_id,
@@ -82,14 +82,14 @@ pub async fn learn(db: &PgPool, succeeded: Succeeded<'_>, kept: i64) -> Result<(
         query,
         pattern,
         run_id,
-        source.project_id
+        source.workspace_id
     )
     .execute(&mut *tx)
     .await?;
     sqlx::query!(
         "delete from kb.query_patterns where id in (
            select id from kb.query_patterns where project_id = $1 and user_id = $2 order by learned_at desc, id desc offset $3)",
-        source.project_id,
+        source.workspace_id,
         user_id,
         kept
     )
@@ -113,7 +113,7 @@ pub struct Similar {
 }
 
 /// Returns queries that share words with a question, most similar first: the user's own, then patterns of others in the
-/// project. Queries with negative feedback are excluded.
+/// workspace. Queries with negative feedback are excluded.
 pub async fn similar(db: impl PgExecutor<'_>, owner: Owner, question: &str) -> Result<Vec<Similar>, sqlx::Error> {
     sqlx::query_as!(
         Similar,
@@ -145,7 +145,7 @@ pub async fn similar(db: impl PgExecutor<'_>, owner: Owner, question: &str) -> R
                  union all
                  select source, kind, database, null, pattern, 2, rank from shared) told
            order by part, rank desc"#,
-        owner.project_id,
+        owner.workspace_id,
         owner.user_id,
         question,
         COMPARED_CHARS,
@@ -209,7 +209,7 @@ pub async fn list(
          from kb.query_patterns
          where project_id = $1 and user_id = $2 and ($3::timestamptz is null or (learned_at, id) < ($3, $4))
          order by learned_at desc, id desc limit $5",
-        owner.project_id,
+        owner.workspace_id,
         owner.user_id,
         at,
         id as _,
@@ -224,7 +224,7 @@ pub async fn forget(db: impl PgExecutor<'_>, owner: Owner, id: Uuid) -> Result<b
     let gone = sqlx::query!(
         "delete from kb.query_patterns where id = $1 and project_id = $2 and user_id = $3",
         id,
-        owner.project_id,
+        owner.workspace_id,
         owner.user_id
     );
     Ok(gone.execute(db).await?.rows_affected() == 1)

@@ -1,7 +1,7 @@
-//! Settings of agents' web access, by project: rows of `kb.web_settings` and their SQL. Set by admins over the API,
+//! Settings of agents' web access, by workspace: rows of `kb.web_settings` and their SQL. Set by admins over the API,
 //! read by workers; the tools are in `rejoin-web-search`.
 //!
-//! Invariants: a project without a row has no web tools; the search provider's key is a secret of the project, stored
+//! Invariants: a workspace without a row has no web tools; the search provider's key is a secret of the workspace, stored
 //! here by name only.
 
 use std::time::Duration;
@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use rejoin_secrets::NAME_MAX_CHARS;
 
-/// The kind of jobs that test a project's search provider.
+/// The kind of jobs that test a workspace's search provider.
 pub const KIND_PROBE: &str = "web_probe";
 /// Maximum number of domains per list.
 pub const MAX_DOMAINS: usize = 100;
@@ -50,14 +50,14 @@ impl Provider {
     }
 }
 
-/// The web settings of a project.
+/// The web settings of a workspace.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WebSettings {
     /// None: `web_search` is off.
     pub provider: Option<Provider>,
     /// None: the provider's default address.
     pub base_url: Option<String>,
-    /// The name of the project's secret with the provider's key.
+    /// The name of the workspace's secret with the provider's key.
     pub key_secret: Option<String>,
     /// Whether `web_visit` is on.
     pub visit: bool,
@@ -146,11 +146,11 @@ pub fn is_domain(text: &str) -> bool {
         && Host::parse(text).is_ok()
 }
 
-/// None: the project has no settings.
-pub async fn get(db: impl PgExecutor<'_>, project_id: Uuid) -> Result<Option<WebSettings>, sqlx::Error> {
+/// None: the workspace has no settings.
+pub async fn get(db: impl PgExecutor<'_>, workspace_id: Uuid) -> Result<Option<WebSettings>, sqlx::Error> {
     let row = sqlx::query!(
         "select provider, base_url, key_secret, visit, allowed_domains, blocked_domains from kb.web_settings where project_id = $1",
-        project_id
+        workspace_id
     )
     .fetch_optional(db)
     .await?;
@@ -166,7 +166,7 @@ pub async fn get(db: impl PgExecutor<'_>, project_id: Uuid) -> Result<Option<Web
 }
 
 /// Replaces the settings with validated ones.
-pub async fn set(db: impl PgExecutor<'_>, project_id: Uuid, settings: &WebSettings) -> Result<(), sqlx::Error> {
+pub async fn set(db: impl PgExecutor<'_>, workspace_id: Uuid, settings: &WebSettings) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "insert into kb.web_settings (project_id, provider, base_url, key_secret, visit, allowed_domains, blocked_domains)
          values ($1, $2, $3, $4, $5, $6, $7)
@@ -174,7 +174,7 @@ pub async fn set(db: impl PgExecutor<'_>, project_id: Uuid, settings: &WebSettin
          set provider = excluded.provider, base_url = excluded.base_url, key_secret = excluded.key_secret, visit = excluded.visit,
              allowed_domains = excluded.allowed_domains, blocked_domains = excluded.blocked_domains, updated_at = now(),
              tried_at = null, found = null, took_ms = null, failure = null",
-        project_id,
+        workspace_id,
         settings.provider.map(Provider::as_str),
         settings.base_url.as_deref(),
         settings.key_secret.as_deref(),
@@ -198,12 +198,12 @@ pub struct Tried {
 }
 
 /// Returns the newest test of the current settings. None: there was none.
-pub async fn last_try(db: impl PgExecutor<'_>, project_id: Uuid) -> Result<Option<Tried>, sqlx::Error> {
+pub async fn last_try(db: impl PgExecutor<'_>, workspace_id: Uuid) -> Result<Option<Tried>, sqlx::Error> {
     sqlx::query_as!(
         Tried,
         r#"select tried_at as "at!", found, coalesce(took_ms, 0) as "took_ms!", failure
            from kb.web_settings where project_id = $1 and tried_at is not null"#,
-        project_id
+        workspace_id
     )
     .fetch_optional(db)
     .await
@@ -213,7 +213,7 @@ pub async fn last_try(db: impl PgExecutor<'_>, project_id: Uuid) -> Result<Optio
 /// failed.
 pub async fn tried(
     db: impl PgExecutor<'_>,
-    project_id: Uuid,
+    workspace_id: Uuid,
     settings: &WebSettings,
     outcome: &Result<usize, String>,
     took: Duration,
@@ -222,7 +222,7 @@ pub async fn tried(
         "update kb.web_settings set tried_at = clock_timestamp(), found = $2, failure = $3, took_ms = $4
          where project_id = $1 and provider is not distinct from $5 and base_url is not distinct from $6
              and key_secret is not distinct from $7",
-        project_id,
+        workspace_id,
         outcome
             .as_ref()
             .ok()
@@ -239,8 +239,8 @@ pub async fn tried(
 }
 
 /// Removes all settings. False: there were none.
-pub async fn delete(db: impl PgExecutor<'_>, project_id: Uuid) -> Result<bool, sqlx::Error> {
-    let deleted = sqlx::query!("delete from kb.web_settings where project_id = $1", project_id)
+pub async fn delete(db: impl PgExecutor<'_>, workspace_id: Uuid) -> Result<bool, sqlx::Error> {
+    let deleted = sqlx::query!("delete from kb.web_settings where project_id = $1", workspace_id)
         .execute(db)
         .await?;
     Ok(deleted.rows_affected() > 0)

@@ -1,4 +1,4 @@
-//! The MCP connections of a worker: one per server and project, opened on first use, shared by all runs, guarded by a
+//! The MCP connections of a worker: one per server and workspace, opened on first use, shared by all runs, guarded by a
 //! circuit breaker. Called by `McpTool`, the pools and the probe.
 //!
 //! Invariants: concurrent callers wait for the same connection attempt; a connection with outdated settings is not
@@ -38,12 +38,12 @@ const IDLE_LOOK: Duration = Duration::from_secs(5);
 
 /// A worker's state of a server.
 struct Slot {
-    project_id: Uuid,
+    workspace_id: Uuid,
     connection: Mutex<Option<Arc<Connection>>>,
     breaker: Breaker,
 }
 
-/// The connections of one worker to all servers of all projects.
+/// The connections of one worker to all servers of all workspaces.
 pub struct Connections {
     deps: ConnectorDeps,
     db: PgPool,
@@ -99,7 +99,7 @@ impl Connections {
             .entry(server.id)
             .or_insert_with(|| {
                 Arc::new(Slot {
-                    project_id: server.project_id,
+                    workspace_id: server.workspace_id,
                     connection: Mutex::new(None),
                     breaker: Breaker::new(self.limits.pause),
                 })
@@ -215,7 +215,7 @@ impl Connections {
         let changes = offers::record(&mut tx, server, &connection.about(), listed).await?;
         tx.commit().await?;
         if changes {
-            self.bus.publish(Wake::tools(server.project_id));
+            self.bus.publish(Wake::tools(server.workspace_id));
         }
         Ok(())
     }
@@ -254,7 +254,7 @@ impl Connections {
             .when(|error| matches!(error, OpenError::Again(_)))
             .await
             .map_err(|error: OpenError| error.to_string())?;
-        info!(server = server.settings.name, project = %server.project_id, "connected to an MCP server");
+        info!(server = server.settings.name, project = %server.workspace_id, "connected to an MCP server");
         tokio::spawn(follow(
             self.me.clone(),
             server.clone(),
@@ -290,13 +290,13 @@ impl Connections {
         }
     }
 
-    /// Closes the project's connections to other servers: they were removed or disabled.
-    pub async fn keep_only(&self, project_id: Uuid, servers: &[Server]) {
+    /// Closes the workspace's connections to other servers: they were removed or disabled.
+    pub async fn keep_only(&self, workspace_id: Uuid, servers: &[Server]) {
         let is_outdated = |id: &Uuid| !servers.iter().any(|server| server.id == *id && server.settings.enabled);
         let outdated: Vec<Uuid> = self
             .slots
             .iter()
-            .filter(|slot| slot.project_id == project_id && is_outdated(slot.key()))
+            .filter(|slot| slot.workspace_id == workspace_id && is_outdated(slot.key()))
             .map(|slot| *slot.key())
             .collect();
         for id in outdated {
@@ -308,9 +308,9 @@ impl Connections {
         }
     }
 
-    /// Returns the projects that have used a server here.
-    pub fn projects(&self) -> BTreeSet<Uuid> {
-        self.slots.iter().map(|slot| slot.project_id).collect()
+    /// Returns the workspaces that have used a server here.
+    pub fn workspaces(&self) -> BTreeSet<Uuid> {
+        self.slots.iter().map(|slot| slot.workspace_id).collect()
     }
 
     /// Closes all connections, and waits until their processes have ended.

@@ -245,7 +245,7 @@ impl Keep for KeepForCall<'_> {
             format!("{}.{extension}", self.tool)
         });
         let produced = Produced {
-            project_id: context.project_id,
+            workspace_id: context.workspace_id,
             owner_user_id: context.user_id,
             made_by: context.run_id.map(|run| (run, context.record_id)),
             name: &name,

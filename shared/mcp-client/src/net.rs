@@ -1,4 +1,4 @@
-//! The HTTP client for URLs set by projects: `rejoin_egress::ssrf_guard` checks each address.
+//! The HTTP client for URLs set by workspaces: `rejoin_egress::ssrf_guard` checks each address.
 //!
 //! Invariant: no redirects are followed and no proxy is used.
 

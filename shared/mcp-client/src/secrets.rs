@@ -1,4 +1,4 @@
-//! Inserts the values of the project's secrets into a server's settings. Called by `connections` for each connection.
+//! Inserts the values of the workspace's secrets into a server's settings. Called by `connections` for each connection.
 //!
 //! Invariant: a value goes to the server only: never into results, errors or logs.
 
@@ -48,7 +48,7 @@ pub(crate) async fn fill(db: &PgPool, keys: Option<&MasterKeys>, server: &Server
             let keys = keys.ok_or_else(|| {
                 format!("it uses the secret {name}, but this worker has no master key (REJOIN_SECRET_KEYS_FILE)")
             })?;
-            let opened = rejoin_secrets::open(db, keys, server.project_id, name)
+            let opened = rejoin_secrets::open(db, keys, server.workspace_id, name)
                 .await
                 .map_err(|error| error.to_string())?
                 .ok_or_else(|| format!("the project has no secret {name}"))?;

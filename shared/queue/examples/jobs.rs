@@ -14,7 +14,7 @@ use rejoin_queue::{self as queue, ClaimCursor, ClaimedJob, NewJob, Outcome, Sett
 use serde_json::json;
 use uuid::Uuid;
 
-/// Two projects, which take turns.
+/// Two workspaces, which take turns.
 const BUSY: Uuid = Uuid::from_u128(1);
 const QUIET: Uuid = Uuid::from_u128(2);
 /// Claims in a row that find no job before the example gives up.
@@ -44,7 +44,7 @@ pub async fn run(database_url: &str, out: &mut impl Write) -> Result<(), Box<dyn
     };
     enqueue(&db, &name).await?;
 
-    // One project has five jobs and the other one: each gets half of a batch of two.
+    // One workspace has five jobs and the other one: each gets half of a batch of two.
     let first = claim(2).await?;
     writeln!(out, "claimed: {}", list(&first))?;
     let owned: Vec<(i64, i32)> = first.iter().map(|job| (job.id, job.attempt)).collect();
@@ -105,12 +105,12 @@ pub async fn run(database_url: &str, out: &mut impl Write) -> Result<(), Box<dyn
     Ok(())
 }
 
-/// Adds three reports and two imports of one project and one report of another. They exist exactly if the transaction is committed: what
+/// Adds three reports and two imports of one workspace and one report of another. They exist exactly if the transaction is committed: what
 /// the jobs are about is written in it, too.
 async fn enqueue(db: &Db, queue: &str) -> Result<(), sqlx::Error> {
-    let job = |kind: &str, project_id, number: i32| NewJob {
+    let job = |kind: &str, workspace_id, number: i32| NewJob {
         queue: queue.to_owned(),
-        project_id,
+        workspace_id,
         ..NewJob::new(kind, json!({ "number": number }))
     };
     let mut tx = db.pool_sqlx.begin().await?;
@@ -175,9 +175,9 @@ async fn complete(db: &Db, jobs: &[ClaimedJob], out: &mut impl Write) -> Result<
 /// The jobs as a person reads them.
 fn list(jobs: &[ClaimedJob]) -> String {
     let name = |job: &ClaimedJob| {
-        let project = if job.project_id == BUSY { "busy" } else { "quiet" };
+        let workspace = if job.workspace_id == BUSY { "busy" } else { "quiet" };
         format!(
-            "{project} {} {} (attempt {})",
+            "{workspace} {} {} (attempt {})",
             job.kind, job.payload["number"], job.attempt
         )
     };

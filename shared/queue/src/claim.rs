@@ -17,7 +17,7 @@ pub struct ClaimedJob {
     pub queue: String,
     pub kind: String,
     pub run_id: Option<Uuid>,
-    pub project_id: Uuid,
+    pub workspace_id: Uuid,
     pub payload: Value,
     pub attempt: i32,
     pub max_attempts: i32,
@@ -63,8 +63,8 @@ pub async fn claim(
                 &worker_id,
                 &lease.as_secs_f64(),
                 &i32::try_from(limit).unwrap_or(i32::MAX),
-                &cursor.last_project(),
-                &low_watermarks.projects,
+                &cursor.last_workspace(),
+                &low_watermarks.workspaces,
                 &low_watermarks.priorities,
                 &low_watermarks.run_ats,
                 &low_watermarks.ids,
@@ -86,7 +86,7 @@ pub async fn claim(
                 queue: row.get(1),
                 kind: row.get(2),
                 run_id: row.get(3),
-                project_id: row.get(4),
+                workspace_id: row.get(4),
                 payload: row.get(5),
                 attempt: row.get(6),
                 max_attempts: row.get(7),
@@ -98,12 +98,19 @@ pub async fn claim(
         })
         .collect();
     // The server returns them in table order.
-    claimed.sort_unstable_by_key(|c| (cursor.round_robin_key(c.job.project_id), c.priority, c.run_at, c.job.id));
+    claimed.sort_unstable_by_key(|c| {
+        (
+            cursor.round_robin_key(c.job.workspace_id),
+            c.priority,
+            c.run_at,
+            c.job.id,
+        )
+    });
     if is_full_scan {
         cursor.record_full_scan(began);
     }
     for c in &claimed {
-        cursor.record_claimed((c.job.project_id, c.priority), (c.run_at, c.job.id), c.claimed_at);
+        cursor.record_claimed((c.job.workspace_id, c.priority), (c.run_at, c.job.id), c.claimed_at);
     }
     if claimed.len() < limit {
         cursor.record_drained();

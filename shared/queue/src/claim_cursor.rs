@@ -1,4 +1,4 @@
-//! The claim cursor of a queue: round-robin position, and the low watermark of each lane (project, priority).
+//! The claim cursor of a queue: round-robin position, and the low watermark of each lane (workspace, priority).
 //!
 //! Index entries of deleted jobs stay until vacuumed, which an open transaction may prevent for hours. A claim that
 //! starts at the beginning of its lanes scans all of them; watermarks avoid that. Jobs that become claimable below a
@@ -33,8 +33,8 @@ type LanePosition = (DateTime<Utc>, i64);
 /// The claim cursor: one per worker and queue.
 #[derive(Debug, Clone)]
 pub struct ClaimCursor {
-    /// The project served last.
-    last_project: Uuid,
+    /// The workspace served last.
+    last_workspace: Uuid,
     /// The low watermarks: the position of the last claimed job, by lane.
     low_watermarks: BTreeMap<Lane, LanePosition>,
     /// The server's clock at the last claim of a job.
@@ -47,7 +47,7 @@ pub struct ClaimCursor {
 /// The low watermarks as columns, in order of lane.
 #[derive(Debug, Default)]
 pub(super) struct LowWatermarks {
-    pub projects: Vec<Uuid>,
+    pub workspaces: Vec<Uuid>,
     pub priorities: Vec<i16>,
     pub run_ats: Vec<DateTime<Utc>>,
     pub ids: Vec<i64>,
@@ -56,7 +56,7 @@ pub(super) struct LowWatermarks {
 impl Default for ClaimCursor {
     fn default() -> Self {
         Self {
-            last_project: Uuid::nil(),
+            last_workspace: Uuid::nil(),
             low_watermarks: BTreeMap::new(),
             claimed_at: DateTime::UNIX_EPOCH,
             scanned_at: Instant::now(),
@@ -67,9 +67,9 @@ impl Default for ClaimCursor {
 
 impl ClaimCursor {
     /// The cursor after `project` was served.
-    pub fn after(project: Uuid) -> Self {
+    pub fn after(workspace: Uuid) -> Self {
         Self {
-            last_project: project,
+            last_workspace: workspace,
             ..Self::default()
         }
     }
@@ -95,14 +95,14 @@ impl ClaimCursor {
         self.claimed_at = self.claimed_at.max(other.claimed_at);
     }
 
-    /// The project served last.
-    pub(super) fn last_project(&self) -> Uuid {
-        self.last_project
+    /// The workspace served last.
+    pub(super) fn last_workspace(&self) -> Uuid {
+        self.last_workspace
     }
 
-    /// The round-robin position of a project, counted from the one served last.
-    pub(super) fn round_robin_key(&self, project: Uuid) -> (bool, Uuid) {
-        (project <= self.last_project, project)
+    /// The round-robin position of a workspace, counted from the one served last.
+    pub(super) fn round_robin_key(&self, workspace: Uuid) -> (bool, Uuid) {
+        (workspace <= self.last_workspace, workspace)
     }
 
     /// Returns whether the next claim is a full scan.
@@ -112,8 +112,8 @@ impl ClaimCursor {
 
     pub(super) fn low_watermarks(&self) -> LowWatermarks {
         let mut low_watermarks = LowWatermarks::default();
-        for ((project, priority), (run_at, id)) in &self.low_watermarks {
-            low_watermarks.projects.push(*project);
+        for ((workspace, priority), (run_at, id)) in &self.low_watermarks {
+            low_watermarks.workspaces.push(*workspace);
             low_watermarks.priorities.push(*priority);
             low_watermarks.run_ats.push(*run_at);
             low_watermarks.ids.push(*id);
@@ -131,7 +131,7 @@ impl ClaimCursor {
     /// Records a claimed job.
     pub(super) fn record_claimed(&mut self, lane: Lane, position: LanePosition, now: DateTime<Utc>) {
         self.raise_watermark(lane, position);
-        self.last_project = lane.0;
+        self.last_workspace = lane.0;
         self.claimed_at = now;
     }
 
@@ -248,14 +248,14 @@ mod tests {
     }
 
     #[test]
-    fn projects_take_turns_after_the_last_one() {
-        let project = Uuid::from_u128;
-        let mut cursor = ClaimCursor::after(project(2));
-        assert_eq!(cursor.last_project(), project(2));
-        let mut projects = [1, 2, 3, 4].map(project);
-        projects.sort_by_key(|project| cursor.round_robin_key(*project));
-        assert_eq!(projects, [3, 4, 1, 2].map(project));
-        cursor.record_claimed((project(3), 0), (at(10), 3), at(100));
-        assert_eq!(cursor.last_project(), project(3));
+    fn workspaces_take_turns_after_the_last_one() {
+        let workspace = Uuid::from_u128;
+        let mut cursor = ClaimCursor::after(workspace(2));
+        assert_eq!(cursor.last_workspace(), workspace(2));
+        let mut workspaces = [1, 2, 3, 4].map(workspace);
+        workspaces.sort_by_key(|workspace| cursor.round_robin_key(*workspace));
+        assert_eq!(workspaces, [3, 4, 1, 2].map(workspace));
+        cursor.record_claimed((workspace(3), 0), (at(10), 3), at(100));
+        assert_eq!(cursor.last_workspace(), workspace(3));
     }
 }

@@ -19,8 +19,8 @@ pub struct NewJob {
     pub kind: String,
     pub payload: Value,
     /// The fairness lane; the nil uuid is the system's.
-    pub project_id: Uuid,
-    /// Within a project, jobs with smaller numbers run first.
+    pub workspace_id: Uuid,
+    /// Within a workspace, jobs with smaller numbers run first.
     pub priority: i16,
     /// Delay until it may run, in seconds.
     pub delay_s: f64,
@@ -40,7 +40,7 @@ impl NewJob {
             queue: DEFAULT_QUEUE.to_owned(),
             kind: kind.into(),
             payload,
-            project_id: Uuid::nil(),
+            workspace_id: Uuid::nil(),
             priority: 0,
             delay_s: 0.0,
             max_attempts: DEFAULT_MAX_ATTEMPTS,
@@ -61,7 +61,7 @@ pub async fn enqueue(db: &mut PgConnection, job: &NewJob) -> Result<i64, sqlx::E
         job.kind,
         job.payload,
         job.queue,
-        job.project_id,
+        job.workspace_id,
         i32::from(job.priority),
         job.delay_s,
         job.max_attempts,
@@ -111,7 +111,7 @@ async fn copy(db: &mut PgConnection, jobs: &[&NewJob]) -> Result<(), sqlx::Error
         chunk.push('\t');
         escape(&mut chunk, &job.payload.to_string());
         // Writing to a String can't fail.
-        let _ = writeln!(chunk, "\t{}\t{}\t{}", job.project_id, job.priority, job.max_attempts);
+        let _ = writeln!(chunk, "\t{}\t{}\t{}", job.workspace_id, job.priority, job.max_attempts);
         if chunk.len() >= COPY_CHUNK {
             sink.send(chunk.as_bytes()).await?;
             chunk.clear();
@@ -146,7 +146,7 @@ async fn insert(db: &mut PgConnection, plain: &[&NewJob]) -> Result<(), sqlx::Er
     let kinds: Vec<&str> = plain.iter().map(|job| job.kind.as_str()).collect();
     let payloads: Vec<Value> = plain.iter().map(|job| job.payload.clone()).collect();
     let queues: Vec<&str> = plain.iter().map(|job| job.queue.as_str()).collect();
-    let projects: Vec<Uuid> = plain.iter().map(|job| job.project_id).collect();
+    let workspaces: Vec<Uuid> = plain.iter().map(|job| job.workspace_id).collect();
     let priorities: Vec<i16> = plain.iter().map(|job| job.priority).collect();
     let delays: Vec<f64> = plain.iter().map(|job| job.delay_s).collect();
     let max_attempts: Vec<i32> = plain.iter().map(|job| job.max_attempts).collect();
@@ -158,7 +158,7 @@ async fn insert(db: &mut PgConnection, plain: &[&NewJob]) -> Result<(), sqlx::Er
         &queues as _,
         &kinds as _,
         &payloads,
-        &projects,
+        &workspaces,
         &priorities,
         &delays,
         &max_attempts

@@ -1,7 +1,7 @@
 //! The job queue, `queue.jobs`.
 //!
 //! - `enqueue`   within any open transaction (the SQL function `queue.enqueue` serves other programs)
-//! - `claim`     batches of due jobs, round-robin between projects; increments the attempt and takes a lease
+//! - `claim`     batches of due jobs, round-robin between workspaces; increments the attempt and takes a lease
 //! - `claim_cursor` the claim cursor: round-robin position and low watermarks of each lane
 //! - `fencing`   the fence of a command: it writes only under its attempt
 //! - `lease`     one heartbeat statement per worker; the fleet's rows

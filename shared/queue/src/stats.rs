@@ -55,11 +55,11 @@ pub struct DeadJobInfo {
     pub finished_at: DateTime<Utc>,
 }
 
-/// A queue, restricted to one project.
+/// A queue, restricted to one workspace.
 #[derive(Debug, Clone)]
-pub struct ProjectQueue {
+pub struct WorkspaceQueue {
     pub queue: String,
-    /// Paused for all projects.
+    /// Paused for all workspaces.
     pub paused: bool,
     /// As in [`QueueStats`], like the next ones.
     pub available: i64,
@@ -102,10 +102,10 @@ pub async fn queues(db: &PgPool) -> Result<Vec<QueueStats>, sqlx::Error> {
     .await
 }
 
-/// The queues in which a project has jobs, and that of runs.
-pub async fn queues_of(db: impl PgExecutor<'_>, project_id: Uuid) -> Result<Vec<ProjectQueue>, sqlx::Error> {
+/// The queues in which a workspace has jobs, and that of runs.
+pub async fn queues_of(db: impl PgExecutor<'_>, workspace_id: Uuid) -> Result<Vec<WorkspaceQueue>, sqlx::Error> {
     sqlx::query_as!(
-        ProjectQueue,
+        WorkspaceQueue,
         r#"with live as (
              select queue,
                     count(*) filter (where state = 'available' and not held and run_at <= now()) as available,
@@ -127,7 +127,7 @@ pub async fn queues_of(db: impl PgExecutor<'_>, project_id: Uuid) -> Result<Vec<
            left join dead d on d.queue = n.queue
            left join queue.queues q on q.name = n.queue
            order by n.queue"#,
-        project_id
+        workspace_id
     )
     .fetch_all(db)
     .await
@@ -181,13 +181,13 @@ pub async fn dead(db: &PgPool, queue: &str, limit: i64) -> Result<Vec<DeadJobInf
     .await
 }
 
-/// Dead jobs of a project in all queues, the newest first.
-pub async fn dead_of(db: impl PgExecutor<'_>, project_id: Uuid, limit: i64) -> Result<Vec<DeadJobInfo>, sqlx::Error> {
+/// Dead jobs of a workspace in all queues, the newest first.
+pub async fn dead_of(db: impl PgExecutor<'_>, workspace_id: Uuid, limit: i64) -> Result<Vec<DeadJobInfo>, sqlx::Error> {
     sqlx::query_as!(
         DeadJobInfo,
         "select id, queue, kind, run_id, attempt, last_error, finished_at
          from queue.finished_jobs where project_id = $1 and state = 'failed' order by finished_at desc, id desc limit $2",
-        project_id,
+        workspace_id,
         limit
     )
     .fetch_all(db)
@@ -202,7 +202,7 @@ pub struct Retried {
     pub kind: String,
 }
 
-/// Re-enqueues a dead job with fresh attempts; `of`: only if it belongs to this project. None: there is no such dead
+/// Re-enqueues a dead job with fresh attempts; `of`: only if it belongs to this workspace. None: there is no such dead
 /// job, or it is the job of a run, which has ended with its `done` (post the message again, or trigger the agent
 /// again).
 pub async fn retry_dead(db: impl PgExecutor<'_>, id: i64, of: Option<Uuid>) -> Result<Option<Retried>, sqlx::Error> {

@@ -1,7 +1,7 @@
-//! Assigns an agent to a new conversation that names none, from the project's routing settings and the signals in the
+//! Assigns an agent to a new conversation that names none, from the workspace's routing settings and the signals in the
 //! database; `routing` decides. Called within the transaction of the first message.
 //!
-//! Invariant: without settings there is no routing: the project's conversations stay without an agent.
+//! Invariant: without settings there is no routing: the workspace's conversations stay without an agent.
 
 use std::time::Instant;
 
@@ -24,7 +24,7 @@ const PAST: i64 = 100;
 /// The triage agent, for conversations without decisive signals.
 pub const TRIAGE: &str = "triage";
 
-/// The routing settings of a project.
+/// The routing settings of a workspace.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Routing {
     /// Share of new conversations, in percent.
@@ -39,25 +39,25 @@ pub struct Routing {
     pub control_agent: Option<String>,
 }
 
-/// None: the project has no settings.
-pub async fn get(db: impl PgExecutor<'_>, project_id: Uuid) -> Result<Option<Routing>, sqlx::Error> {
+/// None: the workspace has no settings.
+pub async fn get(db: impl PgExecutor<'_>, workspace_id: Uuid) -> Result<Option<Routing>, sqlx::Error> {
     sqlx::query_as!(
         Routing,
         "select percent, preferred_agent, triage_agent, selector_model, control_agent from kb.routing where project_id = $1",
-        project_id
+        workspace_id
     )
     .fetch_optional(db)
     .await
 }
 
-pub async fn set(db: impl PgExecutor<'_>, project_id: Uuid, routing: &Routing) -> Result<(), sqlx::Error> {
+pub async fn set(db: impl PgExecutor<'_>, workspace_id: Uuid, routing: &Routing) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "insert into kb.routing (project_id, percent, preferred_agent, triage_agent, selector_model, control_agent)
          values ($1, $2, $3, $4, $5, $6)
          on conflict (project_id) do update
          set percent = excluded.percent, preferred_agent = excluded.preferred_agent, triage_agent = excluded.triage_agent,
              selector_model = excluded.selector_model, control_agent = excluded.control_agent, updated_at = now()",
-        project_id,
+        workspace_id,
         routing.percent,
         routing.preferred_agent as _,
         routing.triage_agent,
@@ -69,11 +69,11 @@ pub async fn set(db: impl PgExecutor<'_>, project_id: Uuid, routing: &Routing) -
     Ok(())
 }
 
-/// Returns the model that selects agents for a project's tasks.
-pub async fn selector_model(db: impl PgExecutor<'_>, project_id: Uuid) -> Result<Option<String>, sqlx::Error> {
+/// Returns the model that selects agents for a workspace's tasks.
+pub async fn selector_model(db: impl PgExecutor<'_>, workspace_id: Uuid) -> Result<Option<String>, sqlx::Error> {
     let found = sqlx::query_scalar!(
         "select selector_model from kb.routing where project_id = $1",
-        project_id
+        workspace_id
     )
     .fetch_optional(db)
     .await?;
@@ -83,7 +83,7 @@ pub async fn selector_model(db: impl PgExecutor<'_>, project_id: Uuid) -> Result
 /// The assignment of a conversation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Assignment {
-    /// None: no agent; the project has no triage agent.
+    /// None: no agent; the workspace has no triage agent.
     pub agent: Option<(Uuid, String)>,
     pub choice: Choice,
     /// Duration of the choice itself, without the database, in microseconds.
@@ -107,9 +107,9 @@ impl Assignment {
 /// The handling of a new conversation that names no agent.
 #[derive(Debug, Clone, PartialEq)]
 pub enum RoutingOutcome {
-    /// The project has no routing settings.
+    /// The workspace has no routing settings.
     NotConfigured,
-    /// Outside the percentage: in the control group, with this agent, if the project has one.
+    /// Outside the percentage: in the control group, with this agent, if the workspace has one.
     Control(Option<Uuid>),
     Routed(Assignment),
 }
@@ -142,7 +142,7 @@ pub async fn assign(
     consoles: &[Attached],
     attached_context: Option<&Value>,
 ) -> Result<RoutingOutcome, sqlx::Error> {
-    let Some(settings) = get(&mut *db, owner.project_id).await? else {
+    let Some(settings) = get(&mut *db, owner.workspace_id).await? else {
         return Ok(RoutingOutcome::NotConfigured);
     };
     if rejoin_routing::rolled_in(conversation_id, u8::try_from(settings.percent).unwrap_or(0)) {
@@ -155,7 +155,7 @@ pub async fn assign(
         match &settings.control_agent {
             Some(name) => sqlx::query_scalar!(
                 "select id from kb.agent_definitions where project_id = $1 and name = $2 and visibility <> 'internal'",
-                owner.project_id,
+                owner.workspace_id,
                 name
             )
             .fetch_optional(db)
@@ -168,7 +168,7 @@ pub async fn assign(
 /// Records with the first run how its conversation was assigned.
 pub async fn record(
     db: &mut PgConnection,
-    project_id: Uuid,
+    workspace_id: Uuid,
     run_id: Uuid,
     outcome: &RoutingOutcome,
 ) -> Result<(), sqlx::Error> {
@@ -179,7 +179,7 @@ pub async fn record(
             sqlx::query!(
                 "insert into kb.routing_controls (run_id, project_id) values ($1, $2)",
                 run_id,
-                project_id
+                workspace_id
             )
             .execute(db)
             .await?;
@@ -197,7 +197,7 @@ pub async fn choose(
     consoles: &[Attached],
     items: &[Attachment],
 ) -> Result<Assignment, sqlx::Error> {
-    let known = candidates(db, owner.project_id, settings).await?;
+    let known = candidates(db, owner.workspace_id, settings).await?;
     let specialties: Vec<_> = known
         .iter()
         .map(|one| (one, Settings::of(&one.config).unwrap_or_default().specialty))
@@ -206,7 +206,7 @@ pub async fn choose(
         .iter()
         .filter_map(|(one, specialty)| specialty.specialist(one.id, &one.name))
         .collect();
-    let sources = sources(db, owner.project_id).await?;
+    let sources = sources(db, owner.workspace_id).await?;
     let history = history(db, owner).await?;
     let named = |name: &str| known.iter().find(|one| one.name == name);
     // An attached database is as strong a signal as a console that runs on it.
@@ -275,7 +275,7 @@ struct Candidate {
 /// Returns definitions with a specialty, and those named by the settings.
 async fn candidates(
     db: &mut PgConnection,
-    project_id: Uuid,
+    workspace_id: Uuid,
     settings: &Routing,
 ) -> Result<Vec<Candidate>, sqlx::Error> {
     sqlx::query_as!(
@@ -283,7 +283,7 @@ async fn candidates(
         "select id, name, config from kb.agent_definitions
          where project_id = $1 and visibility <> 'internal' and (config ? 'specialty' or name = $2 or name = $3)
          order by name limit $4",
-        project_id,
+        workspace_id,
         settings.triage_agent,
         settings.preferred_agent as _,
         SPECIALISTS
@@ -297,11 +297,11 @@ struct SourceKind {
     kind: String,
 }
 
-async fn sources(db: &mut PgConnection, project_id: Uuid) -> Result<Vec<SourceKind>, sqlx::Error> {
+async fn sources(db: &mut PgConnection, workspace_id: Uuid) -> Result<Vec<SourceKind>, sqlx::Error> {
     sqlx::query_as!(
         SourceKind,
         "select id, kind from kb.data_sources where project_id = $1",
-        project_id
+        workspace_id
     )
     .fetch_all(db)
     .await
@@ -315,7 +315,7 @@ async fn history(db: &mut PgConnection, owner: Owner) -> Result<Vec<(Uuid, u32)>
                  where project_id = $1 and owner_user_id = $2 and agent_definition_id is not null
                  order by updated_at desc limit $3) newest
            group by agent_definition_id"#,
-        owner.project_id,
+        owner.workspace_id,
         owner.user_id,
         PAST
     )
@@ -342,13 +342,17 @@ pub struct AssignmentStats {
 }
 
 /// Returns statistics over this many days. The transaction's scope applies.
-pub async fn stats(db: impl PgExecutor<'_>, project_id: Uuid, days: i32) -> Result<Vec<AssignmentStats>, sqlx::Error> {
+pub async fn stats(
+    db: impl PgExecutor<'_>,
+    workspace_id: Uuid,
+    days: i32,
+) -> Result<Vec<AssignmentStats>, sqlx::Error> {
     sqlx::query_as!(
         AssignmentStats,
         r#"select agent, reason, confidence, conversations as "conversations!", handed_over as "handed_over!", took_us_p50,
                   start_ms_p50, helped as "helped!", did_not_help as "did_not_help!"
            from kb.routing_stats($1, $2) order by 4 desc, 1, 2"#,
-        project_id,
+        workspace_id,
         days
     )
     .fetch_all(db)
@@ -372,13 +376,13 @@ pub struct Arm {
 }
 
 /// Returns both groups, over this many days. The transaction's scope applies.
-pub async fn arms(db: impl PgExecutor<'_>, project_id: Uuid, days: i32) -> Result<Vec<Arm>, sqlx::Error> {
+pub async fn arms(db: impl PgExecutor<'_>, workspace_id: Uuid, days: i32) -> Result<Vec<Arm>, sqlx::Error> {
     sqlx::query_as!(
         Arm,
         r#"select arm as "arm!", conversations as "conversations!", handed_over as "handed_over!", failed as "failed!", start_ms_p50,
                   answer_ms_p50, helped as "helped!", did_not_help as "did_not_help!"
            from kb.routing_arms($1, $2) order by arm desc"#,
-        project_id,
+        workspace_id,
         days
     )
     .fetch_all(db)
@@ -425,7 +429,7 @@ pub async fn misrouted(
              and (handoff.to is not null or f.rating = -1)
              and ($4::timestamptz is null or (r.created_at, r.id) < ($4, $5))
            order by r.created_at desc, r.id desc limit $6"#,
-        owner.project_id,
+        owner.workspace_id,
         owner.user_id,
         days,
         at,

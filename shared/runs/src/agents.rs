@@ -1,4 +1,4 @@
-//! Agent definitions: prompt, model, tools, limits. Names are unique within a project.
+//! Agent definitions: prompt, model, tools, limits. Names are unique within a workspace.
 //!
 //! - `content`   what the author of a definition writes, and its validation
 //! - `settings`  the known entries of a definition's `config`
@@ -26,7 +26,7 @@ pub use defaults::{GRAPH_QUERY_AGENT, defaults, planners, specialists};
 #[derive(Debug, Clone, PartialEq)]
 pub struct AgentDefinition {
     pub id: Uuid,
-    pub project_id: Uuid,
+    pub workspace_id: Uuid,
     pub name: String,
     pub description: String,
     pub system_prompt: String,
@@ -46,7 +46,7 @@ pub struct AgentDefinition {
 }
 
 impl AgentDefinition {
-    /// Returns whether external callers may choose it. Other agents, tasks and schedules can use all of the project's.
+    /// Returns whether external callers may choose it. Other agents, tasks and schedules can use all of the workspace's.
     pub fn is_open(&self) -> bool {
         self.visibility != INTERNAL
     }
@@ -56,9 +56,9 @@ impl AgentDefinition {
 pub const VISIBILITIES: [&str; 3] = [EXTERNAL, PROJECT, INTERNAL];
 /// Visible to external programs, too.
 pub const EXTERNAL: &str = "external";
-/// Visible to the project's agents, and to users who configure agents.
+/// Visible to the workspace's agents, and to users who configure agents.
 pub const INTERNAL: &str = "internal";
-/// Visible to everyone who may write in the project: the default.
+/// Visible to everyone who may write in the workspace: the default.
 pub const PROJECT: &str = "project";
 
 /// A row as sqlx reads it.
@@ -85,7 +85,7 @@ impl From<Row> for AgentDefinition {
     fn from(row: Row) -> Self {
         Self {
             id: row.id,
-            project_id: row.project_id,
+            workspace_id: row.project_id,
             name: row.name,
             description: row.description,
             system_prompt: row.system_prompt,
@@ -112,7 +112,7 @@ fn model_json(content: &DefinitionContent) -> Option<Value> {
 /// Inserts a definition. None: the name is taken.
 pub async fn insert(
     db: &mut PgConnection,
-    project_id: Uuid,
+    workspace_id: Uuid,
     content: &DefinitionContent,
 ) -> Result<Option<AgentDefinition>, sqlx::Error> {
     let row = sqlx::query_as!(
@@ -123,7 +123,7 @@ pub async fn insert(
          on conflict (project_id, name) do nothing
          returning *",
         ids::new(),
-        project_id,
+        workspace_id,
         content.name,
         content.description,
         content.system_prompt,
@@ -145,7 +145,7 @@ pub async fn insert(
 /// Replaces a definition's content. None: it does not exist. A taken name is a unique violation.
 pub async fn update(
     db: &mut PgConnection,
-    project_id: Uuid,
+    workspace_id: Uuid,
     id: Uuid,
     content: &DefinitionContent,
 ) -> Result<Option<AgentDefinition>, sqlx::Error> {
@@ -157,7 +157,7 @@ pub async fn update(
          where id = $1 and project_id = $2
          returning *",
         id,
-        project_id,
+        workspace_id,
         content.name,
         content.description,
         content.system_prompt,
@@ -176,12 +176,12 @@ pub async fn update(
     Ok(row.map(Into::into))
 }
 
-pub async fn get(db: &mut PgConnection, project_id: Uuid, id: Uuid) -> Result<Option<AgentDefinition>, sqlx::Error> {
+pub async fn get(db: &mut PgConnection, workspace_id: Uuid, id: Uuid) -> Result<Option<AgentDefinition>, sqlx::Error> {
     let row = sqlx::query_as!(
         Row,
         "select * from kb.agent_definitions where id = $1 and project_id = $2",
         id,
-        project_id
+        workspace_id
     )
     .fetch_optional(db)
     .await?;
@@ -191,14 +191,14 @@ pub async fn get(db: &mut PgConnection, project_id: Uuid, id: Uuid) -> Result<Op
 /// Returns the definition of a conversation.
 pub async fn of_conversation(
     db: impl PgExecutor<'_>,
-    project_id: Uuid,
+    workspace_id: Uuid,
     conversation_id: Uuid,
 ) -> Result<Option<AgentDefinition>, sqlx::Error> {
     let row = sqlx::query_as!(
         Row,
         "select d.* from kb.agent_definitions d join kb.chat_conversations c on c.agent_definition_id = d.id
          where c.id = $2 and d.project_id = $1",
-        project_id,
+        workspace_id,
         conversation_id
     )
     .fetch_optional(db)
@@ -208,13 +208,13 @@ pub async fn of_conversation(
 
 pub async fn find_by_name(
     db: impl PgExecutor<'_>,
-    project_id: Uuid,
+    workspace_id: Uuid,
     name: &str,
 ) -> Result<Option<AgentDefinition>, sqlx::Error> {
     let row = sqlx::query_as!(
         Row,
         "select * from kb.agent_definitions where project_id = $1 and name = $2",
-        project_id,
+        workspace_id,
         name
     )
     .fetch_optional(db)
@@ -222,16 +222,16 @@ pub async fn find_by_name(
     Ok(row.map(Into::into))
 }
 
-/// Returns the project's definitions with these names.
+/// Returns the workspace's definitions with these names.
 pub async fn named(
     db: impl PgExecutor<'_>,
-    project_id: Uuid,
+    workspace_id: Uuid,
     names: &[String],
 ) -> Result<Vec<AgentDefinition>, sqlx::Error> {
     let rows = sqlx::query_as!(
         Row,
         "select * from kb.agent_definitions where project_id = $1 and name = any($2)",
-        project_id,
+        workspace_id,
         names
     )
     .fetch_all(db)
@@ -261,17 +261,17 @@ pub async fn config_of_run(db: impl PgExecutor<'_>, run_id: Uuid) -> Result<Valu
 /// Returns a page by name, after `after`.
 pub async fn list(
     db: impl PgExecutor<'_>,
-    project_id: Uuid,
+    workspace_id: Uuid,
     after: Option<&str>,
     limit: i64,
 ) -> Result<Vec<AgentDefinition>, sqlx::Error> {
-    list_visible(db, project_id, &VISIBILITIES, after, limit).await
+    list_visible(db, workspace_id, &VISIBILITIES, after, limit).await
 }
 
 /// The same, restricted to these visibilities.
 pub async fn list_visible(
     db: impl PgExecutor<'_>,
-    project_id: Uuid,
+    workspace_id: Uuid,
     visibilities: &[&str],
     after: Option<&str>,
     limit: i64,
@@ -280,7 +280,7 @@ pub async fn list_visible(
         Row,
         "select * from kb.agent_definitions
          where project_id = $1 and visibility = any($2) and ($3::text is null or name > $3) order by name limit $4",
-        project_id,
+        workspace_id,
         visibilities as &[&str],
         after,
         limit
@@ -293,12 +293,12 @@ pub async fn list_visible(
 /// Returns the first of these names that is an internal agent's.
 pub async fn internal_among(
     db: impl PgExecutor<'_>,
-    project_id: Uuid,
+    workspace_id: Uuid,
     names: &[&str],
 ) -> Result<Option<String>, sqlx::Error> {
     sqlx::query_scalar!(
         "select name from kb.agent_definitions where project_id = $1 and name = any($2) and visibility = $3 order by name limit 1",
-        project_id,
+        workspace_id,
         names as &[&str],
         INTERNAL
     )
@@ -307,11 +307,11 @@ pub async fn internal_among(
 }
 
 /// Deletes a definition; false if it does not exist. If conversations refer to it, a foreign key violation.
-pub async fn delete(db: impl PgExecutor<'_>, project_id: Uuid, id: Uuid) -> Result<bool, sqlx::Error> {
+pub async fn delete(db: impl PgExecutor<'_>, workspace_id: Uuid, id: Uuid) -> Result<bool, sqlx::Error> {
     let done = sqlx::query!(
         "delete from kb.agent_definitions where id = $1 and project_id = $2",
         id,
-        project_id
+        workspace_id
     )
     .execute(db)
     .await?;

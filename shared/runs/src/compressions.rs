@@ -73,7 +73,7 @@ pub async fn newest(db: impl PgExecutor<'_>, conversation_id: Uuid) -> Result<Op
 
 /// Requests a summary if the uncovered messages exceed their budget, or number [`DUE`]. No effect while one is in
 /// progress.
-pub async fn consider(db: &mut PgConnection, project_id: Uuid, conversation_id: Uuid) -> Result<bool, sqlx::Error> {
+pub async fn consider(db: &mut PgConnection, workspace_id: Uuid, conversation_id: Uuid) -> Result<bool, sqlx::Error> {
     let said = sqlx::query_scalar!(
         r#"select left(content, $2) as "content!"
            from kb.chat_messages
@@ -93,7 +93,7 @@ pub async fn consider(db: &mut PgConnection, project_id: Uuid, conversation_id: 
     }
     let key = format!("compress:{conversation_id}");
     let job = NewJob {
-        project_id,
+        workspace_id,
         unique_key: Some(key),
         priority: PRIORITY,
         ..NewJob::new(KIND, json!({ "conversationId": conversation_id }))

@@ -7,7 +7,7 @@
 //! - `connection` the database connection in their metadata
 //! - `tools`     the agents' tools
 //!
-//! Invariants: every query is scoped by project AND owner; a text changes under its row's lock, based on the version
+//! Invariants: every query is scoped by workspace AND owner; a text changes under its row's lock, based on the version
 //! that the edit was made on: concurrent changes are merged or refused, never overwritten; deleted consoles stay
 //! deleted; a tool call repeated after a crash has no further effect.
 
@@ -141,7 +141,7 @@ pub async fn insert(
                  (select d.id from kb.data_sources d where d.id = $7 and d.project_id = $2), $8, $9, $10, $11, $12, $13)
          on conflict (id) do nothing",
         id,
-        owner.project_id,
+        owner.workspace_id,
         owner.user_id,
         console.conversation_id as _,
         console.title,
@@ -170,7 +170,7 @@ pub async fn get(db: impl PgExecutor<'_>, owner: Owner, id: Uuid) -> Result<Opti
                 created_at, updated_at
          from kb.consoles where id = $1 and project_id = $2 and owner_user_id = $3 and deleted_at is null",
         id,
-        owner.project_id,
+        owner.workspace_id,
         owner.user_id
     )
     .fetch_optional(db)
@@ -205,7 +205,7 @@ pub async fn list(
            and ($5::timestamptz is null or (updated_at, id) < ($5, $6))
          order by updated_at desc, id desc
          limit $7",
-        owner.project_id,
+        owner.workspace_id,
         owner.user_id,
         filter.conversation_id as _,
         filter.words,
@@ -250,7 +250,7 @@ pub async fn change(
          returning id, conversation_id, title, kind, data_source_id, database, content, version, metadata, is_temporary, modified_by,
                    created_at, updated_at",
         id,
-        owner.project_id,
+        owner.workspace_id,
         owner.user_id,
         change.title as _,
         change.kind.is_some(),
@@ -284,7 +284,7 @@ pub async fn delete(db: &mut PgConnection, owner: Owner, id: Uuid) -> Result<boo
         "update kb.consoles set deleted_at = now(), content = '', updated_at = now()
          where id = $1 and project_id = $2 and owner_user_id = $3 and deleted_at is null",
         id,
-        owner.project_id,
+        owner.workspace_id,
         owner.user_id
     );
     if gone.execute(&mut *db).await?.rows_affected() == 0 {

@@ -194,14 +194,14 @@ pub fn shipped(context_type: ContextType) -> &'static Settings {
 }
 
 /// Returns a project's settings of a type, if any: (prompt, tools), None: built-in.
-pub async fn of_project(
+pub async fn of_workspace(
     db: impl PgExecutor<'_>,
-    project_id: Uuid,
+    workspace_id: Uuid,
     context_type: ContextType,
 ) -> Result<(Option<String>, Option<Vec<String>>), sqlx::Error> {
     let row = sqlx::query!(
         "select prompt, tools from kb.project_contexts where project_id = $1 and context_type = $2",
-        project_id,
+        workspace_id,
         context_type.as_str()
     )
     .fetch_optional(db)
@@ -215,10 +215,10 @@ pub async fn of_project(
 /// Returns the effective settings in a project.
 pub async fn settings(
     db: impl PgExecutor<'_>,
-    project_id: Uuid,
+    workspace_id: Uuid,
     context_type: ContextType,
 ) -> Result<Settings, sqlx::Error> {
-    let (prompt, tools) = of_project(db, project_id, context_type).await?;
+    let (prompt, tools) = of_workspace(db, workspace_id, context_type).await?;
     let shipped = shipped(context_type);
     Ok(Settings {
         prompt: prompt.unwrap_or_else(|| shipped.prompt.clone()),
@@ -227,9 +227,9 @@ pub async fn settings(
 }
 
 /// Sets a project's settings of a type; None: built-in.
-pub async fn set_of_project(
+pub async fn set_of_workspace(
     db: impl PgExecutor<'_>,
-    project_id: Uuid,
+    workspace_id: Uuid,
     context_type: ContextType,
     prompt: Option<&str>,
     tools: Option<&[String]>,
@@ -238,7 +238,7 @@ pub async fn set_of_project(
         "insert into kb.project_contexts (project_id, context_type, prompt, tools) values ($1, $2, $3, $4)
          on conflict (project_id, context_type) do update
          set prompt = excluded.prompt, tools = excluded.tools, updated_at = now()",
-        project_id,
+        workspace_id,
         context_type.as_str(),
         prompt,
         tools.map(|tools| json!(tools)) as _
@@ -480,13 +480,13 @@ mod tests {
     #[test]
     fn what_a_message_says_wins_and_what_it_leaves_out_is_as_it_was() {
         assert_eq!(ContextPatch::default().apply_to(None), None);
-        let in_project = patch(Some("project"), Some(focus("a"))).apply_to(None).unwrap();
+        let in_workspace = patch(Some("project"), Some(focus("a"))).apply_to(None).unwrap();
         assert_eq!(
-            ContextPatch::default().apply_to(Some(in_project.clone())),
-            Some(in_project.clone())
+            ContextPatch::default().apply_to(Some(in_workspace.clone())),
+            Some(in_workspace.clone())
         );
         let audit = patch(Some("project_audit"), None)
-            .apply_to(Some(in_project.clone()))
+            .apply_to(Some(in_workspace.clone()))
             .unwrap();
         assert_eq!(audit.focus, Some(focus("a")), "another type, the same project");
         let elsewhere = patch(None, Some(focus("bb"))).apply_to(Some(audit)).unwrap();

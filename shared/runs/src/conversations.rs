@@ -1,4 +1,4 @@
-//! Conversations, as listed by a chat UI. Every query is scoped by project AND owner.
+//! Conversations, as listed by a chat UI. Every query is scoped by workspace AND owner.
 
 use chrono::{DateTime, Utc};
 use deadpool_postgres::Pool;
@@ -18,7 +18,7 @@ pub const SEARCHED_MAX: i64 = 1_000;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Conversation {
     pub id: Uuid,
-    pub project_id: Uuid,
+    pub workspace_id: Uuid,
     pub owner_user_id: Uuid,
     pub agent_definition_id: Option<Uuid>,
     pub title: String,
@@ -63,7 +63,7 @@ pub async fn create(
          insert into kb.chat_conversations (id, project_id, owner_user_id, title, agent_definition_id, metadata)
          values ($1, $2, $3, $4, $5, $6)",
         id,
-        owner.project_id,
+        owner.workspace_id,
         owner.user_id,
         title,
         agent_definition_id,
@@ -77,10 +77,10 @@ pub async fn create(
 pub async fn get(db: &mut PgConnection, owner: Owner, id: Uuid) -> Result<Option<Conversation>, sqlx::Error> {
     sqlx::query_as!(
         Conversation,
-        "select id, project_id, owner_user_id, agent_definition_id, title, metadata, created_at, updated_at
+        "select id, project_id as workspace_id, owner_user_id, agent_definition_id, title, metadata, created_at, updated_at
          from kb.chat_conversations where id = $1 and project_id = $2 and owner_user_id = $3",
         id,
-        owner.project_id,
+        owner.workspace_id,
         owner.user_id
     )
     .fetch_optional(db)
@@ -93,7 +93,7 @@ pub async fn log_ends(pool: &Pool, owner: Owner, id: Uuid) -> Result<Option<LogE
     let sql = "select l.last_seq, l.oldest_seq
                from kb.chat_conversations c join stream.log_ends l on l.log_id = c.id
                where c.id = $1 and c.project_id = $2 and c.owner_user_id = $3";
-    let found = log::query_one_with_ends(pool, owner, sql, &[&id, &owner.project_id, &owner.user_id]).await?;
+    let found = log::query_one_with_ends(pool, owner, sql, &[&id, &owner.workspace_id, &owner.user_id]).await?;
     Ok(found.map(|(ends, _)| ends))
 }
 
@@ -107,13 +107,13 @@ pub async fn list(
     let (at, id) = after.unzip();
     sqlx::query_as!(
         Conversation,
-        "select id, project_id, owner_user_id, agent_definition_id, title, metadata, created_at, updated_at
+        "select id, project_id as workspace_id, owner_user_id, agent_definition_id, title, metadata, created_at, updated_at
          from kb.chat_conversations
          where project_id = $1 and owner_user_id = $2
            and ($3::timestamptz is null or (updated_at, id) < ($3, $4))
          order by updated_at desc, id desc
          limit $5",
-        owner.project_id,
+        owner.workspace_id,
         owner.user_id,
         at,
         id,
@@ -158,7 +158,7 @@ pub async fn search(
              order by updated_at desc, id desc
              limit $5
          )
-         select id, project_id, owner_user_id, agent_definition_id, title, metadata, created_at, updated_at
+         select id, project_id as workspace_id, owner_user_id, agent_definition_id, title, metadata, created_at, updated_at
          from searched
          where strpos(lower(title), lower($6)) > 0
             or exists (
@@ -167,7 +167,7 @@ pub async fn search(
             )
          order by updated_at desc, id desc
          limit $7",
-        owner.project_id,
+        owner.workspace_id,
         owner.user_id,
         at,
         id,
@@ -188,7 +188,7 @@ pub async fn search(
            and ($3::timestamptz is null or (updated_at, id) < ($3, $4))
          order by updated_at desc, id desc
          offset $5 limit 1",
-        owner.project_id,
+        owner.workspace_id,
         owner.user_id,
         at,
         id,
@@ -215,9 +215,9 @@ pub async fn update(
         "update kb.chat_conversations
          set title = coalesce($4, title), metadata = coalesce($5, metadata), updated_at = now()
          where id = $1 and project_id = $2 and owner_user_id = $3
-         returning id, project_id, owner_user_id, agent_definition_id, title, metadata, created_at, updated_at",
+         returning id, project_id as workspace_id, owner_user_id, agent_definition_id, title, metadata, created_at, updated_at",
         id,
-        owner.project_id,
+        owner.workspace_id,
         owner.user_id,
         title,
         metadata

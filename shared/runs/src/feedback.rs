@@ -23,7 +23,7 @@ pub async fn set(
          where m.id = $1 and m.role = 'assistant' and c.project_id = $2 and c.owner_user_id = $3
          on conflict (message_id) do update set rating = excluded.rating, comment = excluded.comment, updated_at = now()",
         message_id,
-        owner.project_id,
+        owner.workspace_id,
         owner.user_id,
         helped,
         comment as _

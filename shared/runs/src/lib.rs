@@ -8,7 +8,7 @@
 //! - `agent_assignment` which agent takes a new conversation: `rejoin-routing`, with the clues that the database has
 //! - `contexts` `attachments` `compressions`   what a conversation is about, what is attached, what was summarized
 //! - `consoles`    texts that users and agents write together, with their versions, and the tools over them
-//! - `prices`      a project's own prices of models
+//! - `prices`      a workspace's own prices of models
 //! - `builtin`     the tools that need nothing but the database
 
 pub mod agent_assignment;

@@ -1,4 +1,4 @@
-//! Prices of models in a project: its own, with the catalogue's as default. Used by budgets and the `costUsd` of
+//! Prices of models in a workspace: its own, with the catalogue's as default. Used by budgets and the `costUsd` of
 //! `usage`. A model without a price costs nothing in budgets.
 
 use chrono::NaiveDate;
@@ -17,7 +17,7 @@ pub struct ModelPrice {
     pub output_usd: f64,
 }
 
-/// Maximum number of a project's own prices.
+/// Maximum number of a workspace's own prices.
 pub const MAX_PRICES: usize = 500;
 /// Maximum length of a model's name or glob, in bytes.
 const MODEL_MAX_BYTES: usize = 200;
@@ -43,13 +43,13 @@ impl ModelPrice {
     }
 }
 
-/// Returns a model's price in a project today: the project's own, else the catalogue's. None: unknown.
-pub async fn find(db: impl PgExecutor<'_>, project_id: Uuid, model: &str) -> Result<Option<Price>, sqlx::Error> {
-    let own = list(db, project_id).await?;
+/// Returns a model's price in a workspace today: the workspace's own, else the catalogue's. None: unknown.
+pub async fn find(db: impl PgExecutor<'_>, workspace_id: Uuid, model: &str) -> Result<Option<Price>, sqlx::Error> {
+    let own = list(db, workspace_id).await?;
     Ok(of(&own, model, rejoin_models::today()))
 }
 
-/// Returns a model's price on a day: by the project's longest matching pattern, else by the catalogue.
+/// Returns a model's price on a day: by the workspace's longest matching pattern, else by the catalogue.
 pub fn of(own: &[ModelPrice], model: &str, today: NaiveDate) -> Option<Price> {
     let fits = |price: &&ModelPrice| Glob::new(&price.model).is_ok_and(|glob| glob.compile_matcher().is_match(model));
     match own.iter().filter(fits).max_by_key(|price| price.model.len()) {
@@ -59,23 +59,23 @@ pub fn of(own: &[ModelPrice], model: &str, today: NaiveDate) -> Option<Price> {
     }
 }
 
-/// Returns a project's own prices, by model.
-pub async fn list(db: impl PgExecutor<'_>, project_id: Uuid) -> Result<Vec<ModelPrice>, sqlx::Error> {
+/// Returns a workspace's own prices, by model.
+pub async fn list(db: impl PgExecutor<'_>, workspace_id: Uuid) -> Result<Vec<ModelPrice>, sqlx::Error> {
     sqlx::query_as!(
         ModelPrice,
         "select model, input_usd, output_usd from kb.model_prices where project_id = $1 order by model",
-        project_id
+        workspace_id
     )
     .fetch_all(db)
     .await
 }
 
 /// Sets a price.
-pub async fn put(db: impl PgExecutor<'_>, project_id: Uuid, price: &ModelPrice) -> Result<(), sqlx::Error> {
+pub async fn put(db: impl PgExecutor<'_>, workspace_id: Uuid, price: &ModelPrice) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "insert into kb.model_prices (project_id, model, input_usd, output_usd) values ($1, $2, $3, $4)
          on conflict (project_id, model) do update set input_usd = $3, output_usd = $4, updated_at = now()",
-        project_id,
+        workspace_id,
         price.model,
         price.input_usd,
         price.output_usd
@@ -86,10 +86,10 @@ pub async fn put(db: impl PgExecutor<'_>, project_id: Uuid, price: &ModelPrice) 
 }
 
 /// Removes a price; false if it does not exist.
-pub async fn remove(db: impl PgExecutor<'_>, project_id: Uuid, model: &str) -> Result<bool, sqlx::Error> {
+pub async fn remove(db: impl PgExecutor<'_>, workspace_id: Uuid, model: &str) -> Result<bool, sqlx::Error> {
     let done = sqlx::query!(
         "delete from kb.model_prices where project_id = $1 and model = $2",
-        project_id,
+        workspace_id,
         model
     )
     .execute(db)

@@ -11,6 +11,20 @@ use uuid::Uuid;
 
 use rejoin_types::owner::Owner;
 
+/// Selects whole questions, as `q`: what precedes the `select` and what follows its `from`, then the arguments.
+#[macro_export]
+macro_rules! select_questions {
+    ($head:literal, $tail:literal $(, $argument:expr)* $(,)?) => {
+        sqlx::query_as!(
+            $crate::questions::Question,
+            $head + "select q.id, q.project_id as workspace_id, q.run_id, q.tool_call_id, q.kind, q.question, q.options, \
+             q.interaction_type, q.placeholder, q.max_length, q.status, q.answer, q.answered_by, q.created_at, \
+             q.answered_at from kb.questions q " + $tail
+            $(, $argument)*
+        )
+    };
+}
+
 /// Default maximum length of a text answer, in characters.
 pub const ANSWER_MAX_CHARS: usize = 20_000;
 /// Answers to an approval: of a call, or of a plan's execution.
@@ -44,7 +58,7 @@ pub struct NewQuestion {
 #[derive(Debug, Clone)]
 pub struct Question {
     pub id: Uuid,
-    pub project_id: Uuid,
+    pub workspace_id: Uuid,
     pub run_id: Uuid,
     /// None: not asked by a call.
     pub tool_call_id: Option<Uuid>,
@@ -146,7 +160,7 @@ impl Question {
 /// Stores a question of a run's call. The caller publishes it, and counts it on the tree's root.
 pub async fn insert(
     db: &mut PgConnection,
-    project_id: Uuid,
+    workspace_id: Uuid,
     run_id: Uuid,
     tool_call_id: Option<Uuid>,
     question: &NewQuestion,
@@ -155,7 +169,7 @@ pub async fn insert(
         "insert into kb.questions (id, project_id, run_id, tool_call_id, kind, question, options, interaction_type, placeholder, max_length)
          values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
         question.id,
-        project_id,
+        workspace_id,
         run_id,
         tool_call_id as _,
         question.kind,
@@ -236,24 +250,16 @@ pub async fn asked_by(db: impl PgExecutor<'_>, run_id: Uuid) -> Result<i64, sqlx
 
 /// Returns the question of a call, if any.
 pub async fn of_call(db: impl PgExecutor<'_>, tool_call_id: Uuid) -> Result<Option<Question>, sqlx::Error> {
-    sqlx::query_as!(
-        Question,
-        "select * from kb.questions where tool_call_id = $1",
-        tool_call_id
-    )
-    .fetch_optional(db)
-    .await
+    select_questions!("", "where tool_call_id = $1", tool_call_id)
+        .fetch_optional(db)
+        .await
 }
 
 /// Returns all questions of a run, oldest first.
 pub async fn of_run(db: impl PgExecutor<'_>, run_id: Uuid) -> Result<Vec<Question>, sqlx::Error> {
-    sqlx::query_as!(
-        Question,
-        "select * from kb.questions where run_id = $1 order by created_at, id",
-        run_id
-    )
-    .fetch_all(db)
-    .await
+    select_questions!("", "where run_id = $1 order by created_at, id", run_id)
+        .fetch_all(db)
+        .await
 }
 
 /// Returns the open questions of a run.
@@ -268,9 +274,9 @@ pub async fn pending_of_run(db: impl PgExecutor<'_>, run_id: Uuid) -> Result<Vec
 
 /// Returns the open questions of a conversation's waiting runs, oldest first. The caller holds the log's lock.
 pub async fn awaited_in(db: &mut PgConnection, log_id: Uuid) -> Result<Vec<Question>, sqlx::Error> {
-    sqlx::query_as!(
-        Question,
-        "select q.* from kb.questions q join kb.agent_runs r on r.id = q.run_id
+    select_questions!(
+        "",
+        "join kb.agent_runs r on r.id = q.run_id
          where r.log_id = $1 and r.state = 'waiting' and r.cancel_requested_at is null and q.status = 'pending'
          order by q.created_at, q.id",
         log_id
@@ -293,14 +299,12 @@ pub async fn overdue(db: impl PgExecutor<'_>, age_s: f64, limit: i64) -> Result<
 
 /// Returns a question of a run that `owner` may see, like [`crate::runs::get_visible`].
 pub async fn get_visible(db: impl PgExecutor<'_>, owner: Owner, id: Uuid) -> Result<Option<Question>, sqlx::Error> {
-    sqlx::query_as!(
-        Question,
-        "select q.* from kb.questions q join kb.agent_runs r on r.id = q.run_id
+    select_questions!("", "join kb.agent_runs r on r.id = q.run_id
          where q.id = $1 and q.project_id = $2
            and (r.conversation_id is null and coalesce(r.user_id = $3, true)
                 or exists (select from kb.chat_conversations c where c.id = r.conversation_id and c.owner_user_id = $3))",
         id,
-        owner.project_id,
+        owner.workspace_id,
         owner.user_id
     )
     .fetch_optional(db)
@@ -316,16 +320,16 @@ pub async fn list_visible(
     limit: i64,
 ) -> Result<Vec<Question>, sqlx::Error> {
     let (at, id) = after.unzip();
-    sqlx::query_as!(
-        Question,
-        "select q.* from kb.questions q join kb.agent_runs r on r.id = q.run_id
+    select_questions!(
+        "",
+        "join kb.agent_runs r on r.id = q.run_id
          where q.project_id = $1
            and (r.conversation_id is null and coalesce(r.user_id = $2, true)
                 or exists (select from kb.chat_conversations c where c.id = r.conversation_id and c.owner_user_id = $2))
            and ($3::text is null or q.status = $3)
            and ($4::timestamptz is null or (q.created_at, q.id) > ($4, $5))
          order by q.created_at, q.id limit $6",
-        owner.project_id,
+        owner.workspace_id,
         owner.user_id,
         status,
         at,
@@ -347,7 +351,7 @@ mod tests {
             .collect();
         Question {
             id: Uuid::nil(),
-            project_id: Uuid::nil(),
+            workspace_id: Uuid::nil(),
             run_id: Uuid::nil(),
             tool_call_id: None,
             kind: "ask".to_owned(),

@@ -6,6 +6,25 @@
 //!
 //! A sub-agent's run shares its root's log: every change of a run in a tree holds that log's lock.
 
+/// A query for whole runs: what precedes the columns, what follows them, then the arguments.
+#[macro_export]
+macro_rules! run_query {
+    ($head:literal, $tail:literal $(, $argument:expr)* $(,)?) => {
+        sqlx::query_as!(
+            $crate::runs::Run,
+            $head + " id, project_id as workspace_id, conversation_id, user_id, agent_definition_id, \
+             agent_name, parent_run_id, root_run_id, depth, log_id, message_id, input, state, \
+             cancel_requested_at, attempt, model, step_count, total_steps, first_seq, safe_seq, \
+             done_seq, summary, error, error_code, usage, final_message_id, timeout_s, created_at, \
+             started_at, finished_at, spawn_call_id, spawn_position, turn_step, waiting_since, \
+             waited_s, questions_open, questions_since, person_s, tree_tokens, tree_cost_usd, \
+             tree_runs, task_id, forked_from_run_id, forked_from_step, routing, context, part, \
+             output_schema " + $tail
+            $(, $argument)*
+        )
+    };
+}
+
 mod clocks;
 mod listed;
 pub mod part;
@@ -77,7 +96,7 @@ pub async fn set_model(db: impl PgExecutor<'_>, id: Uuid, model: &str) -> Result
 #[derive(Debug, Clone)]
 pub struct Run {
     pub id: Uuid,
-    pub project_id: Uuid,
+    pub workspace_id: Uuid,
     pub conversation_id: Option<Uuid>,
     pub user_id: Option<Uuid>,
     pub agent_definition_id: Option<Uuid>,
@@ -189,7 +208,7 @@ pub struct NewRun<'a> {
     pub id: Uuid,
     /// None: a top-level run.
     pub spawned: Option<Spawned>,
-    pub project_id: Uuid,
+    pub workspace_id: Uuid,
     pub conversation_id: Option<Uuid>,
     pub user_id: Option<Uuid>,
     pub agent_definition_id: Option<Uuid>,
@@ -229,7 +248,7 @@ pub async fn insert(db: &mut PgConnection, run: NewRun<'_>) -> Result<(), sqlx::
                  coalesce($18, (select nullif(config -> 'outputSchema', 'null') from kb.agent_definitions
                                 where id = $5 and flow_type = 'single')))",
         run.id,
-        run.project_id,
+        run.workspace_id,
         run.conversation_id,
         run.user_id,
         run.agent_definition_id,
@@ -276,7 +295,7 @@ pub async fn set_fork(db: &mut PgConnection, id: Uuid, of: Uuid, step: i32) -> R
 }
 
 pub async fn get(db: impl PgExecutor<'_>, id: Uuid) -> Result<Option<Run>, sqlx::Error> {
-    sqlx::query_as!(Run, "select * from kb.agent_runs where id = $1", id)
+    run_query!("select", "from kb.agent_runs r where id = $1", id)
         .fetch_optional(db)
         .await
 }
@@ -302,7 +321,7 @@ pub async fn span(pool: &Pool, owner: Owner, id: Uuid) -> Result<Option<(Span, L
                where r.id = $1 and r.project_id = $2
                  and (r.conversation_id is null and coalesce(r.user_id = $3, true)
                       or exists (select from kb.chat_conversations c where c.id = r.conversation_id and c.owner_user_id = $3))";
-    let found = log::query_one_with_ends(pool, owner, sql, &[&id, &owner.project_id, &owner.user_id]).await?;
+    let found = log::query_one_with_ends(pool, owner, sql, &[&id, &owner.workspace_id, &owner.user_id]).await?;
     Ok(found.map(|(ends, row)| {
         let span = Span {
             run_id: row.get(0),
@@ -317,16 +336,13 @@ pub async fn span(pool: &Pool, owner: Owner, id: Uuid) -> Result<Option<(Span, L
 }
 
 /// Returns a run that `owner` may see: one of their conversations, or one that they made outside a conversation. A run
-/// without a maker is visible to the whole project.
+/// without a maker is visible to the whole workspace.
 pub async fn get_visible(db: impl PgExecutor<'_>, owner: Owner, id: Uuid) -> Result<Option<Run>, sqlx::Error> {
-    sqlx::query_as!(
-        Run,
-        "select r.* from kb.agent_runs r
-         where r.id = $1 and r.project_id = $2
+    run_query!("select", "from kb.agent_runs r where r.id = $1 and r.project_id = $2
            and (r.conversation_id is null and coalesce(r.user_id = $3, true)
                 or exists (select from kb.chat_conversations c where c.id = r.conversation_id and c.owner_user_id = $3))",
         id,
-        owner.project_id,
+        owner.workspace_id,
         owner.user_id
     )
     .fetch_optional(db)
@@ -335,13 +351,13 @@ pub async fn get_visible(db: impl PgExecutor<'_>, owner: Owner, id: Uuid) -> Res
 
 /// Returns a run and its descendants, parents first, then by age.
 pub async fn tree(db: impl PgExecutor<'_>, id: Uuid, limit: i64) -> Result<Vec<Run>, sqlx::Error> {
-    sqlx::query_as!(
-        Run,
-        r#"with recursive tree as (
+    run_query!(
+        "with recursive tree as (
                select id from kb.agent_runs where id = $1
                union all
                select c.id from kb.agent_runs c join tree t on c.parent_run_id = t.id)
-           select * from kb.agent_runs where id in (select id from tree) order by depth, created_at, id limit $2"#,
+           select",
+        "from kb.agent_runs where id in (select id from tree) order by depth, created_at, id limit $2",
         id,
         limit
     )
@@ -361,9 +377,9 @@ pub async fn children(db: impl PgExecutor<'_>, id: Uuid) -> Result<Vec<Uuid>, sq
 
 /// Returns the runs started by a call, in its order.
 pub async fn spawned_by(db: impl PgExecutor<'_>, call_id: Uuid) -> Result<Vec<Run>, sqlx::Error> {
-    sqlx::query_as!(
-        Run,
-        "select * from kb.agent_runs where spawn_call_id = $1 order by spawn_position",
+    run_query!(
+        "select",
+        "from kb.agent_runs r where spawn_call_id = $1 order by spawn_position",
         call_id
     )
     .fetch_all(db)

@@ -1,5 +1,5 @@
 //! The template pack `emergent-coordination`: the object types by which agents coordinate (tasks, sessions,
-//! discussions), and its installation in a project.
+//! discussions), and its installation in a workspace.
 
 use serde_json::{Map, Value, json};
 use sqlx::PgConnection;
@@ -9,7 +9,7 @@ use rejoin_graph::Error;
 use rejoin_graph::packs::{self, NewPack};
 
 pub const PACK: &str = "emergent-coordination";
-/// The version for projects that have none yet. Others keep theirs.
+/// The version for workspaces that have none yet. Others keep theirs.
 const PACK_VERSION: &str = "1.0.1";
 /// The type of a task's object.
 pub const TASK: &str = "SpecTask";
@@ -123,38 +123,38 @@ fn pack() -> NewPack {
     }
 }
 
-/// Installs the pack in a project that has no version of it.
-pub async fn install(db: &mut PgConnection, project_id: Uuid) -> Result<(), Error> {
-    if is_installed(&mut *db, project_id).await? {
+/// Installs the pack in a workspace that has no version of it.
+pub async fn install(db: &mut PgConnection, workspace_id: Uuid) -> Result<(), Error> {
+    if is_installed(&mut *db, workspace_id).await? {
         return Ok(());
     }
     // Of several concurrent first DAGs one installs it; the others wait here until that one commits.
-    let made = packs::create(&mut *db, project_id, &pack()).await?;
-    if is_installed(&mut *db, project_id).await? {
+    let made = packs::create(&mut *db, workspace_id, &pack()).await?;
+    if is_installed(&mut *db, workspace_id).await? {
         return Ok(());
     }
-    packs::assign(db, project_id, made.id, None, &[]).await?;
+    packs::assign(db, workspace_id, made.id, None, &[]).await?;
     Ok(())
 }
 
-/// The schema of the pack's objects in a project, as `pack@version`. None: the pack is not installed.
+/// The schema of the pack's objects in a workspace, as `pack@version`. None: the pack is not installed.
 pub(crate) async fn schema_version(
     db: impl sqlx::PgExecutor<'_>,
-    project_id: Uuid,
+    workspace_id: Uuid,
 ) -> Result<Option<String>, sqlx::Error> {
     sqlx::query_scalar!(
         r#"select p.name || '@' || p.version as "schema_version!"
            from kb.template_assignments a join kb.template_packs p on p.id = a.pack_id
            where a.project_id = $1 and p.name = $2
            order by a.active desc, a.created_at desc limit 1"#,
-        project_id,
+        workspace_id,
         PACK
     )
     .fetch_optional(db)
     .await
 }
 
-async fn is_installed(db: &mut PgConnection, project_id: Uuid) -> Result<bool, Error> {
-    let installed = packs::installed(db, project_id).await?;
+async fn is_installed(db: &mut PgConnection, workspace_id: Uuid) -> Result<bool, Error> {
+    let installed = packs::installed(db, workspace_id).await?;
     Ok(installed.iter().any(|pack| pack.name == PACK))
 }

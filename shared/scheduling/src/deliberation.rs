@@ -64,14 +64,14 @@ pub fn id_of(run_id: Uuid) -> Uuid {
 }
 
 /// Updates the discussion's object, and writes the entries.
-pub async fn write(db: &mut PgConnection, project_id: Uuid, run_id: Uuid, note: &Note) -> Result<Uuid, Error> {
+pub async fn write(db: &mut PgConnection, workspace_id: Uuid, run_id: Uuid, note: &Note) -> Result<Uuid, Error> {
     let actor = Actor {
         kind: ActorKind::Agent,
         id: Some(run_id),
     };
     let id = id_of(run_id);
     let mut tx = db.begin().await.map_err(Error::database("begin a discussion's note"))?;
-    coordination_schema::install(&mut tx, project_id).await?;
+    coordination_schema::install(&mut tx, workspace_id).await?;
     let discussion = new(
         DISCUSSION,
         Status::Active.as_str(),
@@ -80,11 +80,11 @@ pub async fn write(db: &mut PgConnection, project_id: Uuid, run_id: Uuid, note: 
             "status": Status::Active.as_str(), "kind": "consensus", "consensus_threshold": note.threshold, "run_id": run_id,
         }),
     );
-    let stands = objects::create_once(&mut tx, project_id, id, &discussion, actor).await?;
+    let stands = objects::create_once(&mut tx, workspace_id, id, &discussion, actor).await?;
     if stands.version == 1 {
         for (nth, task) in tasks_of_run(&mut tx, run_id).await?.into_iter().enumerate() {
             let link = link(SPAWNED_DISCUSSION, task, id);
-            relationships::create_once(&mut tx, project_id, ids::derived(id, nth), &link, actor).await?;
+            relationships::create_once(&mut tx, workspace_id, ids::derived(id, nth), &link, actor).await?;
         }
     }
     for (nth, entry) in note.entries.iter().enumerate() {
@@ -98,9 +98,9 @@ pub async fn write(db: &mut PgConnection, project_id: Uuid, run_id: Uuid, note: 
             }),
         );
         let entry_id = ids::derived(run_id, number);
-        objects::create_once(&mut tx, project_id, entry_id, &said, actor).await?;
+        objects::create_once(&mut tx, workspace_id, entry_id, &said, actor).await?;
         let link = link(HAS_ENTRY, id, entry_id);
-        relationships::create_once(&mut tx, project_id, ids::derived(entry_id, 0), &link, actor).await?;
+        relationships::create_once(&mut tx, workspace_id, ids::derived(entry_id, 0), &link, actor).await?;
     }
     if stands.status.as_deref() != Some(note.status.as_str()) {
         let mut properties = Map::from_iter([("status".to_owned(), json!(note.status))]);
@@ -112,7 +112,7 @@ pub async fn write(db: &mut PgConnection, project_id: Uuid, run_id: Uuid, note: 
             status: Some(note.status.as_str().to_owned()),
             ..ObjectChange::default()
         };
-        objects::update(&mut tx, project_id, id, &change, actor).await?;
+        objects::update(&mut tx, workspace_id, id, &change, actor).await?;
     }
     tx.commit()
         .await

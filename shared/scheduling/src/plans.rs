@@ -40,11 +40,24 @@ rejoin_types::text_enum! {
     }
 }
 
+/// A query for whole rows: what precedes the columns, what follows them, then the arguments.
+macro_rules! plan_query {
+    ($head:literal, $tail:literal $(, $argument:expr)* $(,)?) => {
+        sqlx::query_as!(
+            Plan,
+            $head + " id, project_id as workspace_id, user_id, conversation_id, run_id, call_id, revises_plan_id, \
+             objective, user_message, strategy, execution_mode, status, version, steps, metadata, dag_id, \
+             created_at, updated_at, finished_at " + $tail
+            $(, $argument)*
+        )
+    };
+}
+
 /// A plan as stored.
 #[derive(Debug, Clone)]
 pub struct Plan {
     pub id: Uuid,
-    pub project_id: Uuid,
+    pub workspace_id: Uuid,
     pub user_id: Option<Uuid>,
     pub conversation_id: Option<Uuid>,
     pub run_id: Uuid,
@@ -135,13 +148,11 @@ pub async fn insert(
 ) -> Result<Plan, sqlx::Error> {
     let mut metadata = new.metadata.clone();
     metadata["tools"] = json!(new.tools);
-    let plan = sqlx::query_as!(
-        Plan,
-        "insert into kb.agent_plans (id, project_id, user_id, conversation_id, run_id, call_id, revises_plan_id, objective, user_message,
+    let plan = plan_query!("insert into kb.agent_plans (id, project_id, user_id, conversation_id, run_id, call_id, revises_plan_id, objective, user_message,
                                      strategy, execution_mode, status, steps, metadata)
-         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) returning *",
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) returning", "",
         new.id,
-        run.project_id,
+        run.workspace_id,
         run.user_id as _,
         run.conversation_id as _,
         run.id,
@@ -176,17 +187,17 @@ async fn keep_version(db: &mut PgConnection, plan: &Plan, by: &str) -> Result<()
 
 /// Returns the plan of a tool call. The project is the run's: for callers within it only.
 pub async fn of_call(db: impl PgExecutor<'_>, call_id: Uuid) -> Result<Option<Plan>, sqlx::Error> {
-    sqlx::query_as!(Plan, "select * from kb.agent_plans where call_id = $1", call_id)
+    plan_query!("select", "from kb.agent_plans where call_id = $1", call_id)
         .fetch_optional(db)
         .await
 }
 
-pub async fn get(db: impl PgExecutor<'_>, project_id: Uuid, id: Uuid) -> Result<Option<Plan>, sqlx::Error> {
-    sqlx::query_as!(
-        Plan,
-        "select * from kb.agent_plans where id = $1 and project_id = $2",
+pub async fn get(db: impl PgExecutor<'_>, workspace_id: Uuid, id: Uuid) -> Result<Option<Plan>, sqlx::Error> {
+    plan_query!(
+        "select",
+        "from kb.agent_plans where id = $1 and project_id = $2",
         id,
-        project_id
+        workspace_id
     )
     .fetch_optional(db)
     .await
@@ -194,14 +205,12 @@ pub async fn get(db: impl PgExecutor<'_>, project_id: Uuid, id: Uuid) -> Result<
 
 /// A plan of a run that `owner` may see, as [`rejoin_runs::runs::get_visible`].
 pub async fn get_visible(db: impl PgExecutor<'_>, owner: Owner, id: Uuid) -> Result<Option<Plan>, sqlx::Error> {
-    sqlx::query_as!(
-        Plan,
-        "select p.* from kb.agent_plans p
+    plan_query!("select", "from kb.agent_plans p
          where p.id = $1 and p.project_id = $2
            and (p.conversation_id is null and coalesce(p.user_id = $3, true)
                 or exists (select from kb.chat_conversations c where c.id = p.conversation_id and c.owner_user_id = $3))",
         id,
-        owner.project_id,
+        owner.workspace_id,
         owner.user_id
     )
     .fetch_optional(db)
@@ -218,16 +227,16 @@ pub async fn list(
     limit: i64,
 ) -> Result<Vec<Plan>, sqlx::Error> {
     let (at, id) = after.unzip();
-    sqlx::query_as!(
-        Plan,
-        "select p.* from kb.agent_plans p
+    plan_query!(
+        "select",
+        "from kb.agent_plans p
          where p.project_id = $1
            and (p.conversation_id is null and coalesce(p.user_id = $2, true)
                 or exists (select from kb.chat_conversations c where c.id = p.conversation_id and c.owner_user_id = $2))
            and ($3::uuid is null or p.conversation_id = $3)
            and ($4::timestamptz is null or (p.created_at, p.id) < ($4, $5))
          order by p.created_at desc, p.id desc limit $6",
-        owner.project_id,
+        owner.workspace_id,
         owner.user_id,
         conversation_id,
         at,
@@ -266,11 +275,11 @@ pub async fn edit(
     steps: &[Step],
     tools: &StepTools,
 ) -> Result<Option<Plan>, sqlx::Error> {
-    let edited = sqlx::query_as!(
-        Plan,
+    let edited = plan_query!(
         "update kb.agent_plans
          set steps = $3, version = version + 1, metadata = jsonb_set(metadata, '{tools}', $4), updated_at = now()
-         where id = $1 and version = $2 and status = 'pending_review' returning *",
+         where id = $1 and version = $2 and status = 'pending_review' returning",
+        "",
         plan.id,
         version,
         json!(steps),
@@ -310,10 +319,10 @@ pub async fn record_metadata(db: &mut PgConnection, id: Uuid, what: &Value) -> R
 
 /// Ends a plan, with the results of its steps.
 pub async fn end(db: &mut PgConnection, id: Uuid, status: &str, steps: &[Step]) -> Result<Option<Plan>, sqlx::Error> {
-    sqlx::query_as!(
-        Plan,
+    plan_query!(
         "update kb.agent_plans set status = $2, steps = $3, updated_at = now(), finished_at = now()
-         where id = $1 and finished_at is null returning *",
+         where id = $1 and finished_at is null returning",
+        "",
         id,
         status,
         json!(steps)

@@ -16,7 +16,7 @@ pub mod content;
 
 pub use content::{Due, ScheduleContent, Target, UTC, When, input_text};
 
-/// Maximum number of schedules in one project.
+/// Maximum number of schedules in one workspace.
 pub const MAX_SCHEDULES: i64 = 1_000;
 
 rejoin_types::text_enum! {
@@ -33,11 +33,23 @@ rejoin_types::text_enum! {
     }
 }
 
+/// A query for whole rows: what precedes the columns, what follows them, then the arguments.
+macro_rules! schedule_query {
+    ($head:literal, $tail:literal $(, $argument:expr)* $(,)?) => {
+        sqlx::query_as!(
+            Schedule,
+            $head + " id, project_id as workspace_id, name, cron, at, time_zone, agent, input, dag, missed, enabled, \
+             next_at, last_at, last_run_id, last_dag_id, last_error, created_by, created_at, updated_at " + $tail
+            $(, $argument)*
+        )
+    };
+}
+
 /// A schedule as stored.
 #[derive(Debug, Clone)]
 pub struct Schedule {
     pub id: Uuid,
-    pub project_id: Uuid,
+    pub workspace_id: Uuid,
     pub name: String,
     pub cron: Option<String>,
     pub at: Option<DateTime<Utc>>,
@@ -66,20 +78,18 @@ pub async fn now(db: &mut PgConnection) -> Result<DateTime<Utc>, sqlx::Error> {
 /// Inserts a schedule. None: the name is taken.
 pub async fn insert(
     db: &mut PgConnection,
-    project_id: Uuid,
+    workspace_id: Uuid,
     created_by: Option<Uuid>,
     content: &ScheduleContent,
 ) -> Result<Option<Schedule>, sqlx::Error> {
     let next_at = content.next_after(now(db).await?).filter(|_| content.enabled);
     let (cron, at) = columns(&content.when);
-    sqlx::query_as!(
-        Schedule,
-        "insert into kb.schedules (id, project_id, name, cron, at, time_zone, agent, input, dag, missed, enabled, next_at, created_by)
+    schedule_query!("insert into kb.schedules (id, project_id, name, cron, at, time_zone, agent, input, dag, missed, enabled, next_at, created_by)
          values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
          on conflict (project_id, name) do nothing
-         returning *",
+         returning", "",
         ids::new(),
-        project_id,
+        workspace_id,
         content.name,
         cron as _,
         at as _,
@@ -106,13 +116,11 @@ pub async fn update(
 ) -> Result<Schedule, sqlx::Error> {
     let next_at = content.next_after(now(db).await?).filter(|_| content.enabled);
     let (cron, at) = columns(&content.when);
-    sqlx::query_as!(
-        Schedule,
-        "update kb.schedules
+    schedule_query!("update kb.schedules
          set name = $2, cron = $3, at = $4, time_zone = $5, agent = $6, input = $7, dag = $8, missed = $9, enabled = $10, next_at = $11,
              last_error = null, created_by = $12, updated_at = now()
          where id = $1
-         returning *",
+         returning", "",
         id,
         content.name,
         cron as _,
@@ -138,42 +146,42 @@ fn columns(when: &When) -> (Option<&str>, Option<DateTime<Utc>>) {
 }
 
 /// False: it does not exist.
-pub async fn delete(db: impl PgExecutor<'_>, project_id: Uuid, id: Uuid) -> Result<bool, sqlx::Error> {
+pub async fn delete(db: impl PgExecutor<'_>, workspace_id: Uuid, id: Uuid) -> Result<bool, sqlx::Error> {
     let done = sqlx::query!(
         "delete from kb.schedules where id = $1 and project_id = $2",
         id,
-        project_id
+        workspace_id
     );
     Ok(done.execute(db).await?.rows_affected() > 0)
 }
 
-pub async fn count(db: impl PgExecutor<'_>, project_id: Uuid) -> Result<i64, sqlx::Error> {
+pub async fn count(db: impl PgExecutor<'_>, workspace_id: Uuid) -> Result<i64, sqlx::Error> {
     sqlx::query_scalar!(
         r#"select count(*) as "count!" from kb.schedules where project_id = $1"#,
-        project_id
+        workspace_id
     )
     .fetch_one(db)
     .await
 }
 
-pub async fn get(db: impl PgExecutor<'_>, project_id: Uuid, id: Uuid) -> Result<Option<Schedule>, sqlx::Error> {
-    sqlx::query_as!(
-        Schedule,
-        "select * from kb.schedules where id = $1 and project_id = $2",
+pub async fn get(db: impl PgExecutor<'_>, workspace_id: Uuid, id: Uuid) -> Result<Option<Schedule>, sqlx::Error> {
+    schedule_query!(
+        "select",
+        "from kb.schedules where id = $1 and project_id = $2",
         id,
-        project_id
+        workspace_id
     )
     .fetch_optional(db)
     .await
 }
 
 /// Locks it for a change: changes and firings exclude each other.
-pub async fn lock(db: &mut PgConnection, project_id: Uuid, id: Uuid) -> Result<Option<Schedule>, sqlx::Error> {
-    sqlx::query_as!(
-        Schedule,
-        "select * from kb.schedules where id = $1 and project_id = $2 for update",
+pub async fn lock(db: &mut PgConnection, workspace_id: Uuid, id: Uuid) -> Result<Option<Schedule>, sqlx::Error> {
+    schedule_query!(
+        "select",
+        "from kb.schedules where id = $1 and project_id = $2 for update",
         id,
-        project_id
+        workspace_id
     )
     .fetch_optional(db)
     .await
@@ -181,13 +189,13 @@ pub async fn lock(db: &mut PgConnection, project_id: Uuid, id: Uuid) -> Result<O
 
 pub async fn find_by_name(
     db: impl PgExecutor<'_>,
-    project_id: Uuid,
+    workspace_id: Uuid,
     name: &str,
 ) -> Result<Option<Schedule>, sqlx::Error> {
-    sqlx::query_as!(
-        Schedule,
-        "select * from kb.schedules where project_id = $1 and name = $2",
-        project_id,
+    schedule_query!(
+        "select",
+        "from kb.schedules where project_id = $1 and name = $2",
+        workspace_id,
         name
     )
     .fetch_optional(db)
@@ -197,14 +205,14 @@ pub async fn find_by_name(
 /// Returns a page by name, after `after`.
 pub async fn list(
     db: impl PgExecutor<'_>,
-    project_id: Uuid,
+    workspace_id: Uuid,
     after: Option<&str>,
     limit: i64,
 ) -> Result<Vec<Schedule>, sqlx::Error> {
-    sqlx::query_as!(
-        Schedule,
-        "select * from kb.schedules where project_id = $1 and ($2::text is null or name > $2) order by name limit $3",
-        project_id,
+    schedule_query!(
+        "select",
+        "from kb.schedules where project_id = $1 and ($2::text is null or name > $2) order by name limit $3",
+        workspace_id,
         after,
         limit
     )
@@ -221,9 +229,9 @@ pub async fn any_due(db: impl PgExecutor<'_>) -> Result<bool, sqlx::Error> {
 
 /// Returns the longest due schedule that is not being fired or changed; locked.
 pub async fn lock_due(db: &mut PgConnection) -> Result<Option<Schedule>, sqlx::Error> {
-    sqlx::query_as!(
-        Schedule,
-        "select * from kb.schedules where next_at <= now() order by next_at limit 1 for update skip locked"
+    schedule_query!(
+        "select",
+        "from kb.schedules where next_at <= now() order by next_at limit 1 for update skip locked"
     )
     .fetch_optional(db)
     .await
@@ -260,9 +268,9 @@ pub async fn fired(db: &mut PgConnection, id: Uuid, outcome: Outcome<'_>) -> Res
     Ok(())
 }
 
-/// Returns the exhausted quota of a project today, if any.
-pub async fn exhausted(db: &mut PgConnection, project_id: Uuid) -> Result<Option<String>, sqlx::Error> {
-    sqlx::query_scalar!("select kb.exhausted($1)", project_id)
+/// Returns the exhausted quota of a workspace today, if any.
+pub async fn exhausted(db: &mut PgConnection, workspace_id: Uuid) -> Result<Option<String>, sqlx::Error> {
+    sqlx::query_scalar!("select kb.exhausted($1)", workspace_id)
         .fetch_one(db)
         .await
 }

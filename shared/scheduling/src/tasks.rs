@@ -18,11 +18,25 @@ use serde_json::Value;
 use sqlx::{PgConnection, PgExecutor};
 use uuid::Uuid;
 
+/// A query for whole rows: what precedes the columns, what follows them, then the arguments.
+#[macro_export]
+macro_rules! dag_query {
+    ($head:literal, $tail:literal $(, $argument:expr)* $(,)?) => {
+        sqlx::query_as!(
+            $crate::tasks::Dag,
+            $head + " id, project_id as workspace_id, user_id, name, state, max_concurrency, on_failure, rules, \
+             selector_agent, judge_agent, triage_agent, waiting_run_id, waiting_call_id, created_at, \
+             finished_at, plan_id, log_id " + $tail
+            $(, $argument)*
+        )
+    };
+}
+
 /// A DAG as stored.
 #[derive(Debug, Clone)]
 pub struct Dag {
     pub id: Uuid,
-    pub project_id: Uuid,
+    pub workspace_id: Uuid,
     pub user_id: Option<Uuid>,
     pub name: String,
     pub state: String,
@@ -41,12 +55,25 @@ pub struct Dag {
     pub finished_at: Option<DateTime<Utc>>,
 }
 
+/// A query for whole rows: what precedes the columns, what follows them, then the arguments.
+macro_rules! task_query {
+    ($head:literal, $tail:literal $(, $argument:expr)* $(,)?) => {
+        sqlx::query_as!(
+            DagTask,
+            $head + " id, dag_id, project_id as workspace_id, ref, title, description, state, priority, waits_for, \
+             wanted_agent, assigned_agent, assigned_because, run_id, role, retry_count, max_retries, \
+             failure_context, summary, created_at, started_at, finished_at " + $tail
+            $(, $argument)*
+        )
+    };
+}
+
 /// A task as stored.
 #[derive(Debug, Clone)]
 pub struct DagTask {
     pub id: Uuid,
     pub dag_id: Uuid,
-    pub project_id: Uuid,
+    pub workspace_id: Uuid,
     pub r#ref: String,
     pub title: String,
     pub description: String,
@@ -90,17 +117,17 @@ pub async fn log_of(db: impl PgExecutor<'_>, dag_id: Uuid) -> Result<Option<Uuid
 
 /// Locks a DAG until the caller's transaction ends.
 pub async fn lock(db: &mut PgConnection, dag_id: Uuid) -> Result<Option<Dag>, sqlx::Error> {
-    sqlx::query_as!(Dag, "select * from kb.task_dags where id = $1 for update", dag_id)
+    dag_query!("select", "from kb.task_dags where id = $1 for update", dag_id)
         .fetch_optional(db)
         .await
 }
 
-pub async fn get_dag(db: impl PgExecutor<'_>, project_id: Uuid, id: Uuid) -> Result<Option<Dag>, sqlx::Error> {
-    sqlx::query_as!(
-        Dag,
-        "select * from kb.task_dags where id = $1 and project_id = $2",
+pub async fn get_dag(db: impl PgExecutor<'_>, workspace_id: Uuid, id: Uuid) -> Result<Option<Dag>, sqlx::Error> {
+    dag_query!(
+        "select",
+        "from kb.task_dags where id = $1 and project_id = $2",
         id,
-        project_id
+        workspace_id
     )
     .fetch_optional(db)
     .await
@@ -108,24 +135,24 @@ pub async fn get_dag(db: impl PgExecutor<'_>, project_id: Uuid, id: Uuid) -> Res
 
 /// Returns the DAG created by a call.
 pub async fn of_call(db: impl PgExecutor<'_>, call_id: Uuid) -> Result<Option<Dag>, sqlx::Error> {
-    sqlx::query_as!(Dag, "select * from kb.task_dags where waiting_call_id = $1", call_id)
+    dag_query!("select", "from kb.task_dags where waiting_call_id = $1", call_id)
         .fetch_optional(db)
         .await
 }
 
-/// Returns a page of a project's DAGs, newest first, after the cursor (created_at, id).
+/// Returns a page of a workspace's DAGs, newest first, after the cursor (created_at, id).
 pub async fn list_dags(
     db: impl PgExecutor<'_>,
-    project_id: Uuid,
+    workspace_id: Uuid,
     after: Option<(DateTime<Utc>, Uuid)>,
     limit: i64,
 ) -> Result<Vec<Dag>, sqlx::Error> {
     let (at, id) = after.unzip();
-    sqlx::query_as!(
-        Dag,
-        "select * from kb.task_dags where project_id = $1 and ($2::timestamptz is null or (created_at, id) < ($2, $3))
+    dag_query!(
+        "select",
+        "from kb.task_dags where project_id = $1 and ($2::timestamptz is null or (created_at, id) < ($2, $3))
          order by created_at desc, id desc limit $4",
-        project_id,
+        workspace_id,
         at,
         id,
         limit
@@ -147,39 +174,43 @@ pub async fn counts(db: impl PgExecutor<'_>, dag_id: Uuid) -> Result<Vec<(String
 
 /// Returns a task, without a lock.
 pub async fn get(db: impl PgExecutor<'_>, id: Uuid) -> Result<Option<DagTask>, sqlx::Error> {
-    sqlx::query_as!(DagTask, "select * from kb.tasks where id = $1", id)
+    task_query!("select", "from kb.tasks where id = $1", id)
         .fetch_optional(db)
         .await
 }
 
 /// Returns all tasks of a DAG, in order of creation.
 pub async fn of_dag(db: impl PgExecutor<'_>, dag_id: Uuid) -> Result<Vec<DagTask>, sqlx::Error> {
-    sqlx::query_as!(DagTask, "select * from kb.tasks where dag_id = $1 order by id", dag_id)
+    task_query!("select", "from kb.tasks where dag_id = $1 order by id", dag_id)
         .fetch_all(db)
         .await
 }
 
 /// Returns the `blocks` edges: (before, after).
-pub async fn edges(db: impl PgExecutor<'_>, project_id: Uuid, dag_id: Uuid) -> Result<Vec<(Uuid, Uuid)>, sqlx::Error> {
+pub async fn edges(
+    db: impl PgExecutor<'_>,
+    workspace_id: Uuid,
+    dag_id: Uuid,
+) -> Result<Vec<(Uuid, Uuid)>, sqlx::Error> {
     let rows = sqlx::query!(
         "select r.source_id, r.target_id
          from kb.tasks t join kb.graph_relationships r on r.project_id = $2 and r.source_id = t.id and r.type = 'blocks'
          where t.dag_id = $1 and r.superseded_at is null and r.deleted_at is null
          order by r.source_id, r.target_id",
         dag_id,
-        project_id
+        workspace_id
     )
     .fetch_all(db)
     .await?;
     Ok(rows.into_iter().map(|row| (row.source_id, row.target_id)).collect())
 }
 
-/// Returns how many more tasks may start: of the DAG, and of its project.
+/// Returns how many more tasks may start: of the DAG, and of its workspace.
 pub async fn free_slots(db: &mut PgConnection, dag: &Dag) -> Result<i64, sqlx::Error> {
     sqlx::query_scalar!(
         r#"select greatest(least($3 - count(*) filter (where dag_id = $2), kb.parallel_tasks($1) - count(*)), 0) as "free!"
            from kb.tasks where project_id = $1 and state = 'in_progress'"#,
-        dag.project_id,
+        dag.workspace_id,
         dag.id,
         i64::from(dag.max_concurrency)
     )
@@ -189,9 +220,9 @@ pub async fn free_slots(db: &mut PgConnection, dag: &Dag) -> Result<i64, sqlx::E
 
 /// Returns ready tasks, most urgent first.
 pub async fn ready(db: &mut PgConnection, dag_id: Uuid, limit: i64) -> Result<Vec<DagTask>, sqlx::Error> {
-    sqlx::query_as!(
-        DagTask,
-        "select * from kb.tasks where dag_id = $1 and state = 'pending' and waits_for = 0 order by priority, id limit $2",
+    task_query!(
+        "select",
+        "from kb.tasks where dag_id = $1 and state = 'pending' and waits_for = 0 order by priority, id limit $2",
         dag_id,
         limit
     )
@@ -207,7 +238,7 @@ pub async fn stuck(db: &mut PgConnection, dag: &Dag) -> Result<Vec<Uuid>, sqlx::
            and not exists (select from kb.tasks where project_id = $1 and dag_id = $2 and state = 'in_progress')
            and not exists (select from kb.tasks where dag_id = $2 and state = 'pending' and waits_for = 0)
          order by id",
-        dag.project_id,
+        dag.workspace_id,
         dag.id
     )
     .fetch_all(db)
@@ -331,13 +362,13 @@ pub async fn reopen(db: &mut PgConnection, task: Uuid) -> Result<(), sqlx::Error
 }
 
 /// Decrements the pending predecessors of this task's successors.
-pub async fn unblock_dependents(db: &mut PgConnection, project_id: Uuid, task: Uuid) -> Result<(), sqlx::Error> {
+pub async fn unblock_dependents(db: &mut PgConnection, workspace_id: Uuid, task: Uuid) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "update kb.tasks set waits_for = waits_for - 1
          where waits_for > 0 and dag_id = (select dag_id from kb.tasks where id = $2) and id in (
              select target_id from kb.graph_relationships
              where project_id = $1 and source_id = $2 and type = 'blocks' and superseded_at is null and deleted_at is null)",
-        project_id,
+        workspace_id,
         task
     )
     .execute(db)
@@ -348,7 +379,7 @@ pub async fn unblock_dependents(db: &mut PgConnection, project_id: Uuid, task: U
 /// Returns all transitive successors of this task that have not begun.
 pub async fn pending_descendants(
     db: &mut PgConnection,
-    project_id: Uuid,
+    workspace_id: Uuid,
     task: Uuid,
 ) -> Result<Vec<Uuid>, sqlx::Error> {
     sqlx::query_scalar!(
@@ -360,7 +391,7 @@ pub async fn pending_descendants(
                  on r.project_id = $1 and r.source_id = b.id and r.type = 'blocks' and r.superseded_at is null and r.deleted_at is null)
            select t.id as "id!" from behind b join kb.tasks t on t.id = b.id join kb.tasks this on this.id = $2 and this.dag_id = t.dag_id
            where t.state = 'pending' order by t.id"#,
-        project_id,
+        workspace_id,
         task
     )
     .fetch_all(db)
@@ -392,7 +423,7 @@ pub async fn live_runs(db: impl PgExecutor<'_>, dag_id: Uuid) -> Result<Vec<Uuid
 /// DAG's task reveals nothing.
 pub async fn inputs(
     db: &mut PgConnection,
-    project_id: Uuid,
+    workspace_id: Uuid,
     task: Uuid,
 ) -> Result<Vec<(String, String, Option<String>)>, sqlx::Error> {
     let rows = sqlx::query!(
@@ -400,7 +431,7 @@ pub async fn inputs(
          from kb.tasks this join kb.graph_relationships r on r.target_id = this.id join kb.tasks t on t.id = r.source_id and t.dag_id = this.dag_id
          where this.id = $2 and r.project_id = $1 and r.target_id = $2 and r.type = 'blocks' and r.superseded_at is null and r.deleted_at is null
          order by t.id",
-        project_id,
+        workspace_id,
         task
     )
     .fetch_all(db)

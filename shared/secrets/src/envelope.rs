@@ -1,7 +1,7 @@
 //! Envelope encryption: each value is encrypted with a fresh 256-bit data key, and that with a master key; both with
 //! AES-256-GCM. `secrets` stores the result.
 //!
-//! Invariants: nonces are random and precede the ciphertext; project and name are authenticated with both, so that
+//! Invariants: nonces are random and precede the ciphertext; workspace and name are authenticated with both, so that
 //! neither decrypts anywhere else; a failure does not reveal its cause.
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, NONCE_LEN, Nonce, RandomizedNonceKey};
@@ -32,12 +32,12 @@ pub struct Sealed {
 ///
 /// # Errors
 /// The system provides no random numbers.
-pub fn seal(keys: &MasterKeys, project_id: Uuid, name: &str, value: &Plaintext) -> Result<Sealed, SecretError> {
+pub fn seal(keys: &MasterKeys, workspace_id: Uuid, name: &str, value: &Plaintext) -> Result<Sealed, SecretError> {
     let mut data_key = Zeroizing::new([0_u8; KEY_BYTES]);
     rand::fill(&mut *data_key).map_err(|_| SecretError::Sealing)?;
     let cipher = cipher(&*data_key).ok_or(SecretError::Sealing)?;
-    let ciphertext = encrypt(&cipher, &bound_to(VALUE, project_id, name), value.expose());
-    let wrapped_key = encrypt(keys.first(), &bound_to(DATA_KEY, project_id, name), &*data_key);
+    let ciphertext = encrypt(&cipher, &bound_to(VALUE, workspace_id, name), value.expose());
+    let wrapped_key = encrypt(keys.first(), &bound_to(DATA_KEY, workspace_id, name), &*data_key);
     Ok(Sealed {
         key_id: keys.first_id().to_owned(),
         wrapped_key: wrapped_key.ok_or(SecretError::Sealing)?,
@@ -45,15 +45,15 @@ pub fn seal(keys: &MasterKeys, project_id: Uuid, name: &str, value: &Plaintext) 
     })
 }
 
-/// Decrypts what [`seal`] has encrypted for the same project and name.
+/// Decrypts what [`seal`] has encrypted for the same workspace and name.
 ///
 /// # Errors
 /// Its master key is missing, or the ciphertext is invalid.
-pub fn open(keys: &MasterKeys, project_id: Uuid, name: &str, sealed: &Sealed) -> Result<Plaintext, SecretError> {
+pub fn open(keys: &MasterKeys, workspace_id: Uuid, name: &str, sealed: &Sealed) -> Result<Plaintext, SecretError> {
     let tampered = || SecretError::Tampered(name.to_owned());
-    let data_key = unwrap(keys, project_id, name, &sealed.key_id, &sealed.wrapped_key)?;
+    let data_key = unwrap(keys, workspace_id, name, &sealed.key_id, &sealed.wrapped_key)?;
     let cipher = cipher(&data_key).ok_or_else(tampered)?;
-    decrypt(&cipher, &bound_to(VALUE, project_id, name), &sealed.ciphertext)
+    decrypt(&cipher, &bound_to(VALUE, workspace_id, name), &sealed.ciphertext)
         .map(Plaintext)
         .ok_or_else(tampered)
 }
@@ -64,18 +64,18 @@ pub fn open(keys: &MasterKeys, project_id: Uuid, name: &str, sealed: &Sealed) ->
 /// Its master key is missing, or the ciphertext is invalid.
 pub fn rewrap(
     keys: &MasterKeys,
-    project_id: Uuid,
+    workspace_id: Uuid,
     name: &str,
     key_id: &str,
     wrapped_key: &[u8],
 ) -> Result<Vec<u8>, SecretError> {
-    let data_key = unwrap(keys, project_id, name, key_id, wrapped_key)?;
-    encrypt(keys.first(), &bound_to(DATA_KEY, project_id, name), &data_key).ok_or(SecretError::Sealing)
+    let data_key = unwrap(keys, workspace_id, name, key_id, wrapped_key)?;
+    encrypt(keys.first(), &bound_to(DATA_KEY, workspace_id, name), &data_key).ok_or(SecretError::Sealing)
 }
 
 fn unwrap(
     keys: &MasterKeys,
-    project_id: Uuid,
+    workspace_id: Uuid,
     name: &str,
     key_id: &str,
     wrapped_key: &[u8],
@@ -84,7 +84,7 @@ fn unwrap(
         name: name.to_owned(),
         key_id: key_id.to_owned(),
     })?;
-    decrypt(master, &bound_to(DATA_KEY, project_id, name), wrapped_key)
+    decrypt(master, &bound_to(DATA_KEY, workspace_id, name), wrapped_key)
         .ok_or_else(|| SecretError::Tampered(name.to_owned()))
 }
 
@@ -94,8 +94,8 @@ pub(super) fn cipher(key: &[u8]) -> Option<RandomizedNonceKey> {
 }
 
 /// The authenticated data of a ciphertext. Unambiguous: only the last part, the name, has variable length.
-fn bound_to(purpose: &[u8], project_id: Uuid, name: &str) -> Vec<u8> {
-    [purpose, project_id.as_bytes(), name.as_bytes()].concat()
+fn bound_to(purpose: &[u8], workspace_id: Uuid, name: &str) -> Vec<u8> {
+    [purpose, workspace_id.as_bytes(), name.as_bytes()].concat()
 }
 
 /// Returns nonce, ciphertext, tag. None: no random numbers.
@@ -151,8 +151,8 @@ mod tests {
     fn no_flipped_bit_other_place_or_other_key_opens() {
         let mine = keys("a:0");
         let sealed = seal(&mine, PROJECT, "name", &value()).unwrap();
-        let refused = |keys: &MasterKeys, project: Uuid, name: &str, sealed: &Sealed| {
-            matches!(open(keys, project, name, sealed), Err(SecretError::Tampered(_)))
+        let refused = |keys: &MasterKeys, workspace: Uuid, name: &str, sealed: &Sealed| {
+            matches!(open(keys, workspace, name, sealed), Err(SecretError::Tampered(_)))
         };
         for bit in 0..sealed.ciphertext.len() * 8 {
             let mut flipped = sealed.clone();

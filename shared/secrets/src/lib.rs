@@ -1,15 +1,15 @@
-//! Secrets of a project: values that agents need, such as a data source's password, encrypted in the database.
+//! Secrets of a workspace: values that agents need, such as a data source's password, encrypted in the database.
 //!
 //! - `keys`      master keys: from the settings, never in the database
 //! - `envelope`  envelope encryption: a data key per value, encrypted by a master key
 //!
 //! ```ignore
 //! let keys = args.load()?;
-//! secrets::set(&mut tx, &keys, &by, project, "MCP_TOKEN", &value).await?;
-//! let value = secrets::open(&db, &keys, project, "MCP_TOKEN").await?;
+//! secrets::set(&mut tx, &keys, &by, workspace, "MCP_TOKEN", &value).await?;
+//! let value = secrets::open(&db, &keys, workspace, "MCP_TOKEN").await?;
 //! ```
 //!
-//! Invariants: no statement, log, entry or error holds a value; an encrypted value decrypts under its own project and
+//! Invariants: no statement, log, entry or error holds a value; an encrypted value decrypts under its own workspace and
 //! name only; setting, removal and rotation are audited in the same transaction.
 
 use std::fmt;
@@ -105,10 +105,10 @@ fn check_name(name: &str) -> Result<(), SecretError> {
     }
 }
 
-pub fn entry(by: &Actor, project_id: Option<Uuid>, action: Action, target: String, detail: Value) -> NewEntry<'_> {
+pub fn entry(by: &Actor, workspace_id: Option<Uuid>, action: Action, target: String, detail: Value) -> NewEntry<'_> {
     NewEntry {
         by,
-        project_id,
+        workspace_id,
         action,
         target,
         detail,
@@ -120,7 +120,7 @@ pub async fn set(
     db: &mut PgConnection,
     keys: &MasterKeys,
     by: &Actor,
-    project_id: Uuid,
+    workspace_id: Uuid,
     name: &str,
     value: &Plaintext,
 ) -> Result<i32, SecretError> {
@@ -128,7 +128,7 @@ pub async fn set(
     if value.expose().is_empty() || value.expose().len() > VALUE_MAX_BYTES {
         return Err(SecretError::Size);
     }
-    let sealed = envelope::seal(keys, project_id, name, value)?;
+    let sealed = envelope::seal(keys, workspace_id, name, value)?;
     // Not `excluded.…`: reading that requires the right to read the column, which the API lacks.
     let version = sqlx::query_scalar!(
         "insert into kb.secrets (project_id, name, key_id, wrapped_key, ciphertext)
@@ -137,7 +137,7 @@ pub async fn set(
          set key_id = $3, wrapped_key = $4, ciphertext = $5,
              version = secrets.version + 1, updated_at = now()
          returning version",
-        project_id,
+        workspace_id,
         name,
         sealed.key_id,
         sealed.wrapped_key,
@@ -148,7 +148,7 @@ pub async fn set(
     let detail = json!({ "version": version, "keyId": sealed.key_id });
     let told = entry(
         by,
-        Some(project_id),
+        Some(workspace_id),
         Action::SecretSet,
         format!("secret:{name}"),
         detail,
@@ -161,12 +161,12 @@ pub async fn set(
 pub async fn open(
     db: impl PgExecutor<'_>,
     keys: &MasterKeys,
-    project_id: Uuid,
+    workspace_id: Uuid,
     name: &str,
 ) -> Result<Option<Plaintext>, SecretError> {
     let row = sqlx::query!(
         "select key_id, wrapped_key, ciphertext from kb.secrets where project_id = $1 and name = $2",
-        project_id,
+        workspace_id,
         name
     )
     .fetch_optional(db)
@@ -177,17 +177,17 @@ pub async fn open(
             wrapped_key: row.wrapped_key,
             ciphertext: row.ciphertext,
         };
-        envelope::open(keys, project_id, name, &sealed)
+        envelope::open(keys, workspace_id, name, &sealed)
     })
     .transpose()
 }
 
-/// Returns the secrets of a project, by name; never their values.
-pub async fn list(db: impl PgExecutor<'_>, project_id: Uuid) -> Result<Vec<SecretInfo>, SecretError> {
+/// Returns the secrets of a workspace, by name; never their values.
+pub async fn list(db: impl PgExecutor<'_>, workspace_id: Uuid) -> Result<Vec<SecretInfo>, SecretError> {
     let listed = sqlx::query_as!(
         SecretInfo,
         "select name, version, key_id, created_at, updated_at from kb.secrets where project_id = $1 order by name",
-        project_id
+        workspace_id
     )
     .fetch_all(db)
     .await?;
@@ -195,10 +195,10 @@ pub async fn list(db: impl PgExecutor<'_>, project_id: Uuid) -> Result<Vec<Secre
 }
 
 /// Removes a secret in the caller's transaction; false if it does not exist. Commit next: the audit log waits.
-pub async fn remove(db: &mut PgConnection, by: &Actor, project_id: Uuid, name: &str) -> Result<bool, SecretError> {
+pub async fn remove(db: &mut PgConnection, by: &Actor, workspace_id: Uuid, name: &str) -> Result<bool, SecretError> {
     let removed = sqlx::query!(
         "delete from kb.secrets where project_id = $1 and name = $2",
-        project_id,
+        workspace_id,
         name
     )
     .execute(&mut *db)
@@ -208,7 +208,7 @@ pub async fn remove(db: &mut PgConnection, by: &Actor, project_id: Uuid, name: &
     }
     let told = entry(
         by,
-        Some(project_id),
+        Some(workspace_id),
         Action::SecretRemoved,
         format!("secret:{name}"),
         json!({}),
@@ -225,7 +225,7 @@ pub struct UnderKey {
     pub secrets: i64,
 }
 
-/// Counts secrets of all projects that are encrypted with another key than the first, by key.
+/// Counts secrets of all workspaces that are encrypted with another key than the first, by key.
 pub async fn under_old_keys(db: impl PgExecutor<'_>, keys: &MasterKeys) -> Result<Vec<UnderKey>, SecretError> {
     let old = sqlx::query_as!(
         UnderKey,

@@ -15,12 +15,13 @@ use rejoin_event_log::rows::StoredEvent;
 use rejoin_event_log::wakeup::{Bus, Wake};
 use rejoin_http::caller::Caller;
 use rejoin_identity::auth::{self, SessionBasis};
-use rejoin_identity::projects::{Quota, Role};
+use rejoin_identity::workspaces::{Quota, Role};
 use rejoin_interleave::{JoinHandle, any, explore, once_in, pause, spawn};
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+use super::dialects::Dialect;
 use super::fan_out::Hub;
 use super::reader::{Filter, Reader};
 use super::source::{Cursor, Failed, Source};
@@ -214,13 +215,19 @@ fn open(hub: &Arc<Hub>, last_seq: i64, cursor: i64) -> Reader {
         credential: auth::Credential::Key(KEY),
         shown_in: auth::Kind::Key,
         user_id: Uuid::nil(),
-        project_id: Uuid::nil(),
+        workspace_id: Uuid::nil(),
         role: Role::Member,
         scopes: vec![],
         quota: Quota::default(),
     });
     let permit = hub.streams.admit(&caller).expect("there is room for all readers");
-    Reader::new(hub.subscribe(LOG, last_seq), permit, Filter::Log, Dialect::Native, cursor)
+    Reader::new(
+        hub.subscribe(LOG, last_seq),
+        permit,
+        Filter::Log,
+        Dialect::Native,
+        cursor,
+    )
 }
 
 /// Returns the numbers of a chunk's events.

@@ -208,7 +208,12 @@ impl Reader {
         let mut chunk = Chunk::default();
         let polled = self.subscription.poll_log(context.waker(), self.cursor, |frames| {
             for frame in frames.take(POLL_FRAMES) {
-                if !chunk.add(frame, (self.filter, &mut self.dialect), &mut self.cursor, &mut self.ended) {
+                if !chunk.add(
+                    frame,
+                    (self.filter, &mut self.dialect),
+                    &mut self.cursor,
+                    &mut self.ended,
+                ) {
                     break;
                 }
             }
@@ -224,7 +229,12 @@ impl Reader {
     fn take(&mut self, frames: &[Frame]) -> Bytes {
         let mut chunk = Chunk::unbounded();
         for frame in frames {
-            if !chunk.add(frame, (self.filter, &mut self.dialect), &mut self.cursor, &mut self.ended) {
+            if !chunk.add(
+                frame,
+                (self.filter, &mut self.dialect),
+                &mut self.cursor,
+                &mut self.ended,
+            ) {
                 break;
             }
         }

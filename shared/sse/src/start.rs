@@ -353,7 +353,10 @@ async fn run_reader(
 }
 
 fn cursor_ahead(cursor: i64, target: &Target, ends: LogEnds) -> Problem {
-    let detail = format!("the cursor {cursor} is ahead of the log, which ends at {}", ends.last_seq);
+    let detail = format!(
+        "the cursor {cursor} is ahead of the log, which ends at {}",
+        ends.last_seq
+    );
     Problem::bad_request("cursor_ahead", detail)
         .with("lastSeq", json!(ends.last_seq))
         .with("snapshotUrl", json!(target.snapshot_url()))

@@ -1,4 +1,4 @@
-//! The open streams of this process: counts per user and project, and the signal that ends each stream when its key,
+//! The open streams of this process: counts per user and workspace, and the signal that ends each stream when its key,
 //! token or membership is revoked.
 
 use std::collections::{HashMap, HashSet};
@@ -18,7 +18,7 @@ const RETRY_AFTER_S: u64 = 5;
 pub struct Streams {
     max: usize,
     max_per_user: usize,
-    max_per_project: usize,
+    max_per_workspace: usize,
     // A std mutex: no await while it is locked.
     open: Mutex<Open>,
 }
@@ -28,7 +28,7 @@ struct Open {
     next_id: u64,
     streams: HashMap<u64, Stream>,
     per_user: HashMap<Uuid, usize>,
-    per_project: HashMap<Uuid, usize>,
+    per_workspace: HashMap<Uuid, usize>,
 }
 
 /// Counts one more for `id`, if allowed.
@@ -62,7 +62,7 @@ pub struct Permit {
     streams: Arc<Streams>,
     id: u64,
     user_id: Uuid,
-    project_id: Uuid,
+    workspace_id: Uuid,
     ended: Arc<AtomicBool>,
 }
 
@@ -74,12 +74,12 @@ impl Permit {
 }
 
 impl Streams {
-    /// At most `max`, `max_per_user` of each user, and `max_per_project` of each project.
-    pub fn new(max: usize, max_per_user: usize, max_per_project: usize) -> Self {
+    /// At most `max`, `max_per_user` of each user, and `max_per_workspace` of each workspace.
+    pub fn new(max: usize, max_per_user: usize, max_per_workspace: usize) -> Self {
         Self {
             max,
             max_per_user,
-            max_per_project,
+            max_per_workspace,
             open: Mutex::default(),
         }
     }
@@ -92,7 +92,7 @@ impl Streams {
         if !take(&mut open.per_user, caller.user_id, self.max_per_user) {
             return Err(Problem::too_many("this user has too many open streams", RETRY_AFTER_S));
         }
-        if !take(&mut open.per_project, caller.project_id, self.max_per_project) {
+        if !take(&mut open.per_workspace, caller.workspace_id, self.max_per_workspace) {
             give_back(&mut open.per_user, caller.user_id);
             return Err(Problem::too_many(
                 "this project has too many open streams",
@@ -115,7 +115,7 @@ impl Streams {
             streams: self.clone(),
             id,
             user_id: caller.user_id,
-            project_id: caller.project_id,
+            workspace_id: caller.workspace_id,
             ended,
         })
     }
@@ -151,7 +151,7 @@ impl Drop for Permit {
         let mut open = self.streams.open.lock().expect("nothing panics while it is held");
         open.streams.remove(&self.id);
         give_back(&mut open.per_user, self.user_id);
-        give_back(&mut open.per_project, self.project_id);
+        give_back(&mut open.per_workspace, self.workspace_id);
         metrics::gauge!("rejoin_open_streams").decrement(1.0);
     }
 }

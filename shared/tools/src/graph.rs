@@ -94,7 +94,7 @@ fn tool_error(error: rejoin_graph::Error) -> ToolError {
 
 /// Resolves a model's reference to a live object; the error lets it correct itself.
 async fn entity(context: &ToolContext, parameter: &str, reference: &str) -> Result<Object, ToolError> {
-    let found = objects::resolve(&context.db, context.project_id, reference)
+    let found = objects::resolve(&context.db, context.workspace_id, reference)
         .await
         .map_err(tool_error)?;
     let found = match found {
@@ -125,7 +125,7 @@ async fn entity(context: &ToolContext, parameter: &str, reference: &str) -> Resu
                 // Similar ids are meaningless.
                 Ok(_) => Vec::new(),
                 Err(_) => {
-                    rejoin_graph::search::search(&context.db, context.project_id, reference, &scope, SUGGESTIONS)
+                    rejoin_graph::search::search(&context.db, context.workspace_id, reference, &scope, SUGGESTIONS)
                         .await
                         .map_err(tool_error)?
                         .hits
@@ -182,7 +182,7 @@ async fn unknown_types(context: &ToolContext, asked: &[String]) -> Result<Option
     if asked.is_empty() {
         return Ok(None);
     }
-    let types = schema::types(&context.db, context.project_id)
+    let types = schema::types(&context.db, context.workspace_id)
         .await
         .map_err(tool_error)?;
     let known: Vec<&str> = types.iter().map(|counted| counted.name.as_str()).collect();
@@ -194,7 +194,7 @@ async fn unknown_relationship_types(context: &ToolContext, asked: &[String]) -> 
     if asked.is_empty() {
         return Ok(None);
     }
-    let types = schema::relationship_types(&context.db, context.project_id)
+    let types = schema::relationship_types(&context.db, context.workspace_id)
         .await
         .map_err(tool_error)?;
     let mut known: Vec<&str> = types.iter().map(|counted| counted.relationship_type.as_str()).collect();

@@ -43,11 +43,11 @@ pub struct ToolSpec {
     pub destructive: bool,
 }
 
-/// The context of a call. Everything is scoped to the project.
+/// The context of a call. Everything is scoped to the workspace.
 #[derive(Clone)]
 pub struct ToolContext {
     pub db: sqlx::PgPool,
-    pub project_id: Uuid,
+    pub workspace_id: Uuid,
     /// The embedding model for queries.
     pub model: SharedTextEmbedder,
     /// The calling run. None: a user's MCP client.

@@ -3,7 +3,7 @@
 //! # Layout
 //! - `events`   the events of the wire
 //! - `ids`      ids of rows
-//! - `owner`    the owner of rows: a user in a project
+//! - `owner`    the owner of rows: a user in a workspace
 //! - `access`   scopes: what an API key or a token may do
 //! - `focus`    the focus of a conversation in the work graph
 //! - `file_ref` references to files

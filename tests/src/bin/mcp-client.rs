@@ -34,7 +34,7 @@ async fn main() -> anyhow::Result<()> {
     };
     let server = Server {
         id: Uuid::now_v7(),
-        project_id: Uuid::now_v7(),
+        workspace_id: Uuid::now_v7(),
         settings: Settings::new("conformance", Transport::Http),
         product: None,
         revision: 1,

@@ -44,7 +44,7 @@ impl Shop {
     }
 
     pub fn servers(&self) -> String {
-        format!("/api/admin/projects/{}/mcp-servers", self.app.db.project_id)
+        format!("/api/admin/projects/{}/mcp-servers", self.app.db.workspace_id)
     }
 
     /// Adds a server, and returns its id.
@@ -88,7 +88,7 @@ impl Shop {
 
     pub async fn calls(&self, run: &str) -> Vec<Called> {
         let client = self.app.client();
-        let calls = format!("/api/projects/{}/agent-runs/{run}/tool-calls", self.app.db.project_id);
+        let calls = format!("/api/projects/{}/agent-runs/{run}/tool-calls", self.app.db.workspace_id);
         let (_, listed) = client.get(&calls).await;
         let mut told = Vec::new();
         for call in listed["items"].as_array().unwrap() {

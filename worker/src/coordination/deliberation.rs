@@ -1,5 +1,5 @@
 //! `note_discussion`: records a discussion's state and entries in the knowledge graph. Called by discussions
-//! themselves; in no project's pool.
+//! themselves; in no workspace's pool.
 
 use std::sync::{Arc, LazyLock};
 
@@ -50,7 +50,7 @@ impl Tool for NoteDiscussion {
             source,
         };
         let mut db = context.db.acquire().await.map_err(|error| internal(error.into()))?;
-        match deliberation::write(&mut db, context.project_id, run_id, &note).await {
+        match deliberation::write(&mut db, context.workspace_id, run_id, &note).await {
             Ok(id) => Ok(json!({ "discussion_id": id })),
             Err(error @ rejoin_graph::Error::Database { .. }) => Err(internal(error.into())),
             Err(error) => Err(ToolError::RespondToModel(error.to_string())),

@@ -50,12 +50,12 @@ impl Tool for Transfer {
 
 /// Returns the existing agents among `handoffs`. Others are not offered: a model can't hand over to a missing agent,
 /// and a flow can't continue in the middle of a conversation.
-pub async fn targets(db: &PgPool, project_id: Uuid, handoffs: &[Handoff]) -> Result<Vec<Target>, sqlx::Error> {
+pub async fn targets(db: &PgPool, workspace_id: Uuid, handoffs: &[Handoff]) -> Result<Vec<Target>, sqlx::Error> {
     if handoffs.is_empty() {
         return Ok(Vec::new());
     }
     let names: Vec<String> = handoffs.iter().map(|handoff| handoff.agent.clone()).collect();
-    let known = agents::named(db, project_id, &names).await?;
+    let known = agents::named(db, workspace_id, &names).await?;
     let targets = handoffs.iter().filter_map(|handoff| {
         let mut takers = known.iter().filter(|definition| definition.flow_type == SINGLE);
         let definition = takers.find(|definition| definition.name == handoff.agent)?;

@@ -28,7 +28,7 @@ impl Agent {
         let definition = match run.agent_definition_id {
             Some(id) => {
                 let mut connection = services.db.pool_sqlx.acquire().await?;
-                agents::get(&mut connection, run.project_id, id).await?
+                agents::get(&mut connection, run.workspace_id, id).await?
             }
             None => None,
         };
@@ -70,7 +70,7 @@ impl Agent {
         let mut candidates = Vec::with_capacity(1 + self.fallbacks.len());
         for model in std::iter::once(first).chain(&self.fallbacks) {
             candidates.push(Candidate {
-                price: prices::find(&services.db.pool_sqlx, run.project_id, &model.name).await?,
+                price: prices::find(&services.db.pool_sqlx, run.workspace_id, &model.name).await?,
                 model: model.clone(),
             });
         }

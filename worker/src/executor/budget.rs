@@ -36,7 +36,7 @@ pub(super) async fn notices(
     let Some(budget_usd) = of_agent.into_iter().chain(chosen).reduce(f64::min) else {
         return Ok(Vec::new());
     };
-    if prices::find(&services.db.pool_sqlx, run.project_id, model)
+    if prices::find(&services.db.pool_sqlx, run.workspace_id, model)
         .await?
         .is_some()
     {

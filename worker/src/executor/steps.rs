@@ -69,7 +69,7 @@ pub(super) async fn step_loop(
         // A flow's next step is defined by its definition; a plan's step keeps its agent.
         Vec::new()
     } else {
-        handoffs::targets(&services.db.pool_sqlx, run.project_id, &settings.handoffs).await?
+        handoffs::targets(&services.db.pool_sqlx, run.workspace_id, &settings.handoffs).await?
     };
     // Runs with handoffs are bounded, across all agents.
     let changes_hands = !handoffs.is_empty()
@@ -81,7 +81,7 @@ pub(super) async fn step_loop(
         // A flow has its tools regardless of the whitelist.
         Some(flow) => (flow.tools(), vec![coordination::SPAWN_AGENTS.to_owned()]),
         None => (
-            services.pools.resolve(run.project_id, whitelist).await?,
+            services.pools.resolve(run.workspace_id, whitelist).await?,
             whitelist.to_vec(),
         ),
     };
@@ -171,7 +171,7 @@ async fn tree_limits(
         cost_usd: wanted.cost_usd.unwrap_or(f64::MAX).min(config.tree_cost_usd),
         spawning: SpawnLimits {
             tree: wanted.runs.unwrap_or(i32::MAX).min(config.tree_runs),
-            project: config.parallel_sub_agents,
+            workspace: config.parallel_sub_agents,
         },
         left: Duration::from_secs(seconds).saturating_sub(Duration::from_secs_f64(clocks.tree_age_s.max(0.0))),
     })

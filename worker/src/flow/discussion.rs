@@ -49,7 +49,7 @@ pub(super) fn next(flow: &Flow, topic: &str, request: &ModelRequest) -> Result<N
         };
         match tool.as_str() {
             SPAWN_AGENTS => discussion.phases.push(CallResults::read(content, *is_error)?),
-            // The graph may have rejected it (the project's own rules): the discussion continues.
+            // The graph may have rejected it (the workspace's own rules): the discussion continues.
             NOTE_DISCUSSION => discussion.notes += 1,
             ASK_USER => discussion.decided = Some(chosen(content)),
             _ => {}

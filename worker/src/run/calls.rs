@@ -54,7 +54,7 @@ fn told_instead(output: &Value, run: &Run, call: &ToolCallRow) -> Option<Value> 
         let shown: String = text.chars().take(ARGUMENTS_SHOWN_CHARS).collect();
         let whole = format!(
             "/api/projects/{}/agent-runs/{}/tool-calls/{}",
-            run.project_id, run.id, call.id
+            run.workspace_id, run.id, call.id
         );
         json!({ "cut": true, "bytes": text.len(), "toolCallId": call.id, "whole": whole, "beginning": shown })
     })
@@ -344,7 +344,7 @@ impl Execution {
         Doing {
             context: ToolContext {
                 db: self.request.services.db.pool_sqlx.clone(),
-                project_id: self.request.run.project_id,
+                workspace_id: self.request.run.workspace_id,
                 model: self.request.services.text_model(),
                 run_id: Some(self.request.run.id),
                 user_id: self.request.run.user_id,

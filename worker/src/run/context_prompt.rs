@@ -28,11 +28,11 @@ pub async fn of(services: &Services, run: &Run) -> Result<Option<ContextPrompt>,
     let Some(mut context) = context else {
         return Ok(None);
     };
-    let settings = contexts::settings(db, run.project_id, context.context_type).await?;
+    let settings = contexts::settings(db, run.workspace_id, context.context_type).await?;
     let mut prompt = format!("\n\n# Where the user is\n{}\n", settings.prompt);
     if let Some(focus) = &mut context.focus {
         prompt.push_str(
-            &location::of(&mut *db.acquire().await?, run.project_id, focus)
+            &location::of(&mut *db.acquire().await?, run.workspace_id, focus)
                 .await?
                 .to_prompt(),
         );

@@ -217,7 +217,8 @@ impl Execution {
         };
         if call.tool_name == SPAWN_AGENTS {
             let services = &self.request.services;
-            let items = coordination::spawn_items(&services.db.pool_sqlx, self.request.run.project_id, admitted).await;
+            let items =
+                coordination::spawn_items(&services.db.pool_sqlx, self.request.run.workspace_id, admitted).await;
             let items = items.map_err(|error| End::database("looking up agents", error))?;
             return Ok(match items {
                 Ok(items) => Answer::Awaited(DeferredWhat::Spawn(items)),

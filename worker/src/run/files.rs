@@ -157,10 +157,10 @@ impl Execution {
     /// Returns a file's content, as text or base64. Waits for an unreachable database or object store, so that the run
     /// can continue.
     async fn content(&self, file: &FileRef, is_text: bool) -> Result<Option<String>, AnswerError> {
-        let (services, project_id) = (&self.request.services, self.request.run.project_id);
+        let (services, workspace_id) = (&self.request.services, self.request.run.workspace_id);
         let until = Instant::now() + READ_RETRY * READ_TRIES;
         loop {
-            match read(services, project_id, file.file_id, is_text).await {
+            match read(services, workspace_id, file.file_id, is_text).await {
                 Ok(content) => return Ok(content),
                 Err(error) if error.is_transient() && Instant::now() < until => {
                     warn!(%error, file = %file.file_id, "reading a file failed; trying again");
@@ -206,9 +206,9 @@ impl Execution {
 
 /// Reads a file piece by piece. Content from an object store is verified. Base64 is computed per piece, which keeps
 /// blocking short, and the raw bytes are not held.
-async fn read(services: &Services, project_id: Uuid, id: Uuid, is_text: bool) -> Result<Option<String>, ReadError> {
+async fn read(services: &Services, workspace_id: Uuid, id: Uuid, is_text: bool) -> Result<Option<String>, ReadError> {
     let db = &services.db.pool_sqlx;
-    let Some(file) = rejoin_files::get(db, project_id, id).await? else {
+    let Some(file) = rejoin_files::get(db, workspace_id, id).await? else {
         return Ok(None);
     };
     let size = usize::try_from(file.size_bytes).unwrap_or_default();

@@ -183,12 +183,12 @@ fn estimated_tokens(content: &Value) -> u64 {
     content["text"].as_str().map_or(0, tokens::estimate)
 }
 
-/// Returns an agent's prompt, with those of project and user, the open consoles if it can read them, and similar
+/// Returns an agent's prompt, with those of workspace and user, the open consoles if it can read them, and similar
 /// earlier queries if it queries databases.
 async fn whole_prompt(services: &Services, run: &Run, definition: &AgentDefinition) -> Result<String, sqlx::Error> {
     let mut prompt = definition.system_prompt.clone();
     if run.conversation_id.is_some() {
-        let told = prompts::get(&services.db.pool_sqlx, run.project_id, run.user_id).await?;
+        let told = prompts::get(&services.db.pool_sqlx, run.workspace_id, run.user_id).await?;
         for (whose, told) in [("the project", told.of_project), ("the user", told.of_user)] {
             if let Some(told) = told.filter(|told| !told.trim().is_empty()) {
                 prompt.push_str(&format!("\n\nInstructions of {whose} for every answer:\n{told}"));
@@ -199,7 +199,7 @@ async fn whole_prompt(services: &Services, run: &Run, definition: &AgentDefiniti
         return Ok(prompt);
     };
     let owner = Owner {
-        project_id: run.project_id,
+        workspace_id: run.workspace_id,
         user_id,
     };
     let granted = Patterns::new(&definition.tools);
@@ -250,7 +250,7 @@ async fn plain_prompt(services: &Services, run: &Run) -> (String, Vec<Value>) {
     let scope = Scope::default();
     let found = search::search(
         &services.db.pool_sqlx,
-        run.project_id,
+        run.workspace_id,
         &run.input,
         &scope,
         services.config.search_hits,

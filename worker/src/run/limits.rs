@@ -26,7 +26,7 @@ const IDS_OF_CALLS: [&str; 3] = ["run_id", "dag_id", "plan_id"];
 pub struct TreeLimits {
     pub tokens: u64,
     pub cost_usd: f64,
-    /// Limits of sub-agents, in the tree and concurrently in the project.
+    /// Limits of sub-agents, in the tree and concurrently in the workspace.
     pub spawning: SpawnLimits,
     /// Remaining wall-clock time.
     pub left: Duration,
@@ -40,7 +40,7 @@ impl Default for TreeLimits {
             cost_usd: f64::INFINITY,
             spawning: SpawnLimits {
                 tree: i32::MAX,
-                project: i64::MAX,
+                workspace: i64::MAX,
             },
             left: Duration::from_secs(86_400 * 365),
         }
@@ -311,7 +311,10 @@ mod tests {
         TreeLimits {
             tokens: 100,
             cost_usd: 1.0,
-            spawning: SpawnLimits { tree: 10, project: 10 },
+            spawning: SpawnLimits {
+                tree: 10,
+                workspace: 10,
+            },
             left: Duration::from_secs(20),
         }
     }

@@ -93,10 +93,10 @@ impl Execution {
         };
         let executor = new.metadata["executor"].as_str().unwrap_or_default().to_owned();
         let needs_one = new.steps.iter().any(|step| step.executor_required);
-        let project_id = self.request.run.project_id;
+        let workspace_id = self.request.run.workspace_id;
         let mut new = new;
         if needs_one
-            && agents::find_by_name(&services.db.pool_sqlx, project_id, &executor)
+            && agents::find_by_name(&services.db.pool_sqlx, workspace_id, &executor)
                 .await
                 .map_err(failed)?
                 .is_none()
@@ -110,7 +110,7 @@ impl Execution {
             ExecutionMode::AgentReview => match &self.request.planning.reviewer {
                 None => Reviewer::Rules(planning::by_rules(&new)),
                 Some(name) => {
-                    let found = agents::find_by_name(&services.db.pool_sqlx, project_id, name).await;
+                    let found = agents::find_by_name(&services.db.pool_sqlx, workspace_id, name).await;
                     match found.map_err(failed)? {
                         Some(definition) => Reviewer::Agent(SpawnItem {
                             agent_name: name.clone(),
@@ -142,7 +142,7 @@ impl Execution {
             return Ok(Err(unknown()));
         };
         let run = &self.request.run;
-        let plan = plans::get(&self.request.services.db.pool_sqlx, run.project_id, plan_id).await?;
+        let plan = plans::get(&self.request.services.db.pool_sqlx, run.workspace_id, plan_id).await?;
         let ours = plan.filter(|plan| {
             plan.finished_at.is_some() && plan.conversation_id == run.conversation_id && plan.user_id == run.user_id
         });

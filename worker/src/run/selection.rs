@@ -48,7 +48,7 @@ impl Selection {
         let Some(context) = about else {
             return Ok(Self::default());
         };
-        let wanted = contexts::settings(&services.db.pool_sqlx, run.project_id, context.context_type).await?;
+        let wanted = contexts::settings(&services.db.pool_sqlx, run.workspace_id, context.context_type).await?;
         let fit = fitting(tools, &wanted.tools);
         let message: String = run.input.chars().take(MESSAGE_CHARS).collect();
         // If all of them are shown, their order is irrelevant.

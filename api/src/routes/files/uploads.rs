@@ -276,7 +276,7 @@ impl Arriving<'_> {
     async fn begin(&self, db: &mut PgConnection, media_type: &str) -> Result<(), BeginError> {
         let new = NewFile {
             id: self.id,
-            project_id: self.caller.project_id,
+            workspace_id: self.caller.workspace_id,
             owner_user_id: Some(self.caller.user_id),
             name: &self.name,
             media_type,
@@ -336,7 +336,7 @@ pub(super) async fn create(
     Params(params): Params<UploadParams>,
     request: Request,
 ) -> Result<(StatusCode, [(HeaderName, String); 1], Json<FileBody>), Problem> {
-    let _place = state.uploads.take_for(caller.user_id, caller.project_id)?;
+    let _place = state.uploads.take_for(caller.user_id, caller.workspace_id)?;
     let mut sent = Sent::of(&state, params, request).await?;
     let id = ids::new();
     let mut arriving = Arriving {
@@ -351,7 +351,7 @@ pub(super) async fn create(
         position: 0,
         media_type: None,
         text: TextCheck::default(),
-        upload: state.files.upload(caller.project_id, id),
+        upload: state.files.upload(caller.workspace_id, id),
     };
     match arriving.all(&mut sent).await {
         Ok(file) => {

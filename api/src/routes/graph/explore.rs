@@ -164,10 +164,10 @@ fn listed(text: Option<String>) -> Vec<String> {
 async fn search_objects(
     State(state): State<AppState>,
     caller: Caller<Read>,
-    Segments(project_id): Segments<Uuid>,
+    Segments(workspace_id): Segments<Uuid>,
     Params(params): Params<SearchParams>,
 ) -> Result<Json<HitsBody>, Problem> {
-    caller.in_project(project_id)?;
+    caller.in_workspace(workspace_id)?;
     if params.query.chars().count() > QUERY_MAX_CHARS {
         let detail = format!("query must have at most {QUERY_MAX_CHARS} characters");
         return Err(Problem::bad_request("invalid_query", detail));
@@ -181,7 +181,7 @@ async fn search_objects(
     let (vector, note) = match params.mode {
         Mode::Lexical => (None, None),
         Mode::Semantic | Mode::Hybrid => {
-            match embedder::query_vector(&state.embedder, &state.db.pool_sqlx, project_id, &params.query).await? {
+            match embedder::query_vector(&state.embedder, &state.db.pool_sqlx, workspace_id, &params.query).await? {
                 Ok(vector) => (Some(vector), None),
                 Err(reason) => (None, Some(reason)),
             }
@@ -190,7 +190,7 @@ async fn search_objects(
     let db = &state.db.pool_sqlx;
     let found = hybrid_ranking::find(
         db,
-        project_id,
+        workspace_id,
         &params.query,
         vector.as_ref(),
         params.mode,
@@ -218,11 +218,11 @@ async fn search_objects(
 async fn types(
     State(state): State<AppState>,
     caller: Caller<Read>,
-    Segments(project_id): Segments<Uuid>,
+    Segments(workspace_id): Segments<Uuid>,
 ) -> Result<Json<TypesBody>, Problem> {
-    caller.in_project(project_id)?;
-    let types = schema::types(&state.db.pool_sqlx, project_id).await?;
-    let relationships = schema::relationship_types(&state.db.pool_sqlx, project_id).await?;
+    caller.in_workspace(workspace_id)?;
+    let types = schema::types(&state.db.pool_sqlx, workspace_id).await?;
+    let relationships = schema::relationship_types(&state.db.pool_sqlx, workspace_id).await?;
     let total = types.iter().map(|of| of.count).sum();
     let types = types.into_iter().map(|of| TypeBody {
         name: of.name,
@@ -249,10 +249,10 @@ async fn types(
 async fn walk(
     State(state): State<AppState>,
     caller: Caller<Read>,
-    Segments(project_id): Segments<Uuid>,
+    Segments(workspace_id): Segments<Uuid>,
     Body(request): Body<WalkRequest>,
 ) -> Result<Json<WalkedBody>, Problem> {
-    caller.in_project(project_id)?;
+    caller.in_workspace(workspace_id)?;
     let max_depth = request.max_depth.unwrap_or(WALK_DEPTH);
     if !(1..=MAX_DEPTH).contains(&max_depth) {
         let detail = format!("maxDepth must be 1 to {MAX_DEPTH}");
@@ -264,7 +264,7 @@ async fn walk(
         direction: request.direction,
         ..Walk::default()
     };
-    let walked = traverse::traverse(&state.db.pool_sqlx, project_id, request.start_entity_id, &walk).await?;
+    let walked = traverse::traverse(&state.db.pool_sqlx, workspace_id, request.start_entity_id, &walk).await?;
     let nodes = walked.nodes.into_iter().map(|node| NodeBody {
         depth: node.depth,
         object: node.object.into(),

@@ -238,10 +238,10 @@ pub struct ObjectPatch {
 async fn list(
     State(state): State<AppState>,
     caller: Caller<Read>,
-    Segments(project_id): Segments<Uuid>,
+    Segments(workspace_id): Segments<Uuid>,
     Params(params): Params<ObjectParams>,
 ) -> Result<Json<ObjectPage>, Problem> {
-    caller.in_project(project_id)?;
+    caller.in_workspace(workspace_id)?;
     let page_params = PageParams {
         limit: params.limit,
         cursor: params.cursor,
@@ -254,7 +254,7 @@ async fn list(
     };
     let rows = objects::list(
         &state.db.pool_sqlx,
-        project_id,
+        workspace_id,
         &filter,
         page_params.after()?,
         limit + 1,
@@ -272,10 +272,10 @@ async fn list(
 async fn create(
     State(state): State<AppState>,
     caller: Caller<Write>,
-    Segments(project_id): Segments<Uuid>,
+    Segments(workspace_id): Segments<Uuid>,
     Body(request): Body<NewObjectRequest>,
 ) -> Result<Made<ObjectBody>, Problem> {
-    caller.in_project(project_id)?;
+    caller.in_workspace(workspace_id)?;
     let mut properties = request.properties;
     if let Some(name) = request.name {
         properties.insert("name".to_owned(), Value::String(name));
@@ -289,8 +289,8 @@ async fn create(
         schema_version: request.schema_version,
     };
     let mut db = state.db.pool_sqlx.acquire().await?;
-    let made = objects::create(&mut db, project_id, &new, actor(&caller)).await?;
-    let location = format!("/api/projects/{project_id}/graph/objects/{}", made.id);
+    let made = objects::create(&mut db, workspace_id, &new, actor(&caller)).await?;
+    let location = format!("/api/projects/{workspace_id}/graph/objects/{}", made.id);
     Ok((
         StatusCode::CREATED,
         [(LOCATION, location), (ETAG, etag(made.version))],
@@ -305,10 +305,10 @@ async fn create(
 async fn get(
     State(state): State<AppState>,
     caller: Caller<Read>,
-    Segments((project_id, id)): Segments<(Uuid, Uuid)>,
+    Segments((workspace_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<Versioned<ObjectBody>, Problem> {
-    caller.in_project(project_id)?;
-    let object = objects::get(&state.db.pool_sqlx, project_id, id).await?;
+    caller.in_workspace(workspace_id)?;
+    let object = objects::get(&state.db.pool_sqlx, workspace_id, id).await?;
     Ok(([(ETAG, etag(object.version))], Json(object.into())))
 }
 
@@ -322,11 +322,11 @@ async fn get(
 async fn update(
     State(state): State<AppState>,
     caller: Caller<Write>,
-    Segments((project_id, id)): Segments<(Uuid, Uuid)>,
+    Segments((workspace_id, id)): Segments<(Uuid, Uuid)>,
     headers: HeaderMap,
     Body(patch): Body<ObjectPatch>,
 ) -> Result<Versioned<ObjectBody>, Problem> {
-    caller.in_project(project_id)?;
+    caller.in_workspace(workspace_id)?;
     let change = ObjectChange {
         properties: patch.properties,
         status: patch.status,
@@ -336,7 +336,7 @@ async fn update(
         change_summary: patch.change_summary,
     };
     let mut db = state.db.pool_sqlx.acquire().await?;
-    let object = objects::update(&mut db, project_id, id, &change, actor(&caller)).await?;
+    let object = objects::update(&mut db, workspace_id, id, &change, actor(&caller)).await?;
     Ok(([(ETAG, etag(object.version))], Json(object.into())))
 }
 
@@ -347,11 +347,11 @@ async fn update(
 async fn delete(
     State(state): State<AppState>,
     caller: Caller<Write>,
-    Segments((project_id, id)): Segments<(Uuid, Uuid)>,
+    Segments((workspace_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<StatusCode, Problem> {
-    caller.in_project(project_id)?;
+    caller.in_workspace(workspace_id)?;
     let mut db = state.db.pool_sqlx.acquire().await?;
-    objects::delete(&mut db, project_id, id, actor(&caller)).await?;
+    objects::delete(&mut db, workspace_id, id, actor(&caller)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -363,11 +363,11 @@ async fn delete(
 async fn restore(
     State(state): State<AppState>,
     caller: Caller<Write>,
-    Segments((project_id, id)): Segments<(Uuid, Uuid)>,
+    Segments((workspace_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<Versioned<ObjectBody>, Problem> {
-    caller.in_project(project_id)?;
+    caller.in_workspace(workspace_id)?;
     let mut db = state.db.pool_sqlx.acquire().await?;
-    let object = objects::restore(&mut db, project_id, id, actor(&caller)).await?;
+    let object = objects::restore(&mut db, workspace_id, id, actor(&caller)).await?;
     Ok(([(ETAG, etag(object.version))], Json(object.into())))
 }
 
@@ -378,12 +378,12 @@ async fn restore(
 async fn history(
     State(state): State<AppState>,
     caller: Caller<Read>,
-    Segments((project_id, id)): Segments<(Uuid, Uuid)>,
+    Segments((workspace_id, id)): Segments<(Uuid, Uuid)>,
     Params(params): Params<LimitParams>,
 ) -> Result<Json<History>, Problem> {
-    caller.in_project(project_id)?;
+    caller.in_workspace(workspace_id)?;
     let limit = params.limit.map_or(objects::MAX_PAGE, i64::from);
-    let versions = objects::history(&state.db.pool_sqlx, project_id, id, limit).await?;
+    let versions = objects::history(&state.db.pool_sqlx, workspace_id, id, limit).await?;
     Ok(Json(History {
         items: versions.into_iter().map(ObjectBody::from).collect(),
     }))
@@ -396,12 +396,12 @@ async fn history(
 async fn edges(
     State(state): State<AppState>,
     caller: Caller<Read>,
-    Segments((project_id, id)): Segments<(Uuid, Uuid)>,
+    Segments((workspace_id, id)): Segments<(Uuid, Uuid)>,
     Params(params): Params<LimitParams>,
 ) -> Result<Json<EdgesBody>, Problem> {
-    caller.in_project(project_id)?;
-    objects::get(&state.db.pool_sqlx, project_id, id).await?;
+    caller.in_workspace(workspace_id)?;
+    objects::get(&state.db.pool_sqlx, workspace_id, id).await?;
     let limit = params.limit.map_or(EDGES, i64::from);
-    let edges = edges::edges(&state.db.pool_sqlx, project_id, id, limit).await?;
+    let edges = edges::edges(&state.db.pool_sqlx, workspace_id, id, limit).await?;
     Ok(Json(edges.into()))
 }

@@ -68,7 +68,7 @@ impl From<Pack> for PackBody {
             description: pack.description,
             author: pack.author,
             status: pack.status,
-            built_in: pack.project_id.is_none(),
+            built_in: pack.workspace_id.is_none(),
             object_types: pack.object_types,
             relationship_types: pack.relationship_types,
             ui: pack.ui,
@@ -220,10 +220,10 @@ pub struct InstallRequest {
 async fn list(
     State(state): State<AppState>,
     caller: Caller<Read>,
-    Segments(project_id): Segments<Uuid>,
+    Segments(workspace_id): Segments<Uuid>,
     Params(params): Params<PackParams>,
 ) -> Result<Json<PackPage>, Problem> {
-    caller.in_project(project_id)?;
+    caller.in_workspace(workspace_id)?;
     let limit = i64::from(params.limit.unwrap_or(PACKS));
     let page = i64::from(params.page.unwrap_or(1));
     if !(1..=packs::MAX_PAGE).contains(&limit) || !(1..=10_000).contains(&page) {
@@ -233,7 +233,7 @@ async fn list(
     let deprecated = params.include_deprecated.unwrap_or_default();
     let mut db = state.db.pool_sqlx.acquire().await?;
     let search = params.search.as_deref();
-    let (found, total) = packs::list(&mut db, project_id, search, deprecated, limit, (page - 1) * limit).await?;
+    let (found, total) = packs::list(&mut db, workspace_id, search, deprecated, limit, (page - 1) * limit).await?;
     let items = found.into_iter().map(PackItem::from).collect();
     Ok(Json(PackPage { items, total }))
 }
@@ -249,10 +249,10 @@ async fn list(
 async fn create(
     State(state): State<AppState>,
     caller: Caller<Write>,
-    Segments(project_id): Segments<Uuid>,
+    Segments(workspace_id): Segments<Uuid>,
     Body(request): Body<NewPackRequest>,
 ) -> Result<(StatusCode, [(HeaderName, String); 1], Json<PackBody>), Problem> {
-    caller.in_project(project_id)?;
+    caller.in_workspace(workspace_id)?;
     let new = NewPack {
         name: request.name,
         version: request.version,
@@ -264,8 +264,8 @@ async fn create(
         prompts: request.prompts,
     };
     let mut db = state.db.pool_sqlx.acquire().await?;
-    let pack = packs::create(&mut db, project_id, &new).await?;
-    let location = format!("/api/projects/{project_id}/graph/packs/{}", pack.id);
+    let pack = packs::create(&mut db, workspace_id, &new).await?;
+    let location = format!("/api/projects/{workspace_id}/graph/packs/{}", pack.id);
     Ok((StatusCode::CREATED, [(LOCATION, location)], Json(pack.into())))
 }
 
@@ -276,10 +276,10 @@ async fn create(
 async fn get(
     State(state): State<AppState>,
     caller: Caller<Read>,
-    Segments((project_id, id)): Segments<(Uuid, Uuid)>,
+    Segments((workspace_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<Json<PackBody>, Problem> {
-    caller.in_project(project_id)?;
-    Ok(Json(packs::get(&state.db.pool_sqlx, project_id, id).await?.into()))
+    caller.in_workspace(workspace_id)?;
+    Ok(Json(packs::get(&state.db.pool_sqlx, workspace_id, id).await?.into()))
 }
 
 /// Delete one of the project's own packs that is not installed
@@ -291,11 +291,11 @@ async fn get(
 async fn delete(
     State(state): State<AppState>,
     caller: Caller<Write>,
-    Segments((project_id, id)): Segments<(Uuid, Uuid)>,
+    Segments((workspace_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<StatusCode, Problem> {
-    caller.in_project(project_id)?;
+    caller.in_workspace(workspace_id)?;
     let mut db = state.db.pool_sqlx.acquire().await?;
-    packs::delete(&mut db, project_id, id).await?;
+    packs::delete(&mut db, workspace_id, id).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -306,10 +306,10 @@ async fn delete(
 async fn installed(
     State(state): State<AppState>,
     caller: Caller<Read>,
-    Segments(project_id): Segments<Uuid>,
+    Segments(workspace_id): Segments<Uuid>,
 ) -> Result<Json<InstalledPacks>, Problem> {
-    caller.in_project(project_id)?;
-    let all = packs::installed(&state.db.pool_sqlx, project_id).await?;
+    caller.in_workspace(workspace_id)?;
+    let all = packs::installed(&state.db.pool_sqlx, workspace_id).await?;
     let items = all.into_iter().map(InstalledPack::from).collect();
     Ok(Json(InstalledPacks { items }))
 }
@@ -325,15 +325,15 @@ async fn installed(
 async fn install(
     State(state): State<AppState>,
     caller: Caller<Write>,
-    Segments((project_id, id)): Segments<(Uuid, Uuid)>,
+    Segments((workspace_id, id)): Segments<(Uuid, Uuid)>,
     Body(request): Body<InstallRequest>,
 ) -> Result<Json<InstalledPack>, Problem> {
-    caller.in_project(project_id)?;
+    caller.in_workspace(workspace_id)?;
     let mut db = state.db.pool_sqlx.begin().await?;
     let enabled = request.enabled_types.as_deref();
-    let mut assignment = packs::assign(&mut db, project_id, id, enabled, &request.disabled_types).await?;
+    let mut assignment = packs::assign(&mut db, workspace_id, id, enabled, &request.disabled_types).await?;
     if request.active == Some(false) {
-        assignment = packs::set_active(&mut db, project_id, assignment.id, false).await?;
+        assignment = packs::set_active(&mut db, workspace_id, assignment.id, false).await?;
     }
     db.commit().await?;
     Ok(Json(assignment.into()))
@@ -348,15 +348,15 @@ async fn install(
 async fn uninstall(
     State(state): State<AppState>,
     caller: Caller<Write>,
-    Segments((project_id, id)): Segments<(Uuid, Uuid)>,
+    Segments((workspace_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<StatusCode, Problem> {
-    caller.in_project(project_id)?;
+    caller.in_workspace(workspace_id)?;
     let mut db = state.db.pool_sqlx.acquire().await?;
-    let all = packs::installed(&mut *db, project_id).await?;
+    let all = packs::installed(&mut *db, workspace_id).await?;
     let assignment = all
         .into_iter()
         .find(|assignment| assignment.pack_id == id)
         .ok_or_else(|| Problem::not_found("pack_not_found", "The pack"))?;
-    packs::uninstall(&mut db, project_id, assignment.id).await?;
+    packs::uninstall(&mut db, workspace_id, assignment.id).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -167,10 +167,10 @@ pub struct RelationshipPatch {
 async fn list(
     State(state): State<AppState>,
     caller: Caller<Read>,
-    Segments(project_id): Segments<Uuid>,
+    Segments(workspace_id): Segments<Uuid>,
     Params(params): Params<RelationshipParams>,
 ) -> Result<Json<RelationshipPage>, Problem> {
-    caller.in_project(project_id)?;
+    caller.in_workspace(workspace_id)?;
     let page_params = PageParams {
         limit: params.limit,
         cursor: params.cursor,
@@ -183,7 +183,7 @@ async fn list(
     };
     let rows = relationships::list(
         &state.db.pool_sqlx,
-        project_id,
+        workspace_id,
         &filter,
         page_params.after()?,
         limit + 1,
@@ -201,10 +201,10 @@ async fn list(
 async fn create(
     State(state): State<AppState>,
     caller: Caller<Write>,
-    Segments(project_id): Segments<Uuid>,
+    Segments(workspace_id): Segments<Uuid>,
     Body(request): Body<NewRelationshipRequest>,
 ) -> Result<Made<RelationshipBody>, Problem> {
-    caller.in_project(project_id)?;
+    caller.in_workspace(workspace_id)?;
     let new = NewRelationship {
         relationship_type: request.r#type,
         source_id: request.source_id,
@@ -215,14 +215,14 @@ async fn create(
         valid_to: request.valid_to,
     };
     let mut db = state.db.pool_sqlx.acquire().await?;
-    let made = match relationships::create(&mut db, project_id, &new, actor(&caller)).await {
+    let made = match relationships::create(&mut db, workspace_id, &new, actor(&caller)).await {
         // A missing object named by the body is the request's fault; the path's resource exists.
         Err(error @ rejoin_graph::Error::NotFound { .. }) => {
             return Err(Problem::bad_request("object_not_found", error.to_string()));
         }
         outcome => outcome?,
     };
-    let location = format!("/api/projects/{project_id}/graph/relationships/{}", made.id);
+    let location = format!("/api/projects/{workspace_id}/graph/relationships/{}", made.id);
     Ok((
         StatusCode::CREATED,
         [(LOCATION, location), (ETAG, etag(made.version))],
@@ -237,10 +237,10 @@ async fn create(
 async fn get(
     State(state): State<AppState>,
     caller: Caller<Read>,
-    Segments((project_id, id)): Segments<(Uuid, Uuid)>,
+    Segments((workspace_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<Versioned<RelationshipBody>, Problem> {
-    caller.in_project(project_id)?;
-    let relationship = relationships::get(&state.db.pool_sqlx, project_id, id).await?;
+    caller.in_workspace(workspace_id)?;
+    let relationship = relationships::get(&state.db.pool_sqlx, workspace_id, id).await?;
     Ok(([(ETAG, etag(relationship.version))], Json(relationship.into())))
 }
 
@@ -255,11 +255,11 @@ async fn get(
 async fn update(
     State(state): State<AppState>,
     caller: Caller<Write>,
-    Segments((project_id, id)): Segments<(Uuid, Uuid)>,
+    Segments((workspace_id, id)): Segments<(Uuid, Uuid)>,
     headers: HeaderMap,
     Body(patch): Body<RelationshipPatch>,
 ) -> Result<Versioned<RelationshipBody>, Problem> {
-    caller.in_project(project_id)?;
+    caller.in_workspace(workspace_id)?;
     let change = RelationshipChange {
         properties: patch.properties,
         weight: patch.weight,
@@ -268,7 +268,7 @@ async fn update(
         expected_version: expected_version(&headers, patch.version)?,
     };
     let mut db = state.db.pool_sqlx.acquire().await?;
-    let relationship = relationships::update(&mut db, project_id, id, &change, actor(&caller)).await?;
+    let relationship = relationships::update(&mut db, workspace_id, id, &change, actor(&caller)).await?;
     Ok(([(ETAG, etag(relationship.version))], Json(relationship.into())))
 }
 
@@ -279,11 +279,11 @@ async fn update(
 async fn delete(
     State(state): State<AppState>,
     caller: Caller<Write>,
-    Segments((project_id, id)): Segments<(Uuid, Uuid)>,
+    Segments((workspace_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<StatusCode, Problem> {
-    caller.in_project(project_id)?;
+    caller.in_workspace(workspace_id)?;
     let mut db = state.db.pool_sqlx.acquire().await?;
-    relationships::delete(&mut db, project_id, id, actor(&caller)).await?;
+    relationships::delete(&mut db, workspace_id, id, actor(&caller)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -298,11 +298,11 @@ async fn delete(
 async fn restore(
     State(state): State<AppState>,
     caller: Caller<Write>,
-    Segments((project_id, id)): Segments<(Uuid, Uuid)>,
+    Segments((workspace_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<Versioned<RelationshipBody>, Problem> {
-    caller.in_project(project_id)?;
+    caller.in_workspace(workspace_id)?;
     let mut db = state.db.pool_sqlx.acquire().await?;
-    let relationship = relationships::restore(&mut db, project_id, id, actor(&caller)).await?;
+    let relationship = relationships::restore(&mut db, workspace_id, id, actor(&caller)).await?;
     Ok(([(ETAG, etag(relationship.version))], Json(relationship.into())))
 }
 
@@ -313,10 +313,10 @@ async fn restore(
 async fn history(
     State(state): State<AppState>,
     caller: Caller<Read>,
-    Segments((project_id, id)): Segments<(Uuid, Uuid)>,
+    Segments((workspace_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<Json<History>, Problem> {
-    caller.in_project(project_id)?;
-    let versions = relationships::history(&state.db.pool_sqlx, project_id, id, relationships::MAX_PAGE).await?;
+    caller.in_workspace(workspace_id)?;
+    let versions = relationships::history(&state.db.pool_sqlx, workspace_id, id, relationships::MAX_PAGE).await?;
     let items = versions.into_iter().map(RelationshipBody::from).collect();
     Ok(Json(History { items }))
 }

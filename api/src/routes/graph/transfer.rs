@@ -171,11 +171,11 @@ fn check_upload(headers: &HeaderMap, max_bytes: u64) -> Result<(), Problem> {
 async fn import_lines(
     State(state): State<AppState>,
     caller: Caller<Write>,
-    Segments(project_id): Segments<Uuid>,
+    Segments(workspace_id): Segments<Uuid>,
     Params(params): Params<ImportParams>,
     request: Request,
 ) -> Result<Json<ImportBody>, Problem> {
-    caller.in_project(project_id)?;
+    caller.in_workspace(workspace_id)?;
     let max_bytes = state.config.max_import_bytes;
     check_upload(request.headers(), max_bytes)?;
     let _slot = state.transfers.admit()?;
@@ -189,7 +189,7 @@ async fn import_lines(
         state.args.body_min_bytes_per_s,
     )));
     let pool = &state.transfers.pool;
-    let report = import::import(pool, project_id, lines, params.on_error, actor, |_| ()).await?;
+    let report = import::import(pool, workspace_id, lines, params.on_error, actor, |_| ()).await?;
     if report.imported {
         return Ok(Json(report.into()));
     }
@@ -222,15 +222,15 @@ impl Sink for ToReader {
 async fn export_lines(
     State(state): State<AppState>,
     caller: Caller<Read>,
-    Segments(project_id): Segments<Uuid>,
+    Segments(workspace_id): Segments<Uuid>,
 ) -> Result<Response, Problem> {
-    caller.in_project(project_id)?;
+    caller.in_workspace(workspace_id)?;
     let slot = state.transfers.admit()?;
     let (pages, mut written) = mpsc::channel(PAGES_WAITING);
     let pool = state.transfers.pool.clone();
     tokio::spawn(async move {
         let mut sink = ToReader(pages);
-        match export::export(&pool, project_id, &mut sink).await {
+        match export::export(&pool, workspace_id, &mut sink).await {
             Ok(exported) => debug!(exported.objects, exported.relationships, "exported"),
             Err(ExportError::Write(_)) => debug!("the client of an export disconnected"),
             // The reader may have disconnected.

@@ -82,7 +82,8 @@ impl From<ServerOAuth> for OAuth {
 #[serde(rename_all = "camelCase")]
 pub struct ServerBody {
     pub id: Uuid,
-    pub project_id: Uuid,
+    #[serde(rename = "projectId")]
+    pub workspace_id: Uuid,
     pub name: String,
     /// `stdio` or `http`
     #[schema(value_type = String)]
@@ -130,7 +131,7 @@ impl ServerBody {
         let s = server.settings;
         Self {
             id: server.id,
-            project_id: server.project_id,
+            workspace_id: server.workspace_id,
             name: s.name,
             transport: s.transport,
             command: s.command,

@@ -14,7 +14,7 @@ pub async fn warm(state: &AppState, caller: &Caller, conversation_id: Uuid) -> R
     let Some(mut focus) = context.and_then(|context| context.focus) else {
         return Ok(false);
     };
-    location::warm(&mut db, caller.project_id, &mut focus).await?;
+    location::warm(&mut db, caller.workspace_id, &mut focus).await?;
     db.commit().await?;
     Ok(true)
 }

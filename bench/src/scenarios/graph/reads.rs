@@ -204,7 +204,7 @@ impl<'a> Caller<'a> {
             registry: builtin::tools(),
             context: ToolContext {
                 db: database.db.pool_sqlx.clone(),
-                project_id: database.project_id,
+                workspace_id: database.workspace_id,
                 model: std::sync::Arc::new(NoEmbedder),
                 run_id: None,
                 user_id: None,
@@ -243,8 +243,16 @@ impl<'a> Caller<'a> {
             Read::Types => self.tool("list_entity_types", json!({})).await,
             Read::Tags => self.tool("list_tags", json!({})).await,
             Read::Similar => {
-                let project_id = self.database.project_id;
-                search::similar(&self.context.db, project_id, object, Some(MODEL), &Scope::default(), 10).await?;
+                let workspace_id = self.database.workspace_id;
+                search::similar(
+                    &self.context.db,
+                    workspace_id,
+                    object,
+                    Some(MODEL),
+                    &Scope::default(),
+                    10,
+                )
+                .await?;
                 Ok(())
             }
             Read::Path => {
@@ -262,7 +270,7 @@ impl<'a> Caller<'a> {
         };
         hybrid_ranking::find(
             &self.context.db,
-            self.database.project_id,
+            self.database.workspace_id,
             query,
             Some(&vector),
             mode,

@@ -61,7 +61,7 @@ pub async fn fill(database: &Database) -> Result<()> {
     let mut text = String::with_capacity(CHUNK * 2);
     for (id, hash) in rows {
         let vector = vector(&mut dice);
-        write!(text, "{}\t{id}\t{MODEL}\t{DIMENSIONS}\t\\\\x", database.project_id)?;
+        write!(text, "{}\t{id}\t{MODEL}\t{DIMENSIONS}\t\\\\x", database.workspace_id)?;
         for byte in hash {
             write!(text, "{byte:02x}")?;
         }
@@ -136,7 +136,7 @@ pub async fn single_writes(database: &Database, count: usize, marks: bool) -> Re
             ..NewObject::default()
         };
         let began = now_us();
-        objects::create(&mut connection, database.project_id, &new, actor).await?;
+        objects::create(&mut connection, database.workspace_id, &new, actor).await?;
         latencies.since(began);
     }
     sqlx::query("reset rejoin.bulk").execute(&mut *connection).await?;

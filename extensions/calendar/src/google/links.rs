@@ -67,7 +67,7 @@ pub struct Link {
 pub async fn states(db: impl PgExecutor<'_>, owner: Owner) -> Result<Vec<(Uuid, String)>, sqlx::Error> {
     let rows = sqlx::query!(
         "select calendar_id, state from kb.google_links where project_id = $1 and owner_user_id = $2",
-        owner.project_id,
+        owner.workspace_id,
         owner.user_id
     )
     .fetch_all(db)
@@ -86,7 +86,7 @@ pub async fn get(db: impl PgExecutor<'_>, owner: Owner, calendar_id: Uuid) -> Re
            from kb.google_links l
            where l.calendar_id = $1 and l.project_id = $2 and l.owner_user_id = $3"#,
         calendar_id,
-        owner.project_id,
+        owner.workspace_id,
         owner.user_id
     )
     .fetch_optional(db)
@@ -151,7 +151,7 @@ pub async fn ask(db: impl PgExecutor<'_>, owner: Owner, calendar_id: Uuid) -> Re
         "update kb.google_links set due_at = now(), failures = 0
          where calendar_id = $1 and project_id = $2 and owner_user_id = $3 and state = 'linked'",
         calendar_id,
-        owner.project_id,
+        owner.workspace_id,
         owner.user_id
     )
     .execute(db)
@@ -164,7 +164,7 @@ pub async fn remove(db: impl PgExecutor<'_>, owner: Owner, calendar_id: Uuid) ->
     let removed = sqlx::query!(
         "delete from kb.google_links where calendar_id = $1 and project_id = $2 and owner_user_id = $3",
         calendar_id,
-        owner.project_id,
+        owner.workspace_id,
         owner.user_id
     )
     .execute(db)
@@ -173,9 +173,9 @@ pub async fn remove(db: impl PgExecutor<'_>, owner: Owner, calendar_id: Uuid) ->
 }
 
 /// Returns the job of a calendar: one at a time.
-pub fn job(project_id: Uuid, calendar_id: Uuid) -> NewJob {
+pub fn job(workspace_id: Uuid, calendar_id: Uuid) -> NewJob {
     NewJob {
-        project_id,
+        workspace_id,
         priority: PRIORITY,
         unique_key: Some(format!("{KIND}:{calendar_id}")),
         ..NewJob::new(KIND, json!({ "calendarId": calendar_id }))
@@ -275,7 +275,7 @@ impl SyncJob {
         Ok(row.map(|row| Self {
             calendar_id,
             owner: Owner {
-                project_id: row.project_id,
+                workspace_id: row.project_id,
                 user_id: row.owner_user_id,
             },
             fence: row.turn,
@@ -410,7 +410,7 @@ pub(super) async fn authorize(
              state = case when exists (select from jsonb_array_elements($4) c where c ->> 'id' = google_links.google_id)
                           then 'linked' else 'choosing' end",
         calendar_id,
-        oauth_state.owner.project_id,
+        oauth_state.owner.workspace_id,
         oauth_state.owner.user_id,
         choices,
         token.key_id,

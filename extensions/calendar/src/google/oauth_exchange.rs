@@ -50,7 +50,7 @@ async fn exchange_code(
         }
         Err(error) => return Ok(Err(error.to_string())),
     };
-    match google_tokens::seal(keys, oauth_state.owner.project_id, calendar_id, &entry.refresh_token) {
+    match google_tokens::seal(keys, oauth_state.owner.workspace_id, calendar_id, &entry.refresh_token) {
         Ok(token) => links::authorize(db, calendar_id, oauth_state, &token, &choices)
             .await
             .map(Ok),

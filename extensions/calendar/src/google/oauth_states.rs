@@ -35,7 +35,7 @@ pub async fn begin(
          from kb.calendars c where c.id = $2 and c.project_id = $3 and c.owner_user_id = $4",
         hash_secret(&state),
         calendar_id,
-        owner.project_id,
+        owner.workspace_id,
         owner.user_id,
         verifier,
         redirect_url,
@@ -75,7 +75,7 @@ pub async fn redeem(
          where state_hash = $1 and project_id = $2 and owner_user_id = $3 and code is null and expires_at > now()
          returning calendar_id",
         hash_secret(state),
-        owner.project_id,
+        owner.workspace_id,
         owner.user_id,
         code,
     )
@@ -88,7 +88,7 @@ pub async fn end(db: impl PgExecutor<'_>, owner: Owner, state: &str) -> Result<b
     let ended = sqlx::query!(
         "delete from kb.google_consents where state_hash = $1 and project_id = $2 and owner_user_id = $3",
         hash_secret(state),
-        owner.project_id,
+        owner.workspace_id,
         owner.user_id,
     )
     .execute(db)
@@ -111,7 +111,7 @@ pub async fn outcome(db: impl PgExecutor<'_>, owner: Owner, state: &str) -> Resu
     let row = sqlx::query!(
         "select failure from kb.google_consents where state_hash = $1 and project_id = $2 and owner_user_id = $3",
         hash_secret(state),
-        owner.project_id,
+        owner.workspace_id,
         owner.user_id,
     )
     .fetch_optional(db)
@@ -145,7 +145,7 @@ pub(super) async fn waiting(db: impl PgExecutor<'_>, calendar_id: Uuid) -> Resul
     let states = rows.into_iter().map(|row| OauthState {
         state_hash: row.state_hash,
         owner: Owner {
-            project_id: row.project_id,
+            workspace_id: row.project_id,
             user_id: row.owner_user_id,
         },
         code: row.code,

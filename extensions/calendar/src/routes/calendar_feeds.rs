@@ -104,7 +104,7 @@ async fn show_feed(
     let (rate, counted) = state.rates.count(Counted {
         credential: feed.calendar_id,
         user: feed.owner.user_id,
-        project: feed.owner.project_id,
+        workspace: feed.owner.workspace_id,
     });
     reported.report(rate);
     counted?;

@@ -370,7 +370,7 @@ async fn unlink_google(
 
 /// Starts a worker's job immediately; the sweep would do so a moment later.
 async fn start(state: &CalendarState, caller: &Caller, id: Uuid) -> Result<(), Problem> {
-    let job = links::job(caller.project_id, id);
+    let job = links::job(caller.workspace_id, id);
     let mut db = caller.begin(state).await?;
     rejoin_queue::enqueue(&mut db, &job).await?;
     db.commit().await?;

@@ -239,7 +239,7 @@ fn check_metadata(metadata: Option<&Value>) -> Result<(), Problem> {
 async fn check_source(state: &DataSourcesState, caller: &Caller, id: Option<Uuid>) -> Result<(), Problem> {
     let Some(id) = id else { return Ok(()) };
     let mut db = caller.begin(state).await?;
-    match data_sources::get(&mut *db, caller.project_id, id).await? {
+    match data_sources::get(&mut *db, caller.workspace_id, id).await? {
         Some(_) => Ok(()),
         None => Err(invalid(format!("the project has no data source {id}"))),
     }
@@ -320,7 +320,7 @@ async fn get(
     let mut found = consoles::get(&mut *db, caller.owner(), id)
         .await?
         .ok_or_else(not_found)?;
-    found.metadata = connection::metadata(&mut db, caller.project_id, &found).await?;
+    found.metadata = connection::metadata(&mut db, caller.workspace_id, &found).await?;
     Ok(Json(found.into()))
 }
 

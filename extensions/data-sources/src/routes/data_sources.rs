@@ -58,22 +58,24 @@ fn name_taken(name: &str) -> Problem {
     )
 }
 
-async fn find(state: &DataSourcesState, caller: &Caller, project_id: Uuid, id: Uuid) -> Result<DataSource, Problem> {
-    caller.in_project(project_id)?;
+async fn find(state: &DataSourcesState, caller: &Caller, workspace_id: Uuid, id: Uuid) -> Result<DataSource, Problem> {
+    caller.in_workspace(workspace_id)?;
     let mut db = caller.begin(state).await?;
-    data_sources::get(&mut *db, project_id, id).await?.ok_or_else(not_found)
+    data_sources::get(&mut *db, workspace_id, id)
+        .await?
+        .ok_or_else(not_found)
 }
 
 /// Encrypts the secret in a request.
 fn sealed(
     state: &DataSourcesState,
-    project_id: Uuid,
+    workspace_id: Uuid,
     id: Uuid,
     secret: Option<&str>,
 ) -> Result<Option<Sealed>, Problem> {
     let Some(secret) = secret else { return Ok(None) };
     let keys = state.sources.keys().map_err(problem)?;
-    data_sources::seal(keys, project_id, id, &Plaintext::new(secret.as_bytes().to_vec()))
+    data_sources::seal(keys, workspace_id, id, &Plaintext::new(secret.as_bytes().to_vec()))
         .map(Some)
         .map_err(|error| Problem::bad_request("invalid_data_source", error.to_string()))
 }
@@ -104,11 +106,11 @@ fn failure(tested: &Result<Tested, SourceError>) -> Option<String> {
 async fn list(
     State(state): State<DataSourcesState>,
     caller: Caller<Read>,
-    Segments(project_id): Segments<Uuid>,
+    Segments(workspace_id): Segments<Uuid>,
 ) -> Result<Json<DataSources>, Problem> {
-    caller.in_project(project_id)?;
+    caller.in_workspace(workspace_id)?;
     let mut db = caller.begin(&state).await?;
-    let sources = data_sources::list(&mut *db, project_id).await?;
+    let sources = data_sources::list(&mut *db, workspace_id).await?;
     let items = sources.into_iter().map(DataSourceBody::from).collect();
     Ok(Json(DataSources { items }))
 }
@@ -126,33 +128,33 @@ async fn list(
 async fn create(
     State(state): State<DataSourcesState>,
     caller: Caller<Admin>,
-    Segments(project_id): Segments<Uuid>,
+    Segments(workspace_id): Segments<Uuid>,
     Params(params): Params<ForceParams>,
     Body(request): Body<DataSourceRequest>,
 ) -> Result<(StatusCode, [(HeaderName, String); 1], Json<DataSourceBody>), Problem> {
-    caller.in_project(project_id)?;
+    caller.in_workspace(workspace_id)?;
     let content = request.apply_to(None)?;
     let secret = request.secret.flatten();
     let id = data_sources::new_id();
-    let sealed = sealed(&state, project_id, id, secret.as_deref())?;
-    let tested = tried(&state, project_id, &content, secret).await;
+    let sealed = sealed(&state, workspace_id, id, secret.as_deref())?;
+    let tested = tried(&state, workspace_id, &content, secret).await;
     must_answer(&tested, params.force)?;
     let mut db = caller.begin(&state).await?;
-    if data_sources::count(&mut *db, project_id).await? >= data_sources::MAX_SOURCES {
+    if data_sources::count(&mut *db, workspace_id).await? >= data_sources::MAX_SOURCES {
         let detail = format!("a project can have at most {} data sources", data_sources::MAX_SOURCES);
         return Err(Problem::conflict("too_many_data_sources", detail));
     }
     let owner = Some(caller.user_id);
-    let source = data_sources::create(&mut db, id, project_id, owner, &content, sealed.as_ref())
+    let source = data_sources::create(&mut db, id, workspace_id, owner, &content, sealed.as_ref())
         .await?
         .ok_or_else(|| name_taken(&content.name))?;
-    data_sources::tested(&mut *db, project_id, id, failure(&tested).as_deref()).await?;
-    let source = data_sources::get(&mut *db, project_id, id).await?.unwrap_or(source);
+    data_sources::tested(&mut *db, workspace_id, id, failure(&tested).as_deref()).await?;
+    let source = data_sources::get(&mut *db, workspace_id, id).await?.unwrap_or(source);
     let (target, detail) = (format!("data_source:{id}"), audit_detail(&content));
     record(&mut db, &caller, Action::DataSourceCreated, target, detail).await?;
     db.commit().await?;
-    state.bus.publish(Wake::tools(project_id));
-    let location = format!("/api/projects/{project_id}/data-sources/{id}");
+    state.bus.publish(Wake::tools(workspace_id));
+    let location = format!("/api/projects/{workspace_id}/data-sources/{id}");
     Ok((StatusCode::CREATED, [(LOCATION, location)], Json(source.into())))
 }
 
@@ -163,12 +165,12 @@ fn audit_detail(content: &Content) -> serde_json::Value {
 
 async fn tried(
     state: &DataSourcesState,
-    project_id: Uuid,
+    workspace_id: Uuid,
     content: &Content,
     secret: Option<String>,
 ) -> Result<Tested, SourceError> {
     let secret = secret.map(|secret| Plaintext::new(secret.into_bytes()));
-    state.sources.opened(project_id, content, secret)?.test().await
+    state.sources.opened(workspace_id, content, secret)?.test().await
 }
 
 /// Get a data source
@@ -178,9 +180,9 @@ async fn tried(
 async fn get(
     State(state): State<DataSourcesState>,
     caller: Caller<Read>,
-    Segments((project_id, id)): Segments<(Uuid, Uuid)>,
+    Segments((workspace_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<Json<DataSourceBody>, Problem> {
-    Ok(Json(find(&state, &caller, project_id, id).await?.into()))
+    Ok(Json(find(&state, &caller, workspace_id, id).await?.into()))
 }
 
 /// Update a data source (admin)
@@ -196,11 +198,11 @@ async fn get(
 async fn change(
     State(state): State<DataSourcesState>,
     caller: Caller<Admin>,
-    Segments((project_id, id)): Segments<(Uuid, Uuid)>,
+    Segments((workspace_id, id)): Segments<(Uuid, Uuid)>,
     Params(params): Params<ForceParams>,
     Body(request): Body<DataSourceRequest>,
 ) -> Result<Json<DataSourceBody>, Problem> {
-    let before = find(&state, &caller, project_id, id).await?;
+    let before = find(&state, &caller, workspace_id, id).await?;
     let content = request.apply_to(Some(&before.content))?;
     let moves = content.settings != before.content.settings;
     if moves && before.has_secret && request.secret.is_none() {
@@ -210,7 +212,7 @@ async fn change(
     let secret = match &request.secret {
         None => Secret::Kept,
         Some(None) => Secret::Removed,
-        Some(Some(secret)) => match sealed(&state, project_id, id, Some(secret))? {
+        Some(Some(secret)) => match sealed(&state, workspace_id, id, Some(secret))? {
             Some(sealed) => Secret::Set(sealed),
             None => Secret::Removed,
         },
@@ -218,27 +220,27 @@ async fn change(
     let tested = match request.secret {
         // Its connection is unchanged.
         None if !moves => None,
-        secret => Some(tried(&state, project_id, &content, secret.flatten()).await),
+        secret => Some(tried(&state, workspace_id, &content, secret.flatten()).await),
     };
     if let Some(tested) = &tested {
         must_answer(tested, params.force)?;
     }
     let mut db = caller.begin(&state).await?;
-    let source = data_sources::update(&mut db, project_id, id, &content, &secret).await?;
+    let source = data_sources::update(&mut db, workspace_id, id, &content, &secret).await?;
     let Some(mut source) = source else {
-        return match data_sources::get(&mut *db, project_id, id).await? {
+        return match data_sources::get(&mut *db, workspace_id, id).await? {
             Some(_) => Err(name_taken(&content.name)),
             None => Err(not_found()),
         };
     };
     if let Some(tested) = &tested {
-        data_sources::tested(&mut *db, project_id, id, failure(tested).as_deref()).await?;
-        source = data_sources::get(&mut *db, project_id, id).await?.unwrap_or(source);
+        data_sources::tested(&mut *db, workspace_id, id, failure(tested).as_deref()).await?;
+        source = data_sources::get(&mut *db, workspace_id, id).await?.unwrap_or(source);
     }
     let (target, detail) = (format!("data_source:{id}"), audit_detail(&content));
     record(&mut db, &caller, Action::DataSourceChanged, target, detail).await?;
     db.commit().await?;
-    state.bus.publish(Wake::tools(project_id));
+    state.bus.publish(Wake::tools(workspace_id));
     Ok(Json(source.into()))
 }
 
@@ -249,17 +251,17 @@ async fn change(
 async fn delete(
     State(state): State<DataSourcesState>,
     caller: Caller<Admin>,
-    Segments((project_id, id)): Segments<(Uuid, Uuid)>,
+    Segments((workspace_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<StatusCode, Problem> {
-    caller.in_project(project_id)?;
+    caller.in_workspace(workspace_id)?;
     let mut db = caller.begin(&state).await?;
-    if !data_sources::delete(&mut db, project_id, id).await? {
+    if !data_sources::delete(&mut db, workspace_id, id).await? {
         return Err(not_found());
     }
     let target = format!("data_source:{id}");
     record(&mut db, &caller, Action::DataSourceDeleted, target, json!({})).await?;
     db.commit().await?;
-    state.bus.publish(Wake::tools(project_id));
+    state.bus.publish(Wake::tools(workspace_id));
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -270,9 +272,9 @@ async fn delete(
 async fn test(
     State(state): State<DataSourcesState>,
     caller: Caller<Admin>,
-    Segments((project_id, id)): Segments<(Uuid, Uuid)>,
+    Segments((workspace_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<Json<TestedBody>, Problem> {
-    let source = find(&state, &caller, project_id, id).await?;
+    let source = find(&state, &caller, workspace_id, id).await?;
     let tested = match state
         .sources
         .open(&state.db.pool_sqlx, caller.rls_scope(), &source)
@@ -282,7 +284,7 @@ async fn test(
         Err(error) => Err(error),
     };
     let mut db = caller.begin(&state).await?;
-    data_sources::tested(&mut *db, project_id, id, failure(&tested).as_deref()).await?;
+    data_sources::tested(&mut *db, workspace_id, id, failure(&tested).as_deref()).await?;
     db.commit().await?;
     Ok(Json(TestedBody::of(&tested)))
 }

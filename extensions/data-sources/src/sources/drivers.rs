@@ -61,13 +61,13 @@ impl Drivers {
     /// This build has no such driver.
     pub(super) fn open(
         &self,
-        project_id: Uuid,
+        workspace_id: Uuid,
         content: &Content,
         secret: Option<Plaintext>,
         look: Bounds,
     ) -> Result<Arc<dyn Source>, SourceError> {
         let (settings, hosts) = (content.settings.clone(), self.hosts.clone());
-        let folder = Arc::new(Folder::new(self.folders.clone(), project_id));
+        let folder = Arc::new(Folder::new(self.folders.clone(), workspace_id));
         let token_url = self.google_token_url.clone();
         let kind: Kind = content.kind;
         match kind {

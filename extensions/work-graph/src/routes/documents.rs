@@ -71,7 +71,7 @@ async fn tree(
     Segments(id): Segments<Uuid>,
 ) -> Result<Json<TreeBody>, Problem> {
     let mut db = caller.begin(&state).await?;
-    let nodes = documents::tree(&mut db, caller.project_id, id).await?;
+    let nodes = documents::tree(&mut db, caller.workspace_id, id).await?;
     Ok(Json(TreeBody {
         documents: nodes.into_iter().map(NodeBody::from).collect(),
     }))
@@ -96,7 +96,7 @@ async fn move_to(
         position: request.position.map(i64::from),
     };
     let mut tx = caller.begin(&state).await?;
-    let moved = documents::move_to(&mut tx, caller.project_id, to, &change).await?;
+    let moved = documents::move_to(&mut tx, caller.workspace_id, to, &change).await?;
     tx.commit().await?;
     Ok(Json(moved.into()))
 }

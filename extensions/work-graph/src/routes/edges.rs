@@ -63,7 +63,7 @@ async fn link(
 ) -> Result<Json<LinkBody>, Problem> {
     let change = change(&caller, &headers)?;
     let mut tx = caller.begin(&state).await?;
-    let made = links::link(&mut tx, caller.project_id, &request.into(), &change).await?;
+    let made = links::link(&mut tx, caller.workspace_id, &request.into(), &change).await?;
     tx.commit().await?;
     Ok(Json(made.into()))
 }
@@ -80,7 +80,7 @@ async fn unlink(
 ) -> Result<StatusCode, Problem> {
     let change = change(&caller, &headers)?;
     let mut tx = caller.begin(&state).await?;
-    links::unlink(&mut tx, caller.project_id, request.edge_id, &change).await?;
+    links::unlink(&mut tx, caller.workspace_id, request.edge_id, &change).await?;
     tx.commit().await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -172,14 +172,14 @@ async fn create(
         fields: request.fields,
     };
     let mut tx = caller.begin(&state).await?;
-    let mut made = entities::create(&mut tx, caller.project_id, request.project_id, new, &change).await?;
+    let mut made = entities::create(&mut tx, caller.workspace_id, request.project_id, new, &change).await?;
     if let Some(parent) = request.parent_id {
         let to = Move {
             document: made.object.id,
             parent: Some(parent),
             position: None,
         };
-        made = documents::move_to(&mut tx, caller.project_id, to, &change).await?;
+        made = documents::move_to(&mut tx, caller.workspace_id, to, &change).await?;
     }
     tx.commit().await?;
     let location = format!("/api/onto/{}/{}", kind.plural(), made.object.id);
@@ -215,7 +215,7 @@ async fn list(
         ..Filter::default()
     };
     let mut db = caller.begin(&state).await?;
-    let rows = entities::find(&mut db, caller.project_id, &filter, limit + 1).await?;
+    let rows = entities::find(&mut db, caller.workspace_id, &filter, limit + 1).await?;
     let (items, next_cursor) = page(rows, limit, |row: &Entity| row.object.id, EntityBody::from);
     Ok(Json(EntityPage { items, next_cursor }))
 }
@@ -231,7 +231,7 @@ async fn get(
 ) -> Result<Versioned<EntityBody>, Problem> {
     let kind = kind_of(&kind)?;
     let mut db = caller.begin(&state).await?;
-    let entity = entities::get(&mut db, caller.project_id, kind, id).await?;
+    let entity = entities::get(&mut db, caller.workspace_id, kind, id).await?;
     Ok(([(ETAG, etag(entity.object.version))], Json(entity.into())))
 }
 
@@ -265,7 +265,7 @@ async fn update(
         expected_version: expected_version(&headers, patch.version)?,
     };
     let mut tx = caller.begin(&state).await?;
-    let entity = entities::update(&mut tx, caller.project_id, kind, id, update, &change).await?;
+    let entity = entities::update(&mut tx, caller.workspace_id, kind, id, update, &change).await?;
     tx.commit().await?;
     Ok(([(ETAG, etag(entity.object.version))], Json(entity.into())))
 }
@@ -288,7 +288,7 @@ async fn delete(
     let change = change(&caller, &headers)?;
     let expected = expected_version(&headers, None)?;
     let mut tx = caller.begin(&state).await?;
-    deletion::delete(&mut tx, caller.project_id, kind, id, expected, &change).await?;
+    deletion::delete(&mut tx, caller.workspace_id, kind, id, expected, &change).await?;
     tx.commit().await?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -304,7 +304,7 @@ async fn history(
 ) -> Result<Json<History>, Problem> {
     let kind = kind_of(&kind)?;
     let mut db = caller.begin(&state).await?;
-    let versions = entities::history(&mut db, caller.project_id, kind, id, entities::MAX_PAGE).await?;
+    let versions = entities::history(&mut db, caller.workspace_id, kind, id, entities::MAX_PAGE).await?;
     Ok(Json(History {
         items: versions.into_iter().map(VersionBody::from).collect(),
     }))

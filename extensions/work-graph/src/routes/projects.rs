@@ -174,7 +174,7 @@ async fn instantiate(
         context_document: request.context_document,
     };
     let mut tx = caller.begin(&state).await?;
-    let made = projects::instantiate(&mut tx, caller.project_id, new, &change).await?;
+    let made = projects::instantiate(&mut tx, caller.workspace_id, new, &change).await?;
     tx.commit().await?;
     let location = [(LOCATION, format!("/api/onto/projects/{}", made.project.object.id))];
     let body = InstantiatedBody {
@@ -203,8 +203,8 @@ async fn reorganize(
     let moved = request.moves.into_iter().map(|to| Rearrange::Move(to.into()));
     let changes: Vec<Rearrange> = unlinks.chain(made).chain(moved).collect();
     let mut tx = caller.begin(&state).await?;
-    projects::reorganize(&mut tx, caller.project_id, request.project_id, &changes, &change).await?;
-    let now = links::graph(&mut tx, caller.project_id, request.project_id).await?;
+    projects::reorganize(&mut tx, caller.workspace_id, request.project_id, &changes, &change).await?;
+    let now = links::graph(&mut tx, caller.workspace_id, request.project_id).await?;
     tx.commit().await?;
     Ok(Json(now.into()))
 }
@@ -229,7 +229,7 @@ async fn graph(
     Segments(id): Segments<Uuid>,
 ) -> Result<Json<GraphBody>, Problem> {
     let mut db = caller.begin(&state).await?;
-    Ok(Json(links::graph(&mut db, caller.project_id, id).await?.into()))
+    Ok(Json(links::graph(&mut db, caller.workspace_id, id).await?.into()))
 }
 
 /// Get an overview: projects, open tasks and due dates
@@ -237,7 +237,7 @@ async fn graph(
     responses((status = 200, description = "The first items of each list", body = OverviewBody), Refused))]
 async fn overview(State(state): State<HttpState>, caller: Caller<Read>) -> Result<Json<OverviewBody>, Problem> {
     let mut db = caller.begin(&state).await?;
-    let overview = projects::overview(&mut db, caller.project_id, None).await?;
+    let overview = projects::overview(&mut db, caller.workspace_id, None).await?;
     let bodies = |entities: Vec<crate::Entity>| entities.into_iter().map(EntityBody::from).collect();
     Ok(Json(OverviewBody {
         projects: bodies(overview.projects),
@@ -252,7 +252,7 @@ async fn overview(State(state): State<HttpState>, caller: Caller<Read>) -> Resul
     responses((status = 204, description = "The pack is installed"), Refused))]
 async fn install(State(state): State<HttpState>, caller: Caller<Write>) -> Result<StatusCode, Problem> {
     let mut tx = caller.begin(&state).await?;
-    pack::install(&mut tx, caller.project_id).await?;
+    pack::install(&mut tx, caller.workspace_id).await?;
     tx.commit().await?;
     Ok(StatusCode::NO_CONTENT)
 }

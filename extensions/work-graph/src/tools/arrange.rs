@@ -205,7 +205,7 @@ async fn create_project(context: &ToolContext, arguments: &Arguments) -> Result<
             .then(|| arguments.object("context_document")),
     };
     let mut tx = scope::begin(context).await?;
-    let made = projects::instantiate(&mut tx, context.project_id, new, &scope::change(context))
+    let made = projects::instantiate(&mut tx, context.workspace_id, new, &scope::change(context))
         .await
         .map_err(failed)?;
     scope::commit(tx).await?;
@@ -245,7 +245,7 @@ async fn new_link(
 async fn link(context: &ToolContext, arguments: &Arguments) -> Result<Value, ToolError> {
     let mut tx = scope::begin(context).await?;
     let new = new_link(&mut tx, context, arguments).await?;
-    let made = links::link(&mut tx, context.project_id, &new, &scope::change(context))
+    let made = links::link(&mut tx, context.workspace_id, &new, &scope::change(context))
         .await
         .map_err(failed)?;
     scope::commit(tx).await?;
@@ -256,7 +256,7 @@ async fn link(context: &ToolContext, arguments: &Arguments) -> Result<Value, Too
 async fn old_link(db: &mut sqlx::PgConnection, context: &ToolContext, text: &str) -> Result<Option<Uuid>, ToolError> {
     let id = scope::id("edge_id", text)?;
     if scope::change(context)
-        .has_written(&mut *db, context.project_id, id)
+        .has_written(&mut *db, context.workspace_id, id)
         .await
         .map_err(failed)?
     {
@@ -267,7 +267,7 @@ async fn old_link(db: &mut sqlx::PgConnection, context: &ToolContext, text: &str
             "edge {id} not found here; get_entity_relationships returns the edges of an entity"
         ))
     };
-    let link = match links::get(&mut *db, context.project_id, id).await {
+    let link = match links::get(&mut *db, context.workspace_id, id).await {
         Ok(link) => link,
         Err(rejoin_graph::Error::NotFound { .. }) => return Err(unknown()),
         Err(error) => return Err(failed(error)),
@@ -285,7 +285,7 @@ async fn unlink(context: &ToolContext, arguments: &Arguments) -> Result<Value, T
     let text = arguments.required_text("edge_id")?;
     let mut tx = scope::begin(context).await?;
     if let Some(id) = old_link(&mut tx, context, text).await? {
-        links::unlink(&mut tx, context.project_id, id, &scope::change(context))
+        links::unlink(&mut tx, context.workspace_id, id, &scope::change(context))
             .await
             .map_err(failed)?;
     }
@@ -316,10 +316,10 @@ async fn new_place(
 async fn move_document(context: &ToolContext, arguments: &Arguments) -> Result<Value, ToolError> {
     let mut tx = scope::begin(context).await?;
     let to = new_place(&mut tx, context, arguments).await?;
-    documents::move_to(&mut tx, context.project_id, to, &scope::change(context))
+    documents::move_to(&mut tx, context.workspace_id, to, &scope::change(context))
         .await
         .map_err(failed)?;
-    let path = documents::path(&mut tx, context.project_id, to.document)
+    let path = documents::path(&mut tx, context.workspace_id, to.document)
         .await
         .map_err(failed)?;
     scope::commit(tx).await?;
@@ -346,11 +346,17 @@ async fn reorganize(context: &ToolContext, arguments: &Arguments) -> Result<Valu
     }
     // Nothing remains if an earlier attempt of this call has done everything.
     if !changes.is_empty() {
-        projects::reorganize(&mut tx, context.project_id, project, &changes, &scope::change(context))
-            .await
-            .map_err(failed)?;
+        projects::reorganize(
+            &mut tx,
+            context.workspace_id,
+            project,
+            &changes,
+            &scope::change(context),
+        )
+        .await
+        .map_err(failed)?;
     }
-    let graph = links::graph(&mut tx, context.project_id, project)
+    let graph = links::graph(&mut tx, context.workspace_id, project)
         .await
         .map_err(failed)?;
     scope::commit(tx).await?;

@@ -198,7 +198,7 @@ async fn one(
     let entity = scope::entity(&mut tx, context, arguments, id_parameter(kind), Some(kind)).await?;
     let mut told = json!({ kind.as_str(): views::full(&entity) });
     if kind != Kind::Project {
-        let links = links::at(&mut tx, context.project_id, entity.object.id)
+        let links = links::at(&mut tx, context.workspace_id, entity.object.id)
             .await
             .map_err(failed)?;
         let shown: Vec<&Link> = links.iter().filter(|link| !link.is_membership()).collect();
@@ -211,7 +211,7 @@ async fn one(
 async fn graph(context: &ToolContext, arguments: &Arguments) -> Result<Value, ToolError> {
     let mut tx = scope::begin(context).await?;
     let project = scope::entity(&mut tx, context, arguments, "project_id", Some(Kind::Project)).await?;
-    let graph = links::graph(&mut tx, context.project_id, project.object.id)
+    let graph = links::graph(&mut tx, context.workspace_id, project.object.id)
         .await
         .map_err(failed)?;
     let entities: Vec<Value> = graph.entities.iter().map(views::brief).collect();
@@ -222,7 +222,7 @@ async fn graph(context: &ToolContext, arguments: &Arguments) -> Result<Value, To
 async fn tree(context: &ToolContext, arguments: &Arguments) -> Result<Value, ToolError> {
     let mut tx = scope::begin(context).await?;
     let project = scope::entity(&mut tx, context, arguments, "project_id", Some(Kind::Project)).await?;
-    let nodes = documents::tree(&mut tx, context.project_id, project.object.id)
+    let nodes = documents::tree(&mut tx, context.workspace_id, project.object.id)
         .await
         .map_err(failed)?;
     let told: Vec<Value> = nodes.iter().map(views::node).collect();
@@ -232,7 +232,7 @@ async fn tree(context: &ToolContext, arguments: &Arguments) -> Result<Value, Too
 async fn path(context: &ToolContext, arguments: &Arguments) -> Result<Value, ToolError> {
     let mut tx = scope::begin(context).await?;
     let document = scope::entity(&mut tx, context, arguments, "document_id", Some(Kind::Document)).await?;
-    let path = documents::path(&mut tx, context.project_id, document.object.id)
+    let path = documents::path(&mut tx, context.workspace_id, document.object.id)
         .await
         .map_err(failed)?;
     let words: Vec<&str> = path.iter().map(|document| document.object.name.as_str()).collect();
@@ -243,7 +243,7 @@ async fn path(context: &ToolContext, arguments: &Arguments) -> Result<Value, Too
 async fn relationships(context: &ToolContext, arguments: &Arguments) -> Result<Value, ToolError> {
     let mut tx = scope::begin(context).await?;
     let entity = scope::entity(&mut tx, context, arguments, "entity_id", None).await?;
-    let links = links::at(&mut tx, context.project_id, entity.object.id)
+    let links = links::at(&mut tx, context.workspace_id, entity.object.id)
         .await
         .map_err(failed)?;
     let by = |outgoing: bool| -> Vec<Value> {
@@ -259,7 +259,7 @@ async fn linked(context: &ToolContext, arguments: &Arguments) -> Result<Value, T
     let kind = arguments.text("type").map(lists::kind).transpose()?;
     let mut tx = scope::begin(context).await?;
     let entity = scope::entity(&mut tx, context, arguments, "entity_id", None).await?;
-    let pairs = links::linked(&mut tx, context.project_id, entity.object.id, kind)
+    let pairs = links::linked(&mut tx, context.workspace_id, entity.object.id, kind)
         .await
         .map_err(failed)?;
     let told: Vec<Value> = pairs
@@ -284,7 +284,7 @@ async fn overview(context: &ToolContext, arguments: &Arguments) -> Result<Value,
     if let Some(project) = project {
         scope::by_id(&mut tx, context, project, Some(Kind::Project)).await?;
     }
-    let overview = projects::overview(&mut tx, context.project_id, project)
+    let overview = projects::overview(&mut tx, context.workspace_id, project)
         .await
         .map_err(failed)?;
     let told = |entities: &[crate::Entity]| entities.iter().map(views::brief).collect::<Vec<_>>();

@@ -209,7 +209,7 @@ async fn found(
     if let Some(project) = filter.project {
         scope::by_id(&mut tx, context, project, Some(Kind::Project)).await?;
     }
-    let mut found = entities::find(&mut tx, context.project_id, &filter, limit + 1)
+    let mut found = entities::find(&mut tx, context.workspace_id, &filter, limit + 1)
         .await
         .map_err(failed)?;
     let has_more = found.len() as i64 > limit;
@@ -221,7 +221,7 @@ async fn found(
 async fn task_documents(context: &ToolContext, arguments: &Arguments) -> Result<Value, ToolError> {
     let mut tx = scope::begin(context).await?;
     let task = scope::entity(&mut tx, context, arguments, "task_id", Some(Kind::Task)).await?;
-    let pairs = links::linked(&mut tx, context.project_id, task.object.id, Some(Kind::Document)).await;
+    let pairs = links::linked(&mut tx, context.workspace_id, task.object.id, Some(Kind::Document)).await;
     let documents: Vec<Entity> = pairs
         .map_err(failed)?
         .into_iter()

@@ -78,7 +78,7 @@ pub(super) async fn required_project(
     arguments: &Arguments,
 ) -> Result<Entity, ToolError> {
     match project(context, arguments)? {
-        Some(id) => entities::get(db, context.project_id, Kind::Project, id)
+        Some(id) => entities::get(db, context.workspace_id, Kind::Project, id)
             .await
             .map_err(failed),
         None => Err(respond(
@@ -113,8 +113,8 @@ pub(super) async fn by_id(
     kind: Option<Kind>,
 ) -> Result<Entity, ToolError> {
     let found = match kind {
-        Some(kind) => entities::get(db, context.project_id, kind, id).await,
-        None => entities::get_any(db, context.project_id, id).await,
+        Some(kind) => entities::get(db, context.workspace_id, kind, id).await,
+        None => entities::get_any(db, context.workspace_id, id).await,
     };
     let what = kind.map_or("entity", Kind::as_str);
     match (found, &context.focus) {
@@ -180,7 +180,7 @@ pub(super) async fn named(
         };
         let Ok(mut db) = context.db.acquire().await else { break };
         let id = match parameter {
-            "edge_id" => crate::links::get(&mut db, context.project_id, id)
+            "edge_id" => crate::links::get(&mut db, context.workspace_id, id)
                 .await
                 .map(|link| link.source.id),
             _ => Ok(id),

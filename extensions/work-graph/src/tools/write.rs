@@ -312,7 +312,7 @@ async fn make(
         kind,
         fields: scope::fields(kind, arguments),
     };
-    let mut made = entities::create(&mut tx, context.project_id, project, new, &change)
+    let mut made = entities::create(&mut tx, context.workspace_id, project, new, &change)
         .await
         .map_err(failed)?;
     for (nth, (link_type, other)) in others.iter().enumerate() {
@@ -321,7 +321,7 @@ async fn make(
             source: made.object.id,
             target: other.object.id,
         };
-        links::link(&mut tx, context.project_id, &link, &nth_of(&change, nth))
+        links::link(&mut tx, context.workspace_id, &link, &nth_of(&change, nth))
             .await
             .map_err(failed)?;
     }
@@ -331,7 +331,7 @@ async fn make(
             parent: Some(parent.object.id),
             position: None,
         };
-        made = documents::move_to(&mut tx, context.project_id, to, &change)
+        made = documents::move_to(&mut tx, context.workspace_id, to, &change)
             .await
             .map_err(failed)?;
     }
@@ -377,7 +377,7 @@ async fn alter(
     };
     let updated = entities::update(
         &mut tx,
-        context.project_id,
+        context.workspace_id,
         kind,
         entity.object.id,
         update,
@@ -402,14 +402,14 @@ async fn remove(
     let deleted = json!({"deleted": true, "id": id, "type": kind.as_str()});
     // An earlier attempt of this call may have deleted it.
     if change
-        .has_written(&mut tx, context.project_id, id)
+        .has_written(&mut tx, context.workspace_id, id)
         .await
         .map_err(failed)?
     {
         return Ok(deleted);
     }
     scope::by_id(&mut tx, context, id, Some(kind)).await?;
-    deletion::delete(&mut tx, context.project_id, kind, id, None, &change)
+    deletion::delete(&mut tx, context.workspace_id, kind, id, None, &change)
         .await
         .map_err(failed)?;
     scope::commit(tx).await?;

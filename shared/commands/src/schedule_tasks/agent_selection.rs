@@ -1,4 +1,4 @@
-//! Selects a task's agent where rules don't suffice: asks an agent of the DAG or a model of the project, and applies
+//! Selects a task's agent where rules don't suffice: asks an agent of the DAG or a model of the workspace, and applies
 //! its answer. Called by the scheduler, under the lock of the DAG.
 
 use std::collections::HashMap;
@@ -43,7 +43,7 @@ impl AgentCache {
         dag: &Dag,
     ) -> Result<Option<String>, sqlx::Error> {
         if self.selector_model.is_none() {
-            self.selector_model = Some(agent_assignment::selector_model(db, dag.project_id).await?);
+            self.selector_model = Some(agent_assignment::selector_model(db, dag.workspace_id).await?);
         }
         Ok(self.selector_model.clone().flatten())
     }
@@ -64,16 +64,16 @@ impl AgentCache {
     }
 
     async fn read_all(&self, db: &mut PgConnection, dag: &Dag) -> Result<Arc<[AgentDefinition]>, sqlx::Error> {
-        let all = agents::list(db, dag.project_id, None, AGENTS).await?;
+        let all = agents::list(db, dag.workspace_id, None, AGENTS).await?;
         Ok(all.into_iter().filter(|agent| self.holds(agent)).collect())
     }
 }
 
 pub(super) async fn membership(db: &mut PgConnection, dag: &Dag) -> Result<Membership, sqlx::Error> {
-    initiators::membership(db, dag.project_id, dag.user_id).await
+    initiators::membership(db, dag.workspace_id, dag.user_id).await
 }
 
-/// The project's agents that a DAG can use.
+/// The workspace's agents that a DAG can use.
 pub(super) async fn agents_of(db: &mut PgConnection, dag: &Dag) -> Result<Arc<[AgentDefinition]>, sqlx::Error> {
     AgentCache::of(db, dag).await?.read_all(db, dag).await
 }
@@ -89,7 +89,7 @@ pub(super) async fn agents_for(
         if let Some(found) = cache.named.get(name) {
             return Ok(found.clone());
         }
-        let found = agents::find_by_name(&mut *db, dag.project_id, name).await?;
+        let found = agents::find_by_name(&mut *db, dag.workspace_id, name).await?;
         let found: Arc<[AgentDefinition]> = found.into_iter().filter(|agent| cache.holds(agent)).collect();
         cache.named.insert(name.clone(), found.clone());
         return Ok(found);
@@ -178,7 +178,7 @@ pub(super) async fn ask_model(
     let run = NewRun {
         id,
         spawned: None,
-        project_id: dag.project_id,
+        workspace_id: dag.workspace_id,
         conversation_id: None,
         user_id: dag.user_id,
         agent_definition_id: None,
@@ -194,7 +194,7 @@ pub(super) async fn ask_model(
     runs::insert(db, run).await?;
     runs::set_model(&mut *db, id, model).await?;
     let job = NewJob {
-        project_id: dag.project_id,
+        workspace_id: dag.workspace_id,
         run_id: Some(id),
         priority: task.priority,
         max_attempts: rejoin_queue::RUN_MAX_ATTEMPTS,

@@ -24,7 +24,7 @@ pub(super) async fn complete(
 ) -> Result<Wake, sqlx::Error> {
     tasks::end(db, task.id, "completed", Some(summary), None).await?;
     publish_task(db, dag, task.id).await?;
-    tasks::unblock_dependents(db, dag.project_id, task.id).await?;
+    tasks::unblock_dependents(db, dag.workspace_id, task.id).await?;
     Ok(Wake::default())
 }
 
@@ -32,7 +32,7 @@ pub(super) async fn complete(
 pub(super) async fn skip(db: &mut PgConnection, dag: &Dag, task: &DagTask, why: &str) -> Result<Wake, sqlx::Error> {
     tasks::end(db, task.id, "skipped", None, Some(why)).await?;
     publish_task(db, dag, task.id).await?;
-    tasks::unblock_dependents(db, dag.project_id, task.id).await?;
+    tasks::unblock_dependents(db, dag.workspace_id, task.id).await?;
     Ok(Wake::default())
 }
 
@@ -64,7 +64,7 @@ pub(super) async fn fail(
     let skipped = if stops {
         tasks::pending(db, dag.id).await?
     } else {
-        tasks::pending_descendants(db, dag.project_id, task.id).await?
+        tasks::pending_descendants(db, dag.workspace_id, task.id).await?
     };
     let because = because_failed(&task.r#ref);
     for id in skipped {

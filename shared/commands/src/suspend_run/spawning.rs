@@ -9,6 +9,7 @@ use super::{Deferred, SuspendRun, started};
 use crate::resume_run;
 use rejoin_event_log::wakeup::Wake;
 use rejoin_queue::NewJob;
+use rejoin_runs::run_query;
 use rejoin_runs::runs::resuming::may_be_resumed;
 use rejoin_runs::runs::{self, NewRun, Run, Spawned};
 use rejoin_runs::tool_calls;
@@ -50,8 +51,8 @@ pub enum SpawnWhat {
 pub struct SpawnLimits {
     /// Maximum number in a tree over its lifetime.
     pub tree: i32,
-    /// Maximum number of concurrently active ones in a project.
-    pub project: i64,
+    /// Maximum number of concurrently active ones in a workspace.
+    pub workspace: i64,
 }
 
 impl SuspendRun<'_> {
@@ -70,10 +71,10 @@ impl SuspendRun<'_> {
         let mut in_tree = sqlx::query_scalar!("select tree_runs from kb.agent_runs where id = $1", run.root_run_id)
             .fetch_one(&mut *db)
             .await?;
-        let mut in_project = sqlx::query_scalar!(
+        let mut in_workspace = sqlx::query_scalar!(
             r#"select count(*) as "n!" from kb.agent_runs
                where project_id = $1 and parent_run_id is not null and state in ('queued', 'running', 'waiting')"#,
-            run.project_id
+            run.workspace_id
         )
         .fetch_one(&mut *db)
         .await?;
@@ -85,8 +86,8 @@ impl SuspendRun<'_> {
                     "tree_runs",
                     format!("this tree of agents has started {in_tree} sub-agents, the maximum"),
                 ))
-            } else if in_project >= self.limits.project {
-                let message = format!("{in_project} sub-agents of the project are active, the maximum; retry later");
+            } else if in_workspace >= self.limits.workspace {
+                let message = format!("{in_workspace} sub-agents of the project are active, the maximum; retry later");
                 Some(("parallel_sub_agents", message))
             } else {
                 None
@@ -109,7 +110,7 @@ impl SuspendRun<'_> {
             match child {
                 Ok(child) => {
                     in_tree += 1;
-                    in_project += 1;
+                    in_workspace += 1;
                     begun += 1;
                     events.push(Event {
                         agent: Some(item.agent_name.clone()),
@@ -167,7 +168,7 @@ impl SuspendRun<'_> {
                 call_id: call.id,
                 position,
             }),
-            project_id: run.project_id,
+            workspace_id: run.workspace_id,
             conversation_id: run.conversation_id,
             user_id: run.user_id,
             agent_definition_id: Some(new.definition_id),
@@ -197,11 +198,11 @@ impl SuspendRun<'_> {
         timeout_s: Option<i32>,
     ) -> Result<Result<Uuid, String>, sqlx::Error> {
         let run = self.run;
-        let known = sqlx::query_as!(
-            Run,
-            "select * from kb.agent_runs where id = $1 and project_id = $2 and log_id = $3 and parent_run_id is not null for update",
+        let known = run_query!(
+            "select",
+            "from kb.agent_runs where id = $1 and project_id = $2 and log_id = $3 and parent_run_id is not null for update",
             run_id,
-            run.project_id,
+            run.workspace_id,
             run.log_id
         )
         .fetch_optional(&mut *db)
@@ -240,7 +241,7 @@ impl SuspendRun<'_> {
 
 async fn enqueue(db: &mut PgConnection, parent: &Run, id: Uuid, attempt: i32) -> Result<(), sqlx::Error> {
     let job = NewJob {
-        project_id: parent.project_id,
+        workspace_id: parent.workspace_id,
         run_id: Some(id),
         max_attempts: rejoin_queue::RUN_MAX_ATTEMPTS,
         attempt,

@@ -16,15 +16,15 @@ const HASH_FROM_LINES: u64 = 1000;
 /// Merges the staged rows. Nothing is written if a bad line already refuses the import.
 pub(super) async fn merge(
     db: &mut PgConnection,
-    project_id: Uuid,
+    workspace_id: Uuid,
     on_error: OnError,
     actor: Actor,
     report: &mut Report,
 ) -> Result<(), Error> {
     let refused = |report: &Report| report.bad_lines > 0 && on_error == OnError::Refuse;
-    // Two imports into one project would both create the same keys; the second waits.
+    // Two imports into one workspace would both create the same keys; the second waits.
     sqlx::query("select pg_advisory_xact_lock(hashtextextended('graph import ' || $1::text, 0))")
-        .bind(project_id)
+        .bind(workspace_id)
         .execute(&mut *db)
         .await
         .map_err(Error::database("wait for another import into the project"))?;
@@ -40,7 +40,7 @@ pub(super) async fn merge(
         .map_err(Error::database("prepare the objects of an import"))?;
     // Relationships are resolved even if the import is already refused, so that one run reports all bad lines.
     sqlx::query(RESOLVE_ENDS)
-        .bind(project_id)
+        .bind(workspace_id)
         .execute(&mut *db)
         .await
         .map_err(Error::database("resolve the relationships of an import"))?;
@@ -52,8 +52,8 @@ pub(super) async fn merge(
         return Ok(());
     }
     report.objects = Counts {
-        updated: run(db, UPDATE_OBJECTS, project_id, actor, "update objects from an import").await?,
-        created: run(db, CREATE_OBJECTS, project_id, actor, "create objects from an import").await?,
+        updated: run(db, UPDATE_OBJECTS, workspace_id, actor, "update objects from an import").await?,
+        created: run(db, CREATE_OBJECTS, workspace_id, actor, "create objects from an import").await?,
         unchanged: 0,
     };
     report.objects.unchanged =
@@ -62,7 +62,7 @@ pub(super) async fn merge(
         updated: run(
             db,
             UPDATE_RELATIONSHIPS,
-            project_id,
+            workspace_id,
             actor,
             "update relationships from an import",
         )
@@ -70,7 +70,7 @@ pub(super) async fn merge(
         created: run(
             db,
             CREATE_RELATIONSHIPS,
-            project_id,
+            workspace_id,
             actor,
             "create relationships from an import",
         )
@@ -84,7 +84,7 @@ pub(super) async fn merge(
         objects, relationships, ..
     } = report;
     if objects.created + objects.updated > 0 {
-        embedding_backlog::mark_all(db, project_id)
+        embedding_backlog::mark_all(db, workspace_id)
             .await
             .map_err(Error::database("mark what an import changed"))?;
     }
@@ -101,12 +101,12 @@ pub(super) async fn merge(
 async fn run(
     db: &mut PgConnection,
     sql: &'static str,
-    project_id: Uuid,
+    workspace_id: Uuid,
     actor: Actor,
     attempted: &'static str,
 ) -> Result<u64, Error> {
     let done = sqlx::query(sql)
-        .bind(project_id)
+        .bind(workspace_id)
         .bind(actor.kind.as_str())
         .bind(actor.id)
         .execute(db)
@@ -171,7 +171,7 @@ analyze import_objects;
 analyze import_lines_objects;
 analyze import_lines_relationships";
 
-/// An end is an object of the file or a live object of the project. A live object's id takes precedence over the id
+/// An end is an object of the file or a live object of the workspace. A live object's id takes precedence over the id
 /// under which its line would create it.
 const RESOLVE_ENDS: &str = "
 create temporary table import_ends on commit drop as
@@ -221,7 +221,7 @@ create temporary table import_resolved on commit drop as
     order by source_id, type, target_id, line desc;
 analyze import_resolved";
 
-/// $1 project, $2 actor's kind, $3 actor's id; so too in the three statements below.
+/// $1 workspace, $2 actor's kind, $3 actor's id; so too in the three statements below.
 const UPDATE_OBJECTS: &str = "
 with superseded as (
     update kb.graph_objects o

@@ -51,7 +51,7 @@ pub enum Resolved {
 /// Returns live objects in order of creation, after the object `after`.
 pub async fn list(
     db: impl PgExecutor<'_>,
-    project_id: Uuid,
+    workspace_id: Uuid,
     filter: &Filter,
     after: Option<Uuid>,
     limit: i64,
@@ -68,7 +68,7 @@ pub async fn list(
              and ($5::uuid is null or canonical_id > $5)
            order by canonical_id
            limit $6"#,
-        project_id,
+        workspace_id,
         &filter.types,
         &filter.labels,
         filter.status,
@@ -83,7 +83,7 @@ pub async fn list(
 /// Returns live objects of one type in the requested order, and their total number, within `bounds`.
 pub async fn query(
     pool: &PgPool,
-    project_id: Uuid,
+    workspace_id: Uuid,
     object_type: &str,
     bounds: Option<&Bounds>,
     sort: (SortBy, SortOrder),
@@ -110,7 +110,7 @@ pub async fn query(
     );
     // Built from constants only.
     let objects = sqlx::query_as::<_, Object>(AssertSqlSafe(sql))
-        .bind(project_id)
+        .bind(workspace_id)
         .bind(object_type)
         .bind(limit.clamp(1, MAX_PAGE))
         .bind(offset.max(0))
@@ -119,7 +119,7 @@ pub async fn query(
         .map_err(Error::database("query objects"))?;
     let count = format!("select count(*) from kb.graph_objects o where {live}");
     let total = sqlx::query_scalar(AssertSqlSafe(count))
-        .bind(project_id)
+        .bind(workspace_id)
         .bind(object_type)
         .fetch_one(pool)
         .await
@@ -129,10 +129,10 @@ pub async fn query(
 
 /// Resolves a user's or model's reference to a live object: a canonical id, `Type:key`, a key, or a name
 /// (case-insensitive). An exact key takes precedence, so that another object's name does not make it ambiguous.
-pub async fn resolve(pool: &PgPool, project_id: Uuid, reference: &str) -> Result<Resolved, Error> {
+pub async fn resolve(pool: &PgPool, workspace_id: Uuid, reference: &str) -> Result<Resolved, Error> {
     let reference = reference.trim();
     if let Ok(id) = Uuid::parse_str(reference) {
-        return match get(pool, project_id, id).await {
+        return match get(pool, workspace_id, id).await {
             Ok(object) => Ok(Resolved::One(Box::new(object))),
             Err(Error::NotFound { .. }) => Ok(Resolved::Nothing),
             Err(other) => Err(other),
@@ -152,7 +152,7 @@ pub async fn resolve(pool: &PgPool, project_id: Uuid, reference: &str) -> Result
                   or (lower(type) = lower($3) and (lower(key) = lower($4) or lower(name) = lower($4))))
            order by (key = $2) desc, (key = $4 and lower(type) = lower($3)) desc, (lower(key) = lower($2)) desc, canonical_id
            limit $5"#,
-        project_id,
+        workspace_id,
         reference,
         type_part,
         key_part,

@@ -1,4 +1,4 @@
-//! Packs installed in a project: SQL of `kb.template_assignments`. Called by the pack tools and routes, and by the
+//! Packs installed in a workspace: SQL of `kb.template_assignments`. Called by the pack tools and routes, and by the
 //! parts of the product that bring packs. Invariant: a pack whose types have live objects cannot be uninstalled.
 
 use chrono::{DateTime, Utc};
@@ -10,7 +10,7 @@ use super::get;
 use crate::Error;
 use rejoin_types::ids;
 
-/// A pack installed in a project.
+/// A pack installed in a workspace.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Assignment {
@@ -27,8 +27,8 @@ pub struct Assignment {
     pub created_at: DateTime<Utc>,
 }
 
-/// Returns the project's installed packs, oldest first.
-pub async fn installed(db: impl PgExecutor<'_>, project_id: Uuid) -> Result<Vec<Assignment>, Error> {
+/// Returns the workspace's installed packs, oldest first.
+pub async fn installed(db: impl PgExecutor<'_>, workspace_id: Uuid) -> Result<Vec<Assignment>, Error> {
     sqlx::query_as!(
         Assignment,
         r#"select a.id, a.pack_id, p.name, p.version, a.enabled_types, a.disabled_types, a.active, a.created_at,
@@ -37,7 +37,7 @@ pub async fn installed(db: impl PgExecutor<'_>, project_id: Uuid) -> Result<Vec<
                      and o.type in (select jsonb_object_keys(p.object_types))) as "objects!"
            from kb.template_assignments a join kb.template_packs p on p.id = a.pack_id
            where a.project_id = $1 order by a.created_at, a.id"#,
-        project_id
+        workspace_id
     )
     .fetch_all(db)
     .await
@@ -47,12 +47,12 @@ pub async fn installed(db: impl PgExecutor<'_>, project_id: Uuid) -> Result<Vec<
 /// Installs a pack, or changes its enabled types. Existing objects stay unchanged: their next change is validated.
 pub async fn assign(
     db: &mut PgConnection,
-    project_id: Uuid,
+    workspace_id: Uuid,
     pack_id: Uuid,
     enabled_types: Option<&[String]>,
     disabled_types: &[String],
 ) -> Result<Assignment, Error> {
-    let pack = get(&mut *db, project_id, pack_id).await?;
+    let pack = get(&mut *db, workspace_id, pack_id).await?;
     if pack.status == "deprecated" {
         return Err(Error::Conflict(format!(
             "the pack {} is deprecated; install a newer one",
@@ -76,7 +76,7 @@ pub async fn assign(
     let other = sqlx::query_scalar!(
         "select p.version from kb.template_assignments a join kb.template_packs p on p.id = a.pack_id
          where a.project_id = $1 and p.name = $2 and p.id <> $3 and a.active limit 1",
-        project_id,
+        workspace_id,
         pack.name,
         pack_id
     )
@@ -95,7 +95,7 @@ pub async fn assign(
          on conflict (project_id, pack_id) do update
              set enabled_types = excluded.enabled_types, disabled_types = excluded.disabled_types, active = true, updated_at = now()",
         ids::new(),
-        project_id,
+        workspace_id,
         pack_id,
         enabled_types as Option<&[String]>,
         disabled_types
@@ -103,17 +103,22 @@ pub async fn assign(
     .execute(&mut *db)
     .await
     .map_err(Error::database("install a pack"))?;
-    let all = installed(db, project_id).await?;
+    let all = installed(db, workspace_id).await?;
     all.into_iter()
         .find(|assignment| assignment.pack_id == pack_id)
         .ok_or_else(|| Error::not_found("template pack", pack_id))
 }
 
 /// Enables or disables an installed pack.
-pub async fn set_active(db: &mut PgConnection, project_id: Uuid, id: Uuid, active: bool) -> Result<Assignment, Error> {
+pub async fn set_active(
+    db: &mut PgConnection,
+    workspace_id: Uuid,
+    id: Uuid,
+    active: bool,
+) -> Result<Assignment, Error> {
     let changed = sqlx::query!(
         "update kb.template_assignments set active = $3, updated_at = now() where id = $2 and project_id = $1",
-        project_id,
+        workspace_id,
         id,
         active
     )
@@ -123,7 +128,7 @@ pub async fn set_active(db: &mut PgConnection, project_id: Uuid, id: Uuid, activ
     if changed.rows_affected() == 0 {
         return Err(Error::not_found("template assignment", id));
     }
-    let all = installed(db, project_id).await?;
+    let all = installed(db, workspace_id).await?;
     all.into_iter()
         .find(|assignment| assignment.id == id)
         .ok_or_else(|| Error::not_found("template assignment", id))
@@ -132,7 +137,7 @@ pub async fn set_active(db: &mut PgConnection, project_id: Uuid, id: Uuid, activ
 /// Returns the types of one pack that another lacks, and of which there are live objects.
 pub async fn lost_by(
     db: impl PgExecutor<'_>,
-    project_id: Uuid,
+    workspace_id: Uuid,
     pack_id: Uuid,
     other_id: Uuid,
 ) -> Result<Vec<String>, Error> {
@@ -143,7 +148,7 @@ pub async fn lost_by(
              and exists (select from kb.graph_objects o
                          where o.project_id = $1 and o.type = t.name and o.superseded_at is null and o.deleted_at is null)
            order by t.name"#,
-        project_id,
+        workspace_id,
         pack_id,
         other_id
     )
@@ -152,11 +157,11 @@ pub async fn lost_by(
     .map_err(Error::database("compare packs"))
 }
 
-/// Removes a pack that was replaced by another one from the project, in the caller's transaction.
-pub async fn release(db: &mut PgConnection, project_id: Uuid, id: Uuid) -> Result<(), Error> {
+/// Removes a pack that was replaced by another one from the workspace, in the caller's transaction.
+pub async fn release(db: &mut PgConnection, workspace_id: Uuid, id: Uuid) -> Result<(), Error> {
     sqlx::query!(
         "delete from kb.template_assignments where id = $2 and project_id = $1",
-        project_id,
+        workspace_id,
         id
     )
     .execute(db)
@@ -166,18 +171,18 @@ pub async fn release(db: &mut PgConnection, project_id: Uuid, id: Uuid) -> Resul
 }
 
 /// Uninstalls a pack, unless there are live objects of its types.
-pub async fn uninstall(db: &mut PgConnection, project_id: Uuid, id: Uuid) -> Result<(), Error> {
+pub async fn uninstall(db: &mut PgConnection, workspace_id: Uuid, id: Uuid) -> Result<(), Error> {
     let mut tx = db.begin().await.map_err(Error::database("begin to uninstall a pack"))?;
     // Writes validated against it share its lock (`rules`): their objects are counted, or they come later.
     sqlx::query!(
         "select id from kb.template_assignments where id = $2 and project_id = $1 for update",
-        project_id,
+        workspace_id,
         id
     )
     .fetch_optional(&mut *tx)
     .await
     .map_err(Error::database("lock what is installed"))?;
-    let all = installed(&mut *tx, project_id).await?;
+    let all = installed(&mut *tx, workspace_id).await?;
     let assignment = all
         .into_iter()
         .find(|assignment| assignment.id == id)
@@ -190,7 +195,7 @@ pub async fn uninstall(db: &mut PgConnection, project_id: Uuid, id: Uuid) -> Res
     }
     sqlx::query!(
         "delete from kb.template_assignments where id = $2 and project_id = $1",
-        project_id,
+        workspace_id,
         id
     )
     .execute(&mut *tx)

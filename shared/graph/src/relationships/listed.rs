@@ -37,7 +37,7 @@ pub struct Connected {
 /// ends.
 pub async fn list(
     db: impl PgExecutor<'_>,
-    project_id: Uuid,
+    workspace_id: Uuid,
     filter: &Filter,
     after: Option<Uuid>,
     limit: i64,
@@ -59,7 +59,7 @@ pub async fn list(
              and ($5::uuid is null or r.canonical_id > $5)
            order by r.canonical_id
            limit $6"#,
-        project_id,
+        workspace_id,
         filter.relationship_type,
         filter.source_id,
         filter.target_id,

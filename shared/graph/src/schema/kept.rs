@@ -15,10 +15,10 @@ use crate::Error;
 const LONG: Duration = Duration::from_millis(100);
 /// Lifetime of cached counts. Clients may cache as long: `cache_hint_ttl` of the tool `schema_version`.
 pub const KEPT: Duration = Duration::from_secs(300);
-/// Maximum number of projects with cached counts of one kind; beyond it, the cache is cleared.
-const MAX_PROJECTS: usize = 1_000;
+/// Maximum number of workspaces with cached counts of one kind; beyond it, the cache is cleared.
+const MAX_WORKSPACES: usize = 1_000;
 
-/// Counts of one kind by project, with their time.
+/// Counts of one kind by workspace, with their time.
 pub(super) type Counts<T> = LazyLock<Mutex<HashMap<Uuid, (Instant, Vec<T>)>>>;
 
 pub(super) static TYPES: Counts<TypeCount> = LazyLock::new(Mutex::default);
@@ -28,12 +28,12 @@ pub(super) static LABELS: Counts<LabelCount> = LazyLock::new(Mutex::default);
 /// Returns counts cached at most [`KEPT`] ago, else counts now and caches slow results.
 pub(super) async fn kept<T: Clone>(
     counts: &Counts<T>,
-    project_id: Uuid,
+    workspace_id: Uuid,
     count: impl Future<Output = Result<Vec<T>, Error>>,
 ) -> Result<Vec<T>, Error> {
     let known = |began: Instant| {
         let counts = counts.lock().unwrap_or_else(PoisonError::into_inner);
-        let (at, counted) = counts.get(&project_id)?;
+        let (at, counted) = counts.get(&workspace_id)?;
         (began.duration_since(*at) < KEPT).then(|| counted.clone())
     };
     let began = Instant::now();
@@ -43,12 +43,12 @@ pub(super) async fn kept<T: Clone>(
     let counted = count.await?;
     let mut counts = counts.lock().unwrap_or_else(PoisonError::into_inner);
     if began.elapsed() < LONG {
-        counts.remove(&project_id);
+        counts.remove(&workspace_id);
     } else {
-        if counts.len() >= MAX_PROJECTS {
+        if counts.len() >= MAX_WORKSPACES {
             counts.clear();
         }
-        counts.insert(project_id, (began, counted.clone()));
+        counts.insert(workspace_id, (began, counted.clone()));
     }
     Ok(counted)
 }
@@ -60,9 +60,9 @@ mod tests {
     #[tokio::test]
     async fn only_what_took_long_is_kept() {
         let counts: Counts<u32> = LazyLock::new(Mutex::default);
-        let project = Uuid::now_v7();
+        let workspace = Uuid::now_v7();
         let count = |number: u32, takes: Duration| {
-            kept(&counts, project, async move {
+            kept(&counts, workspace, async move {
                 tokio::time::sleep(takes).await;
                 Ok(vec![number])
             })

@@ -1,5 +1,5 @@
 //! Expands a query's words: each word itself and, if hardly any object contains it, the most similar words of the
-//! project's keys and names (`kb.graph_words`). Called by `search`.
+//! workspace's keys and names (`kb.graph_words`). Called by `search`.
 //!
 //! A word that very many objects contain is *common*: an index scan would fetch all of them before returning the first.
 //! Queries consisting of common words only therefore don't use the index but scan a sample of the objects. The
@@ -57,7 +57,7 @@ struct Term {
 impl Terms {
     pub(super) async fn of(
         db: &mut PgConnection,
-        project_id: Uuid,
+        workspace_id: Uuid,
         query: &Query,
         scope: &Scope,
         reach: Reach,
@@ -65,7 +65,7 @@ impl Terms {
         let attempted = "weigh the words of a search";
         // Built from constants only.
         let rows = sqlx::query(AssertSqlSafe(statement(reach, scope)))
-            .bind(project_id)
+            .bind(workspace_id)
             .bind(&query.words)
             .bind(COMMON)
             .bind(KNOWN)
@@ -173,7 +173,7 @@ fn any_of<'a>(terms: impl IntoIterator<Item = &'a Term>) -> String {
     format!("({})", terms.join(" | "))
 }
 
-/// $1 project, $2 words, $3 object count of a common word, $4 of a known word, $5 types, $6 labels, $7 similar words,
+/// $1 workspace, $2 words, $3 object count of a common word, $4 of a known word, $5 types, $6 labels, $7 similar words,
 /// $8 prefix length.
 fn statement(reach: Reach, scope: &Scope) -> String {
     let live = scope.live();
@@ -248,7 +248,7 @@ fn statement(reach: Reach, scope: &Scope) -> String {
 /// Returns matches among a sample of the objects, best first.
 pub(super) async fn sample(
     db: &mut PgConnection,
-    project_id: Uuid,
+    workspace_id: Uuid,
     query: &str,
     scope: &Scope,
 ) -> Result<Vec<Uuid>, Error> {
@@ -258,7 +258,7 @@ pub(super) async fn sample(
         .execute(&mut *db)
         .await
         .map_err(Error::database(attempted))?;
-    // In the order of an index that begins with the project, so that other projects' objects are not scanned.
+    // In the order of an index that begins with the workspace, so that other workspaces' objects are not scanned.
     let (by_type, order) = if scope.types.is_empty() {
         ("", "order by o.canonical_id")
     } else {
@@ -279,7 +279,7 @@ pub(super) async fn sample(
          order by ts_rank(o.fts, $2::text::tsquery) desc, o.id
          limit $6"
     )))
-    .bind(project_id)
+    .bind(workspace_id)
     .bind(query)
     .bind(MAX_SAMPLED)
     .bind(&scope.types)

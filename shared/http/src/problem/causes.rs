@@ -7,7 +7,7 @@ use rejoin_files::types::TypeFault;
 use rejoin_files::{AttachError, BeginError};
 use rejoin_identity::auth::AuthError;
 use rejoin_identity::keys::KeyError;
-use rejoin_identity::projects::{Exhausted, MemberError};
+use rejoin_identity::workspaces::{Exhausted, MemberError};
 use rejoin_models::reads;
 use serde_json::json;
 use tracing::error;
@@ -18,7 +18,7 @@ impl From<AuthError> for Problem {
     fn from(error: AuthError) -> Self {
         match error {
             AuthError::UnknownKey => Self::unauthorized("unauthorized", "the API key is unknown, expired or revoked"),
-            AuthError::UnknownProject => Self::not_found("project_not_found", "The project"),
+            AuthError::UnknownWorkspace => Self::not_found("project_not_found", "The project"),
             AuthError::TokenExpired => Self::unauthorized("token_expired", error.to_string()),
             AuthError::TokenNotYetValid => Self::unauthorized("token_invalid", error.to_string()),
             AuthError::UnknownUser => Self::new(
@@ -26,7 +26,7 @@ impl From<AuthError> for Problem {
                 "user_unknown",
                 "the token's subject is not a user of this server; an operator can create the user",
             ),
-            AuthError::ProjectNeeded => Self::bad_request("project_needed", error.to_string()),
+            AuthError::WorkspaceNeeded => Self::bad_request("project_needed", error.to_string()),
             AuthError::Database(error) => error.into(),
         }
     }

@@ -64,7 +64,7 @@ pub async fn keep(
          set revision = $5, schema = $6, read_at = now()
          returning read_at",
         source.id,
-        source.project_id,
+        source.workspace_id,
         database,
         table,
         source.revision,

@@ -88,13 +88,13 @@ pub struct Listed {
     pub left_out: Vec<LeftOut>,
 }
 
-/// Returns all tools of a project's servers, by server and name.
-pub async fn of_project(db: impl PgExecutor<'_>, project_id: Uuid) -> Result<Vec<Offered>, sqlx::Error> {
+/// Returns all tools of a workspace's servers, by server and name.
+pub async fn of_workspace(db: impl PgExecutor<'_>, workspace_id: Uuid) -> Result<Vec<Offered>, sqlx::Error> {
     sqlx::query_as!(
         Offered,
         "select t.* from kb.mcp_tools t join kb.project_mcp_servers s on s.id = t.server_id
          where s.project_id = $1 order by s.name, t.name",
-        project_id
+        workspace_id
     )
     .fetch_all(db)
     .await

@@ -1,4 +1,4 @@
-//! The settings of a project's MCP server and their validation. Called by the API's routes and manifests.
+//! The settings of a workspace's MCP server and their validation. Called by the API's routes and manifests.
 
 use serde::Serialize;
 use serde_json::{Map, Value};

@@ -1,4 +1,4 @@
-//! Placeholders in settings: `${NAME}` stands for the value of a project secret, `$${` for a literal `${`. Called where
+//! Placeholders in settings: `${NAME}` stands for the value of a workspace secret, `$${` for a literal `${`. Called where
 //! settings are validated (names only) and where a connection is made (values).
 //!
 //! Invariant: an inserted value is never expanded again.

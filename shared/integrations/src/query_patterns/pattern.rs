@@ -1,4 +1,4 @@
-//! Query patterns without values, which members of a project share. Comments are dropped, strings and numbers become
+//! Query patterns without values, which members of a workspace share. Comments are dropped, strings and numbers become
 //! `?`. A double-quoted text is kept only where it is an identifier or a document field and looks like one: a sentence
 //! hidden in quotes does not reach another user's agent.
 

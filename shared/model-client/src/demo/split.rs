@@ -7,7 +7,7 @@ use super::OPENING;
 pub(super) const TOOL: &str = "create_tasks";
 /// The heading of predecessors' results in a task's input.
 const BEFORE: &str = "## What came before\n";
-/// The default agent of every project.
+/// The default agent of every workspace.
 const AGENT: &str = "graph-query-agent";
 
 /// Four parallel questions, and one that waits for them.

@@ -25,7 +25,7 @@ const SCOPE: &str = "https://www.googleapis.com/auth/cloud-platform";
 const FILE_VARIABLE: &str = "GOOGLE_APPLICATION_CREDENTIALS";
 /// The path of gcloud's user credentials, below the home directory.
 const GCLOUD_FILE: &str = ".config/gcloud/application_default_credentials.json";
-/// The project billed for a user's requests.
+/// The workspace billed for a user's requests.
 pub(super) const QUOTA_PROJECT: &str = "x-goog-user-project";
 /// Timeout of fetching a token.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -45,7 +45,7 @@ pub(super) struct GoogleTokens {
 /// The access headers of a Vertex AI request.
 pub(super) struct Access {
     pub(super) token: Secret,
-    /// Sent as `x-goog-user-project`.
+    /// Sent as `x-goog-user-workspace`.
     pub(super) quota_project: Option<String>,
 }
 

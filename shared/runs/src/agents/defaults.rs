@@ -1,4 +1,4 @@
-//! Built-in agent definitions that a project installs with one request: the graph agent and the database specialists.
+//! Built-in agent definitions that a workspace installs with one request: the graph agent and the database specialists.
 //! They live in code, so that they are versioned and tested with it.
 
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use super::DefinitionContent;
 use rejoin_models::DEFAULT_MODEL;
 use rejoin_models::choice::ModelChoice;
 
-/// The default agent of every project.
+/// The default agent of every workspace.
 pub const GRAPH_QUERY_AGENT: &str = "graph-query-agent";
 /// The model of the default agent (requirement A25). Its provider has retired it: the catalogue's successor answers or,
 /// if that one's provider has no key, the model of plain conversations.

@@ -76,7 +76,7 @@ pub async fn pin(
         "update kb.chat_conversations set pinned_console_id = $2 where id = $1 and project_id = $3 and owner_user_id = $4",
         conversation_id,
         console_id as _,
-        owner.project_id,
+        owner.workspace_id,
         owner.user_id
     );
     Ok(pinned.execute(db).await?.rows_affected() == 1)
@@ -91,7 +91,7 @@ pub async fn pinned(
     let id = sqlx::query_scalar!(
         "select pinned_console_id from kb.chat_conversations where id = $1 and project_id = $2 and owner_user_id = $3",
         conversation_id,
-        owner.project_id,
+        owner.workspace_id,
         owner.user_id
     );
     match id.fetch_optional(&mut *db).await?.flatten() {

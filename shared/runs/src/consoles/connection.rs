@@ -20,10 +20,10 @@ const SCHEMA_MAX_BYTES: usize = 64 * 1024;
 
 /// The metadata of a console as shown: the stored ones, with its connection: `databaseId`, `databaseType`,
 /// `databaseName`, `connectionDetails`, and `cachedSchema` {timestamp, schema} of the tables named by its text.
-pub async fn metadata(db: &mut PgConnection, project_id: Uuid, console: &Console) -> Result<Value, sqlx::Error> {
+pub async fn metadata(db: &mut PgConnection, workspace_id: Uuid, console: &Console) -> Result<Value, sqlx::Error> {
     let mut shown = said_by_client(console.metadata.clone());
     let source = match console.data_source_id {
-        Some(id) => data_sources::get(&mut *db, project_id, id).await?,
+        Some(id) => data_sources::get(&mut *db, workspace_id, id).await?,
         None => None,
     };
     if let Some(kind) = &console.kind {

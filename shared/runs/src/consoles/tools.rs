@@ -129,7 +129,7 @@ impl Desk {
         };
         Ok(Self {
             owner: Owner {
-                project_id: context.project_id,
+                workspace_id: context.workspace_id,
                 user_id,
             },
             console_context: match context.run_id {
@@ -198,7 +198,7 @@ impl Desk {
         else {
             return Ok(None);
         };
-        let found = data_sources::find(&mut *db, self.owner.project_id, wanted).await;
+        let found = data_sources::find(&mut *db, self.owner.workspace_id, wanted).await;
         let found = found.map_err(internal("reading the data source"))?;
         let missing = || {
             tool_error(format!(
@@ -244,7 +244,7 @@ impl Desk {
         let lines = console.content.lines().zip(1..);
         let numbered: Vec<String> = lines.map(|(line, n)| format!("{n}: {line}")).collect();
         output["lines"] = numbered.join("\n").into();
-        let metadata = connection::metadata(db, self.owner.project_id, &console).await;
+        let metadata = connection::metadata(db, self.owner.workspace_id, &console).await;
         output["metadata"] = metadata.map_err(internal("reading the console's connection"))?;
         output["modifiedBy"] = console.modified_by.into();
         Ok(output)

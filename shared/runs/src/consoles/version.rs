@@ -98,7 +98,7 @@ pub async fn write(
     let locked = sqlx::query_scalar!(
         "select id from kb.consoles where id = $1 and project_id = $2 and owner_user_id = $3 and deleted_at is null for update",
         id,
-        owner.project_id,
+        owner.workspace_id,
         owner.user_id
     );
     if locked.fetch_optional(&mut *db).await?.is_none() {

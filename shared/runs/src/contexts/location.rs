@@ -42,14 +42,14 @@ impl Location {
 
 /// Returns the prepared description if it is still valid, else a new one. Names in the focus are replaced by the
 /// graph's.
-pub async fn of(db: &mut PgConnection, project_id: Uuid, focus: &mut Focus) -> Result<Location, sqlx::Error> {
+pub async fn of(db: &mut PgConnection, workspace_id: Uuid, focus: &mut Focus) -> Result<Location, sqlx::Error> {
     let kept = sqlx::query!(
         "select location, linked, o.name as \"name?\"
          from kb.chat_context_cache c
          left join kb.graph_objects o on o.project_id = $1 and o.canonical_id = $2 and o.superseded_at is null and o.deleted_at is null
          where c.project_id = $1 and c.focus_id = $2 and c.entity_id = $3 and c.created_at > now() - make_interval(secs => $4)
            and not exists (select from kb.graph_changes g where g.project_id = $1 and not pg_visible_in_snapshot(g.xid, c.snapshot))",
-        project_id,
+        workspace_id,
         focus.project_id,
         focus.focus_entity_id.unwrap_or_default(),
         KEPT_S
@@ -66,23 +66,23 @@ pub async fn of(db: &mut PgConnection, project_id: Uuid, focus: &mut Focus) -> R
                 linked: kept.linked,
             })
         }
-        None => read(db, project_id, focus).await,
+        None => read(db, workspace_id, focus).await,
     }
 }
 
 /// Prepares the description in advance.
-pub async fn warm(db: &mut PgConnection, project_id: Uuid, focus: &mut Focus) -> Result<(), sqlx::Error> {
+pub async fn warm(db: &mut PgConnection, workspace_id: Uuid, focus: &mut Focus) -> Result<(), sqlx::Error> {
     // Taken before anything is read: newer data in the text than in the snapshot only cause another read.
     let snapshot = sqlx::query_scalar!(r#"select pg_current_snapshot()::text as "snapshot!""#)
         .fetch_one(&mut *db)
         .await?;
-    let made = read(db, project_id, focus).await?;
+    let made = read(db, workspace_id, focus).await?;
     sqlx::query!(
         "insert into kb.chat_context_cache (project_id, focus_id, entity_id, location, linked, snapshot)
          values ($1, $2, $3, $4, $5, $6::text::pg_snapshot)
          on conflict (project_id, focus_id, entity_id) do update
          set location = excluded.location, linked = excluded.linked, snapshot = excluded.snapshot, created_at = now()",
-        project_id,
+        workspace_id,
         focus.project_id,
         focus.focus_entity_id.unwrap_or_default(),
         made.location,
@@ -107,10 +107,10 @@ pub async fn sweep(db: impl PgExecutor<'_>) -> Result<(), sqlx::Error> {
     Ok(())
 }
 
-async fn read(db: &mut PgConnection, project_id: Uuid, focus: &mut Focus) -> Result<Location, sqlx::Error> {
+async fn read(db: &mut PgConnection, workspace_id: Uuid, focus: &mut Focus) -> Result<Location, sqlx::Error> {
     let mut location = String::new();
     let mut linked = String::new();
-    if let Some(project) = object(&mut *db, project_id, focus.project_id).await? {
+    if let Some(project) = object(&mut *db, workspace_id, focus.project_id).await? {
         focus.project_name.clone_from(&project.name);
         let _ = writeln!(
             location,
@@ -119,12 +119,12 @@ async fn read(db: &mut PgConnection, project_id: Uuid, focus: &mut Focus) -> Res
             project.id,
             properties(&project)
         );
-        linked = linked_to(&mut *db, project_id, project.id).await?;
+        linked = linked_to(&mut *db, workspace_id, project.id).await?;
     } else {
         let _ = writeln!(location, "Project: {} ({})", focus.project_name, focus.project_id);
     }
     if let Some(id) = focus.focus_entity_id
-        && let Some(thing) = object(db, project_id, id).await?
+        && let Some(thing) = object(db, workspace_id, id).await?
     {
         let (kind, name) = (&thing.object_type, &thing.name);
         let _ = writeln!(location, "In focus there: {kind} {name} ({id})\n{}", properties(&thing));
@@ -132,8 +132,8 @@ async fn read(db: &mut PgConnection, project_id: Uuid, focus: &mut Focus) -> Res
     Ok(Location { location, linked })
 }
 
-async fn object(db: &mut PgConnection, project_id: Uuid, id: Uuid) -> Result<Option<objects::Object>, sqlx::Error> {
-    match objects::get(&mut *db, project_id, id).await {
+async fn object(db: &mut PgConnection, workspace_id: Uuid, id: Uuid) -> Result<Option<objects::Object>, sqlx::Error> {
+    match objects::get(&mut *db, workspace_id, id).await {
         Ok(object) => Ok(Some(object)),
         Err(rejoin_graph::Error::Database { source, .. }) => Err(source),
         Err(_) => Ok(None),
@@ -145,7 +145,7 @@ fn properties(object: &objects::Object) -> String {
 }
 
 /// Linked entities by type, with names.
-async fn linked_to(db: &mut PgConnection, project_id: Uuid, id: Uuid) -> Result<String, sqlx::Error> {
+async fn linked_to(db: &mut PgConnection, workspace_id: Uuid, id: Uuid) -> Result<String, sqlx::Error> {
     let rows = sqlx::query!(
         r#"select o.type as kind, o.name as "name!", o.canonical_id as id
            from ((select target_id as other from kb.graph_relationships
@@ -158,7 +158,7 @@ async fn linked_to(db: &mut PgConnection, project_id: Uuid, id: Uuid) -> Result<
            join kb.graph_objects o
              on o.project_id = $1 and o.canonical_id = linked.other and o.superseded_at is null and o.deleted_at is null
            order by o.type, lower(o.name), o.canonical_id"#,
-        project_id,
+        workspace_id,
         id,
         LINKED_MAX
     )

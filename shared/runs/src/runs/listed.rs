@@ -28,7 +28,7 @@ pub struct RunFilter {
     pub is_top_level: bool,
 }
 
-/// The part of a run visible to every member of the project.
+/// The part of a run visible to every member of the workspace.
 #[derive(Debug, Clone)]
 pub struct RunHead {
     pub id: Uuid,
@@ -62,7 +62,7 @@ impl Listed {
     }
 }
 
-/// Returns a page of a project's runs, newest first, after the cursor (created_at, id). Conversations' runs only of
+/// Returns a page of a workspace's runs, newest first, after the cursor (created_at, id). Conversations' runs only of
 /// `owner`.
 pub async fn list(
     db: &mut PgConnection,
@@ -90,7 +90,7 @@ pub async fn list(
              and (not $12 or r.parent_run_id is null)
            order by r.created_at desc, r.id desc
            limit $13"#,
-        owner.project_id,
+        owner.workspace_id,
         at,
         id,
         filter.state.map(RunState::as_str),
@@ -107,14 +107,11 @@ pub async fn list(
     .fetch_all(&mut *db)
     .await?;
     let ids: Vec<Uuid> = heads.iter().map(|head| head.id).collect();
-    let whole = sqlx::query_as!(
-        Run,
-        "select r.* from kb.agent_runs r
-         where r.id = any($1) and r.project_id = $2
+    let whole = run_query!("select", "from kb.agent_runs r where r.id = any($1) and r.project_id = $2
            and (r.conversation_id is null and coalesce(r.user_id = $3, true)
                 or exists (select from kb.chat_conversations c where c.id = r.conversation_id and c.owner_user_id = $3))",
         &ids,
-        owner.project_id,
+        owner.workspace_id,
         owner.user_id
     )
     .fetch_all(db)
@@ -127,12 +124,12 @@ pub async fn list(
     Ok(listed.collect())
 }
 
-/// Returns the maker of a run of the project outside a conversation. None: it does not exist, or has no maker.
-pub async fn maker_of(db: &mut PgConnection, project_id: Uuid, id: Uuid) -> Result<Option<Uuid>, sqlx::Error> {
+/// Returns the maker of a run of the workspace outside a conversation. None: it does not exist, or has no maker.
+pub async fn maker_of(db: &mut PgConnection, workspace_id: Uuid, id: Uuid) -> Result<Option<Uuid>, sqlx::Error> {
     let maker = sqlx::query_scalar!(
         "select user_id from kb.listed_runs where id = $1 and project_id = $2 and conversation_id is null",
         id,
-        project_id
+        workspace_id
     );
     Ok(maker.fetch_optional(db).await?.flatten())
 }

@@ -1,4 +1,4 @@
-//! Throughput of a project's runs: starts and ends per minute, over all of its users.
+//! Throughput of a workspace's runs: starts and ends per minute, over all of its users.
 
 use chrono::{DateTime, Utc};
 use sqlx::PgExecutor;
@@ -23,7 +23,7 @@ pub struct Throughput {
     pub took_p95_s: Option<f64>,
 }
 
-/// Returns all minutes together first, then each, oldest first. For the transaction's project.
+/// Returns all minutes together first, then each, oldest first. For the transaction's workspace.
 pub async fn per_minute(db: impl PgExecutor<'_>) -> Result<Vec<Throughput>, sqlx::Error> {
     sqlx::query_as!(
         Throughput,

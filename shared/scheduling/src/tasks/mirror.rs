@@ -21,7 +21,7 @@ pub async fn create(
     ids: &[Uuid],
     actor: Actor,
 ) -> Result<(), Error> {
-    coordination_schema::install(db, dag.project_id).await?;
+    coordination_schema::install(db, dag.workspace_id).await?;
     let mut keys = Vec::with_capacity(ids.len());
     let mut properties = Vec::with_capacity(ids.len());
     let mut hashes = Vec::with_capacity(ids.len());
@@ -39,7 +39,7 @@ pub async fn create(
     }
     write(
         db,
-        dag.project_id,
+        dag.workspace_id,
         TASK,
         "pending",
         ids,
@@ -57,7 +57,7 @@ pub async fn create(
             to.push(ids[after]);
         }
     }
-    relate(db, dag.project_id, BLOCKS, &from, &to, actor)
+    relate(db, dag.workspace_id, BLOCKS, &from, &to, actor)
         .await
         .map_err(Error::database("write what blocks what"))
 }
@@ -66,7 +66,7 @@ pub async fn create(
 #[expect(clippy::too_many_arguments, reason = "a table's columns")]
 pub(super) async fn write(
     db: &mut PgConnection,
-    project_id: Uuid,
+    workspace_id: Uuid,
     object_type: &str,
     status: &str,
     ids: &[Uuid],
@@ -75,14 +75,14 @@ pub(super) async fn write(
     hashes: &[Vec<u8>],
     actor: Actor,
 ) -> Result<(), sqlx::Error> {
-    let schema_version = coordination_schema::schema_version(&mut *db, project_id).await?;
+    let schema_version = coordination_schema::schema_version(&mut *db, workspace_id).await?;
     sqlx::query!(
         "insert into kb.graph_objects
              (id, project_id, canonical_id, version, type, key, status, labels, properties, content_hash, schema_version, actor_type, actor_id)
          select t.id, $1, t.id, 1, $2, t.key, $3, '{}', t.properties, t.hash, $4, $5, $6
          from unnest($7::uuid[], $8::text[], $9::jsonb[], $10::bytea[]) t(id, key, properties, hash)
          on conflict do nothing",
-        project_id,
+        workspace_id,
         object_type,
         status,
         schema_version,
@@ -101,7 +101,7 @@ pub(super) async fn write(
 /// Creates relationships of one type, in one statement.
 pub(super) async fn relate(
     db: &mut PgConnection,
-    project_id: Uuid,
+    workspace_id: Uuid,
     relationship_type: &str,
     from: &[Uuid],
     to: &[Uuid],
@@ -113,7 +113,7 @@ pub(super) async fn relate(
              (id, project_id, canonical_id, version, type, source_id, target_id, properties, content_hash, actor_type, actor_id)
          select e.id, $1, e.id, 1, $2, e.source, e.target, '{}', $3, $4, $5
          from unnest($6::uuid[], $7::uuid[], $8::uuid[]) e(id, source, target)",
-        project_id,
+        workspace_id,
         relationship_type,
         rejoin_graph::relationships::relationship_hash(&json!({}), None, None, None),
         actor.kind.as_str(),
@@ -127,7 +127,7 @@ pub(super) async fn relate(
     Ok(())
 }
 
-/// Suppresses embedding marks of many single objects: the project is marked once, at the end.
+/// Suppresses embedding marks of many single objects: the workspace is marked once, at the end.
 pub async fn in_bulk(db: &mut PgConnection) -> Result<(), Error> {
     sqlx::query!("select set_config('rejoin.bulk', 'on', true)")
         .fetch_one(db)
@@ -136,8 +136,8 @@ pub async fn in_bulk(db: &mut PgConnection) -> Result<(), Error> {
     Ok(())
 }
 
-pub async fn bulk_is_over(db: &mut PgConnection, project_id: Uuid) -> Result<(), Error> {
-    embedding_backlog::mark_all(&mut *db, project_id)
+pub async fn bulk_is_over(db: &mut PgConnection, workspace_id: Uuid) -> Result<(), Error> {
+    embedding_backlog::mark_all(&mut *db, workspace_id)
         .await
         .map_err(Error::database("mark a DAG's tasks"))?;
     sqlx::query!("select set_config('rejoin.bulk', 'off', true)")
@@ -147,7 +147,7 @@ pub async fn bulk_is_over(db: &mut PgConnection, project_id: Uuid) -> Result<(),
     Ok(())
 }
 
-/// Updates the task's object from its row: a new version. A deleted object, or one that would violate the project's own
+/// Updates the task's object from its row: a new version. A deleted object, or one that would violate the workspace's own
 /// rules for its type, stays unchanged: the row is authoritative.
 pub async fn follow(db: &mut PgConnection, task: &DagTask, actor: Actor) -> Result<(), sqlx::Error> {
     let seconds = task
@@ -173,7 +173,7 @@ pub async fn follow(db: &mut PgConnection, task: &DagTask, actor: Actor) -> Resu
         change_summary: task.assigned_because.clone(),
         ..ObjectChange::default()
     };
-    match objects::update(db, task.project_id, task.id, &change, actor).await {
+    match objects::update(db, task.workspace_id, task.id, &change, actor).await {
         Ok(_) => Ok(()),
         Err(Error::Database { source, .. }) => Err(source),
         Err(error) => {

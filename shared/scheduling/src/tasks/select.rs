@@ -1,5 +1,5 @@
 //! Selects a task's agent: the one that it names, else the first matching rule, else the best match by the agents' own
-//! keywords. Ties are decided by an agent (`selector_agent`), if the DAG has one, else by a model, if the project has
+//! keywords. Ties are decided by an agent (`selector_agent`), if the DAG has one, else by a model, if the workspace has
 //! one for that ([`agent_assignment`](rejoin_runs::agent_assignment)). The reason of each choice is stored.
 
 use std::collections::BTreeSet;
@@ -36,7 +36,7 @@ pub enum Choice {
     Nobody(String),
 }
 
-/// Selects among the project's agents.
+/// Selects among the workspace's agents.
 pub fn choose(dag: &Dag, task: &DagTask, agents: &[AgentDefinition]) -> Choice {
     let known = |name: &str| agents.iter().any(|agent| agent.name == name);
     if let Some(wanted) = &task.wanted_agent {
@@ -170,7 +170,7 @@ mod tests {
         let blank = DefinitionContent::blank();
         AgentDefinition {
             id: Uuid::nil(),
-            project_id: Uuid::nil(),
+            workspace_id: Uuid::nil(),
             name: name.to_owned(),
             description: description.to_owned(),
             system_prompt: blank.system_prompt,
@@ -191,7 +191,7 @@ mod tests {
     fn dag(rules: Value, selector: Option<&str>) -> Dag {
         Dag {
             id: Uuid::nil(),
-            project_id: Uuid::nil(),
+            workspace_id: Uuid::nil(),
             user_id: None,
             name: "dag".to_owned(),
             state: "active".to_owned(),
@@ -214,7 +214,7 @@ mod tests {
         DagTask {
             id: Uuid::nil(),
             dag_id: Uuid::nil(),
-            project_id: Uuid::nil(),
+            workspace_id: Uuid::nil(),
             r#ref: "a".to_owned(),
             title: title.to_owned(),
             description: String::new(),

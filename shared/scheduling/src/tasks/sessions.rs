@@ -35,7 +35,7 @@ pub async fn begin(
     let hash = objects::object_hash(SESSION, &key, Some("active"), &[], &content);
     mirror::write(
         db,
-        task.project_id,
+        task.workspace_id,
         SESSION,
         "active",
         &[run_id],
@@ -45,7 +45,7 @@ pub async fn begin(
         actor,
     )
     .await?;
-    mirror::relate(db, task.project_id, HAS_SESSION, &[task.id], &[run_id], actor).await
+    mirror::relate(db, task.workspace_id, HAS_SESSION, &[task.id], &[run_id], actor).await
 }
 
 /// Ends the session with its run, and adds its messages.
@@ -62,10 +62,10 @@ pub async fn end(db: &mut PgConnection, run: &Run, state: RunState, actor: Actor
         status: Some(status.to_owned()),
         ..ObjectChange::default()
     };
-    match objects::update(db, run.project_id, run.id, &change, actor).await {
+    match objects::update(db, run.workspace_id, run.id, &change, actor).await {
         Ok(_) => {}
         Err(Error::Database { source, .. }) => return Err(source),
-        // The session was deleted, its type has the project's own rules, or the run began before there were sessions.
+        // The session was deleted, its type has the workspace's own rules, or the run began before there were sessions.
         Err(error) => {
             tracing::debug!(run = %run.id, %error, "mirroring a session in the graph failed");
             return Ok(());
@@ -98,7 +98,7 @@ pub async fn end(db: &mut PgConnection, run: &Run, state: RunState, actor: Actor
         .collect();
     mirror::write(
         db,
-        run.project_id,
+        run.workspace_id,
         SESSION_MESSAGE,
         "said",
         &ids,
@@ -109,7 +109,7 @@ pub async fn end(db: &mut PgConnection, run: &Run, state: RunState, actor: Actor
     )
     .await?;
     let from = vec![run.id; ids.len()];
-    mirror::relate(db, run.project_id, HAS_MESSAGE, &from, &ids, actor).await
+    mirror::relate(db, run.workspace_id, HAS_MESSAGE, &from, &ids, actor).await
 }
 
 /// Returns the content of a message's object.

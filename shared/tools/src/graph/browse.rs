@@ -107,14 +107,14 @@ const MAX_PAGES: usize = 20;
 const MAX_OFFSET: i64 = 1_000_000;
 
 async fn list_entity_types(context: &ToolContext) -> Result<Value, ToolError> {
-    let mut types = schema::types(&context.db, context.project_id)
+    let mut types = schema::types(&context.db, context.workspace_id)
         .await
         .map_err(tool_error)?;
-    let mut relationships = schema::relationship_types(&context.db, context.project_id)
+    let mut relationships = schema::relationship_types(&context.db, context.workspace_id)
         .await
         .map_err(tool_error)?;
     if let Some(bounds) = focus::bounds(context) {
-        let inside = schema::bound_types(&context.db, context.project_id, &bounds)
+        let inside = schema::bound_types(&context.db, context.workspace_id, &bounds)
             .await
             .map_err(tool_error)?;
         let bound = |name: &str| bounds.types.contains(&name);
@@ -139,7 +139,7 @@ async fn list_entity_types(context: &ToolContext) -> Result<Value, ToolError> {
 }
 
 async fn schema_version(context: &ToolContext) -> Result<Value, ToolError> {
-    let version = schema::version(&context.db, context.project_id)
+    let version = schema::version(&context.db, context.workspace_id)
         .await
         .map_err(tool_error)?;
     Ok(json!({
@@ -152,8 +152,8 @@ async fn schema_version(context: &ToolContext) -> Result<Value, ToolError> {
 
 async fn list_tags(context: &ToolContext) -> Result<Value, ToolError> {
     let tags = match focus::bounds(context) {
-        None => schema::labels(&context.db, context.project_id).await,
-        Some(bounds) => schema::labels_within(&context.db, context.project_id, &bounds).await,
+        None => schema::labels(&context.db, context.workspace_id).await,
+        Some(bounds) => schema::labels_within(&context.db, context.workspace_id, &bounds).await,
     };
     let tags = tags.map_err(tool_error)?;
     let listed: Vec<Value> = tags
@@ -175,7 +175,7 @@ async fn get_entity_history(context: &ToolContext, arguments: &Arguments) -> Res
     }
     let limit = arguments.integer("limit", 10, (1, 50));
     // One more than requested tells whether there are more.
-    let mut versions = objects::history(&context.db, context.project_id, id, limit + 1)
+    let mut versions = objects::history(&context.db, context.workspace_id, id, limit + 1)
         .await
         .map_err(tool_error)?;
     let has_more = versions.len() as i64 > limit;
@@ -206,7 +206,7 @@ async fn query_entities(context: &ToolContext, arguments: &Arguments) -> Result<
     let sort_order: Option<SortOrder> = arguments.text("sort_order").and_then(|order| order.parse().ok());
     let (found, total) = objects::query(
         &context.db,
-        context.project_id,
+        context.workspace_id,
         type_name,
         focus::bounds(context).as_ref(),
         (sort_by.unwrap_or_default(), sort_order.unwrap_or_default()),
@@ -241,7 +241,7 @@ async fn relationships_inside(
     };
     let (mut found, mut after) = (Vec::new(), None);
     for _ in 0..MAX_PAGES {
-        let mut next = relationships::list(&context.db, context.project_id, filter, after, page)
+        let mut next = relationships::list(&context.db, context.workspace_id, filter, after, page)
             .await
             .map_err(tool_error)?;
         let is_last = (next.len() as i64) < page;

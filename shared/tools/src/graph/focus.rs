@@ -22,7 +22,7 @@ pub(super) async fn outside(context: &ToolContext, ids: &[Uuid]) -> Result<HashS
     match bounds(context) {
         None => Ok(HashSet::new()),
         Some(bounds) => bounds
-            .outside(&context.db, context.project_id, ids)
+            .outside(&context.db, context.workspace_id, ids)
             .await
             .map_err(tool_error),
     }

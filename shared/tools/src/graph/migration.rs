@@ -49,13 +49,13 @@ pub(super) const TOOLS: &[Definition] = &[
 ];
 
 async fn preview_schema_migration(context: &ToolContext, arguments: &Arguments) -> Result<Value, ToolError> {
-    let (pool, project) = (&context.db, context.project_id);
+    let (pool, workspace) = (&context.db, context.workspace_id);
     let from = arguments.required_text("from_version")?;
-    let from = migration::find_pack(pool, project, from).await.map_err(tool_error)?;
+    let from = migration::find_pack(pool, workspace, from).await.map_err(tool_error)?;
     let to = arguments.required_text("to_version")?;
-    let to = migration::find_pack(pool, project, to).await.map_err(tool_error)?;
+    let to = migration::find_pack(pool, workspace, to).await.map_err(tool_error)?;
     let sample = arguments.integer("sample_size", 10, (1, migration::MAX_SAMPLE));
-    let preview = migration::preview(pool, project, &from, &to, focus::bounds(context).as_ref(), sample)
+    let preview = migration::preview(pool, workspace, &from, &to, focus::bounds(context).as_ref(), sample)
         .await
         .map_err(tool_error)?;
     Ok(json!(preview))
@@ -63,7 +63,7 @@ async fn preview_schema_migration(context: &ToolContext, arguments: &Arguments) 
 
 async fn list_migration_archives(context: &ToolContext, arguments: &Arguments) -> Result<Value, ToolError> {
     let limit = arguments.integer("limit", 20, (1, migration::MAX_PAGE));
-    let mut found = migration::archives(&context.db, context.project_id, limit)
+    let mut found = migration::archives(&context.db, context.workspace_id, limit)
         .await
         .map_err(tool_error)?;
     let ids: Vec<Uuid> = found.iter().map(|archive| archive.id).collect();
@@ -77,7 +77,7 @@ async fn get_migration_archive(context: &ToolContext, arguments: &Arguments) -> 
     if focus::hides(context, id).await? {
         return Err(tool_error(rejoin_graph::Error::not_found("object", id)));
     }
-    let versions = migration::archive(&context.db, context.project_id, id)
+    let versions = migration::archive(&context.db, context.workspace_id, id)
         .await
         .map_err(tool_error)?;
     let shown: Vec<Value> = versions

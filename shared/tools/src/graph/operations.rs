@@ -65,7 +65,7 @@ pub(super) async fn of(context: &ToolContext, tool: &str, arguments: &Arguments)
         // Types, tags, packs and archives: no entity.
         _ => return None,
     };
-    let found = objects::resolve(&context.db, context.project_id, arguments.text(parameter)?).await;
+    let found = objects::resolve(&context.db, context.workspace_id, arguments.text(parameter)?).await;
     Some(match found {
         Ok(Resolved::One(object)) => Operation {
             entity_id: Some(object.id),

@@ -153,7 +153,7 @@ async fn list_template_packs(context: &ToolContext, arguments: &Arguments) -> Re
     let deprecated = arguments.flag("include_deprecated");
     let (found, total) = packs::list(
         &mut db,
-        context.project_id,
+        context.workspace_id,
         search,
         deprecated,
         limit,
@@ -166,7 +166,7 @@ async fn list_template_packs(context: &ToolContext, arguments: &Arguments) -> Re
 }
 
 async fn get_template_pack(context: &ToolContext, arguments: &Arguments) -> Result<Value, ToolError> {
-    let pack = packs::get(&context.db, context.project_id, id(arguments, "pack_id")?)
+    let pack = packs::get(&context.db, context.workspace_id, id(arguments, "pack_id")?)
         .await
         .map_err(tool_error)?;
     Ok(json!({ "pack": shown(&pack) }))
@@ -182,7 +182,7 @@ fn shown(pack: &Pack) -> Value {
         "author": pack.author,
         "status": pack.status,
         "checksum": pack.checksum,
-        "built_in": pack.project_id.is_none(),
+        "built_in": pack.workspace_id.is_none(),
         "object_type_schemas": pack.object_types,
         "relationship_type_schemas": pack.relationship_types,
         "ui_configs": pack.ui,
@@ -192,7 +192,7 @@ fn shown(pack: &Pack) -> Value {
 
 async fn get_available_templates(context: &ToolContext) -> Result<Value, ToolError> {
     let mut db = connection(context).await?;
-    let (mut found, _) = packs::list(&mut db, context.project_id, None, false, packs::MAX_PAGE, 0)
+    let (mut found, _) = packs::list(&mut db, context.workspace_id, None, false, packs::MAX_PAGE, 0)
         .await
         .map_err(tool_error)?;
     found.retain(|pack| !pack.installed);
@@ -200,7 +200,7 @@ async fn get_available_templates(context: &ToolContext) -> Result<Value, ToolErr
 }
 
 async fn get_installed_templates(context: &ToolContext) -> Result<Value, ToolError> {
-    let installed = packs::installed(&context.db, context.project_id)
+    let installed = packs::installed(&context.db, context.workspace_id)
         .await
         .map_err(tool_error)?;
     Ok(json!({"templates": installed, "total": installed.len()}))
@@ -211,7 +211,7 @@ async fn assign_template_pack(context: &ToolContext, arguments: &Arguments) -> R
     let enabled = arguments.has("enabled_types").then(|| arguments.texts("enabled_types"));
     let disabled = arguments.texts("disabled_types");
     let mut db = connection(context).await?;
-    let assignment = packs::assign(&mut db, context.project_id, pack, enabled.as_deref(), &disabled)
+    let assignment = packs::assign(&mut db, context.workspace_id, pack, enabled.as_deref(), &disabled)
         .await
         .map_err(tool_error)?;
     Ok(json!({ "assignment": assignment }))
@@ -221,7 +221,7 @@ async fn update_template_assignment(context: &ToolContext, arguments: &Arguments
     let assignment = id(arguments, "assignment_id")?;
     let mut db = connection(context).await?;
     let active = arguments.flag("active");
-    let assignment = packs::set_active(&mut db, context.project_id, assignment, active)
+    let assignment = packs::set_active(&mut db, context.workspace_id, assignment, active)
         .await
         .map_err(tool_error)?;
     Ok(json!({ "assignment": assignment }))
@@ -230,7 +230,7 @@ async fn update_template_assignment(context: &ToolContext, arguments: &Arguments
 async fn uninstall_template_pack(context: &ToolContext, arguments: &Arguments) -> Result<Value, ToolError> {
     let assignment = id(arguments, "assignment_id")?;
     let mut db = connection(context).await?;
-    packs::uninstall(&mut db, context.project_id, assignment)
+    packs::uninstall(&mut db, context.workspace_id, assignment)
         .await
         .map_err(tool_error)?;
     Ok(json!({"uninstalled": true, "assignment_id": assignment}))
@@ -249,7 +249,7 @@ async fn create_template_pack(context: &ToolContext, arguments: &Arguments) -> R
         prompts: object("extraction_prompts"),
     };
     let mut db = connection(context).await?;
-    let pack = packs::create(&mut db, context.project_id, &new)
+    let pack = packs::create(&mut db, context.workspace_id, &new)
         .await
         .map_err(tool_error)?;
     Ok(json!({ "pack": shown(&pack) }))
@@ -258,7 +258,7 @@ async fn create_template_pack(context: &ToolContext, arguments: &Arguments) -> R
 async fn delete_template_pack(context: &ToolContext, arguments: &Arguments) -> Result<Value, ToolError> {
     let pack = id(arguments, "pack_id")?;
     let mut db = connection(context).await?;
-    packs::delete(&mut db, context.project_id, pack)
+    packs::delete(&mut db, context.workspace_id, pack)
         .await
         .map_err(tool_error)?;
     Ok(json!({"deleted": true, "pack_id": pack}))

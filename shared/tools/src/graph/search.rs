@@ -122,15 +122,15 @@ async fn scored(
     mode: Mode,
 ) -> Result<Value, ToolError> {
     let query = arguments.required_text("query")?;
-    let (db, project_id) = (&context.db, context.project_id);
-    let (vector, note) = match embedder::query_vector(context.model.as_ref(), db, project_id, query)
+    let (db, workspace_id) = (&context.db, context.workspace_id);
+    let (vector, note) = match embedder::query_vector(context.model.as_ref(), db, workspace_id, query)
         .await
         .map_err(tool_error)?
     {
         Ok(vector) => (Some(vector), None),
         Err(reason) => (None, Some(reason)),
     };
-    let found = hybrid_ranking::find(db, project_id, query, vector.as_ref(), mode, &scope, limit)
+    let found = hybrid_ranking::find(db, workspace_id, query, vector.as_ref(), mode, &scope, limit)
         .await
         .map_err(tool_error)?;
     let hits: Vec<Value> = found
@@ -163,7 +163,7 @@ async fn search_entities(context: &ToolContext, arguments: &Arguments) -> Result
         bounds: focus::bounds(context),
     };
     let limit = arguments.integer("limit", 10, (1, 50));
-    let found = search::search(&context.db, context.project_id, query, &scope, limit)
+    let found = search::search(&context.db, context.workspace_id, query, &scope, limit)
         .await
         .map_err(tool_error)?;
     let entities: Vec<Value> = found.hits.iter().map(|hit| full(&hit.object)).collect();
@@ -185,7 +185,7 @@ async fn find_similar(context: &ToolContext, arguments: &Arguments) -> Result<Va
     };
     let limit = arguments.integer("limit", 10, (1, 50));
     let model = context.model.name();
-    let (hits, by_meaning) = search::similar(&context.db, context.project_id, object.id, model, &scope, limit)
+    let (hits, by_meaning) = search::similar(&context.db, context.workspace_id, object.id, model, &scope, limit)
         .await
         .map_err(tool_error)?;
     let shown: Vec<Value> = hits

@@ -83,7 +83,7 @@ const MAX_EDGES: i64 = 100;
 async fn get_entity_edges(context: &ToolContext, arguments: &Arguments) -> Result<Value, ToolError> {
     let object = entity(context, "entity_id", arguments.required_text("entity_id")?).await?;
     let edges = match context.focus {
-        None => edges::edges(&context.db, context.project_id, object.id, MAX_EDGES)
+        None => edges::edges(&context.db, context.workspace_id, object.id, MAX_EDGES)
             .await
             .map_err(tool_error)?,
         Some(_) => edges_inside(context, object.id).await?,
@@ -109,7 +109,7 @@ async fn get_entity_edges(context: &ToolContext, arguments: &Arguments) -> Resul
 
 /// Returns the edges to objects visible to the call. For a hub, among the first of its edges.
 async fn edges_inside(context: &ToolContext, id: Uuid) -> Result<Edges, ToolError> {
-    let mut edges = edges::edges(&context.db, context.project_id, id, edges::MAX_PAGE)
+    let mut edges = edges::edges(&context.db, context.workspace_id, id, edges::MAX_PAGE)
         .await
         .map_err(tool_error)?;
     let both = edges.incoming.iter().chain(&edges.outgoing);
@@ -150,7 +150,7 @@ async fn find_path(context: &ToolContext, arguments: &Arguments) -> Result<Value
         direction: direction(arguments),
         bounds: focus::bounds(context),
     };
-    let found = path::shortest(&context.db, context.project_id, from.id, to.id, &query)
+    let found = path::shortest(&context.db, context.workspace_id, from.id, to.id, &query)
         .await
         .map_err(tool_error)?;
     let (nodes, edges, note) = match found {
@@ -196,7 +196,7 @@ async fn traverse_graph(context: &ToolContext, arguments: &Arguments) -> Result<
         prefer: arguments.text("query_context").map(str::to_owned),
         bounds: focus::bounds(context),
     };
-    let walked = traverse::traverse(&context.db, context.project_id, start.id, &walk)
+    let walked = traverse::traverse(&context.db, context.workspace_id, start.id, &walk)
         .await
         .map_err(tool_error)?;
     let nodes: Vec<Value> = walked

@@ -199,7 +199,7 @@ async fn make_entity(context: &ToolContext, arguments: &Arguments, nth: usize) -
     };
     let id = ids::derived(context.record_id, nth);
     let mut db = connection(context).await?;
-    objects::create_once(&mut db, context.project_id, id, &new, context.actor())
+    objects::create_once(&mut db, context.workspace_id, id, &new, context.actor())
         .await
         .map_err(tool_error)
 }
@@ -214,7 +214,7 @@ async fn update_entity(context: &ToolContext, arguments: &Arguments) -> Result<V
         ..ObjectChange::default()
     };
     let mut db = connection(context).await?;
-    let updated = objects::update(&mut db, context.project_id, object.id, &change, context.actor())
+    let updated = objects::update(&mut db, context.workspace_id, object.id, &change, context.actor())
         .await
         .map_err(tool_error)?;
     Ok(json!({"entity": told_entity(&updated), "changed": updated.version != object.version}))
@@ -231,7 +231,7 @@ async fn delete_entity(context: &ToolContext, arguments: &Arguments) -> Result<V
         return Ok(json!({"deleted": true, "entity": told_entity(&deleted)}));
     }
     let object = entity(context, "entity_id", reference).await?;
-    let deleted = objects::delete(&mut db, context.project_id, object.id, context.actor())
+    let deleted = objects::delete(&mut db, context.workspace_id, object.id, context.actor())
         .await
         .map_err(tool_error)?;
     Ok(json!({"deleted": true, "entity": told_entity(&deleted)}))
@@ -239,7 +239,7 @@ async fn delete_entity(context: &ToolContext, arguments: &Arguments) -> Result<V
 
 /// Returns the entity, if this run has deleted it.
 async fn deleted_by(context: &ToolContext, id: Uuid) -> Result<Option<Object>, ToolError> {
-    let newest = match objects::history(&context.db, context.project_id, id, 1).await {
+    let newest = match objects::history(&context.db, context.workspace_id, id, 1).await {
         Ok(versions) => versions.into_iter().next(),
         Err(rejoin_graph::Error::NotFound { .. }) => None,
         Err(error) => return Err(tool_error(error)),
@@ -253,7 +253,7 @@ async fn restore_entity(context: &ToolContext, arguments: &Arguments) -> Result<
         return Err(tool_error(rejoin_graph::Error::not_found("object", id)));
     }
     let mut db = connection(context).await?;
-    let restored = objects::restore(&mut db, context.project_id, id, context.actor())
+    let restored = objects::restore(&mut db, context.workspace_id, id, context.actor())
         .await
         .map_err(tool_error)?;
     Ok(json!({"entity": told_entity(&restored)}))
@@ -289,7 +289,7 @@ async fn make_relationship(
     };
     let id = ids::derived(context.record_id, nth);
     let mut db = connection(context).await?;
-    relationships::create_once(&mut db, context.project_id, id, &new, context.actor())
+    relationships::create_once(&mut db, context.workspace_id, id, &new, context.actor())
         .await
         .map_err(tool_error)
 }
@@ -298,7 +298,7 @@ async fn make_relationship(
 async fn known_relationship(context: &ToolContext, arguments: &Arguments) -> Result<Uuid, ToolError> {
     let id = id(arguments, "relationship_id")?;
     if context.focus.is_some() {
-        let newest = relationships::history(&context.db, context.project_id, id, 1)
+        let newest = relationships::history(&context.db, context.workspace_id, id, 1)
             .await
             .map_err(tool_error)?;
         let ends: Vec<Uuid> = newest.iter().flat_map(|one| [one.source_id, one.target_id]).collect();
@@ -317,7 +317,7 @@ async fn update_relationship(context: &ToolContext, arguments: &Arguments) -> Re
         ..RelationshipChange::default()
     };
     let mut db = connection(context).await?;
-    let updated = relationships::update(&mut db, context.project_id, id, &change, context.actor())
+    let updated = relationships::update(&mut db, context.workspace_id, id, &change, context.actor())
         .await
         .map_err(tool_error)?;
     Ok(json!({"relationship": told_relationship(&updated)}))
@@ -326,7 +326,7 @@ async fn update_relationship(context: &ToolContext, arguments: &Arguments) -> Re
 async fn delete_relationship(context: &ToolContext, arguments: &Arguments) -> Result<Value, ToolError> {
     let id = known_relationship(context, arguments).await?;
     let mut db = connection(context).await?;
-    match relationships::delete(&mut db, context.project_id, id, context.actor()).await {
+    match relationships::delete(&mut db, context.workspace_id, id, context.actor()).await {
         Ok(deleted) => Ok(json!({"deleted": true, "relationship": told_relationship(&deleted)})),
         Err(error) => Err(tool_error(error)),
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rejoin_graph::objects::{self, NewObject};
 use rejoin_graph::{Actor, ActorKind};
-use rejoin_identity::projects;
+use rejoin_identity::workspaces;
 use rejoin_models::choice::ModelChoice;
 use rejoin_runs::agents::{self, DefinitionContent};
 use rejoin_runs::builtin;
@@ -31,7 +31,7 @@ fn more_than_thirty_tools_are_over_the_graph() {
 async fn developers_admins_outsiders_and_agents_each_reach_an_agent() {
     let app = TestApp::start().await;
     let client = app.client();
-    let project = app.db.project_id;
+    let project = app.db.workspace_id;
     app.model.always("little", Reply::text("Done."));
     // Installed with a product.
     let manifest = json!({
@@ -71,7 +71,7 @@ async fn developers_admins_outsiders_and_agents_each_reach_an_agent() {
 async fn no_agent_sees_or_starts_anything_of_another_project() {
     let app = TestApp::start().await;
     let mut db = app.db.pool.acquire().await.unwrap();
-    let other = projects::create(&mut db, "other").await.unwrap();
+    let other = workspaces::create(&mut db, "other").await.unwrap();
     let secret = DefinitionContent {
         name: "stranger".to_owned(),
         model: Some(ModelChoice::named("openai:scripted")),
@@ -174,7 +174,7 @@ async fn a_bug_in_a_tool_affects_neither_the_graph_nor_other_runs() {
     let client = app.client();
     let clumsy = app.agent("clumsy", &["broken"]).await;
     let careful = app.agent("careful", &["search_entities"]).await;
-    let objects = format!("/api/projects/{}/graph/objects", app.db.project_id);
+    let objects = format!("/api/projects/{}/graph/objects", app.db.workspace_id);
     let (status, _) = client
         .post(
             &objects,
@@ -233,7 +233,7 @@ async fn a_run_of_half_a_megabyte_is_kept_and_exported_whole() {
     let client = app.client();
     let frames = client.ask(Some(writer), "write").await;
     let run = json_of(&frames)[1]["runId"].as_str().unwrap().to_owned();
-    let path = format!("/api/projects/{}/agent-runs/{run}/export", app.db.project_id);
+    let path = format!("/api/projects/{}/agent-runs/{run}/export", app.db.workspace_id);
     let (_, whole) = client.get(&path).await;
     assert_eq!(whole["toolCalls"].as_array().unwrap().len(), steps);
     assert!(whole["messages"].to_string().len() > 500_000);

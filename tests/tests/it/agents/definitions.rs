@@ -16,7 +16,7 @@ async fn quiet() -> TestApp {
 }
 
 fn definitions(app: &TestApp) -> String {
-    format!("/api/admin/projects/{}/agent-definitions", app.db.project_id)
+    format!("/api/admin/projects/{}/agent-definitions", app.db.workspace_id)
 }
 
 #[tokio::test]
@@ -124,7 +124,7 @@ async fn a_run_is_triggered_by_its_agents_id_or_name_and_runs() {
             _ => Reply::tool("schema_version", json!({})),
         })
     });
-    let trigger = |of: &str| format!("/api/projects/{}/agents/{of}/trigger", app.db.project_id);
+    let trigger = |of: &str| format!("/api/projects/{}/agents/{of}/trigger", app.db.workspace_id);
     for of in [agent.to_string(), "nightly".to_owned()] {
         let (status, body) = app
             .client()
@@ -142,7 +142,7 @@ async fn a_run_is_triggered_by_its_agents_id_or_name_and_runs() {
             kinds(&frames),
             ["meta", "usage", "mcp_tool", "mcp_tool", "token", "usage", "done"]
         );
-        let path = format!("/api/projects/{}/agent-runs/{run}", app.db.project_id);
+        let path = format!("/api/projects/{}/agent-runs/{run}", app.db.workspace_id);
         let (_, run) = app.client().get(&path).await;
         assert_eq!(
             (&run["state"], &run["summary"], &run["stepCount"], &run["agent"]),
@@ -175,7 +175,7 @@ async fn the_same_key_triggers_one_run_and_another_input_is_422() {
     app.agent("nightly", &[]).await;
     app.agent("weekly", &[]).await;
     let trigger = async |agent: &str, input: &str| {
-        let path = format!("/api/projects/{}/agents/{agent}/trigger", app.db.project_id);
+        let path = format!("/api/projects/{}/agents/{agent}/trigger", app.db.workspace_id);
         let request = app.client().request(Method::POST, &path);
         let request = request
             .header("idempotency-key", "once")

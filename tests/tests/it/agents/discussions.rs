@@ -78,7 +78,7 @@ async fn agents_propose_argue_and_vote_and_enough_votes_settle_it() {
         reply.starts_with("Build it.") && reply.contains("2 of 3 votes"),
         "{reply}"
     );
-    let (discussion, entries) = discussed(&app.client(), app.db.project_id).await;
+    let (discussion, entries) = discussed(&app.client(), app.db.workspace_id).await;
     assert_eq!(discussion["status"], "resolved");
     assert_eq!(discussion["properties"]["decision"], "Build it.");
     assert_eq!(discussion["properties"]["consensus_threshold"], 0.6);
@@ -123,7 +123,7 @@ async fn without_consensus_a_person_decides_after_any_restart() {
             "Proposal 3 (by cyd, 0 votes)"
         ]
     );
-    assert_eq!(discussed(&client, app.db.project_id).await.0["status"], "escalated");
+    assert_eq!(discussed(&client, app.db.workspace_id).await.0["status"], "escalated");
     app.crash_workers();
     app.restart_api().await;
     let client = app.client();
@@ -138,7 +138,7 @@ async fn without_consensus_a_person_decides_after_any_restart() {
     })
     .await;
     assert!(run["summary"].as_str().unwrap().starts_with("Borrow it."), "{run}");
-    let (discussion, entries) = discussed(&client, app.db.project_id).await;
+    let (discussion, entries) = discussed(&client, app.db.workspace_id).await;
     assert_eq!(
         (
             &discussion["status"],
@@ -155,7 +155,7 @@ async fn a_task_that_agents_discuss_leads_to_its_discussion() {
     let app = TestApp::start().await;
     council(&app, ["2", "2", "2"]).await;
     let client = app.client();
-    let dags = format!("/api/projects/{}/task-dags", app.db.project_id);
+    let dags = format!("/api/projects/{}/task-dags", app.db.workspace_id);
     let dag = json!({"name": "one", "tasks": [{"id": "choose", "title": "How do we get one?", "agent": "council"}]});
     let (status, made) = client.post(&dags, dag).await;
     assert_eq!(status, 201, "{made}");
@@ -166,7 +166,7 @@ async fn a_task_that_agents_discuss_leads_to_its_discussion() {
     })
     .await;
     assert!(task["summary"].as_str().unwrap().starts_with("Build it."), "{task}");
-    let (discussion, _) = discussed(&client, app.db.project_id).await;
+    let (discussion, _) = discussed(&client, app.db.workspace_id).await;
     let from: Uuid = sqlx::query_scalar(
         "select source_id from kb.graph_relationships where type = 'spawned_discussion' and target_id = $1::uuid",
     )

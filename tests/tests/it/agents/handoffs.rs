@@ -319,7 +319,7 @@ async fn a_fork_from_before_a_handoff_is_the_first_agents() {
 #[tokio::test]
 async fn handoff_targets_are_set_at_the_top_or_in_the_config() {
     let app = TestApp::start().await;
-    let path = format!("/api/admin/projects/{}/agent-definitions", app.db.project_id);
+    let path = format!("/api/admin/projects/{}/agent-definitions", app.db.workspace_id);
     let body = json!({"name": "first", "handoffs": ["second", {"agent": "third", "as": "the_third"}], "config": {"colour": "green"}});
     let (status, made) = app.client().post(&path, body).await;
     assert_eq!(status, 201, "{made}");

@@ -15,7 +15,7 @@ async fn quiet() -> TestApp {
 }
 
 fn runs(app: &TestApp) -> String {
-    format!("/api/projects/{}/agent-runs", app.db.project_id)
+    format!("/api/projects/{}/agent-runs", app.db.workspace_id)
 }
 
 /// A run with two messages, the second one long, and two tool calls, as stored by a worker.

@@ -138,7 +138,7 @@ async fn a_schema_holds_after_tool_calls_and_a_crash() {
     let (_, definition) = client
         .get(&format!(
             "/api/admin/projects/{}/agent-definitions/{agent}",
-            app.db.project_id
+            app.db.workspace_id
         ))
         .await;
     assert_eq!(definition["outputSchema"], city());
@@ -150,7 +150,7 @@ async fn triggered_runs_answer_as_data_and_bad_schemas_are_refused() {
     let agent = app.agent("cities", &[]).await;
     app.model.script([Reply::text(r#"{"city": "Bonn", "people": 1}"#)]);
     let client = app.client();
-    let path = format!("/api/projects/{}/agents/{agent}/trigger", app.db.project_id);
+    let path = format!("/api/projects/{}/agents/{agent}/trigger", app.db.workspace_id);
     let (status, accepted) = client
         .post(&path, json!({"input": "Which?", "outputSchema": city()}))
         .await;

@@ -22,7 +22,7 @@ impl Site {
     }
 
     fn products(&self) -> String {
-        format!("/api/admin/projects/{}/products", self.app.db.project_id)
+        format!("/api/admin/projects/{}/products", self.app.db.workspace_id)
     }
 
     async fn install(&self, manifest: &Value) -> (StatusCode, Value) {
@@ -64,7 +64,7 @@ impl Site {
             kind: ActorKind::System,
             id: None,
         };
-        objects::create(&mut connection, self.app.db.project_id, &new, actor)
+        objects::create(&mut connection, self.app.db.workspace_id, &new, actor)
             .await
             .unwrap();
     }
@@ -119,7 +119,7 @@ async fn a_product_installs_whole_and_again_without_change() {
     assert_eq!(site.state().await, state, "nothing was touched");
 
     let client = site.app.client();
-    let definitions = format!("/api/admin/projects/{}/agent-definitions", site.app.db.project_id);
+    let definitions = format!("/api/admin/projects/{}/agent-definitions", site.app.db.workspace_id);
     let (_, listed) = client.get(&definitions).await;
     let runner = listed["items"]
         .as_array()
@@ -139,7 +139,7 @@ async fn upgrades_and_manual_changes_follow_the_manifest() {
     let site = Site::new(0).await;
     site.installed(&errands("1.0.0")).await;
     let client = site.app.client();
-    let definitions = format!("/api/admin/projects/{}/agent-definitions", site.app.db.project_id);
+    let definitions = format!("/api/admin/projects/{}/agent-definitions", site.app.db.workspace_id);
     let (_, listed) = client.get(&format!("{definitions}?visibility=all")).await;
     let planner = listed["items"]
         .as_array()
@@ -235,7 +235,7 @@ async fn uninstalling_keeps_data_and_what_it_depends_on() {
     site.installed(&errands("1.0.0")).await;
     site.errand().await;
     let client = site.app.client();
-    let definitions = format!("/api/admin/projects/{}/agent-definitions", site.app.db.project_id);
+    let definitions = format!("/api/admin/projects/{}/agent-definitions", site.app.db.workspace_id);
     let (_, listed) = client.get(&definitions).await;
     let runner = listed["items"]
         .as_array()
@@ -358,7 +358,7 @@ async fn the_command_line_previews_applies_and_undoes_a_product() {
         let (url, key, project) = (
             site.app.url(),
             site.app.db.api_key.clone(),
-            site.app.db.project_id.to_string(),
+            site.app.db.workspace_id.to_string(),
         );
         tokio::task::spawn_blocking(move || {
             let output = std::process::Command::new(binary())

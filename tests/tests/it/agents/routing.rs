@@ -12,7 +12,7 @@ async fn specialists(app: &TestApp) {
     let client = app.client();
     let path = format!(
         "/api/admin/projects/{}/install-default-agents?set=databases",
-        app.db.project_id
+        app.db.workspace_id
     );
     let (status, installed) = client.post(&path, json!({})).await;
     assert_eq!(status, 200, "{installed}");
@@ -23,7 +23,7 @@ async fn specialists(app: &TestApp) {
 }
 
 async fn route(app: &TestApp, body: Value) {
-    let path = format!("/api/admin/projects/{}/routing", app.db.project_id);
+    let path = format!("/api/admin/projects/{}/routing", app.db.workspace_id);
     let (status, set) = app.client().put(&path, body).await;
     assert_eq!(status, 200, "{set}");
 }
@@ -94,7 +94,9 @@ async fn a_new_conversation_finds_its_agent_and_says_why() {
     let (agent, told) = first_turn(&app, &client, json!({"message": "hello there"})).await;
     assert_eq!((&agent, &told["reason"]), (&json!("triage"), &json!("triage")));
     // A named agent is used.
-    let (_, page) = client.get(&format!("/api/projects/{}/agents", app.db.project_id)).await;
+    let (_, page) = client
+        .get(&format!("/api/projects/{}/agents", app.db.workspace_id))
+        .await;
     let postgres = page["items"]
         .as_array()
         .unwrap()
@@ -105,7 +107,7 @@ async fn a_new_conversation_finds_its_agent_and_says_why() {
     let (agent, told) = first_turn(&app, &client, body).await;
     assert_eq!((agent, told), (json!("postgres-analyst"), Value::Null));
 
-    let path = format!("/api/admin/projects/{}/routing", app.db.project_id);
+    let path = format!("/api/admin/projects/{}/routing", app.db.workspace_id);
     for (body, code) in [
         (json!({"percent": 101}), "invalid_routing"),
         (
@@ -128,7 +130,7 @@ async fn what_is_pinned_preferred_and_usual_counts() {
     let client = app.client();
     specialists(&app).await;
     route(&app, json!({"percent": 100, "preferredAgent": "sql-analyst"})).await;
-    let path = format!("/api/projects/{}/routing/preview", app.db.project_id);
+    let path = format!("/api/projects/{}/routing/preview", app.db.workspace_id);
     let preview = async |client: &Client| {
         let (status, choice) = client
             .post(&path, json!({"message": "how many users signed up last week?"}))
@@ -223,7 +225,7 @@ async fn triage_hands_over_at_once_asks_once_and_is_counted() {
     let stranger = Client::new(app.url(), &key);
     assert_eq!(stranger.put(&feedback, json!({"helped": false})).await.0, 404);
     let (status, stats) = client
-        .get(&format!("/api/projects/{}/routing/stats", app.db.project_id))
+        .get(&format!("/api/projects/{}/routing/stats", app.db.workspace_id))
         .await;
     assert_eq!(status, 200, "{stats}");
     let of_triage = &stats["items"][0];
@@ -268,7 +270,7 @@ async fn shared_instructions_reach_every_agent() {
     let app = TestApp::start().await;
     let client = app.client();
     let agent = app.agent("helper", &[]).await;
-    let path = format!("/api/workspaces/{}/custom-prompt", app.db.project_id);
+    let path = format!("/api/workspaces/{}/custom-prompt", app.db.workspace_id);
     assert_eq!(client.get(&path).await.1, json!({"customPrompt": "", "userPrompt": ""}));
     let (status, set) = client
         .put(&path, json!({"customPrompt": "Amounts are in cents."}))
@@ -295,7 +297,7 @@ async fn shared_instructions_reach_every_agent() {
         "{prompt}"
     );
     // The project's prompt is set by its admins; a user's, by the user.
-    let keys = format!("/api/admin/projects/{}/keys", app.db.project_id);
+    let keys = format!("/api/admin/projects/{}/keys", app.db.workspace_id);
     let (status, made) = client
         .post(&keys, json!({"name": "writer", "scopes": ["read", "write"]}))
         .await;
@@ -332,7 +334,7 @@ async fn an_agent_that_takes_over_is_told_what_all_agents_are_told() {
     let client = app.client();
     specialists(&app).await;
     route(&app, json!({"percent": 100})).await;
-    let path = format!("/api/workspaces/{}/custom-prompt", app.db.project_id);
+    let path = format!("/api/workspaces/{}/custom-prompt", app.db.workspace_id);
     let told = json!({"customPrompt": "Amounts are in cents.", "userPrompt": "Answer in French."});
     assert_eq!(client.put(&path, told).await.0, 200);
     app.model.script([
@@ -374,7 +376,7 @@ async fn routed_conversations_are_compared_with_a_control_group() {
     route(&app, json!({"percent": 100})).await;
     let events = json_of(&client.chat(json!({ "message": mongodb })).await);
     assert_eq!(of_kind(&events, "meta")[0]["agent"], "mongodb-analyst");
-    let path = format!("/api/admin/projects/{}/routing", app.db.project_id);
+    let path = format!("/api/admin/projects/{}/routing", app.db.workspace_id);
     assert_eq!(client.get(&path).await.1["controlAgent"], "triage");
     route(&app, json!({"percent": 0, "controlAgent": null})).await;
     let (agent, _) = first_turn(&app, &client, json!({"message": "and who are you?"})).await;
@@ -385,7 +387,7 @@ async fn routed_conversations_are_compared_with_a_control_group() {
         (400, &json!("agent_definition_not_found"))
     );
 
-    let stats = format!("/api/projects/{}/routing/stats", app.db.project_id);
+    let stats = format!("/api/projects/{}/routing/stats", app.db.workspace_id);
     let (_, told) = client.get(&stats).await;
     let numbers = |arm: &Value| {
         let names = ["conversations", "handedOver", "failed", "helped", "didNotHelp"];
@@ -429,7 +431,7 @@ async fn misrouted_messages_are_listed_for_their_owner() {
     let feedback = format!("/api/messages/{answer}/feedback");
     assert_eq!(client.put(&feedback, json!({"helped": false})).await.0, 204);
 
-    let path = format!("/api/projects/{}/routing/misrouted", app.db.project_id);
+    let path = format!("/api/projects/{}/routing/misrouted", app.db.workspace_id);
     let told = |page: &Value| -> Vec<Value> {
         let items = page["items"].as_array().unwrap().iter();
         items

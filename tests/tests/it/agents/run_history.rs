@@ -1,6 +1,6 @@
 //! Whole runs: filtered lists, trees, exports, and forks that continue from another run's records.
 
-use rejoin_identity::{auth, projects};
+use rejoin_identity::{auth, workspaces};
 use rejoin_tests::app::{AppOptions, TestApp, binary};
 use rejoin_tests::client::{Client, json_of, text};
 use rejoin_tests::model_server::Reply;
@@ -12,7 +12,7 @@ use uuid::Uuid;
 use super::spawning::spawn;
 
 fn runs(app: &TestApp) -> String {
-    format!("/api/projects/{}/agent-runs", app.db.project_id)
+    format!("/api/projects/{}/agent-runs", app.db.workspace_id)
 }
 
 /// A run of `boss` without a conversation that has started two `digger`s; returns its id.
@@ -31,7 +31,7 @@ async fn dug(app: &TestApp) -> String {
         [Reply::tool("schema_version", json!({})), Reply::text("stones")],
     );
     app.model.on("right side", [Reply::text("earth")]);
-    let path = format!("/api/projects/{}/agents/boss/trigger", app.db.project_id);
+    let path = format!("/api/projects/{}/agents/boss/trigger", app.db.workspace_id);
     let (status, triggered) = app.client().post(&path, json!({"input": "dig here"})).await;
     assert_eq!(status, StatusCode::ACCEPTED, "{triggered}");
     app.wait_until_idle().await;
@@ -153,7 +153,7 @@ async fn stepped(app: &TestApp) -> String {
             Reply::text("Walked."),
         ],
     );
-    let path = format!("/api/projects/{}/agents/walker/trigger", app.db.project_id);
+    let path = format!("/api/projects/{}/agents/walker/trigger", app.db.workspace_id);
     let (_, triggered) = app.client().post(&path, json!({"input": "walk"})).await;
     app.wait_until_idle().await;
     triggered["runId"].as_str().unwrap().to_owned()
@@ -304,8 +304,8 @@ async fn what_is_not_ones_own_is_neither_exported_nor_forked() {
     let run = posted["runId"].as_str().unwrap();
     let (user, colleague) = app.db.another_user().await;
     let mut connection = app.db.pool.acquire().await.unwrap();
-    let other = projects::create(&mut connection, "other").await.unwrap();
-    projects::add_member(&mut connection, other, user, projects::Role::Owner)
+    let other = workspaces::create(&mut connection, "other").await.unwrap();
+    workspaces::add_member(&mut connection, other, user, workspaces::Role::Owner)
         .await
         .unwrap();
     let (_, foreign) = auth::create_key(&mut connection, user, Some(other), "test", &Scope::ALL, None)
@@ -343,7 +343,7 @@ async fn the_command_line_exports_forks_tells_and_answers() {
                 .args(line)
                 .env("REJOIN_URL", app.url())
                 .env("REJOIN_API_KEY", &app.db.api_key)
-                .env("REJOIN_PROJECT_ID", app.db.project_id.to_string())
+                .env("REJOIN_PROJECT_ID", app.db.workspace_id.to_string())
                 .output()
                 .unwrap()
         });

@@ -3,7 +3,7 @@
 
 use rejoin_db::rls;
 use rejoin_db::{Db, Role as Process};
-use rejoin_identity::projects::{self, Role};
+use rejoin_identity::workspaces::{self, Role};
 use rejoin_runs::agents::DefinitionContent;
 use rejoin_runs::consoles::tools;
 use rejoin_tests::app::TestApp;
@@ -22,14 +22,14 @@ const SECRETS: [&str; 3] = ["secretevent", "secretconsole", "secretanswer"];
 pub async fn member(app: &TestApp, role: Role) -> (Uuid, Client) {
     let (user, key) = app.db.another_user().await;
     let mut db = app.db.pool.acquire().await.unwrap();
-    projects::set_role(&mut db, app.db.project_id, user, role)
+    workspaces::set_role(&mut db, app.db.workspace_id, user, role)
         .await
         .unwrap();
     (user, Client::new(app.url(), &key))
 }
 
 pub async fn trigger(client: &Client, app: &TestApp, agent: &str, input: &str) -> String {
-    let path = format!("/api/projects/{}/agents/{agent}/trigger", app.db.project_id);
+    let path = format!("/api/projects/{}/agents/{agent}/trigger", app.db.workspace_id);
     let (status, answer) = client.post(&path, json!({"input": input})).await;
     assert_eq!(status, StatusCode::ACCEPTED, "{answer}");
     answer["runId"].as_str().unwrap().to_owned()
@@ -121,7 +121,7 @@ async fn another_members_run_shows_only_its_agent_state_and_times() {
     assert_eq!(status, StatusCode::OK, "{answered}");
     wait_for_state(&app, &run, "completed").await;
 
-    let history = format!("/api/projects/{}/agent-runs", app.db.project_id);
+    let history = format!("/api/projects/{}/agent-runs", app.db.workspace_id);
     let (_, whole) = demo.get(&format!("{history}/{run}/export")).await;
     let whole_text = whole.to_string();
     for secret in SECRETS {
@@ -291,7 +291,7 @@ async fn a_schedule_runs_as_the_last_member_who_changed_it() {
     app.model
         .on("now list the calendar", [look_around(), Reply::text("Nothing there.")]);
     app.model.always("", Reply::text("done"));
-    let path = format!("/api/projects/{}/schedules", app.db.project_id);
+    let path = format!("/api/projects/{}/schedules", app.db.workspace_id);
     let nightly = json!({"name": "nightly", "cron": "0 3 * * *", "agent": "secretary", "input": "tidy up"});
     let (status, made) = demo.post(&path, nightly).await;
     assert_eq!(status, StatusCode::CREATED, "{made}");
@@ -330,7 +330,7 @@ async fn a_schedule_runs_as_the_last_member_who_changed_it() {
     })
     .await;
     wait_for_state(&app, &run, "completed").await;
-    let export = format!("/api/projects/{}/agent-runs/{run}/export", app.db.project_id);
+    let export = format!("/api/projects/{}/agent-runs/{run}/export", app.db.workspace_id);
     let (status, whole) = bob.get(&export).await;
     assert_eq!(status, StatusCode::OK, "it is his");
     let outputs: Vec<String> = whole["toolCalls"]
@@ -370,7 +370,7 @@ async fn row_level_security_hides_a_run_from_all_but_its_maker() {
         "insert into kb.agent_plans (id, project_id, user_id, run_id, call_id, objective, user_message, strategy, execution_mode, status, steps)
          values (gen_random_uuid(), $1, $2, $3, gen_random_uuid(), 'x', 'x', 'planner_stream', 'draft_only', 'pending_review', '[]')",
     )
-    .bind(app.db.project_id)
+    .bind(app.db.workspace_id)
     .bind(app.db.user_id)
     .bind(run)
     .execute(&app.db.pool)
@@ -382,7 +382,7 @@ async fn row_level_security_hides_a_run_from_all_but_its_maker() {
         .pool_sqlx;
     let begin = async |user_id: Uuid| {
         let owner = Owner {
-            project_id: app.db.project_id,
+            workspace_id: app.db.workspace_id,
             user_id,
         };
         rls::begin(&pool, rls::Scope::User(owner)).await.unwrap()
@@ -420,7 +420,7 @@ async fn row_level_security_hides_a_run_from_all_but_its_maker() {
     let insert = "insert into kb.agent_runs (id, project_id, user_id, root_run_id, log_id, input, first_seq)
                   values (gen_random_uuid(), $1, $2, gen_random_uuid(), gen_random_uuid(), 'x', 0)";
     let refused = sqlx::query(insert)
-        .bind(app.db.project_id)
+        .bind(app.db.workspace_id)
         .bind(app.db.user_id)
         .execute(&mut *begin(bob).await)
         .await
@@ -458,7 +458,7 @@ async fn row_level_security_hides_a_run_from_all_but_its_maker() {
         .unwrap();
     assert_eq!(listed, 1);
     let stranger = Owner {
-        project_id: Uuid::now_v7(),
+        workspace_id: Uuid::now_v7(),
         user_id: app.db.user_id,
     };
     for scope in [rls::Scope::User(stranger), rls::Scope::System] {

@@ -1,6 +1,6 @@
 //! The owner of a DAG, and runs without a maker.
 
-use rejoin_identity::projects::Role;
+use rejoin_identity::workspaces::Role;
 use rejoin_tests::app::TestApp;
 use rejoin_tests::model_server::Reply;
 use rejoin_tests::support::wait_for;
@@ -17,7 +17,7 @@ async fn all_members_read_a_dag_and_only_its_maker_changes_it() {
     app.model.on("Ask first", [Reply::tool("ask_user", question)]);
     app.model.always("", Reply::text("done"));
     let (bob_id, bob) = member(&app, Role::Member).await;
-    let path = format!("/api/projects/{}/task-dags", app.db.project_id);
+    let path = format!("/api/projects/{}/task-dags", app.db.workspace_id);
     let tasks = json!({"name": "two", "tasks": [
         {"id": "a", "title": "Ask first", "agent": "worker", "maxRetries": 0},
         {"id": "b", "title": "Then", "agent": "worker", "after": ["a"]},
@@ -73,7 +73,7 @@ async fn a_run_without_a_maker_is_shared_and_has_no_private_tools() {
     app.agent("secretary", &["*"]).await;
     private_things(&demo).await;
     app.model.on("look around", [look_around(), Reply::text("done")]);
-    let path = format!("/api/projects/{}/schedules", app.db.project_id);
+    let path = format!("/api/projects/{}/schedules", app.db.workspace_id);
     let job = json!({"name": "job", "cron": "0 3 * * *", "agent": "secretary", "input": "look around"});
     let (_, made) = demo.post(&path, job).await;
     // As a product's job.
@@ -88,7 +88,7 @@ async fn a_run_without_a_maker_is_shared_and_has_no_private_tools() {
     .await;
     wait_for_state(&app, &run, "completed").await;
     let (_, viewer) = member(&app, Role::Viewer).await;
-    let export = format!("/api/projects/{}/agent-runs/{run}/export", app.db.project_id);
+    let export = format!("/api/projects/{}/agent-runs/{run}/export", app.db.workspace_id);
     for client in [&demo, &viewer] {
         let (status, whole) = client.get(&export).await;
         assert_eq!(status, StatusCode::OK, "{whole}");

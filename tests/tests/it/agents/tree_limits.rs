@@ -171,7 +171,7 @@ async fn a_tree_has_a_budget_of_tokens_and_money_beside_its_steps() {
     let events = json_of(&app.client().ask(Some(burner), "burn").await);
     assert_eq!(of_kind(&events, "limit")[0]["limit"], "token_budget");
     assert_eq!(events.last().unwrap()["status"], "paused");
-    let prices = format!("/api/admin/projects/{}/model-prices", app.db.project_id);
+    let prices = format!("/api/admin/projects/{}/model-prices", app.db.workspace_id);
     let put = async |price: Value| {
         let request = app.client().request(reqwest::Method::PUT, &prices).json(&price);
         rejoin_tests::client::answer(request.send().await.unwrap()).await

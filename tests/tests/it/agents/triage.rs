@@ -98,7 +98,7 @@ fn offered(request: &Value) -> Vec<String> {
 /// Installs the specialists over four sources.
 async fn install(app: &TestApp) {
     let client = app.client();
-    let admin = format!("/api/admin/projects/{}", app.db.project_id);
+    let admin = format!("/api/admin/projects/{}", app.db.workspace_id);
     let install = format!("{admin}/install-default-agents?set=databases");
     assert_eq!(client.post(&install, json!({})).await.0, 200);
     sqlx::query("update kb.agent_definitions set model = '{\"name\": \"openai:scripted\"}'")
@@ -108,7 +108,7 @@ async fn install(app: &TestApp) {
     for (name, kind, ..) in SOURCES {
         sqlx::query("insert into kb.data_sources (id, project_id, name, kind, settings) values ($1, $2, $3, $4, '{}')")
             .bind(Uuid::now_v7())
-            .bind(app.db.project_id)
+            .bind(app.db.workspace_id)
             .bind(name)
             .bind(kind)
             .execute(&app.db.pool)
@@ -204,7 +204,7 @@ async fn triage_hands_over_in_its_first_turn_after_one_look() {
     .await;
 
     let (_, stats) = client
-        .get(&format!("/api/projects/{}/routing/stats", app.db.project_id))
+        .get(&format!("/api/projects/{}/routing/stats", app.db.workspace_id))
         .await;
     let items = stats["items"].as_array().unwrap();
     let of_triage = items.iter().find(|item| item["agent"] == "triage").unwrap();
@@ -391,7 +391,7 @@ async fn any_triage_decision_ends_well_and_is_counted_correctly() {
     assert_eq!(app.model.left(), 0, "every decision was asked for");
     // Six of eight were handed over in the first turn: counted, not assumed.
     let (_, stats) = client
-        .get(&format!("/api/projects/{}/routing/stats", app.db.project_id))
+        .get(&format!("/api/projects/{}/routing/stats", app.db.workspace_id))
         .await;
     let of_triage = &stats["items"][0];
     assert_eq!(

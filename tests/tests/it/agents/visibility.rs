@@ -1,7 +1,7 @@
 //! Agents that external callers may choose (requirements C26 to C28). Visibility between agents is tested in
 //! `spawning`.
 
-use rejoin_identity::projects::Role;
+use rejoin_identity::workspaces::Role;
 use rejoin_runs::agents::DefinitionContent;
 use rejoin_tests::app::TestApp;
 use rejoin_tests::model_server::Reply;
@@ -21,7 +21,7 @@ async fn outside_callers_do_not_find_an_internal_agent() {
         let change = |content: &mut DefinitionContent| content.visibility = visibility.to_owned();
         let id = app.agent_with(visibility, &["schema_version"], change).await;
         for named in [visibility.to_owned(), id.to_string()] {
-            let path = format!("/api/projects/{}/agents/{named}/trigger", app.db.project_id);
+            let path = format!("/api/projects/{}/agents/{named}/trigger", app.db.workspace_id);
             let (status, _) = client.post(&path, json!({"input": "go"})).await;
             let wanted = if is_open {
                 StatusCode::ACCEPTED
@@ -70,7 +70,7 @@ async fn admin_listings_include_internal_agents_on_request_only() {
         let items = page["items"].as_array().unwrap().iter();
         items.map(|item| item["name"].as_str().unwrap().to_owned()).collect()
     };
-    let admin = format!("/api/admin/projects/{}/agent-definitions", app.db.project_id);
+    let admin = format!("/api/admin/projects/{}/agent-definitions", app.db.workspace_id);
     for (query, expected) in [
         ("", &["external", "project"][..]),
         ("?visibility=all", &["external", "internal", "project"]),
@@ -84,7 +84,7 @@ async fn admin_listings_include_internal_agents_on_request_only() {
         (status, &problem["code"]),
         (StatusCode::BAD_REQUEST, &json!("invalid_query"))
     );
-    let choosers = format!("/api/projects/{}/agents", app.db.project_id);
+    let choosers = format!("/api/projects/{}/agents", app.db.workspace_id);
     assert_eq!(listed(&choosers, "").await, ["external", "project"]);
 }
 
@@ -97,7 +97,7 @@ async fn tasks_reach_an_internal_agent_and_nobody_forks_its_runs() {
         .await;
     app.model.always("", Reply::text("done"));
     let spec = json!({"name": "one", "tasks": [{"id": "a", "title": "A", "agent": "hidden"}]});
-    let path = format!("/api/projects/{}/task-dags", app.db.project_id);
+    let path = format!("/api/projects/{}/task-dags", app.db.workspace_id);
     let (_, dag) = client.post(&path, spec).await;
     let dag = support::wait_for("the DAG to end", async || {
         let (_, dag) = client.get(&format!("{path}/{}", dag["id"].as_str().unwrap())).await;
@@ -126,8 +126,8 @@ async fn members_reach_no_internal_agent_by_task_or_schedule() {
         app.agent_with(name, &[], change).await;
     }
     app.model.always("", Reply::text("done"));
-    let dags = format!("/api/projects/{}/task-dags", app.db.project_id);
-    let schedules = format!("/api/projects/{}/schedules", app.db.project_id);
+    let dags = format!("/api/projects/{}/task-dags", app.db.workspace_id);
+    let schedules = format!("/api/projects/{}/schedules", app.db.workspace_id);
     let task = |more: Value| {
         let mut task = json!({"id": "a", "title": "Hidden work"});
         task.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -189,7 +189,7 @@ async fn members_reach_no_internal_agent_by_task_or_schedule() {
     let (status, taken) = other.patch(&path, json!({"agent": "hidden"})).await;
     assert_eq!(status, StatusCode::OK, "{taken}");
     let mut db = app.db.pool.acquire().await.unwrap();
-    rejoin_identity::projects::set_role(&mut db, app.db.project_id, maker, Role::Member)
+    rejoin_identity::workspaces::set_role(&mut db, app.db.workspace_id, maker, Role::Member)
         .await
         .unwrap();
     sqlx::query("update kb.schedules set next_at = now()")

@@ -18,7 +18,7 @@ use uuid::Uuid;
 pub fn context(db: &TestDatabase) -> ToolContext {
     ToolContext {
         db: db.pool.clone(),
-        project_id: db.project_id,
+        workspace_id: db.workspace_id,
         model: Arc::new(NoEmbedder),
         run_id: None,
         user_id: Some(db.user_id),

@@ -132,7 +132,7 @@ async fn a_replaced_removed_or_ownerless_feed_shows_nothing() {
     gone(&second).await;
     assert_eq!(client.delete(&format!("{work}/feed")).await.0, StatusCode::NOT_FOUND);
     let (_, entries) = client
-        .get(&format!("/api/admin/projects/{}/audit", app.db.project_id))
+        .get(&format!("/api/admin/projects/{}/audit", app.db.workspace_id))
         .await;
     let actions = entries["items"]
         .as_array()

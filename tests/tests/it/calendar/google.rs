@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, Utc};
 use rejoin_identity::auth;
-use rejoin_identity::projects;
+use rejoin_identity::workspaces;
 use rejoin_tests::client::Client;
 use rejoin_tests::google::account::PRIMARY;
 use rejoin_tests::google::linked::{Linked, linked, unlinked};
@@ -134,7 +134,7 @@ async fn a_linked_google_calendar_and_ours_have_all_events_of_both() {
     assert_eq!(linked.state().await["notes"], json!([]));
     let (_, entries) = linked
         .client
-        .get(&format!("/api/admin/projects/{}/audit", linked.app.db.project_id))
+        .get(&format!("/api/admin/projects/{}/audit", linked.app.db.workspace_id))
         .await;
     assert!(entries.to_string().contains("calendar.linked"));
 }
@@ -412,7 +412,7 @@ async fn only_who_was_sent_to_google_comes_back_and_once() {
         .await
         .unwrap();
     let user = linked.app.db.user_id;
-    projects::add_member(&mut db, elsewhere, user, projects::Role::Owner)
+    workspaces::add_member(&mut db, elsewhere, user, workspaces::Role::Owner)
         .await
         .unwrap();
     let (_, key) = auth::create_key(&mut db, user, Some(elsewhere), "elsewhere", &Scope::ALL, None)

@@ -24,7 +24,7 @@ async fn start() -> TestApp {
     let app = TestApp::start().await;
     let client = app.client();
     assert_eq!(client.post("/api/onto/install", json!({})).await.0, 204);
-    let path = format!("/api/admin/projects/{}/web", app.db.project_id);
+    let path = format!("/api/admin/projects/{}/web", app.db.workspace_id);
     let web = json!({"visit": true, "provider": "searxng", "baseUrl": "https://search.example"});
     let (status, on) = client.put(&path, web).await;
     assert_eq!(status, 200, "{on}");

@@ -17,7 +17,7 @@ use uuid::Uuid;
 
 /// A project of the work graph, created with the graph's own API.
 pub async fn project(app: &TestApp, name: &str) -> Uuid {
-    let path = format!("/api/projects/{}/graph/objects", app.db.project_id);
+    let path = format!("/api/projects/{}/graph/objects", app.db.workspace_id);
     let body = json!({"type": "project", "key": name, "properties": {"name": name}});
     let (status, made) = app.client().post(&path, body).await;
     assert_eq!(status, 201, "{made}");
@@ -362,7 +362,7 @@ async fn tools_are_shown_by_context_within_the_whitelist() {
         })
         .await;
     let client = app.client();
-    let settings = format!("/api/admin/projects/{}/contexts/brain_dump", app.db.project_id);
+    let settings = format!("/api/admin/projects/{}/contexts/brain_dump", app.db.workspace_id);
     let (status, set) = client
         .put(&settings, json!({"prompt": "Listen.", "tools": ["list_*"]}))
         .await;
@@ -436,7 +436,7 @@ async fn an_agents_choice_is_stored_and_told_in_development_only() {
         })
         .await;
         let client = app.client();
-        let admin = format!("/api/admin/projects/{}", app.db.project_id);
+        let admin = format!("/api/admin/projects/{}", app.db.workspace_id);
         client
             .post(&format!("{admin}/install-default-agents?set=databases"), json!({}))
             .await;
@@ -470,7 +470,7 @@ async fn every_type_can_be_talked_in_without_development_events() {
     app.model.always("x", Reply::text("ok"));
     let client = app.client();
     let (_, listed) = client
-        .get(&format!("/api/projects/{}/contexts", app.db.project_id))
+        .get(&format!("/api/projects/{}/contexts", app.db.workspace_id))
         .await;
     assert_eq!(listed["items"].as_array().unwrap().len(), ContextType::ALL.len());
     for one in ContextType::ALL {

@@ -122,7 +122,7 @@ async fn what_was_written_before_a_look_is_in_what_the_look_gives() {
             focus_type: None,
             focus_entity_id: None,
         };
-        let (db, tenant) = (app.db.pool.clone(), app.db.project_id);
+        let (db, tenant) = (app.db.pool.clone(), app.db.workspace_id);
         writers.spawn(async move {
             for n in 0..PAIRS {
                 let mut connection = db.acquire().await.unwrap();
@@ -154,16 +154,16 @@ async fn what_was_written_before_a_look_is_in_what_the_look_gives() {
     // A prepared description is used exactly as long as nothing changes: detected by a mark in it.
     let mut about = about.unwrap();
     let mut db = app.db.pool.acquire().await.unwrap();
-    location::warm(&mut db, app.db.project_id, &mut about).await.unwrap();
+    location::warm(&mut db, app.db.workspace_id, &mut about).await.unwrap();
     let mark = "update kb.chat_context_cache set location = 'MARKED' where focus_id = $1";
     sqlx::query(mark)
         .bind(about.project_id)
         .execute(&mut *db)
         .await
         .unwrap();
-    let kept = location::of(&mut db, app.db.project_id, &mut about).await.unwrap();
+    let kept = location::of(&mut db, app.db.workspace_id, &mut about).await.unwrap();
     assert_eq!(kept.location, "MARKED");
     project(&app, "one more").await;
-    let read = location::of(&mut db, app.db.project_id, &mut about).await.unwrap();
+    let read = location::of(&mut db, app.db.workspace_id, &mut about).await.unwrap();
     assert!(read.location.contains("Project: p"), "{}", read.location);
 }

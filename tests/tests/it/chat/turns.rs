@@ -25,7 +25,7 @@ async fn graph(app: &TestApp) {
     let on_error = rejoin_graph::import::OnError::Refuse;
     rejoin_graph::import::import(
         &app.db.pool,
-        app.db.project_id,
+        app.db.workspace_id,
         file.as_bytes(),
         on_error,
         actor,
@@ -438,13 +438,16 @@ async fn the_default_agent_is_installed_by_its_endpoint_once() {
     })
     .await;
     let client = app.client();
-    let path = format!("/api/admin/projects/{}/install-default-agents", app.db.project_id);
+    let path = format!("/api/admin/projects/{}/install-default-agents", app.db.workspace_id);
     for _ in 0..2 {
         let (status, body) = client.post(&path, json!({})).await;
         assert!(status.is_success(), "{body}");
     }
     let (_, list) = client
-        .get(&format!("/api/admin/projects/{}/agent-definitions", app.db.project_id))
+        .get(&format!(
+            "/api/admin/projects/{}/agent-definitions",
+            app.db.workspace_id
+        ))
         .await;
     let items = list["items"].as_array().unwrap();
     assert_eq!(items.len(), 1);
@@ -505,7 +508,7 @@ async fn nobody_but_its_endpoint_installs_the_default_agent() {
         .client()
         .get(&format!(
             "/api/admin/projects/{}/agent-definitions?visibility=all",
-            app.db.project_id
+            app.db.workspace_id
         ))
         .await;
     assert_eq!(list["items"], json!([]));
@@ -604,7 +607,7 @@ async fn without_a_callback_the_executor_emits_nothing() {
     .await
     .unwrap();
     let run = rejoin_runs::runs::get(&app.db.pool, run_id).await.unwrap().unwrap();
-    let definition = agents::find_by_name(&app.db.pool, app.db.project_id, "batch")
+    let definition = agents::find_by_name(&app.db.pool, app.db.workspace_id, "batch")
         .await
         .unwrap();
     let opening = rejoin_worker::run::history::initial_messages(&services, &run, definition.as_ref())
@@ -627,7 +630,7 @@ async fn without_a_callback_the_executor_emits_nothing() {
         attempt: 1,
         tools: services
             .pools
-            .resolve(run.project_id, &["schema_version".to_owned()])
+            .resolve(run.workspace_id, &["schema_version".to_owned()])
             .await
             .unwrap(),
         models: Candidates::new(
@@ -703,7 +706,7 @@ async fn a_triggered_run_has_a_log_of_its_own() {
     let app = TestApp::start().await;
     let agent = app.agent("nightly", &[]).await;
     app.model.script([Reply::text("report")]);
-    let path = format!("/api/projects/{}/agents/{agent}/trigger", app.db.project_id);
+    let path = format!("/api/projects/{}/agents/{agent}/trigger", app.db.workspace_id);
     let (status, body) = app.client().post(&path, json!({"input": "go"})).await;
     assert_eq!((status, &body["cursor"]), (StatusCode::ACCEPTED, &json!(0)), "{body}");
     let run = body["runId"].as_str().unwrap();
@@ -718,7 +721,7 @@ async fn a_triggered_run_has_a_log_of_its_own() {
     support::wait_for("the end on record", async || {
         let (_, run) = app
             .client()
-            .get(&format!("/api/projects/{}/agent-runs/{run}", app.db.project_id))
+            .get(&format!("/api/projects/{}/agent-runs/{run}", app.db.workspace_id))
             .await;
         (run["state"] == "completed").then_some(())
     })

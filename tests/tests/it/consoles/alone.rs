@@ -51,7 +51,7 @@ async fn a_run_outside_conversations_changes_only_consoles_outside() {
         append(json!(null)),
         Reply::text("Done."),
     ]);
-    let trigger = format!("/api/projects/{}/agents/{agent}/trigger", app.db.project_id);
+    let trigger = format!("/api/projects/{}/agents/{agent}/trigger", app.db.workspace_id);
     let (_, begun) = client.post(&trigger, json!({"input": "work"})).await;
     let path = format!("/api/runs/{}/events", begun["runId"].as_str().unwrap());
     let events = json_of(&client.stream(&path).await.rest().await);

@@ -252,7 +252,7 @@ async fn what_the_user_typed_meanwhile_is_merged_or_a_conflict() {
 fn context(app: &TestApp, run: Option<Uuid>) -> ToolContext {
     ToolContext {
         db: app.db.pool.clone(),
-        project_id: app.db.project_id,
+        workspace_id: app.db.workspace_id,
         model: Arc::new(NoEmbedder),
         run_id: run,
         user_id: Some(app.db.user_id),
@@ -437,7 +437,7 @@ async fn agents_find_consoles_and_each_console_tool_works_by_name() {
         "insert into kb.data_sources (id, project_id, name, kind, settings) values ($1, $2, 'books', 'sqlite', '{}')",
     )
     .bind(source)
-    .bind(app.db.project_id)
+    .bind(app.db.workspace_id)
     .execute(&app.db.pool)
     .await
     .unwrap();

@@ -99,7 +99,7 @@ async fn a_client_neither_hides_nor_forges_console_facts() {
         "insert into kb.data_sources (id, project_id, name, kind, settings) values ($1, $2, 'sales', 'bigquery', $3)",
     )
     .bind(source)
-    .bind(app.db.project_id)
+    .bind(app.db.workspace_id)
     .bind(json!({"cloudProject": "acme", "database": "shop"}))
     .execute(&app.db.pool)
     .await
@@ -110,7 +110,7 @@ async fn a_client_neither_hides_nor_forges_console_facts() {
             "insert into kb.data_source_schemas (data_source_id, project_id, database, table_name, revision, schema) values ($1, $2, $3, $4, $5, $6)",
         )
         .bind(source)
-        .bind(app.db.project_id)
+        .bind(app.db.workspace_id)
         .bind(database)
         .bind(table)
         .bind(revision)

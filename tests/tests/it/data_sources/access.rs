@@ -30,7 +30,7 @@ async fn app(workers: usize) -> TestApp {
 }
 
 fn path(app: &TestApp) -> String {
-    format!("/api/projects/{}/data-sources", app.db.project_id)
+    format!("/api/projects/{}/data-sources", app.db.workspace_id)
 }
 
 async fn add(app: &TestApp) -> (String, Value) {
@@ -124,7 +124,7 @@ async fn who_may_read_may_look_and_ask_and_no_more() {
     let (_, key) = auth::create_key(
         &mut connection,
         app.db.user_id,
-        Some(app.db.project_id),
+        Some(app.db.workspace_id),
         "reader",
         &[Scope::Read],
         None,
@@ -381,7 +381,7 @@ async fn passwords_are_resealed_with_the_other_secrets() {
         .unwrap();
     assert_eq!((rotated.rewrapped, rotated.failed), (1, 0));
     assert_eq!(rejoin_secrets::under_old_keys(&app.db.pool, &both).await.unwrap(), []);
-    let opened = data_sources::open_secret(&app.db.pool, &both, app.db.project_id, id)
+    let opened = data_sources::open_secret(&app.db.pool, &both, app.db.workspace_id, id)
         .await
         .unwrap();
     assert_eq!(opened.unwrap().expose_text(), Some("canary-5150"));

@@ -7,7 +7,7 @@ use std::time::Duration;
 use rejoin_data_sources::source::{Access, Bounds, Question};
 use rejoin_data_sources::{Ask, Opened, SourceArgs, SourceError, Sources};
 use rejoin_identity::auth;
-use rejoin_identity::projects::{self, Role};
+use rejoin_identity::workspaces::{self, Role};
 use rejoin_integrations::data_sources::{Content, Kind, Settings};
 use rejoin_tests::app::{AppOptions, Process, TestApp};
 use rejoin_tests::client::Client;
@@ -97,12 +97,12 @@ async fn a_query_that_sorts_gigabytes_leaves_the_apis_memory_alone() {
         ..AppOptions::default()
     })
     .await;
-    let folder = Folder::of(app.db.project_id);
+    let folder = Folder::of(app.db.workspace_id);
     let path = shop(&folder);
     let folders = std::env::temp_dir().display().to_string();
     let (api, url) = Process::api_with(&app, None, &[("REJOIN_SOURCE_FOLDERS", folders.as_str())]).await;
     let client = Client::new(url, &app.db.api_key);
-    let all = format!("/api/projects/{}/data-sources", app.db.project_id);
+    let all = format!("/api/projects/{}/data-sources", app.db.workspace_id);
     let (status, added) = client
         .post(
             &all,
@@ -284,12 +284,12 @@ async fn an_admin_opens_no_file_of_another_project() {
         ..AppOptions::default()
     })
     .await;
-    let own = Folder::of(app.db.project_id);
+    let own = Folder::of(app.db.workspace_id);
     let path = shop(&own);
     let mut db = app.db.pool.acquire().await.unwrap();
-    let other = projects::create(&mut db, "other").await.unwrap();
-    let eve = projects::ensure_user(&mut db, "eve@example.org").await.unwrap();
-    projects::add_member(&mut db, other, eve, Role::Owner).await.unwrap();
+    let other = workspaces::create(&mut db, "other").await.unwrap();
+    let eve = workspaces::ensure_user(&mut db, "eve@example.org").await.unwrap();
+    workspaces::add_member(&mut db, other, eve, Role::Owner).await.unwrap();
     let (_, key) = auth::create_key(&mut db, eve, Some(other), "eve", &Scope::ALL, None)
         .await
         .unwrap();
@@ -310,7 +310,11 @@ async fn an_admin_opens_no_file_of_another_project() {
             path.clone(),
             theirs.0.join("link.db"),
             theirs.0.join("folder/shop.db"),
-            theirs.0.join("..").join(app.db.project_id.to_string()).join("shop.db"),
+            theirs
+                .0
+                .join("..")
+                .join(app.db.workspace_id.to_string())
+                .join("shop.db"),
         ] {
             let (status, problem): (_, Value) = add(&eve, other, kind, &refused, true).await;
             assert_eq!(status, 422, "{kind} {}: {problem}", refused.display());
@@ -322,6 +326,6 @@ async fn an_admin_opens_no_file_of_another_project() {
     assert_eq!(status, 422, "{problem}");
     let (status, added) = add(&eve, other, "sqlite", &theirs.0.join("copy.db"), true).await;
     assert_eq!(status, 201, "{added}");
-    let (status, added) = add(&app.client(), app.db.project_id, "sqlite", &path, true).await;
+    let (status, added) = add(&app.client(), app.db.workspace_id, "sqlite", &path, true).await;
     assert_eq!(status, 201, "{added}");
 }

@@ -245,10 +245,10 @@ async fn a_duckdb_source_is_added_asked_and_never_written_to() {
         ..AppOptions::default()
     })
     .await;
-    let folder = Folder::of(app.db.project_id);
+    let folder = Folder::of(app.db.workspace_id);
     let Some(path) = shop(&folder) else { return };
     let client = app.client();
-    let all = format!("/api/projects/{}/data-sources", app.db.project_id);
+    let all = format!("/api/projects/{}/data-sources", app.db.workspace_id);
     let mut body = json!({"name": "shop", "kind": "duckdb", "settings": {"path": path}, "readOnly": false});
     let (status, problem) = client.post(&all, body.clone()).await;
     assert_eq!(

@@ -25,7 +25,7 @@ async fn app(workers: usize) -> TestApp {
 }
 
 async fn add(app: &TestApp, body: Value) -> Value {
-    let path = format!("/api/projects/{}/data-sources", app.db.project_id);
+    let path = format!("/api/projects/{}/data-sources", app.db.workspace_id);
     let (status, added) = app.client().post(&path, body).await;
     assert_eq!(status, StatusCode::CREATED, "{added}");
     added
@@ -35,7 +35,7 @@ async fn add(app: &TestApp, body: Value) -> Value {
 async fn shop_and_names(app: &TestApp) -> Folder {
     let settings = sources::postgresql(&app.db).await;
     add(app, json!({"name": "shop", "kind": "postgresql", "settings": settings})).await;
-    let folder = Folder::of(app.db.project_id);
+    let folder = Folder::of(app.db.workspace_id);
     let path = folder.0.join("names.db");
     rusqlite::Connection::open(&path)
         .unwrap()
@@ -53,7 +53,7 @@ async fn shop_and_names(app: &TestApp) -> Folder {
 }
 
 async fn join(app: &TestApp, body: Value) -> (StatusCode, Value) {
-    let path = format!("/api/projects/{}/data-sources/join", app.db.project_id);
+    let path = format!("/api/projects/{}/data-sources/join", app.db.workspace_id);
     app.client().post(&path, body).await
 }
 

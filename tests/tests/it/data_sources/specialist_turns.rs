@@ -163,7 +163,7 @@ async fn a_reopened_chat_brings_its_console_and_attachments() {
     let source = Uuid::now_v7();
     sqlx::query("insert into kb.data_sources (id, project_id, name, kind, settings) values ($1, $2, 'shop', 'postgresql', '{}')")
         .bind(source)
-        .bind(app.db.project_id)
+        .bind(app.db.workspace_id)
         .execute(&app.db.pool)
         .await
         .unwrap();
@@ -291,7 +291,7 @@ async fn a_shipped_specialist_is_stopped_after_two_minutes() {
     })
     .await;
     let client = app.client();
-    let admin = format!("/api/admin/projects/{}", app.db.project_id);
+    let admin = format!("/api/admin/projects/{}", app.db.workspace_id);
     let install = format!("{admin}/install-default-agents?set=databases");
     assert_eq!(client.post(&install, json!({})).await.0, 200);
     // As installed; then a hundredth of it, so that the test need not wait.

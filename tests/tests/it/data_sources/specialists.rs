@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 /// A shop with three orders, as a file accessible to both processes.
 async fn shop(app: &TestApp) -> (Uuid, Folder) {
-    let folder = Folder::of(app.db.project_id);
+    let folder = Folder::of(app.db.workspace_id);
     let path = folder.0.join("shop.db");
     let db = rusqlite::Connection::open(&path).unwrap();
     db.execute_batch(
@@ -20,7 +20,7 @@ async fn shop(app: &TestApp) -> (Uuid, Folder) {
     let body = json!({"name": "shop", "kind": "sqlite", "settings": {"path": path}});
     let (status, made) = app
         .client()
-        .post(&format!("/api/projects/{}/data-sources", app.db.project_id), body)
+        .post(&format!("/api/projects/{}/data-sources", app.db.workspace_id), body)
         .await;
     assert_eq!(status, 201, "{made}");
     (made["id"].as_str().unwrap().parse().unwrap(), folder)
@@ -31,7 +31,7 @@ async fn specialist(app: &TestApp) -> (Uuid, Uuid, Folder) {
     let (source, folder) = shop(app).await;
     let install = format!(
         "/api/admin/projects/{}/install-default-agents?set=databases",
-        app.db.project_id
+        app.db.workspace_id
     );
     assert_eq!(app.client().post(&install, json!({})).await.0, 200);
     sqlx::query("update kb.agent_definitions set model = '{\"name\": \"openai:scripted\"}'")
@@ -73,7 +73,7 @@ async fn past_queries_are_told_and_others_see_only_their_patterns() {
     ]);
     let events = json_of(&client.ask(Some(agent), "Which orders of Ann are dear?").await);
     let conversation = events[1]["conversationId"].as_str().unwrap().to_owned();
-    let path = format!("/api/projects/{}/query-patterns", app.db.project_id);
+    let path = format!("/api/projects/{}/query-patterns", app.db.workspace_id);
     let (status, learned) = client.get(&path).await;
     assert_eq!(status, 200, "{learned}");
     let items = learned["items"].as_array().unwrap();
@@ -186,7 +186,7 @@ async fn no_more_queries_are_remembered_than_the_operator_allows() {
         ]);
         client.ask(Some(agent), "show the orders").await;
     }
-    let path = format!("/api/projects/{}/query-patterns", app.db.project_id);
+    let path = format!("/api/projects/{}/query-patterns", app.db.workspace_id);
     let (_, learned) = client.get(&path).await;
     let queries: Vec<&Value> = learned["items"]
         .as_array()
@@ -211,7 +211,7 @@ async fn a_specialist_writes_runs_and_explains_a_query() {
     .await;
     let client = app.client();
     let (_, source, _folder) = specialist(&app).await;
-    let routing = format!("/api/admin/projects/{}/routing", app.db.project_id);
+    let routing = format!("/api/admin/projects/{}/routing", app.db.workspace_id);
     assert_eq!(client.put(&routing, json!({"percent": 100})).await.0, 200);
     let console = json!({"title": "Orders", "content": "-- dear ones", "dataSourceId": source, "kind": "sqlite"});
     let (status, console) = client.post("/api/consoles", console).await;
@@ -290,7 +290,7 @@ async fn a_specialist_writes_runs_and_explains_a_query() {
     let calls = of_kind(&events, "mcp_tool").into_iter();
     let errors: Vec<&str> = calls.filter_map(|event| event["error"].as_str()).collect();
     assert_eq!(errors.len(), 1, "{errors:?}");
-    let path = format!("/api/projects/{}/data-sources/{source}/query", app.db.project_id);
+    let path = format!("/api/projects/{}/data-sources/{source}/query", app.db.workspace_id);
     let (_, left) = client
         .post(&path, json!({"query": "select count(*) from orders"}))
         .await;

@@ -62,7 +62,7 @@ async fn bigquery(app: &TestApp) -> Option<StandIn> {
 }
 
 async fn add(app: &TestApp, body: Value) {
-    let path = format!("/api/projects/{}/data-sources", app.db.project_id);
+    let path = format!("/api/projects/{}/data-sources", app.db.workspace_id);
     let (status, added) = app.client().post(&path, body).await;
     assert_eq!(status, 201, "{added}");
 }
@@ -216,7 +216,7 @@ async fn every_tool_requires_all_parameters_and_none_is_strict() {
     .await;
     let client = app.client();
     assert_eq!(client.post("/api/onto/install", json!({})).await.0, 204);
-    let web = format!("/api/admin/projects/{}/web", app.db.project_id);
+    let web = format!("/api/admin/projects/{}/web", app.db.workspace_id);
     let (status, on) = client
         .put(
             &web,
@@ -227,7 +227,7 @@ async fn every_tool_requires_all_parameters_and_none_is_strict() {
     for (name, kind) in [("shop", "postgresql"), ("crm", "mongodb"), ("warehouse", "bigquery")] {
         sqlx::query("insert into kb.data_sources (id, project_id, name, kind, settings, read_only) values ($1, $2, $3, $4, '{}', false)")
             .bind(Uuid::now_v7())
-            .bind(app.db.project_id)
+            .bind(app.db.workspace_id)
             .bind(name)
             .bind(kind)
             .execute(&app.db.pool)

@@ -23,9 +23,9 @@ fn opened(kind: Kind, settings: Settings) -> Opened {
     opened_in(Uuid::now_v7(), kind, settings)
 }
 
-fn opened_in(project_id: Uuid, kind: Kind, settings: Settings) -> Opened {
+fn opened_in(workspace_id: Uuid, kind: Kind, settings: Settings) -> Opened {
     Sources::new(&sources::args(), None)
-        .opened(project_id, &sources::content(kind, settings), None)
+        .opened(workspace_id, &sources::content(kind, settings), None)
         .unwrap()
 }
 

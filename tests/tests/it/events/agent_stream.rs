@@ -25,7 +25,7 @@ async fn a_turn_in_the_dialect_can_be_left_and_rejoined() {
         Reply::text("Here."),
         Reply::text("Again."),
     ]);
-    let body = json!({"message": "go", "workspaceId": app.db.project_id, "agentDefinitionId": agent});
+    let body = json!({"message": "go", "workspaceId": app.db.workspace_id, "agentDefinitionId": agent});
     let request = client.request(Method::POST, "/api/agent/stream").json(&body);
     let response = request.send().await.unwrap();
     assert_eq!(response.status(), 200);

@@ -33,7 +33,7 @@ fn operations(events: &[Value]) -> Vec<String> {
 async fn calls_of_the_graphs_tools_are_told_by_the_names_of_things() {
     let app = TestApp::start().await;
     let client = app.client();
-    let path = format!("/api/projects/{}/graph/objects", app.db.project_id);
+    let path = format!("/api/projects/{}/graph/objects", app.db.workspace_id);
     let body = json!({"type": "Package", "key": "libssl3", "properties": {"name": "OpenSSL"}});
     let (_, made) = client.post(&path, body).await;
     let id = &made["id"];
@@ -115,7 +115,7 @@ async fn visits_and_searches_of_the_web_are_told() {
     })
     .await;
     let client = app.client();
-    let path = format!("/api/admin/projects/{}/web", app.db.project_id);
+    let path = format!("/api/admin/projects/{}/web", app.db.workspace_id);
     let web = json!({"visit": true, "provider": "searxng", "baseUrl": site.url});
     let (status, on) = client.put(&path, web).await;
     assert_eq!(status, 200, "{on}");

@@ -50,7 +50,7 @@ async fn app(endpoint: &str) -> TestApp {
 
 /// Returns the app's objects, and unfinished uploads.
 async fn kept(server: &ObjectServer, app: &TestApp) -> (Vec<String>, Vec<String>) {
-    let of_project = format!("kept/here/{}/", app.db.project_id);
+    let of_project = format!("kept/here/{}/", app.db.workspace_id);
     let mut uploads = server.uploads().await;
     uploads.retain(|key| key.starts_with(&of_project));
     (server.keys(&of_project).await, uploads)
@@ -92,7 +92,7 @@ async fn files_in_an_object_store_come_back_byte_for_byte() {
     let (keys, uploads) = kept(server, &app).await;
     let mut expected: Vec<String> = ids
         .iter()
-        .map(|id| format!("kept/here/{}/{id}", app.db.project_id))
+        .map(|id| format!("kept/here/{}/{id}", app.db.workspace_id))
         .collect();
     expected.sort();
     assert_eq!(keys, expected);
@@ -141,7 +141,7 @@ async fn what_is_deleted_is_removed_from_the_object_store() {
         assert_eq!(request.send().await.expect("an answer").status(), StatusCode::NOT_FOUND);
     }
     sweep(&app, &server.endpoint, false).await;
-    let key = format!("kept/here/{}/{left}", app.db.project_id);
+    let key = format!("kept/here/{}/{left}", app.db.workspace_id);
     assert_eq!(kept(server, &app).await.0, [key]);
     // A whole workspace, after the references to its files.
     sqlx::query("delete from kb.chat_conversations")
@@ -149,7 +149,7 @@ async fn what_is_deleted_is_removed_from_the_object_store() {
         .await
         .expect("they go");
     sqlx::query("delete from kb.projects where id = $1")
-        .bind(app.db.project_id)
+        .bind(app.db.workspace_id)
         .execute(&app.db.pool)
         .await
         .expect("it goes");
@@ -221,7 +221,7 @@ async fn files_of_tools_are_stored_there_and_removed_with_their_row() {
     let store = FileStore::of(&limits).expect("a store");
     let sound = wav(8_000_000);
     let mut produced = Produced {
-        project_id: app.db.project_id,
+        workspace_id: app.db.workspace_id,
         owner_user_id: Some(app.db.user_id),
         made_by: None,
         name: "sound.wav",
@@ -243,7 +243,7 @@ async fn files_of_tools_are_stored_there_and_removed_with_their_row() {
         produced.media_type = media_type;
         assert!(store.store(&app.db.pool, &produced).await.is_err());
     }
-    let only = vec![format!("kept/here/{}/{}", app.db.project_id, file.id)];
+    let only = vec![format!("kept/here/{}/{}", app.db.workspace_id, file.id)];
     assert_eq!(kept(server, &app).await, (only, Vec::new()));
 }
 
@@ -401,7 +401,7 @@ async fn an_object_that_was_changed_is_no_file_of_ours() {
     let client = app.client();
     let agent = app.agent("reader", &[]).await;
     let note = stored(&client, "note.txt", b"pay ten".to_vec()).await;
-    let key = format!("kept/here/{}/{note}", app.db.project_id);
+    let key = format!("kept/here/{}/{note}", app.db.workspace_id);
     server.put(&key, b"pay ONE").await;
     let body = json!({"message": "How much?", "agentDefinitionId": agent, "attachments": [{"fileId": note}]});
     let events = json_of(&client.chat(body).await);

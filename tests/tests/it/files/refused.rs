@@ -86,7 +86,7 @@ async fn unreadable_files_refuse_the_message_and_can_be_resent() {
     let before = rows(&app).await;
     let (status, problem) = client.post_for_json("/api/chat/stream", body(blind)).await;
     assert_refused(&problem, status.as_u16());
-    let streamed = json!({"message": "Look.", "workspaceId": app.db.project_id, "agentDefinitionId": blind, "attachments": [{"fileId": photo}]});
+    let streamed = json!({"message": "Look.", "workspaceId": app.db.workspace_id, "agentDefinitionId": blind, "attachments": [{"fileId": photo}]});
     let (status, problem) = client.post_for_json("/api/agent/stream", streamed).await;
     assert_refused(&problem, status.as_u16());
     assert_eq!(rows(&app).await, before);

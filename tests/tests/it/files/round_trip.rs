@@ -204,7 +204,7 @@ async fn the_command_line_attaches_files_and_gets_them_back() {
             .current_dir(&folder)
             .env("REJOIN_URL", app.url())
             .env("REJOIN_API_KEY", &app.db.api_key)
-            .env("REJOIN_PROJECT_ID", app.db.project_id.to_string())
+            .env("REJOIN_PROJECT_ID", app.db.workspace_id.to_string())
             .stdin(Stdio::null())
             .output()
             .await

@@ -2,7 +2,7 @@
 //! are in `transfer`.
 
 use rejoin_identity::auth;
-use rejoin_identity::projects;
+use rejoin_identity::workspaces;
 use rejoin_tests::app::{AppOptions, TestApp};
 use rejoin_tests::client::{Client, answer};
 use rejoin_types::access::Scope;
@@ -42,7 +42,7 @@ impl Graph {
     }
 
     pub fn path(&self, rest: &str) -> String {
-        format!("/api/projects/{}/graph/{rest}", self.app.db.project_id)
+        format!("/api/projects/{}/graph/{rest}", self.app.db.workspace_id)
     }
 
     pub async fn get(&self, rest: &str) -> Value {
@@ -392,11 +392,11 @@ async fn another_projects_caller_sees_nothing_of_it() {
         .make("relationships", json!({"type": "R", "sourceId": a, "targetId": b}))
         .await);
     let mut connection = graph.app.db.pool.acquire().await.unwrap();
-    let other = projects::create(&mut connection, "other").await.unwrap();
-    let user = projects::ensure_user(&mut connection, "stranger@example.org")
+    let other = workspaces::create(&mut connection, "other").await.unwrap();
+    let user = workspaces::ensure_user(&mut connection, "stranger@example.org")
         .await
         .unwrap();
-    projects::add_member(&mut connection, other, user, projects::Role::Owner)
+    workspaces::add_member(&mut connection, other, user, workspaces::Role::Owner)
         .await
         .unwrap();
     let (_, key) = auth::create_key(&mut connection, user, Some(other), "test", &Scope::ALL, None)
@@ -404,7 +404,7 @@ async fn another_projects_caller_sees_nothing_of_it() {
         .unwrap();
     drop(connection);
     let stranger = Client::new(graph.app.url(), &key);
-    for project in [graph.app.db.project_id, other] {
+    for project in [graph.app.db.workspace_id, other] {
         let path = |rest: &str| format!("/api/projects/{project}/graph/{rest}");
         let mut requests = vec![
             (Method::GET, path(&format!("objects/{a}"))),
@@ -454,7 +454,7 @@ async fn another_projects_caller_sees_nothing_of_it() {
 async fn reading_needs_the_scope_to_read_and_changes_the_one_to_write() {
     let graph = Graph::start().await;
     let mut connection = graph.app.db.pool.acquire().await.unwrap();
-    let (user, project) = (graph.app.db.user_id, graph.app.db.project_id);
+    let (user, project) = (graph.app.db.user_id, graph.app.db.workspace_id);
     let (_, key) = auth::create_key(&mut connection, user, Some(project), "test", &[Scope::Read], None)
         .await
         .unwrap();

@@ -39,7 +39,7 @@ impl Graph {
     }
 
     fn path(&self, rest: &str) -> String {
-        format!("/api/projects/{}/graph/{rest}", self.app.db.project_id)
+        format!("/api/projects/{}/graph/{rest}", self.app.db.workspace_id)
     }
 
     async fn import(&self) {
@@ -47,7 +47,7 @@ impl Graph {
             kind: ActorKind::User,
             id: None,
         };
-        let (pool, project) = (&self.app.db.pool, self.app.db.project_id);
+        let (pool, project) = (&self.app.db.pool, self.app.db.workspace_id);
         import::import(pool, project, FILE.as_bytes(), import::OnError::Refuse, actor, |_| ())
             .await
             .expect("an import");
@@ -245,7 +245,7 @@ async fn a_worker_that_dies_loses_no_mark_and_another_goes_on() {
 #[tokio::test]
 async fn without_a_model_marks_do_not_pile_up_and_stand_for_all() {
     let database = support::database().await;
-    let (pool, project) = (&database.pool, database.project_id);
+    let (pool, project) = (&database.pool, database.workspace_id);
     let object = Uuid::now_v7();
     for _ in 0..2 {
         sqlx::query("insert into kb.graph_embedding_marks (project_id, canonical_id) select $1, $2 from generate_series(1, 1500)")
@@ -337,7 +337,7 @@ async fn filters_apply_before_the_limit_with_pgvectors_index() {
 
 async fn types_and_labels_filter_before_any_limit(database: &support::TestDatabase, dimensions: i32) {
     {
-        let (pool, project) = (&database.pool, database.project_id);
+        let (pool, project) = (&database.pool, database.workspace_id);
         let model = Model {
             name: format!("test:{dimensions}"),
             dimensions,
@@ -384,7 +384,7 @@ async fn types_and_labels_filter_before_any_limit(database: &support::TestDataba
 #[tokio::test]
 async fn in_process_signs_find_the_same_and_the_newest_objects() {
     let database = support::database().await;
-    let (pool, project) = (&database.pool, database.project_id);
+    let (pool, project) = (&database.pool, database.workspace_id);
     let model = Model {
         name: "test:16".to_owned(),
         dimensions: DIMENSIONS as i32,

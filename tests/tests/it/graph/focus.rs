@@ -2,7 +2,7 @@
 //! invisible to them. Objects outside projects (notes, packages, people) stay visible.
 
 use rejoin_identity::auth;
-use rejoin_identity::projects::{self, Role};
+use rejoin_identity::workspaces::{self, Role};
 use rejoin_tests::app::TestApp;
 use rejoin_tests::client::{Client, json_of, of_kind};
 use rejoin_tests::model_server::Reply;
@@ -318,9 +318,9 @@ async fn a_focus_on_another_tenants_project_tells_nothing_of_it() {
     let app = TestApp::start().await;
     let secret = project(&app.client(), "Secret plan").await;
     let mut db = app.db.pool.acquire().await.unwrap();
-    let tenant = projects::create(&mut db, "evil").await.unwrap();
-    let eve = projects::ensure_user(&mut db, "eve@example.org").await.unwrap();
-    projects::add_member(&mut db, tenant, eve, Role::Owner).await.unwrap();
+    let tenant = workspaces::create(&mut db, "evil").await.unwrap();
+    let eve = workspaces::ensure_user(&mut db, "eve@example.org").await.unwrap();
+    workspaces::add_member(&mut db, tenant, eve, Role::Owner).await.unwrap();
     let (_, key) = auth::create_key(&mut db, eve, Some(tenant), "test", &Scope::ALL, None)
         .await
         .unwrap();

@@ -1,7 +1,7 @@
 //! Template packs over HTTP: installed packs validate every write; and restored relationships.
 
 use rejoin_identity::auth;
-use rejoin_identity::projects;
+use rejoin_identity::workspaces;
 use rejoin_tests::client::{Client, answer};
 use rejoin_types::access::Scope;
 use reqwest::{Method, StatusCode};
@@ -142,9 +142,9 @@ async fn a_pack_is_its_projects_own() {
     let graph = Graph::start().await;
     let pack = graph.make("packs", errands("1")).await;
     let mut db = graph.app.db.pool.acquire().await.unwrap();
-    let second = projects::create(&mut db, "second").await.unwrap();
+    let second = workspaces::create(&mut db, "second").await.unwrap();
     let user = graph.app.db.user_id;
-    projects::add_member(&mut db, second, user, projects::Role::Owner)
+    workspaces::add_member(&mut db, second, user, workspaces::Role::Owner)
         .await
         .unwrap();
     let (_, key) = auth::create_key(&mut db, user, Some(second), "test", &Scope::ALL, None)

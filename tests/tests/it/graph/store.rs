@@ -24,14 +24,14 @@ const FILE: &str = r#"{"kind":"relationship","type":"DEPENDS_ON","source":{"type
 {"kind":"relationship","type":"BUILT_FROM","source":{"type":"Package","key":"libssl3"},"target":{"type":"SourcePackage","key":"openssl"}}
 "#;
 
-async fn import(pool: &PgPool, project_id: Uuid, file: &str, on_error: OnError) -> Report {
-    import::import(pool, project_id, file.as_bytes(), on_error, ACTOR, |_| ())
+async fn import(pool: &PgPool, workspace_id: Uuid, file: &str, on_error: OnError) -> Report {
+    import::import(pool, workspace_id, file.as_bytes(), on_error, ACTOR, |_| ())
         .await
         .unwrap()
 }
 
-async fn find(pool: &PgPool, project_id: Uuid, reference: &str) -> objects::Object {
-    match objects::resolve(pool, project_id, reference).await.unwrap() {
+async fn find(pool: &PgPool, workspace_id: Uuid, reference: &str) -> objects::Object {
+    match objects::resolve(pool, workspace_id, reference).await.unwrap() {
         Resolved::One(object) => *object,
         other => panic!("{reference}: {other:?}"),
     }
@@ -49,8 +49,8 @@ fn package(key: &str) -> NewObject {
     }
 }
 
-async fn names(pool: &PgPool, project_id: Uuid, query: &str, scope: &Scope) -> Vec<String> {
-    let found = search::search(pool, project_id, query, scope, 10).await.unwrap();
+async fn names(pool: &PgPool, workspace_id: Uuid, query: &str, scope: &Scope) -> Vec<String> {
+    let found = search::search(pool, workspace_id, query, scope, 10).await.unwrap();
     assert!(
         found.hits.iter().all(|hit| (0.0..=1.0).contains(&hit.score)),
         "{found:?}"
@@ -61,9 +61,9 @@ async fn names(pool: &PgPool, project_id: Uuid, query: &str, scope: &Scope) -> V
 #[tokio::test]
 async fn an_edit_is_a_new_version_and_only_the_head_shows() {
     let database = crate::support::database().await;
-    let (pool, project_id) = (&database.pool, database.project_id);
+    let (pool, workspace_id) = (&database.pool, database.workspace_id);
     let mut connection = pool.acquire().await.unwrap();
-    let created = objects::create(&mut connection, project_id, &package("curl"), ACTOR)
+    let created = objects::create(&mut connection, workspace_id, &package("curl"), ACTOR)
         .await
         .unwrap();
     let change = ObjectChange {
@@ -71,14 +71,14 @@ async fn an_edit_is_a_new_version_and_only_the_head_shows() {
         expected_version: Some(1),
         ..ObjectChange::default()
     };
-    objects::update(&mut connection, project_id, created.id, &change, ACTOR)
+    objects::update(&mut connection, workspace_id, created.id, &change, ACTOR)
         .await
         .unwrap();
     let change = ObjectChange {
         properties: fields(json!({"a": null, "b": 3})),
         ..ObjectChange::default()
     };
-    let third = objects::update(&mut connection, project_id, created.id, &change, ACTOR)
+    let third = objects::update(&mut connection, workspace_id, created.id, &change, ACTOR)
         .await
         .unwrap();
     assert_eq!(
@@ -87,7 +87,7 @@ async fn an_edit_is_a_new_version_and_only_the_head_shows() {
     );
     assert_eq!(third.created_at, created.created_at);
 
-    let unchanged = objects::update(&mut connection, project_id, created.id, &change, ACTOR)
+    let unchanged = objects::update(&mut connection, workspace_id, created.id, &change, ACTOR)
         .await
         .unwrap();
     assert_eq!(unchanged.version, 3);
@@ -95,7 +95,7 @@ async fn an_edit_is_a_new_version_and_only_the_head_shows() {
         expected_version: Some(1),
         ..change
     };
-    let conflict = objects::update(&mut connection, project_id, created.id, &stale, ACTOR)
+    let conflict = objects::update(&mut connection, workspace_id, created.id, &stale, ACTOR)
         .await
         .unwrap_err();
     assert!(
@@ -103,12 +103,12 @@ async fn an_edit_is_a_new_version_and_only_the_head_shows() {
         "{conflict:?}"
     );
 
-    let history = objects::history(pool, project_id, created.id, 10).await.unwrap();
+    let history = objects::history(pool, workspace_id, created.id, 10).await.unwrap();
     assert_eq!(
         history.iter().map(|object| object.version).collect::<Vec<_>>(),
         [3, 2, 1]
     );
-    let listed = objects::list(pool, project_id, &objects::Filter::default(), None, 10)
+    let listed = objects::list(pool, workspace_id, &objects::Filter::default(), None, 10)
         .await
         .unwrap();
     assert_eq!(listed, [third]);
@@ -117,54 +117,54 @@ async fn an_edit_is_a_new_version_and_only_the_head_shows() {
 #[tokio::test]
 async fn a_deleted_object_is_gone_everywhere_until_restored() {
     let database = crate::support::database().await;
-    let (pool, project_id) = (&database.pool, database.project_id);
-    import(pool, project_id, FILE, OnError::Refuse).await;
-    let curl = find(pool, project_id, "curl").await;
-    let libssl3 = find(pool, project_id, "libssl3").await;
+    let (pool, workspace_id) = (&database.pool, database.workspace_id);
+    import(pool, workspace_id, FILE, OnError::Refuse).await;
+    let curl = find(pool, workspace_id, "curl").await;
+    let libssl3 = find(pool, workspace_id, "libssl3").await;
     let mut connection = pool.acquire().await.unwrap();
 
-    objects::delete(&mut connection, project_id, curl.id, ACTOR)
+    objects::delete(&mut connection, workspace_id, curl.id, ACTOR)
         .await
         .unwrap();
     assert!(matches!(
-        objects::get(pool, project_id, curl.id).await,
+        objects::get(pool, workspace_id, curl.id).await,
         Err(Error::NotFound { .. })
     ));
     assert!(
-        !names(pool, project_id, "curl", &Scope::default())
+        !names(pool, workspace_id, "curl", &Scope::default())
             .await
             .contains(&"curl".to_owned())
     );
     assert_eq!(
-        edges::edges(pool, project_id, libssl3.id, 10)
+        edges::edges(pool, workspace_id, libssl3.id, 10)
             .await
             .unwrap()
             .incoming_total,
         0
     );
-    let walked = traverse::traverse(pool, project_id, libssl3.id, &Walk::default())
+    let walked = traverse::traverse(pool, workspace_id, libssl3.id, &Walk::default())
         .await
         .unwrap();
     assert!(walked.nodes.iter().all(|node| node.object.id != curl.id));
 
-    objects::restore(&mut connection, project_id, curl.id, ACTOR)
+    objects::restore(&mut connection, workspace_id, curl.id, ACTOR)
         .await
         .unwrap();
     assert_eq!(
-        edges::edges(pool, project_id, libssl3.id, 10)
+        edges::edges(pool, workspace_id, libssl3.id, 10)
             .await
             .unwrap()
             .incoming_total,
         1
     );
 
-    objects::delete(&mut connection, project_id, curl.id, ACTOR)
+    objects::delete(&mut connection, workspace_id, curl.id, ACTOR)
         .await
         .unwrap();
-    objects::create(&mut connection, project_id, &package("curl"), ACTOR)
+    objects::create(&mut connection, workspace_id, &package("curl"), ACTOR)
         .await
         .unwrap();
-    let taken = objects::restore(&mut connection, project_id, curl.id, ACTOR)
+    let taken = objects::restore(&mut connection, workspace_id, curl.id, ACTOR)
         .await
         .unwrap_err();
     assert!(matches!(taken, Error::Conflict(_)), "{taken:?}");
@@ -178,8 +178,8 @@ async fn no_object_of_another_project_can_be_seen_or_joined() {
         .execute(&ours.pool)
         .await
         .unwrap();
-    import(&ours.pool, ours.project_id, FILE, OnError::Refuse).await;
-    let curl = find(&ours.pool, ours.project_id, "curl").await;
+    import(&ours.pool, ours.workspace_id, FILE, OnError::Refuse).await;
+    let curl = find(&ours.pool, ours.workspace_id, "curl").await;
     assert!(matches!(
         objects::resolve(&ours.pool, theirs, &curl.id.to_string())
             .await
@@ -211,10 +211,10 @@ async fn no_object_of_another_project_can_be_seen_or_joined() {
 #[tokio::test]
 async fn writers_of_one_relationship_take_turns() {
     let database = crate::support::database().await;
-    let (pool, project_id) = (&database.pool, database.project_id);
-    import(pool, project_id, FILE, OnError::Refuse).await;
-    let curl = find(pool, project_id, "Package:curl").await;
-    let edges = edges::edges(pool, project_id, curl.id, 10).await.unwrap();
+    let (pool, workspace_id) = (&database.pool, database.workspace_id);
+    import(pool, workspace_id, FILE, OnError::Refuse).await;
+    let curl = find(pool, workspace_id, "Package:curl").await;
+    let edges = edges::edges(pool, workspace_id, curl.id, 10).await.unwrap();
     let id = edges.outgoing[0].relationship_id;
     let writes = (0..8).map(|n| async move {
         let mut connection = pool.acquire().await.unwrap();
@@ -223,7 +223,7 @@ async fn writers_of_one_relationship_take_turns() {
             properties,
             ..Default::default()
         };
-        relationships::update(&mut connection, project_id, id, &change, ACTOR)
+        relationships::update(&mut connection, workspace_id, id, &change, ACTOR)
             .await
             .unwrap()
             .version
@@ -231,7 +231,7 @@ async fn writers_of_one_relationship_take_turns() {
     let mut versions = futures::future::join_all(writes).await;
     versions.sort_unstable();
     assert_eq!(versions, (2..=9).collect::<Vec<_>>());
-    let all = relationships::get(pool, project_id, id).await.unwrap();
+    let all = relationships::get(pool, workspace_id, id).await.unwrap();
     assert!(
         (0..8).all(|n| all.properties[format!("p{n}")] == n),
         "no write was lost: {}",
@@ -242,8 +242,8 @@ async fn writers_of_one_relationship_take_turns() {
 #[tokio::test]
 async fn a_repeated_import_changes_nothing_but_changed_lines() {
     let database = crate::support::database().await;
-    let (pool, project_id) = (&database.pool, database.project_id);
-    let first = import(pool, project_id, FILE, OnError::Refuse).await;
+    let (pool, workspace_id) = (&database.pool, database.workspace_id);
+    let first = import(pool, workspace_id, FILE, OnError::Refuse).await;
     assert_eq!(
         first.objects,
         Counts {
@@ -260,7 +260,7 @@ async fn a_repeated_import_changes_nothing_but_changed_lines() {
             unchanged: 0
         }
     );
-    let again = import(pool, project_id, FILE, OnError::Refuse).await;
+    let again = import(pool, workspace_id, FILE, OnError::Refuse).await;
     assert_eq!(
         again.objects,
         Counts {
@@ -280,7 +280,7 @@ async fn a_repeated_import_changes_nothing_but_changed_lines() {
 
     let changed = import(
         pool,
-        project_id,
+        workspace_id,
         &FILE.replace("3.0.0", "3.1").replace("for URLs", "for addresses"),
         OnError::Refuse,
     )
@@ -301,12 +301,12 @@ async fn a_repeated_import_changes_nothing_but_changed_lines() {
             unchanged: 1
         }
     );
-    let curl = find(pool, project_id, "curl").await;
+    let curl = find(pool, workspace_id, "curl").await;
     assert_eq!(
         (curl.version, &curl.properties["summary"]),
         (2, &json!("command line tool for addresses"))
     );
-    let edges = edges::edges(pool, project_id, curl.id, 10).await.unwrap();
+    let edges = edges::edges(pool, workspace_id, curl.id, 10).await.unwrap();
     assert_eq!(
         edges
             .outgoing
@@ -320,12 +320,12 @@ async fn a_repeated_import_changes_nothing_but_changed_lines() {
 #[tokio::test]
 async fn bad_lines_are_named_and_refuse_or_are_skipped() {
     let database = crate::support::database().await;
-    let (pool, project_id) = (&database.pool, database.project_id);
+    let (pool, workspace_id) = (&database.pool, database.workspace_id);
     let lost = r#"{"kind":"relationship","type":"R","source":{"type":"Package","key":"curl"},"target":{"type":"Package","key":"gone"}}"#;
     let file = format!("{FILE}not json\n\n{lost}\n");
     let bad_lines = |report: &Report| report.bad.iter().map(|bad| bad.line).collect::<Vec<_>>();
 
-    let refused = import(pool, project_id, &file, OnError::Refuse).await;
+    let refused = import(pool, workspace_id, &file, OnError::Refuse).await;
     assert_eq!(
         (refused.imported, refused.bad_lines, bad_lines(&refused)),
         (false, 2, vec![7, 9])
@@ -337,9 +337,9 @@ async fn bad_lines_are_named_and_refuse_or_are_skipped() {
             reason: "there is no target object Package:gone".to_owned()
         }
     );
-    assert!(schema::types(pool, project_id).await.unwrap().is_empty());
+    assert!(schema::types(pool, workspace_id).await.unwrap().is_empty());
 
-    let skipped = import(pool, project_id, &file, OnError::Skip).await;
+    let skipped = import(pool, workspace_id, &file, OnError::Skip).await;
     assert_eq!(
         (
             skipped.imported,
@@ -354,18 +354,18 @@ async fn bad_lines_are_named_and_refuse_or_are_skipped() {
 #[tokio::test]
 async fn an_export_survives_a_round_trip_through_another_project() {
     let database = crate::support::database().await;
-    let (pool, project_id, other) = (&database.pool, database.project_id, Uuid::now_v7());
+    let (pool, workspace_id, other) = (&database.pool, database.workspace_id, Uuid::now_v7());
     sqlx::query("insert into kb.projects (id, name) values ($1, 'copy')")
         .bind(other)
         .execute(pool)
         .await
         .unwrap();
-    import(pool, project_id, FILE, OnError::Refuse).await;
+    import(pool, workspace_id, FILE, OnError::Refuse).await;
     let mut exported = Writer(Vec::new());
-    export::export(pool, project_id, &mut exported).await.unwrap();
+    export::export(pool, workspace_id, &mut exported).await.unwrap();
     let file = String::from_utf8(exported.0).unwrap();
 
-    let back = import(pool, project_id, &file, OnError::Refuse).await;
+    let back = import(pool, workspace_id, &file, OnError::Refuse).await;
     assert_eq!((back.objects.unchanged, back.relationships.unchanged), (4, 2));
     let copied = import(pool, other, &file, OnError::Refuse).await;
     assert_eq!((copied.objects.created, copied.relationships.created), (4, 2));
@@ -374,19 +374,19 @@ async fn an_export_survives_a_round_trip_through_another_project() {
 #[tokio::test]
 async fn a_search_finds_by_question_by_text_and_despite_typos() {
     let database = crate::support::database().await;
-    let (pool, project_id) = (&database.pool, database.project_id);
-    import(pool, project_id, FILE, OnError::Refuse).await;
+    let (pool, workspace_id) = (&database.pool, database.workspace_id);
+    import(pool, workspace_id, FILE, OnError::Refuse).await;
     let everywhere = Scope::default();
     assert_eq!(
-        names(pool, project_id, "Which packages need libssl3, and why?", &everywhere).await[0],
+        names(pool, workspace_id, "Which packages need libssl3, and why?", &everywhere).await[0],
         "libssl3"
     );
     assert_eq!(
-        names(pool, project_id, "secure sockets", &everywhere).await[0],
+        names(pool, workspace_id, "secure sockets", &everywhere).await[0],
         "libssl3"
     );
     assert!(
-        names(pool, project_id, "libss3", &everywhere)
+        names(pool, workspace_id, "libss3", &everywhere)
             .await
             .contains(&"libssl3".to_owned())
     );
@@ -395,11 +395,11 @@ async fn a_search_finds_by_question_by_text_and_despite_typos() {
         labels: vec!["web".to_owned()],
         ..Scope::default()
     };
-    assert_eq!(names(pool, project_id, "command tool", &web).await, ["curl"]);
-    assert!(names(pool, project_id, "libssl3", &web).await.is_empty());
+    assert_eq!(names(pool, workspace_id, "command tool", &web).await, ["curl"]);
+    assert!(names(pool, workspace_id, "libssl3", &web).await.is_empty());
 
-    let libssl3 = find(pool, project_id, "libssl3").await;
-    let (similar, by_meaning) = search::similar(pool, project_id, libssl3.id, None, &everywhere, 10)
+    let libssl3 = find(pool, workspace_id, "libssl3").await;
+    let (similar, by_meaning) = search::similar(pool, workspace_id, libssl3.id, None, &everywhere, 10)
         .await
         .unwrap();
     assert!(!by_meaning, "there are no vectors");
@@ -409,15 +409,15 @@ async fn a_search_finds_by_question_by_text_and_despite_typos() {
 #[tokio::test]
 async fn a_walk_goes_the_asked_way_and_its_edges_never_dangle() {
     let database = crate::support::database().await;
-    let (pool, project_id) = (&database.pool, database.project_id);
-    import(pool, project_id, FILE, OnError::Refuse).await;
-    let curl = find(pool, project_id, "curl").await;
+    let (pool, workspace_id) = (&database.pool, database.workspace_id);
+    import(pool, workspace_id, FILE, OnError::Refuse).await;
+    let curl = find(pool, workspace_id, "curl").await;
     let walk = Walk {
         max_depth: 5,
         direction: Direction::Outgoing,
         ..Walk::default()
     };
-    let walked = traverse::traverse(pool, project_id, curl.id, &walk).await.unwrap();
+    let walked = traverse::traverse(pool, workspace_id, curl.id, &walk).await.unwrap();
     let nodes: Vec<_> = walked
         .nodes
         .iter()
@@ -433,9 +433,9 @@ async fn a_walk_goes_the_asked_way_and_its_edges_never_dangle() {
              {{\"type\":\"T\",\"key\":\"{leaf}\"}},\"target\":{{\"type\":\"T\",\"key\":\"hub\"}}}}\n"
         ));
     }
-    import(pool, project_id, &hub, OnError::Refuse).await;
-    let hub = find(pool, project_id, "hub").await;
-    let walked = traverse::traverse(pool, project_id, hub.id, &Walk::default())
+    import(pool, workspace_id, &hub, OnError::Refuse).await;
+    let hub = find(pool, workspace_id, "hub").await;
+    let walked = traverse::traverse(pool, workspace_id, hub.id, &Walk::default())
         .await
         .unwrap();
     assert_eq!(
@@ -447,7 +447,7 @@ async fn a_walk_goes_the_asked_way_and_its_edges_never_dangle() {
 #[tokio::test]
 async fn common_words_find_some_and_with_a_rare_word_the_right_ones() {
     let database = crate::support::database().await;
-    let (pool, project) = (&database.pool, database.project_id);
+    let (pool, project) = (&database.pool, database.workspace_id);
     // More than the limit of a common word; the few of another type are the last ones.
     let lines: String = (0..10_400)
         .map(|n| {

@@ -26,13 +26,13 @@ const FILE: &str = r#"{"kind":"object","type":"Package","key":"curl"}
 #[tokio::test]
 async fn tools_give_citable_entities_and_repairable_errors() {
     let database = crate::support::database().await;
-    let (pool, project_id) = (&database.pool, database.project_id);
-    import::import(pool, project_id, FILE.as_bytes(), OnError::Refuse, ACTOR, |_| ())
+    let (pool, workspace_id) = (&database.pool, database.workspace_id);
+    import::import(pool, workspace_id, FILE.as_bytes(), OnError::Refuse, ACTOR, |_| ())
         .await
         .unwrap();
     let context = ToolContext {
         db: pool.clone(),
-        project_id,
+        workspace_id,
         model: Arc::new(NoEmbedder),
         run_id: Some(Uuid::now_v7()),
         user_id: Some(database.user_id),
@@ -50,7 +50,7 @@ async fn tools_give_citable_entities_and_repairable_errors() {
     };
 
     let found = call("hybrid_search", json!({"query": "libssl3"})).await.unwrap();
-    let Resolved::One(libssl3) = objects::resolve(pool, project_id, "libssl3").await.unwrap() else {
+    let Resolved::One(libssl3) = objects::resolve(pool, workspace_id, "libssl3").await.unwrap() else {
         panic!("there is one libssl3");
     };
     let object = &found["data"][0]["object"];
@@ -89,11 +89,11 @@ async fn tools_give_citable_entities_and_repairable_errors() {
 #[tokio::test]
 async fn a_call_that_is_repeated_after_a_crash_makes_nothing_twice() {
     let database = crate::support::database().await;
-    let (pool, project_id) = (&database.pool, database.project_id);
+    let (pool, workspace_id) = (&database.pool, database.workspace_id);
     let registry = builtin::tools();
     let context = ToolContext {
         db: pool.clone(),
-        project_id,
+        workspace_id,
         model: Arc::new(NoEmbedder),
         run_id: Some(Uuid::now_v7()),
         user_id: None,
@@ -111,7 +111,7 @@ async fn a_call_that_is_repeated_after_a_crash_makes_nothing_twice() {
     let again = batch.call(&context, arguments.clone()).await.unwrap();
     assert_eq!(first, again);
     assert_eq!(first["success"], 2);
-    let all = objects::list(pool, project_id, &Filter::default(), None, 10)
+    let all = objects::list(pool, workspace_id, &Filter::default(), None, 10)
         .await
         .unwrap();
     assert_eq!(all.len(), 2);

@@ -46,7 +46,7 @@ impl Desk {
         let agent = app.agent("clerk", &["*"]).await;
         import::import(
             &app.db.pool,
-            app.db.project_id,
+            app.db.workspace_id,
             FILE.as_bytes(),
             OnError::Refuse,
             ACTOR,
@@ -62,7 +62,7 @@ impl Desk {
     }
 
     async fn find(&self, reference: &str) -> Object {
-        match objects::resolve(&self.app.db.pool, self.app.db.project_id, reference)
+        match objects::resolve(&self.app.db.pool, self.app.db.workspace_id, reference)
             .await
             .unwrap()
         {
@@ -92,7 +92,7 @@ impl Desk {
             (&json!(tool), &json!("started"))
         );
         let run = frames[1].json()["runId"].as_str().unwrap().to_owned();
-        let calls = format!("/api/projects/{}/agent-runs/{run}/tool-calls", self.app.db.project_id);
+        let calls = format!("/api/projects/{}/agent-runs/{run}/tool-calls", self.app.db.workspace_id);
         let (_, listed) = client.get(&calls).await;
         let id = listed["items"][0]["id"].as_str().unwrap();
         let (_, call) = client.get(&format!("{calls}/{id}")).await;
@@ -339,7 +339,7 @@ async fn every_built_in_tool_works_in_a_run_and_explains_errors() {
     desk.bad("batch_create_relationships", json!({"relationships": []}), "empty")
         .await;
     let git = desk.find("git").await;
-    let edges = edges::edges(&desk.app.db.pool, desk.app.db.project_id, git.id, 10)
+    let edges = edges::edges(&desk.app.db.pool, desk.app.db.workspace_id, git.id, 10)
         .await
         .unwrap();
     assert_eq!(edges.outgoing[0].connected.id, curl.id);

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use rejoin_identity::auth;
-use rejoin_identity::projects;
+use rejoin_identity::workspaces;
 use rejoin_tests::app::{AppOptions, TestApp};
 use rejoin_tests::client::{Client, answer};
 use rejoin_types::access::Scope;
@@ -64,7 +64,7 @@ async fn without_a_key_nothing_opens_but_what_operators_need() {
 #[tokio::test]
 async fn a_key_does_what_its_scopes_say() {
     let app = quiet().await;
-    let project = app.db.project_id;
+    let project = app.db.workspace_id;
     let definitions = format!("/api/admin/projects/{project}/agent-definitions");
     let (_, reader) = key(&app, Some(project), &[Scope::Read]).await;
     assert_eq!(reader.get("/api/conversations").await.0, StatusCode::OK);
@@ -103,7 +103,7 @@ fn scoped_operations(project: Uuid) -> Vec<(Method, String, Scope)> {
 #[tokio::test]
 async fn every_operation_refuses_a_key_that_lacks_only_its_scope() {
     let app = quiet().await;
-    let project = app.db.project_id;
+    let project = app.db.workspace_id;
     for scope in Scope::ALL {
         let others: Vec<Scope> = Scope::ALL.into_iter().filter(|other| *other != scope).collect();
         let (_, client) = key(&app, Some(project), &others).await;
@@ -136,7 +136,7 @@ async fn every_operation_refuses_a_key_that_lacks_only_its_scope() {
 #[tokio::test]
 async fn no_operation_needs_more_than_its_scope() {
     let app = quiet().await;
-    let project = app.db.project_id;
+    let project = app.db.workspace_id;
     for scope in Scope::ALL {
         let (_, client) = key(&app, Some(project), &[scope]).await;
         for (method, path, needed) in scoped_operations(project) {
@@ -167,7 +167,7 @@ async fn nobody_sees_another_owners_conversation_or_its_runs() {
     );
     let (_, other_key) = app.db.another_user().await;
     let other = Client::new(app.url(), &other_key);
-    let project = app.db.project_id;
+    let project = app.db.workspace_id;
     for path in [
         format!("/api/conversations/{conversation}"),
         format!("/api/conversations/{conversation}/messages"),
@@ -211,14 +211,14 @@ async fn nobody_sees_another_owners_conversation_or_its_runs() {
 async fn a_key_of_several_projects_chooses_one() {
     let app = quiet().await;
     let mut connection = app.db.pool.acquire().await.unwrap();
-    let second = projects::create(&mut connection, "second").await.unwrap();
-    let foreign = projects::create(&mut connection, "foreign").await.unwrap();
-    projects::add_member(&mut connection, second, app.db.user_id, projects::Role::Owner)
+    let second = workspaces::create(&mut connection, "second").await.unwrap();
+    let foreign = workspaces::create(&mut connection, "foreign").await.unwrap();
+    workspaces::add_member(&mut connection, second, app.db.user_id, workspaces::Role::Owner)
         .await
         .unwrap();
     drop(connection);
     let (_, both) = key(&app, None, &Scope::ALL).await;
-    let in_project = async |project: &str| -> (StatusCode, Value) {
+    let in_workspace = async |project: &str| -> (StatusCode, Value) {
         answer(
             both.request(Method::GET, "/api/conversations")
                 .header("x-project-id", project)
@@ -233,9 +233,9 @@ async fn a_key_of_several_projects_chooses_one() {
         (status, &problem["code"]),
         (StatusCode::BAD_REQUEST, &json!("project_needed"))
     );
-    assert_eq!(in_project(&second.to_string()).await.0, StatusCode::OK);
-    assert_eq!(in_project(&foreign.to_string()).await.0, StatusCode::NOT_FOUND);
-    assert_eq!(in_project("nonsense").await.0, StatusCode::NOT_FOUND);
+    assert_eq!(in_workspace(&second.to_string()).await.0, StatusCode::OK);
+    assert_eq!(in_workspace(&foreign.to_string()).await.0, StatusCode::NOT_FOUND);
+    assert_eq!(in_workspace("nonsense").await.0, StatusCode::NOT_FOUND);
     // A path that names its project needs no header; a key of one project opens no other.
     assert_eq!(
         both.get(&format!("/api/projects/{second}/agent-runs")).await.0,
@@ -250,7 +250,7 @@ async fn a_key_of_several_projects_chooses_one() {
 #[tokio::test]
 async fn a_revoked_key_and_its_streams_end_within_five_seconds() {
     let app = quiet().await;
-    let (id, client) = key(&app, Some(app.db.project_id), &Scope::ALL).await;
+    let (id, client) = key(&app, Some(app.db.workspace_id), &Scope::ALL).await;
     let posted = client.post_message(json!({"message": "hello"})).await;
     let stream = client
         .stream(&format!(

@@ -2,7 +2,7 @@
 //! `auth`, `keys`, `members` and `oidc`.
 
 use rejoin_identity::auth::{self, AuthError, Caller, Credential, Expiry, Kind, SessionBasis};
-use rejoin_identity::projects;
+use rejoin_identity::workspaces;
 use rejoin_types::access::Scope;
 use sqlx::AssertSqlSafe;
 use uuid::Uuid;
@@ -25,10 +25,10 @@ async fn key(db: &TestDatabase, project: Option<Uuid>) -> (Uuid, String) {
 }
 
 /// Another project of the test's user.
-async fn second_project(db: &TestDatabase) -> Uuid {
+async fn second_workspace(db: &TestDatabase) -> Uuid {
     let mut connection = db.pool.acquire().await.expect("a connection");
-    let id = projects::create(&mut connection, "second").await.expect("a project");
-    projects::add_member(&mut connection, id, db.user_id, projects::Role::Owner)
+    let id = workspaces::create(&mut connection, "second").await.expect("a project");
+    workspaces::add_member(&mut connection, id, db.user_id, workspaces::Role::Owner)
         .await
         .expect("a member");
     id
@@ -41,18 +41,18 @@ async fn caller(db: &TestDatabase, key: &str) -> Result<Caller, AuthError> {
 #[tokio::test]
 async fn a_key_is_good_until_it_is_revoked_or_expires() {
     let db = support::database().await;
-    let (id, shown) = key(&db, Some(db.project_id)).await;
+    let (id, shown) = key(&db, Some(db.workspace_id)).await;
     let found = caller(&db, &shown).await.expect("a good key");
     assert_eq!(
-        (found.credential, found.shown_in, found.project_id, found.user_id),
-        (Credential::Key(id), Kind::Key, db.project_id, db.user_id)
+        (found.credential, found.shown_in, found.workspace_id, found.user_id),
+        (Credential::Key(id), Kind::Key, db.workspace_id, db.user_id)
     );
     let as_session = auth::authenticate(&db.pool, Kind::Session, &shown, None).await;
     assert!(matches!(as_session, Err(AuthError::UnknownKey)), "{as_session:?}");
     let elsewhere = auth::authenticate(&db.pool, Kind::Key, &shown, Some(Uuid::now_v7())).await;
-    assert!(matches!(elsewhere, Err(AuthError::UnknownProject)), "{elsewhere:?}");
+    assert!(matches!(elsewhere, Err(AuthError::UnknownWorkspace)), "{elsewhere:?}");
     for end in ["revoked_at = now()", "expires_at = now() - interval '1 second'"] {
-        let (id, shown) = key(&db, Some(db.project_id)).await;
+        let (id, shown) = key(&db, Some(db.workspace_id)).await;
         caller(&db, &shown).await.expect("a good key");
         run(&db, format!("update kb.api_keys set {end} where id = '{id}'")).await;
         let over = caller(&db, &shown).await;
@@ -63,18 +63,18 @@ async fn a_key_is_good_until_it_is_revoked_or_expires() {
 #[tokio::test]
 async fn a_key_of_one_project_opens_no_other_of_its_users() {
     let db = support::database().await;
-    let second = second_project(&db).await;
-    let (_, of_one) = key(&db, Some(db.project_id)).await;
+    let second = second_workspace(&db).await;
+    let (_, of_one) = key(&db, Some(db.workspace_id)).await;
     assert_eq!(
-        caller(&db, &of_one).await.expect("no choice is left").project_id,
-        db.project_id
+        caller(&db, &of_one).await.expect("no choice is left").workspace_id,
+        db.workspace_id
     );
     let other = auth::authenticate(&db.pool, Kind::Key, &of_one, Some(second)).await;
-    assert!(matches!(other, Err(AuthError::UnknownProject)), "{other:?}");
+    assert!(matches!(other, Err(AuthError::UnknownWorkspace)), "{other:?}");
     let (_, of_all) = key(&db, None).await;
-    assert!(matches!(caller(&db, &of_all).await, Err(AuthError::ProjectNeeded)));
+    assert!(matches!(caller(&db, &of_all).await, Err(AuthError::WorkspaceNeeded)));
     let chosen = auth::authenticate(&db.pool, Kind::Key, &of_all, Some(second)).await;
-    assert_eq!(chosen.expect("it is named").project_id, second);
+    assert_eq!(chosen.expect("it is named").workspace_id, second);
 }
 
 #[tokio::test]
@@ -93,14 +93,14 @@ async fn a_ticket_reads_one_stream_while_its_credential_is_good() {
             .expect("a ticket")
             .0
     };
-    let (id, shown) = key(&db, Some(db.project_id)).await;
+    let (id, shown) = key(&db, Some(db.workspace_id)).await;
     let by_key = caller(&db, &shown).await.expect("a good key");
     let ticket = ticket_of(&by_key).await;
     assert!(redeem(&ticket, Uuid::now_v7()).await.is_none(), "for another stream");
     let reader = redeem(&ticket, target).await.expect("it is good");
     assert_eq!(
-        (reader.credential, reader.user_id, reader.project_id),
-        (Credential::Key(id), db.user_id, db.project_id)
+        (reader.credential, reader.user_id, reader.workspace_id),
+        (Credential::Key(id), db.user_id, db.workspace_id)
     );
     assert_eq!(
         Scope::ALL.map(|scope| reader.may(scope)),
@@ -150,17 +150,17 @@ async fn a_ticket_reads_one_stream_while_its_credential_is_good() {
 #[tokio::test]
 async fn a_stream_needs_a_good_key_and_a_member_of_its_project() {
     let db = support::database().await;
-    second_project(&db).await;
+    second_workspace(&db).await;
     let foreign = {
         let mut connection = db.pool.acquire().await.expect("a connection");
-        projects::create(&mut connection, "foreign").await.expect("a project")
+        workspaces::create(&mut connection, "foreign").await.expect("a project")
     };
-    let basis = |key_id, project_id| SessionBasis {
+    let basis = |key_id, workspace_id| SessionBasis {
         key_id,
         user_id: db.user_id,
-        project_id,
+        workspace_id,
     };
-    let of_key = async || basis(Some(key(&db, Some(db.project_id)).await.0), db.project_id);
+    let of_key = async || basis(Some(key(&db, Some(db.workspace_id)).await.0), db.workspace_id);
     let (good, revoked, expired) = (of_key().await, of_key().await, of_key().await);
     for (basis, end) in [
         (revoked, "revoked_at = now()"),
@@ -169,12 +169,12 @@ async fn a_stream_needs_a_good_key_and_a_member_of_its_project() {
         let id = basis.key_id.expect("of a key");
         run(&db, format!("update kb.api_keys set {end} where id = '{id}'")).await;
     }
-    let token = basis(None, db.project_id);
+    let token = basis(None, db.workspace_id);
     let all = [
         good,
         revoked,
         expired,
-        basis(Some(Uuid::now_v7()), db.project_id),
+        basis(Some(Uuid::now_v7()), db.workspace_id),
         token,
         // A member of two other projects.
         basis(good.key_id, foreign),
@@ -190,13 +190,13 @@ async fn a_stream_needs_a_good_key_and_a_member_of_its_project() {
 #[tokio::test]
 async fn a_projects_list_has_its_keys_and_no_ended_session() {
     let db = support::database().await;
-    let second = second_project(&db).await;
+    let second = second_workspace(&db).await;
     let (stranger, strangers) = {
         let mut connection = db.pool.acquire().await.expect("a connection");
-        let user = projects::ensure_user(&mut connection, "stranger@example.org")
+        let user = workspaces::ensure_user(&mut connection, "stranger@example.org")
             .await
             .expect("a user");
-        projects::add_member(&mut connection, second, user, projects::Role::Owner)
+        workspaces::add_member(&mut connection, second, user, workspaces::Role::Owner)
             .await
             .expect("a member");
         let key = auth::create_key(&mut connection, user, None, "test", &Scope::ALL, None).await;
@@ -204,7 +204,7 @@ async fn a_projects_list_has_its_keys_and_no_ended_session() {
     };
     let (of_second, _) = key(&db, Some(second)).await;
     let (of_all, _) = key(&db, None).await;
-    let (revoked, _) = key(&db, Some(db.project_id)).await;
+    let (revoked, _) = key(&db, Some(db.workspace_id)).await;
     assert!(auth::revoke_key(&db.pool, revoked).await.expect("an answer"));
     assert!(
         auth::revoke_key(&db.pool, revoked).await.expect("an answer"),
@@ -212,8 +212,8 @@ async fn a_projects_list_has_its_keys_and_no_ended_session() {
     );
     let nobodys = auth::revoke_key(&db.pool, Uuid::now_v7()).await.expect("an answer");
     assert!(!nobodys, "there is none");
-    let (session, _) = key(&db, Some(db.project_id)).await;
-    let (over, _) = key(&db, Some(db.project_id)).await;
+    let (session, _) = key(&db, Some(db.workspace_id)).await;
+    let (over, _) = key(&db, Some(db.workspace_id)).await;
     for (id, until) in [
         (session, "now() + interval '1 hour'"),
         (over, "now() - interval '1 hour'"),
@@ -228,7 +228,7 @@ async fn a_projects_list_has_its_keys_and_no_ended_session() {
         let keys = auth::list_keys(&db.pool, project).await.expect("a list");
         keys.iter().map(|key| key.id).collect()
     };
-    let here = listed(db.project_id).await;
+    let here = listed(db.workspace_id).await;
     for (id, is_listed) in [
         (of_all, true),
         (revoked, true),

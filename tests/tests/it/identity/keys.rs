@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use rejoin_db::rls;
 use rejoin_identity::auth;
 use rejoin_identity::keys::MAX_KEYS;
-use rejoin_identity::projects::{self, Role};
+use rejoin_identity::workspaces::{self, Role};
 use rejoin_tests::app::{AppOptions, TestApp};
 use rejoin_tests::client::{Client, answer};
 use rejoin_tests::support::wait_for;
@@ -25,7 +25,7 @@ async fn quiet() -> TestApp {
 }
 
 fn path(app: &TestApp) -> String {
-    format!("/api/admin/projects/{}/keys", app.db.project_id)
+    format!("/api/admin/projects/{}/keys", app.db.workspace_id)
 }
 
 /// Creates a key over HTTP; returns its id and a client with it.
@@ -77,7 +77,7 @@ async fn a_key_is_shown_once_does_what_its_scopes_say_and_is_told_of() {
         (&me["userId"], &me["projectId"], &me["scopes"]),
         (
             &json!(app.db.user_id),
-            &json!(app.db.project_id),
+            &json!(app.db.workspace_id),
             &json!(["read", "write"])
         )
     );
@@ -91,7 +91,7 @@ async fn a_key_is_shown_once_does_what_its_scopes_say_and_is_told_of() {
     assert!(secret.starts_with(mine["prefix"].as_str().unwrap()));
     // The audit log has it, without the secret.
     let audit = client
-        .get(&format!("/api/admin/projects/{}/audit", app.db.project_id))
+        .get(&format!("/api/admin/projects/{}/audit", app.db.workspace_id))
         .await
         .1;
     let entry = &audit["items"][0];
@@ -132,7 +132,7 @@ async fn what_makes_no_sense_as_a_key_is_refused() {
          select gen_random_uuid(), $1, $2, 'many', '', sha256(n::text::bytea) from generate_series(1, $3) n",
     )
     .bind(app.db.user_id)
-    .bind(app.db.project_id)
+    .bind(app.db.workspace_id)
     .bind(i32::try_from(MAX_KEYS).unwrap())
     .execute(&app.db.pool)
     .await
@@ -148,7 +148,7 @@ async fn what_makes_no_sense_as_a_key_is_refused() {
 #[tokio::test]
 async fn no_key_makes_a_key_with_more_rights_or_a_longer_life() {
     let app = quiet().await;
-    let (project, user) = (app.db.project_id, app.db.user_id);
+    let (project, user) = (app.db.workspace_id, app.db.user_id);
     let (_, writer) = given(&app, user, project, &[Scope::Read, Scope::Write], None).await;
     let asked = json!({"name": "x", "scopes": ["read"]});
     for (status, problem) in [
@@ -165,7 +165,7 @@ async fn no_key_makes_a_key_with_more_rights_or_a_longer_life() {
     let (_, admin) = given(&app, user, project, &[Scope::Read, Scope::Admin], Some(3600)).await;
     let (operator, key) = app.db.another_user().await;
     let mut db = app.db.pool.acquire().await.unwrap();
-    projects::set_role(&mut db, project, operator, Role::Operator)
+    workspaces::set_role(&mut db, project, operator, Role::Operator)
         .await
         .unwrap();
     drop(db);
@@ -227,8 +227,8 @@ fn with_cookie(app: &TestApp, method: Method, path: &str, cookie: &str) -> reqwe
 async fn another_projects_keys_are_not_found() {
     let app = quiet().await;
     let mut db = app.db.pool.acquire().await.unwrap();
-    let other = projects::create(&mut db, "other").await.unwrap();
-    projects::add_member(&mut db, other, app.db.user_id, Role::Owner)
+    let other = workspaces::create(&mut db, "other").await.unwrap();
+    workspaces::add_member(&mut db, other, app.db.user_id, Role::Owner)
         .await
         .unwrap();
     drop(db);
@@ -330,7 +330,7 @@ async fn the_last_admin_key_is_revoked_by_a_member_who_stays() {
     let (_, _) = make(&app, &client, &["read"]).await;
     let (viewer, _) = app.db.another_user().await;
     let mut db = app.db.pool.acquire().await.unwrap();
-    projects::set_role(&mut db, app.db.project_id, viewer, Role::Viewer)
+    workspaces::set_role(&mut db, app.db.workspace_id, viewer, Role::Viewer)
         .await
         .unwrap();
     drop(db);
@@ -351,14 +351,14 @@ async fn the_last_admin_key_is_revoked_by_a_member_who_stays() {
 #[tokio::test]
 async fn the_database_limits_the_api_to_keys_of_the_named_project() {
     let app = quiet().await;
-    let (project, user) = (app.db.project_id, app.db.user_id);
+    let (project, user) = (app.db.workspace_id, app.db.user_id);
     let mut db = app.db.pool.acquire().await.unwrap();
-    let other = projects::create(&mut db, "other").await.unwrap();
+    let other = workspaces::create(&mut db, "other").await.unwrap();
     drop(db);
     let (theirs, _) = given(&app, user, other, &[Scope::Read], None).await;
     let (mine, _) = given(&app, user, project, &[Scope::Read], None).await;
     let here = rls::Scope::UserLogin(Owner {
-        project_id: project,
+        workspace_id: project,
         user_id: user,
     });
     let run = async |scope, sql: String| {

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use rejoin_identity::auth;
-use rejoin_identity::projects::{self, Quota, Role};
+use rejoin_identity::workspaces::{self, Quota, Role};
 use rejoin_tests::app::{AppOptions, TestApp};
 use rejoin_tests::client::{Client, Stream, answer};
 use rejoin_tests::support::wait_for;
@@ -25,7 +25,7 @@ async fn quiet() -> TestApp {
 async fn member(app: &TestApp, role: Role) -> (Uuid, Client) {
     let (user, key) = app.db.another_user().await;
     let mut db = app.db.pool.acquire().await.unwrap();
-    projects::set_role(&mut db, app.db.project_id, user, role)
+    workspaces::set_role(&mut db, app.db.workspace_id, user, role)
         .await
         .unwrap();
     (user, Client::new(app.url(), &key))
@@ -34,7 +34,7 @@ async fn member(app: &TestApp, role: Role) -> (Uuid, Client) {
 #[tokio::test]
 async fn a_role_bounds_what_its_members_keys_may_do() {
     let app = quiet().await;
-    let project = app.db.project_id;
+    let project = app.db.workspace_id;
     let definitions = format!("/api/admin/projects/{project}/agent-definitions");
     for role in Role::ALL {
         let (_, client) = member(&app, role).await;
@@ -67,7 +67,7 @@ async fn a_role_bounds_what_its_members_keys_may_do() {
 #[tokio::test]
 async fn owners_change_members_and_the_last_owner_stays() {
     let app = quiet().await;
-    let members = format!("/api/admin/projects/{}/members", app.db.project_id);
+    let members = format!("/api/admin/projects/{}/members", app.db.workspace_id);
     let (user, client) = member(&app, Role::Member).await;
     let (status, listed) = app.client().get(&members).await;
     assert_eq!(status, StatusCode::OK);
@@ -121,7 +121,7 @@ async fn owners_change_members_and_the_last_owner_stays() {
         "{statuses:?}"
     );
     let mut db = app.db.pool.acquire().await.unwrap();
-    let left = projects::members(&mut db, app.db.project_id).await.unwrap();
+    let left = workspaces::members(&mut db, app.db.workspace_id).await.unwrap();
     assert_eq!(left.iter().filter(|member| member.role == "owner").count(), 1);
 }
 
@@ -138,7 +138,7 @@ async fn a_removed_member_loses_keys_tickets_and_streams_soon() {
     let conversation = json!({"conversationId": posted["conversationId"]});
     let (_, ticket) = client.post("/api/stream-tickets", conversation).await;
     let removed = Instant::now();
-    let member = format!("/api/admin/projects/{}/members/{user}", app.db.project_id);
+    let member = format!("/api/admin/projects/{}/members/{user}", app.db.workspace_id);
     assert_eq!(app.client().delete(&member).await.0, StatusCode::NO_CONTENT);
     let with_ticket = format!("{}{events}?ticket={}", app.url(), ticket["ticket"].as_str().unwrap());
     assert_eq!(
@@ -202,7 +202,7 @@ async fn a_browser_signs_in_talks_and_signs_out() {
     }
     assert!(!set.contains("Secure"), "over plain HTTP it would not be kept: {set}");
     let (_, session) = answer(response).await;
-    assert_eq!(session["projectId"], json!(app.db.project_id));
+    assert_eq!(session["projectId"], json!(app.db.workspace_id));
     assert_eq!(
         browser.status(Method::POST, "/api/conversations").await,
         StatusCode::CREATED
@@ -297,7 +297,7 @@ async fn a_cookie_serves_pages_of_this_server_only() {
 async fn a_session_ends_with_the_key_that_it_was_begun_with() {
     let app = quiet().await;
     let mut db = app.db.pool.acquire().await.unwrap();
-    let (project, user) = (app.db.project_id, app.db.user_id);
+    let (project, user) = (app.db.workspace_id, app.db.user_id);
     let made = auth::create_key(&mut db, user, Some(project), "laptop", &[Scope::Read], Some(60)).await;
     let (id, key) = made.unwrap();
     drop(db);
@@ -337,7 +337,7 @@ async fn a_used_up_quota_stops_new_work_until_midnight() {
         runs_per_day: Some(1),
         tokens_per_day: None,
     };
-    assert!(projects::set_quota(&mut db, app.db.project_id, runs).await.unwrap());
+    assert!(workspaces::set_quota(&mut db, app.db.workspace_id, runs).await.unwrap());
     let post = async |key: &str| {
         let request = app.client().request(Method::POST, "/api/chat/stream");
         let request = request
@@ -360,7 +360,7 @@ async fn a_used_up_quota_stops_new_work_until_midnight() {
     // Admins see their usage; not that of other projects.
     let (status, usage) = app
         .client()
-        .get(&format!("/api/admin/projects/{}/usage", app.db.project_id))
+        .get(&format!("/api/admin/projects/{}/usage", app.db.workspace_id))
         .await;
     assert_eq!(
         (status, &usage["runs"]["bound"], &usage["tokens"]["bound"]),
@@ -375,7 +375,7 @@ async fn a_used_up_quota_stops_new_work_until_midnight() {
     // Accepted requests are found again, even with an exhausted quota.
     let (status, again) = answer(post("first").await).await;
     assert_eq!((status, &again["runId"]), (StatusCode::ACCEPTED, &first["runId"]));
-    let trigger = format!("/api/projects/{}/agents/{agent}/trigger", app.db.project_id);
+    let trigger = format!("/api/projects/{}/agents/{agent}/trigger", app.db.workspace_id);
     let (status, problem) = app.client().post(&trigger, json!({"input": "go"})).await;
     assert_eq!(
         (status, &problem["code"]),
@@ -386,13 +386,15 @@ async fn a_used_up_quota_stops_new_work_until_midnight() {
         runs_per_day: None,
         tokens_per_day: Some(1),
     };
-    projects::set_quota(&mut db, app.db.project_id, tokens).await.unwrap();
+    workspaces::set_quota(&mut db, app.db.workspace_id, tokens)
+        .await
+        .unwrap();
     wait_for("the tokens of the first run to count", async || {
         let (_, problem) = app.client().post(&trigger, json!({"input": "go"})).await;
         (problem["quota"]["of"] == json!("tokens")).then_some(())
     })
     .await;
-    projects::set_quota(&mut db, app.db.project_id, Quota::default())
+    workspaces::set_quota(&mut db, app.db.workspace_id, Quota::default())
         .await
         .unwrap();
     wait_for("the quota to be gone", async || {

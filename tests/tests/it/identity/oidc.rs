@@ -3,7 +3,7 @@
 
 use rejoin_api::{ApiConfig, Server};
 use rejoin_http::oidc::settings::{NewUsersArg, OidcArgs};
-use rejoin_identity::projects;
+use rejoin_identity::workspaces;
 use rejoin_tests::client::{Client, answer};
 use rejoin_tests::issuer::{AUDIENCE, Issuer, SigningKey, now, signed_with_secret, unsigned};
 use rejoin_tests::support::{self, TestDatabase};
@@ -53,7 +53,7 @@ async fn a_token_of_the_trusted_issuer_speaks_for_its_user() {
         let (status, caller) = me(&server, &key.token(&claims)).await;
         assert_eq!(status, StatusCode::OK, "{caller}");
         assert_eq!(caller["userId"], json!(db.user_id));
-        assert_eq!(caller["projectId"], json!(db.project_id));
+        assert_eq!(caller["projectId"], json!(db.workspace_id));
         assert_eq!(caller["scopes"], json!(["read", "write"]));
         assert!(
             caller["tokenExpiresAt"].is_string() && caller["keyId"].is_null(),
@@ -65,7 +65,7 @@ async fn a_token_of_the_trusted_issuer_speaks_for_its_user() {
             client.post("/api/conversations", json!({})).await.0,
             StatusCode::CREATED
         );
-        let definitions = format!("/api/admin/projects/{}/agent-definitions", db.project_id);
+        let definitions = format!("/api/admin/projects/{}/agent-definitions", db.workspace_id);
         assert_eq!(client.get(&definitions).await.0, StatusCode::FORBIDDEN);
         claims["scope"] = json!("openid rejoin:read rejoin:admin");
         let reader = Client::new(server.url(), &key.token(&claims));
@@ -376,7 +376,7 @@ async fn only_known_users_get_in_unless_settings_say_otherwise() {
     );
     assert_eq!(me(&strict, &token("s-4", KNOWN, true)).await.0, StatusCode::FORBIDDEN);
 
-    let project = db.project_id.to_string();
+    let project = db.workspace_id.to_string();
     let open = api(&db, &issuer.url, |args| {
         by_mail(args);
         args.oidc_new_users = NewUsersArg::Create;
@@ -396,7 +396,7 @@ async fn only_known_users_get_in_unless_settings_say_otherwise() {
     for (status, caller) in &at_once {
         assert_eq!(*status, StatusCode::OK, "{caller}");
         assert_eq!(caller["userId"], at_once[0].1["userId"]);
-        assert_eq!(caller["projectId"], json!(db.project_id));
+        assert_eq!(caller["projectId"], json!(db.workspace_id));
     }
     assert_eq!(users(&db).await, before + 2);
 }
@@ -407,14 +407,14 @@ async fn a_token_opens_the_projects_that_it_names_and_no_other() {
     let key = SigningKey::ec("one");
     let issuer = Issuer::start(&[&key]).await;
     let mut connection = db.pool.acquire().await.unwrap();
-    let second = projects::create(&mut connection, "second").await.unwrap();
-    let foreign = projects::create(&mut connection, "foreign").await.unwrap();
-    projects::add_member(&mut connection, second, db.user_id, projects::Role::Owner)
+    let second = workspaces::create(&mut connection, "second").await.unwrap();
+    let foreign = workspaces::create(&mut connection, "foreign").await.unwrap();
+    workspaces::add_member(&mut connection, second, db.user_id, workspaces::Role::Owner)
         .await
         .unwrap();
     drop(connection);
     let claims = |user: &str, named: Value| with(&issuer.claims(user), "projects", named);
-    let in_project = async |server: &Server, claims: Value, project: Uuid| {
+    let in_workspace = async |server: &Server, claims: Value, project: Uuid| {
         let request = Client::new(server.url(), &key.token(&claims)).request(Method::GET, "/api/me");
         let response = request
             .header("x-project-id", project.to_string())
@@ -428,12 +428,15 @@ async fn a_token_opens_the_projects_that_it_names_and_no_other() {
     let strict = api(&db, &issuer.url, named).await;
     let one = claims(KNOWN, json!(second));
     assert_eq!(me(&strict, &key.token(&one)).await.1["projectId"], json!(second));
-    assert_eq!(in_project(&strict, one, db.project_id).await, StatusCode::NOT_FOUND);
-    let both = claims(KNOWN, json!([second, db.project_id, foreign]));
+    assert_eq!(in_workspace(&strict, one, db.workspace_id).await, StatusCode::NOT_FOUND);
+    let both = claims(KNOWN, json!([second, db.workspace_id, foreign]));
     assert_eq!(me(&strict, &key.token(&both)).await.1["code"], "project_needed");
-    assert_eq!(in_project(&strict, both.clone(), db.project_id).await, StatusCode::OK);
     assert_eq!(
-        in_project(&strict, both.clone(), foreign).await,
+        in_workspace(&strict, both.clone(), db.workspace_id).await,
+        StatusCode::OK
+    );
+    assert_eq!(
+        in_workspace(&strict, both.clone(), foreign).await,
         StatusCode::NOT_FOUND,
         "not a member"
     );
@@ -450,7 +453,7 @@ async fn a_token_opens_the_projects_that_it_names_and_no_other() {
     .await;
     let fresh = claims("fresh", json!([foreign, Uuid::now_v7()]));
     assert_eq!(me(&open, &key.token(&fresh)).await.1["projectId"], json!(foreign));
-    assert_eq!(in_project(&open, fresh, second).await, StatusCode::NOT_FOUND);
+    assert_eq!(in_workspace(&open, fresh, second).await, StatusCode::NOT_FOUND);
 }
 
 #[tokio::test]

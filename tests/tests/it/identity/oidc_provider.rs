@@ -109,7 +109,7 @@ async fn a_real_provider_lets_its_clients_in() {
         }
     };
     let db = support::database().await;
-    let project = db.project_id.to_string();
+    let project = db.workspace_id.to_string();
     let server = oidc::api(&db, &provider.url, |args| {
         args.oidc_new_users = NewUsersArg::Create;
         args.oidc_default_project = Some(project);

@@ -2,7 +2,7 @@
 //! `members`.)
 
 use rejoin_db::rls;
-use rejoin_identity::projects;
+use rejoin_identity::workspaces;
 use rejoin_tests::app::{AppOptions, TestApp};
 use rejoin_tests::client::{Client, answer};
 use reqwest::header::{COOKIE, SET_COOKIE};
@@ -202,10 +202,16 @@ async fn a_viewer_signs_in_by_code_and_a_code_adds_no_rights() {
     let app = quiet().await;
     let mut db = app.db.pool.acquire().await.unwrap();
     let scopes = [rejoin_types::access::Scope::Read];
-    let (_, key) =
-        rejoin_identity::auth::create_key(&mut db, app.db.user_id, Some(app.db.project_id), "reads", &scopes, None)
-            .await
-            .unwrap();
+    let (_, key) = rejoin_identity::auth::create_key(
+        &mut db,
+        app.db.user_id,
+        Some(app.db.workspace_id),
+        "reads",
+        &scopes,
+        None,
+    )
+    .await
+    .unwrap();
     let reader = Client::new(app.url(), &key);
     let signed_in = begin(&app, None, None, Some(json!({ "code": code(&reader).await }))).await;
     assert_eq!(signed_in.status(), StatusCode::CREATED);
@@ -224,10 +230,10 @@ async fn a_viewer_signs_in_by_code_and_a_code_adds_no_rights() {
 async fn the_database_lets_the_api_make_codes_for_its_caller_alone() {
     let db = support::database().await;
     let mut connection = db.pool.acquire().await.unwrap();
-    let other = projects::create(&mut connection, "other").await.unwrap();
+    let other = workspaces::create(&mut connection, "other").await.unwrap();
     drop(connection);
     let (somebody, _) = db.another_user().await;
-    let (project, user) = (db.project_id, db.user_id);
+    let (project, user) = (db.workspace_id, db.user_id);
     let insert = async |project: Uuid, user: Uuid| {
         let mut tx = rls::begin(&db.pool, rls::Scope::UserLogin(db.owner())).await.unwrap();
         let insert = "insert into kb.sign_in_codes (hash, key_id, project_id, user_id, expires_at)

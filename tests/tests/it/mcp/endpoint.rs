@@ -28,7 +28,7 @@ async fn app() -> TestApp {
         kind: ActorKind::System,
         id: None,
     };
-    let project = app.db.project_id;
+    let project = app.db.workspace_id;
     let imported = import::import(&app.db.pool, project, FILE.as_bytes(), OnError::Refuse, actor, |_| ()).await;
     imported.unwrap();
     app
@@ -288,7 +288,7 @@ async fn keys_scopes_and_an_agents_whitelist_bound_what_is_offered() {
     assert_eq!(unknown.status(), StatusCode::UNAUTHORIZED);
 
     let mut connection = app.db.pool.acquire().await.unwrap();
-    let (user, project) = (app.db.user_id, Some(app.db.project_id));
+    let (user, project) = (app.db.user_id, Some(app.db.workspace_id));
     let (_, reader) = auth::create_key(&mut connection, user, project, "reader", &[Scope::Read], None)
         .await
         .unwrap();
@@ -444,7 +444,7 @@ async fn the_official_conformance_tests_say_what_is_expected() {
              "text": "Prompt with arguments: arg1='{{arg1}}', arg2='{{arg2}}'"}
         ]}
     });
-    let products = format!("/api/admin/projects/{}/products", app.db.project_id);
+    let products = format!("/api/admin/projects/{}/products", app.db.workspace_id);
     assert_eq!(
         app.client().post(&products, json!({ "manifest": manifest })).await.0,
         StatusCode::OK

@@ -284,7 +284,7 @@ async fn the_command_line_adds_a_server_and_refuses_a_bad_secret() {
             .args(args)
             .env("REJOIN_URL", shop.app.url())
             .env("REJOIN_API_KEY", &shop.app.db.api_key)
-            .env("REJOIN_PROJECT_ID", shop.app.db.project_id.to_string());
+            .env("REJOIN_PROJECT_ID", shop.app.db.workspace_id.to_string());
         async move {
             let output = command.output().await.unwrap();
             let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);

@@ -159,7 +159,7 @@ async fn only_the_operators_configuration_names_commands() {
     })
     .await;
     let client = app.client();
-    let servers = format!("/api/admin/projects/{}/mcp-servers", app.db.project_id);
+    let servers = format!("/api/admin/projects/{}/mcp-servers", app.db.workspace_id);
     for server in [
         json!({"name": "x", "transport": "stdio", "command": "npx", "args": ["-c", "touch /tmp/owned"]}),
         json!({"name": "x", "transport": "stdio", "command": "sh -c id"}),
@@ -211,7 +211,7 @@ async fn settings_that_make_no_sense_are_refused_in_words() {
     })
     .await;
     let client = app.client();
-    let servers = format!("/api/admin/projects/{}/mcp-servers", app.db.project_id);
+    let servers = format!("/api/admin/projects/{}/mcp-servers", app.db.workspace_id);
     for (server, words) in [
         (
             json!({"name": "x", "transport": "sse", "url": "http://x/sse"}),
@@ -253,7 +253,7 @@ async fn the_command_line_adds_tests_approves_and_removes_servers() {
     let shop = Shop::open().await;
     let rejoin = |args: &'static [&'static str]| {
         let (url, key) = (shop.app.url(), shop.app.db.api_key.clone());
-        let project = shop.app.db.project_id.to_string();
+        let project = shop.app.db.workspace_id.to_string();
         tokio::task::spawn_blocking(move || {
             let output = std::process::Command::new(rejoin_tests::app::binary())
                 .args(args)

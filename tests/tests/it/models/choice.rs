@@ -151,9 +151,9 @@ async fn a_server_of_ones_own_serves_names_that_openai_has_retired() {
 async fn the_turn_tells_the_named_model_and_its_retirement() {
     let app = TestApp::start().await;
     let client = app.client();
-    let path = format!("/api/admin/projects/{}/install-default-agents", app.db.project_id);
+    let path = format!("/api/admin/projects/{}/install-default-agents", app.db.workspace_id);
     assert!(client.post(&path, json!({})).await.0.is_success());
-    let path = format!("/api/admin/projects/{}/agent-definitions", app.db.project_id);
+    let path = format!("/api/admin/projects/{}/agent-definitions", app.db.workspace_id);
     let (_, listed) = client.get(&path).await;
     assert_eq!(listed["items"][0]["model"]["name"], "gemini-2.0-flash");
     let agent = listed["items"][0]["id"].as_str().unwrap().parse().unwrap();

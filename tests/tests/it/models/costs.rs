@@ -89,7 +89,7 @@ async fn a_projects_price_counts_from_the_next_turn() {
         .unwrap()
         .of(&Tokens::new(1_000_000, 0));
     assert!(near(cost().await, listed));
-    let prices = format!("/api/admin/projects/{}/model-prices", app.db.project_id);
+    let prices = format!("/api/admin/projects/{}/model-prices", app.db.workspace_id);
     let own = json!({"model": "openai:gpt-6*", "inputUsd": 7, "outputUsd": 9});
     assert_eq!(app.client().put(&prices, own).await.0, 200);
     assert!(near(cost().await, 7.0));

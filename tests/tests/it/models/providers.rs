@@ -172,7 +172,7 @@ async fn shows_tools_later(model: &str) {
         })
         .await;
     let client = app.client();
-    let settings = format!("/api/admin/projects/{}/contexts/brain_dump", app.db.project_id);
+    let settings = format!("/api/admin/projects/{}/contexts/brain_dump", app.db.workspace_id);
     let shown = json!({"prompt": "Listen.", "tools": ["look_0"]});
     assert_eq!(client.put(&settings, shown).await.0, 200);
     let turns = ["look_0", "look_1", "look_0"];

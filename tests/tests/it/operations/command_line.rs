@@ -14,7 +14,7 @@ async fn rejoin(app: &TestApp, words: &[&str], input: &str) -> (bool, String, St
         .args(words)
         .env("REJOIN_URL", app.url())
         .env("REJOIN_API_KEY", &app.db.api_key)
-        .env("REJOIN_PROJECT_ID", app.db.project_id.to_string())
+        .env("REJOIN_PROJECT_ID", app.db.workspace_id.to_string())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -112,7 +112,7 @@ async fn routing_is_set_and_measured_from_the_command_line() {
     let client = app.client();
     let install = format!(
         "/api/admin/projects/{}/install-default-agents?set=databases",
-        app.db.project_id
+        app.db.workspace_id
     );
     assert_eq!(client.post(&install, json!({})).await.0, 200);
     sqlx::query("update kb.agent_definitions set model = '{\"name\": \"openai:scripted\"}'")

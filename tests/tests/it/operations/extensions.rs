@@ -8,7 +8,7 @@ use axum::http::StatusCode;
 use rejoin_extension::route::{Method, RouteHandler};
 use rejoin_extension::{Extension, Extensions, Migration, Route, RouteError, RouteRequest, migration};
 use rejoin_guestbook::Guestbook;
-use rejoin_identity::{auth, projects};
+use rejoin_identity::{auth, workspaces};
 use rejoin_tests::app::{AppOptions, TestApp};
 use rejoin_tests::client::{Client, json_of, of_kind};
 use rejoin_tests::model_server::Reply;
@@ -59,12 +59,12 @@ async fn a_tool_a_job_a_route_and_a_table_come_with_an_extension() {
 
     let stranger = Client::new(app.url(), "rejoin_unknown");
     assert_eq!(stranger.get(path).await.0, StatusCode::UNAUTHORIZED);
-    let writer = key(&app, app.db.project_id, &[Scope::Write]).await;
+    let writer = key(&app, app.db.workspace_id, &[Scope::Write]).await;
     assert_eq!(writer.get(path).await.0, StatusCode::FORBIDDEN);
     // Row-level security: the handler's query has no condition on the project.
     let mut connection = app.db.pool.acquire().await.unwrap();
-    let other = projects::create(&mut connection, "other").await.unwrap();
-    projects::add_member(&mut connection, other, app.db.user_id, projects::Role::Owner)
+    let other = workspaces::create(&mut connection, "other").await.unwrap();
+    workspaces::add_member(&mut connection, other, app.db.user_id, workspaces::Role::Owner)
         .await
         .unwrap();
     drop(connection);
@@ -73,9 +73,16 @@ async fn a_tool_a_job_a_route_and_a_table_come_with_an_extension() {
 }
 
 /// A client with a key of the test's user for a project.
-async fn key(app: &TestApp, project_id: Uuid, scopes: &[Scope]) -> Client {
+async fn key(app: &TestApp, workspace_id: Uuid, scopes: &[Scope]) -> Client {
     let mut connection = app.db.pool.acquire().await.unwrap();
-    let key = auth::create_key(&mut connection, app.db.user_id, Some(project_id), "other", scopes, None);
+    let key = auth::create_key(
+        &mut connection,
+        app.db.user_id,
+        Some(workspace_id),
+        "other",
+        scopes,
+        None,
+    );
     let (_, key) = key.await.unwrap();
     Client::new(app.url(), &key)
 }
@@ -159,7 +166,7 @@ async fn a_route_that_refuses_has_changed_nothing() {
         (status, &problem["code"]),
         (StatusCode::BAD_REQUEST, &json!("invalid_request"))
     );
-    let reader = key(&app, app.db.project_id, &[Scope::Read]).await;
+    let reader = key(&app, app.db.workspace_id, &[Scope::Read]).await;
     assert_eq!(reader.put(path, body()).await.0, StatusCode::FORBIDDEN);
     assert_eq!(
         client.put(path, body()).await,

@@ -206,7 +206,7 @@ async fn older_runs_and_conversations_survive_a_migration() {
     let db = support::populated_again(&app.db).await;
     let app = TestApp::over(db, AppOptions::default()).await;
     let client = app.client();
-    let path = format!("/api/projects/{}/agent-runs/{run}", app.db.project_id);
+    let path = format!("/api/projects/{}/agent-runs/{run}", app.db.workspace_id);
     let (status, detail) = client.get(&path).await;
     assert_eq!(
         (

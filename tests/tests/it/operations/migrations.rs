@@ -85,7 +85,7 @@ async fn fill(app: &TestApp) {
     client.stream(&format!("/api/runs/{run}/events")).await.rest().await;
     let (status, ticket) = client.post("/api/stream-tickets", json!({"runId": run})).await;
     assert_eq!(status, 201, "{ticket}");
-    let install = format!("/api/admin/projects/{}/install-default-agents", app.db.project_id);
+    let install = format!("/api/admin/projects/{}/install-default-agents", app.db.workspace_id);
     let (status, installed) = client.post(&install, json!({})).await;
     assert_eq!(status, 200, "{installed}");
     support::set_secret(
@@ -98,11 +98,11 @@ async fn fill(app: &TestApp) {
     fill_graph(app).await;
     fill_mcp(app).await;
     fill_waits(app).await;
-    let routing = format!("/api/admin/projects/{}/routing", app.db.project_id);
+    let routing = format!("/api/admin/projects/{}/routing", app.db.workspace_id);
     let (status, set) = client.put(&routing, json!({"percent": 50})).await;
     assert_eq!(status, 200, "{set}");
     assert_eq!(client.post("/api/sign-in-codes", json!({})).await.0, 201);
-    let prompts = format!("/api/workspaces/{}/custom-prompt", app.db.project_id);
+    let prompts = format!("/api/workspaces/{}/custom-prompt", app.db.workspace_id);
     let (status, set) = client
         .put(
             &prompts,
@@ -199,7 +199,7 @@ async fn fill_mcp(app: &TestApp) {
         url: Some("https://mcp.example/mcp".to_owned()),
         ..mcp::Settings::new("web", mcp::Transport::Http)
     };
-    let server = mcp::create(&mut connection, app.db.project_id, &settings, None)
+    let server = mcp::create(&mut connection, app.db.workspace_id, &settings, None)
         .await
         .expect("a server")
         .expect("a fresh name");
@@ -215,12 +215,12 @@ async fn fill_mcp(app: &TestApp) {
         .await
         .expect("a tool");
     sqlx::query("insert into kb.products (project_id, name, version, manifest) values ($1, 'errands', '1.0.0', '{}')")
-        .bind(app.db.project_id)
+        .bind(app.db.workspace_id)
         .execute(&app.db.pool)
         .await
         .expect("a product");
     sqlx::query("insert into kb.mcp_sessions (id, project_id, user_id, state) values ('a', $1, $2, '{}')")
-        .bind(app.db.project_id)
+        .bind(app.db.workspace_id)
         .bind(app.db.user_id)
         .execute(&app.db.pool)
         .await
@@ -241,7 +241,7 @@ async fn fill_graph(app: &TestApp) {
             ..NewObject::default()
         };
         ends.push(
-            objects::create(&mut connection, app.db.project_id, &new, actor)
+            objects::create(&mut connection, app.db.workspace_id, &new, actor)
                 .await
                 .expect("an object")
                 .id,
@@ -249,15 +249,15 @@ async fn fill_graph(app: &TestApp) {
     }
     let new = json!({"type": "DEPENDS_ON", "sourceId": ends[0], "targetId": ends[1]});
     let new = serde_json::from_value(new).expect("a relationship");
-    relationships::create(&mut connection, app.db.project_id, &new, actor)
+    relationships::create(&mut connection, app.db.workspace_id, &new, actor)
         .await
         .expect("a relationship");
     let pack = json!({"name": "errands", "version": "1", "objectTypes": {"Errand": {"type": "object"}}});
     let pack = serde_json::from_value(pack).expect("a pack");
-    let pack = packs::create(&mut connection, app.db.project_id, &pack)
+    let pack = packs::create(&mut connection, app.db.workspace_id, &pack)
         .await
         .expect("a pack");
-    packs::assign(&mut connection, app.db.project_id, pack.id, None, &[])
+    packs::assign(&mut connection, app.db.workspace_id, pack.id, None, &[])
         .await
         .expect("it is installed");
 }
@@ -411,7 +411,7 @@ async fn old_conversations_get_a_nullable_agent_and_stay_plain() {
         .await
         .expect("a count");
     assert_eq!(before, 0);
-    let conversation = old_conversation(&mut connection, template.project_id, template.user_id).await;
+    let conversation = old_conversation(&mut connection, template.workspace_id, template.user_id).await;
     older_schema::upgraded(&url, older).await;
 
     let column = sqlx::query(

@@ -1,7 +1,7 @@
 //! The operations view of a project's admins: queues, runs by the minute, dead jobs and their retry; and isolation from
 //! other projects.
 
-use rejoin_identity::projects::{self, Role};
+use rejoin_identity::workspaces::{self, Role};
 use rejoin_queue::{NewJob, Outcome};
 use rejoin_tests::app::{AppOptions, TestApp};
 use rejoin_tests::client::Client;
@@ -49,9 +49,9 @@ async fn dead(app: &TestApp, new: NewJob) -> i64 {
     id
 }
 
-fn of(project_id: Uuid, kind: &str) -> NewJob {
+fn of(workspace_id: Uuid, kind: &str) -> NewJob {
     NewJob {
-        project_id,
+        workspace_id,
         ..job(kind)
     }
 }
@@ -65,7 +65,7 @@ async fn runs_are_counted_by_the_minute_over_all_users_of_the_project() {
         app.model.script([Reply::text("Yes.")]);
         client.ask(Some(agent), "Is it so?").await;
     }
-    let operations = shown(&app.client(), app.db.project_id).await;
+    let operations = shown(&app.client(), app.db.workspace_id).await;
     let counts =
         |pace: &Value| ["started", "completed", "failed", "cancelled"].map(|name| pace[name].as_i64().unwrap());
     let hour = &operations["hour"];
@@ -103,7 +103,7 @@ async fn runs_are_counted_by_the_minute_over_all_users_of_the_project() {
 #[tokio::test]
 async fn jobs_are_counted_by_what_they_wait_for() {
     let app = quiet().await;
-    let project = app.db.project_id;
+    let project = app.db.workspace_id;
     dead(&app, of(project, "lost")).await;
     add(&app.db, of(project, "at_work")).await;
     assert_eq!(claim(&app.db, 1).await.len(), 1);
@@ -142,7 +142,7 @@ async fn jobs_are_counted_by_what_they_wait_for() {
 #[tokio::test]
 async fn a_dead_job_is_retried_once_unless_it_is_a_runs() {
     let app = quiet().await;
-    let (client, project) = (app.client(), app.db.project_id);
+    let (client, project) = (app.client(), app.db.workspace_id);
     let run = NewJob {
         run_id: Some(Uuid::now_v7()),
         ..of(project, "run")
@@ -166,7 +166,7 @@ async fn a_dead_job_is_retried_once_unless_it_is_a_runs() {
     assert_eq!(status, StatusCode::OK, "{retried}");
     let back = claim(&app.db, 1).await.remove(0);
     assert_eq!(
-        (json!(back.id), back.kind.as_str(), back.project_id),
+        (json!(back.id), back.kind.as_str(), back.workspace_id),
         (retried["jobId"].clone(), "flaky", project)
     );
     for gone in [id, of_run] {
@@ -197,7 +197,7 @@ async fn another_projects_admin_sees_and_retries_no_job_or_run() {
     app.model.script([Reply::text("Yes.")]);
     app.client().ask(Some(agent), "Is it so?").await;
     app.crash_workers();
-    let project = app.db.project_id;
+    let project = app.db.workspace_id;
     let id = dead(&app, of(project, "mine")).await;
     let queue = NewJob {
         queue: "reports".to_owned(),
@@ -207,7 +207,7 @@ async fn another_projects_admin_sees_and_retries_no_job_or_run() {
 
     let other = support::populated(app.db.url.clone()).await;
     let stranger = Client::new(app.url(), &other.api_key);
-    let operations = shown(&stranger, other.project_id).await;
+    let operations = shown(&stranger, other.workspace_id).await;
     assert_eq!(operations["deadJobs"], json!([]));
     assert_eq!(operations["hour"]["started"], 0);
     let queues = operations["queues"].as_array().unwrap();
@@ -217,7 +217,7 @@ async fn another_projects_admin_sees_and_retries_no_job_or_run() {
         (&json!("default"), &json!(0))
     );
     assert_eq!(stranger.get(&path(project)).await.0, StatusCode::NOT_FOUND);
-    for theirs in [project, other.project_id] {
+    for theirs in [project, other.workspace_id] {
         let retry = format!("{}/jobs/{id}/retry", path(theirs));
         assert_eq!(stranger.post(&retry, json!({})).await.0, StatusCode::NOT_FOUND);
     }
@@ -229,7 +229,7 @@ async fn another_projects_admin_sees_and_retries_no_job_or_run() {
 #[tokio::test]
 async fn whoever_may_administer_sees_it_and_nobody_else() {
     let app = quiet().await;
-    let project = app.db.project_id;
+    let project = app.db.workspace_id;
     let retry = format!(
         "{}/jobs/{}/retry",
         path(project),
@@ -238,7 +238,7 @@ async fn whoever_may_administer_sees_it_and_nobody_else() {
     for role in [Role::Member, Role::Viewer, Role::Service, Role::Operator] {
         let (user, key) = app.db.another_user().await;
         let mut db = app.db.pool.acquire().await.unwrap();
-        projects::set_role(&mut db, project, user, role).await.unwrap();
+        workspaces::set_role(&mut db, project, user, role).await.unwrap();
         let client = Client::new(app.url(), &key);
         let (seen, retried) = (
             client.get(&path(project)).await.0,

@@ -62,7 +62,7 @@ pub fn statuses(plan: &Value) -> Vec<&str> {
 pub async fn plans(app: &TestApp) -> Vec<Value> {
     let (status, page) = app
         .client()
-        .get(&format!("/api/projects/{}/plans", app.db.project_id))
+        .get(&format!("/api/projects/{}/plans", app.db.workspace_id))
         .await;
     assert_eq!(status, 200, "{page}");
     page["items"].as_array().unwrap().clone()

@@ -148,7 +148,7 @@ async fn story(seed: u64) -> u32 {
     let client = app.client();
     let path = format!(
         "/api/admin/projects/{}/install-default-agents?set=planner",
-        app.db.project_id
+        app.db.workspace_id
     );
     let (status, installed) = client.post(&path, json!({})).await;
     assert_eq!(status, 200, "{installed}");

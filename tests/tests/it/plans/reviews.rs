@@ -28,7 +28,7 @@ async fn a_draft_waits_for_the_user_who_edits_approves_or_refuses_it() {
     assert_eq!(plan["status"], "pending_review");
     let path = format!(
         "/api/projects/{}/plans/{}",
-        app.db.project_id,
+        app.db.workspace_id,
         plan["id"].as_str().unwrap()
     );
     let edit = |version: i32, steps: Value| json!({"version": version, "steps": steps});

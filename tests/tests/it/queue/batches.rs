@@ -78,7 +78,7 @@ async fn a_lane_that_ran_dry_takes_no_turn() {
         add(
             &db,
             NewJob {
-                project_id: Uuid::from_u128(project),
+                workspace_id: Uuid::from_u128(project),
                 ..job("old")
             },
         )
@@ -90,7 +90,7 @@ async fn a_lane_that_ran_dry_takes_no_turn() {
     add(
         &db,
         NewJob {
-            project_id: Uuid::from_u128(7),
+            workspace_id: Uuid::from_u128(7),
             ..job("new")
         },
     )
@@ -129,7 +129,7 @@ async fn many_projects_with_nothing_due_do_not_hide_one_that_has() {
     add(
         &db,
         NewJob {
-            project_id: last,
+            workspace_id: last,
             ..job("now")
         },
     )

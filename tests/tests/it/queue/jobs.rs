@@ -265,7 +265,7 @@ async fn a_project_with_100_000_jobs_does_not_starve_another() {
     add(
         &db,
         NewJob {
-            project_id: small,
+            workspace_id: small,
             ..job("urgent")
         },
     )
@@ -273,16 +273,16 @@ async fn a_project_with_100_000_jobs_does_not_starve_another() {
     // Wherever the cursor is: two claims serve everyone.
     for after in [Uuid::nil(), big, small] {
         let claimed = claim_after(&db, 1, after).await;
-        let then = claim_after(&db, 1, claimed[0].project_id).await;
-        let served = [claimed[0].project_id, then[0].project_id];
+        let then = claim_after(&db, 1, claimed[0].workspace_id).await;
+        let served = [claimed[0].workspace_id, then[0].workspace_id];
         assert!(served.contains(&small), "the small project waited");
-        for job in claimed.iter().chain(&then).filter(|job| job.project_id == small) {
+        for job in claimed.iter().chain(&then).filter(|job| job.workspace_id == small) {
             assert!(end(&db, job, Outcome::Snooze { after: Duration::ZERO }).await);
         }
     }
     let batch = claim(&db, 100).await;
     assert_eq!(batch.len(), 100, "what one project does not use goes to the other");
-    assert!(batch.iter().any(|job| job.project_id == small));
+    assert!(batch.iter().any(|job| job.workspace_id == small));
 }
 
 #[tokio::test]

@@ -88,7 +88,7 @@ async fn no_request_to_any_route_causes_a_server_error() {
     let app = quiet().await;
     let client = app.client();
     let (_, document) = client.get("/openapi.json").await;
-    let project = app.db.project_id.to_string();
+    let project = app.db.workspace_id.to_string();
     let mut upset = Vec::new();
     let mut tried = 0;
     for (path, item) in document["paths"].as_object().unwrap() {
@@ -162,7 +162,7 @@ async fn no_request_to_any_route_causes_a_server_error() {
 
 /// Returns a path with its project, and everything else replaced.
 fn filled(path: &str, project: &str, segment: &str) -> String {
-    let mut path = path.replace("{projectId}", project).replace("{project_id}", project);
+    let mut path = path.replace("{projectId}", project).replace("{workspace_id}", project);
     while let (Some(from), Some(to)) = (path.find('{'), path.find('}')) {
         path.replace_range(from..=to, segment);
     }

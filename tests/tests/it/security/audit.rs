@@ -30,11 +30,11 @@ fn log_of(project: Uuid) -> String {
 }
 
 /// Appends an operator's entry, in its own transaction.
-pub async fn tell(pool: &PgPool, project_id: Option<Uuid>, target: &str) -> i64 {
+pub async fn tell(pool: &PgPool, workspace_id: Option<Uuid>, target: &str) -> i64 {
     let mut tx = pool.begin().await.unwrap();
     let entry = NewEntry {
         by: &Actor::operator(),
-        project_id,
+        workspace_id,
         action: Action::KeyCreated,
         target: target.to_owned(),
         detail: json!({"name": "ä \"quoted\" name\nwith \u{1} and \\", "n": 1.50, "list": [null, true]}),
@@ -70,7 +70,7 @@ async fn admins_are_told_actions_by_name_and_never_by_text() {
     const CANARY: &str = "canary-51d0c7a2";
     let app = quiet().await;
     let client = app.client();
-    let project = app.db.project_id;
+    let project = app.db.workspace_id;
     let definitions = format!("/api/admin/projects/{project}/agent-definitions");
     let install = format!("/api/admin/projects/{project}/install-default-agents");
     client.post(&install, json!({})).await;
@@ -151,12 +151,12 @@ async fn another_projects_admin_sees_none_of_it() {
     let app = quiet().await;
     let other = support::populated(app.db.url.clone()).await;
     let stranger = Client::new(app.url(), &other.api_key);
-    tell(&app.db.pool, Some(app.db.project_id), "mine").await;
+    tell(&app.db.pool, Some(app.db.workspace_id), "mine").await;
     tell(&app.db.pool, None, "nobody's").await;
-    tell(&app.db.pool, Some(other.project_id), "theirs").await;
+    tell(&app.db.pool, Some(other.workspace_id), "theirs").await;
     for (client, project, expected) in [
-        (app.client(), app.db.project_id, "mine"),
-        (stranger.clone(), other.project_id, "theirs"),
+        (app.client(), app.db.workspace_id, "mine"),
+        (stranger.clone(), other.workspace_id, "theirs"),
     ] {
         let (_, log) = client.get(&log_of(project)).await;
         let targets: Vec<&Value> = log["items"]
@@ -167,7 +167,10 @@ async fn another_projects_admin_sees_none_of_it() {
             .collect();
         assert_eq!(targets, [&json!(expected)]);
     }
-    assert_eq!(stranger.get(&log_of(app.db.project_id)).await.0, StatusCode::NOT_FOUND);
+    assert_eq!(
+        stranger.get(&log_of(app.db.workspace_id)).await.0,
+        StatusCode::NOT_FOUND
+    );
     // Nor does a statement that forgets the project.
     let pool = Db::connect_lazy(&app.db.args(), "rejoin-test-app", Role::App)
         .unwrap()
@@ -184,7 +187,7 @@ async fn another_projects_admin_sees_none_of_it() {
 async fn who_changes_members_or_bounds_a_project_is_told() {
     let app = quiet().await;
     let (user, _) = app.db.another_user().await;
-    let project = app.db.project_id.to_string();
+    let project = app.db.workspace_id.to_string();
     let member = format!("/api/admin/projects/{project}/members/{user}");
     let change = app
         .client()
@@ -207,7 +210,7 @@ async fn who_changes_members_or_bounds_a_project_is_told() {
     }
     // There is nobody to be taken out any more, and nothing to be told.
     assert_eq!(app.client().delete(&member).await.0, StatusCode::NOT_FOUND);
-    let (_, log) = app.client().get(&log_of(app.db.project_id)).await;
+    let (_, log) = app.client().get(&log_of(app.db.workspace_id)).await;
     let told: Vec<Value> = log["items"]
         .as_array()
         .unwrap()
@@ -291,7 +294,7 @@ async fn who_comes_with_a_token_for_the_first_time_is_told_once() {
     let linking = oidc::api(&db, &issuer.url, |_| {}).await;
     let making = oidc::api(&db, &issuer.url, |args| {
         args.oidc_new_users = NewUsersArg::Create;
-        args.oidc_default_project = Some(db.project_id.to_string());
+        args.oidc_default_project = Some(db.workspace_id.to_string());
     })
     .await;
     for _ in 0..2 {

@@ -23,7 +23,7 @@ async fn forge(db: &TestDatabase, sql: &str) {
 #[tokio::test]
 async fn entries_are_written_by_the_function_only_and_never_changed() {
     let db = support::database().await;
-    tell(&db.pool, Some(db.project_id), "one").await;
+    tell(&db.pool, Some(db.workspace_id), "one").await;
     let before = verify(&db, None).await;
     let rewrites = [
         "update audit.entries set target = 'x'",
@@ -44,7 +44,7 @@ async fn entries_are_written_by_the_function_only_and_never_changed() {
             let mut tx = db.pool.begin().await.unwrap();
             let opening = format!(
                 "set local role {role}; set local rejoin.project = '{}'; set local rejoin.owner = '{}'",
-                db.project_id, db.user_id
+                db.workspace_id, db.user_id
             );
             sqlx::raw_sql(AssertSqlSafe(opening)).execute(&mut *tx).await.unwrap();
             refused(
@@ -73,10 +73,10 @@ async fn entries_are_written_by_the_function_only_and_never_changed() {
     let append = "select audit.append($1, $2, null, 'x', 'y', '{}')";
     let me = format!("user:{}", db.user_id);
     for (project, actor, allowed) in [
-        (Some(db.project_id), me.as_str(), true),
+        (Some(db.workspace_id), me.as_str(), true),
         (Some(Uuid::now_v7()), me.as_str(), false),
         (None, me.as_str(), false),
-        (Some(db.project_id), "operator", false),
+        (Some(db.workspace_id), "operator", false),
     ] {
         let mut tx = rls::begin(&pool, rls::Scope::User(db.owner())).await.unwrap();
         let done = sqlx::query(append).bind(project).bind(actor).execute(&mut *tx).await;
@@ -93,7 +93,7 @@ async fn an_entry_that_was_changed_taken_out_or_cut_off_is_found() {
     let db = support::database().await;
     for n in 1..=5 {
         assert_eq!(
-            tell(&db.pool, (n % 2 == 0).then_some(db.project_id), &format!("t{n}")).await,
+            tell(&db.pool, (n % 2 == 0).then_some(db.workspace_id), &format!("t{n}")).await,
             n
         );
     }

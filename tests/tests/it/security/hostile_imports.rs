@@ -250,7 +250,7 @@ async fn a_hostile_manifest_is_refused_and_installs_nothing() {
     })
     .await;
     let client = app.client();
-    let products = format!("/api/admin/projects/{}/products", app.db.project_id);
+    let products = format!("/api/admin/projects/{}/products", app.db.workspace_id);
     let manifest = |more: Value| {
         let mut manifest = json!({"name": "hostile", "version": "1.0.0"});
         manifest
@@ -343,7 +343,7 @@ async fn a_hostile_manifest_is_refused_and_installs_nothing() {
         command
             .env("REJOIN_URL", &client.url)
             .env("REJOIN_API_KEY", &client.key);
-        command.env("REJOIN_PROJECT_ID", app.db.project_id.to_string());
+        command.env("REJOIN_PROJECT_ID", app.db.workspace_id.to_string());
         let done = tokio::task::spawn_blocking(move || command.output().unwrap())
             .await
             .unwrap();

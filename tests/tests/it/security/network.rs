@@ -52,7 +52,7 @@ fn post_without_its_body(key: &str) -> Vec<u8> {
 /// A member of another project, with write access there.
 async fn stranger(app: &TestApp, url: &str) -> Client {
     use rejoin_identity::auth;
-    use rejoin_identity::projects::Role;
+    use rejoin_identity::workspaces::Role;
     use rejoin_types::access::Scope;
     let mut db = app.db.pool.acquire().await.unwrap();
     let mut ids = Vec::new();
@@ -72,7 +72,7 @@ async fn stranger(app: &TestApp, url: &str) -> Client {
         .execute(&mut *db)
         .await
         .unwrap();
-    rejoin_identity::projects::add_member(&mut db, project, user, Role::Owner)
+    rejoin_identity::workspaces::add_member(&mut db, project, user, Role::Owner)
         .await
         .unwrap();
     let (_, key) = auth::create_key(&mut db, user, Some(project), "test", &Scope::ALL, None)
@@ -86,7 +86,7 @@ async fn a_key_without_the_scope_is_refused_before_the_body_arrives() {
     use rejoin_types::access::Scope;
     let app = quiet().await;
     let mut db = app.db.pool.acquire().await.unwrap();
-    let project = Some(app.db.project_id);
+    let project = Some(app.db.workspace_id);
     let (_, key) = rejoin_identity::auth::create_key(&mut db, app.db.user_id, project, "writes", &[Scope::Write], None)
         .await
         .unwrap();
@@ -110,7 +110,7 @@ async fn bodies_that_never_come_leave_everybody_else_served() {
     let (_, key) = rejoin_identity::auth::create_key(
         &mut db,
         app.db.user_id,
-        Some(app.db.project_id),
+        Some(app.db.workspace_id),
         "reads",
         &[rejoin_types::access::Scope::Read],
         None,
@@ -119,11 +119,11 @@ async fn bodies_that_never_come_leave_everybody_else_served() {
     .unwrap();
     let others = [stranger(&app, &url).await, {
         let (user, key) = app.db.another_user().await;
-        rejoin_identity::projects::set_role(
+        rejoin_identity::workspaces::set_role(
             &mut db,
-            app.db.project_id,
+            app.db.workspace_id,
             user,
-            rejoin_identity::projects::Role::Member,
+            rejoin_identity::workspaces::Role::Member,
         )
         .await
         .unwrap();

@@ -171,7 +171,7 @@ async fn a_nul_in_a_triggers_input_is_replaced() {
         (json!({"k": "a\0"}), "{\"k\":\"a\u{FFFD}\"}"),
     ] {
         app.model.script([Reply::text("done")]);
-        let path = format!("/api/projects/{}/agents/{agent}/trigger", app.db.project_id);
+        let path = format!("/api/projects/{}/agents/{agent}/trigger", app.db.workspace_id);
         let (status, triggered) = app.client().post(&path, json!({"input": input})).await;
         assert_eq!(status, 202, "{triggered}");
         let run: Uuid = triggered["runId"].as_str().unwrap().parse().unwrap();

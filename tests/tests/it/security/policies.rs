@@ -18,7 +18,7 @@ struct Audience {
 
 impl Audience {
     fn has(self, caller: Owner) -> bool {
-        self.project == caller.project_id && self.user.is_none_or(|user| user == caller.user_id)
+        self.project == caller.workspace_id && self.user.is_none_or(|user| user == caller.user_id)
     }
 }
 
@@ -333,7 +333,7 @@ impl Filled {
             "each table with a policy for the API has a rule here"
         );
         let mut connection = without_constraints(&db.pool).await;
-        let projects = [db.project_id, Uuid::now_v7()];
+        let projects = [db.workspace_id, Uuid::now_v7()];
         let users = [db.user_id, Uuid::now_v7()];
         let mut rows: Vec<Row> = Vec::new();
         for (table, rule) in TABLES {
@@ -379,10 +379,10 @@ async fn each_table_shows_callers_only_their_own_rows() {
     let filled = Filled::new().await;
     let stranger = Uuid::now_v7();
     let [one, other] = filled.projects;
-    for project_id in [one, other, stranger] {
+    for workspace_id in [one, other, stranger] {
         let [one, other] = filled.users;
         for user_id in [one, other, stranger] {
-            let caller = Owner { project_id, user_id };
+            let caller = Owner { workspace_id, user_id };
             for (table, _) in TABLES {
                 let mut expected: Vec<&str> = rows_of(&filled.rows, table)
                     .filter(|row| row.is_for(caller))
@@ -401,7 +401,7 @@ async fn each_table_shows_callers_only_their_own_rows() {
 async fn no_row_is_given_to_or_made_for_another_project_or_user() {
     let mut filled = Filled::new().await;
     let caller = Owner {
-        project_id: filled.projects[0],
+        workspace_id: filled.projects[0],
         user_id: filled.users[0],
     };
     for (table, rule) in TABLES {

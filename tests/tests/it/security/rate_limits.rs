@@ -18,7 +18,7 @@ async fn with(api: fn(&mut rejoin_api::ApiConfig)) -> TestApp {
 
 async fn another_key(app: &TestApp) -> Client {
     let mut connection = app.db.pool.acquire().await.unwrap();
-    let project = Some(app.db.project_id);
+    let project = Some(app.db.workspace_id);
     let (_, key) = auth::create_key(&mut connection, app.db.user_id, project, "test", &Scope::ALL, None)
         .await
         .unwrap();

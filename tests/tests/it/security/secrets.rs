@@ -31,7 +31,7 @@ fn key(id: &str) -> String {
 }
 
 async fn opened(db: &TestDatabase, keys: &MasterKeys, name: &str) -> Result<Option<String>, SecretError> {
-    let value = rejoin_secrets::open(&db.pool, keys, db.project_id, name).await?;
+    let value = rejoin_secrets::open(&db.pool, keys, db.workspace_id, name).await?;
     Ok(value.map(|value| value.expose_text().unwrap().to_owned()))
 }
 
@@ -170,10 +170,10 @@ async fn a_value_comes_back_and_is_found_in_no_table_and_no_output() {
     let told: Vec<(String, String, Option<Uuid>)> = entries
         .into_iter()
         .rev()
-        .map(|entry| (entry.action, entry.target, entry.project_id))
+        .map(|entry| (entry.action, entry.target, entry.workspace_id))
         .collect();
     let told: Vec<(&str, &str, Option<Uuid>)> = told.iter().map(|(a, t, p)| (a.as_str(), t.as_str(), *p)).collect();
-    let project = Some(db.project_id);
+    let project = Some(db.workspace_id);
     assert_eq!(
         told,
         [
@@ -211,7 +211,12 @@ async fn what_is_missing_or_wrong_is_said_and_nothing_is_stored() {
         assert!(said.contains(word), "{arguments:?}: {said}");
         assert!(!said.contains(CANARY), "{said}");
     }
-    assert!(rejoin_secrets::list(&db.pool, db.project_id).await.unwrap().is_empty());
+    assert!(
+        rejoin_secrets::list(&db.pool, db.workspace_id)
+            .await
+            .unwrap()
+            .is_empty()
+    );
     // The maximum size.
     let output = rejoin(&db, Some(&listed), &["set", "TOKEN"], &format!("{}\n", &big[1..]));
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
@@ -248,11 +253,11 @@ async fn no_log_holds_a_value_or_a_key_whatever_happens_to_them() {
         let old = master(listed.split_once(',').unwrap().1);
         set_secret(&db, &old, "TOKEN", CANARY).await;
         set_secret(&db, &keys, "OTHER", CANARY).await;
-        let value = rejoin_secrets::open(&db.pool, &keys, db.project_id, "TOKEN")
+        let value = rejoin_secrets::open(&db.pool, &keys, db.workspace_id, "TOKEN")
             .await
             .unwrap();
         tracing::info!(?keys, ?value, "opened");
-        let refused = rejoin_secrets::open(&db.pool, &old, db.project_id, "OTHER")
+        let refused = rejoin_secrets::open(&db.pool, &old, db.workspace_id, "OTHER")
             .await
             .unwrap_err();
         tracing::warn!(%refused, ?refused, "refused");
@@ -280,7 +285,7 @@ async fn a_row_that_was_changed_or_copied_elsewhere_does_not_open() {
         "insert into kb.secrets (project_id, name, key_id, wrapped_key, ciphertext)
          select '{}', name, key_id, wrapped_key, ciphertext from kb.secrets
          union all select project_id, 'COPY', key_id, wrapped_key, ciphertext from kb.secrets",
-        other.project_id
+        other.workspace_id
     );
     assert_eq!(execute(&db, copy).await, 2);
     let refused = |opened: Result<Option<String>, SecretError>| {
@@ -306,7 +311,7 @@ async fn a_row_that_was_changed_or_copied_elsewhere_does_not_open() {
             let flip = format!(
                 "update kb.secrets set {column} = set_bit({column}, {bit}, 1 - get_bit({column}, {bit}))
                  where name = 'TOKEN' and project_id = '{}'",
-                db.project_id
+                db.workspace_id
             );
             // The value has fewer bits than the longest of these.
             if column == "ciphertext" && bit >= (CANARY.len() + 28) * 8 {
@@ -397,24 +402,24 @@ async fn the_api_sets_secrets_that_only_workers_open() {
         let listed = rejoin_secrets::list(&mut *begin().await, project).await.unwrap();
         listed.into_iter().map(|secret| secret.name).collect::<Vec<_>>()
     };
-    assert_eq!(names(db.project_id).await, ["MINE"]);
-    assert_eq!(names(other.project_id).await, Vec::<String>::new());
+    assert_eq!(names(db.workspace_id).await, ["MINE"]);
+    assert_eq!(names(other.workspace_id).await, Vec::<String>::new());
     let user = Actor::token_holder(db.user_id);
     let value = Plaintext::new(b"new".to_vec());
     for expected in [2, 3] {
         let mut tx = begin().await;
-        let version = rejoin_secrets::set(&mut tx, &keys, &user, db.project_id, "MINE", &value)
+        let version = rejoin_secrets::set(&mut tx, &keys, &user, db.workspace_id, "MINE", &value)
             .await
             .unwrap();
         tx.commit().await.unwrap();
         assert_eq!(version, expected);
     }
     let mut tx = begin().await;
-    let foreign = rejoin_secrets::set(&mut tx, &keys, &user, other.project_id, "THEIRS", &value).await;
+    let foreign = rejoin_secrets::set(&mut tx, &keys, &user, other.workspace_id, "THEIRS", &value).await;
     assert!(matches!(foreign, Err(SecretError::Database(_))), "{foreign:?}");
     drop(tx);
     assert!(
-        !rejoin_secrets::remove(&mut *begin().await, &user, other.project_id, "THEIRS")
+        !rejoin_secrets::remove(&mut *begin().await, &user, other.workspace_id, "THEIRS")
             .await
             .unwrap()
     );
@@ -428,7 +433,7 @@ async fn the_api_sets_secrets_that_only_workers_open() {
         assert_eq!(code.as_deref(), Some("42501"), "{column}");
     }
     assert!(
-        rejoin_secrets::open(&mut *begin().await, &keys, db.project_id, "MINE")
+        rejoin_secrets::open(&mut *begin().await, &keys, db.workspace_id, "MINE")
             .await
             .is_err()
     );
@@ -436,7 +441,7 @@ async fn the_api_sets_secrets_that_only_workers_open() {
     let worker = Db::connect_lazy(&db.args(), "rejoin-test-worker", Role::Worker)
         .unwrap()
         .pool_sqlx;
-    for (project, name, expected) in [(db.project_id, "MINE", "new"), (other.project_id, "THEIRS", CANARY)] {
+    for (project, name, expected) in [(db.workspace_id, "MINE", "new"), (other.workspace_id, "THEIRS", CANARY)] {
         let value = rejoin_secrets::open(&worker, &keys, project, name)
             .await
             .unwrap()
@@ -446,7 +451,7 @@ async fn the_api_sets_secrets_that_only_workers_open() {
     let deleted = sqlx::query("delete from kb.secrets").execute(&worker).await;
     assert!(deleted.is_err(), "a worker only opens them");
     assert!(
-        rejoin_secrets::remove(&mut *begin().await, &user, db.project_id, "MINE")
+        rejoin_secrets::remove(&mut *begin().await, &user, db.workspace_id, "MINE")
             .await
             .unwrap()
     );

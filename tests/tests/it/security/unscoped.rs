@@ -96,7 +96,7 @@ async fn without_a_valid_caller_no_row_of_any_table_is_visible() {
     talked(&app, &app.client(), agent).await;
     let (other_user, _) = app.db.another_user().await;
     let pool = as_app(&app);
-    let (project, owner, stranger) = (app.db.project_id, app.db.user_id, Uuid::now_v7());
+    let (project, owner, stranger) = (app.db.workspace_id, app.db.user_id, Uuid::now_v7());
     let set = |project: &str, owner: &str| {
         format!("begin; set local rejoin.project = '{project}'; set local rejoin.owner = '{owner}'")
     };
@@ -197,9 +197,9 @@ async fn unscoped_statements_neither_read_nor_write_others_rows() {
     let insert = "insert into kb.chat_conversations (id, project_id, owner_user_id, title) values (gen_random_uuid(), $1, $2, 'x')";
     let give = "update kb.chat_conversations set project_id = $1, owner_user_id = $2";
     for (statement, project, user) in [
-        (insert, owner.project_id, other_user),
+        (insert, owner.workspace_id, other_user),
         (insert, foreign, owner.user_id),
-        (give, owner.project_id, other_user),
+        (give, owner.workspace_id, other_user),
     ] {
         let written = sqlx::query(statement)
             .bind(project)
@@ -249,7 +249,7 @@ async fn a_transactions_caller_does_not_leak_into_the_next() {
     assert_eq!(look(rls::Scope::User(app.db.owner())).await, 1);
     assert_eq!(look(rls::Scope::System).await, 0);
     let stranger = Owner {
-        project_id: app.db.project_id,
+        workspace_id: app.db.workspace_id,
         user_id: Uuid::now_v7(),
     };
     assert_eq!(look(rls::Scope::User(stranger)).await, 0);

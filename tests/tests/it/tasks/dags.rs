@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::graph;
 
 pub fn path(app: &TestApp) -> String {
-    format!("/api/projects/{}/task-dags", app.db.project_id)
+    format!("/api/projects/{}/task-dags", app.db.workspace_id)
 }
 
 /// Returns the tasks' states, once the DAG has ended.
@@ -80,7 +80,7 @@ async fn a_dag_runs_in_order_and_its_tasks_are_graph_objects() {
     assert!(join.contains("left found") && join.contains("right found"), "{join}");
     // In the graph: typed, versioned, linked.
     let object = task(&dag, "left")["objectId"].as_str().unwrap();
-    let objects = format!("/api/projects/{}/graph/objects/{object}", app.db.project_id);
+    let objects = format!("/api/projects/{}/graph/objects/{object}", app.db.workspace_id);
     let (_, object) = client.get(&objects).await;
     assert_eq!(
         (&object["type"], &object["properties"]["status"]),
@@ -460,7 +460,7 @@ async fn the_command_line_makes_dags_of_yaml() {
         command
             .env("REJOIN_URL", app.url())
             .env("REJOIN_API_KEY", &app.db.api_key)
-            .env("REJOIN_PROJECT_ID", app.db.project_id.to_string());
+            .env("REJOIN_PROJECT_ID", app.db.workspace_id.to_string());
         command.output().unwrap()
     };
     let file = file.to_str().unwrap().to_owned();

@@ -20,7 +20,7 @@ pub async fn tasks_and_sessions_are_connected(app: &TestApp, dag: &Value) {
     let sessions = ["Join", "Left", "Right"].map(|title| (title.to_owned(), format!("worker: {title}")));
     assert_eq!(edges(app, "has_session").await, sessions);
     let session = task(dag, "left")["runId"].as_str().unwrap();
-    let graph = format!("/api/projects/{}/graph", app.db.project_id);
+    let graph = format!("/api/projects/{}/graph", app.db.workspace_id);
     let (_, session) = client.get(&format!("{graph}/objects/{session}")).await;
     assert_eq!(
         (&session["type"], &session["status"], &session["properties"]["agent"]),
@@ -88,7 +88,7 @@ async fn the_pack_for_coordination_has_its_types_and_relationships() {
         (&json!(["SpecTask"]), &json!(["SpecTask"]))
     );
     // The graph enforces them.
-    let objects = format!("/api/projects/{}/graph/objects", app.db.project_id);
+    let objects = format!("/api/projects/{}/graph/objects", app.db.workspace_id);
     let odd = json!({"type": "Session", "key": "odd", "properties": {"status": "asleep"}});
     let (status, problem) = client.post(&objects, odd).await;
     assert_eq!(status, 400, "{problem}");
@@ -101,7 +101,7 @@ async fn objects_name_the_pack_version_installed_in_their_project() {
     app.agent("worker", &[]).await;
     app.model.always("# A", Reply::text("done"));
     let client = app.client();
-    let graph = format!("/api/projects/{}/graph", app.db.project_id);
+    let graph = format!("/api/projects/{}/graph", app.db.workspace_id);
     let older =
         json!({"name": "emergent-coordination", "version": "0.9.0", "objectTypes": {"SpecTask": {"type": "object"}}});
     let (status, pack) = client.post(&format!("{graph}/packs"), older).await;
@@ -142,7 +142,7 @@ async fn a_dag_with_a_changed_order_ends_instead_of_waiting() {
     .fetch_one(&app.db.pool)
     .await
     .unwrap();
-    let edge = format!("/api/projects/{}/graph/relationships/{edge}", app.db.project_id);
+    let edge = format!("/api/projects/{}/graph/relationships/{edge}", app.db.workspace_id);
     let (status, deleted) = client.delete(&edge).await;
     assert!(status.is_success(), "{deleted}");
     gate.notify_one();
@@ -162,7 +162,7 @@ async fn a_fast_model_decides_ties_and_its_silence_costs_nothing() {
         app.agent(name, &[]).await;
     }
     let client = app.client();
-    let routing = format!("/api/admin/projects/{}/routing", app.db.project_id);
+    let routing = format!("/api/admin/projects/{}/routing", app.db.workspace_id);
     let put = async |body: Value| client.put(&routing, body).await;
     app.model.always("# Work", Reply::text("done"));
     let run = async |id: &str| {

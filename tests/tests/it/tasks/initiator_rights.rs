@@ -6,7 +6,7 @@ use rejoin_commands::{CloseQuestion, Closing};
 use rejoin_db::rls;
 use rejoin_db::{Db, Role as Process};
 use rejoin_identity::initiators::{self, Membership};
-use rejoin_identity::projects::{self, Role};
+use rejoin_identity::workspaces::{self, Role};
 use rejoin_tests::app::{AppOptions, TestApp};
 use rejoin_tests::client::Client;
 use rejoin_tests::model_server::Reply;
@@ -38,8 +38,10 @@ const LOSSES: [(Loss, &str, &str); 3] = [
 async fn lose(app: &TestApp, user: Uuid, loss: Loss) {
     let mut db = app.db.pool.acquire().await.unwrap();
     match loss {
-        Loss::Leaves => projects::remove_member(&mut db, app.db.project_id, user).await.unwrap(),
-        Loss::Role(role) => projects::set_role(&mut db, app.db.project_id, user, role)
+        Loss::Leaves => workspaces::remove_member(&mut db, app.db.workspace_id, user)
+            .await
+            .unwrap(),
+        Loss::Role(role) => workspaces::set_role(&mut db, app.db.workspace_id, user, role)
             .await
             .unwrap(),
     }
@@ -103,7 +105,7 @@ async fn end_of(app: &TestApp, run: &str) -> (String, String, String, Vec<String
 }
 
 async fn schedule(client: &Client, app: &TestApp, name: &str, target: Value) -> String {
-    let path = format!("/api/projects/{}/schedules", app.db.project_id);
+    let path = format!("/api/projects/{}/schedules", app.db.workspace_id);
     let mut body = json!({"name": name, "cron": "0 3 * * *"});
     for (field, value) in target.as_object().unwrap() {
         body[field] = value.clone();
@@ -241,7 +243,7 @@ async fn a_waiting_run_whose_maker_lost_write_rights_does_not_resume() {
 #[tokio::test]
 async fn a_task_without_its_makers_rights_fails_and_starts_none() {
     let mut app = start().await;
-    let path = format!("/api/projects/{}/task-dags", app.db.project_id);
+    let path = format!("/api/projects/{}/task-dags", app.db.workspace_id);
     let mut dags = Vec::new();
     for (loss, _, words) in LOSSES {
         let (user, client) = member(&app, Role::Member).await;
@@ -286,14 +288,14 @@ async fn a_task_without_its_makers_rights_fails_and_starts_none() {
 async fn a_makers_role_is_per_project_and_the_api_sees_its_callers() {
     let db = support::database().await;
     let mut connection = db.pool.acquire().await.unwrap();
-    let other = projects::create(&mut connection, "other").await.unwrap();
-    let third = projects::create(&mut connection, "third").await.unwrap();
-    projects::add_member(&mut connection, other, db.user_id, Role::Viewer)
+    let other = workspaces::create(&mut connection, "other").await.unwrap();
+    let third = workspaces::create(&mut connection, "third").await.unwrap();
+    workspaces::add_member(&mut connection, other, db.user_id, Role::Viewer)
         .await
         .unwrap();
     let told = async |connection: &mut PgConnection| {
         let mut told = Vec::new();
-        for project in [db.project_id, other, third] {
+        for project in [db.workspace_id, other, third] {
             told.push(
                 initiators::membership(&mut *connection, project, Some(db.user_id))
                     .await
@@ -309,6 +311,6 @@ async fn a_makers_role_is_per_project_and_the_api_sees_its_callers() {
         .pool_sqlx;
     let mut tx = rls::begin(&app, rls::Scope::User(db.owner())).await.unwrap();
     assert_eq!(told(&mut tx).await, [owner, Membership::Left, Membership::Left]);
-    let nobody = initiators::membership(&mut *tx, db.project_id, None).await.unwrap();
+    let nobody = initiators::membership(&mut *tx, db.workspace_id, None).await.unwrap();
     assert_eq!(nobody, Membership::Nobody);
 }

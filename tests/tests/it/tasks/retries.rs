@@ -26,7 +26,7 @@ async fn what_failed_is_tried_again_and_what_was_behind_it_may_start() {
     app.model.always("# Hopeless", Reply::status(400));
     app.model.always("# ", Reply::text("fine"));
     let client = app.client();
-    let path = format!("/api/projects/{}/task-dags", app.db.project_id);
+    let path = format!("/api/projects/{}/task-dags", app.db.workspace_id);
     let task = |id: &str, title: &str, after: &[&str]| json!({"id": id, "title": title, "agent": "worker", "after": after, "maxRetries": 0});
     let spec = json!({"name": "failing", "tasks": [
         task("broken", "Broken", &[]), task("hopeless", "Hopeless", &[]), task("behind", "Behind", &["broken"]),
@@ -135,7 +135,7 @@ async fn a_failed_step_is_retried_by_hand_and_shown_to_late_readers() {
 
     let dag = format!(
         "/api/projects/{}/task-dags/{}",
-        app.db.project_id,
+        app.db.workspace_id,
         plan["dagId"].as_str().unwrap()
     );
     let (status, said) = client.post(&format!("{dag}/tasks/1/retry"), json!({})).await;

@@ -2,7 +2,7 @@
 //! are reported, and delay no others.
 
 use rejoin_identity::auth;
-use rejoin_identity::projects;
+use rejoin_identity::workspaces;
 use rejoin_tests::app::{AppOptions, TestApp, binary};
 use rejoin_tests::client::Client;
 use rejoin_tests::model_server::Reply;
@@ -30,7 +30,7 @@ impl Site {
         app.model.always("", Reply::text("done"));
         Self {
             client: app.client(),
-            path: format!("/api/projects/{}/schedules", app.db.project_id),
+            path: format!("/api/projects/{}/schedules", app.db.workspace_id),
             app,
         }
     }
@@ -223,7 +223,7 @@ async fn a_schedule_makes_dags_of_tasks() {
         site.settled(&made).await;
     }
     let dag = site.get(&made).await["lastTaskDagId"].as_str().unwrap().to_owned();
-    let dags = format!("/api/projects/{}/task-dags", site.app.db.project_id);
+    let dags = format!("/api/projects/{}/task-dags", site.app.db.workspace_id);
     support::wait_for("the DAG to end", async || {
         let (_, dag) = site.client.get(&format!("{dags}/{dag}")).await;
         (dag["state"] == "completed").then_some(())
@@ -343,8 +343,8 @@ async fn another_project_sees_and_changes_nothing_of_it() {
 
     let mut connection = site.app.db.pool.acquire().await.unwrap();
     let (user, _) = site.app.db.another_user().await;
-    let other = projects::create(&mut connection, "other").await.unwrap();
-    projects::add_member(&mut connection, other, user, projects::Role::Owner)
+    let other = workspaces::create(&mut connection, "other").await.unwrap();
+    workspaces::add_member(&mut connection, other, user, workspaces::Role::Owner)
         .await
         .unwrap();
     let (_, key) = auth::create_key(&mut connection, user, Some(other), "test", &Scope::ALL, None)
@@ -371,7 +371,7 @@ async fn another_project_sees_and_changes_nothing_of_it() {
 #[tokio::test]
 async fn the_jobs_of_a_product_are_schedules() {
     let site = Site::with(1).await;
-    let products = format!("/api/admin/projects/{}/products", site.app.db.project_id);
+    let products = format!("/api/admin/projects/{}/products", site.app.db.workspace_id);
     let manifest = |version: &str, jobs: Value| {
         json!({"manifest": {"name": "errands", "version": version, "jobs": jobs,
             "agents": [{"name": "runner", "system_prompt": "Run.", "visibility": "internal", "model": {"name": "openai:scripted"}}]}})
@@ -449,7 +449,7 @@ async fn the_command_line_makes_lists_switches_and_removes_schedules() {
                 .args(line)
                 .env("REJOIN_URL", site.app.url())
                 .env("REJOIN_API_KEY", &site.app.db.api_key)
-                .env("REJOIN_PROJECT_ID", site.app.db.project_id.to_string())
+                .env("REJOIN_PROJECT_ID", site.app.db.workspace_id.to_string())
                 .output()
                 .unwrap()
         });

@@ -297,7 +297,7 @@ async fn a_projects_lists_hold_for_redirects_and_for_what_was_kept() {
         refused.contains("does not allow agents to visit other.example"),
         "{refused}"
     );
-    web_settings::set(&project.db.pool, project.db.project_id, &lists(&[], &[PLACE]))
+    web_settings::set(&project.db.pool, project.db.workspace_id, &lists(&[], &[PLACE]))
         .await
         .unwrap();
     let refused = project.visit(&here).await.unwrap_err();
@@ -305,7 +305,7 @@ async fn a_projects_lists_hold_for_redirects_and_for_what_was_kept() {
         refused.contains("does not allow agents to visit 127.0.0.2"),
         "{refused}"
     );
-    web_settings::delete(&project.db.pool, project.db.project_id)
+    web_settings::delete(&project.db.pool, project.db.workspace_id)
         .await
         .unwrap();
     let refused = project.visit(&here).await.unwrap_err();
@@ -339,7 +339,7 @@ async fn agents_have_the_web_once_enabled_and_do_not_obey_it() {
     app.model.script([Reply::text("I can't.")]);
     client.chat(ask.clone()).await;
     assert_eq!(offered(&app.model.requests()[0]), Vec::<&str>::new());
-    let path = format!("/api/admin/projects/{}/web", app.db.project_id);
+    let path = format!("/api/admin/projects/{}/web", app.db.workspace_id);
     let (status, nothing) = client.get(&path).await;
     assert_eq!((status, &nothing["visit"]), (StatusCode::OK, &json!(false)));
     for (body, words) in [
@@ -384,7 +384,7 @@ async fn agents_have_the_web_once_enabled_and_do_not_obey_it() {
     app.model.script([Reply::text("I can't any more.")]);
     client.chat(ask).await;
     assert_eq!(offered(app.model.requests().last().unwrap()), Vec::<&str>::new());
-    let audit = format!("/api/admin/projects/{}/audit", app.db.project_id);
+    let audit = format!("/api/admin/projects/{}/audit", app.db.workspace_id);
     let (_, entries) = client.get(&audit).await;
     let actions: Vec<&str> = entries["items"]
         .as_array()

@@ -192,7 +192,7 @@ async fn a_worker_tries_the_provider_and_tells_why_it_does_not_answer() {
     })
     .await;
     let client = app.client();
-    let path = format!("/api/admin/projects/{}/web", app.db.project_id);
+    let path = format!("/api/admin/projects/{}/web", app.db.workspace_id);
     let test = async || client.post(&format!("{path}/test"), json!({})).await;
     let (status, problem) = test().await;
     assert_eq!(
@@ -225,6 +225,6 @@ async fn a_worker_tries_the_provider_and_tells_why_it_does_not_answer() {
     );
     // The result belongs to the settings at that time.
     client.put(&path, settings).await;
-    let again = web_settings::last_try(&app.db.pool, app.db.project_id).await.unwrap();
+    let again = web_settings::last_try(&app.db.pool, app.db.workspace_id).await.unwrap();
     assert_eq!(again, None);
 }

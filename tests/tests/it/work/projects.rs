@@ -2,7 +2,7 @@
 //! visibility.
 
 use rejoin_identity::auth;
-use rejoin_identity::projects;
+use rejoin_identity::workspaces;
 use rejoin_tests::app::{AppOptions, TestApp};
 use rejoin_tests::client::{Client, answer};
 use rejoin_types::access::Scope;
@@ -347,11 +347,11 @@ async fn what_others_have_is_not_there() {
     let (app, client) = start().await;
     let ids = project(&client, "Private").await;
     let mut connection = app.db.pool.acquire().await.unwrap();
-    let elsewhere = projects::create(&mut connection, "elsewhere").await.unwrap();
-    let user = projects::ensure_user(&mut connection, "stranger@example.org")
+    let elsewhere = workspaces::create(&mut connection, "elsewhere").await.unwrap();
+    let user = workspaces::ensure_user(&mut connection, "stranger@example.org")
         .await
         .unwrap();
-    projects::add_member(&mut connection, elsewhere, user, projects::Role::Owner)
+    workspaces::add_member(&mut connection, elsewhere, user, workspaces::Role::Owner)
         .await
         .unwrap();
     let (_, key) = auth::create_key(&mut connection, user, Some(elsewhere), "test", &Scope::ALL, None)
@@ -412,7 +412,7 @@ async fn several_first_projects_at_once_install_the_pack_once() {
     let made = tokio::join!(project(&client, "A"), project(&client, "B"), project(&client, "C"));
     assert_ne!(made.0["project"], made.1["project"]);
     let packs: i64 = sqlx::query_scalar("select count(*) from kb.template_assignments where project_id = $1")
-        .bind(app.db.project_id)
+        .bind(app.db.workspace_id)
         .fetch_one(&app.db.pool)
         .await
         .unwrap();
@@ -433,7 +433,7 @@ async fn a_key_that_only_reads_changes_no_work() {
     let (_, key) = auth::create_key(
         &mut connection,
         app.db.user_id,
-        Some(app.db.project_id),
+        Some(app.db.workspace_id),
         "reads",
         &[Scope::Read],
         None,

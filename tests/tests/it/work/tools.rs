@@ -33,7 +33,7 @@ impl Tools {
                 .collect(),
             context: ToolContext {
                 db: app.db.pool.clone(),
-                project_id: app.db.project_id,
+                workspace_id: app.db.workspace_id,
                 model: Arc::new(NoEmbedder),
                 run_id: Some(Uuid::now_v7()),
                 user_id: Some(app.db.user_id),

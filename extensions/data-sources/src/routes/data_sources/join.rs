@@ -28,16 +28,16 @@ use crate::sources::join::{JoinBounds, JoinError, Part, QUERIES_MAX};
 pub(super) async fn join(
     State(state): State<DataSourcesState>,
     caller: Caller<Read>,
-    Segments(project_id): Segments<Uuid>,
+    Segments(workspace_id): Segments<Uuid>,
     Body(request): Body<JoinRequest>,
 ) -> Result<Json<JoinAnswer>, Problem> {
-    caller.in_project(project_id)?;
+    caller.in_workspace(workspace_id)?;
     let problem = |error: JoinError| problem_of(&error.error, error.to_string());
     let mut sources = Vec::new();
     let mut db = caller.begin(&state).await?;
     // One more than allowed, so that the join reports the limit.
     for query in request.queries.iter().take(QUERIES_MAX + 1) {
-        let found = data_sources::find(&mut *db, project_id, &query.source).await?;
+        let found = data_sources::find(&mut *db, workspace_id, &query.source).await?;
         sources.push(found.ok_or_else(|| problem(JoinError::no_source(&query.name, &query.source)))?);
     }
     // No transaction of Rejoin's own database is open during queries to sources.

@@ -33,8 +33,8 @@ pub(super) fn routes() -> Routes {
 }
 
 /// Connects to a data source of the caller's project.
-async fn open(state: &DataSourcesState, caller: &Caller, project_id: Uuid, id: Uuid) -> Result<Arc<Opened>, Problem> {
-    let source = find(state, caller, project_id, id).await?;
+async fn open(state: &DataSourcesState, caller: &Caller, workspace_id: Uuid, id: Uuid) -> Result<Arc<Opened>, Problem> {
+    let source = find(state, caller, workspace_id, id).await?;
     let opened = state.sources.open(&state.db.pool_sqlx, caller.rls_scope(), &source);
     opened.await.map_err(problem)
 }
@@ -48,9 +48,9 @@ async fn open(state: &DataSourcesState, caller: &Caller, project_id: Uuid, id: U
 async fn databases(
     State(state): State<DataSourcesState>,
     caller: Caller<Read>,
-    Segments((project_id, id)): Segments<(Uuid, Uuid)>,
+    Segments((workspace_id, id)): Segments<(Uuid, Uuid)>,
 ) -> Result<Json<Databases>, Problem> {
-    let opened = open(&state, &caller, project_id, id).await?;
+    let opened = open(&state, &caller, workspace_id, id).await?;
     let items = opened.databases().await.map_err(problem)?;
     Ok(Json(Databases { items }))
 }
@@ -64,10 +64,10 @@ async fn databases(
 async fn tables(
     State(state): State<DataSourcesState>,
     caller: Caller<Read>,
-    Segments((project_id, id)): Segments<(Uuid, Uuid)>,
+    Segments((workspace_id, id)): Segments<(Uuid, Uuid)>,
     Params(params): Params<TablesParams>,
 ) -> Result<Json<Tables>, Problem> {
-    let opened = open(&state, &caller, project_id, id).await?;
+    let opened = open(&state, &caller, workspace_id, id).await?;
     let items = opened.tables(params.database.as_deref()).await.map_err(problem)?;
     let items = items.into_iter().map(Into::into).collect();
     Ok(Json(Tables { items }))
@@ -86,10 +86,10 @@ async fn tables(
 async fn schema(
     State(state): State<DataSourcesState>,
     caller: Caller<Read>,
-    Segments((project_id, id)): Segments<(Uuid, Uuid)>,
+    Segments((workspace_id, id)): Segments<(Uuid, Uuid)>,
     Params(params): Params<SchemaParams>,
 ) -> Result<Json<SchemaBody>, Problem> {
-    let source = find(&state, &caller, project_id, id).await?;
+    let source = find(&state, &caller, workspace_id, id).await?;
     let database = params.database.as_deref().filter(|database| !database.is_empty());
     let looking = state.sources.schema(
         &state.db.pool_sqlx,
@@ -116,10 +116,10 @@ async fn schema(
 async fn query(
     State(state): State<DataSourcesState>,
     caller: Caller<Read>,
-    Segments((project_id, id)): Segments<(Uuid, Uuid)>,
+    Segments((workspace_id, id)): Segments<(Uuid, Uuid)>,
     Body(request): Body<QueryRequest>,
 ) -> Result<Json<QueryAnswer>, Problem> {
-    let source = find(&state, &caller, project_id, id).await?;
+    let source = find(&state, &caller, workspace_id, id).await?;
     if request.write && !caller.may(Scope::Write) {
         let detail = "the caller lacks the scope `write`";
         return Err(Problem::new(StatusCode::FORBIDDEN, "scope_missing", detail));
@@ -166,10 +166,10 @@ async fn query(
 async fn explain(
     State(state): State<DataSourcesState>,
     caller: Caller<Read>,
-    Segments((project_id, id)): Segments<(Uuid, Uuid)>,
+    Segments((workspace_id, id)): Segments<(Uuid, Uuid)>,
     Body(request): Body<QueryRequest>,
 ) -> Result<Json<Plan>, Problem> {
-    let opened = open(&state, &caller, project_id, id).await?;
+    let opened = open(&state, &caller, workspace_id, id).await?;
     let ask = Ask {
         timeout: Some(ASK_LIMIT),
         ..Ask::reading(request.database.as_deref(), &request.query)
