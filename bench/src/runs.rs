@@ -29,7 +29,7 @@ pub async fn start(database: &Database, n: usize) -> Result<Vec<Arc<RunStream>>>
 /// A running run in each of these logs.
 pub async fn start_in(database: &Database, logs: &[Uuid]) -> Result<Vec<Arc<RunStream>>> {
     let n = logs.len();
-    let mut tx = database.db.pool_sqlx.begin().await?;
+    let mut tx = rejoin_db::begin(&database.db.pool_sqlx).await?;
     let jobs: Vec<NewJob> = logs
         .iter()
         .map(|log| NewJob {

@@ -214,7 +214,7 @@ async fn make(pool: &PgPool, project: &str, user: &str, role: Role) -> Result<(U
         !project.trim().is_empty() && !user.trim().is_empty(),
         "the project's and the user's name must not be empty"
     );
-    let mut tx = pool.begin().await.context("beginning a transaction failed")?;
+    let mut tx = rejoin_db::begin(pool).await.context("beginning a transaction failed")?;
     let made = ensure_workspace(&mut tx, project, user, role).await?;
     tx.commit().await.context("committing the new project failed")?;
     Ok(made)
@@ -297,7 +297,7 @@ pub(crate) async fn make_key(
 
 /// Revokes a key, and records the first revocation in the audit log; false if it does not exist.
 async fn revoke_key(pool: &PgPool, key: Uuid) -> Result<bool, sqlx::Error> {
-    let mut tx = pool.begin().await?;
+    let mut tx = rejoin_db::begin(pool).await?;
     let found: Option<(Option<Uuid>, bool)> =
         sqlx::query_as("select project_id, revoked_at is null from kb.api_keys where id = $1 for update")
             .bind(key)

@@ -84,7 +84,9 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
         }
         Action::SetRole { which, user, role } => {
             let (project, member) = find(&pool, &which, &user).await?;
-            let mut tx = pool.begin().await.context("beginning a transaction failed")?;
+            let mut tx = rejoin_db::begin(&pool)
+                .await
+                .context("beginning a transaction failed")?;
             done(workspaces::set_role(&mut tx, project, member, role).await)?;
             let detail = json!({ "role": role.as_str() });
             tell(&mut tx, project, Act::RoleSet, format!("user:{member}"), detail).await?;
@@ -97,7 +99,9 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
         }
         Action::RemoveMember { which, user } => {
             let (project, member) = find(&pool, &which, &user).await?;
-            let mut tx = pool.begin().await.context("beginning a transaction failed")?;
+            let mut tx = rejoin_db::begin(&pool)
+                .await
+                .context("beginning a transaction failed")?;
             done(workspaces::remove_member(&mut tx, project, member).await)?;
             tell(
                 &mut tx,
@@ -124,7 +128,9 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
                 runs_per_day,
                 tokens_per_day,
             };
-            let mut tx = pool.begin().await.context("beginning a transaction failed")?;
+            let mut tx = rejoin_db::begin(&pool)
+                .await
+                .context("beginning a transaction failed")?;
             let set = workspaces::set_quota(&mut tx, project, quota).await;
             anyhow::ensure!(set.context("setting the quota failed")?, "the project no longer exists");
             let detail = json!({ "runsPerDay": runs_per_day, "tokensPerDay": tokens_per_day });

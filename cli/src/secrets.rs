@@ -149,7 +149,7 @@ fn read_value(name: &str) -> Result<Plaintext> {
 
 async fn set(pool: &PgPool, keys: &MasterKeys, project: Uuid, name: &str, value: &Plaintext, out: Out) -> Result<()> {
     let setting = async {
-        let mut tx = pool.begin().await?;
+        let mut tx = rejoin_db::begin(pool).await?;
         let version = rejoin_secrets::set(&mut tx, keys, &Actor::operator(), project, name, value).await?;
         tx.commit().await?;
         Ok::<i32, SecretError>(version)
@@ -186,7 +186,7 @@ async fn list(pool: &PgPool, project: Uuid, out: Out) -> Result<()> {
 
 async fn remove(pool: &PgPool, project: Uuid, name: &str, out: Out) -> Result<()> {
     let removing = async {
-        let mut tx = pool.begin().await?;
+        let mut tx = rejoin_db::begin(pool).await?;
         let removed = rejoin_secrets::remove(&mut tx, &Actor::operator(), project, name).await?;
         tx.commit().await?;
         Ok::<bool, SecretError>(removed)

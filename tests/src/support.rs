@@ -202,7 +202,7 @@ pub async fn populated_again(database: &TestDatabase) -> TestDatabase {
 
 /// Sets a secret of the test's project, like an operator.
 pub async fn set_secret(db: &TestDatabase, keys: &MasterKeys, name: &str, value: &str) {
-    let mut tx = db.pool.begin().await.expect("a transaction");
+    let mut tx = rejoin_db::begin(&db.pool).await.expect("a transaction");
     let value = Plaintext::new(value.as_bytes().to_vec());
     rejoin_secrets::set(&mut tx, keys, &Actor::operator(), db.workspace_id, name, &value)
         .await

@@ -130,7 +130,7 @@ async fn end_runs(database: &Database, runs: usize, tokens: usize) -> Result<Vec
     let posted = posted::post(database, runs).await?;
     posted::add_past(database, &posted, tokens).await?;
     let (logs, runs): (Vec<Uuid>, Vec<Uuid>) = posted.into_iter().unzip();
-    let mut tx = database.db.pool_sqlx.begin().await?;
+    let mut tx = rejoin_db::begin(&database.db.pool_sqlx).await?;
     sqlx::query(
         "update kb.agent_runs r set state = 'completed', finished_at = now() - interval '1 s', done_seq = e.last_seq
          from stream.log_ends e where r.id = any($1) and e.log_id = r.log_id",

@@ -243,7 +243,7 @@ async fn fill(context: &Context, label: &'static str, rows: i64) -> Result<Fille
     let all: Vec<Uuid> = (0..rows / EVENTS_PER_LOG).map(|_| Uuid::now_v7()).collect();
     let per_statement = usize::try_from(FILL / EVENTS_PER_LOG)?;
     for some in all.chunks(per_statement) {
-        let mut tx = database.db.pool_sqlx.begin().await?;
+        let mut tx = rejoin_db::begin(&database.db.pool_sqlx).await?;
         sqlx::query("insert into stream.logs (log_id) select unnest($1::uuid[])")
             .bind(some)
             .execute(&mut *tx)

@@ -55,7 +55,7 @@ pub async fn ensure_there(pool: &PgPool, url: &str, data_dir: &Path, out: Out) -
 }
 
 async fn make(pool: &PgPool, url: &str, data_dir: &Path, out: Out) -> Result<Demo> {
-    let mut tx = pool.begin().await.context("beginning a transaction failed")?;
+    let mut tx = rejoin_db::begin(pool).await.context("beginning a transaction failed")?;
     let (workspace_id, user_id) = keys::ensure_workspace(&mut tx, PROJECT, USER, Role::Owner).await?;
     tx.commit().await.context("committing the demo project failed")?;
     let api_key = key(pool, url, data_dir, workspace_id, user_id).await?;

@@ -83,7 +83,7 @@ impl Tool for Sign {
             attempted: "signing the guestbook".to_owned(),
             source: Box::new(source),
         };
-        let mut tx = context.db.begin().await.map_err(failed)?;
+        let mut tx = rejoin_db::begin(&context.db).await.map_err(failed)?;
         sqlx::query(
             "insert into guestbook.entries (id, project_id, text) values ($1, $2, $3) on conflict (id) do nothing",
         )

@@ -10,6 +10,7 @@
 //! - here           the pools, the outcome of a commit, transient errors
 //! - `config`       settings that every process shares; secret settings
 //! - `session`      what each new connection is checked for
+//! - `transactions` how transactions begin
 //! - `rls`          transactions scoped by row-level security
 //! - `row_security` the policies that the database must have
 //! - `failure_log`  waiting out an outage of the database
@@ -22,6 +23,7 @@ pub mod rls;
 pub mod row_security;
 pub mod session;
 pub mod telemetry;
+pub mod transactions;
 pub mod vacuum_blockers;
 
 use std::sync::Arc;
@@ -37,11 +39,16 @@ use crate::config::DatabaseArgs;
 use crate::failure_log::ErrorChain;
 use crate::row_security::Lacking;
 use session::Session;
+pub use transactions::begin;
 
 /// Timeout of waiting for a connection; the error becomes a 503.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Interval between attempts to reach a database that is not up yet.
 const CONNECT_RETRY: Duration = Duration::from_millis(500);
+
+/// How long a connection of the pool may have been unused to be lent without a test. One whose server has gone since is lent at most this
+/// long after its last use; its caller sees the same error as one that was using it.
+const UNTESTED: Duration = Duration::from_secs(1);
 
 /// Planner settings of the hot paths, which only look up, by index, a few rows for each of a few keys. Their plans are
 /// made once, often while a table is almost empty, or without an estimate of an array's length: no other plan may look
@@ -126,7 +133,15 @@ impl Db {
                 let session = checked.clone();
                 Box::pin(async move { session.check(connection).await })
             })
-            .after_release(|connection, _| Box::pin(end_what_was_given_up(connection)))
+            .test_before_acquire(false)
+            .before_acquire(|connection, about| {
+                Box::pin(async move {
+                    if about.idle_for < UNTESTED {
+                        return Ok(true);
+                    }
+                    connection.ping().await.map(|()| true)
+                })
+            })
             .connect_lazy_with(options);
         let connector = Connector::new(args, application, role)?;
         let pool_pg = connector.pool(args.db_hot_connections, &session)?;
@@ -221,18 +236,6 @@ async fn without_role(args: &DatabaseArgs, role: Role, error: sqlx::Error) -> Un
             advice: "Grant the role to its login: grant rejoin_app, rejoin_gate to LOGIN (the API), grant \
                 rejoin_worker to LOGIN (workers)",
         },
-    }
-}
-
-/// Rolls back a transaction that was abandoned while it began, by a disconnected caller or a cancelled run. The server
-/// has begun it, but sqlx 0.9.0 does not know, and would hand out the connection within it: with the role and the locks
-/// of one caller, and the next one's writes would be lost. An error: the connection must not be reused.
-async fn end_what_was_given_up(connection: &mut PgConnection) -> Result<bool, sqlx::Error> {
-    // Succeeds as a nested begin only if the server is already inside a transaction; fails if that one is aborted.
-    match connection.begin_with("select").await {
-        Ok(given_up) => given_up.rollback().await.map(|()| true),
-        Err(sqlx::Error::BeginFailed) => Ok(true),
-        Err(error) => Err(error),
     }
 }
 

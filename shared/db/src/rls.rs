@@ -5,11 +5,11 @@
 //! Invariant: the scope is set for one transaction, never for a connection; a transaction without a scope sees no rows.
 
 use deadpool_postgres::{Object, Pool};
-use sqlx::{AssertSqlSafe, PgPool, Postgres, Transaction};
+use sqlx::{PgPool, Postgres, Transaction};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
-use crate::PgError;
+use crate::{PgError, transactions};
 use rejoin_types::owner::Owner;
 
 /// The row-level-security scope of a transaction.
@@ -26,19 +26,19 @@ pub enum Scope {
 }
 
 impl Scope {
-    /// Returns the statement that begins the transaction: one message to the server, like a plain BEGIN. (Ids can be
-    /// inserted safely.)
+    /// Returns the statements that begin the transaction, BEGIN last: one message to the server, like a plain BEGIN. (Ids can
+    /// be inserted safely.)
     fn begin_sql(self) -> String {
         match self {
             Scope::User(owner) => format!(
-                "begin; set local rejoin.project = '{}'; set local rejoin.owner = '{}'",
+                "set local rejoin.project = '{}'; set local rejoin.owner = '{}'; begin",
                 owner.workspace_id, owner.user_id
             ),
             Scope::UserLogin(owner) => format!(
-                "begin; set local role rejoin_gate; set local rejoin.project = '{}'; set local rejoin.owner = '{}'",
+                "set local role rejoin_gate; set local rejoin.project = '{}'; set local rejoin.owner = '{}'; begin",
                 owner.workspace_id, owner.user_id
             ),
-            Scope::Login => "begin; set local role rejoin_gate".to_owned(),
+            Scope::Login => "set local role rejoin_gate; begin".to_owned(),
             Scope::System => "begin".to_owned(),
         }
     }
@@ -46,7 +46,7 @@ impl Scope {
 
 /// Begins a transaction. A read-only one need not be committed.
 pub async fn begin(db: &PgPool, scope: Scope) -> Result<Transaction<'static, Postgres>, sqlx::Error> {
-    db.begin_with(AssertSqlSafe(scope.begin_sql())).await
+    transactions::begin_with(db, scope.begin_sql()).await
 }
 
 /// Guards a pooled connection: it is removed from the pool unless its query was answered, so that an abandoned one is

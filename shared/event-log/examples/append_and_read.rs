@@ -28,7 +28,7 @@ pub async fn run(database_url: &str, out: &mut impl Write) -> Result<(), Box<dyn
     let order = Uuid::now_v7();
 
     // Events exist exactly if what they tell of does: both are committed together.
-    let mut tx = db.pool_sqlx.begin().await?;
+    let mut tx = rejoin_db::begin(&db.pool_sqlx).await?;
     log::create(&mut tx, order).await?;
     let events = [("created", json!({ "items": 2 })), ("paid", json!({ "euros": 30 }))];
     let last = log::append_json(&mut tx, order, None, &events).await?;
@@ -36,7 +36,7 @@ pub async fn run(database_url: &str, out: &mut impl Write) -> Result<(), Box<dyn
     writeln!(out, "appended up to {last}")?;
 
     // A transaction that is rolled back leaves no gap: the next event gets the same number.
-    let mut tx = db.pool_sqlx.begin().await?;
+    let mut tx = rejoin_db::begin(&db.pool_sqlx).await?;
     log::append_json(&mut tx, order, None, &[("lost", Value::Null)]).await?;
     tx.rollback().await?;
 
@@ -47,7 +47,7 @@ pub async fn run(database_url: &str, out: &mut impl Write) -> Result<(), Box<dyn
     // The reader subscribes before it looks, so that nothing is committed between the two unnoticed.
     let mut hints = bus.subscribe();
     let append = async {
-        let mut tx = db.pool_sqlx.begin().await?;
+        let mut tx = rejoin_db::begin(&db.pool_sqlx).await?;
         let last = log::append_json(&mut tx, order, None, &[("sent", json!({ "parcel": "A7" }))]).await?;
         tx.commit().await?;
         // After the commit: a wake-up is a hint, and the table is the truth.

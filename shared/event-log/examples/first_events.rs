@@ -20,14 +20,14 @@ pub async fn run(database_url: &str) -> Result<Vec<StoredEvent>, Box<dyn Error>>
     let db = Db::connect_lazy(&DatabaseArgs::new(database_url), "first-events", Role::Login)?;
     let order = Uuid::now_v7();
 
-    let mut tx = db.pool_sqlx.begin().await?;
+    let mut tx = rejoin_db::begin(&db.pool_sqlx).await?;
     log::create(&mut tx, order).await?;
     let events = [("created", json!({ "items": 2 })), ("paid", json!({ "euros": 30 }))];
     let last = log::append_json(&mut tx, order, None, &events).await?;
     tx.commit().await?;
     assert_eq!(last, 2);
 
-    let mut tx = db.pool_sqlx.begin().await?;
+    let mut tx = rejoin_db::begin(&db.pool_sqlx).await?;
     let sent = [("sent", json!({ "parcel": "A7" }))];
     log::append_json(&mut tx, order, None, &sent).await?;
     tx.commit().await?;

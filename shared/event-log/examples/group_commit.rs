@@ -29,7 +29,7 @@ pub async fn run(database_url: &str, out: &mut impl Write) -> Result<(), Box<dyn
     let bus = wakeup::start(BusKind::Postgres, &db);
     let writer = EventWriter::start(db.clone(), bus, WriterOptions::default());
     let log_id = Uuid::now_v7();
-    let mut tx = db.pool_sqlx.begin().await?;
+    let mut tx = rejoin_db::begin(&db.pool_sqlx).await?;
     log::create(&mut tx, log_id).await?;
     tx.commit().await?;
     let (one, other) = (claimed_stream(&db, log_id).await?, claimed_stream(&db, log_id).await?);

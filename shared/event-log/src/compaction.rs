@@ -25,7 +25,7 @@ pub struct Compacted {
 
 /// Compacts the next runs that ended more than `after_s` seconds ago.
 pub async fn compact(db: &PgPool, after_s: f64) -> Result<Compacted, sqlx::Error> {
-    let mut tx = db.begin().await?;
+    let mut tx = rejoin_db::begin(db).await?;
     let Some(runs) = upkeep::next(&mut tx, Task::Compaction, after_s).await? else {
         return Ok(Compacted::default());
     };

@@ -24,7 +24,7 @@ pub struct Trimmed {
 /// Removes the events of runs that ended more than `keep_s` seconds ago, and all earlier events of their logs. Events
 /// of an active run stay, and so does everything after its first one.
 pub async fn trim(db: &PgPool, keep_s: f64) -> Result<Trimmed, sqlx::Error> {
-    let mut tx = db.begin().await?;
+    let mut tx = rejoin_db::begin(db).await?;
     let Some(runs) = upkeep::next(&mut tx, Task::Retention, keep_s).await? else {
         return Ok(Trimmed::default());
     };
@@ -58,7 +58,7 @@ pub async fn trim(db: &PgPool, keep_s: f64) -> Result<Trimmed, sqlx::Error> {
 /// Removes a log's events up to and including `up_to`, and returns their number. A packed row that extends beyond it
 /// stays.
 pub async fn trim_log(db: &PgPool, log_id: Uuid, up_to: i64) -> Result<i64, sqlx::Error> {
-    let mut tx = db.begin().await?;
+    let mut tx = rejoin_db::begin(db).await?;
     sqlx::query!("select only_row from stream.upkeep for update")
         .fetch_one(&mut *tx)
         .await?;

@@ -136,7 +136,7 @@ impl FileStore {
             made_by: produced.made_by,
             in_object_store: upload.is_some(),
         };
-        let mut tx = db.begin().await?;
+        let mut tx = rejoin_db::begin(db).await?;
         begin(&mut tx, &new, self.limits.max_project_files_bytes).await?;
         let mut upload = match upload {
             None => {
@@ -152,7 +152,7 @@ impl FileStore {
                     forget(db, id, &mut upload).await;
                     return Err(error);
                 }
-                tx = db.begin().await?;
+                tx = rejoin_db::begin(db).await?;
                 Some(upload)
             }
         };

@@ -241,7 +241,7 @@ pub async fn put(
     gone: &[Uuid],
     marks: &[i64],
 ) -> Result<u64, sqlx::Error> {
-    let mut tx = pool.begin().await?;
+    let mut tx = rejoin_db::begin(pool).await?;
     let ids: Vec<Uuid> = made.iter().map(|made| made.id).collect();
     let hashes: Vec<&[u8]> = made.iter().map(|made| &made.content_hash[..]).collect();
     let signs: Vec<String> = made.iter().map(|made| signs_of(&made.vector)).collect();

@@ -4,8 +4,9 @@
 //! is bounded by a page.
 
 use async_trait::async_trait;
+use rejoin_db::transactions;
 use serde::Serialize;
-use sqlx::{Connection as _, PgPool};
+use sqlx::PgPool;
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 use uuid::Uuid;
 
@@ -48,9 +49,7 @@ impl<W: AsyncWrite + Unpin + Send> Sink for Writer<W> {
 }
 
 pub async fn export(pool: &PgPool, workspace_id: Uuid, sink: &mut impl Sink) -> Result<Exported, ExportError> {
-    let mut connection = pool.acquire().await.map_err(Error::database("connect for an export"))?;
-    let mut tx = connection
-        .begin_with("begin transaction isolation level repeatable read, read only")
+    let mut tx = transactions::begin_with(pool, "begin transaction isolation level repeatable read, read only")
         .await
         .map_err(Error::database("begin an export"))?;
     let mut exported = Exported::default();

@@ -14,7 +14,7 @@ mod merge;
 mod staging;
 
 use serde::{Deserialize, Serialize};
-use sqlx::{Connection as _, Executor as _, PgPool};
+use sqlx::{Executor as _, PgPool};
 use tokio::io::AsyncBufRead;
 use uuid::Uuid;
 
@@ -99,8 +99,9 @@ pub async fn import(
     actor: Actor,
     mut progress: impl FnMut(Progress) + Send,
 ) -> Result<Report, ImportError> {
-    let mut connection = pool.acquire().await.map_err(Error::database("connect for an import"))?;
-    let mut tx = connection.begin().await.map_err(Error::database("begin an import"))?;
+    let mut tx = rejoin_db::begin(pool)
+        .await
+        .map_err(Error::database("begin an import"))?;
     tx.execute(CREATE_STAGING)
         .await
         .map_err(Error::database("create the staging tables of an import"))?;

@@ -91,7 +91,7 @@ async fn run(
 ) -> Result<Hits, Error> {
     let limit = limit.clamp(1, MAX_LIMIT);
     let attempted = "search the graph";
-    let mut tx = pool.begin().await.map_err(Error::database(attempted))?;
+    let mut tx = rejoin_db::begin(pool).await.map_err(Error::database(attempted))?;
     let settings = format!("{PLANNING}; set local pg_trgm.word_similarity_threshold = {NEAR}");
     sqlx::raw_sql(AssertSqlSafe(settings))
         .execute(&mut *tx)

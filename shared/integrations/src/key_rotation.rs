@@ -29,7 +29,7 @@ pub async fn rotate(db: &PgPool, keys: &MasterKeys, by: &Actor) -> Result<Rotate
     let mut rotated = Rotated::default();
     let mut after: Option<(Uuid, String)> = None;
     loop {
-        let mut tx = db.begin().await?;
+        let mut tx = rejoin_db::begin(db).await?;
         let (after_workspace, after_name) = after.clone().unzip();
         let rows = sqlx::query!(
             "select project_id, name, key_id, wrapped_key
@@ -90,7 +90,7 @@ pub async fn rotate(db: &PgPool, keys: &MasterKeys, by: &Actor) -> Result<Rotate
             rotated.first_failure = failures.into_iter().next();
         }
         if done > 0 {
-            let mut tx = db.begin().await?;
+            let mut tx = rejoin_db::begin(db).await?;
             let told = entry(
                 by,
                 None,

@@ -54,7 +54,7 @@ pub async fn learn(db: &PgPool, succeeded: Succeeded<'_>, kept: i64) -> Result<(
         return Ok(());
     }
     let pattern = pattern_of(query, source.content.kind);
-    let mut tx = db.begin().await?;
+    let mut tx = rejoin_db::begin(db).await?;
     sqlx::query!(
         "delete from kb.query_patterns p using kb.agent_runs r
          where r.id = $1 and p.run_id = r.root_run_id and p.user_id = $2 and p.data_source_id = $3 and p.times = 1 and p.pattern <> $4",

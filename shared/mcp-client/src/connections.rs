@@ -211,7 +211,7 @@ impl Connections {
         connection: &Connection,
         listed: &offers::Listed,
     ) -> Result<(), sqlx::Error> {
-        let mut tx = self.db.begin().await?;
+        let mut tx = rejoin_db::begin(&self.db).await?;
         let changes = offers::record(&mut tx, server, &connection.about(), listed).await?;
         tx.commit().await?;
         if changes {

@@ -19,7 +19,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 pub async fn run(database_url: &str) -> Result<usize, Box<dyn Error>> {
     let db = Db::connect_lazy(&DatabaseArgs::new(database_url), "first-job", Role::Login)?;
 
-    let mut tx = db.pool_sqlx.begin().await?;
+    let mut tx = rejoin_db::begin(&db.pool_sqlx).await?;
     let job = NewJob {
         queue: "greetings".into(),
         ..NewJob::new("greet", json!({ "name": "Ada" }))

@@ -113,7 +113,7 @@ async fn enqueue(db: &Db, queue: &str) -> Result<(), sqlx::Error> {
         workspace_id,
         ..NewJob::new(kind, json!({ "number": number }))
     };
-    let mut tx = db.pool_sqlx.begin().await?;
+    let mut tx = rejoin_db::begin(&db.pool_sqlx).await?;
     for number in 1..=3 {
         queue::enqueue(&mut tx, &job("report", BUSY, number)).await?;
     }

@@ -329,7 +329,7 @@ async fn install(
     Body(request): Body<InstallRequest>,
 ) -> Result<Json<InstalledPack>, Problem> {
     caller.in_workspace(workspace_id)?;
-    let mut db = state.db.pool_sqlx.begin().await?;
+    let mut db = rejoin_db::begin(&state.db.pool_sqlx).await?;
     let enabled = request.enabled_types.as_deref();
     let mut assignment = packs::assign(&mut db, workspace_id, id, enabled, &request.disabled_types).await?;
     if request.active == Some(false) {

@@ -258,7 +258,7 @@ async fn lock(db: &mut PgConnection, calendar_id: Uuid) -> Result<(), sqlx::Erro
 impl SyncJob {
     /// Begins a job's turn; the next one is due after this time. None: the calendar is not linked.
     pub async fn start(db: &PgPool, calendar_id: Uuid, next_s: f64) -> Result<Option<Self>, sqlx::Error> {
-        let mut tx = db.begin().await?;
+        let mut tx = rejoin_db::begin(db).await?;
         lock(&mut tx, calendar_id).await?;
         let row = sqlx::query!(
             r#"update kb.google_links
@@ -291,7 +291,7 @@ impl SyncJob {
 
     /// Begins a transaction in this turn. Its changes of events are not sent to Google.
     pub async fn begin(&self, db: &PgPool) -> Result<Transaction<'static, Postgres>, FenceError> {
-        let mut tx = db.begin().await?;
+        let mut tx = rejoin_db::begin(db).await?;
         sqlx::query!("set local rejoin.from_google = 'yes'")
             .execute(&mut *tx)
             .await?;
@@ -397,7 +397,7 @@ pub(super) async fn authorize(
     token: &Sealed,
     choices: &[Choice],
 ) -> Result<(), sqlx::Error> {
-    let mut tx = db.begin().await?;
+    let mut tx = rejoin_db::begin(db).await?;
     lock(&mut tx, calendar_id).await?;
     let choices: Value = json!(choices);
     // Its remote calendar is kept, if this account has it.

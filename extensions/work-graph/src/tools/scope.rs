@@ -17,9 +17,7 @@ use rejoin_tools::{ToolContext, ToolError};
 const MAX_NAME_CHARS: usize = 80;
 
 pub(super) async fn begin(context: &ToolContext) -> Result<Transaction<'static, Postgres>, ToolError> {
-    context
-        .db
-        .begin()
+    rejoin_db::begin(&context.db)
         .await
         .map_err(|source| internal("begin a transaction", source))
 }

@@ -66,7 +66,9 @@ impl Tool for ConsoleTool {
 
     async fn call(&self, context: &ToolContext, arguments: Value) -> Result<Value, ToolError> {
         let desk = Desk::of(context).await?;
-        let mut tx = context.db.begin().await.map_err(internal("reading the consoles"))?;
+        let mut tx = rejoin_db::begin(&context.db)
+            .await
+            .map_err(internal("reading the consoles"))?;
         let arguments = Arguments::of(arguments);
         let output = match self.spec.name.as_str() {
             LIST_OPEN_CONSOLES => desk.list(&mut tx).await?,

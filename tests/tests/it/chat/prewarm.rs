@@ -130,7 +130,7 @@ async fn what_was_written_before_a_look_is_in_what_the_look_gives() {
                 if n % 3 == 0 {
                     location::warm(&mut connection, tenant, &mut about).await.unwrap();
                 }
-                let mut tx = db.begin().await.unwrap();
+                let mut tx = rejoin_db::begin(&db).await.unwrap();
                 sqlx::query("update kb.graph_objects set properties = jsonb_set(properties, '{n}', to_jsonb($2::int)) where canonical_id = $1")
                     .bind(about.project_id)
                     .bind(i32::try_from(n).unwrap())

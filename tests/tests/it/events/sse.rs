@@ -67,7 +67,7 @@ impl Turn {
 
     /// Writes `done` and the run's end together.
     async fn finish(&self, app: &TestApp) {
-        let mut tx = app.db.pool.begin().await.unwrap();
+        let mut tx = rejoin_db::begin(&app.db.pool).await.unwrap();
         let done = json!({"type": "done", "runId": self.run, "status": "completed"}).to_string();
         sqlx::query(
             "update kb.agent_runs set state = 'completed', finished_at = now(),

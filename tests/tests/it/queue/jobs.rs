@@ -73,10 +73,10 @@ pub(crate) async fn time_passes(db: &TestDatabase) {
 #[tokio::test]
 async fn a_job_exists_exactly_when_its_transaction_commits() {
     let db = support::database().await;
-    let mut tx = db.pool.begin().await.unwrap();
+    let mut tx = rejoin_db::begin(&db.pool).await.unwrap();
     rejoin_queue::enqueue(&mut tx, &job("lost")).await.unwrap();
     tx.rollback().await.unwrap();
-    let mut tx = db.pool.begin().await.unwrap();
+    let mut tx = rejoin_db::begin(&db.pool).await.unwrap();
     rejoin_queue::enqueue(&mut tx, &job("kept")).await.unwrap();
     assert!(claim(&db, 10).await.is_empty(), "not before the commit");
     tx.commit().await.unwrap();

@@ -52,7 +52,7 @@ async fn expire(db: &TestDatabase) {
 
 /// Attempts a takeover (the job's next attempt) without waiting.
 async fn takeover(db: &TestDatabase, run_id: Uuid) -> Result<u64, String> {
-    let mut tx = db.pool.begin().await.expect("a transaction");
+    let mut tx = rejoin_db::begin(&db.pool).await.expect("a transaction");
     run(&mut tx, "set local lock_timeout = '100ms'").await;
     let done = sqlx::query("update queue.jobs set attempt = attempt + 1 where run_id = $1")
         .bind(run_id)
@@ -120,13 +120,13 @@ async fn tokens(db: &TestDatabase, posted: &Posted) -> Vec<String> {
 async fn a_commands_fence_admits_its_attempt_and_blocks_takeovers() {
     let db = support::database().await;
     let posted = post(&db).await;
-    let mut tx = db.pool.begin().await.unwrap();
+    let mut tx = rejoin_db::begin(&db.pool).await.unwrap();
     let queued = fencing::fence(&mut tx, posted.run_id, 0).await.unwrap();
     assert_eq!(queued, None, "nobody runs it yet");
     tx.rollback().await.unwrap();
 
     let first = claim(&db, 1).await.remove(0);
-    let mut tx = db.pool.begin().await.unwrap();
+    let mut tx = rejoin_db::begin(&db.pool).await.unwrap();
     assert_eq!(fencing::fence(&mut tx, posted.run_id, 2).await.unwrap(), None);
     assert_eq!(
         takeover(&db, posted.run_id).await,
@@ -138,13 +138,13 @@ async fn a_commands_fence_admits_its_attempt_and_blocks_takeovers() {
     tx.commit().await.unwrap();
 
     expire(&db).await;
-    let mut tx = db.pool.begin().await.unwrap();
+    let mut tx = rejoin_db::begin(&db.pool).await.unwrap();
     let swept = fencing::fence(&mut tx, posted.run_id, 1).await.unwrap();
     assert_eq!(swept, None, "the attempt is the last one, and nobody's any more");
     tx.rollback().await.unwrap();
 
     claim(&db, 1).await;
-    let mut tx = db.pool.begin().await.unwrap();
+    let mut tx = rejoin_db::begin(&db.pool).await.unwrap();
     assert_eq!(fencing::fence(&mut tx, posted.run_id, 1).await.unwrap(), None);
     assert_eq!(fencing::fence(&mut tx, posted.run_id, 2).await.unwrap(), Some(first.id));
 }
@@ -284,7 +284,7 @@ async fn a_writer_locks_out_a_takeover_and_waits_for_the_log() {
     let writer = writer(&db);
     let run_stream = stream(&posted, 1);
     // Another transaction numbers events of this log.
-    let mut tx = db.pool.begin().await.unwrap();
+    let mut tx = rejoin_db::begin(&db.pool).await.unwrap();
     assert!(log::lock(&mut tx, posted.conversation_id).await.unwrap().is_some());
     writer.append(&run_stream, &token(&posted, "waited")).await.unwrap();
     let flushed = tokio::spawn({
@@ -313,9 +313,9 @@ async fn what_appends_to_a_log_waits_for_whoever_does_already() {
     let append = async |db: &mut PgConnection, text: &str| {
         log::append(db, posted.conversation_id, Some(posted.run_id), &[token(&posted, text)]).await
     };
-    let mut first = db.pool.begin().await.unwrap();
+    let mut first = rejoin_db::begin(&db.pool).await.unwrap();
     append(&mut first, "first").await.unwrap();
-    let mut second = db.pool.begin().await.unwrap();
+    let mut second = rejoin_db::begin(&db.pool).await.unwrap();
     run(&mut second, "set local lock_timeout = '100ms'").await;
     let refused = append(&mut second, "second").await.expect_err("it waits");
     let refused = refused.into_database_error().expect("an error of the database");
@@ -327,7 +327,7 @@ async fn what_appends_to_a_log_waits_for_whoever_does_already() {
         let (pool, log_id, run_id) = (db.pool.clone(), posted.conversation_id, posted.run_id);
         let event = token(&posted, "second");
         async move {
-            let mut second = pool.begin().await.expect("a transaction");
+            let mut second = rejoin_db::begin(&pool).await.expect("a transaction");
             log::append(&mut second, log_id, Some(run_id), &[event]).await?;
             second.commit().await
         }
@@ -372,9 +372,9 @@ async fn a_job_that_joins_a_key_keeps_its_head_until_it_is_there() {
     };
     add(&db, keyed("head")).await;
     let head = claim(&db, 1).await.remove(0);
-    let mut joins = db.pool.begin().await.unwrap();
+    let mut joins = rejoin_db::begin(&db.pool).await.unwrap();
     rejoin_queue::enqueue(&mut joins, &keyed("next")).await.unwrap();
-    let mut ends = db.pool.begin().await.unwrap();
+    let mut ends = rejoin_db::begin(&db.pool).await.unwrap();
     run(&mut ends, "set local lock_timeout = '100ms'").await;
     let ended = settle::settle_one(&mut ends, head.id, head.attempt, "completed", None).await;
     let refused = ended
@@ -393,7 +393,7 @@ async fn a_claim_passes_over_jobs_that_another_claim_holds() {
     let db = support::database().await;
     let held = add(&db, job("held")).await;
     let free = add(&db, job("free")).await;
-    let mut tx = db.pool.begin().await.unwrap();
+    let mut tx = rejoin_db::begin(&db.pool).await.unwrap();
     sqlx::query("select from queue.jobs where id = $1 for update")
         .bind(held)
         .execute(&mut *tx)

@@ -65,7 +65,7 @@ async fn overload_is_refused_at_once_and_the_rest_is_served() {
     let client = app.client();
     let list = || client.request(Method::GET, "/api/conversations").send();
     assert!(list().await.unwrap().status().is_success());
-    let mut holder = app.db.pool.begin().await.unwrap();
+    let mut holder = rejoin_db::begin(&app.db.pool).await.unwrap();
     sqlx::query("lock table kb.chat_conversations in access exclusive mode")
         .execute(&mut *holder)
         .await
@@ -124,7 +124,7 @@ async fn a_locked_out_command_retries_then_is_refused_whole() {
     let client = app.client();
     let posted = client.post_message(json!({"message": "first"})).await;
     let conversation = posted["conversationId"].as_str().unwrap();
-    let mut holder = app.db.pool.begin().await.unwrap();
+    let mut holder = rejoin_db::begin(&app.db.pool).await.unwrap();
     sqlx::query("select from stream.logs where log_id = $1 for update")
         .bind(conversation.parse::<Uuid>().unwrap())
         .execute(&mut *holder)
@@ -195,7 +195,7 @@ async fn a_locked_out_flush_retries_and_writes_each_event_once() {
         seen: Default::default(),
     });
 
-    let mut holder = app.db.pool.begin().await.unwrap();
+    let mut holder = rejoin_db::begin(&app.db.pool).await.unwrap();
     sqlx::query("select from stream.logs where log_id = $1 for update")
         .bind(posted.conversation_id)
         .execute(&mut *holder)

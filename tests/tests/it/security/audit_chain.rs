@@ -41,7 +41,7 @@ async fn entries_are_written_by_the_function_only_and_never_changed() {
     };
     for role in ["rejoin_app", "rejoin_gate", "rejoin_worker"] {
         for statement in rewrites {
-            let mut tx = db.pool.begin().await.unwrap();
+            let mut tx = rejoin_db::begin(&db.pool).await.unwrap();
             let opening = format!(
                 "set local role {role}; set local rejoin.project = '{}'; set local rejoin.owner = '{}'",
                 db.workspace_id, db.user_id
@@ -56,7 +56,7 @@ async fn entries_are_written_by_the_function_only_and_never_changed() {
     // The owner, also with triggers off for the session.
     for statement in &rewrites[..4] {
         for setting in ["origin", "replica"] {
-            let mut tx = db.pool.begin().await.unwrap();
+            let mut tx = rejoin_db::begin(&db.pool).await.unwrap();
             let opening = format!("set local session_replication_role = '{setting}'");
             sqlx::raw_sql(AssertSqlSafe(opening)).execute(&mut *tx).await.unwrap();
             refused(
@@ -102,7 +102,7 @@ async fn an_entry_that_was_changed_taken_out_or_cut_off_is_found() {
     assert_eq!(whole.entries, 5);
     let head = whole.head;
     let broken = async |sql: &str| {
-        let mut tx = db.pool.begin().await.unwrap();
+        let mut tx = rejoin_db::begin(&db.pool).await.unwrap();
         sqlx::raw_sql(AssertSqlSafe(format!(
             "alter table audit.entries disable trigger all; {sql}"
         )))
@@ -206,7 +206,7 @@ async fn twenty_who_append_at_once_make_one_chain_without_a_gap() {
             for m in 0..5 {
                 if m == 3 {
                     // What is rolled back leaves no gap.
-                    let mut tx = pool.begin().await.unwrap();
+                    let mut tx = rejoin_db::begin(&pool).await.unwrap();
                     let append = "select audit.append(null, 'operator', null, 'x', 'undone', '{}')";
                     sqlx::query(append).execute(&mut *tx).await.unwrap();
                     tx.rollback().await.unwrap();

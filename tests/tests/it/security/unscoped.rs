@@ -4,8 +4,7 @@
 use std::time::Duration;
 
 use rejoin_api::ApiConfig;
-use rejoin_db::rls;
-use rejoin_db::{Db, Role};
+use rejoin_db::{Db, Role, rls, transactions};
 use rejoin_tests::app::TestApp;
 use rejoin_tests::client::Client;
 use rejoin_tests::model_server::Reply;
@@ -77,10 +76,7 @@ async fn seen(pool: &PgPool, opening: &str) -> Vec<(String, Option<i64>)> {
     tables.retain(|table| !OPEN.iter().any(|(open, _)| open == table));
     let mut seen = Vec::new();
     for table in tables {
-        let mut tx = pool
-            .begin_with(AssertSqlSafe(opening.to_owned()))
-            .await
-            .expect("a transaction");
+        let mut tx = transactions::begin_with(pool, opening).await.expect("a transaction");
         let rows = sqlx::query_scalar(AssertSqlSafe(format!("select count(*) from {table}")))
             .fetch_one(&mut *tx)
             .await;
@@ -98,7 +94,7 @@ async fn without_a_valid_caller_no_row_of_any_table_is_visible() {
     let pool = as_app(&app);
     let (project, owner, stranger) = (app.db.workspace_id, app.db.user_id, Uuid::now_v7());
     let set = |project: &str, owner: &str| {
-        format!("begin; set local rejoin.project = '{project}'; set local rejoin.owner = '{owner}'")
+        format!("set local rejoin.project = '{project}'; set local rejoin.owner = '{owner}'; begin")
     };
     for opening in [
         "begin".to_owned(),
@@ -107,7 +103,7 @@ async fn without_a_valid_caller_no_row_of_any_table_is_visible() {
         set(&stranger.to_string(), &stranger.to_string()),
         set("nonsense", "nonsense"),
         set("%", "%"),
-        format!("begin; set local rejoin.owner = '{owner}'"),
+        format!("set local rejoin.owner = '{owner}'; begin"),
     ] {
         for (table, rows) in seen(&pool, &opening).await {
             assert!(matches!(rows, None | Some(0)), "{opening}: {table} shows {rows:?}");
@@ -115,7 +111,7 @@ async fn without_a_valid_caller_no_row_of_any_table_is_visible() {
     }
     // The project alone shows the project's rows, and no user's.
     for opening in [
-        format!("begin; set local rejoin.project = '{project}'"),
+        format!("set local rejoin.project = '{project}'; begin"),
         set(&project.to_string(), &other_user.to_string()),
     ] {
         for (table, rows) in seen(&pool, &opening).await {
@@ -294,14 +290,17 @@ async fn an_abandoned_begin_does_not_affect_the_next_transaction() {
     let mut args = db.args();
     args.db_connections = 1;
     let pool = Db::connect_lazy(&args, "rejoin-test-app", Role::App).unwrap().pool_sqlx;
-    let mut in_the_way = db.pool.begin().await.unwrap();
+    let mut in_the_way = rejoin_db::begin(&db.pool).await.unwrap();
     let lock = "select pg_advisory_xact_lock(1)";
     sqlx::query(lock).execute(&mut *in_the_way).await.unwrap();
     let begins = tokio::spawn({
         let pool = pool.clone();
         async move {
-            pool.begin_with("begin; set local role rejoin_gate; select pg_advisory_xact_lock(1)")
-                .await
+            transactions::begin_with(
+                &pool,
+                "set local role rejoin_gate; select pg_advisory_xact_lock(1); begin",
+            )
+            .await
         }
     });
     a_lock_is_waited_for(&db.pool).await;
@@ -313,7 +312,7 @@ async fn an_abandoned_begin_does_not_affect_the_next_transaction() {
     let seen = sqlx::raw_sql(look).fetch_one(&pool).await.unwrap();
     assert_eq!((seen.get(0), seen.get(1)), (true, "rejoin_app"));
     // Nor does one remain that failed while it began.
-    assert!(pool.begin_with("begin; select 1 / 0").await.is_err());
+    assert!(transactions::begin_with(&pool, "select 1 / 0; begin").await.is_err());
     let seen = sqlx::raw_sql(look).fetch_one(&pool).await.unwrap();
     assert_eq!((seen.get(0), seen.get(1)), (true, "rejoin_app"));
 }
@@ -324,7 +323,7 @@ async fn an_abandoned_statement_does_not_hold_its_connection() {
     let mut args = db.args();
     args.db_hot_connections = 1;
     let pool = Db::connect_lazy(&args, "rejoin-test-app", Role::App).unwrap().pool_pg;
-    let mut in_the_way = db.pool.begin().await.unwrap();
+    let mut in_the_way = rejoin_db::begin(&db.pool).await.unwrap();
     let lock = "select pg_advisory_xact_lock(1)";
     sqlx::query(lock).execute(&mut *in_the_way).await.unwrap();
     let looks = tokio::spawn({

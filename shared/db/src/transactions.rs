@@ -1,0 +1,26 @@
+//! Transactions over the pool. They begin here, not by the pool's own `begin`: a caller who is cancelled while BEGIN is under way (a client
+//! that disconnects, a run that is stopped) would leave a connection which the server has put into a transaction, and which sqlx 0.9
+//! believes to be outside one. The next caller would get it, with the first one's role and locks, and lose what it writes.
+//!
+//! Invariants: the answer to BEGIN is always read, by a task that nobody cancels. BEGIN comes last: what fails before it leaves nothing open.
+
+use sqlx::{AssertSqlSafe, PgPool, Postgres, SqlSafeStr as _, Transaction};
+
+/// Begins a transaction.
+pub async fn begin(pool: &PgPool) -> Result<Transaction<'static, Postgres>, sqlx::Error> {
+    begin_with(pool, "begin").await
+}
+
+/// Begins a transaction by these statements, of which the last is BEGIN. Those before it are part of it: PostgreSQL runs the statements of
+/// one message in one transaction, which BEGIN then keeps open.
+pub async fn begin_with(
+    pool: &PgPool,
+    statements: impl Into<String>,
+) -> Result<Transaction<'static, Postgres>, sqlx::Error> {
+    let statements = AssertSqlSafe(statements.into()).into_sql_str();
+    // Waiting for a connection may be cancelled.
+    let connection = pool.acquire().await?;
+    let begun = tokio::spawn(Transaction::begin(connection, Some(statements))).await;
+    // The task panics only with sqlx, and is cancelled only with the runtime.
+    begun.unwrap_or(Err(sqlx::Error::WorkerCrashed))
+}
