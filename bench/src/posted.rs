@@ -37,6 +37,11 @@ pub async fn post(database: &Database, count: usize) -> Result<Vec<(Uuid, Uuid)>
             consoles: Vec::new(),
             idempotency: None,
             on_busy: OnBusy::Enqueue,
+            client_thread: None,
+            history: Vec::new(),
+            client_tools: Vec::new(),
+            extension_tools: Vec::new(),
+            instructions: None,
             output_schema: None,
             exhausted: None,
         };

@@ -17,6 +17,7 @@ use std::sync::{Arc, LazyLock};
 use async_trait::async_trait;
 use rejoin_commands::{NewSpawn, NewTasks, SpawnItem, SpawnWhat};
 use rejoin_runs::agents;
+pub use rejoin_runs::builtin::{ASK_USER, CREATE_TASKS, LIST_AVAILABLE_AGENTS, SPAWN_AGENTS};
 use rejoin_runs::questions::{ANSWER_MAX_CHARS, AnswerOption, NewQuestion};
 use rejoin_scheduling::tasks::spec::{DagSpec, MAX_CONCURRENCY, OnFailure, TaskSpec};
 use rejoin_tools::arguments::{Arguments, Kind, Parameter, schema};
@@ -25,11 +26,6 @@ use rejoin_types::events::PLAN_TOOL;
 use rejoin_types::ids;
 use serde_json::{Value, json};
 use uuid::Uuid;
-
-pub const LIST_AVAILABLE_AGENTS: &str = "list_available_agents";
-pub const SPAWN_AGENTS: &str = "spawn_agents";
-pub const ASK_USER: &str = "ask_user";
-pub const CREATE_TASKS: &str = "create_tasks";
 
 /// Maximum depth of a run that may start sub-agents, whatever its definition says (requirement C24).
 pub const MAX_DEPTH: i32 = 2;

@@ -256,7 +256,7 @@ async fn expire_questions(services: &Services) -> Result<(), String> {
         let closing = Closing::Expire;
         match services.execute(&CloseQuestion { id, closing }).await {
             // Another worker was faster.
-            Ok(_) | Err(AnswerError::Closed { .. } | AnswerError::NotFound) => {}
+            Ok(_) | Err(AnswerError::Closed { .. } | AnswerError::NotFound | AnswerError::NoSuchCall { .. }) => {}
             Err(error @ (AnswerError::Unfit(_) | AnswerError::Database(_))) => return Err(error.to_string()),
         }
     }

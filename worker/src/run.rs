@@ -6,6 +6,7 @@
 //! - `transfer` calls that hand the run over to another agent
 //! - `files`    files of messages, loaded for a model call
 //! - `deferred` calls answered by sub-agents or users: the run is suspended
+//! - `client_tools` calls that the run's client executes, likewise
 //! - `clarify`  clarifying questions before a workspace is created
 //! - `output`   answers that fit a JSON schema
 //! - `end`      the end of the loop, and what interrupts it
@@ -25,6 +26,7 @@ mod act;
 pub mod answer;
 pub mod calls;
 mod clarify;
+pub mod client_tools;
 mod context_prompt;
 mod deferred;
 mod end;
@@ -64,6 +66,7 @@ use crate::services::Services;
 use rejoin_tools::SharedTool;
 
 use answer::AnswerError;
+use client_tools::ClientTools;
 pub use end::{End, Interrupt};
 pub use history::LoadError;
 use history::{InitialMessages, Stored};
@@ -80,6 +83,8 @@ pub struct ExecuteRequest {
     pub tools: Vec<SharedTool>,
     /// Which of them are shown to the model.
     pub selection: Selection,
+    /// Which of them the client executes: these are always shown.
+    pub client_tools: ClientTools,
     /// The models: the definition's, then its fallbacks.
     pub models: Candidates,
     pub temperature: Option<f64>,
@@ -287,7 +292,8 @@ impl Execution {
             self.messages.push(message);
         }
         let shown = self.request.tools.iter();
-        let shown = shown.filter(|tool| self.request.selection.shows(&tool.spec().name));
+        let is_shown = |name: &str| self.request.selection.shows(name) || self.request.client_tools.has(name);
+        let shown = shown.filter(|tool| is_shown(&tool.spec().name));
         let mut tools: Vec<SharedTool> = shown.cloned().collect();
         let withdrawn = match self.stopping {
             Some(_) => std::mem::take(&mut tools),

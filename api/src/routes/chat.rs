@@ -1,12 +1,14 @@
 //! `POST /api/chat/stream`: posts a message and streams its turn. The message is stored, with its run, before the
 //! response starts; the turn then proceeds with or without readers.
 
+pub mod consoles;
+
 use axum::Json;
 use axum::extract::State;
 use axum::http::header::{ACCEPT, LOCATION};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use rejoin_commands::{OnBusy, PostError, PostMessage, Posted};
+use rejoin_commands::{Idempotency, OnBusy, PostError, PostMessage, Posted};
 use rejoin_db::rls;
 use rejoin_http::authorization::routes;
 use rejoin_http::caller::{Caller, Write};
@@ -14,8 +16,6 @@ use rejoin_http::extract::{Body, Params};
 use rejoin_http::idempotency;
 use rejoin_http::problem::{BodyRefused, Problem, Refused};
 use rejoin_runs::attachments::{self, Attachment};
-use rejoin_runs::consoles::NewConsole;
-use rejoin_runs::consoles::attached::{ATTACHED_MAX, Attached};
 use rejoin_runs::contexts;
 use rejoin_sse::dialects::Dialect;
 use rejoin_sse::start::{self, Start, StreamParams, StreamSource};
@@ -25,12 +25,11 @@ use serde_json::{Map, Value, json};
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
+use self::consoles::attached_consoles;
 use crate::state::{AppState, Routes};
 
 /// Length of an invalid id that is quoted, in characters.
 const SHOWN_CHARS: usize = 255;
-/// The name of a console without a title.
-const UNTITLED: &str = "Console";
 
 pub fn routes() -> Routes {
     Routes::new().routes(routes!(post_message))
@@ -102,7 +101,7 @@ pub struct Accepted {
 }
 
 impl ChatParams {
-    fn on_busy(&self) -> Result<OnBusy, Problem> {
+    pub fn on_busy(&self) -> Result<OnBusy, Problem> {
         match self.on_busy.as_deref() {
             None | Some("answer") => Ok(OnBusy::Answer),
             Some("enqueue") => Ok(OnBusy::Enqueue),
@@ -248,8 +247,43 @@ fn command(
         attached_context: attached_context(&request, &items),
         exhausted: None,
         output_schema: request.output_schema.take(),
+        client_thread: None,
+        history: Vec::new(),
+        client_tools: Vec::new(),
+        extension_tools: Vec::new(),
+        instructions: None,
         message: request.message,
     })
+}
+
+/// Returns a message with nothing attached, to a new conversation.
+pub fn plain(
+    state: &AppState,
+    caller: &Caller,
+    message: String,
+    on_busy: OnBusy,
+    idempotency: Option<Idempotency>,
+) -> PostMessage {
+    PostMessage {
+        owner: caller.owner(),
+        conversation_id: None,
+        client_thread: None,
+        agent_definition_id: None,
+        message,
+        history: Vec::new(),
+        instructions: None,
+        client_tools: Vec::new(),
+        extension_tools: Vec::new(),
+        attached_context: None,
+        files: Vec::new(),
+        max_files_bytes: state.config.files.max_message_files_bytes,
+        models: state.config.models.clone(),
+        consoles: Vec::new(),
+        idempotency,
+        on_busy,
+        output_schema: None,
+        exhausted: None,
+    }
 }
 
 pub fn check_message(message: &str, max_chars: usize) -> Result<(), Problem> {
@@ -287,7 +321,7 @@ fn definition_not_found(id: &str) -> Problem {
 }
 
 /// Returns the files of a message, without duplicates.
-fn attached_files(told: Option<&[AttachedFile]>, most: usize) -> Result<Vec<Uuid>, Problem> {
+pub fn attached_files(told: Option<&[AttachedFile]>, most: usize) -> Result<Vec<Uuid>, Problem> {
     let told = told.unwrap_or_default();
     if told.len() > most {
         let detail = format!("a message can have at most {most} files");
@@ -364,72 +398,26 @@ fn attached_context(request: &ChatRequest, items: &[Attachment]) -> Option<Value
     (!context.is_empty()).then_some(Value::Object(context))
 }
 
-/// A console as sent by a client; unknown fields are ignored.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct ConsoleEntry {
-    id: Uuid,
-    #[serde(default)]
-    title: Option<String>,
-    #[serde(default)]
-    content: Option<String>,
-    #[serde(default)]
-    version: Option<i32>,
-    #[serde(default, alias = "databaseType")]
-    kind: Option<String>,
-    #[serde(default, alias = "dataSourceId")]
-    database_id: Option<Uuid>,
-    #[serde(default, alias = "databaseName")]
-    database: Option<String>,
-    /// Earlier chat pages put its database here.
-    #[serde(default)]
-    metadata: Option<Value>,
-}
-
-impl ConsoleEntry {
-    fn metadata_text(&self, name: &str) -> Option<String> {
-        self.metadata.as_ref()?[name].as_str().map(str::to_owned)
-    }
-}
-
-/// Returns the consoles of a request to store. Entries without a valid id are context only.
-pub fn attached_consoles(told: Option<&Value>) -> Result<Vec<Attached>, Problem> {
-    let invalid = |fault: String| Problem::bad_request("invalid_console", fault);
-    let entries = told.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    if entries.len() > ATTACHED_MAX {
-        return Err(invalid(format!("at most {ATTACHED_MAX} consoles can be attached")));
-    }
-    let known = entries.iter().filter_map(|entry| ConsoleEntry::deserialize(entry).ok());
-    known
-        .map(|entry| {
-            let kind = entry.kind.clone().or_else(|| entry.metadata_text("databaseType"));
-            let source = entry.metadata_text("databaseId").and_then(|id| id.parse().ok());
-            let database = entry.database.clone().or_else(|| entry.metadata_text("databaseName"));
-            let content = entry.content.unwrap_or_default();
-            let new = NewConsole {
-                title: entry
-                    .title
-                    .filter(|title| !title.trim().is_empty())
-                    .unwrap_or_else(|| UNTITLED.to_owned()),
-                content: content.clone(),
-                kind,
-                data_source_id: entry.database_id.or(source),
-                database,
-                metadata: entry.metadata.filter(Value::is_object),
-                ..NewConsole::default()
-            };
-            new.check().map_err(invalid)?;
-            Ok(Attached {
-                id: entry.id,
-                text: entry.version.map(|version| (content, version)),
-                new,
-            })
-        })
-        .collect()
+/// Returns the names of the tools that extensions may give to agents.
+async fn extension_tools(state: &AppState, scope: rls::Scope, workspace_id: Uuid) -> Result<Vec<String>, Problem> {
+    let mut db = rls::begin(&state.db.pool_sqlx, scope).await?;
+    let mut tools = state.extensions.tools();
+    tools.extend(state.extensions.workspace_tools(&mut db, workspace_id).await?);
+    Ok(tools.iter().map(|tool| tool.spec().name.clone()).collect())
 }
 
 /// Stores the message, its run and its job; then wakes the workers.
 pub async fn post(state: &AppState, scope: rls::Scope, command: &PostMessage) -> Result<Posted, Problem> {
+    let named;
+    let command = if command.client_tools.is_empty() {
+        command
+    } else {
+        named = PostMessage {
+            extension_tools: extension_tools(state, scope, command.owner.workspace_id).await?,
+            ..command.clone()
+        };
+        &named
+    };
     let posted = match rejoin_commands::execute_for(&state.db.pool_sqlx, scope, command).await {
         Ok(posted) => posted,
         Err(PostError::DefinitionNotFound) => {

@@ -32,12 +32,12 @@ pub struct QuestionBody {
     pub run_id: Uuid,
     /// The tool call that asks, or that waits for confirmation; its arguments are in the run's history
     pub tool_call_id: Option<Uuid>,
-    /// `ask`: an agent's question; `confirm`: confirmation of a tool call
+    /// `ask`: an agent's question; `confirm`: confirmation of a tool call; `client_tool`: a call that the client executes
     pub kind: String,
     pub question: String,
     /// `{label, value, description?}`
     pub options: Value,
-    /// `buttons`, `select`, `multi_select`, `text` or `confirm`
+    /// `buttons`, `select`, `multi_select`, `text`, `confirm` or `client_tool`
     pub interaction_type: String,
     pub placeholder: Option<String>,
     pub max_length: Option<i32>,
@@ -93,7 +93,8 @@ pub struct QuestionParams {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AnswerRequest {
-    /// A text, the value of an option, a list of such values, or `approve`, `edit`, `refuse`
+    /// A text, the value of an option, a list of such values, or `approve`, `edit`, `refuse`; for a call that the client
+    /// executes: its output, as text or JSON
     pub answer: Value,
     /// With `edit`: the new arguments of the tool call
     #[serde(default)]

@@ -16,7 +16,8 @@ use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
-use super::chat::{attached_consoles, check_message};
+use super::chat::check_message;
+use super::chat::consoles::attached_consoles;
 use crate::state::{AppState, Routes};
 
 /// Default period of statistics, in days.

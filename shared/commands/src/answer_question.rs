@@ -28,6 +28,11 @@ pub enum Closing<'a> {
         input: Option<&'a Value>,
         user_id: Option<Uuid>,
     },
+    /// What the client returned for a call of its tool, in the stored form.
+    Returned {
+        answer: &'a Value,
+        user_id: Uuid,
+    },
     Expire,
 }
 
@@ -45,15 +50,31 @@ pub enum AnswerError {
     Closed { status: String },
     #[error("{0}")]
     Unfit(String),
+    #[error("no call {call_id} of a client's tool is known here; {}", in_words(.waiting))]
+    NoSuchCall {
+        call_id: String,
+        /// The calls that wait for their output.
+        waiting: Vec<String>,
+    },
     #[error("storing the answer failed")]
     Database(#[from] sqlx::Error),
+}
+
+fn in_words(waiting: &[String]) -> String {
+    match waiting {
+        [] => "none waits for its output".to_owned(),
+        calls => format!("these wait for their output: {}", calls.join(", ")),
+    }
 }
 
 impl CommandError for AnswerError {
     fn database(&self) -> Option<&sqlx::Error> {
         match self {
             AnswerError::Database(error) => Some(error),
-            AnswerError::NotFound | AnswerError::Closed { .. } | AnswerError::Unfit(_) => None,
+            AnswerError::NotFound
+            | AnswerError::Closed { .. }
+            | AnswerError::Unfit(_)
+            | AnswerError::NoSuchCall { .. } => None,
         }
     }
 }
@@ -82,6 +103,7 @@ impl Command for CloseQuestion<'_> {
                 let answer = question.check(answer, *input).map_err(AnswerError::Unfit)?;
                 ("answered", Some(answer), *user_id)
             }
+            Closing::Returned { answer, user_id } => ("answered", Some((*answer).clone()), Some(*user_id)),
             Closing::Expire => ("expired", None, None),
         };
         if question.kind == "task" {
@@ -90,7 +112,14 @@ impl Command for CloseQuestion<'_> {
             let decision = answer.as_ref().and_then(Value::as_str);
             return Ok(schedule_tasks::person_decided(db, &run, decision).await?);
         }
-        Ok(close(db, &run, self.id, status, answer.as_ref(), by).await?)
+        let ending = Ending {
+            status,
+            answer: answer.as_ref(),
+            by,
+            // The end of the call publishes it.
+            is_told: !question.is_for_client(),
+        };
+        Ok(close(db, &run, self.id, ending).await?)
     }
 
     async fn happened(&self, db: &mut PgConnection, _: &Wake) -> Result<bool, sqlx::Error> {
@@ -126,9 +155,10 @@ pub(super) async fn reply(
     with: With<'_>,
     by: Uuid,
 ) -> Result<Option<Reply>, sqlx::Error> {
-    let (mut approvals, mut asked): (Vec<_>, Vec<_>) = questions::awaited_in(db, conversation_id)
-        .await?
-        .into_iter()
+    let awaited = questions::awaited_in(db, conversation_id).await?.into_iter();
+    // No message is what a client's tool returns.
+    let (mut approvals, mut asked): (Vec<_>, Vec<_>) = awaited
+        .filter(|question| !question.is_for_client())
         .partition(Question::is_approval);
     if asked.is_empty() && approvals.len() == 1 {
         asked.append(&mut approvals);
@@ -158,7 +188,7 @@ pub(super) async fn reply(
         let run = run_query!("select", "from kb.agent_runs where id = $1", run_id)
             .fetch_one(&mut *db)
             .await?;
-        wake.merge(close(db, &run, *id, "answered", Some(answer), Some(by)).await?);
+        wake.merge(close(db, &run, *id, Ending::answered(answer, by)).await?);
     }
     Ok(Some(Reply {
         run_id: turn.id,
@@ -169,22 +199,50 @@ pub(super) async fn reply(
     }))
 }
 
+/// The end of a question.
+pub(super) struct Ending<'a> {
+    pub status: &'a str,
+    pub answer: Option<&'a Value>,
+    pub by: Option<Uuid>,
+    /// Whether the answer is published.
+    pub is_told: bool,
+}
+
+impl<'a> Ending<'a> {
+    fn answered(answer: &'a Value, by: Uuid) -> Self {
+        Self {
+            status: "answered",
+            answer: Some(answer),
+            by: Some(by),
+            is_told: true,
+        }
+    }
+
+    pub fn cancelled() -> Self {
+        Self {
+            status: "cancelled",
+            answer: None,
+            by: None,
+            is_told: true,
+        }
+    }
+}
+
 /// Ends a question of `run`, publishes it, and resumes the run if it waited for nothing else.
-pub(super) async fn close(
-    db: &mut PgConnection,
-    run: &Run,
-    id: Uuid,
-    status: &str,
-    answer: Option<&Value>,
-    by: Option<Uuid>,
-) -> Result<Wake, sqlx::Error> {
+pub(super) async fn close(db: &mut PgConnection, run: &Run, id: Uuid, ending: Ending<'_>) -> Result<Wake, sqlx::Error> {
+    let Ending {
+        status,
+        answer,
+        by,
+        is_told,
+    } = ending;
     if !questions::close(db, id, run.root_run_id, status, answer, by).await? {
         return Ok(Wake::default());
     }
     let told = run.event(Kind::QuestionAnswered {
         question_id: id,
         status: status.to_owned(),
-        answer: answer.cloned(),
+        answer: answer.filter(|_| is_told).cloned(),
     });
     let seq = log::append(db, run.log_id, Some(run.root_run_id), &[told]).await?;
     sqlx::query!("update kb.agent_runs set safe_seq = $2 where id = $1", run.id, seq)

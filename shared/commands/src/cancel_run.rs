@@ -4,6 +4,7 @@
 use sqlx::PgConnection;
 use uuid::Uuid;
 
+use super::answer_question::Ending;
 use super::run_end::RunEnd;
 use super::{Command, answer_question};
 use rejoin_event_log::log;
@@ -66,7 +67,7 @@ async fn stop(db: &mut PgConnection, run: &Run) -> Result<Wake, sqlx::Error> {
     if run.state() == RunState::Waiting {
         let mut wake = Wake::default();
         for question in questions::pending_of_run(&mut *db, run.id).await? {
-            wake.merge(answer_question::close(db, run, question, "cancelled", None, None).await?);
+            wake.merge(answer_question::close(db, run, question, Ending::cancelled()).await?);
         }
         wake.merge(run_dependencies::wake_if_met(db, run.id).await?);
         return Ok(wake);

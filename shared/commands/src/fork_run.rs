@@ -12,6 +12,7 @@ use rejoin_event_log::wakeup::Wake;
 use rejoin_identity::workspaces::Exhausted;
 use rejoin_queue::NewJob;
 use rejoin_runs::agents::{self, AgentDefinition};
+use rejoin_runs::client_tools;
 use rejoin_runs::conversations;
 use rejoin_runs::run_messages::{self, RunMessage};
 use rejoin_runs::runs::resuming::MAX_TOTAL_STEPS;
@@ -110,6 +111,7 @@ impl Command for ForkRun<'_> {
         };
         runs::insert(db, run).await?;
         runs::set_fork(db, id, source.id, self.step).await?;
+        client_tools::copy(db, source.id, id).await?;
         if let Some(fork) = runs::get(&mut *db, id)
             .await?
             .filter(|fork| fork.conversation_id.is_some())

@@ -12,6 +12,7 @@
 //! - `transfer_run`   hands the run over to another agent              (worker)
 //! - `suspend_run`    starts sub-agents, asks users, suspends the run (worker)
 //! - `answer_question` a question is answered or expires (API, worker)
+//! - `answer_client_tool` a client returns the output of a call   (API)
 //! - `steer_run`      sends a message to a running run              (API)
 //! - `resume_run`     resumes a paused run                            (API)
 //! - `fork_run`         creates a run from another run's records        (API)
@@ -33,6 +34,7 @@ use tokio::time::Instant;
 use rejoin_db::rls;
 use rejoin_faults::Fault;
 
+pub mod answer_client_tool;
 pub mod answer_question;
 pub mod cancel_run;
 pub mod delete_conversation;
@@ -55,6 +57,7 @@ pub mod task_dag;
 pub mod transfer_run;
 pub mod trigger_run;
 
+pub use answer_client_tool::{AnswerClientTool, AnsweredTool, answer_client_tool};
 pub use answer_question::{AnswerError, CloseQuestion, Closing};
 pub use cancel_run::CancelRun;
 pub use delete_conversation::DeleteConversation;
@@ -63,7 +66,7 @@ pub use finish_run::{FinishRun, Finished, RunError};
 pub use fire_schedule::{FireSchedule, Fired};
 pub use fork_run::{ForkError, ForkRun};
 pub use idempotency::{Idempotency, run_of_key};
-pub use post_message::{OnBusy, PostError, PostMessage, Posted};
+pub use post_message::{HISTORY_MAX, HistoryMessage, OnBusy, PostError, PostMessage, Posted};
 pub use record_step::{AskedCall, RecordStep, Recorded};
 pub use record_tool::{ToolEnded, ToolStarted};
 pub use resume_run::{ResumeError, ResumeRun, Resumed};
@@ -115,6 +118,7 @@ impl CommandError for PostError {
             | PostError::DefinitionNotFound
             | PostError::Busy { .. }
             | PostError::KeyReused
+            | PostError::Unfit { .. }
             | PostError::Files(_)
             | PostError::Unreadable(_)
             | PostError::Exhausted(_) => None,

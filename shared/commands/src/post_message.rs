@@ -1,5 +1,11 @@
 //! Stores a user's message with the run that will answer it, its job, and the log's `message` event (invariants I1,
 //! I8). If a run of the conversation waits for an answer, the message is that answer, and the run resumes.
+//!
+//! - `from_client` what clients of other programs bring along: earlier messages, tools, instructions
+
+mod from_client;
+
+pub use from_client::{HISTORY_MAX, HistoryMessage};
 
 use serde_json::{Value, json};
 use sqlx::PgConnection;
@@ -17,6 +23,7 @@ use rejoin_models::reads::{Reads, Unreadable};
 use rejoin_queue::NewJob;
 use rejoin_runs::agent_assignment::{self, Assignment, RoutingOutcome};
 use rejoin_runs::agents::AgentDefinition;
+use rejoin_runs::client_tools::{self, ClientTool};
 use rejoin_runs::consoles::attached::{self, Attached};
 use rejoin_runs::conversations;
 use rejoin_runs::messages::{self, NewMessage, Role};
@@ -49,9 +56,20 @@ pub struct PostMessage {
     pub owner: Owner,
     /// None: a new conversation.
     pub conversation_id: Option<Uuid>,
+    /// The client's own name of the conversation: the owner's conversation with this name is found or created.
+    pub client_thread: Option<String>,
     /// For a new conversation only; an existing one keeps its agent.
     pub agent_definition_id: Option<Uuid>,
     pub message: String,
+    /// For a new conversation only: the messages before this one.
+    pub history: Vec<HistoryMessage>,
+    /// System text for this turn, after the agent's own prompt.
+    pub instructions: Option<String>,
+    /// Functions that the client executes: a call of one is answered by
+    /// [`answer_client_tool`](crate::answer_client_tool).
+    pub client_tools: Vec<ClientTool>,
+    /// Names of tools that extensions may give to the agent: those of the client's tools must differ.
+    pub extension_tools: Vec<String>,
     pub attached_context: Option<Value>,
     /// Files of the user attached to the message, without duplicates.
     pub files: Vec<Uuid>,
@@ -97,6 +115,9 @@ pub enum PostError {
     KeyReused,
     #[error("the project has used up its quota")]
     Exhausted(Exhausted),
+    /// A part of the request is not accepted; `detail` is for the client.
+    #[error("{detail}")]
+    Unfit { code: &'static str, detail: String },
     #[error(transparent)]
     Files(AttachError),
     #[error(transparent)]
@@ -119,6 +140,7 @@ impl Command for PostMessage {
     type Error = PostError;
 
     async fn apply(&self, db: &mut PgConnection) -> Result<Posted, PostError> {
+        self.check_client_parts()?;
         let (message_id, run_id) = (ids::new(), ids::new());
         if let Some(idempotency) = &self.idempotency
             && let Some(earlier) = idempotency.claim(db, self.owner, run_id).await?
@@ -139,58 +161,18 @@ impl Command for PostMessage {
         }
 
         let attachments = rejoin_files::for_message(db, self.owner, &self.files, self.max_files_bytes).await?;
-        let mut wake = Wake::default();
-        let mut outcome = RoutingOutcome::NotConfigured;
-        let (conversation_id, definition_id) = match self.conversation_id {
-            None => {
-                self.within_quota()?;
-                if let Some(id) = self.agent_definition_id {
-                    let known = agents::get(db, self.owner.workspace_id, id).await?;
-                    known
-                        .filter(agents::AgentDefinition::is_open)
-                        .ok_or(PostError::DefinitionNotFound)?;
-                }
-                let id = ids::new();
-                if self.agent_definition_id.is_none() {
-                    let context = self.attached_context.as_ref();
-                    outcome =
-                        agent_assignment::assign(db, self.owner, id, &self.message, &self.consoles, context).await?;
-                }
-                let agent = self.agent_definition_id.or(outcome.agent());
-                let title = conversations::title_of(&self.message);
-                conversations::create(db, id, self.owner, &title, agent, &json!({})).await?;
-                (id, agent)
-            }
-            Some(id) => {
-                let found = conversations::get(db, self.owner, id)
-                    .await?
-                    .ok_or(PostError::ConversationNotFound)?;
-                // Posts to one conversation are serialized from here on, so that jobs and events have the same order.
-                log::lock(db, id).await?.ok_or(PostError::ConversationNotFound)?;
-                // A question belongs to an existing turn: its answer starts no new one.
-                if self.on_busy == OnBusy::Answer
-                    && let Some(posted) = self.reply(db, id, &attachments).await?
-                {
-                    return Ok(posted);
-                }
-                self.within_quota()?;
-                match self.on_busy {
-                    OnBusy::Answer | OnBusy::Enqueue => {}
-                    OnBusy::Reject => {
-                        if let Some(active) = runs::active_of_conversation(db, id).await?.first() {
-                            return Err(PostError::Busy { run_id: *active });
-                        }
-                    }
-                    OnBusy::Interrupt => {
-                        for active in runs::active_of_conversation(db, id).await? {
-                            wake.merge(CancelRun { run_id: active }.apply(db).await?);
-                        }
-                    }
-                }
-                conversations::touch(db, id).await?;
-                (id, found.agent_definition_id)
-            }
+        let place = match self.place(db, &attachments).await? {
+            Found::Place(place) => place,
+            // A question belongs to an existing turn: its answer starts no new one.
+            Found::Answered(posted) => return Ok(posted),
         };
+        let Place {
+            conversation_id,
+            definition_id,
+            outcome,
+            mut wake,
+        } = place;
+        self.check_tool_names(db, definition_id).await?;
 
         if !attachments.is_empty() {
             let definition = match definition_id {
@@ -252,6 +234,7 @@ impl Command for PostMessage {
             output_schema: self.output_schema.as_ref(),
         };
         runs::insert(db, run).await?;
+        client_tools::insert(db, run_id, &self.client_tools, self.instructions.as_deref()).await?;
         agent_assignment::record(db, self.owner.workspace_id, run_id, &outcome).await?;
         let job = NewJob {
             workspace_id: self.owner.workspace_id,
@@ -289,7 +272,104 @@ impl Command for PostMessage {
     }
 }
 
+/// Where the message is stored.
+struct Place {
+    conversation_id: Uuid,
+    definition_id: Option<Uuid>,
+    outcome: RoutingOutcome,
+    wake: Wake,
+}
+
+enum Found {
+    Place(Place),
+    /// It was the answer to questions of a run that waits.
+    Answered(Posted),
+}
+
 impl PostMessage {
+    /// Finds or creates the conversation.
+    async fn place(&self, db: &mut PgConnection, attachments: &[FileRef]) -> Result<Found, PostError> {
+        if let Some(id) = self.named(db).await? {
+            return self.join(db, id, attachments).await;
+        }
+        if let Some(place) = self.begin(db).await? {
+            return Ok(Found::Place(place));
+        }
+        // A concurrent message has created it.
+        let id = self.named(db).await?.ok_or(PostError::ConversationNotFound)?;
+        self.join(db, id, attachments).await
+    }
+
+    /// Creates the conversation. None: a concurrent message has created one with the client's name of it.
+    async fn begin(&self, db: &mut PgConnection) -> Result<Option<Place>, PostError> {
+        self.within_quota()?;
+        if let Some(id) = self.agent_definition_id {
+            let known = agents::get(db, self.owner.workspace_id, id).await?;
+            known
+                .filter(agents::AgentDefinition::is_open)
+                .ok_or(PostError::DefinitionNotFound)?;
+        }
+        let id = ids::new();
+        let mut outcome = RoutingOutcome::NotConfigured;
+        if self.agent_definition_id.is_none() {
+            let context = self.attached_context.as_ref();
+            outcome = agent_assignment::assign(db, self.owner, id, &self.message, &self.consoles, context).await?;
+        }
+        let definition_id = self.agent_definition_id.or(outcome.agent());
+        let title = conversations::title_of(self.first_words());
+        match &self.client_thread {
+            None => conversations::create(db, id, self.owner, &title, definition_id, &json!({})).await?,
+            Some(thread) => {
+                if !conversations::create_in_thread(db, id, self.owner, &title, definition_id, thread).await? {
+                    return Ok(None);
+                }
+            }
+        }
+        self.store_history(db, id).await?;
+        Ok(Some(Place {
+            conversation_id: id,
+            definition_id,
+            outcome,
+            wake: Wake::default(),
+        }))
+    }
+
+    /// Takes the message's place in an existing conversation.
+    async fn join(&self, db: &mut PgConnection, id: Uuid, attachments: &[FileRef]) -> Result<Found, PostError> {
+        let found = conversations::get(db, self.owner, id)
+            .await?
+            .ok_or(PostError::ConversationNotFound)?;
+        // Posts to one conversation are serialized from here on, so that jobs and events have the same order.
+        log::lock(db, id).await?.ok_or(PostError::ConversationNotFound)?;
+        if self.on_busy == OnBusy::Answer
+            && let Some(posted) = self.reply(db, id, attachments).await?
+        {
+            return Ok(Found::Answered(posted));
+        }
+        self.within_quota()?;
+        let mut wake = Wake::default();
+        match self.on_busy {
+            OnBusy::Answer | OnBusy::Enqueue => {}
+            OnBusy::Reject => {
+                if let Some(active) = runs::active_of_conversation(db, id).await?.first() {
+                    return Err(PostError::Busy { run_id: *active });
+                }
+            }
+            OnBusy::Interrupt => {
+                for active in runs::active_of_conversation(db, id).await? {
+                    wake.merge(CancelRun { run_id: active }.apply(db).await?);
+                }
+            }
+        }
+        conversations::touch(db, id).await?;
+        Ok(Found::Place(Place {
+            conversation_id: id,
+            definition_id: found.agent_definition_id,
+            outcome: RoutingOutcome::NotConfigured,
+            wake,
+        }))
+    }
+
     fn within_quota(&self) -> Result<(), PostError> {
         self.exhausted
             .map_or(Ok(()), |exhausted| Err(PostError::Exhausted(exhausted)))

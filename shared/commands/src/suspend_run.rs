@@ -56,13 +56,22 @@ pub enum DeferredWhat {
     Ask(NewQuestion),
     /// Confirmation of the call: it has not begun.
     Confirm(NewQuestion),
+    /// The client executes the call, with these arguments.
+    Client {
+        question: NewQuestion,
+        input: Value,
+    },
 }
 
 impl DeferredWhat {
     /// Returns whether the call begins with the wait, rather than before or after it.
     pub fn begins(&self) -> bool {
         match self {
-            DeferredWhat::Spawn(_) | DeferredWhat::Tasks(_) | DeferredWhat::Plan(_) | DeferredWhat::Ask(_) => true,
+            DeferredWhat::Spawn(_)
+            | DeferredWhat::Tasks(_)
+            | DeferredWhat::Plan(_)
+            | DeferredWhat::Ask(_)
+            | DeferredWhat::Client { .. } => true,
             DeferredWhat::Begun | DeferredWhat::Review(_) | DeferredWhat::Confirm(_) => false,
         }
     }
@@ -172,9 +181,14 @@ impl SuspendRun<'_> {
                 DeferredWhat::Ask(question) => {
                     tool_calls::mark_running(db, call.id).await?;
                     events.push(run.event(started(call)));
-                    self.ask(db, call, question, &mut events).await?;
+                    self.ask(db, call, question, None, &mut events).await?;
                 }
-                DeferredWhat::Confirm(question) => self.ask(db, call, question, &mut events).await?,
+                DeferredWhat::Confirm(question) => self.ask(db, call, question, Some(call.input), &mut events).await?,
+                DeferredWhat::Client { question, input } => {
+                    tool_calls::mark_running(db, call.id).await?;
+                    events.push(run.event(started_with(call, input)));
+                    self.ask(db, call, question, Some(input), &mut events).await?;
+                }
             }
         }
         let questions: Vec<Value> = self.calls.iter().filter_map(planning::asked).collect();
@@ -209,11 +223,13 @@ impl SuspendRun<'_> {
         Ok(Some(Suspended::Waiting(wake)))
     }
 
+    /// `shown`: the arguments of a call that the client executes or its user decides about.
     async fn ask(
         &self,
         db: &mut PgConnection,
         call: &Deferred<'_>,
         question: &NewQuestion,
+        shown: Option<&Value>,
         events: &mut Vec<Event>,
     ) -> Result<(), sqlx::Error> {
         questions::insert(db, self.run.workspace_id, self.run.id, Some(call.id), question).await?;
@@ -224,17 +240,24 @@ impl SuspendRun<'_> {
             options: question.options.iter().map(|option| json!(option)).collect(),
             interaction_type: question.interaction_type.clone(),
             clarifying: question.kind == "ask",
+            call_id: shown.map(|_| call.call_id.to_owned()),
+            tool: shown.map(|_| call.tool.to_owned()),
+            input: shown.cloned(),
         }));
         Ok(())
     }
 }
 
 fn started(call: &Deferred<'_>) -> Kind {
+    started_with(call, call.input)
+}
+
+fn started_with(call: &Deferred<'_>, input: &Value) -> Kind {
     Kind::McpTool {
         call_id: call.call_id.to_owned(),
         tool: call.tool.to_owned(),
         status: ToolStatus::Started,
-        input: Some(call.input.clone()),
+        input: Some(input.clone()),
         result: None,
         error: None,
         duration_ms: None,

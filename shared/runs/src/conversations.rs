@@ -12,6 +12,8 @@ use rejoin_types::owner::Owner;
 
 /// Maximum length of the title taken from the first message, in characters.
 pub const TITLE_MAX_CHARS: usize = 50;
+/// Maximum length of a client's own name of a conversation, in bytes.
+pub const CLIENT_THREAD_MAX_BYTES: usize = 255;
 /// Maximum number of conversations examined by one search request. Its cursor continues after them.
 pub const SEARCHED_MAX: i64 = 1_000;
 
@@ -72,6 +74,54 @@ pub async fn create(
     .execute(db)
     .await?;
     Ok(())
+}
+
+/// Creates a conversation and its log under the client's own name of it. False: the owner has a conversation with this
+/// name; that of a concurrent transaction is waited for.
+pub async fn create_in_thread(
+    db: &mut PgConnection,
+    id: Uuid,
+    owner: Owner,
+    title: &str,
+    agent_definition_id: Option<Uuid>,
+    client_thread: &str,
+) -> Result<bool, sqlx::Error> {
+    let made = sqlx::query!(
+        "with made as (
+             insert into kb.chat_conversations (id, project_id, owner_user_id, title, agent_definition_id, client_thread)
+             values ($1, $2, $3, $4, $5, $6)
+             on conflict (project_id, owner_user_id, client_thread) where client_thread is not null do nothing
+             returning id
+         )
+         insert into stream.logs (log_id) select id from made",
+        id,
+        owner.workspace_id,
+        owner.user_id,
+        title,
+        agent_definition_id,
+        client_thread
+    )
+    .execute(db)
+    .await?;
+    Ok(made.rows_affected() == 1)
+}
+
+/// Returns the owner's conversation that their client gave this name.
+pub async fn by_client_thread(
+    db: &mut PgConnection,
+    owner: Owner,
+    client_thread: &str,
+) -> Result<Option<Conversation>, sqlx::Error> {
+    sqlx::query_as!(
+        Conversation,
+        "select id, project_id as workspace_id, owner_user_id, agent_definition_id, title, metadata, created_at, updated_at
+         from kb.chat_conversations where project_id = $1 and owner_user_id = $2 and client_thread = $3",
+        owner.workspace_id,
+        owner.user_id,
+        client_thread
+    )
+    .fetch_optional(db)
+    .await
 }
 
 pub async fn get(db: &mut PgConnection, owner: Owner, id: Uuid) -> Result<Option<Conversation>, sqlx::Error> {
@@ -224,6 +274,26 @@ pub async fn update(
     )
     .fetch_optional(db)
     .await
+}
+
+/// Gives a conversation without an agent one. One that has an agent keeps it.
+pub async fn give_agent(
+    db: impl PgExecutor<'_>,
+    owner: Owner,
+    id: Uuid,
+    agent_definition_id: Uuid,
+) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "update kb.chat_conversations set agent_definition_id = $4
+         where id = $1 and project_id = $2 and owner_user_id = $3 and agent_definition_id is null",
+        id,
+        owner.workspace_id,
+        owner.user_id,
+        agent_definition_id
+    )
+    .execute(db)
+    .await?;
+    Ok(())
 }
 
 /// Records that the conversation was used, for the order of lists.

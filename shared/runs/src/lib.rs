@@ -10,11 +10,14 @@
 //! - `consoles`    texts that users and agents write together, with their versions, and the tools over them
 //! - `prices`      a workspace's own prices of models
 //! - `builtin`     the tools that need nothing but the database
+//! - `client_tools` `client_calls`   functions that a run's client executes; their calls
 
 pub mod agent_assignment;
 pub mod agents;
 pub mod attachments;
 pub mod builtin;
+pub mod client_calls;
+pub mod client_tools;
 pub mod compressions;
 pub mod consoles;
 pub mod contexts;

@@ -60,6 +60,32 @@ pub async fn insert(db: &mut PgConnection, message: NewMessage<'_>) -> Result<()
     Ok(())
 }
 
+/// Stores the earlier messages of a new conversation, in order. `last` is the number of the last one's event; their
+/// events follow each other.
+pub async fn insert_history(
+    db: &mut PgConnection,
+    conversation_id: Uuid,
+    ids: &[Uuid],
+    earlier: &[(Role, &str)],
+    last: i64,
+) -> Result<(), sqlx::Error> {
+    let roles: Vec<String> = earlier.iter().map(|(role, _)| role.as_str().to_owned()).collect();
+    let texts: Vec<String> = earlier.iter().map(|(_, text)| (*text).to_owned()).collect();
+    sqlx::query!(
+        "insert into kb.chat_messages (id, conversation_id, role, content, seq)
+         select m.id, $1, m.role, m.content, $5::bigint - array_length($2::uuid[], 1) + m.nth
+         from unnest($2::uuid[], $3::text[], $4::text[]) with ordinality m(id, role, content, nth)",
+        conversation_id,
+        ids,
+        &roles,
+        &texts,
+        last
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
 /// Returns what is stored with a message besides its text: `attachedContext`, `attachments`.
 pub async fn metadata(db: impl PgExecutor<'_>, id: Uuid) -> Result<Option<Value>, sqlx::Error> {
     sqlx::query_scalar!("select metadata from kb.chat_messages where id = $1", id)

@@ -1,5 +1,6 @@
 //! Questions of runs to users: an agent's question (the tool `ask_user`), or the confirmation of a call (tools marked
-//! `confirm` by a definition). The run waits until all of its questions are answered.
+//! `confirm` by a definition). A call of a client's tool is one, too: its answer is what the client returned. The run
+//! waits until all of its questions are answered.
 //!
 //! States: pending -> answered | expired | cancelled. An answer is validated against its question before it is stored.
 
@@ -9,6 +10,7 @@ use serde_json::{Value, json};
 use sqlx::{PgConnection, PgExecutor};
 use uuid::Uuid;
 
+use crate::client_tools::{self, ClientOutput};
 use rejoin_types::owner::Owner;
 
 /// Selects whole questions, as `q`: what precedes the `select` and what follows its `from`, then the arguments.
@@ -44,11 +46,11 @@ pub struct AnswerOption {
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewQuestion {
     pub id: Uuid,
-    /// `ask`, `confirm`, `task` or `plan`.
+    /// `ask`, `confirm`, `task`, `plan` or `client_tool`.
     pub kind: &'static str,
     pub question: String,
     pub options: Vec<AnswerOption>,
-    /// `buttons`, `select`, `multi_select`, `text` or `confirm`.
+    /// `buttons`, `select`, `multi_select`, `text`, `confirm` or `client_tool`.
     pub interaction_type: String,
     pub placeholder: Option<String>,
     pub max_length: Option<i32>,
@@ -78,6 +80,11 @@ pub struct Question {
 impl Question {
     pub fn is_pending(&self) -> bool {
         self.status == "pending"
+    }
+
+    /// Returns whether it stands for a call of a client's tool: no person is asked.
+    pub fn is_for_client(&self) -> bool {
+        self.kind == client_tools::QUESTION
     }
 
     /// Returns whether it asks for approval: of a call, or of a plan.
@@ -126,6 +133,11 @@ impl Question {
                     (_, Some(_)) => Err("input can be used only with the answer edit".to_owned()),
                 }
             }
+            client_tools::QUESTION => match (answer, input) {
+                (_, Some(_)) => Err("input can be used only with the answer edit".to_owned()),
+                (Value::String(text), None) => ClientOutput::Text(text).to_answer(),
+                (other, None) => ClientOutput::Text(&other.to_string()).to_answer(),
+            },
             "multi_select" => {
                 let chosen: Option<Vec<&str>> = answer
                     .as_array()
@@ -379,6 +391,18 @@ mod tests {
         let text = question("text", &[]);
         assert!(text.check(&json!("short"), None).is_ok());
         assert!(text.check(&json!("too long"), None).is_err() && text.check(&json!(" "), None).is_err());
+    }
+
+    #[test]
+    fn a_clients_output_is_no_message_of_its_user() {
+        let call = Question {
+            kind: client_tools::QUESTION.to_owned(),
+            ..question(client_tools::QUESTION, &[])
+        };
+        assert_eq!(call.meant_by("12"), None);
+        assert_eq!(call.check(&json!("12"), None), Ok(json!({"output": "12"})));
+        assert_eq!(call.check(&json!({"a": 1}), None), Ok(json!({"output": "{\"a\":1}"})));
+        assert!(call.check(&json!("12"), Some(&json!({}))).is_err());
     }
 
     /// Requirements: E28.

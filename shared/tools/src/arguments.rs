@@ -35,6 +35,11 @@ impl Schema {
         &self.document
     }
 
+    /// Err: why it is not a valid JSON Schema.
+    pub fn check(&self) -> Result<(), String> {
+        self.validator().map(|_| ()).map_err(Clone::clone)
+    }
+
     /// Err: the schema itself is invalid.
     pub(crate) fn validator(&self) -> Result<&Validator, &String> {
         let compiled = self.validator.get_or_init(|| rejoin_schemas::compiled(&self.document));

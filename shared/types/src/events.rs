@@ -218,6 +218,14 @@ pub enum Kind {
         /// Also contained in `clarifying_questions`.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         clarifying: bool,
+        /// The call that waits: of a client's tool for its output (interaction type `client_tool`), or for an approval.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        call_id: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tool: Option<String>,
+        /// The arguments of that call.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        input: Option<Value>,
     },
     /// A question was answered, expired or was cancelled.
     QuestionAnswered {

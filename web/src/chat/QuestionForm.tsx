@@ -15,10 +15,12 @@ export function QuestionForm({ question, plan }: { question: Question; plan?: Pl
   if (question.status !== 'pending') {
     return (
       <p className="notice">
-        {asked} <b>{question.status === 'answered' ? told(question.answer) : question.status}</b>
+        {asked} <b>{question.status === 'answered' && question.answer !== undefined ? told(question.answer) : question.status}</b>
       </p>
     );
   }
+  // The client that brought the tool along answers, not this page.
+  if (question.interactionType === 'client_tool') return <p className="notice">{asked}</p>;
   const answer = async (value: unknown, input?: unknown) => {
     setSent(true);
     try {

@@ -6,14 +6,13 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use rejoin_runs::agents::settings::Handoff;
 use rejoin_runs::agents::{self, AgentDefinition};
+pub use rejoin_runs::builtin::HANDOFF_PREFIX as PREFIX;
 use rejoin_tools::arguments::{Kind, Parameter, schema};
 use rejoin_tools::{SharedTool, Tool, ToolContext, ToolError, ToolSpec};
 use serde_json::Value;
 use sqlx::PgPool;
 use uuid::Uuid;
 
-/// Prefix of the tools' names.
-pub const PREFIX: &str = "transfer_to_";
 /// The flow of an agent that can continue another's run.
 const SINGLE: &str = "single";
 /// Maximum length of an agent's description in the tool's, in characters.

@@ -10,6 +10,7 @@ use rejoin_model_client::fallback::Candidates;
 use rejoin_queue::ClaimedJob;
 use rejoin_runs::agents::settings::{Settings, TreeSettings};
 use rejoin_runs::agents::{self, AgentDefinition};
+use rejoin_runs::client_tools;
 use rejoin_runs::runs::part::Part;
 use rejoin_runs::runs::{self, Clocks, Run};
 use rejoin_runs::tool_calls;
@@ -22,6 +23,7 @@ use super::attempt_error::AttemptError;
 use crate::coordination::{self, handoffs};
 use crate::flow::FlowModel;
 use crate::publish;
+use crate::run::client_tools::ClientTools;
 use crate::run::history::InitialMessages;
 use crate::run::limits::{SUB_AGENT_MAX_STEPS, TreeLimits};
 use crate::run::selection::Selection;
@@ -65,7 +67,7 @@ pub(super) async fn step_loop(
     let flow = definition.and_then(FlowModel::of);
     let is_flow = flow.is_some();
     let max_depth = definition.and_then(|definition| definition.max_depth);
-    let handoffs = if is_flow || matches!(run.part(), Some(Part::PlanStep { .. } | Part::Suggestion)) {
+    let mut handoffs = if is_flow || matches!(run.part(), Some(Part::PlanStep { .. } | Part::Suggestion)) {
         // A flow's next step is defined by its definition; a plan's step keeps its agent.
         Vec::new()
     } else {
@@ -91,18 +93,28 @@ pub(super) async fn step_loop(
         Some(Part::Suggestion) => Some(&[][..]),
         Some(Part::Planner) | None => None,
     };
-    let tools: Vec<SharedTool> = tools
+    let mut tools: Vec<SharedTool> = tools
         .into_iter()
         .filter(|tool| coordination::keeps(&tool.spec().name, &named, run.depth, max_depth))
         // A plan's step has the tools of its plan, if its agent has them.
         .filter(|tool| of_step.is_none_or(|tools| tools.contains(&tool.spec().name)))
         .chain(handoffs.iter().map(|target| target.tool.clone()))
         .collect();
+    let selection = Selection::for_run(services, run, &settings, &tools).await?;
+    // A flow calls none; sub-agents and tasks have no client.
+    let of_client = if is_flow || run.is_sub_agent() || run.task_id.is_some() {
+        Vec::new()
+    } else {
+        client_tools::of_run(&services.db.pool_sqlx, run.id).await?.client_tools
+    };
+    let client_tools = ClientTools::offer(of_client, &mut tools);
+    handoffs.retain(|target| !client_tools.has(&target.tool.spec().name));
     let request = ExecuteRequest {
         services: services.clone(),
         run: run.clone(),
         attempt: job.attempt,
-        selection: Selection::for_run(services, run, &settings, &tools).await?,
+        selection,
+        client_tools,
         tools,
         handoffs,
         questions: settings.questions,

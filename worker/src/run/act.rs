@@ -33,9 +33,20 @@ pub(super) struct Ended {
     pub unannounced: bool,
     /// The operation shown to users.
     pub operation: Option<Operation>,
+    /// The text for the model, if it is not the output as JSON.
+    pub text: Option<String>,
 }
 
 impl Ended {
+    /// The end of a call whose output came as text, JSON or not: the model gets it as it came.
+    pub fn verbatim(text: &str, duration_ms: i64) -> Self {
+        let output = serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()));
+        Self {
+            text: Some(text.to_owned()),
+            ..Self::completed(storable_json(output), duration_ms)
+        }
+    }
+
     pub fn completed(output: Value, duration_ms: i64) -> Self {
         Self {
             status: CallStatus::Completed,
@@ -44,6 +55,7 @@ impl Ended {
             duration_ms,
             unannounced: false,
             operation: None,
+            text: None,
         }
     }
 
@@ -68,6 +80,7 @@ impl Ended {
             duration_ms: 0,
             unannounced: true,
             operation: None,
+            text: None,
         }
     }
 
@@ -88,6 +101,7 @@ impl Ended {
             duration_ms,
             unannounced: false,
             operation: None,
+            text: None,
         }
     }
 
@@ -104,6 +118,7 @@ impl Ended {
             duration_ms: 0,
             unannounced: false,
             operation: None,
+            text: None,
         }
     }
 
@@ -119,10 +134,11 @@ impl Ended {
     /// Returns the text for the run's model.
     pub fn content(&self, run: &Run) -> String {
         let max_chars = result_max_chars(run.model.as_deref());
-        let text = match (&self.output, &self.error) {
-            (_, Some(error)) => format!("Error: {error}"),
-            (Some(output), None) => output.to_string(),
-            (None, None) => "null".to_owned(),
+        let text = match (&self.output, &self.error, &self.text) {
+            (_, Some(error), _) => format!("Error: {error}"),
+            (_, None, Some(text)) => text.clone(),
+            (Some(output), None, None) => output.to_string(),
+            (None, None, None) => "null".to_owned(),
         };
         match text.char_indices().nth(max_chars) {
             None => text,

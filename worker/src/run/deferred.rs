@@ -1,4 +1,5 @@
-//! Calls answered by others: sub-agents (`spawn_agents`), a user (`ask_user`, and calls that need confirmation). They
+//! Calls answered by others: sub-agents (`spawn_agents`), a user (`ask_user`, and calls that need confirmation), the
+//! client (`client_tools`). They
 //! begin together after all other calls of their step, and the run is suspended until all are answered. Then another
 //! attempt comes here again and finds the answers.
 
@@ -45,16 +46,14 @@ pub(super) enum Answer {
 impl Execution {
     /// Returns whether a call is answered by others.
     pub(super) fn is_deferred(&self, call: &ToolCallRow) -> bool {
-        if self.tool(&call.tool_name).is_none() {
+        let name = call.tool_name.as_str();
+        if self.tool(name).is_none() {
             return false;
         }
+        let is_always = OURS.contains(&name) || self.request.client_tools.has(name);
         match call.status() {
-            CallStatus::Pending => {
-                OURS.contains(&call.tool_name.as_str())
-                    || call.tool_name == SWITCH_CONSOLE
-                    || self.request.confirm.is_match(&call.tool_name)
-            }
-            CallStatus::Running => OURS.contains(&call.tool_name.as_str()),
+            CallStatus::Pending => is_always || name == SWITCH_CONSOLE || self.request.confirm.is_match(name),
+            CallStatus::Running => is_always,
             CallStatus::Completed | CallStatus::Error | CallStatus::OutcomeUnknown => false,
         }
     }
@@ -186,6 +185,9 @@ impl Execution {
 
     /// `verdict`: on repetition, for a call that has not begun.
     async fn deferred_answer(&mut self, call: &ToolCallRow, verdict: Verdict) -> Result<Answer, End> {
+        if self.request.client_tools.has(&call.tool_name) {
+            return self.client_call(call, verdict).await;
+        }
         let has_begun = call.status() == CallStatus::Running;
         if has_begun && call.tool_name == SPAWN_AGENTS {
             return self.spawned(call).await;

@@ -69,7 +69,7 @@ impl SuspendRun<'_> {
             Reviewer::Person(question) => {
                 let plan = execute_plan::create(db, run, call.id, &ahead.new, status).await?;
                 execute_plan::ready_for_review(db, run, &plan).await?;
-                self.ask(db, call, question, events).await?;
+                self.ask(db, call, question, None, events).await?;
                 Ok(Wake::default())
             }
             Reviewer::Agent(item) => {

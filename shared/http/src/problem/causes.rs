@@ -57,6 +57,7 @@ impl From<PostError> for Problem {
                 "idempotency_key_reused",
                 "the idempotency key was already used with another body",
             ),
+            PostError::Unfit { code, detail } => Self::bad_request(code, detail),
             PostError::Files(error) => match error {
                 AttachError::NotFound(_) => Self::bad_request("file_not_found", error.to_string()),
                 AttachError::TooLarge { .. } => Self::bad_request("attachments_too_large", error.to_string()),
@@ -139,6 +140,10 @@ impl From<AnswerError> for Problem {
                     .with("status", json!(status))
             }
             AnswerError::Unfit(why) => Self::bad_request("answer_unfit", why),
+            AnswerError::NoSuchCall { ref waiting, .. } => {
+                Self::new(StatusCode::NOT_FOUND, "client_call_not_found", error.to_string())
+                    .with("waiting", json!(waiting))
+            }
             AnswerError::Database(error) => error.into(),
         }
     }

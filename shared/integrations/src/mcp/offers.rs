@@ -100,6 +100,22 @@ pub async fn of_workspace(db: impl PgExecutor<'_>, workspace_id: Uuid) -> Result
     .await
 }
 
+/// Returns those of these names under which agents may get offered tools of the project's servers. (Names that are
+/// shortened for models are not found.)
+pub async fn named(db: impl PgExecutor<'_>, workspace_id: Uuid, names: &[String]) -> Result<Vec<String>, sqlx::Error> {
+    sqlx::query_scalar!(
+        r#"select called.name as "name!"
+           from kb.mcp_tools t
+           join kb.project_mcp_servers s on s.id = t.server_id
+           cross join lateral (select s.name || '_' || regexp_replace(t.name, '[^A-Za-z0-9-]', '_', 'g') as name) called
+           where s.project_id = $1 and t.offered and called.name = any($2)"#,
+        workspace_id,
+        names
+    )
+    .fetch_all(db)
+    .await
+}
+
 pub async fn of_server(db: impl PgExecutor<'_>, server_id: Uuid) -> Result<Vec<Offered>, sqlx::Error> {
     sqlx::query_as!(
         Offered,

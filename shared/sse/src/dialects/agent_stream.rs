@@ -79,6 +79,8 @@ fn translate(event: &Value) -> Vec<Value> {
         ],
         // It is sent together with the others of its step.
         "question" if event["clarifying"] == true => vec![],
+        // Nobody is asked: the call itself was sent.
+        "question" if event["interactionType"] == "client_tool" => vec![],
         // An approval, or a question in a log written before they were combined.
         "question" => vec![json!({
             "type": "clarifying_questions",
@@ -147,6 +149,10 @@ mod tests {
         assert_eq!(types(json!({"type": "console_modification"})), ["console_modification"]);
         assert_eq!(
             types(json!({"type": "question", "clarifying": true})),
+            Vec::<String>::new()
+        );
+        assert_eq!(
+            types(json!({"type": "question", "interactionType": "client_tool"})),
             Vec::<String>::new()
         );
         assert_eq!(types(json!({"type": "question"})), ["clarifying_questions"]);

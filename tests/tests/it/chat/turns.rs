@@ -653,6 +653,7 @@ async fn without_a_callback_the_executor_emits_nothing() {
         ),
         handoffs: Vec::new(),
         selection: Default::default(),
+        client_tools: Default::default(),
         planning: Default::default(),
         tool_calls: None,
         may_repeat_calls: false,

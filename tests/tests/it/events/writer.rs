@@ -28,6 +28,11 @@ async fn post(db: &TestDatabase) -> Posted {
         consoles: Vec::new(),
         idempotency: None,
         on_busy: rejoin_commands::OnBusy::Enqueue,
+        client_thread: None,
+        history: Vec::new(),
+        client_tools: Vec::new(),
+        extension_tools: Vec::new(),
+        instructions: None,
         output_schema: None,
         exhausted: None,
     };

@@ -159,6 +159,7 @@ async fn fill_waits(app: &TestApp) {
              select gen_random_uuid(), r.project_id, r.id, c.id, 'x', 'draft_only', 'failed', '[]'
              from kb.agent_runs r join kb.agent_run_tool_calls c on c.run_id = r.id limit 1;
          insert into kb.agent_plan_versions (plan_id, version, steps, changed_by) select id, 1, '[]', 'agent' from kb.agent_plans;
+         insert into kb.run_options (run_id, client_tools, instructions) select id, '[]', 'Be brief.' from kb.agent_runs limit 1;
          insert into kb.run_inbox (run_id, content) select id, 'Hurry.' from kb.agent_runs limit 1;
          insert into kb.task_dags (id, project_id, name, max_concurrency, on_failure) select gen_random_uuid(), id, 'dag', 1, 'skip' from kb.projects limit 1;
          insert into kb.tasks (id, dag_id, project_id, ref, title) select gen_random_uuid(), id, project_id, 'a', 'A' from kb.task_dags;

@@ -167,6 +167,11 @@ async fn a_locked_out_flush_retries_and_writes_each_event_once() {
         consoles: Vec::new(),
         idempotency: None,
         on_busy: rejoin_commands::OnBusy::Enqueue,
+        client_thread: None,
+        history: Vec::new(),
+        client_tools: Vec::new(),
+        extension_tools: Vec::new(),
+        instructions: None,
         output_schema: None,
         exhausted: None,
     };

@@ -43,7 +43,7 @@ const CONVERSATION: Rule = As(&[("conversation_id", "kb.chat_conversations", "id
 const RUN: Rule = As(&[("run_id", "kb.agent_runs", "id")]);
 
 /// All tables with rows visible to the API's role, parents first.
-const TABLES: [(&str, Rule); 47] = [
+const TABLES: [(&str, Rule); 48] = [
     ("kb.chat_conversations", By("owner_user_id")),
     ("kb.agent_runs", ConversationOrMaker),
     ("kb.agent_plans", ConversationOrMaker),
@@ -93,6 +93,7 @@ const TABLES: [(&str, Rule); 47] = [
     ("kb.routing", Project),
     ("kb.routing_controls", Project),
     ("kb.run_inbox", RUN),
+    ("kb.run_options", RUN),
     ("kb.schedules", Project),
     ("kb.secrets", Project),
     ("kb.stream_tickets", By("user_id")),

@@ -133,10 +133,14 @@ export interface QuestionEvent extends EventBase {
   questionId: string;
   question: string;
   options: QuestionOption[];
-  /** `buttons`, `select`, `multi_select`, `text` or `confirm`. */
+  /** `buttons`, `select`, `multi_select`, `text`, `confirm` or `client_tool`. */
   interactionType: string;
   /** The step's `clarifying_questions` has it, too: the user's next message may answer it. */
   clarifying?: boolean;
+  /** With `client_tool`: the call that the client executes, its tool and its arguments. The answer is its output. */
+  callId?: string;
+  tool?: string;
+  input?: unknown;
 }
 export interface QuestionAnsweredEvent extends EventBase {
   type: 'question_answered';
@@ -463,7 +467,7 @@ export interface Run {
 export interface StoredQuestion {
   id: string;
   runId: string;
-  kind: 'ask' | 'confirm' | 'plan';
+  kind: 'ask' | 'confirm' | 'plan' | 'client_tool';
   question: string;
   options: QuestionOption[];
   interactionType: string;
