@@ -6,6 +6,7 @@ use clap::Args;
 use rejoin_calendar::google::GoogleArgs;
 use rejoin_data_sources::SourceArgs;
 use rejoin_db::config::DatabaseArgs;
+use rejoin_dialects::shown_text::WordsMode;
 use rejoin_embeddings::EmbeddingsArgs;
 use rejoin_files::FilesArgs;
 use rejoin_http::HttpArgs;
@@ -73,6 +74,11 @@ pub struct ApiConfig {
     #[arg(long, env = "REJOIN_MAX_MESSAGE_CHARS", default_value_t = rejoin_runs::messages::CONTENT_MAX_CHARS)]
     pub max_message_chars: usize,
 
+    /// When clients that can't take words back are sent them, at `/api/ai/chat` and `/v1`: `live`, at once, or `safe`, when
+    /// the words' step is stored
+    #[arg(long, env = "REJOIN_DIALECT_WORDS", default_value_t = WordsMode::Live)]
+    pub dialect_words: WordsMode,
+
     /// Maximum number of concurrent requests, not counting open streams; more get 503
     #[arg(long, env = "REJOIN_MAX_IN_FLIGHT", default_value_t = 1_000)]
     pub max_in_flight: usize,
@@ -114,6 +120,7 @@ impl ApiConfig {
             session_hours: SESSION_HOURS,
             max_import_bytes: MAX_IMPORT_BYTES,
             max_message_chars: rejoin_runs::messages::CONTENT_MAX_CHARS,
+            dialect_words: WordsMode::Live,
             max_in_flight: 1_000,
             max_in_flight_user_percent: 25,
             max_in_flight_project_percent: 50,

@@ -1,6 +1,7 @@
 //! The routes: one file per noun, each with its DTOs and handlers, combined here with their middleware.
 //!
 //! - `chat`           posts a message and streams its turn
+//! - `ag_ui`          runs and threads for clients of AG-UI
 //! - `agent_message` proposes an agent's message to another agent
 //! - `agent_stream`   the same in the dialect of earlier chat pages
 //! - `conversations`  conversations, their messages and events
@@ -28,6 +29,7 @@
 //! - `run_history`    run trees, whole runs as documents, forks
 //! - `audit`          a project's audit log (admin)
 //! - `operations`     queues, throughput, dead jobs, the fleet (admin)
+//! - `openai`         OpenAI's protocols under `/v1`, with its own files
 //! - `graph`          the knowledge graph, with its own files
 //! - `trigger`        runs outside conversations
 //! - `me`             the rights of the caller's key
@@ -45,11 +47,13 @@
 //! To add an endpoint: write it with `#[utoipa::path]`, add it to its file's `routes()`. The type of its first argument says which
 //! scope it needs (`authorization`).
 
+pub mod ag_ui;
 pub mod agent_card;
 pub mod agent_definitions;
 pub mod agent_message;
 pub mod agent_stream;
 pub mod agents;
+pub mod ai_sdk;
 pub mod audit;
 pub mod calendar_event_entities;
 pub mod chat;
@@ -69,6 +73,7 @@ pub mod members;
 pub mod metrics;
 pub mod model_prices;
 pub mod models;
+pub mod openai;
 pub mod operations;
 pub mod plans;
 pub mod prewarm;
@@ -121,8 +126,10 @@ const REQUEST_LIMIT: Duration = Duration::from_secs(25);
 fn own() -> Routes {
     Routes::new()
         .merge(chat::routes())
+        .merge(ag_ui::routes())
         .merge(agent_message::routes())
         .merge(agent_stream::routes())
+        .merge(ai_sdk::routes())
         .merge(conversations::routes())
         .merge(calendar_event_entities::routes())
         .merge(runs::routes())
@@ -134,6 +141,7 @@ fn own() -> Routes {
         .merge(mcp_servers::routes())
         .merge(models::routes())
         .merge(model_prices::routes())
+        .merge(openai::routes())
         .merge(usage::routes())
         .merge(agents::routes())
         .merge(routing::routes())
@@ -240,6 +248,7 @@ pub fn router(state: AppState) -> Router {
         .layer(middleware::from_fn_with_state((state.clone(), table), limited))
         .layer(middleware::from_fn(rate_limit::headers))
         .layer(CatchPanicLayer::custom(panicked))
+        .layer(middleware::from_fn(openai::translated))
         .layer(middleware::map_response(guarded))
         .layer(middleware::from_fn(metrics::count))
         .with_state(state)
@@ -255,6 +264,8 @@ enum Weight {
     Transfer,
     /// Responds with limited streams; its body is handled like any other.
     Protocol,
+    /// As `Protocol`; its response may begin with the end of a run.
+    WaitsForRun,
     Work,
 }
 
@@ -264,8 +275,10 @@ impl Weight {
             Some(graph::transfer::IMPORT_PATH) => Self::Transfer,
             Some(files::PATH) if request.method() == Method::POST => Self::Transfer,
             Some(path) if request.method() == Method::GET && path.ends_with("/events") => Self::OpensStream,
+            Some(ai_sdk::STREAM_PATH) => Self::OpensStream,
             Some(mcp::PATH) => Self::Protocol,
-            Some(path) if path.starts_with("/api/") => Self::Work,
+            Some(path) if request.method() == Method::POST && openai::waits(path) => Self::WaitsForRun,
+            Some(path) if path.starts_with("/api/") || openai::has(path) => Self::Work,
             Some(_) | None => Self::Free,
         }
     }
@@ -274,10 +287,11 @@ impl Weight {
 /// Refuses a request without a free slot, and ends one whose response does not begin: the database may be up but
 /// unresponsive.
 async fn limited(State((state, table)): State<(AppState, Arc<AccessTable>)>, request: Request, next: Next) -> Response {
-    let works = match Weight::of(&request) {
+    let weight = Weight::of(&request);
+    let works = match weight {
         Weight::Transfer => return next.run(request).await,
         Weight::Free | Weight::OpensStream => return in_time(next.run(request)).await,
-        Weight::Protocol => false,
+        Weight::Protocol | Weight::WaitsForRun => false,
         Weight::Work => true,
     };
     let path = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
@@ -287,7 +301,11 @@ async fn limited(State((state, table)): State<(AppState, Arc<AccessTable>)>, req
         Some(_) | None => state.args.max_body_bytes,
     };
     match admission::admit(&state, request, access, works, max_bytes).await {
-        Ok((request, _place)) => in_time(next.run(request)).await,
+        Ok((request, _place)) => match weight {
+            // Its handler limits the time of storing.
+            Weight::WaitsForRun => next.run(request).await,
+            _ => in_time(next.run(request)).await,
+        },
         Err(problem) => problem.into_response(),
     }
 }

@@ -36,7 +36,7 @@ const WITHOUT_APP: &str = "<!doctype html><html lang=en><meta charset=utf-8><tit
 pub async fn serve(request: Request) -> Response {
     let path = request.uri().path().trim_start_matches('/');
     let is_read = request.method() == Method::GET || request.method() == Method::HEAD;
-    if !is_read || path.starts_with("api/") || path == "api" {
+    if !is_read || path.starts_with("api/") || path == "api" || path.starts_with("v1/") {
         return Problem::not_found("not_found", "The path").into_response();
     }
     if !path.is_empty()

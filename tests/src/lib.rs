@@ -3,6 +3,7 @@
 //! - `support`       a fresh migrated database for each test, in one private PostgreSQL for the whole binary
 //! - `app`           the whole product: API, workers, scripted model
 //! - `client`        a minimal HTTP client
+//! - `chat_page`     a chat page of the AI SDK, without a browser
 //! - `tools`         tools controlled by tests
 //! - `issuer`        a fake identity provider with valid and forged tokens
 //! - `embedding_server`  a fake embedding server
@@ -16,10 +17,12 @@
 //! - `requirements`  the tables of requirements, and their checks
 //! - `fuzzing`       fuzz targets
 //! - `model_server`  a scripted model server with OpenAI's protocol
+//! - `openai_clients` OpenAI's own clients
 //! - `providers`     a strict fake of model providers, in four protocols
 
 pub mod app;
 pub mod bigquery;
+pub mod chat_page;
 pub mod client;
 pub mod embedding_server;
 pub mod fuzzing;
@@ -29,6 +32,7 @@ pub mod mcp;
 pub mod model_server;
 pub mod needs;
 pub mod object_store;
+pub mod openai_clients;
 pub mod providers;
 pub mod requirements;
 pub mod sources;

@@ -6,7 +6,7 @@
 //! A file is streamed to and from its store, the database or an object store, piece by piece: none is held as a whole.
 
 mod downloads;
-mod uploads;
+pub(super) mod uploads;
 
 use axum::Json;
 use axum::extract::State;

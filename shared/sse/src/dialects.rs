@@ -15,6 +15,22 @@ mod agent_stream;
 pub trait Renderer: Send {
     /// Appends the frames of the event with this number. None: the dialect has nothing for it.
     fn render(&mut self, seq: i64, event: &Value, out: &mut Vec<u8>);
+
+    /// Whether the event rendered last ends the response, though not the run: in some dialects a run that waits for its client ends the
+    /// response, and the client's next request continues it.
+    fn is_over(&self) -> bool {
+        false
+    }
+
+    /// All events that the log had when the connection began were rendered; `through` is the number of the last one. A renderer that shows the
+    /// state so far, rather than each event of the past, shows it now. True: the response ends with it. Not called if the run's end was among
+    /// these events.
+    fn caught_up(&mut self, _through: i64, _out: &mut Vec<u8>) -> bool {
+        false
+    }
+
+    /// The server closes the connection before the end of the run. Appends the last frames.
+    fn interrupted(&mut self, _out: &mut Vec<u8>) {}
 }
 
 /// A reader's event format.
@@ -54,6 +70,18 @@ impl Dialect {
         }
     }
 
+    /// Returns whether the response ends with the event of this number, which was rendered last. An event that was only folded ends nothing:
+    /// the reader came for what follows it.
+    pub(super) fn ends_with(&self, seq: i64) -> bool {
+        match self {
+            Dialect::Native | Dialect::AgentStream => false,
+            Dialect::Rendered {
+                renderer,
+                silent_through,
+            } => seq > *silent_through && renderer.is_over(),
+        }
+    }
+
     /// Returns what precedes all events. A connection's first bytes are sent at once, so that its client sees that it is open.
     pub(super) fn opening(&self) -> Bytes {
         Bytes::from_static(match self {
@@ -62,8 +90,27 @@ impl Dialect {
         })
     }
 
-    /// Whether its clients know frames that are about the connection: `caught_up`, `goaway`.
-    pub(super) fn has_connection_frames(&self) -> bool {
-        !matches!(self, Dialect::Rendered { .. })
+    /// Returns what a reader at `cursor` is sent when it reaches the present, and whether its response ends there.
+    pub(super) fn caught_up(&mut self, cursor: i64) -> (Bytes, bool) {
+        match self {
+            Dialect::Native | Dialect::AgentStream => (frame::caught_up(cursor), false),
+            Dialect::Rendered { renderer, .. } => {
+                let mut out = Vec::new();
+                let is_over = renderer.caught_up(cursor, &mut out);
+                (out.into(), is_over)
+            }
+        }
+    }
+
+    /// Returns the last frames of a connection that the server closes.
+    pub(super) fn goaway(&mut self) -> Bytes {
+        match self {
+            Dialect::Native | Dialect::AgentStream => Bytes::from_static(frame::GOAWAY),
+            Dialect::Rendered { renderer, .. } => {
+                let mut out = Vec::new();
+                renderer.interrupted(&mut out);
+                out.into()
+            }
+        }
     }
 }

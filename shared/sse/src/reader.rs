@@ -50,14 +50,14 @@ pub enum Filter {
 }
 
 impl Filter {
-    fn shows(self, frame: &Frame) -> bool {
+    pub(crate) fn shows(self, frame: &Frame) -> bool {
         match self {
             Filter::Log => true,
             Filter::Run { id, root, .. } => frame.run_id == Some(root) && (id == root || frame.comes_from(id)),
         }
     }
 
-    fn ends_with(self, frame: &Frame) -> bool {
+    pub(crate) fn ends_with(self, frame: &Frame) -> bool {
         match self {
             Filter::Log => false,
             Filter::Run { id, open_through, .. } => frame.done_of == Some(id) && frame.seq > open_through,
@@ -136,10 +136,12 @@ impl Reader {
             }
             if self.caught_up_at.is_some_and(|at| self.cursor >= at) {
                 self.caught_up_at = None;
-                if !self.dialect.has_connection_frames() {
+                let (said, is_over) = self.dialect.caught_up(self.cursor);
+                self.ended |= is_over;
+                if said.is_empty() {
                     continue;
                 }
-                return Poll::Ready(Some(frame::caught_up(self.cursor)));
+                return Poll::Ready(Some(said));
             }
             let chunk = match self.poll_frames(context) {
                 Poll::Ready(Some(chunk)) => chunk,
@@ -167,8 +169,8 @@ impl Reader {
         // Both reconnect with their cursor; the latter then learn that it is ahead.
         if self.subscription.hub().is_draining() || self.subscription.is_taken_back() {
             self.ended = true;
-            let goaway = Bytes::from_static(frame::GOAWAY);
-            return Some(self.dialect.has_connection_frames().then_some(goaway));
+            let goaway = self.dialect.goaway();
+            return Some((!goaway.is_empty()).then_some(goaway));
         }
         (self.permit.is_ended() || self.subscription.is_gone()).then_some(None)
     }
@@ -352,7 +354,7 @@ impl Chunk {
             _ => self.joined.extend_from_slice(&said),
         }
         self.events += 1;
-        *ended = filter.ends_with(frame);
+        *ended = filter.ends_with(frame) || dialect.ends_with(frame.seq);
         !*ended
     }
 
@@ -402,5 +404,36 @@ mod tests {
         };
         assert!(!filter.ends_with(&frame(10, run, Some(run))));
         assert!(filter.ends_with(&frame(20, run, Some(run))));
+    }
+
+    /// Ends the response at each event.
+    struct Impatient;
+
+    impl crate::dialects::Renderer for Impatient {
+        fn render(&mut self, seq: i64, _: &serde_json::Value, out: &mut Vec<u8>) {
+            out.extend_from_slice(format!("{seq};").as_bytes());
+        }
+
+        fn is_over(&self) -> bool {
+            true
+        }
+    }
+
+    #[test]
+    fn a_renderer_ends_the_response_at_an_event_that_it_shows() {
+        let mut dialect = Dialect::Rendered {
+            renderer: Box::new(Impatient),
+            silent_through: 2,
+        };
+        let (mut chunk, mut cursor, mut ended) = (Chunk::default(), 0, false);
+        for seq in 1..=3 {
+            let frame = Frame {
+                bytes: Bytes::from_static(b"id: 1\ndata: {}\n\n"),
+                ..frame(seq, Uuid::nil(), None)
+            };
+            chunk.add(&frame, (Filter::Log, &mut dialect), &mut cursor, &mut ended);
+            assert_eq!(ended, seq == 3);
+        }
+        assert_eq!(chunk.into_bytes(), "3;");
     }
 }

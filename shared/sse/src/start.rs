@@ -23,13 +23,14 @@ use rejoin_types::owner::Owner;
 use serde::Deserialize;
 use serde_json::json;
 use tokio::time::timeout;
+use tracing::warn;
 use utoipa::IntoParams;
 use uuid::Uuid;
 
 use super::delivery::Handover;
 use super::dialects::{Dialect, Renderer};
 use super::fan_out::Hub;
-use super::frame;
+use super::frame::{self, Frame};
 use super::reader::{Filter, Reader};
 use super::streams::Permit;
 
@@ -302,6 +303,41 @@ pub async fn whole_run(
     Ok(collect(reader).await)
 }
 
+/// Renders a run's events so far, without waiting for more.
+pub async fn fold_so_far(
+    state: &StreamState,
+    owner: Owner,
+    run_id: Uuid,
+    renderer: &mut (dyn Renderer + '_),
+) -> Result<Vec<u8>, Problem> {
+    let (target, ends) = find(state, owner, StreamSource::Run(run_id)).await?;
+    let mut cursor = target.first_seq();
+    if cursor < ends.oldest_seq - 1 {
+        return Err(cursor_gone(cursor, &target, ends));
+    }
+    let (filter, mut out) = (target.filter(), Vec::new());
+    while cursor < ends.last_seq {
+        let page = timeout(QUERY_LIMIT, state.hub.source.page(target.log_id(), cursor)).await;
+        let page = page.map_err(|_| Problem::database_away())?.map_err(|error| {
+            warn!(%error, "reading a run's events failed");
+            Problem::database_away()
+        })?;
+        let Some(last) = page.last() else {
+            return Err(cursor_gone(cursor, &target, ends));
+        };
+        cursor = last.seq;
+        for frame in page.iter().map(Frame::of).filter(|frame| filter.shows(frame)) {
+            if let Some(event) = frame.json() {
+                renderer.render(frame.seq, &event, &mut out);
+            }
+            if filter.ends_with(&frame) {
+                return Ok(out);
+            }
+        }
+    }
+    Ok(out)
+}
+
 async fn collect(mut reader: Reader) -> Option<Vec<u8>> {
     let mut all = Vec::new();
     reader.opening = None;
@@ -349,7 +385,9 @@ async fn run_reader(
         silent_through: after.unwrap_or(cursor),
     };
     let subscription = state.hub.subscribe(target.log_id(), ends.last_seq);
-    Ok(Reader::new(subscription, permit, target.filter(), dialect, cursor))
+    let mut reader = Reader::new(subscription, permit, target.filter(), dialect, cursor);
+    reader.caught_up_at = Some(ends.last_seq);
+    Ok(reader)
 }
 
 fn cursor_ahead(cursor: i64, target: &Target, ends: LogEnds) -> Problem {

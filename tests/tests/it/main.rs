@@ -6,6 +6,7 @@ use rejoin_tests::support;
 mod agents;
 mod calendar;
 mod chat;
+mod clients;
 mod consoles;
 mod data_sources;
 mod events;

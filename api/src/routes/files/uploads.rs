@@ -318,6 +318,57 @@ impl Arriving<'_> {
     }
 }
 
+/// Stores a file that came within a request.
+pub async fn store(
+    state: &AppState,
+    caller: &Caller,
+    name: &str,
+    declared: Option<&str>,
+    content: Bytes,
+) -> Result<File, Problem> {
+    let _place = state.uploads.take_for(caller.user_id, caller.workspace_id)?;
+    let size = content.len() as u64;
+    let limit = state.config.files.max_file_bytes;
+    if size > limit {
+        return Err(too_large(limit));
+    }
+    let sent = Sent {
+        name: name.to_owned(),
+        media_type: declared.map(str::to_owned),
+        content: Content::Body(futures::stream::once(async move { Ok(content) }).boxed()),
+        at_most: size,
+    };
+    receive(state, caller, sent).await
+}
+
+async fn receive(state: &AppState, caller: &Caller, mut sent: Sent) -> Result<File, Problem> {
+    let id = ids::new();
+    let mut arriving = Arriving {
+        state,
+        caller,
+        id,
+        name: names::clean(&sent.name),
+        declared: sent.media_type.clone(),
+        at_most: sent.at_most,
+        size: 0,
+        hasher: Sha256::new(),
+        position: 0,
+        media_type: None,
+        text: TextCheck::default(),
+        upload: state.files.upload(caller.workspace_id, id),
+    };
+    match arriving.all(&mut sent).await {
+        Ok(file) => {
+            metrics::counter!("rejoin_files_uploaded_total").increment(1);
+            Ok(file)
+        }
+        Err(problem) => {
+            arriving.discard().await;
+            Err(problem)
+        }
+    }
+}
+
 /// Upload a file: as the body, with its name in `name` and its type in `Content-Type`, or as a field of a form
 #[utoipa::path(post, path = PATH, tag = "files", params(UploadParams),
     request_body(content = String, content_type = "application/octet-stream",
@@ -337,31 +388,8 @@ pub(super) async fn create(
     request: Request,
 ) -> Result<(StatusCode, [(HeaderName, String); 1], Json<FileBody>), Problem> {
     let _place = state.uploads.take_for(caller.user_id, caller.workspace_id)?;
-    let mut sent = Sent::of(&state, params, request).await?;
-    let id = ids::new();
-    let mut arriving = Arriving {
-        state: &state,
-        caller: &caller,
-        id,
-        name: names::clean(&sent.name),
-        declared: sent.media_type.clone(),
-        at_most: sent.at_most,
-        size: 0,
-        hasher: Sha256::new(),
-        position: 0,
-        media_type: None,
-        text: TextCheck::default(),
-        upload: state.files.upload(caller.workspace_id, id),
-    };
-    match arriving.all(&mut sent).await {
-        Ok(file) => {
-            metrics::counter!("rejoin_files_uploaded_total").increment(1);
-            let location = [(LOCATION, format!("{PATH}/{}", file.id))];
-            Ok((StatusCode::CREATED, location, Json(file.into())))
-        }
-        Err(problem) => {
-            arriving.discard().await;
-            Err(problem)
-        }
-    }
+    let sent = Sent::of(&state, params, request).await?;
+    let file = receive(&state, &caller, sent).await?;
+    let location = [(LOCATION, format!("{PATH}/{}", file.id))];
+    Ok((StatusCode::CREATED, location, Json(file.into())))
 }

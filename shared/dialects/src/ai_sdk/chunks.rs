@@ -1,0 +1,40 @@
+//! Chunks of the UI message stream, as frames of server-sent events: data only.
+
+use serde_json::Value;
+
+/// What follows the last chunk.
+const DONE: &[u8] = b"data: [DONE]\n\n";
+
+/// Frames that wait to be sent.
+#[derive(Debug, Default)]
+pub(super) struct Chunks {
+    frames: Vec<u8>,
+    /// Parts with text begun so far: each has an id of its own.
+    parts: u32,
+}
+
+impl Chunks {
+    pub fn push(&mut self, chunk: &Value) {
+        self.frames.extend_from_slice(b"data: ");
+        self.frames.extend_from_slice(chunk.to_string().as_bytes());
+        self.frames.extend_from_slice(b"\n\n");
+    }
+
+    pub fn end(&mut self) {
+        self.frames.extend_from_slice(DONE);
+    }
+
+    pub fn next_part_id(&mut self, name: &str) -> String {
+        self.parts += 1;
+        format!("{name}-{}", self.parts)
+    }
+
+    /// Forgets what was not sent.
+    pub fn clear(&mut self) {
+        self.frames.clear();
+    }
+
+    pub fn send(&mut self, out: &mut Vec<u8>) {
+        out.append(&mut self.frames);
+    }
+}

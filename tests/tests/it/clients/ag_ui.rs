@@ -1,0 +1,464 @@
+//! AG-UI's own `HttpAgent`, which checks each event and their order by itself.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::Arc;
+
+use rejoin_tests::app::{AppOptions, Process, TestApp};
+use rejoin_tests::client::{json_of, of_kind};
+use rejoin_tests::model_server::{Reply, sent};
+use rejoin_tests::needs;
+use rejoin_tests::support;
+use rejoin_tests::tools::{Ledger, Payment};
+use rejoin_tools::registry::Registry;
+use reqwest::{Method, StatusCode};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
+use tokio::process::{Child, ChildStdout, Command};
+use tokio::sync::Semaphore;
+
+/// Number of conversations in which the connection is cut at random places.
+const CUT_CONVERSATIONS: u32 = 20;
+
+/// The folder with the installed client. None: it is missing, which was reported.
+pub fn client_folder() -> Option<PathBuf> {
+    let folder = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../.cache/clients/ag-ui"));
+    if folder.join("node_modules/@ag-ui/client").exists() {
+        return Some(folder);
+    }
+    needs::skip("AG-UI's client is not installed (scripts/setup-clients.sh)");
+    None
+}
+
+/// Runs a script of ours with the client.
+pub fn node(script: &str, folder: &Path, argument: &str) -> Command {
+    let mut command = Command::new("node");
+    command
+        .arg(format!("{}/clients/ag-ui/{script}", env!("CARGO_MANIFEST_DIR")))
+        .arg(argument)
+        .env("CLIENT_FOLDER", folder)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::inherit())
+        .kill_on_drop(true);
+    command
+}
+
+/// The client in its process.
+struct Page {
+    _child: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Page {
+    fn open(app: &TestApp, agent: &str, thread: &str, actions: Value) -> Option<Self> {
+        Self::with(app, agent, thread, json!({ "actions": actions }))
+    }
+
+    fn with(app: &TestApp, agent: &str, thread: &str, mut script: Value) -> Option<Self> {
+        let folder = client_folder()?;
+        script["url"] = format!("{}/api/ag-ui/{agent}", app.url()).into();
+        script["key"] = app.db.api_key.as_str().into();
+        script["threadId"] = thread.into();
+        let mut child = node("driver.mjs", &folder, &script.to_string())
+            .spawn()
+            .expect("node starts");
+        let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+        Some(Self { _child: child, lines })
+    }
+
+    /// What the client has after its next action.
+    async fn next(&mut self) -> Value {
+        let line = tokio::time::timeout(support::LIMIT, self.lines.next_line()).await;
+        let line = line
+            .expect("the client is done in time")
+            .expect("its output")
+            .expect("a line");
+        let said: Value = serde_json::from_str(&line).expect("JSON");
+        if said["told"].is_null() {
+            assert_eq!(said["error"], Value::Null, "{said:#}");
+            assert_eq!(said["warnings"], json!([]), "{said:#}");
+        }
+        said
+    }
+}
+
+/// The replies as the client has them: of the run's own agent.
+fn replied(said: &Value) -> String {
+    let messages = said["messages"].as_array().expect("messages").iter();
+    messages
+        .filter(|message| message["role"] == "assistant" && message["subagentRunId"].is_null())
+        .filter_map(|message| message["content"].as_str())
+        .collect()
+}
+
+/// The replies as they are stored.
+async fn stored(app: &TestApp, thread: &str) -> String {
+    let texts: Vec<String> = sqlx::query_scalar(
+        "select m.content from kb.chat_messages m join kb.chat_conversations c on c.id = m.conversation_id
+         where c.client_thread = $1 and m.role = 'assistant' order by m.seq",
+    )
+    .bind(thread)
+    .fetch_all(&app.db.pool)
+    .await
+    .unwrap();
+    texts.concat()
+}
+
+fn kinds(said: &Value) -> Vec<&str> {
+    let events = said["events"].as_array().expect("events").iter();
+    events.map(|event| event["type"].as_str().expect("a type")).collect()
+}
+
+fn words(n: usize) -> String {
+    (0..n).map(|i| format!("word{i} ")).collect()
+}
+
+#[tokio::test]
+async fn a_conversation_has_answers_context_and_its_thread() {
+    let app = TestApp::start().await;
+    app.agent("writer", &[]).await;
+    app.model.script([
+        Reply::text("Hello there.").reasoning("A greeting."),
+        Reply::text("Again."),
+    ]);
+    let context = json!([{"description": "Page", "value": "invoices"}]);
+    let actions = json!([
+        {"message": "hello", "context": context, "runId": "r1"}, {"message": "once more"}, {"connect": true},
+    ]);
+    let Some(mut page) = Page::open(&app, "writer", "thread 1/ä", actions) else {
+        return;
+    };
+    let first = page.next().await;
+    assert_eq!(
+        (first["outcome"].as_str(), replied(&first).as_str()),
+        (Some("success"), "Hello there.")
+    );
+    for kind in ["REASONING_MESSAGE_CONTENT", "STATE_SNAPSHOT", "TEXT_MESSAGE_CONTENT"] {
+        assert!(kinds(&first).contains(&kind), "{kind}");
+    }
+    assert_eq!(first["state"]["rejoin"]["agent"], "writer");
+    let second = page.next().await;
+    assert_eq!(replied(&second), "Hello there.Again.");
+    assert_eq!(replied(&second), stored(&app, "thread 1/ä").await);
+    let connected = page.next().await;
+    assert_eq!(replied(&connected), "Hello there.Again.");
+    assert_eq!(kinds(&connected), ["RUN_STARTED", "MESSAGES_SNAPSHOT", "RUN_FINISHED"]);
+    let requests = app.model.requests();
+    assert!(
+        requests[0].to_string().contains("Page: invoices"),
+        "the agent is told of the page"
+    );
+    assert_eq!(sent(&requests[1]).iter().filter(|(role, _)| role == "user").count(), 2);
+    // The same run once more: nothing new is asked of the model.
+    let again = json!([{"message": "hello", "runId": "r1"}]);
+    let Some(mut page) = Page::open(&app, "writer", "thread 1/ä", again) else {
+        return;
+    };
+    assert_eq!(replied(&page.next().await), "Hello there.");
+    assert_eq!(app.model.requests().len(), 2);
+}
+
+#[tokio::test]
+async fn tools_of_the_server_are_shown_with_their_results() {
+    let (ledger, gate) = (Ledger::default(), Arc::new(Semaphore::new(9)));
+    let app = TestApp::with(AppOptions {
+        tools: Registry::new([Payment::shared(&ledger, &gate, false)]),
+        ..AppOptions::default()
+    })
+    .await;
+    app.agent("payer", &["pay"]).await;
+    app.model.script([
+        Reply::text("I will pay. ").then_tool("pay", json!({"amount": 5})),
+        Reply::tool("pay", json!({"amount": -1})),
+        Reply::text("Paid."),
+    ]);
+    let Some(mut page) = Page::open(&app, "payer", "t", json!([{"message": "pay"}])) else {
+        return;
+    };
+    let said = page.next().await;
+    let roles: Vec<&str> = said["messages"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|m| m["role"].as_str())
+        .collect();
+    assert_eq!(roles, ["user", "assistant", "tool", "assistant", "tool", "assistant"]);
+    assert_eq!(said["messages"][1]["toolCalls"][0]["function"]["name"], "pay");
+    assert_eq!(
+        said["messages"][2]["toolCallId"],
+        said["messages"][1]["toolCalls"][0]["id"]
+    );
+    assert!(
+        said["messages"][4]["content"].as_str().unwrap().contains("negative"),
+        "{said:#}"
+    );
+    assert_eq!(said["pending"], json!([]));
+    assert_eq!(replied(&said), stored(&app, "t").await);
+}
+
+#[tokio::test]
+async fn a_tool_of_the_client_is_called_and_its_result_read() {
+    let app = TestApp::start().await;
+    app.agent("guide", &[]).await;
+    app.model.script([
+        Reply::tool("locate", json!({"exact": true})),
+        Reply::text("You are in Kyiv."),
+    ]);
+    let parameters = json!({"type": "object", "properties": {"exact": {"type": "boolean"}}});
+    let tools = json!([{"name": "locate", "description": "Returns the user's place.", "parameters": parameters}]);
+    let actions = json!([{"message": "where am I?", "tools": tools}, {"toolResult": "Kyiv"}, {"connect": true}]);
+    let Some(mut page) = Page::open(&app, "guide", "t", actions) else {
+        return;
+    };
+    let first = page.next().await;
+    assert_eq!(
+        (&first["outcome"], first["pending"].as_array().unwrap().len()),
+        (&json!("success"), 1)
+    );
+    let second = page.next().await;
+    assert_eq!(replied(&second), "You are in Kyiv.");
+    assert_eq!(second["messages"].as_array().unwrap().len(), 4, "{second:#}");
+    assert!(
+        sent(&app.model.requests()[1])
+            .iter()
+            .any(|(role, text)| role == "tool" && text.contains("Kyiv"))
+    );
+    assert_eq!(replied(&page.next().await), "You are in Kyiv.");
+    app.wait_until_idle().await;
+}
+
+#[tokio::test]
+async fn questions_are_interrupts() {
+    let app = TestApp::start().await;
+    app.agent("asker", &["ask_user"]).await;
+    let options = json!([{"label": "Red", "value": "red"}, {"label": "Blue", "value": "blue"}]);
+    app.model.script([
+        Reply::tool("ask_user", json!({"question": "Which colour?", "options": options})),
+        Reply::tool("ask_user", json!({"question": "Which size?", "options": []})),
+        Reply::text("Blue it is."),
+    ]);
+    let actions = json!([
+        {"message": "paint it"},
+        {"connect": true, "answer": {"status": "resolved", "payload": "blue"}},
+        {"answer": {"status": "resolved", "payload": "blue"}},
+        {"answer": {"status": "cancelled"}},
+    ]);
+    let Some(mut page) = Page::open(&app, "asker", "t", actions) else {
+        return;
+    };
+    let first = page.next().await;
+    assert_eq!(first["outcome"], "interrupt");
+    let interrupt = &first["interrupts"][0];
+    assert_eq!(
+        (&interrupt["message"], &interrupt["responseSchema"]),
+        (
+            &json!("Which colour?"),
+            &json!({"type": "string", "enum": ["red", "blue"]})
+        )
+    );
+    // A page that is opened meanwhile is asked, too.
+    assert_eq!(page.next().await["interrupts"][0]["id"], interrupt["id"]);
+    let second = page.next().await;
+    assert_eq!(second["interrupts"][0]["message"], "Which size?");
+    let third = page.next().await;
+    assert_eq!(
+        (third["outcome"].as_str(), &third["interrupts"]),
+        (Some("success"), &json!([]))
+    );
+    assert_eq!(replied(&third), stored(&app, "t").await);
+    app.wait_until_idle().await;
+}
+
+#[tokio::test]
+async fn errors_and_cancels_end_the_clients_run() {
+    let app = TestApp::start().await;
+    app.agent("writer", &[]).await;
+    app.model.on("fail", [Reply::status(400)]);
+    app.model.on("hang", [Reply::hang_after(3)]);
+    app.model.on("leave", [Reply::text(words(50)).words_every(20)]);
+    let actions = json!([{"message": "fail"}]);
+    let Some(mut page) = Page::open(&app, "writer", "failed", actions) else {
+        return;
+    };
+    let said = page.next().await;
+    assert!(
+        said["runError"]["message"].is_string() && said["runError"]["code"].is_string(),
+        "{said:#}"
+    );
+    let hanging = json!([{"message": "hang", "tellAt": "TEXT_MESSAGE_CONTENT"}]);
+    let Some(mut page) = Page::open(&app, "writer", "cancelled", hanging) else {
+        return;
+    };
+    page.next().await;
+    let run: uuid::Uuid = sqlx::query_scalar("select id from kb.agent_runs where state = 'running'")
+        .fetch_one(&app.db.pool)
+        .await
+        .unwrap();
+    let (status, _) = app.client().post(&format!("/api/runs/{run}/cancel"), json!({})).await;
+    assert_eq!(status, StatusCode::ACCEPTED);
+    let mut said = page.next().await;
+    while !said["told"].is_null() {
+        said = page.next().await;
+    }
+    assert_eq!(said["outcome"], "cancelled");
+    // A client that leaves cancels nothing; it may come back.
+    let leaving = json!([{"message": "leave", "abortAt": "TEXT_MESSAGE_CONTENT"}, {"connect": true}]);
+    let Some(mut page) = Page::open(&app, "writer", "left", leaving) else {
+        return;
+    };
+    page.next().await;
+    let said = page.next().await;
+    assert_eq!(replied(&said), words(50));
+    assert_eq!(replied(&said), stored(&app, "left").await);
+}
+
+#[tokio::test]
+async fn words_of_a_killed_worker_are_taken_back() {
+    let app = TestApp::with(AppOptions {
+        workers: 0,
+        ..AppOptions::default()
+    })
+    .await;
+    app.agent("writer", &[]).await;
+    let whole: String = (0..30).map(|i| format!("other{i} ")).collect();
+    app.model.script([Reply::hang_after(10), Reply::text(&whole)]);
+    let victim = Process::worker(&app);
+    let actions = json!([{"message": "write", "tellAt": "TEXT_MESSAGE_START"}]);
+    let Some(mut page) = Page::open(&app, "writer", "t", actions) else {
+        return;
+    };
+    page.next().await;
+    victim.kill();
+    let _heir = Process::worker(&app);
+    let mut said = page.next().await;
+    while !said["told"].is_null() {
+        said = page.next().await;
+    }
+    assert!(kinds(&said).contains(&"MESSAGES_SNAPSHOT"));
+    assert_eq!(
+        (replied(&said), said["outcome"].as_str()),
+        (whole.clone(), Some("success"))
+    );
+    assert_eq!(stored(&app, "t").await, whole);
+}
+
+#[tokio::test]
+async fn a_cut_connection_costs_and_repeats_nothing() {
+    let (ledger, gate) = (Ledger::default(), Arc::new(Semaphore::new(99)));
+    let app = TestApp::with(AppOptions {
+        tools: Registry::new([Payment::shared(&ledger, &gate, false)]),
+        ..AppOptions::default()
+    })
+    .await;
+    app.agent("payer", &["pay"]).await;
+    let mut cuts = 0;
+    for seed in 0..CUT_CONVERSATIONS {
+        app.model.script([
+            Reply::text("I will pay. ")
+                .reasoning("Pay.")
+                .then_tool("pay", json!({"amount": 5})),
+            Reply::text(words(40)).words_every(2),
+        ]);
+        let thread = format!("cut {seed}");
+        let script = json!({"cutSeed": seed, "actions": [{"message": "pay"}]});
+        let Some(mut page) = Page::with(&app, "payer", &thread, script) else {
+            return;
+        };
+        let said = page.next().await;
+        assert_eq!(replied(&said), stored(&app, &thread).await, "seed {seed}: {said:#}");
+        assert_eq!(kinds(&said).iter().filter(|kind| **kind == "RUN_STARTED").count(), 1);
+        cuts += said["cuts"].as_u64().unwrap();
+    }
+    assert!(cuts > u64::from(CUT_CONVERSATIONS), "{cuts} cuts");
+}
+
+#[tokio::test]
+async fn bad_requests_say_what_to_do() {
+    let app = TestApp::start().await;
+    app.agent("writer", &[]).await;
+    let client = app.client();
+    let user = json!({"id": "1", "role": "user", "content": "Hi"});
+    let tool = json!({"id": "2", "role": "tool", "toolCallId": "unknown", "content": "x"});
+    let image = json!({"id": "3", "role": "user", "content": [
+        {"type": "text", "text": "What is it?"},
+        {"type": "image", "source": {"type": "data", "value": "QQ==", "mimeType": "image/png"}},
+    ]});
+    let resume = json!([{"interruptId": "nothing", "status": "cancelled"}]);
+    for (path, more, code) in [
+        (
+            "/api/ag-ui/nobody",
+            json!({"messages": [user]}),
+            "agent_definition_not_found",
+        ),
+        ("/api/ag-ui", json!({"messages": []}), "nothing_to_run"),
+        ("/api/ag-ui", json!({"messages": [tool]}), "nothing_to_run"),
+        ("/api/ag-ui", json!({"messages": [image]}), "unsupported_content"),
+        ("/api/ag-ui", json!({"messages": [user], "threadId": ""}), "invalid_id"),
+        (
+            "/api/ag-ui",
+            json!({"messages": [user], "resume": resume}),
+            "nothing_to_run",
+        ),
+    ] {
+        let mut body = json!({"threadId": "t", "runId": "r"});
+        for (name, value) in more.as_object().unwrap() {
+            body[name] = value.clone();
+        }
+        let (_, problem) = client.post(path, body).await;
+        assert_eq!(problem["code"], code, "{problem:#}");
+    }
+    let (status, problem) = client.get("/api/ag-ui/threads/nothing/events").await;
+    assert_eq!(
+        (status, &problem["code"]),
+        (StatusCode::NOT_FOUND, &json!("conversation_not_found"))
+    );
+    // The same run for another message.
+    app.model.script([Reply::text("One.")]);
+    let body =
+        |text: &str| json!({"threadId": "t", "runId": "r", "messages": [{"id": "1", "role": "user", "content": text}]});
+    let request = client.request(Method::POST, "/api/ag-ui/writer").json(&body("one"));
+    let streamed = request.send().await.unwrap().text().await.unwrap();
+    assert!(streamed.contains("RUN_FINISHED"), "{streamed}");
+    let (status, problem) = client.post("/api/ag-ui/writer", body("two")).await;
+    assert_eq!(
+        (status, &problem["code"]),
+        (StatusCode::UNPROCESSABLE_ENTITY, &json!("idempotency_key_reused"))
+    );
+    // The native log has the same conversation.
+    let conversation: uuid::Uuid = sqlx::query_scalar("select id from kb.chat_conversations where client_thread = 't'")
+        .fetch_one(&app.db.pool)
+        .await
+        .unwrap();
+    let mut native = client
+        .stream(&format!("/api/conversations/{conversation}/events"))
+        .await;
+    let events = json_of(&native.until("done").await);
+    assert_eq!(of_kind(&events, "message").len(), 2);
+}
+
+#[tokio::test]
+async fn the_recipe_of_the_page_works() {
+    let Some(folder) = client_folder() else { return };
+    let app = TestApp::start().await;
+    app.agent("writer", &[]).await;
+    app.model.script([Reply::text("Hello yourself.")]);
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/reference/ag-ui.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let recipe = page
+        .split("```js\n")
+        .nth(1)
+        .and_then(|rest| rest.split("```").next())
+        .unwrap();
+    let (url, key) = (json!(app.url()), json!(app.db.api_key));
+    // Packages are found from the script's folder.
+    let script = folder.join(format!("recipe-{}.mjs", std::process::id()));
+    std::fs::write(&script, format!("const url = {url}, key = {key};\n{recipe}")).unwrap();
+    let output = Command::new("node").arg(&script).output().await.unwrap();
+    std::fs::remove_file(&script).unwrap();
+    assert_eq!(
+        String::from_utf8_lossy(&output.stdout),
+        "Hello yourself.\n",
+        "{output:?}"
+    );
+}
