@@ -57,7 +57,6 @@ pub struct AgentRequest {
     pub message: String,
     /// The project; default: the caller's project
     #[serde(alias = "workspace_id")]
-    #[serde(rename = "projectId")]
     pub workspace_id: Option<Uuid>,
     /// The session; null: a new session
     #[serde(alias = "session_id")]

@@ -147,7 +147,7 @@ impl Look<'_> {
              limit $7"
         );
         let attempted = "look for near vectors in the index";
-        let mut tx = rejoin_db::begin(&self.pool).await.map_err(Error::database(attempted))?;
+        let mut tx = rejoin_db::begin(self.pool).await.map_err(Error::database(attempted))?;
         let settings = format!(
             "set local hnsw.iterative_scan = relaxed_order; set local hnsw.ef_search = {EF_SEARCH};
              set local hnsw.max_scan_tuples = {MAX_SCAN_TUPLES}"

@@ -198,7 +198,7 @@ async fn a_run_goes_on_when_both_calls_of_a_step_are_answered() {
 }
 
 #[tokio::test]
-async fn an_unknown_call_is_refused_with_those_that_wait_and_another_user_sees_none() {
+async fn an_unknown_call_is_refused_and_another_user_sees_none() {
     let app = TestApp::start().await;
     let agent = app.agent("guide", &[]).await;
     let api = as_api(&app);
@@ -280,7 +280,7 @@ async fn a_message_is_never_taken_for_a_tools_output() {
 }
 
 #[tokio::test]
-async fn a_run_that_waits_for_its_client_is_cancelled_or_goes_on_without() {
+async fn a_run_waiting_for_its_client_is_cancelled_or_goes_on() {
     let app = TestApp::start().await;
     let agent = app.agent("guide", &[]).await;
     let api = as_api(&app);
@@ -356,7 +356,7 @@ async fn tools_that_cannot_be_offered_are_refused_with_the_reason() {
 }
 
 #[tokio::test]
-async fn instructions_hold_for_their_turn_alone_and_come_last_in_the_prompt() {
+async fn instructions_hold_for_their_turn_and_end_the_prompt() {
     let app = TestApp::start().await;
     let agent = app.agent("guide", &[]).await;
     let api = as_api(&app);

@@ -105,7 +105,7 @@ async fn both_clients_get_an_answer_streamed_and_whole() {
 }
 
 #[tokio::test]
-async fn a_function_of_the_client_is_called_and_its_output_continues_the_run() {
+async fn a_function_of_the_client_is_called_and_its_output_used() {
     if !openai_clients::are_there() {
         return;
     }

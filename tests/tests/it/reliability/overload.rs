@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rejoin_cli::dev::postgres::{PostgresOptions, PrivatePostgres};
-use rejoin_commands::PostMessage;
 use rejoin_db::config::{BusKind, DatabaseArgs};
 use rejoin_db::vacuum_blockers;
 use rejoin_db::{Db, Role};
@@ -155,26 +154,7 @@ async fn a_locked_out_command_retries_then_is_refused_whole() {
 #[tokio::test]
 async fn a_locked_out_flush_retries_and_writes_each_event_once() {
     let app = quiet(|_| {}).await;
-    let command = PostMessage {
-        owner: app.db.owner(),
-        conversation_id: None,
-        agent_definition_id: None,
-        message: "hello".into(),
-        attached_context: None,
-        files: Vec::new(),
-        max_files_bytes: 0,
-        models: Default::default(),
-        consoles: Vec::new(),
-        idempotency: None,
-        on_busy: rejoin_commands::OnBusy::Enqueue,
-        client_thread: None,
-        history: Vec::new(),
-        client_tools: Vec::new(),
-        extension_tools: Vec::new(),
-        instructions: None,
-        output_schema: None,
-        exhausted: None,
-    };
+    let command = crate::chat::client_threads::message(app.db.owner(), "hello");
     let posted = rejoin_commands::execute(&app.db.pool, &command).await.unwrap();
     let lease = Duration::from_secs(60);
     let claimed = rejoin_queue::claim(
