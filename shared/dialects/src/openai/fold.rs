@@ -3,6 +3,7 @@
 //! Invariants: the changes depend on the events alone; what is shown as text, without what was abandoned, is the stored message.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -316,13 +317,13 @@ impl Fold {
         if event["status"] == "started" {
             self.end_step(changes);
             // A new attempt may repeat a call.
-            if !self.calls.contains_key(&id) {
+            if let Entry::Vacant(vacant) = self.calls.entry(id.clone()) {
                 let call = Call {
-                    id: id.clone(),
+                    id,
                     name: name.to_owned(),
                     arguments: items::json_text(&event["input"]),
                 };
-                self.calls.insert(id, call.clone());
+                vacant.insert(call.clone());
                 changes.push(Change::CallStarted(call));
             }
             return;

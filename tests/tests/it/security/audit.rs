@@ -31,7 +31,7 @@ fn log_of(project: Uuid) -> String {
 
 /// Appends an operator's entry, in its own transaction.
 pub async fn tell(pool: &PgPool, workspace_id: Option<Uuid>, target: &str) -> i64 {
-    let mut tx = rejoin_db::begin(&pool).await.unwrap();
+    let mut tx = rejoin_db::begin(pool).await.unwrap();
     let entry = NewEntry {
         by: &Actor::operator(),
         workspace_id,
