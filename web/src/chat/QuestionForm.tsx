@@ -15,7 +15,10 @@ export function QuestionForm({ question, plan }: { question: Question; plan?: Pl
   if (question.status !== 'pending') {
     return (
       <p className="notice">
-        {asked} <b>{question.status === 'answered' && question.answer !== undefined ? told(question.answer) : question.status}</b>
+        {asked}{' '}
+        <b>
+          {question.status === 'answered' && question.answer !== undefined ? told(question.answer) : question.status}
+        </b>
       </p>
     );
   }
