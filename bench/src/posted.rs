@@ -26,24 +26,8 @@ pub async fn post(database: &Database, count: usize) -> Result<Vec<(Uuid, Uuid)>
     };
     let posts = futures::stream::iter(0..count).map(|_| async {
         let command = PostMessage {
-            owner,
-            conversation_id: None,
-            agent_definition_id: None,
-            message: "hello".into(),
-            attached_context: None,
-            files: Vec::new(),
-            max_files_bytes: 0,
-            models: Default::default(),
-            consoles: Vec::new(),
-            idempotency: None,
             on_busy: OnBusy::Enqueue,
-            client_thread: None,
-            history: Vec::new(),
-            client_tools: Vec::new(),
-            extension_tools: Vec::new(),
-            instructions: None,
-            output_schema: None,
-            exhausted: None,
+            ..PostMessage::new(owner, "hello")
         };
         let posted = rejoin_commands::execute(&database.db.pool_sqlx, &command)
             .await

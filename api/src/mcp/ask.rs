@@ -13,7 +13,6 @@ use rejoin_event_log::log;
 use rejoin_event_log::wakeup;
 use rejoin_http::idempotency;
 use rejoin_http::problem::Problem;
-use rejoin_models::answering::Environment;
 use rejoin_runs::agents;
 use rejoin_tools::arguments::{self, Kind, Parameter};
 use rejoin_tools::{Schema, ToolSpec};
@@ -153,7 +152,6 @@ async fn post(asked: &Asked, session: Option<String>, given: &Value, request: &R
         (_, _) => None,
     };
     let command = PostMessage {
-        owner: caller.owner(),
         conversation_id,
         agent_definition_id,
         on_busy: OnBusy::Enqueue,
@@ -161,19 +159,8 @@ async fn post(asked: &Asked, session: Option<String>, given: &Value, request: &R
             key: key(&session, request),
             body_hash: idempotency::body_hash(given),
         }),
-        attached_context: None,
-        files: Vec::new(),
-        max_files_bytes: 0,
-        models: Environment::default(),
-        consoles: Vec::new(),
-        client_thread: None,
-        history: Vec::new(),
-        client_tools: Vec::new(),
-        extension_tools: Vec::new(),
-        instructions: None,
-        output_schema: None,
         exhausted: state.quotas.exhausted(&state.db.pool_sqlx, caller).await?,
-        message: message.to_owned(),
+        ..PostMessage::new(caller.owner(), message)
     };
     chat::post(state, caller.rls_scope(), &command).await
 }

@@ -192,24 +192,17 @@ async fn command(
         .map(|file_id| chat::AttachedFile { file_id })
         .collect();
     Ok(PostMessage {
-        owner: caller.owner(),
         conversation_id: thread,
         agent_definition_id: agent.filter(|_| thread.is_none()),
         on_busy: params.on_busy()?,
         idempotency: idempotency::of(headers, Some(&key), &same)?,
         files: chat::attached_files(Some(&files), state.config.files.max_message_files)?,
-        max_files_bytes: state.config.files.max_message_files_bytes,
-        models: state.config.models.clone(),
-        consoles: Vec::new(),
-        attached_context: None,
         exhausted: state.quotas.exhausted(&state.db.pool_sqlx, caller).await?,
-        output_schema: None,
-        message: message.text,
         client_thread: thread.is_none().then(|| input.thread_id.clone()),
         history: history(input),
         client_tools: client_tools(input),
-        extension_tools: Vec::new(),
         instructions: input.instructions().map_err(refused)?,
+        ..chat::plain(state, caller, message.text)
     })
 }
 
@@ -267,15 +260,8 @@ async fn stream(
 /// Returns the caller's conversation by the client's name for it or, failing that, by its id.
 async fn find_thread(state: &AppState, caller: &Caller, thread: &str) -> Result<Option<Uuid>, Problem> {
     let mut db = caller.begin(state).await?;
-    if let Some(found) = conversations::by_client_thread(&mut db, caller.owner(), thread).await? {
-        return Ok(Some(found.id));
-    }
-    match thread.parse::<Uuid>() {
-        Ok(id) => Ok(conversations::get(&mut db, caller.owner(), id)
-            .await?
-            .map(|found| found.id)),
-        Err(_) => Ok(None),
-    }
+    let found = conversations::by_thread_or_id(&mut db, caller.owner(), thread).await?;
+    Ok(found.map(|found| found.id))
 }
 
 #[derive(Debug, Default, Deserialize, IntoParams)]

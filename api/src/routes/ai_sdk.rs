@@ -47,13 +47,7 @@ fn refused(refusal: Refusal) -> Problem {
 /// Returns the conversation of a chat: the one of that name or, failing that, of that id.
 async fn find(db: &mut PgConnection, caller: &Caller, id: &str) -> Result<Option<Uuid>, Problem> {
     ai_sdk::request::check_chat_id(id).map_err(refused)?;
-    if let Some(named) = conversations::by_client_thread(&mut *db, caller.owner(), id).await? {
-        return Ok(Some(named.id));
-    }
-    let Ok(id) = id.parse::<Uuid>() else {
-        return Ok(None);
-    };
-    let found = conversations::get(db, caller.owner(), id).await?;
+    let found = conversations::by_thread_or_id(db, caller.owner(), id).await?;
     Ok(found.map(|found| found.id))
 }
 

@@ -8,7 +8,7 @@ use axum::extract::State;
 use axum::http::header::{ACCEPT, LOCATION};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use rejoin_commands::{Idempotency, OnBusy, PostError, PostMessage, Posted};
+use rejoin_commands::{OnBusy, PostError, PostMessage, Posted};
 use rejoin_db::rls;
 use rejoin_http::authorization::routes;
 use rejoin_http::caller::{Caller, Write};
@@ -235,54 +235,24 @@ fn command(
         .map_err(|fault| Problem::bad_request("invalid_context", fault))?;
     check_output_schema(request.output_schema.as_ref())?;
     Ok(PostMessage {
-        owner: caller.owner(),
         conversation_id,
         agent_definition_id,
         on_busy: params.on_busy()?,
         idempotency,
         files,
-        max_files_bytes: state.config.files.max_message_files_bytes,
-        models: state.config.models.clone(),
         consoles: attached_consoles(request.consoles.as_ref())?,
         attached_context: attached_context(&request, &items),
-        exhausted: None,
         output_schema: request.output_schema.take(),
-        client_thread: None,
-        history: Vec::new(),
-        client_tools: Vec::new(),
-        extension_tools: Vec::new(),
-        instructions: None,
-        message: request.message,
+        ..plain(state, caller, request.message)
     })
 }
 
-/// Returns a message with nothing attached, to a new conversation.
-pub fn plain(
-    state: &AppState,
-    caller: &Caller,
-    message: String,
-    on_busy: OnBusy,
-    idempotency: Option<Idempotency>,
-) -> PostMessage {
+/// Returns a message with nothing attached, to a new conversation, with this server's limits.
+pub fn plain(state: &AppState, caller: &Caller, message: String) -> PostMessage {
     PostMessage {
-        owner: caller.owner(),
-        conversation_id: None,
-        client_thread: None,
-        agent_definition_id: None,
-        message,
-        history: Vec::new(),
-        instructions: None,
-        client_tools: Vec::new(),
-        extension_tools: Vec::new(),
-        attached_context: None,
-        files: Vec::new(),
         max_files_bytes: state.config.files.max_message_files_bytes,
         models: state.config.models.clone(),
-        consoles: Vec::new(),
-        idempotency,
-        on_busy,
-        output_schema: None,
-        exhausted: None,
+        ..PostMessage::new(caller.owner(), message)
     }
 }
 

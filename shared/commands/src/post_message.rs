@@ -287,6 +287,30 @@ enum Found {
 }
 
 impl PostMessage {
+    /// A message with nothing attached, to a new conversation.
+    pub fn new(owner: Owner, message: impl Into<String>) -> Self {
+        Self {
+            owner,
+            conversation_id: None,
+            client_thread: None,
+            agent_definition_id: None,
+            message: message.into(),
+            history: Vec::new(),
+            instructions: None,
+            client_tools: Vec::new(),
+            extension_tools: Vec::new(),
+            attached_context: None,
+            files: Vec::new(),
+            max_files_bytes: 0,
+            models: Environment::default(),
+            consoles: Vec::new(),
+            idempotency: None,
+            on_busy: OnBusy::default(),
+            output_schema: None,
+            exhausted: None,
+        }
+    }
+
     /// Finds or creates the conversation.
     async fn place(&self, db: &mut PgConnection, attachments: &[FileRef]) -> Result<Found, PostError> {
         if let Some(id) = self.named(db).await? {

@@ -2,7 +2,7 @@
 //! that disconnects, a run that is stopped) would leave a connection which the server has put into a transaction, and which sqlx 0.9
 //! believes to be outside one. The next caller would get it, with the first one's role and locks, and lose what it writes.
 //!
-//! Invariants: the answer to BEGIN is always read, by a task that nobody cancels. BEGIN comes last: what fails before it leaves nothing open.
+//! Invariants: the answer to BEGIN is always read, by a task that is not cancelled. BEGIN comes last: what fails before it leaves nothing open.
 
 use sqlx::{AssertSqlSafe, PgPool, Postgres, SqlSafeStr as _, Transaction};
 

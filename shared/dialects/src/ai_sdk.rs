@@ -8,7 +8,7 @@
 //! - `data`     events that become `data-*` parts
 //! - `stored`   stored messages
 //!
-//! A user's message is answered by one UI message, with an id of its own: a stream that is opened again replays that message from its
+//! A user's message is answered by one UI message, whose id is derived from it: a stream that is opened again replays that message from its
 //! beginning, under the same id, and the client replaces what it had. The protocol has no cursor, and no chunk that takes words back.
 
 mod chunks;

@@ -89,7 +89,7 @@ pub fn check(tools: &[ClientTool]) -> Result<(), String> {
 pub enum ClientOutput<'a> {
     /// The output, as JSON or as plain text.
     Text(&'a str),
-    /// The tool failed, for this reason; the model is told.
+    /// The tool failed, for this reason, which the model gets as the result.
     Error(&'a str),
 }
 

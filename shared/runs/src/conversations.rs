@@ -124,6 +124,18 @@ pub async fn by_client_thread(
     .await
 }
 
+/// The same; failing that, the conversation with this id.
+pub async fn by_thread_or_id(
+    db: &mut PgConnection,
+    owner: Owner,
+    name: &str,
+) -> Result<Option<Conversation>, sqlx::Error> {
+    match (by_client_thread(&mut *db, owner, name).await?, name.parse()) {
+        (None, Ok(id)) => get(db, owner, id).await,
+        (found, _) => Ok(found),
+    }
+}
+
 pub async fn get(db: &mut PgConnection, owner: Owner, id: Uuid) -> Result<Option<Conversation>, sqlx::Error> {
     sqlx::query_as!(
         Conversation,

@@ -13,7 +13,7 @@ mod agent_stream;
 /// Renders the events of one run for one reader, from the run's first event on, in order. Its state is a fold of these events: a reader
 /// that resumes is shown what follows its cursor by folding the events before it silently.
 pub trait Renderer: Send {
-    /// Appends the frames of the event with this number. None: the dialect has nothing for it.
+    /// Appends the frames of the event with this number; nothing if the dialect has no such event.
     fn render(&mut self, seq: i64, event: &Value, out: &mut Vec<u8>);
 
     /// Whether the event rendered last ends the response, though not the run: in some dialects a run that waits for its client ends the

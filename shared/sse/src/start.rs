@@ -263,35 +263,17 @@ pub async fn open(
 
 /// Streams the turn of a message that was just stored.
 pub fn open_turn(state: &StreamState, permit: Permit, posted: &Posted, dialect: Dialect) -> Response {
-    respond(turn(state, permit, posted, dialect))
-}
-
-fn turn(state: &StreamState, permit: Permit, posted: &Posted, dialect: Dialect) -> Reader {
     let filter = Filter::Run {
         id: posted.run_id,
         root: posted.run_id,
         open_through: 0,
     };
     let subscription = state.hub.subscribe(posted.conversation_id, posted.cursor);
-    Reader::new(subscription, permit, filter, dialect, posted.cursor)
+    respond(Reader::new(subscription, permit, filter, dialect, posted.cursor))
 }
 
-/// Waits for the end of the turn of a message that was just stored, and returns what its renderer wrote then. None: nothing, because
-/// the server stops or the caller's key was revoked before; the turn goes on.
-pub async fn whole_turn(
-    state: &StreamState,
-    permit: Permit,
-    posted: &Posted,
-    renderer: Box<dyn Renderer>,
-) -> Option<Vec<u8>> {
-    let dialect = Dialect::Rendered {
-        renderer,
-        silent_through: 0,
-    };
-    collect(turn(state, permit, posted, dialect)).await
-}
-
-/// The same for a run that began before, ended or not.
+/// Waits for the end of a run, and returns what its renderer wrote. None: nothing, because the server stops or the caller's key was revoked
+/// before; the run goes on.
 pub async fn whole_run(
     state: &StreamState,
     permit: Permit,
@@ -299,8 +281,16 @@ pub async fn whole_run(
     run_id: Uuid,
     renderer: Box<dyn Renderer>,
 ) -> Result<Option<Vec<u8>>, Problem> {
-    let reader = run_reader(state, permit, owner, run_id, None, renderer).await?;
-    Ok(collect(reader).await)
+    let mut reader = run_reader(state, permit, owner, run_id, None, renderer).await?;
+    reader.opening = None;
+    let mut all = Vec::new();
+    // A frame that only says that the connection is alive is not the renderer's.
+    while let Some(Ok(chunk)) = reader.next().await {
+        if chunk != frame::HEARTBEAT {
+            all.extend_from_slice(&chunk);
+        }
+    }
+    Ok((!all.is_empty()).then_some(all))
 }
 
 /// Renders a run's events so far, without waiting for more.
@@ -336,18 +326,6 @@ pub async fn fold_so_far(
         }
     }
     Ok(out)
-}
-
-async fn collect(mut reader: Reader) -> Option<Vec<u8>> {
-    let mut all = Vec::new();
-    reader.opening = None;
-    // A frame that only says that the connection is alive is not the renderer's.
-    while let Some(Ok(chunk)) = reader.next().await {
-        if chunk != frame::HEARTBEAT {
-            all.extend_from_slice(&chunk);
-        }
-    }
-    (!all.is_empty()).then_some(all)
 }
 
 /// Streams a run in another program's dialect: what follows `after`, or all of it.

@@ -1,6 +1,6 @@
 //! Conversations: posting, turns of a chat, contexts and focus, long conversations, replies to questions, and the whole story of one chat.
 
-pub mod client_threads;
+mod client_threads;
 mod client_tools;
 mod context_types;
 pub mod contexts;

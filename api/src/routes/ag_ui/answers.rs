@@ -108,7 +108,7 @@ impl Given {
     }
 }
 
-/// The call's id as its provider named it, without what tells repeated ones apart.
+/// The call's id as its provider named it, without the suffix that makes repeated ones different.
 fn native_id(id: &str) -> &str {
     id.rsplit_once(rejoin_dialects::ag_ui::REPEATED)
         .map_or(id, |(native, _)| native)

@@ -63,24 +63,15 @@ pub(super) async fn post(state: &AppState, caller: &Caller, body: ChatBody, sent
         parameters: tool.input_schema,
     });
     let command = PostMessage {
-        owner: caller.owner(),
         conversation_id: known,
         client_thread: known.is_none().then_some(body.id),
         agent_definition_id: agent_definition_id.filter(|_| known.is_none()),
-        message: sent.text,
-        history: Vec::new(),
-        instructions: None,
         client_tools: client_tools.collect(),
-        extension_tools: Vec::new(),
-        attached_context: None,
         files: stored(state, caller, &sent.files).await?,
-        max_files_bytes: state.config.files.max_message_files_bytes,
-        models: state.config.models.clone(),
-        consoles: Vec::new(),
         idempotency: Some(key),
         on_busy,
-        output_schema: None,
         exhausted: state.quotas.exhausted(&state.db.pool_sqlx, caller).await?,
+        ..chat::plain(state, caller, sent.text)
     };
     let posted = chat::post(state, caller.rls_scope(), &command).await?;
     let tools = tools_of(&mut *caller.begin(state).await?, posted.run_id).await?;

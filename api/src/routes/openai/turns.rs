@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use axum::http::HeaderMap;
-use rejoin_commands::{CloseQuestion, Closing, HistoryMessage, OnBusy, PostMessage};
+use rejoin_commands::{CloseQuestion, Closing, HistoryMessage, PostMessage};
 use rejoin_dialects::openai::fold::continuation;
 use rejoin_dialects::openai::ids::{self, ResponseId};
 use rejoin_dialects::openai::input::{Answer, Input, Past, Reply, Role};
@@ -74,7 +74,7 @@ pub(super) async fn take(state: &AppState, caller: &Caller, mut request: Request
     post(state, caller, request).await
 }
 
-/// Stores the answers. None: nobody waits for them in this workspace.
+/// Stores the answers. None: no run of the caller has asked for one of them.
 async fn answer(state: &AppState, caller: &Caller, answers: &[Answer]) -> Result<Option<Turn>, Problem> {
     let mut db = caller.begin(state).await?;
     let mut asked = Vec::with_capacity(answers.len());
@@ -212,7 +212,8 @@ async fn post(state: &AppState, caller: &Caller, request: Request<'_>) -> Result
             })
             .collect(),
         instructions: (!instructions.is_empty()).then(|| instructions.join(PARAGRAPH)),
-        ..chat::plain(state, caller, message, OnBusy::Answer, idempotency)
+        idempotency,
+        ..chat::plain(state, caller, message)
     };
     let waiting = match asked.first() {
         Some(question) => Some(root_of(state, caller, question.run_id).await?),

@@ -85,7 +85,7 @@ pub enum Reply {
         /// The changed arguments of an approved call.
         input: Option<Value>,
     },
-    /// Nobody answers it.
+    /// It is closed without an answer.
     Abandon,
 }
 

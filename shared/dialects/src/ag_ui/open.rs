@@ -213,7 +213,7 @@ impl Open {
         if let Some(task) = &agent.task {
             event["description"] = task.as_str().into();
         }
-        // An agent that the client has not been told of can't be named.
+        // The client refuses the name of an agent that no event has announced.
         let parent = agent.parent.as_ref();
         if let Some(parent) = parent.filter(|parent| self.agents.iter().any(|other| other.id == **parent)) {
             event["parentSubagentRunId"] = parent.as_str().into();

@@ -9,7 +9,7 @@ const DONE: &[u8] = b"data: [DONE]\n\n";
 #[derive(Debug, Default)]
 pub(super) struct Chunks {
     frames: Vec<u8>,
-    /// Parts with text begun so far: each has an id of its own.
+    /// Number of parts with text begun so far, for their ids.
     parts: u32,
 }
 

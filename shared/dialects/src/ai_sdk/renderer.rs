@@ -15,7 +15,7 @@ use super::data::{self, DataParts};
 use super::words::Words;
 use crate::shown_text::WordsMode;
 
-/// What the client is told where a response ends before its turn does.
+/// The error that ends a response before its turn ends.
 const INTERRUPTED: &str =
     "The server is restarting, and the answer goes on meanwhile. Resume the stream to see the rest.";
 

@@ -397,7 +397,7 @@ impl Fold {
         }
         match wants {
             Wants::Approval => self.input.push(items::approval_response(question, &event["answer"])),
-            // The call's end, or a message, which are events of their own.
+            // The call's end, or a message, which are separate events.
             Wants::Output | Wants::Words => {}
         }
     }

@@ -79,7 +79,7 @@ fn translate(event: &Value) -> Vec<Value> {
         ],
         // It is sent together with the others of its step.
         "question" if event["clarifying"] == true => vec![],
-        // Nobody is asked: the call itself was sent.
+        // Not a question to a person: the call itself was sent.
         "question" if event["interactionType"] == "client_tool" => vec![],
         // An approval, or a question in a log written before they were combined.
         "question" => vec![json!({

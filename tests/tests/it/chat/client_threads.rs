@@ -1,7 +1,7 @@
 //! Conversations that clients name themselves, and the earlier messages that they bring along.
 
 use futures::future::join_all;
-use rejoin_commands::{HistoryMessage, OnBusy, PostError, PostMessage, Posted};
+use rejoin_commands::{HistoryMessage, PostError, PostMessage, Posted};
 use rejoin_db::{Db, Role, rls};
 use rejoin_runs::conversations;
 use rejoin_runs::messages::Role as Speaker;
@@ -11,30 +11,6 @@ use rejoin_tests::model_server::{Reply, sent};
 use rejoin_types::owner::Owner;
 use serde_json::json;
 use sqlx::PgPool;
-
-/// A message of this user, without anything else.
-pub fn message(owner: Owner, text: &str) -> PostMessage {
-    PostMessage {
-        owner,
-        conversation_id: None,
-        client_thread: None,
-        agent_definition_id: None,
-        message: text.to_owned(),
-        history: Vec::new(),
-        instructions: None,
-        client_tools: Vec::new(),
-        extension_tools: Vec::new(),
-        attached_context: None,
-        files: Vec::new(),
-        max_files_bytes: 0,
-        models: Default::default(),
-        consoles: Vec::new(),
-        idempotency: None,
-        on_busy: OnBusy::default(),
-        output_schema: None,
-        exhausted: None,
-    }
-}
 
 /// Connections with the API's role: row-level security applies.
 pub fn as_api(app: &TestApp) -> PgPool {
@@ -62,7 +38,7 @@ pub async fn refusal(app: &PgPool, command: &PostMessage) -> (&'static str, Stri
 fn in_thread(owner: Owner, thread: &str, text: &str) -> PostMessage {
     PostMessage {
         client_thread: Some(thread.to_owned()),
-        ..message(owner, text)
+        ..PostMessage::new(owner, text)
     }
 }
 
@@ -225,21 +201,21 @@ async fn what_a_client_brings_along_has_limits() {
     let app = without_workers().await;
     let api = as_api(&app);
     let owner = app.db.owner();
-    let conversation_id = Some(post(&api, &message(owner, "hello")).await.conversation_id);
+    let conversation_id = Some(post(&api, &PostMessage::new(owner, "hello")).await.conversation_id);
     let one = HistoryMessage {
         role: Speaker::User,
         text: "hi".to_owned(),
     };
     let long = PostMessage {
         history: vec![one.clone(); 201],
-        ..message(owner, "hello")
+        ..PostMessage::new(owner, "hello")
     };
     let nul = PostMessage {
         history: vec![HistoryMessage {
             text: "a\0b".to_owned(),
             ..one
         }],
-        ..message(owner, "hello")
+        ..PostMessage::new(owner, "hello")
     };
     let both = PostMessage {
         conversation_id,
@@ -247,7 +223,7 @@ async fn what_a_client_brings_along_has_limits() {
     };
     let told = PostMessage {
         instructions: Some("x".repeat(100_001)),
-        ..message(owner, "hello")
+        ..PostMessage::new(owner, "hello")
     };
     for (command, code) in [
         (long, "history_too_long"),

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use sqlx::PgPool;
 use uuid::Uuid;
 
-use super::client_threads::{as_api, message, post, refusal};
+use super::client_threads::{as_api, post, refusal};
 
 fn weather() -> ClientTool {
     ClientTool {
@@ -37,7 +37,7 @@ fn with_tools(app: &TestApp, agent: Uuid, text: &str) -> PostMessage {
     PostMessage {
         agent_definition_id: Some(agent),
         client_tools: vec![weather(), time()],
-        ..message(app.db.owner(), text)
+        ..PostMessage::new(app.db.owner(), text)
     }
 }
 
@@ -364,7 +364,7 @@ async fn instructions_hold_for_their_turn_and_end_the_prompt() {
     let told = PostMessage {
         agent_definition_id: Some(agent),
         instructions: Some("Answer in French.".to_owned()),
-        ..message(app.db.owner(), "hi")
+        ..PostMessage::new(app.db.owner(), "hi")
     };
     let posted = post(&api, &told).await;
     let client = app.client();

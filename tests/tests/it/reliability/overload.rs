@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rejoin_cli::dev::postgres::{PostgresOptions, PrivatePostgres};
+use rejoin_commands::{OnBusy, PostMessage};
 use rejoin_db::config::{BusKind, DatabaseArgs};
 use rejoin_db::vacuum_blockers;
 use rejoin_db::{Db, Role};
@@ -154,7 +155,10 @@ async fn a_locked_out_command_retries_then_is_refused_whole() {
 #[tokio::test]
 async fn a_locked_out_flush_retries_and_writes_each_event_once() {
     let app = quiet(|_| {}).await;
-    let command = crate::chat::client_threads::message(app.db.owner(), "hello");
+    let command = PostMessage {
+        on_busy: OnBusy::Enqueue,
+        ..PostMessage::new(app.db.owner(), "hello")
+    };
     let posted = rejoin_commands::execute(&app.db.pool, &command).await.unwrap();
     let lease = Duration::from_secs(60);
     let claimed = rejoin_queue::claim(

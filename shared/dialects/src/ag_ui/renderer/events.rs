@@ -115,7 +115,7 @@ impl AgUiRenderer {
             ]);
             return;
         }
-        // The stored reply: what the client has is it, unless it was not told in pieces.
+        // The stored reply. The client has it already, unless the agent wrote no tokens.
         if self.owner_of(event).is_some() || message["role"] != "assistant" || self.turn.reply() == content {
             return;
         }
