@@ -14,11 +14,11 @@ use axum::http::header::AUTHORIZATION;
 use rejoin_http::authentication::authenticate;
 use rejoin_http::authorization::Access;
 use rejoin_http::caller::LookedUp;
+use rejoin_http::concurrency_limits::Slot;
 use rejoin_http::problem::Problem;
 use rejoin_http::request_body;
 use uuid::Uuid;
 
-use crate::concurrency_limits::Slot;
 use crate::state::AppState;
 
 /// The owner of sign-in requests with a code, the only ones whose body arrives without a caller. All of them share one

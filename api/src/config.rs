@@ -4,14 +4,13 @@ use std::net::SocketAddr;
 
 use clap::Args;
 use rejoin_calendar::google::GoogleArgs;
+use rejoin_chat::ChatArgs;
 use rejoin_data_sources::SourceArgs;
 use rejoin_db::config::DatabaseArgs;
-use rejoin_dialects::shown_text::WordsMode;
 use rejoin_embeddings::EmbeddingsArgs;
-use rejoin_files::FilesArgs;
 use rejoin_http::HttpArgs;
+use rejoin_http::concurrency_limits::Shares;
 use rejoin_integrations::mcp::commands::CommandsArgs;
-use rejoin_models::answering::Environment;
 use rejoin_secrets::SecretKeyArgs;
 use rejoin_sse::StreamArgs;
 
@@ -47,11 +46,7 @@ pub struct ApiConfig {
     pub google: GoogleArgs,
 
     #[command(flatten)]
-    pub files: FilesArgs,
-
-    /// What this process's environment says of models: which one will answer a message with files
-    #[arg(skip = Environment::from_env())]
-    pub models: Environment,
+    pub chat: ChatArgs,
 
     /// Address to listen on; port 0 picks a free port
     #[arg(long, env = "REJOIN_LISTEN", default_value = "127.0.0.1:7420")]
@@ -69,15 +64,6 @@ pub struct ApiConfig {
     /// Maximum size of an upload for a graph import, in bytes
     #[arg(long, env = "REJOIN_MAX_IMPORT_BYTES", default_value_t = MAX_IMPORT_BYTES)]
     pub max_import_bytes: u64,
-
-    /// Maximum length of a chat message, in characters
-    #[arg(long, env = "REJOIN_MAX_MESSAGE_CHARS", default_value_t = rejoin_runs::messages::CONTENT_MAX_CHARS)]
-    pub max_message_chars: usize,
-
-    /// When clients that can't take words back are sent them, at `/api/ai/chat` and `/v1`: `live`, at once, or `safe`, when
-    /// the words' step is stored
-    #[arg(long, env = "REJOIN_DIALECT_WORDS", default_value_t = WordsMode::Live)]
-    pub dialect_words: WordsMode,
 
     /// Maximum number of concurrent requests, not counting open streams; more get 503
     #[arg(long, env = "REJOIN_MAX_IN_FLIGHT", default_value_t = 1_000)]
@@ -113,19 +99,24 @@ impl ApiConfig {
             secret_keys: SecretKeyArgs::default(),
             sources: SourceArgs::default(),
             google: GoogleArgs::default(),
-            files: FilesArgs::default(),
-            models: Environment::default(),
+            chat: ChatArgs::default(),
             mcp_hosts: Vec::new(),
             listen: SocketAddr::from(([127, 0, 0, 1], 7420)),
             session_hours: SESSION_HOURS,
             max_import_bytes: MAX_IMPORT_BYTES,
-            max_message_chars: rejoin_runs::messages::CONTENT_MAX_CHARS,
-            dialect_words: WordsMode::Live,
             max_in_flight: 1_000,
             max_in_flight_user_percent: 25,
             max_in_flight_project_percent: 50,
             drain_grace_ms: 250,
             drain_limit_ms: 10_000,
+        }
+    }
+
+    /// The largest shares of slots that a user and a workspace may take.
+    pub fn shares(&self) -> Shares {
+        Shares {
+            user_percent: self.max_in_flight_user_percent,
+            workspace_percent: self.max_in_flight_project_percent,
         }
     }
 }

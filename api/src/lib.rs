@@ -3,23 +3,21 @@
 //! # Layout
 //! - `config`    options of `rejoin api`
 //! - `state`     shared state of handlers
-//! - `admission` admission control; `concurrency_limits`: its slots
+//! - `admission` admission control
 //! - `spa`       serves the web app
-//! - `quotas`    quotas of workspaces
 //! - `recorder`  metrics of this process; `transfers`: connections of imports and exports
 //! - `routes/`   one file per noun: DTOs and handlers
 //! - `mcp/`      Rejoin as an MCP server
 //!
 //! What endpoints of all crates share is in `rejoin_http`: callers and scopes, bodies and pages, errors, the OpenAPI document's base.
-//! Streams of events and the connections that carry them are in `rejoin_sse`.
+//! Messages, files and quotas are in `rejoin_chat`, other programs' clients in `rejoin_dialects`, streams of events and the connections that
+//! carry them in `rejoin_sse`.
 //!
-//! Imports go one way: routes -> mcp, spa -> admission -> state -> concurrency_limits, quotas -> config.
+//! Imports go one way: routes -> mcp, spa -> admission -> state -> config.
 
 pub mod admission;
-pub mod concurrency_limits;
 pub mod config;
 pub mod mcp;
-pub mod quotas;
 pub mod recorder;
 pub mod routes;
 pub mod spa;
@@ -121,7 +119,7 @@ impl Server {
             commands: config.mcp_commands.load()?,
             sources: Sources::new(&config.sources, keys),
             extensions,
-            files: FileStore::of(&config.files)?,
+            files: FileStore::of(&config.chat.files)?,
         };
         let db = Db::connect_lazy(&config.database, "rejoin-api", Role::App)?;
         let bus = wakeup::start(config.database.bus, &db);

@@ -1,7 +1,5 @@
 //! The routes: one file per noun, each with its DTOs and handlers, combined here with their middleware.
 //!
-//! - `chat`           posts a message and streams its turn
-//! - `ag_ui`          runs and threads for clients of AG-UI
 //! - `agent_message` proposes an agent's message to another agent
 //! - `agent_stream`   the same in the dialect of earlier chat pages
 //! - `conversations`  conversations, their messages and events
@@ -20,7 +18,6 @@
 //! - `custom_prompts` prompts of projects and users for all agents
 //! - `extensions`     endpoints of extensions
 //! - `feedback`       users' feedback on answers
-//! - `files`          callers' uploads, and files made by tools
 //! - `agents`         the agents that a caller may choose
 //! - `agent_card`     public agents, discoverable by A2A
 //! - `plans`     agents' plans and their progress
@@ -29,9 +26,7 @@
 //! - `run_history`    run trees, whole runs as documents, forks
 //! - `audit`          a project's audit log (admin)
 //! - `operations`     queues, throughput, dead jobs, the fleet (admin)
-//! - `openai`         OpenAI's protocols under `/v1`, with its own files
 //! - `graph`          the knowledge graph, with its own files
-//! - `trigger`        runs outside conversations
 //! - `me`             the rights of the caller's key
 //! - `session`        browsers that sign in and out
 //! - `sign_in_codes`  one-time sign-in codes
@@ -41,28 +36,25 @@
 //! - `tickets`        stream tickets for a browser's EventSource
 //! - `health` `metrics`   for operators
 //!
+//! Endpoints that take messages and files are in `rejoin_chat`, those of other programs' clients in `rejoin_dialects`.
 //! Endpoints of calendars, data sources, consoles, web settings, products and the work graph are in their extensions' crates, in
-//! `routes`. [`features`] merges them.
+//! `routes`. [`composed`] merges them.
 //!
 //! To add an endpoint: write it with `#[utoipa::path]`, add it to its file's `routes()`. The type of its first argument says which
 //! scope it needs (`authorization`).
 
-pub mod ag_ui;
 pub mod agent_card;
 pub mod agent_definitions;
 pub mod agent_message;
 pub mod agent_stream;
 pub mod agents;
-pub mod ai_sdk;
 pub mod audit;
 pub mod calendar_event_entities;
-pub mod chat;
 pub mod contexts;
 pub mod conversations;
 pub mod custom_prompts;
 pub mod extensions;
 pub mod feedback;
-pub mod files;
 pub mod graph;
 pub mod health;
 pub mod history;
@@ -73,7 +65,6 @@ pub mod members;
 pub mod metrics;
 pub mod model_prices;
 pub mod models;
-pub mod openai;
 pub mod operations;
 pub mod plans;
 pub mod prewarm;
@@ -88,12 +79,10 @@ pub mod sign_in_codes;
 pub mod steering;
 pub mod task_dags;
 pub mod tickets;
-pub mod trigger;
 pub mod usage;
 
 use std::any::Any;
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::extract::{DefaultBodyLimit, MatchedPath, Request, State};
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS};
@@ -102,7 +91,10 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Router};
 use rejoin_calendar::routes::{CalendarState, calendar_files};
+use rejoin_chat::files;
 use rejoin_data_sources::routes::DataSourcesState;
+use rejoin_dialects::{ai_sdk, openai};
+use rejoin_http::REQUEST_LIMIT;
 use rejoin_http::authorization::{self, AccessTable, Public};
 use rejoin_http::openapi;
 use rejoin_http::problem::Problem;
@@ -118,18 +110,11 @@ use crate::mcp;
 use crate::spa;
 use crate::state::{AppState, Routes};
 
-/// Timeout until a response begins; imports and uploads have none while their content arrives. The length of a stream
-/// is not limited.
-const REQUEST_LIMIT: Duration = Duration::from_secs(25);
-
 /// Returns the documented routes of the engine.
 fn own() -> Routes {
     Routes::new()
-        .merge(chat::routes())
-        .merge(ag_ui::routes())
         .merge(agent_message::routes())
         .merge(agent_stream::routes())
-        .merge(ai_sdk::routes())
         .merge(conversations::routes())
         .merge(calendar_event_entities::routes())
         .merge(runs::routes())
@@ -141,14 +126,12 @@ fn own() -> Routes {
         .merge(mcp_servers::routes())
         .merge(models::routes())
         .merge(model_prices::routes())
-        .merge(openai::routes())
         .merge(usage::routes())
         .merge(agents::routes())
         .merge(routing::routes())
         .merge(contexts::routes())
         .merge(custom_prompts::routes())
         .merge(feedback::routes())
-        .merge(files::routes())
         .merge(query_patterns::routes())
         .merge(agent_card::routes())
         .merge(plans::routes())
@@ -158,7 +141,6 @@ fn own() -> Routes {
         .merge(audit::routes())
         .merge(operations::routes())
         .merge(graph::routes())
-        .merge(trigger::routes())
         .merge(me::routes())
         .merge(session::routes())
         .merge(sign_in_codes::routes())
@@ -169,14 +151,15 @@ fn own() -> Routes {
         .merge(metrics::routes())
 }
 
-/// Returns the documented routes of the features. Without a state: their description, without handlers.
-fn features(state: Option<&AppState>) -> Routes {
+/// Returns the documented routes of messages, of dialects, and of the features. Without a state: their description, without handlers.
+fn composed(state: Option<&AppState>) -> Routes {
     fn with<S: Clone + Send + Sync + 'static>(routes: authorization::Routes<S>, state: Option<S>) -> Routes {
         match state {
             Some(state) => routes.with_state(state),
             None => routes.description(),
         }
     }
+    let chat = state.map(|state| &state.chat);
     let http = state.map(|state| &state.http);
     let calendar = state.map(|state| CalendarState {
         http: state.http.clone(),
@@ -190,7 +173,9 @@ fn features(state: Option<&AppState>) -> Routes {
         http: state.http.clone(),
         commands: state.commands.clone(),
     });
-    with(rejoin_calendar::routes::routes(), calendar)
+    with(rejoin_chat::routes(), chat.cloned())
+        .merge(with(rejoin_dialects::routes(), chat.cloned()))
+        .merge(with(rejoin_calendar::routes::routes(), calendar))
         .merge(with(rejoin_data_sources::routes::routes(), data_sources))
         .merge(with(rejoin_products::routes::routes(), products))
         .merge(with(rejoin_web_search::routes::routes(), http.cloned()))
@@ -200,7 +185,7 @@ fn features(state: Option<&AppState>) -> Routes {
 /// Returns all documented routes.
 fn all(state: Option<&AppState>) -> Routes {
     Routes::with_openapi(openapi::base())
-        .merge(features(state))
+        .merge(composed(state))
         .merge(own())
 }
 
@@ -248,7 +233,7 @@ pub fn router(state: AppState) -> Router {
         .layer(middleware::from_fn_with_state((state.clone(), table), limited))
         .layer(middleware::from_fn(rate_limit::headers))
         .layer(CatchPanicLayer::custom(panicked))
-        .layer(middleware::from_fn(openai::translated))
+        .layer(middleware::from_fn(openai::routes::translated))
         .layer(middleware::map_response(guarded))
         .layer(middleware::from_fn(metrics::count))
         .with_state(state)
@@ -275,10 +260,10 @@ impl Weight {
             Some(graph::transfer::IMPORT_PATH) => Self::Transfer,
             Some(files::PATH) if request.method() == Method::POST => Self::Transfer,
             Some(path) if request.method() == Method::GET && path.ends_with("/events") => Self::OpensStream,
-            Some(ai_sdk::STREAM_PATH) => Self::OpensStream,
+            Some(ai_sdk::routes::STREAM_PATH) => Self::OpensStream,
             Some(mcp::PATH) => Self::Protocol,
-            Some(path) if request.method() == Method::POST && openai::waits(path) => Self::WaitsForRun,
-            Some(path) if path.starts_with("/api/") || openai::has(path) => Self::Work,
+            Some(path) if request.method() == Method::POST && openai::routes::waits(path) => Self::WaitsForRun,
+            Some(path) if path.starts_with("/api/") || openai::routes::has(path) => Self::Work,
             Some(_) | None => Self::Free,
         }
     }

@@ -1,35 +1,33 @@
 //! Shared state of all handlers. Cheap to clone.
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use metrics_exporter_prometheus::PrometheusHandle;
+use rejoin_chat::ChatState;
 use rejoin_data_sources::Sources;
 use rejoin_db::Db;
 use rejoin_embeddings::{Embedder, Endpoints};
 use rejoin_event_log::wakeup::SharedBus;
 use rejoin_extension::Extensions;
 use rejoin_files::FileStore;
+use rejoin_http::concurrency_limits::ConcurrencyLimits;
 use rejoin_http::oidc::Oidc;
-use rejoin_http::{HttpState, authorization, contains_http_state};
+use rejoin_http::{HttpState, authorization};
 use rejoin_integrations::mcp::commands::Commands;
 use rejoin_sse::fan_out::Hub;
 use rejoin_sse::start::StreamState;
 use tokio_util::sync::CancellationToken;
 
-use crate::concurrency_limits::{self, ConcurrencyLimits};
 use crate::config::ApiConfig;
-use crate::quotas::Quotas;
 use crate::recorder;
 use crate::transfers::Transfers;
 
 #[derive(Clone)]
 pub struct AppState {
-    /// What the handlers of extensions need, too: the database, the bus, callers.
-    pub http: HttpState,
+    /// What the handlers of messages and dialects need, too; in it, what those of extensions need.
+    pub chat: ChatState,
     pub config: Arc<ApiConfig>,
-    /// The open streams, and the live ends of the logs that they follow.
-    pub streams: StreamState,
-    pub quotas: Arc<Quotas>,
     pub transfers: Arc<Transfers>,
     /// The embedding model for queries.
     pub embedder: Embedder,
@@ -37,20 +35,32 @@ pub struct AppState {
     pub commands: Commands,
     /// External databases of workspaces.
     pub sources: Sources,
-    /// Features that plug in: their tools and routes.
-    pub extensions: Extensions,
-    /// The storage of file content.
-    pub files: FileStore,
     pub metrics: PrometheusHandle,
     /// Slots of requests being processed.
     pub working: Arc<ConcurrencyLimits>,
     /// Slots of requests whose body arrives.
     pub arriving: Arc<ConcurrencyLimits>,
-    /// Slots of arriving files.
-    pub uploads: Arc<ConcurrencyLimits>,
 }
 
-contains_http_state!(AppState);
+impl Deref for AppState {
+    type Target = ChatState;
+
+    fn deref(&self) -> &ChatState {
+        &self.chat
+    }
+}
+
+impl AsRef<HttpState> for AppState {
+    fn as_ref(&self) -> &HttpState {
+        &self.chat.http
+    }
+}
+
+impl AsRef<Db> for AppState {
+    fn as_ref(&self) -> &Db {
+        &self.chat.http.db
+    }
+}
 
 /// Routes with this state.
 pub type Routes = authorization::Routes<AppState>;
@@ -71,22 +81,21 @@ impl AppState {
         let metrics = recorder::install();
         let hub = Hub::start(db.clone(), bus.clone(), &config.streams, draining.clone());
         let http = HttpState::new(config.http.clone(), means.oidc, db.clone(), bus, draining);
+        let shares = config.shares();
         Self {
-            streams: StreamState {
-                http: http.clone(),
-                hub,
-            },
             transfers: Arc::new(Transfers::new(&db.pool_sqlx)),
             embedder: Embedder::new(&config.embeddings, &Endpoints::from_env()),
             commands: means.commands,
             sources: means.sources,
-            extensions: means.extensions,
-            files: means.files,
-            quotas: Arc::new(Quotas::new()),
-            working: ConcurrencyLimits::new(&config),
-            arriving: ConcurrencyLimits::new(&config),
-            uploads: ConcurrencyLimits::of(concurrency_limits::MAX_UPLOADS, &config),
-            http,
+            working: ConcurrencyLimits::new(config.max_in_flight, shares),
+            arriving: ConcurrencyLimits::new(config.max_in_flight, shares),
+            chat: ChatState::new(
+                config.chat.clone(),
+                StreamState { http, hub },
+                means.extensions,
+                means.files,
+                shares,
+            ),
             config: Arc::new(config),
             metrics,
         }

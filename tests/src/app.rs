@@ -233,7 +233,7 @@ async fn start_api(db: &TestDatabase, options: &AppOptions, port: u16) -> Server
     config.drain_grace_ms = 0;
     config.embeddings = options.embeddings.clone();
     config.google = options.google.clone();
-    config.files.object_store = options.object_store.clone();
+    config.chat.files.object_store = options.object_store.clone();
     (options.api)(&mut config);
     let mut extensions = rejoin_registry::extensions(rejoin_registry::Settings::default());
     if let Some(extension) = &options.extension {

@@ -26,7 +26,7 @@ use uuid::Uuid;
 
 use super::tools::{failed, schema};
 use super::{Asked, refused};
-use crate::routes::chat;
+use rejoin_chat::posting;
 
 pub const NAME: &str = "ask_agent";
 /// Maximum number of agents named in its description.
@@ -131,7 +131,7 @@ pub async fn call(
 async fn post(asked: &Asked, session: Option<String>, given: &Value, request: &RequestId) -> Result<Posted, Problem> {
     let (state, caller) = (&asked.state, &asked.caller);
     let message = given["message"].as_str().unwrap_or_default();
-    chat::check_message(message, state.config.max_message_chars)?;
+    posting::check_message(message, state.settings.max_message_chars)?;
     let conversation_id = match given["conversation_id"].as_str() {
         None => None,
         Some(text) => Some(
@@ -162,7 +162,7 @@ async fn post(asked: &Asked, session: Option<String>, given: &Value, request: &R
         exhausted: state.quotas.exhausted(&state.db.pool_sqlx, caller).await?,
         ..PostMessage::new(caller.owner(), message)
     };
-    chat::post(state, caller.rls_scope(), &command).await
+    posting::post(state, caller.rls_scope(), &command).await
 }
 
 /// Reports a turn's progress to a client.

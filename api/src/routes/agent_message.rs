@@ -21,8 +21,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::ToSchema;
 
-use super::trigger::{self, Triggered};
 use crate::state::{AppState, Routes};
+use rejoin_chat::trigger::{self, Triggered};
 
 /// Maximum number of messages in a request.
 const MESSAGES_MAX: usize = 50;
@@ -74,10 +74,10 @@ async fn propose(
 ) -> Result<Response, Problem> {
     let idempotency = idempotency::of(&headers, None, &json!({ "agentMessage": request }))?;
     let input = input(&request)?;
-    if input.chars().count() > state.config.max_message_chars {
+    if input.chars().count() > state.settings.max_message_chars {
         let detail = format!(
             "the messages together are longer than {} characters",
-            state.config.max_message_chars
+            state.settings.max_message_chars
         );
         return Err(Problem::bad_request("message_too_long", detail));
     }

@@ -28,10 +28,10 @@ use sqlx::PgConnection;
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
-use super::chat::{self, ChatParams, ChatRequest};
 use super::conversations::ConversationBody;
 use super::conversations::messages::{MessageBody, with_tools};
 use crate::state::{AppState, Routes};
+use rejoin_chat::posting::{self, ChatParams, ChatRequest};
 
 /// Maximum number of earlier messages in a request.
 const HISTORY_MAX: usize = 100;
@@ -96,7 +96,7 @@ pub struct AgentRequest {
     #[schema(value_type = Option<Vec<Object>>)]
     pub attached_context: Option<Vec<Attachment>>,
     /// Files of the message, as in `/api/chat/stream`
-    pub attachments: Option<Vec<chat::AttachedFile>>,
+    pub attachments: Option<Vec<posting::AttachedFile>>,
     #[serde(flatten)]
     #[schema(ignore)]
     pub ignored: BTreeMap<String, IgnoredAny>,
@@ -175,7 +175,7 @@ pub struct SessionDetail {
         same run")),
     responses(
         (status = 200, description = "The turn's events, until its `done`", body = String, content_type = "text/event-stream"),
-        (status = 202, description = "Accepted (with `Accept: application/json`)", body = chat::Accepted),
+        (status = 202, description = "Accepted (with `Accept: application/json`)", body = posting::Accepted),
         (status = 409, description = "A run of the session is active, and onBusy=reject", body = rejoin_http::problem::ProblemBody, content_type = "application/problem+json"),
         (status = 410, description = "The key's run was streamed long ago; its events are no longer stored", body = rejoin_http::problem::ProblemBody, content_type = "application/problem+json"),
         (status = 422, description = "The idempotency key was already used with another body", body = rejoin_http::problem::ProblemBody, content_type = "application/problem+json"),
@@ -216,7 +216,7 @@ async fn post_message(
         attachments: request.attachments,
         output_schema: None,
     };
-    let mut response = chat::take(&state, &caller, &headers, &params, request, Dialect::AgentStream).await?;
+    let mut response = posting::take(&state, &caller, &headers, &params, request, Dialect::AgentStream).await?;
     if let Some(names) = ignored {
         response.headers_mut().insert(IGNORED_FIELDS, names);
     }

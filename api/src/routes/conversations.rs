@@ -39,8 +39,6 @@ use crate::state::{AppState, Routes};
 const TITLE_MAX_CHARS: usize = 500;
 /// Maximum length of a search text, in characters.
 const SEARCH_MAX_CHARS: usize = 200;
-/// The title of a conversation without title and messages.
-pub const UNTITLED: &str = "New conversation";
 
 pub fn routes() -> Routes {
     Routes::new()
@@ -212,7 +210,7 @@ async fn create(
         }
     };
     let id = ids::new();
-    let title = request.title.as_deref().unwrap_or(UNTITLED);
+    let title = request.title.as_deref().unwrap_or(conversations::UNTITLED);
     let metadata = request.metadata.unwrap_or_else(|| json!({}));
     conversations::create(&mut tx, id, caller.owner(), title, agent_definition_id, &metadata).await?;
     let made = conversations::get(&mut tx, caller.owner(), id)

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::conversations::{ConversationBody, UNTITLED};
+use super::conversations::ConversationBody;
 use crate::state::{AppState, Routes};
 
 pub mod warm;
@@ -80,7 +80,7 @@ async fn prewarm(
                 &mut db,
                 id,
                 caller.owner(),
-                UNTITLED,
+                conversations::UNTITLED,
                 request.agent_definition_id,
                 &json!({}),
             )

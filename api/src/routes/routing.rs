@@ -16,9 +16,9 @@ use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
-use super::chat::check_message;
-use super::chat::consoles::attached_consoles;
 use crate::state::{AppState, Routes};
+use rejoin_chat::posting::check_message;
+use rejoin_chat::posting::consoles::attached_consoles;
 
 /// Default period of statistics, in days.
 const DAYS: i32 = 30;
@@ -345,7 +345,7 @@ async fn preview(
     Body(request): Body<PreviewRequest>,
 ) -> Result<Json<PreviewBody>, Problem> {
     caller.in_workspace(workspace_id)?;
-    check_message(&request.message, state.config.max_message_chars)?;
+    check_message(&request.message, state.settings.max_message_chars)?;
     let consoles = attached_consoles(request.consoles.as_ref())?;
     let mut db = caller.begin(&state).await?;
     let wanted = agent_assignment::get(&mut *db, workspace_id).await?.unwrap_or_else(off);

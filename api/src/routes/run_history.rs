@@ -18,12 +18,12 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::chat::check_message;
 use super::history::{RunMessageDetail, ToolCallDetail};
 use super::questions::QuestionBody;
 use super::runs::{RunBody, RunDetail, describe};
-use super::trigger::Triggered;
 use crate::state::{AppState, Routes};
+use rejoin_chat::posting::check_message;
+use rejoin_chat::trigger::Triggered;
 
 /// Maximum number of runs in a tree or export.
 const MAX_RUNS: usize = 1_000;
@@ -170,7 +170,7 @@ async fn fork(
 ) -> Result<(StatusCode, [(HeaderName, String); 1], Json<Triggered>), Problem> {
     visible::run(&state, &caller, id).await?;
     if let Some(message) = &request.message {
-        check_message(message, state.config.max_message_chars)?;
+        check_message(message, state.settings.max_message_chars)?;
     }
     let command = ForkRun {
         run_id: id,

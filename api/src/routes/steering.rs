@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::chat::check_message;
 use crate::state::{AppState, Routes};
+use rejoin_chat::posting::check_message;
 
 pub fn routes() -> Routes {
     Routes::new().routes(routes!(resume)).routes(routes!(steer))
@@ -69,7 +69,7 @@ async fn resume(
 ) -> Result<(StatusCode, [(HeaderName, String); 1], Json<ResumedBody>), Problem> {
     visible::run(&state, &caller, id).await?;
     if let Some(message) = &request.message {
-        check_message(message, state.config.max_message_chars)?;
+        check_message(message, state.settings.max_message_chars)?;
     }
     if let Some(exhausted) = state.quotas.exhausted(&state.db.pool_sqlx, &caller).await? {
         return Err(rejoin_commands::PostError::Exhausted(exhausted).into());
@@ -106,7 +106,7 @@ async fn steer(
     Body(request): Body<SteerRequest>,
 ) -> Result<(StatusCode, Json<SteeredBody>), Problem> {
     visible::run(&state, &caller, id).await?;
-    check_message(&request.message, state.config.max_message_chars)?;
+    check_message(&request.message, state.settings.max_message_chars)?;
     let command = SteerRun {
         run_id: id,
         message: &request.message,

@@ -9,11 +9,13 @@
 //! - `turn`      the messages of a run, folded from its events
 //! - `open`      what is open in a client's stream; writes events in an order that the protocol allows
 //! - `renderer`  the fold of a run's events to the client's
+//! - `routes`    the endpoints
 
 pub mod interrupts;
 mod open;
 mod renderer;
 pub mod request;
+pub mod routes;
 mod turn;
 
 #[cfg(test)]

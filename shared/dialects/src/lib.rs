@@ -1,5 +1,5 @@
-//! The wire formats of other programs' clients, over the same log: what they send, and what they are sent. No database, no HTTP: the
-//! routes are in `api`. A folder per dialect: its requests, and its renderer, a fold of a run's events.
+//! The wire formats of other programs' clients, over the same log: what they send, and what they are sent. A folder
+//! per dialect: its requests, its renderer (a fold of a run's events, without database or HTTP), and its endpoints, over `chat`.
 //!
 //! # Layout
 //! - `ag_ui`      AG-UI
@@ -11,3 +11,13 @@ pub mod ag_ui;
 pub mod ai_sdk;
 pub mod openai;
 pub mod shown_text;
+
+use rejoin_chat::Routes;
+
+/// The endpoints of all dialects.
+pub fn routes() -> Routes {
+    Routes::new()
+        .merge(ag_ui::routes::routes())
+        .merge(ai_sdk::routes::routes())
+        .merge(openai::routes::routes())
+}

@@ -12,6 +12,7 @@
 //! - `items`     output items as JSON
 //! - `responses` the renderer of Responses
 //! - `chat`      the renderer of Chat Completions
+//! - `routes`    the endpoints
 
 pub mod changes;
 pub mod chat;
@@ -22,4 +23,5 @@ pub mod input;
 pub mod items;
 pub mod request;
 pub mod responses;
+pub mod routes;
 pub mod settings;

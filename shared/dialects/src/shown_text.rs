@@ -1,40 +1,6 @@
 //! The text that a client was shown, where its protocol can't take words back. After a `reset` the step is written anew: what the client
 //! was already shown is not shown again as long as the new text is the same; where it differs, the shown part is abandoned.
 
-use std::fmt;
-use std::str::FromStr;
-
-/// When such a client is shown the words of a step.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum WordsMode {
-    /// At once. If a worker is lost and the step is written again in other words, the client has seen words that are not in the answer.
-    #[default]
-    Live,
-    /// When the step is stored.
-    Safe,
-}
-
-impl FromStr for WordsMode {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "live" => Ok(Self::Live),
-            "safe" => Ok(Self::Safe),
-            _ => Err("use live or safe".to_owned()),
-        }
-    }
-}
-
-impl fmt::Display for WordsMode {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(match self {
-            Self::Live => "live",
-            Self::Safe => "safe",
-        })
-    }
-}
-
 /// What to show of a piece of text.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Shown {

@@ -8,7 +8,7 @@
 //! - `caller`    user, project, role
 //! - `oidc/`     tokens of an identity provider
 //! - `cookie`    the session cookie of a browser
-//! - `rate_limit` rate limits of callers
+//! - `rate_limit` rate limits of callers; `concurrency_limits`: how many requests are processed at a time
 //! - `proxies`   trusted reverse proxies; `origin`: the server's public address
 //! - `extract`   body, query, path and page of a request
 //! - `request_body` receives a complete body; `upload` streams a large one
@@ -27,6 +27,7 @@ pub mod audit;
 pub mod authentication;
 pub mod authorization;
 pub mod caller;
+pub mod concurrency_limits;
 pub mod cookie;
 pub mod extract;
 pub mod idempotency;
@@ -44,7 +45,14 @@ pub mod upload;
 pub mod versions;
 pub mod visible;
 
+use std::time::Duration;
+
 pub use settings::HttpArgs;
 pub use state::HttpState;
+
+/// Timeout until a response begins; imports and uploads have none while their content arrives. The length of a stream
+/// is not limited.
+pub const REQUEST_LIMIT: Duration = Duration::from_secs(25);
+
 #[doc(hidden)]
 pub use {rejoin_db, utoipa_axum};

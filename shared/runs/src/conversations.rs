@@ -12,6 +12,8 @@ use rejoin_types::owner::Owner;
 
 /// Maximum length of the title taken from the first message, in characters.
 pub const TITLE_MAX_CHARS: usize = 50;
+/// The title of a conversation without title and messages.
+pub const UNTITLED: &str = "New conversation";
 /// Maximum length of a client's own name of a conversation, in bytes.
 pub const CLIENT_THREAD_MAX_BYTES: usize = 255;
 /// Maximum number of conversations examined by one search request. Its cursor continues after them.

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::chunks::Chunks;
 use super::data::{self, DataParts};
 use super::words::Words;
-use crate::shown_text::WordsMode;
+use rejoin_chat::WordsMode;
 
 /// The error that ends a response before its turn ends.
 const INTERRUPTED: &str =

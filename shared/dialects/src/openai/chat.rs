@@ -8,7 +8,7 @@ use super::errors;
 use super::fold::Fold;
 use super::ids::{self, ResponseId};
 use super::responses::DONE;
-use crate::shown_text::WordsMode;
+use rejoin_chat::WordsMode;
 
 /// Between a text and what follows it that is not part of the same text.
 const PARAGRAPH: &str = "\n\n";

@@ -12,7 +12,8 @@ use super::changes::{Call, Change, End, Failure, Usage};
 use super::ids::ResponseId;
 use super::items;
 use super::settings::Settings;
-use crate::shown_text::{Shown, ShownText, WordsMode};
+use crate::shown_text::{Shown, ShownText};
+use rejoin_chat::WordsMode;
 
 /// The interaction of a question that a client answers by a function's output.
 const CLIENT_TOOL: &str = "client_tool";

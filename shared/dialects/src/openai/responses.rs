@@ -10,7 +10,7 @@ use super::changes::{Call, Change, End, Usage};
 use super::fold::Fold;
 use super::ids::{self, ResponseId};
 use super::items::{self, SERVER_LABEL};
-use crate::shown_text::WordsMode;
+use rejoin_chat::WordsMode;
 
 /// What ends a stream.
 pub(super) const DONE: &[u8] = b"data: [DONE]\n\n";

@@ -1,6 +1,6 @@
 //! `useChat` at `/api/ai/chat`: the unmodified packages `ai` and `@ai-sdk/react`.
 
-use rejoin_dialects::shown_text::WordsMode;
+use rejoin_chat::WordsMode;
 use rejoin_tests::app::{AppOptions, Process, TestApp};
 use rejoin_tests::chat_page::{self, ChatPage};
 use rejoin_tests::model_server::Reply;
@@ -246,7 +246,7 @@ async fn after_a_killed_worker(mode: WordsMode, again: &str) -> (Value, String) 
         workers: 0,
         api: match mode {
             WordsMode::Live => |_| {},
-            WordsMode::Safe => |config| config.dialect_words = WordsMode::Safe,
+            WordsMode::Safe => |config| config.chat.dialect_words = WordsMode::Safe,
         },
         ..AppOptions::default()
     })

@@ -1,6 +1,6 @@
 //! OpenAI's clients for JavaScript and Python, unmodified, at `/v1`.
 
-use rejoin_dialects::shown_text::WordsMode;
+use rejoin_chat::WordsMode;
 use rejoin_tests::app::{AppOptions, Process, TestApp};
 use rejoin_tests::model_server::Reply;
 use rejoin_tests::openai_clients::{self, Language, OpenAi};
@@ -379,7 +379,7 @@ async fn after_a_killed_worker(language: Language, mode: WordsMode, again: &str)
         workers: 0,
         api: match mode {
             WordsMode::Live => |_| {},
-            WordsMode::Safe => |config| config.dialect_words = WordsMode::Safe,
+            WordsMode::Safe => |config| config.chat.dialect_words = WordsMode::Safe,
         },
         ..AppOptions::default()
     })

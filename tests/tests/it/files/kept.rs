@@ -79,9 +79,9 @@ async fn nobody_reads_attaches_or_deletes_anothers_file() {
 async fn limits_of_messages_and_projects_are_told() {
     let app = TestApp::with(AppOptions {
         api: |config| {
-            config.files.max_message_files = 2;
-            config.files.max_message_files_bytes = 10;
-            config.files.max_project_files_bytes = 30;
+            config.chat.files.max_message_files = 2;
+            config.chat.files.max_message_files_bytes = 10;
+            config.chat.files.max_project_files_bytes = 30;
         },
         ..AppOptions::default()
     })

@@ -304,7 +304,7 @@ async fn api(db: rejoin_db::config::DatabaseArgs, object_store: ObjectStoreArgs)
     let mut config = rejoin_api::ApiConfig::new(db);
     config.listen = ([127, 0, 0, 1], 0).into();
     config.drain_grace_ms = 0;
-    config.files.object_store = object_store;
+    config.chat.files.object_store = object_store;
     let server = rejoin_api::Server::start(config, tokio_util::sync::CancellationToken::new()).await;
     server.expect("the API starts")
 }

@@ -25,7 +25,7 @@ fn blind() -> &'static str {
 async fn app() -> TestApp {
     TestApp::with(AppOptions {
         api: |config| {
-            config.models = Environment::from_lookup(|name| (name == "OPENAI_API_KEY").then(|| "k".to_owned()));
+            config.chat.models = Environment::from_lookup(|name| (name == "OPENAI_API_KEY").then(|| "k".to_owned()));
         },
         ..AppOptions::default()
     })

@@ -255,7 +255,7 @@ async fn the_command_line_attaches_files_and_gets_them_back() {
 #[tokio::test]
 async fn hostile_files_are_refused_in_words_or_made_harmless() {
     let app = TestApp::with(AppOptions {
-        api: |config| config.files.max_file_bytes = 2_000_000,
+        api: |config| config.chat.files.max_file_bytes = 2_000_000,
         ..AppOptions::default()
     })
     .await;

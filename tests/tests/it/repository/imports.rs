@@ -28,6 +28,7 @@ const FLOORS: [&[&str]; 17] = [
     &["shared/commands"],
     &["shared/http"],
     &["shared/sse"],
+    &["shared/chat"],
     &["shared/dialects"],
     &[
         "extensions/work-graph",

@@ -21,7 +21,7 @@ const LONG_FILES: [(&str, &str); 3] = [
     ),
 ];
 /// The crates of the engine, of its features, of the product, and of the tests.
-pub(super) const MEMBERS: [&str; 39] = [
+pub(super) const MEMBERS: [&str; 40] = [
     "shared/types",
     "shared/faults",
     "shared/db",
@@ -45,6 +45,7 @@ pub(super) const MEMBERS: [&str; 39] = [
     "shared/commands",
     "shared/http",
     "shared/sse",
+    "shared/chat",
     "shared/dialects",
     "extensions/work-graph",
     "extensions/products",
@@ -67,13 +68,14 @@ const SKIPPED: [&str; 4] = ["target", "node_modules", "dist", "corpus"];
 /// HTTP crates, by the prefix of their names in manifests and paths.
 const HTTP: [&str; 5] = ["axum", "reqwest", "hyper", "tower_http", "utoipa"];
 /// The crates of the engine that speak HTTP, each with its reason.
-const SPEAK_HTTP: [(&str, &str); 6] = [
+const SPEAK_HTTP: [(&str, &str); 7] = [
     ("shared/egress", "the guard of what a project or a model names"),
     ("shared/model-client", "providers that the operator names"),
     ("shared/mcp-client", "rmcp's transport, with clients that ask the guard"),
     ("shared/http", "serves requests; asks the operator's identity provider"),
     ("shared/sse", "serves streams"),
-    ("shared/dialects", "describes its bodies in the OpenAPI document"),
+    ("shared/chat", "receives messages and files, and answers with streams"),
+    ("shared/dialects", "serves other programs' clients"),
 ];
 
 pub(super) fn root() -> PathBuf {

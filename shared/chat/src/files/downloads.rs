@@ -24,7 +24,7 @@ use rejoin_types::digest::hex;
 use uuid::Uuid;
 
 use super::{not_found, visible};
-use crate::state::AppState;
+use crate::state::ChatState;
 
 /// The Content-Security-Policy of downloads: they can't run or load anything.
 const POLICY: &str = "sandbox; default-src 'none'";
@@ -42,7 +42,7 @@ const CACHE: &str = "private, no-cache";
         (status = 416, description = "The range is not satisfiable", body = ProblemBody, content_type = "application/problem+json"),
         Refused))]
 pub(super) async fn content(
-    State(state): State<AppState>,
+    State(state): State<ChatState>,
     caller: Caller<Read>,
     Segments(id): Segments<Uuid>,
     asked: HeaderMap,
@@ -125,7 +125,7 @@ pub(super) async fn content(
 
 /// Reads a file up to `to`, in pieces.
 struct Reader {
-    state: AppState,
+    state: ChatState,
     scope: rls::Scope,
     file: File,
     to: u64,

@@ -2,20 +2,18 @@
 //! follows the client's answers.
 //!
 //! - `answers` answers to the questions of a waiting run
-//!
-//! The requests' types and the events are in the crate `dialects`.
 
 mod answers;
 
 use std::collections::HashSet;
 
+use crate::ag_ui::request::{Asked, Refusal, RunAgentInput, UserMessage};
+use crate::ag_ui::{AgUi, AgUiRenderer, Begin, thread_at_rest};
 use axum::extract::State;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, LOCATION};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use rejoin_commands::{HistoryMessage, PostMessage};
-use rejoin_dialects::ag_ui::request::{Asked, Refusal, RunAgentInput, UserMessage};
-use rejoin_dialects::ag_ui::{AgUi, AgUiRenderer, Begin, thread_at_rest};
 use rejoin_event_log::log;
 use rejoin_http::authorization::routes;
 use rejoin_http::caller::{Caller, Read, Write};
@@ -34,9 +32,9 @@ use serde_json::{Value, json};
 use utoipa::IntoParams;
 use uuid::Uuid;
 
-use super::chat::{self, ChatParams};
-use super::trigger;
-use crate::state::{AppState, Routes};
+use rejoin_chat::posting::{self, ChatParams};
+use rejoin_chat::trigger;
+use rejoin_chat::{ChatState, Routes};
 
 /// Number of the newest messages of a thread that a client is given when it connects.
 const THREAD_MESSAGES: i64 = 200;
@@ -61,7 +59,7 @@ pub fn routes() -> Routes {
         (status = 422, description = "The runId was already used with another message", body = rejoin_http::problem::ProblemBody, content_type = "application/problem+json"),
         Refused, BodyRefused))]
 async fn run(
-    State(state): State<AppState>,
+    State(state): State<ChatState>,
     caller: Caller<Write>,
     headers: HeaderMap,
     Params(params): Params<ChatParams>,
@@ -80,7 +78,7 @@ async fn run(
         (status = 422, description = "The runId was already used with another message", body = rejoin_http::problem::ProblemBody, content_type = "application/problem+json"),
         Refused, BodyRefused))]
 async fn run_agent(
-    State(state): State<AppState>,
+    State(state): State<ChatState>,
     caller: Caller<Write>,
     Segments(agent): Segments<String>,
     headers: HeaderMap,
@@ -96,7 +94,7 @@ fn refused(refusal: Refusal) -> Problem {
 }
 
 async fn respond(
-    state: &AppState,
+    state: &ChatState,
     caller: &Caller,
     headers: &HeaderMap,
     params: &ChatParams,
@@ -154,7 +152,7 @@ async fn respond(
 
 /// Posts the user's message, and streams its turn.
 async fn turn(
-    state: &AppState,
+    state: &ChatState,
     caller: &Caller,
     (headers, params): (&HeaderMap, &ChatParams),
     (agent, thread): (Option<Uuid>, Option<Uuid>),
@@ -162,7 +160,7 @@ async fn turn(
     (input, message, client): (RunAgentInput, UserMessage, AgUi),
 ) -> Result<Response, Problem> {
     let command = command(state, caller, (headers, params), (agent, thread), (&input, message)).await?;
-    let posted = chat::post(state, caller.rls_scope(), &command).await?;
+    let posted = posting::post(state, caller.rls_scope(), &command).await?;
     let about = AgUi {
         root: posted.run_id.to_string(),
         posted_message: Some(posted.message_id.to_string()),
@@ -176,33 +174,33 @@ async fn turn(
 }
 
 async fn command(
-    state: &AppState,
+    state: &ChatState,
     caller: &Caller,
     (headers, params): (&HeaderMap, &ChatParams),
     (agent, thread): (Option<Uuid>, Option<Uuid>),
     (input, message): (&RunAgentInput, UserMessage),
 ) -> Result<PostMessage, Problem> {
-    chat::check_message(&message.text, state.config.max_message_chars)?;
+    posting::check_message(&message.text, state.settings.max_message_chars)?;
     let agent_name = agent.map(|id| id.to_string());
     let same = input.fingerprint(agent_name.as_deref(), &message);
     let key = format!("ag-ui:{}", input.run_id);
-    let files: Vec<chat::AttachedFile> = message
+    let files: Vec<posting::AttachedFile> = message
         .files
         .into_iter()
-        .map(|file_id| chat::AttachedFile { file_id })
+        .map(|file_id| posting::AttachedFile { file_id })
         .collect();
     Ok(PostMessage {
         conversation_id: thread,
         agent_definition_id: agent.filter(|_| thread.is_none()),
         on_busy: params.on_busy()?,
         idempotency: idempotency::of(headers, Some(&key), &same)?,
-        files: chat::attached_files(Some(&files), state.config.files.max_message_files)?,
+        files: posting::attached_files(Some(&files), state.settings.files.max_message_files)?,
         exhausted: state.quotas.exhausted(&state.db.pool_sqlx, caller).await?,
         client_thread: thread.is_none().then(|| input.thread_id.clone()),
         history: history(input),
         client_tools: client_tools(input),
         instructions: input.instructions().map_err(refused)?,
-        ..chat::plain(state, caller, message.text)
+        ..posting::plain(state, caller, message.text)
     })
 }
 
@@ -233,7 +231,7 @@ fn client_tools(input: &RunAgentInput) -> Vec<ClientTool> {
 
 /// Streams a client's run.
 async fn stream(
-    state: &AppState,
+    state: &ChatState,
     caller: &Caller,
     permit: Permit,
     root: Uuid,
@@ -258,7 +256,7 @@ async fn stream(
 }
 
 /// Returns the caller's conversation by the client's name for it or, failing that, by its id.
-async fn find_thread(state: &AppState, caller: &Caller, thread: &str) -> Result<Option<Uuid>, Problem> {
+async fn find_thread(state: &ChatState, caller: &Caller, thread: &str) -> Result<Option<Uuid>, Problem> {
     let mut db = caller.begin(state).await?;
     let found = conversations::by_thread_or_id(&mut db, caller.owner(), thread).await?;
     Ok(found.map(|found| found.id))
@@ -323,7 +321,7 @@ impl Cursor {
         (status = 410, description = "The run's events are no longer stored", body = rejoin_http::problem::ProblemBody, content_type = "application/problem+json"),
         Refused))]
 async fn thread_events(
-    State(state): State<AppState>,
+    State(state): State<ChatState>,
     caller: Caller<Read>,
     Segments(thread_id): Segments<String>,
     headers: HeaderMap,
@@ -385,7 +383,7 @@ async fn thread_events(
 }
 
 /// Returns the run that the event after the cursor's position belongs to.
-async fn run_at(state: &AppState, conversation: Uuid, cursor: Cursor) -> Result<Option<Uuid>, Problem> {
+async fn run_at(state: &ChatState, conversation: Uuid, cursor: Cursor) -> Result<Option<Uuid>, Problem> {
     let last = if cursor.frames == 0 {
         cursor.after
     } else {
@@ -403,7 +401,7 @@ async fn run_at(state: &AppState, conversation: Uuid, cursor: Cursor) -> Result<
 }
 
 /// Returns the oldest run of the thread that has not ended.
-async fn active_run(state: &AppState, caller: &Caller, conversation: Uuid) -> Result<Option<Uuid>, Problem> {
+async fn active_run(state: &ChatState, caller: &Caller, conversation: Uuid) -> Result<Option<Uuid>, Problem> {
     let mut db = caller.begin(state).await?;
     Ok(runs::active_of_conversation(&mut db, conversation)
         .await?

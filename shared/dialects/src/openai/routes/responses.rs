@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
+use crate::openai::ids::{self, ResponseId};
+use crate::openai::items;
+use crate::openai::request::ResponseRequest;
+use crate::openai::responses::{Form, Responses};
 use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use rejoin_commands::{CancelRun, DeleteConversation};
-use rejoin_dialects::openai::ids::{self, ResponseId};
-use rejoin_dialects::openai::items;
-use rejoin_dialects::openai::request::ResponseRequest;
-use rejoin_dialects::openai::responses::{Form, Responses};
 use rejoin_event_log::wakeup::Wake;
 use rejoin_http::authorization::routes;
 use rejoin_http::caller::{Caller, Read, Write};
@@ -27,8 +27,8 @@ use utoipa::IntoParams;
 
 use super::turns::{self, Request, Target, Turn};
 use super::{ErrorBody, Errors, PARAM, document, read, refused};
-use crate::routes::REQUEST_LIMIT;
-use crate::state::{AppState, Routes};
+use rejoin_chat::{ChatState, Routes};
+use rejoin_http::REQUEST_LIMIT;
 
 pub(super) const PATH: &str = "/v1/responses";
 pub(super) const CANCEL_PATH: &str = "/v1/responses/{id}/cancel";
@@ -107,7 +107,7 @@ fn not_found() -> Problem {
 }
 
 /// Finds a response's run, which must be the caller's.
-async fn find(state: &AppState, caller: &Caller, id: &str) -> Result<(Turn, Run), Problem> {
+async fn find(state: &ChatState, caller: &Caller, id: &str) -> Result<(Turn, Run), Problem> {
     let id = ResponseId::parse(id).ok_or_else(not_found)?;
     let run = visible::run(state, caller, id.run).await.map_err(|_| not_found())?;
     let turn = Turn {
@@ -117,19 +117,19 @@ async fn find(state: &AppState, caller: &Caller, id: &str) -> Result<(Turn, Run)
     Ok((turn, run))
 }
 
-fn renderer(state: &AppState, turn: Turn, form: Form) -> Responses {
-    Responses::new(turn.id, turn.conversation_id, state.config.dialect_words, form)
+fn renderer(state: &ChatState, turn: Turn, form: Form) -> Responses {
+    Responses::new(turn.id, turn.conversation_id, state.settings.dialect_words, form)
 }
 
 /// Folds the response's events so far.
-async fn so_far(state: &AppState, caller: &Caller, turn: Turn) -> Result<Responses, Problem> {
+async fn so_far(state: &ChatState, caller: &Caller, turn: Turn) -> Result<Responses, Problem> {
     let mut renderer = renderer(state, turn, Form::Document);
     start::fold_so_far(&state.streams, caller.owner(), turn.id.run, &mut renderer).await?;
     Ok(renderer)
 }
 
 /// Returns the response as it is now.
-async fn now(state: &AppState, caller: &Caller, turn: Turn) -> Result<Value, Problem> {
+async fn now(state: &ChatState, caller: &Caller, turn: Turn) -> Result<Value, Problem> {
     so_far(state, caller, turn).await?.document().ok_or_else(not_found)
 }
 
@@ -143,7 +143,7 @@ async fn now(state: &AppState, caller: &Caller, turn: Turn) -> Result<Value, Pro
         (status = 422, description = "The idempotency key was already used with another body", body = ErrorBody),
         Errors))]
 async fn create_response(
-    State(state): State<AppState>,
+    State(state): State<ChatState>,
     caller: Caller<Write>,
     headers: HeaderMap,
     Body(body): Body<Value>,
@@ -200,7 +200,7 @@ async fn create_response(
         (status = 410, description = "The response's events are no longer stored", body = ErrorBody),
         Errors))]
 async fn get_response(
-    State(state): State<AppState>,
+    State(state): State<ChatState>,
     caller: Caller<Read>,
     Segments(id): Segments<String>,
     Params(params): Params<ReadParams>,
@@ -233,7 +233,7 @@ async fn get_response(
     params(("id" = String, Path, description = "The response")),
     responses((status = 200, description = "The response", body = Object), Errors))]
 async fn cancel(
-    State(state): State<AppState>,
+    State(state): State<ChatState>,
     caller: Caller<Write>,
     Segments(id): Segments<String>,
 ) -> Result<Json<Value>, Problem> {
@@ -256,7 +256,7 @@ async fn cancel(
     params(("id" = String, Path, description = "The response")),
     responses((status = 200, description = "Gone", body = Object), Errors))]
 async fn delete_response(
-    State(state): State<AppState>,
+    State(state): State<ChatState>,
     caller: Caller<Write>,
     Segments(id): Segments<String>,
 ) -> Result<Json<Value>, Problem> {
@@ -290,7 +290,7 @@ fn not_alone() -> Problem {
     params(ItemParams, ("id" = String, Path, description = "The response")),
     responses((status = 200, description = "A page", body = Object), Errors))]
 async fn input_items(
-    State(state): State<AppState>,
+    State(state): State<ChatState>,
     caller: Caller<Read>,
     Segments(id): Segments<String>,
     Params(params): Params<ItemParams>,

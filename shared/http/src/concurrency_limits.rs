@@ -1,20 +1,22 @@
-//! Request slots: how many requests are processed at a time, in total, per user and per workspace. `admission` takes one
-//! for each request.
+//! Request slots: how many requests are processed at a time, in total, per user and per workspace. `admission` of the
+//! API takes one for each request.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rejoin_http::problem::Problem;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use uuid::Uuid;
 
-use crate::config::ApiConfig;
+use crate::problem::Problem;
 
 /// Retry delay of a request without a slot, in seconds.
 const RETRY_AFTER_S: u64 = 1;
-/// Maximum number of concurrent uploads in this process. Each has at most two pieces in memory, and 6 MiB more with an
-/// object store.
-pub const MAX_UPLOADS: usize = 32;
+/// The largest shares of the slots, in percent.
+#[derive(Debug, Clone, Copy)]
+pub struct Shares {
+    pub user_percent: u8,
+    pub workspace_percent: u8,
+}
 
 /// Maximum number of requests at a time: in all, of one user, and of one workspace.
 pub struct ConcurrencyLimits {
@@ -32,17 +34,13 @@ pub struct Slot {
 }
 
 impl ConcurrencyLimits {
-    pub fn new(config: &ApiConfig) -> Arc<Self> {
-        Self::of(config.max_in_flight, config)
-    }
-
-    /// This number of slots, with the same shares per user, workspace and address as for other requests.
-    pub fn of(slots: usize, config: &ApiConfig) -> Arc<Self> {
+    /// This number of slots.
+    pub fn new(slots: usize, shares: Shares) -> Arc<Self> {
         let share = |percent: u8| (slots * usize::from(percent)).div_ceil(100).max(1);
         Arc::new(Self {
             all: Arc::new(Semaphore::new(slots)),
-            max_per_user: share(config.max_in_flight_user_percent),
-            max_per_workspace: share(config.max_in_flight_project_percent),
+            max_per_user: share(shares.user_percent),
+            max_per_workspace: share(shares.workspace_percent),
             taken: Mutex::default(),
         })
     }
@@ -55,7 +53,7 @@ impl ConcurrencyLimits {
     }
 
     /// Takes a slot that is not counted for anyone yet.
-    pub(crate) fn take(self: &Arc<Self>) -> Result<Slot, Problem> {
+    pub fn take(self: &Arc<Self>) -> Result<Slot, Problem> {
         let permit = self.all.clone().try_acquire_owned().map_err(|_| {
             metrics::counter!("rejoin_requests_shed_total").increment(1);
             Problem::overloaded(RETRY_AFTER_S)
@@ -74,7 +72,7 @@ impl ConcurrencyLimits {
 
 impl Slot {
     /// Counts the slot for a user and a workspace.
-    pub(crate) fn count_for(&mut self, user: Uuid, workspace: Uuid) -> Result<(), Problem> {
+    pub fn count_for(&mut self, user: Uuid, workspace: Uuid) -> Result<(), Problem> {
         let mut taken = self.slots.taken();
         for (id, max, whose) in [
             (user, self.slots.max_per_user, "user"),
@@ -113,19 +111,15 @@ impl Drop for Slot {
 
 #[cfg(test)]
 mod tests {
-    use rejoin_db::config::DatabaseArgs;
-
     use super::*;
 
     #[test]
     fn users_and_workspaces_take_shares_of_places_and_return_them() {
-        let mut config = ApiConfig::new(DatabaseArgs::new("postgres://nowhere"));
-        (
-            config.max_in_flight,
-            config.max_in_flight_user_percent,
-            config.max_in_flight_project_percent,
-        ) = (8, 25, 50);
-        let slots = ConcurrencyLimits::new(&config);
+        let shares = Shares {
+            user_percent: 25,
+            workspace_percent: 50,
+        };
+        let slots = ConcurrencyLimits::new(8, shares);
         let [ann, bob, carl, workspace, another] = [(); 5].map(|()| Uuid::now_v7());
         let take = |user: Uuid, workspace: Uuid| {
             let mut slot = slots.take()?;

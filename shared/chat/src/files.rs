@@ -6,7 +6,7 @@
 //! A file is streamed to and from its store, the database or an object store, piece by piece: none is held as a whole.
 
 mod downloads;
-pub(super) mod uploads;
+pub mod uploads;
 
 use axum::Json;
 use axum::extract::State;
@@ -23,7 +23,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use crate::state::{AppState, Routes};
+use crate::state::{ChatState, Routes};
 
 pub const PATH: &str = "/api/files";
 
@@ -92,7 +92,7 @@ fn not_found() -> Problem {
 #[utoipa::path(get, path = PATH, tag = "files", params(PageParams),
     responses((status = 200, description = "A page", body = FilePage), Refused))]
 async fn list(
-    State(state): State<AppState>,
+    State(state): State<ChatState>,
     caller: Caller<Read>,
     Params(params): Params<PageParams>,
 ) -> Result<Json<FilePage>, Problem> {
@@ -107,14 +107,14 @@ async fn list(
 #[utoipa::path(get, path = "/api/files/{id}", tag = "files", params(("id" = Uuid, Path, description = "The file")),
     responses((status = 200, description = "The file", body = FileBody), Refused))]
 async fn get(
-    State(state): State<AppState>,
+    State(state): State<ChatState>,
     caller: Caller<Read>,
     Segments(id): Segments<Uuid>,
 ) -> Result<Json<FileBody>, Problem> {
     Ok(Json(visible(&state, &caller, id).await?.into()))
 }
 
-async fn visible(state: &AppState, caller: &Caller, id: Uuid) -> Result<File, Problem> {
+async fn visible(state: &ChatState, caller: &Caller, id: Uuid) -> Result<File, Problem> {
     let mut db = caller.begin(state).await?;
     rejoin_files::get(&mut *db, caller.workspace_id, id)
         .await?
@@ -125,7 +125,7 @@ async fn visible(state: &AppState, caller: &Caller, id: Uuid) -> Result<File, Pr
 #[utoipa::path(delete, path = "/api/files/{id}", tag = "files", params(("id" = Uuid, Path, description = "The file")),
     responses((status = 204, description = "Deleted"), Refused))]
 async fn delete(
-    State(state): State<AppState>,
+    State(state): State<ChatState>,
     caller: Caller<Write>,
     Segments(id): Segments<Uuid>,
 ) -> Result<StatusCode, Problem> {

@@ -1,10 +1,10 @@
 //! A user's message in a chat.
 
+use crate::ai_sdk::{ChatBody, Sent, SentFile, UiMessages, request};
 use axum::response::Response;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use rejoin_commands::{Idempotency, OnBusy, PostMessage};
-use rejoin_dialects::ai_sdk::{ChatBody, Sent, SentFile, UiMessages, request};
 use rejoin_http::caller::Caller;
 use rejoin_http::idempotency::body_hash;
 use rejoin_http::problem::Problem;
@@ -17,15 +17,15 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::{find, tools_of, with_headers};
-use crate::routes::chat::{self, check_message};
-use crate::routes::files::uploads;
-use crate::routes::trigger;
-use crate::state::AppState;
+use rejoin_chat::ChatState;
+use rejoin_chat::files::uploads;
+use rejoin_chat::posting::{self, check_message};
+use rejoin_chat::trigger;
 
 /// Stores the message and streams its answer. The message's id is its idempotency key.
-pub(super) async fn post(state: &AppState, caller: &Caller, body: ChatBody, sent: Sent) -> Result<Response, Problem> {
-    check_message(&sent.text, state.config.max_message_chars)?;
-    let most = state.config.files.max_message_files;
+pub(super) async fn post(state: &ChatState, caller: &Caller, body: ChatBody, sent: Sent) -> Result<Response, Problem> {
+    check_message(&sent.text, state.settings.max_message_chars)?;
+    let most = state.settings.files.max_message_files;
     if sent.files.len() > most {
         let detail = format!("a message can have at most {most} files");
         return Err(Problem::bad_request("too_many_attachments", detail));
@@ -71,11 +71,11 @@ pub(super) async fn post(state: &AppState, caller: &Caller, body: ChatBody, sent
         idempotency: Some(key),
         on_busy,
         exhausted: state.quotas.exhausted(&state.db.pool_sqlx, caller).await?,
-        ..chat::plain(state, caller, sent.text)
+        ..posting::plain(state, caller, sent.text)
     };
-    let posted = chat::post(state, caller.rls_scope(), &command).await?;
+    let posted = posting::post(state, caller.rls_scope(), &command).await?;
     let tools = tools_of(&mut *caller.begin(state).await?, posted.run_id).await?;
-    let mode = state.config.dialect_words;
+    let mode = state.settings.dialect_words;
     let response = if posted.fresh {
         let dialect = Dialect::Rendered {
             renderer: Box::new(UiMessages::live(mode, tools)),
@@ -90,7 +90,7 @@ pub(super) async fn post(state: &AppState, caller: &Caller, body: ChatBody, sent
 }
 
 /// Returns the files of a message, stored.
-async fn stored(state: &AppState, caller: &Caller, files: &[SentFile]) -> Result<Vec<Uuid>, Problem> {
+async fn stored(state: &ChatState, caller: &Caller, files: &[SentFile]) -> Result<Vec<Uuid>, Problem> {
     let mut ids = Vec::with_capacity(files.len());
     for file in files {
         let id = match uploaded(&file.url) {
@@ -111,7 +111,7 @@ fn uploaded(url: &str) -> Option<Uuid> {
     path.ends_with(&file_ref::content_path(id)).then_some(id)
 }
 
-async fn store(state: &AppState, caller: &Caller, file: &SentFile) -> Result<Uuid, Problem> {
+async fn store(state: &ChatState, caller: &Caller, file: &SentFile) -> Result<Uuid, Problem> {
     let (declared, content) = request::data_url(&file.url).ok_or_else(|| {
         Problem::bad_request(
             "invalid_file",

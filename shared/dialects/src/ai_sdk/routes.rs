@@ -3,19 +3,17 @@
 //!
 //! - `answers` the client's answers to calls that wait for it
 //! - `sent`    a user's message
-//!
-//! The format is `rejoin_dialects::ai_sdk`.
 
 mod answers;
 mod sent;
 
 use std::collections::BTreeSet;
 
+use crate::ai_sdk::{self, ChatBody, Refusal, StoredMessage, Turn, UiMessages};
 use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use rejoin_dialects::ai_sdk::{self, ChatBody, Refusal, StoredMessage, Turn, UiMessages};
 use rejoin_http::authorization::routes;
 use rejoin_http::caller::{Caller, Read, Write};
 use rejoin_http::extract::{Body, Params, Segments};
@@ -27,7 +25,7 @@ use sqlx::PgConnection;
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
-use crate::state::{AppState, Routes};
+use rejoin_chat::{ChatState, Routes};
 
 pub const STREAM_PATH: &str = "/api/ai/chat/{id}/stream";
 /// Maximum number of stored messages in a chat's list, newest first.
@@ -85,7 +83,7 @@ async fn tools_of(db: &mut PgConnection, run_id: Uuid) -> Result<BTreeSet<String
         (status = 422, description = "The message's id was already used for another message", body = ProblemBody, content_type = "application/problem+json"),
         Refused, BodyRefused))]
 async fn post(
-    State(state): State<AppState>,
+    State(state): State<ChatState>,
     caller: Caller<Write>,
     Body(body): Body<ChatBody>,
 ) -> Result<Response, Problem> {
@@ -111,7 +109,7 @@ struct ResumeParams {
         (status = 204, description = "No turn is active, or there is no such chat"),
         Refused))]
 async fn resume(
-    State(state): State<AppState>,
+    State(state): State<ChatState>,
     caller: Caller<Read>,
     Segments(id): Segments<String>,
     Params(params): Params<ResumeParams>,
@@ -134,7 +132,7 @@ async fn resume(
     let tools = tools_of(&mut db, run_id).await?;
     drop(db);
     let permit = start::admit(&state.streams, &caller)?;
-    let renderer = Box::new(UiMessages::replay(state.config.dialect_words, tools));
+    let renderer = Box::new(UiMessages::replay(state.settings.dialect_words, tools));
     let response = start::open_rendered(&state.streams, permit, caller.owner(), run_id, None, renderer).await?;
     Ok(with_headers(response, conversation_id, run_id))
 }
@@ -173,7 +171,7 @@ pub struct UiChatBody {
     params(("id" = String, Path, description = "The client's id of the chat", max_length = 255)),
     responses((status = 200, description = "Them; none for an unknown chat", body = UiChatBody), Refused))]
 async fn get(
-    State(state): State<AppState>,
+    State(state): State<ChatState>,
     caller: Caller<Read>,
     Segments(id): Segments<String>,
 ) -> Result<Json<UiChatBody>, Problem> {

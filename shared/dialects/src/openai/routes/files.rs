@@ -1,18 +1,18 @@
 //! Files of a request: uploaded before, or sent with it as data URLs, which are stored like uploads.
 
+use crate::openai::input::InputFile;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use rejoin_dialects::openai::input::InputFile;
 use rejoin_http::caller::Caller;
 use rejoin_http::problem::Problem;
 use uuid::Uuid;
 
-use crate::routes::files::uploads;
-use crate::state::AppState;
+use rejoin_chat::ChatState;
+use rejoin_chat::files::uploads;
 
 /// Returns the ids of a message's files, without duplicates; those that came with the request are stored first.
-pub(super) async fn stored(state: &AppState, caller: &Caller, sent: &[InputFile]) -> Result<Vec<Uuid>, Problem> {
-    let most = state.config.files.max_message_files;
+pub(super) async fn stored(state: &ChatState, caller: &Caller, sent: &[InputFile]) -> Result<Vec<Uuid>, Problem> {
+    let most = state.settings.files.max_message_files;
     if sent.len() > most {
         let detail = format!("a message can have at most {most} files");
         return Err(Problem::bad_request("too_many_attachments", detail));

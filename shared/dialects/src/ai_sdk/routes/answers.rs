@@ -1,8 +1,8 @@
 //! The client's answers in a chat: outputs of the tools that it executes, and its user's decisions about calls.
 
+use crate::ai_sdk::{Answer, Output, UiMessages};
 use axum::response::Response;
 use rejoin_commands::{CloseQuestion, Closing, answer_client_tool};
-use rejoin_dialects::ai_sdk::{Answer, Output, UiMessages};
 use rejoin_http::caller::Caller;
 use rejoin_http::problem::Problem;
 use rejoin_runs::client_calls::{self, CallsOf};
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{find, tools_of, with_headers};
-use crate::state::AppState;
+use rejoin_chat::ChatState;
 
 /// What an answer closes: a question of a run.
 struct Closes {
@@ -24,7 +24,7 @@ struct Closes {
 
 /// Stores the answers, and streams how the turn goes on.
 pub(super) async fn post(
-    state: &AppState,
+    state: &ChatState,
     caller: &Caller,
     chat_id: &str,
     answers: Vec<Answer>,
@@ -75,12 +75,12 @@ pub(super) async fn post(
     for closes in closing {
         close(state, caller, of, closes).await?;
     }
-    let renderer = Box::new(UiMessages::live(state.config.dialect_words, tools));
+    let renderer = Box::new(UiMessages::live(state.settings.dialect_words, tools));
     let response = start::open_rendered(&state.streams, permit, caller.owner(), run_id, seen, renderer).await?;
     Ok(with_headers(response, conversation_id, run_id))
 }
 
-async fn close(state: &AppState, caller: &Caller, of: CallsOf, closes: Closes) -> Result<(), Problem> {
+async fn close(state: &ChatState, caller: &Caller, of: CallsOf, closes: Closes) -> Result<(), Problem> {
     let pool = &state.db.pool_sqlx;
     let call_id = &closes.answer.call_id;
     let returned = match &closes.answer.output {

@@ -17,8 +17,8 @@ use serde_json::{Value, json};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::chat::check_output_schema;
-use crate::state::{AppState, Routes};
+use crate::posting::check_output_schema;
+use crate::state::{ChatState, Routes};
 
 pub fn routes() -> Routes {
     Routes::new().routes(routes!(trigger))
@@ -52,7 +52,7 @@ pub struct Triggered {
         (status = 422, description = "The idempotency key was already used with another body", body = rejoin_http::problem::ProblemBody, content_type = "application/problem+json"),
         Refused, BodyRefused))]
 async fn trigger(
-    State(state): State<AppState>,
+    State(state): State<ChatState>,
     caller: Caller<Write>,
     Segments((workspace_id, definition)): Segments<(Uuid, String)>,
     headers: HeaderMap,
@@ -62,8 +62,11 @@ async fn trigger(
     // Includes the agent: the same key for two agents means two requests.
     let idempotency = idempotency::of(&headers, None, &json!({ "trigger": definition, "request": request }))?;
     let input = input_text(storable_json(request.input))?;
-    if input.chars().count() > state.config.max_message_chars {
-        let detail = format!("the input is longer than {} characters", state.config.max_message_chars);
+    if input.chars().count() > state.settings.max_message_chars {
+        let detail = format!(
+            "the input is longer than {} characters",
+            state.settings.max_message_chars
+        );
         return Err(Problem::bad_request("message_too_long", detail));
     }
     check_output_schema(request.output_schema.as_ref())?;
@@ -100,7 +103,7 @@ fn input_text(input: Value) -> Result<String, Problem> {
 
 /// By id or, failing that, by name.
 pub async fn find(
-    state: &AppState,
+    state: &ChatState,
     caller: &Caller,
     workspace_id: Uuid,
     text: &str,

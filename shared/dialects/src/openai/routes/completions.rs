@@ -1,12 +1,12 @@
 //! `POST /v1/chat/completions`. Its messages are the whole history, so that each request begins a conversation; a request that ends with the
 //! outputs of functions continues the run that waits for them.
 
+use crate::openai::chat::{Chat, Form};
+use crate::openai::errors;
+use crate::openai::request::ChatRequest;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::Response;
-use rejoin_dialects::openai::chat::{Chat, Form};
-use rejoin_dialects::openai::errors;
-use rejoin_dialects::openai::request::ChatRequest;
 use rejoin_http::authorization::routes;
 use rejoin_http::caller::{Caller, Write};
 use rejoin_http::extract::Body;
@@ -17,8 +17,8 @@ use tokio::time::timeout;
 
 use super::turns::{self, Request, Target};
 use super::{ErrorBody, Errors, SHOULD_RETRY, document, read, refused};
-use crate::routes::REQUEST_LIMIT;
-use crate::state::{AppState, Routes};
+use rejoin_chat::{ChatState, Routes};
+use rejoin_http::REQUEST_LIMIT;
 
 pub(super) const PATH: &str = "/v1/chat/completions";
 
@@ -34,7 +34,7 @@ pub(super) fn routes() -> Routes {
         (status = 422, description = "The idempotency key was already used with another body", body = ErrorBody),
         Errors))]
 async fn create_completion(
-    State(state): State<AppState>,
+    State(state): State<ChatState>,
     caller: Caller<Write>,
     headers: HeaderMap,
     Body(body): Body<Value>,
@@ -55,7 +55,7 @@ async fn create_completion(
     let turn = timeout(REQUEST_LIMIT, stored)
         .await
         .unwrap_or_else(|_| Err(Problem::database_away()))?;
-    let (words, owner, run_id) = (state.config.dialect_words, caller.owner(), turn.id.run);
+    let (words, owner, run_id) = (state.settings.dialect_words, caller.owner(), turn.id.run);
     if request.wants_stream() {
         let form = Form::Stream {
             includes_usage: request.includes_usage(),

@@ -26,7 +26,7 @@ use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
 use self::consoles::attached_consoles;
-use crate::state::{AppState, Routes};
+use crate::state::{ChatState, Routes};
 
 /// Length of an invalid id that is quoted, in characters.
 const SHOWN_CHARS: usize = 255;
@@ -127,7 +127,7 @@ impl ChatParams {
         (status = 422, description = "The idempotency key was already used with another body", body = rejoin_http::problem::ProblemBody, content_type = "application/problem+json"),
         Refused, BodyRefused))]
 async fn post_message(
-    State(state): State<AppState>,
+    State(state): State<ChatState>,
     caller: Caller<Write>,
     headers: HeaderMap,
     Params(params): Params<ChatParams>,
@@ -138,7 +138,7 @@ async fn post_message(
 
 /// Stores the message and responds with its turn in `dialect`, or with its location.
 pub async fn take(
-    state: &AppState,
+    state: &ChatState,
     caller: &Caller,
     headers: &HeaderMap,
     params: &ChatParams,
@@ -208,17 +208,17 @@ fn wants_json(headers: &HeaderMap) -> bool {
 
 /// Validates the request and builds the command.
 fn command(
-    state: &AppState,
+    state: &ChatState,
     caller: &Caller,
     headers: &HeaderMap,
     params: &ChatParams,
     mut request: ChatRequest,
 ) -> Result<PostMessage, Problem> {
-    check_message(&request.message, state.config.max_message_chars)?;
+    check_message(&request.message, state.settings.max_message_chars)?;
     // Before consoles are removed from it: the key belongs to the body as sent.
     let idempotency = idempotency::of(headers, request.client_turn_id.as_deref(), &request)?;
-    let items = attachments(&mut request, state.config.max_message_chars)?;
-    let files = attached_files(request.attachments.as_deref(), state.config.files.max_message_files)?;
+    let items = attachments(&mut request, state.settings.max_message_chars)?;
+    let files = attached_files(request.attachments.as_deref(), state.settings.files.max_message_files)?;
     let conversation_id = match &request.conversation_id {
         None => None,
         Some(text) => {
@@ -248,10 +248,10 @@ fn command(
 }
 
 /// Returns a message with nothing attached, to a new conversation, with this server's limits.
-pub fn plain(state: &AppState, caller: &Caller, message: String) -> PostMessage {
+pub fn plain(state: &ChatState, caller: &Caller, message: String) -> PostMessage {
     PostMessage {
-        max_files_bytes: state.config.files.max_message_files_bytes,
-        models: state.config.models.clone(),
+        max_files_bytes: state.settings.files.max_message_files_bytes,
+        models: state.settings.models.clone(),
         ..PostMessage::new(caller.owner(), message)
     }
 }
@@ -369,7 +369,7 @@ fn attached_context(request: &ChatRequest, items: &[Attachment]) -> Option<Value
 }
 
 /// Returns the names of the tools that extensions may give to agents.
-async fn extension_tools(state: &AppState, scope: rls::Scope, workspace_id: Uuid) -> Result<Vec<String>, Problem> {
+async fn extension_tools(state: &ChatState, scope: rls::Scope, workspace_id: Uuid) -> Result<Vec<String>, Problem> {
     let mut db = rls::begin(&state.db.pool_sqlx, scope).await?;
     let mut tools = state.extensions.tools();
     tools.extend(state.extensions.workspace_tools(&mut db, workspace_id).await?);
@@ -377,7 +377,7 @@ async fn extension_tools(state: &AppState, scope: rls::Scope, workspace_id: Uuid
 }
 
 /// Stores the message, its run and its job; then wakes the workers.
-pub async fn post(state: &AppState, scope: rls::Scope, command: &PostMessage) -> Result<Posted, Problem> {
+pub async fn post(state: &ChatState, scope: rls::Scope, command: &PostMessage) -> Result<Posted, Problem> {
     let named;
     let command = if command.client_tools.is_empty() {
         command

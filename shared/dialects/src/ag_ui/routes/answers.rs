@@ -1,10 +1,10 @@
 //! Answers to the questions of a waiting run: entries of `resume`, and results of the client's tools. Posting the same answers again changes
 //! nothing, so that a client may repeat its request.
 
+use crate::ag_ui::interrupts::Reply;
+use crate::ag_ui::request::{ResumeEntry, ToolResult};
 use axum::http::StatusCode;
 use rejoin_commands::{AnswerError, CloseQuestion, Closing};
-use rejoin_dialects::ag_ui::interrupts::Reply;
-use rejoin_dialects::ag_ui::request::{ResumeEntry, ToolResult};
 use rejoin_http::caller::Caller;
 use rejoin_http::problem::Problem;
 use rejoin_runs::client_calls::{self, CallsOf};
@@ -13,7 +13,7 @@ use rejoin_runs::questions::{self, Question};
 use rejoin_runs::runs;
 use uuid::Uuid;
 
-use crate::state::AppState;
+use rejoin_chat::ChatState;
 
 /// Maximum number of answers in one request.
 const ANSWERS_MAX: usize = 100;
@@ -35,7 +35,7 @@ pub fn nothing_waits() -> Problem {
 
 /// Stores the answers. `is_followed`: a user's message follows; then results of calls that don't wait are history.
 pub async fn give(
-    state: &AppState,
+    state: &ChatState,
     caller: &Caller,
     conversation: Uuid,
     entries: &[ResumeEntry],
@@ -100,7 +100,7 @@ pub async fn give(
 }
 
 impl Given {
-    async fn add(&mut self, state: &AppState, caller: &Caller, question: Uuid, run: Uuid) -> Result<(), Problem> {
+    async fn add(&mut self, state: &ChatState, caller: &Caller, question: Uuid, run: Uuid) -> Result<(), Problem> {
         self.questions.push(question);
         let span = runs::span(&state.db.pool_pg, caller.owner(), run).await?;
         self.root = span.map(|(span, _)| span.root_run_id).or(self.root);
@@ -110,11 +110,10 @@ impl Given {
 
 /// The call's id as its provider named it, without the suffix that makes repeated ones different.
 fn native_id(id: &str) -> &str {
-    id.rsplit_once(rejoin_dialects::ag_ui::REPEATED)
-        .map_or(id, |(native, _)| native)
+    id.rsplit_once(crate::ag_ui::REPEATED).map_or(id, |(native, _)| native)
 }
 
-async fn question_of(state: &AppState, caller: &Caller, conversation: Uuid, id: &str) -> Result<Question, Problem> {
+async fn question_of(state: &ChatState, caller: &Caller, conversation: Uuid, id: &str) -> Result<Question, Problem> {
     let not_found = || {
         Problem::new(
             StatusCode::NOT_FOUND,
@@ -134,7 +133,7 @@ async fn question_of(state: &AppState, caller: &Caller, conversation: Uuid, id: 
 }
 
 /// Ends a question; one that another request has just ended stays as it is.
-async fn close(state: &AppState, caller: &Caller, id: Uuid, closing: Closing<'_>) -> Result<(), Problem> {
+async fn close(state: &ChatState, caller: &Caller, id: Uuid, closing: Closing<'_>) -> Result<(), Problem> {
     let command = CloseQuestion { id, closing };
     match rejoin_commands::execute_for(&state.db.pool_sqlx, caller.rls_scope(), &command).await {
         Ok(wake) => {

@@ -5,13 +5,13 @@
 
 use std::collections::BTreeSet;
 
+use crate::openai::fold::continuation;
+use crate::openai::ids::{self, ResponseId};
+use crate::openai::input::{Answer, Input, Past, Reply, Role};
+use crate::openai::request::Ask;
+use crate::openai::settings;
 use axum::http::HeaderMap;
 use rejoin_commands::{CloseQuestion, Closing, HistoryMessage, PostMessage};
-use rejoin_dialects::openai::fold::continuation;
-use rejoin_dialects::openai::ids::{self, ResponseId};
-use rejoin_dialects::openai::input::{Answer, Input, Past, Reply, Role};
-use rejoin_dialects::openai::request::Ask;
-use rejoin_dialects::openai::settings;
 use rejoin_http::caller::Caller;
 use rejoin_http::idempotency;
 use rejoin_http::problem::Problem;
@@ -26,8 +26,8 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{PARAM, files, models};
-use crate::routes::chat;
-use crate::state::AppState;
+use rejoin_chat::ChatState;
+use rejoin_chat::posting;
 
 /// Maximum length of earlier messages together, as a multiple of that of one message.
 const HISTORY_TIMES: usize = 10;
@@ -59,7 +59,7 @@ pub(super) struct Request<'a> {
     pub target: Target,
 }
 
-pub(super) async fn take(state: &AppState, caller: &Caller, mut request: Request<'_>) -> Result<Turn, Problem> {
+pub(super) async fn take(state: &ChatState, caller: &Caller, mut request: Request<'_>) -> Result<Turn, Problem> {
     if !request.ask.input.answers.is_empty() {
         match answer(state, caller, &request.ask.input.answers).await? {
             Some(turn) => return Ok(turn),
@@ -75,7 +75,7 @@ pub(super) async fn take(state: &AppState, caller: &Caller, mut request: Request
 }
 
 /// Stores the answers. None: no run of the caller has asked for one of them.
-async fn answer(state: &AppState, caller: &Caller, answers: &[Answer]) -> Result<Option<Turn>, Problem> {
+async fn answer(state: &ChatState, caller: &Caller, answers: &[Answer]) -> Result<Option<Turn>, Problem> {
     let mut db = caller.begin(state).await?;
     let mut asked = Vec::with_capacity(answers.len());
     for answer in answers {
@@ -116,7 +116,7 @@ fn unanswered(question: &Question) -> Problem {
     Problem::bad_request("output_missing", detail).with(PARAM, json!("input"))
 }
 
-async fn close(state: &AppState, caller: &Caller, question: &Question, reply: &Reply) -> Result<(), Problem> {
+async fn close(state: &ChatState, caller: &Caller, question: &Question, reply: &Reply) -> Result<(), Problem> {
     let unfit = |why: String| Problem::bad_request("output_invalid", why).with(PARAM, json!("input"));
     match question.status.as_str() {
         "pending" => {}
@@ -154,7 +154,7 @@ async fn close(state: &AppState, caller: &Caller, question: &Question, reply: &R
     Ok(())
 }
 
-async fn post(state: &AppState, caller: &Caller, request: Request<'_>) -> Result<Turn, Problem> {
+async fn post(state: &ChatState, caller: &Caller, request: Request<'_>) -> Result<Turn, Problem> {
     let Request {
         headers,
         body,
@@ -172,8 +172,8 @@ async fn post(state: &AppState, caller: &Caller, request: Request<'_>) -> Result
         ..
     } = ask.input;
     let message = message.ok_or_else(|| no_message(conversation.is_some()))?;
-    chat::check_message(&message, state.config.max_message_chars)?;
-    chat::check_output_schema(ask.output_schema.as_ref())?;
+    posting::check_message(&message, state.settings.max_message_chars)?;
+    posting::check_output_schema(ask.output_schema.as_ref())?;
     let mut history: Vec<Past> = history.into_iter().filter(|past| !past.text.is_empty()).collect();
     let mut instructions: Vec<String> = ask.instructions.into_iter().collect();
     let mut asked = Vec::new();
@@ -187,7 +187,7 @@ async fn post(state: &AppState, caller: &Caller, request: Request<'_>) -> Result
         asked = may_post(state, caller, conversation, &agent).await?;
     }
     let history_chars: usize = history.iter().map(|past| past.text.chars().count()).sum();
-    let most = state.config.max_message_chars * HISTORY_TIMES;
+    let most = state.settings.max_message_chars * HISTORY_TIMES;
     if history_chars > most {
         let detail = format!(
             "the earlier messages have {history_chars} characters; the maximum is {most}. Send the newest ones"
@@ -213,13 +213,13 @@ async fn post(state: &AppState, caller: &Caller, request: Request<'_>) -> Result
             .collect(),
         instructions: (!instructions.is_empty()).then(|| instructions.join(PARAGRAPH)),
         idempotency,
-        ..chat::plain(state, caller, message)
+        ..posting::plain(state, caller, message)
     };
     let waiting = match asked.first() {
         Some(question) => Some(root_of(state, caller, question.run_id).await?),
         None => None,
     };
-    let posted = chat::post(state, caller.rls_scope(), &command).await?;
+    let posted = posting::post(state, caller.rls_scope(), &command).await?;
     let id = if waiting == Some(posted.run_id) {
         continuation(posted.run_id, asked.iter().map(|question| question.id))
     } else {
@@ -251,12 +251,12 @@ fn stored(past: Past) -> HistoryMessage {
     }
 }
 
-async fn root_of(state: &AppState, caller: &Caller, run_id: Uuid) -> Result<Uuid, Problem> {
+async fn root_of(state: &ChatState, caller: &Caller, run_id: Uuid) -> Result<Uuid, Problem> {
     Ok(visible::run(state, caller, run_id).await?.root_run_id)
 }
 
 /// Returns the conversation that a message goes to. None: a new one.
-async fn conversation(state: &AppState, caller: &Caller, target: Target) -> Result<Option<Conversation>, Problem> {
+async fn conversation(state: &ChatState, caller: &Caller, target: Target) -> Result<Option<Conversation>, Problem> {
     let id = match target {
         Target::New => return Ok(None),
         Target::Conversation(id) => id,
@@ -269,7 +269,7 @@ async fn conversation(state: &AppState, caller: &Caller, target: Target) -> Resu
     Ok(Some(visible::conversation(state, caller, id).await?))
 }
 
-async fn previous(state: &AppState, caller: &Caller, response: ResponseId) -> Result<Run, Problem> {
+async fn previous(state: &ChatState, caller: &Caller, response: ResponseId) -> Result<Run, Problem> {
     let mut db = caller.begin(state).await?;
     let found = runs::get_visible(&mut *db, caller.owner(), response.run).await?;
     found
@@ -283,7 +283,7 @@ pub(super) fn previous_not_found() -> Problem {
 }
 
 /// A conversation is one line of messages: it goes on after its last response.
-pub(super) async fn must_be_last(state: &AppState, caller: &Caller, run: &Run) -> Result<(), Problem> {
+pub(super) async fn must_be_last(state: &ChatState, caller: &Caller, run: &Run) -> Result<(), Problem> {
     let Some(conversation_id) = run.conversation_id else {
         return Ok(());
     };
@@ -301,7 +301,7 @@ pub(super) async fn must_be_last(state: &AppState, caller: &Caller, run: &Run) -
 
 /// Checks that a message can follow in the conversation, and returns the questions that it answers.
 async fn may_post(
-    state: &AppState,
+    state: &ChatState,
     caller: &Caller,
     conversation: &Conversation,
     agent: &AgentDefinition,

@@ -13,7 +13,7 @@ use serde_json::json;
 use utoipa::ToSchema;
 
 use super::{Errors, PARAM};
-use crate::state::{AppState, Routes};
+use rejoin_chat::{ChatState, Routes};
 
 /// Maximum number of listed agents.
 const AGENTS_MAX: i64 = 1_000;
@@ -53,7 +53,7 @@ fn body(id: &str, agent: &AgentDefinition) -> ModelBody {
     }
 }
 
-async fn choosable(state: &AppState, caller: &Caller) -> Result<Vec<AgentDefinition>, Problem> {
+async fn choosable(state: &ChatState, caller: &Caller) -> Result<Vec<AgentDefinition>, Problem> {
     let mut db = caller.begin(state).await?;
     Ok(agents::list_visible(&mut *db, caller.workspace_id, &CHOOSABLE, None, AGENTS_MAX).await?)
 }
@@ -64,7 +64,7 @@ fn model_of(agent: &AgentDefinition) -> Option<&str> {
 }
 
 /// Returns the agent that a request's `model` names: by its name, its id, or its model if it is the default agent.
-pub(super) async fn agent(state: &AppState, caller: &Caller, model: &str) -> Result<AgentDefinition, Problem> {
+pub(super) async fn agent(state: &ChatState, caller: &Caller, model: &str) -> Result<AgentDefinition, Problem> {
     let mut db = caller.begin(state).await?;
     let by_name = agents::find_by_name(&mut *db, caller.workspace_id, model).await?;
     let found = match (by_name, model.parse()) {
@@ -90,7 +90,7 @@ fn not_found(model: &str) -> Problem {
 /// List the agents that the caller can choose, as models of OpenAI's protocol
 #[utoipa::path(get, path = "/v1/models", tag = "openai",
     responses((status = 200, description = "All of them", body = ModelList), Errors))]
-async fn list_models(State(state): State<AppState>, caller: Caller<Read>) -> Result<Json<ModelList>, Problem> {
+async fn list_models(State(state): State<ChatState>, caller: Caller<Read>) -> Result<Json<ModelList>, Problem> {
     let agents = choosable(&state, &caller).await?;
     let default = agents.iter().find(|agent| agent.is_default);
     let model = default.and_then(|agent| Some(body(model_of(agent)?, agent)));
@@ -107,7 +107,7 @@ async fn list_models(State(state): State<AppState>, caller: Caller<Read>) -> Res
     params(("model" = String, Path, description = "The agent's name or id, or the default agent's model")),
     responses((status = 200, description = "It", body = ModelBody), Errors))]
 async fn get_model(
-    State(state): State<AppState>,
+    State(state): State<ChatState>,
     caller: Caller<Read>,
     Segments(model): Segments<String>,
 ) -> Result<Json<ModelBody>, Problem> {

@@ -1,11 +1,11 @@
 //! `/v1/conversations`: conversations and their items.
 
+use crate::openai::errors::Invalid;
+use crate::openai::request;
+use crate::openai::{ids, items};
 use axum::Json;
 use axum::extract::State;
 use rejoin_commands::DeleteConversation;
-use rejoin_dialects::openai::errors::Invalid;
-use rejoin_dialects::openai::request;
-use rejoin_dialects::openai::{ids, items};
 use rejoin_event_log::wakeup::Wake;
 use rejoin_http::authorization::routes;
 use rejoin_http::caller::{Caller, Read, Write};
@@ -23,8 +23,8 @@ use uuid::Uuid;
 
 use super::responses::ItemParams;
 use super::{Errors, refused};
-use crate::routes::conversations::UNTITLED;
-use crate::state::{AppState, Routes};
+use rejoin_chat::{ChatState, Routes};
+use rejoin_runs::conversations::UNTITLED;
 
 /// Maximum number of messages of a conversation that are listed, newest first.
 const LISTED_MAX: i64 = 1_000;
@@ -69,7 +69,7 @@ fn body(conversation: &Conversation) -> Value {
 #[utoipa::path(post, path = "/v1/conversations", tag = "openai", request_body = ConversationRequest,
     responses((status = 200, description = "It", body = Object), Errors))]
 async fn create_conversation(
-    State(state): State<AppState>,
+    State(state): State<ChatState>,
     caller: Caller<Write>,
     Body(request): Body<ConversationRequest>,
 ) -> Result<Json<Value>, Problem> {
@@ -102,7 +102,7 @@ async fn create_conversation(
     params(("id" = String, Path, description = "The conversation")),
     responses((status = 200, description = "It", body = Object), Errors))]
 async fn get_conversation(
-    State(state): State<AppState>,
+    State(state): State<ChatState>,
     caller: Caller<Read>,
     Segments(id): Segments<String>,
 ) -> Result<Json<Value>, Problem> {
@@ -123,7 +123,7 @@ pub(super) struct ConversationUpdate {
     params(("id" = String, Path, description = "The conversation")),
     responses((status = 200, description = "It", body = Object), Errors))]
 async fn update(
-    State(state): State<AppState>,
+    State(state): State<ChatState>,
     caller: Caller<Write>,
     Segments(id): Segments<String>,
     Body(update): Body<ConversationUpdate>,
@@ -149,7 +149,7 @@ async fn update(
     params(("id" = String, Path, description = "The conversation")),
     responses((status = 200, description = "Gone", body = Object), Errors))]
 async fn delete_conversation(
-    State(state): State<AppState>,
+    State(state): State<ChatState>,
     caller: Caller<Write>,
     Segments(id): Segments<String>,
 ) -> Result<Json<Value>, Problem> {
@@ -173,7 +173,7 @@ async fn delete_conversation(
     params(ItemParams, ("id" = String, Path, description = "The conversation")),
     responses((status = 200, description = "A page", body = Object), Errors))]
 async fn list_items(
-    State(state): State<AppState>,
+    State(state): State<ChatState>,
     caller: Caller<Read>,
     Segments(id): Segments<String>,
     Params(params): Params<ItemParams>,

@@ -29,7 +29,7 @@ use utoipa::IntoParams;
 use uuid::Uuid;
 
 use super::{FileBody, PATH, not_found};
-use crate::state::AppState;
+use crate::state::ChatState;
 
 /// Maximum size of a form's other fields, in bytes.
 const FORM_MAX_BYTES: u64 = 64 * 1024;
@@ -76,8 +76,8 @@ struct Sent {
 }
 
 impl Sent {
-    async fn of(state: &AppState, params: UploadParams, request: Request) -> Result<Self, Problem> {
-        let limit = state.config.files.max_file_bytes;
+    async fn of(state: &ChatState, params: UploadParams, request: Request) -> Result<Self, Problem> {
+        let limit = state.settings.files.max_file_bytes;
         let headers = request.headers();
         let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
         if text(CONTENT_ENCODING).is_some_and(|coding| coding != "identity") {
@@ -159,7 +159,7 @@ fn form_problem(error: &multer::Error, limit: u64) -> Problem {
 
 /// An upload in progress.
 struct Arriving<'a> {
-    state: &'a AppState,
+    state: &'a ChatState,
     caller: &'a Caller,
     id: Uuid,
     name: String,
@@ -177,7 +177,7 @@ struct Arriving<'a> {
 
 impl Arriving<'_> {
     async fn all(&mut self, sent: &mut Sent) -> Result<File, Problem> {
-        let limit = self.state.config.files.max_file_bytes;
+        let limit = self.state.settings.files.max_file_bytes;
         let mut waiting = BytesMut::new();
         while let Some(chunk) = sent.next(limit).await? {
             self.size += chunk.len() as u64;
@@ -284,7 +284,7 @@ impl Arriving<'_> {
             made_by: None,
             in_object_store: self.upload.is_some(),
         };
-        rejoin_files::begin(db, &new, self.state.config.files.max_project_files_bytes).await
+        rejoin_files::begin(db, &new, self.state.settings.files.max_project_files_bytes).await
     }
 
     async fn finish(&self, db: &mut PgConnection, media_type: &str) -> Result<Option<File>, sqlx::Error> {
@@ -320,7 +320,7 @@ impl Arriving<'_> {
 
 /// Stores a file that came within a request.
 pub async fn store(
-    state: &AppState,
+    state: &ChatState,
     caller: &Caller,
     name: &str,
     declared: Option<&str>,
@@ -328,7 +328,7 @@ pub async fn store(
 ) -> Result<File, Problem> {
     let _place = state.uploads.take_for(caller.user_id, caller.workspace_id)?;
     let size = content.len() as u64;
-    let limit = state.config.files.max_file_bytes;
+    let limit = state.settings.files.max_file_bytes;
     if size > limit {
         return Err(too_large(limit));
     }
@@ -341,7 +341,7 @@ pub async fn store(
     receive(state, caller, sent).await
 }
 
-async fn receive(state: &AppState, caller: &Caller, mut sent: Sent) -> Result<File, Problem> {
+async fn receive(state: &ChatState, caller: &Caller, mut sent: Sent) -> Result<File, Problem> {
     let id = ids::new();
     let mut arriving = Arriving {
         state,
@@ -382,7 +382,7 @@ async fn receive(state: &AppState, caller: &Caller, mut sent: Sent) -> Result<Fi
         (status = 507, description = "The project's storage quota for files is used up", body = ProblemBody, content_type = "application/problem+json"),
         Refused))]
 pub(super) async fn create(
-    State(state): State<AppState>,
+    State(state): State<ChatState>,
     caller: Caller<Write>,
     Params(params): Params<UploadParams>,
     request: Request,
