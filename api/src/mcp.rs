@@ -3,6 +3,8 @@
 //!
 //! - `tools`     the built-in tools in the protocol's format
 //! - `ask`       `ask_agent`: a turn of an agent, with progress, cancellable
+//! - `elicitation` questions of its run, as forms for the client's user
+//! - `resources` conversations, runs and entities
 //! - `body`      a response body that ends with its credential
 //! - `prompts`   prompts of the workspace's installed products
 //! - `refusals`  error messages for unknown methods
@@ -13,12 +15,13 @@
 
 mod ask;
 mod body;
+mod elicitation;
 mod prompts;
 mod refusals;
+mod resources;
 mod sessions;
 mod tools;
 
-use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -209,7 +212,13 @@ struct Granted {
 
 impl ServerHandler for Door {
     fn get_info(&self) -> ServerConfig {
-        let mut info = InitializeResult::new(ServerCapabilities::builder().enable_tools().enable_prompts().build());
+        let mut info = InitializeResult::new(
+            ServerCapabilities::builder()
+                .enable_tools()
+                .enable_prompts()
+                .enable_resources()
+                .build(),
+        );
         info.server_info = Implementation::new("rejoin", env!("CARGO_PKG_VERSION"));
         info.instructions = Some(
             "A project's knowledge graph and agents. Search and traverse the graph with the tools, or ask an agent \
@@ -240,12 +249,11 @@ impl ServerHandler for Door {
     ) -> Result<CallToolResponse, ErrorData> {
         let (asked, session) = asked(&context.extensions)?;
         let granted = asked.granted().await?;
-        let name: Cow<'static, str> = request.name;
+        if request.name == ask::NAME && granted.writes {
+            return ask::call(&asked, session, request, &context).await;
+        }
         let arguments = request.arguments.unwrap_or_default();
-        let result = match name.as_ref() {
-            ask::NAME if granted.writes => ask::call(&asked, session, arguments, &context).await?,
-            name => tools::call(&asked, &granted, name, arguments, &context.ct).await?,
-        };
+        let result = tools::call(&asked, &granted, &request.name, arguments, &context.ct).await?;
         Ok(result.into())
     }
 
@@ -278,10 +286,11 @@ impl ServerHandler for Door {
 
     async fn list_resources(
         &self,
-        _: Option<PaginatedRequestParams>,
-        _: RequestContext<RoleServer>,
+        request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        Err(unsupported("resources/list"))
+        let (asked, _) = asked(&context.extensions)?;
+        resources::list(&asked, request.and_then(|request| request.cursor)).await
     }
 
     async fn list_resource_templates(
@@ -289,15 +298,16 @@ impl ServerHandler for Door {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        Err(unsupported("resources/templates/list"))
+        Ok(resources::templates())
     }
 
     async fn read_resource(
         &self,
-        _: ReadResourceRequestParams,
-        _: RequestContext<RoleServer>,
+        request: ReadResourceRequestParams,
+        context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        Err(unsupported("resources/read"))
+        let (asked, _) = asked(&context.extensions)?;
+        Ok(resources::read(&asked, &request.uri).await?.into())
     }
 
     async fn on_cancelled(&self, cancelled: CancelledNotificationParam, context: NotificationContext<RoleServer>) {

@@ -1,32 +1,43 @@
 //! `ask_agent`: a message to an agent, stored with its run and job and answered by a worker, like any other message.
 //! The client receives its progress from the log, and may cancel it. Called by the server in `mcp`.
 //!
+//! A question of the run is put to the client's user (`elicitation`) or, if that is not possible, returned as the result: the next call for
+//! the same conversation answers it.
+//!
 //! Invariants: a repeated request of the same session is one run, on any process; the run continues when the client
 //! disconnects.
 
+use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
-use rejoin_commands::{CancelRun, OnBusy, PostMessage, Posted};
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
+use rejoin_chat::posting;
+use rejoin_commands::{CancelRun, OnBusy, PostMessage};
 use rejoin_db::config::poll_interval;
 use rejoin_db::rls;
 use rejoin_event_log::log;
 use rejoin_event_log::wakeup;
 use rejoin_http::idempotency;
 use rejoin_http::problem::Problem;
+use rejoin_http::visible;
 use rejoin_runs::agents;
 use rejoin_tools::arguments::{self, Kind, Parameter};
 use rejoin_tools::{Schema, ToolSpec};
 use rmcp::ErrorData;
-use rmcp::model::{CallToolResult, JsonObject, ProgressNotificationParam, RequestId, Tool, ToolAnnotations};
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, ElicitRequest, ElicitRequestParams, ElicitResult,
+    InputRequest, InputRequiredResult, ProgressNotificationParam, RequestId, Tool, ToolAnnotations,
+};
 use rmcp::service::{RequestContext, RoleServer};
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout};
 use tracing::warn;
 use uuid::Uuid;
 
+use super::elicitation::{self, Way};
 use super::tools::{failed, schema};
 use super::{Asked, refused};
-use rejoin_chat::posting;
 
 pub const NAME: &str = "ask_agent";
 /// Maximum number of agents named in its description.
@@ -101,34 +112,73 @@ fn key(session: &str, request: &RequestId) -> String {
     format!("mcp:{session}:{request}")
 }
 
+/// The part of a log that a call follows.
+struct Turn {
+    run_id: Uuid,
+    log_id: Uuid,
+    /// The number of the event after which it begins.
+    cursor: i64,
+}
+
 pub async fn call(
     asked: &Asked,
     session: Option<String>,
-    given: JsonObject,
+    request: CallToolRequestParams,
     context: &RequestContext<RoleServer>,
-) -> Result<CallToolResult, ErrorData> {
-    let given = match arguments::admit(&spec(), &Value::Object(given)) {
+) -> Result<CallToolResponse, ErrorData> {
+    let given = Value::Object(request.arguments.unwrap_or_default());
+    let given = match arguments::admit(&spec(), &given) {
         Ok(arguments) => arguments,
-        Err(fault) => return Ok(failed(fault)),
+        Err(fault) => return Ok(failed(fault).into()),
     };
-    let posted = match post(asked, session, &given, &context.id).await {
-        Ok(posted) => posted,
+    let turn = match &request.request_state {
+        None => post(asked, session, &given, &context.id).await,
+        Some(state) => resume(asked, state, &request.input_responses.unwrap_or_default()).await,
+    };
+    let turn = match turn {
+        Ok(turn) => turn,
         // Worded so that the caller can fix it.
-        Err(problem) => return Ok(failed(problem.detail)),
+        Err(problem) => return Ok(failed(problem.detail).into()),
     };
     Follow {
         asked,
-        posted: &posted,
+        turn,
         context,
         reply: String::new(),
         steps: 0.0,
         noticed: None,
+        open: BTreeMap::new(),
+        put: HashSet::new(),
     }
     .until_done()
     .await
 }
 
-async fn post(asked: &Asked, session: Option<String>, given: &Value, request: &RequestId) -> Result<Posted, Problem> {
+/// Stores the answers that a repeated call brings, and returns the turn of its first call. `state` is the id of the run, by which the client
+/// can reach no run that it could not reach otherwise.
+async fn resume(asked: &Asked, state: &str, answers: &BTreeMap<String, Value>) -> Result<Turn, Problem> {
+    let invalid = || Problem::bad_request("invalid_request_state", "requestState is not that of an earlier result");
+    let run_id = state.parse::<Uuid>().map_err(|_| invalid())?;
+    let run = visible::run(&asked.state, &asked.caller, run_id).await?;
+    for (id, answer) in answers {
+        let question_id = id.parse::<Uuid>().map_err(|_| invalid())?;
+        let result: ElicitResult = serde_json::from_value(answer.clone()).map_err(|_| invalid())?;
+        if !elicitation::answer(asked, question_id, &result).await? {
+            let detail = format!(
+                "the question was not answered; run {run_id} waits, and the next message to conversation {} answers it",
+                run.log_id
+            );
+            return Err(Problem::bad_request("question_not_answered", detail));
+        }
+    }
+    Ok(Turn {
+        run_id,
+        log_id: run.log_id,
+        cursor: run.first_seq,
+    })
+}
+
+async fn post(asked: &Asked, session: Option<String>, given: &Value, request: &RequestId) -> Result<Turn, Problem> {
     let (state, caller) = (&asked.state, &asked.caller);
     let message = given["message"].as_str().unwrap_or_default();
     posting::check_message(message, state.settings.max_message_chars)?;
@@ -154,7 +204,8 @@ async fn post(asked: &Asked, session: Option<String>, given: &Value, request: &R
     let command = PostMessage {
         conversation_id,
         agent_definition_id,
-        on_busy: OnBusy::Enqueue,
+        // A question that an earlier call returned is answered.
+        on_busy: OnBusy::Answer,
         idempotency: session.map(|session| rejoin_commands::Idempotency {
             key: key(&session, request),
             body_hash: idempotency::body_hash(given),
@@ -162,26 +213,42 @@ async fn post(asked: &Asked, session: Option<String>, given: &Value, request: &R
         exhausted: state.quotas.exhausted(&state.db.pool_sqlx, caller).await?,
         ..PostMessage::new(caller.owner(), message)
     };
-    posting::post(state, caller.rls_scope(), &command).await
+    let posted = posting::post(state, caller.rls_scope(), &command).await?;
+    Ok(Turn {
+        run_id: posted.run_id,
+        log_id: posted.conversation_id,
+        cursor: posted.cursor,
+    })
+}
+
+fn question_id(event: &Value) -> Option<Uuid> {
+    event["questionId"].as_str()?.parse().ok()
 }
 
 /// Reports a turn's progress to a client.
 struct Follow<'a> {
     asked: &'a Asked,
-    posted: &'a Posted,
+    turn: Turn,
     context: &'a RequestContext<RoleServer>,
     reply: String,
     steps: f64,
     noticed: Option<Instant>,
+    /// The run's open questions: their events.
+    open: BTreeMap<Uuid, Value>,
+    /// Those that were put to the client's user.
+    put: HashSet<Uuid>,
 }
 
 impl Follow<'_> {
-    async fn until_done(mut self) -> Result<CallToolResult, ErrorData> {
+    async fn until_done(mut self) -> Result<CallToolResponse, ErrorData> {
         let state = &self.asked.state;
+        let way = Way::of(self.context);
         let mut wakes = state.bus.subscribe();
-        let mut cursor = self.posted.cursor;
-        let log_id = self.posted.conversation_id;
+        let mut cursor = self.turn.cursor;
+        let log_id = self.turn.log_id;
         let mut error = None;
+        // Dropped with the call.
+        let mut answers = FuturesUnordered::new();
         loop {
             let events = log::read(&state.db.pool_pg, log_id, cursor).await;
             let events = events.map_err(|error| {
@@ -193,7 +260,7 @@ impl Follow<'_> {
             })?;
             for event in &events {
                 cursor = event.seq;
-                if event.run_id != Some(self.posted.run_id) {
+                if event.run_id != Some(self.turn.run_id) {
                     continue;
                 }
                 let data: Value = serde_json::from_slice(&event.data).unwrap_or_default();
@@ -212,13 +279,48 @@ impl Follow<'_> {
                     "message" if data["message"]["role"] == "assistant" => {
                         self.reply = data["message"]["content"].as_str().unwrap_or_default().to_owned();
                     }
+                    "question" => {
+                        if let Some(id) = question_id(&data) {
+                            self.open.insert(id, data);
+                        }
+                    }
+                    "question_answered" => {
+                        if let Some(id) = question_id(&data) {
+                            self.open.remove(&id);
+                        }
+                    }
                     "error" => error = data["error"].as_str().map(str::to_owned),
-                    "done" => return Ok(self.ended(&data, error)),
+                    "done" => return Ok(self.ended(&data, error).into()),
                     _ => {}
                 }
             }
             if !events.is_empty() {
                 continue;
+            }
+            match way {
+                _ if self.open.is_empty() => {}
+                Way::Result => return Ok(self.input_required()),
+                Way::None => return Ok(self.waiting().into()),
+                Way::Request => {
+                    for (id, form) in self.forms() {
+                        if !self.put.insert(id) {
+                            continue;
+                        }
+                        let (asked, peer) = (self.asked, &self.context.peer);
+                        answers.push(async move {
+                            match peer.create_elicitation(form).await {
+                                Ok(result) => elicitation::answer(asked, id, &result).await,
+                                Err(error) => {
+                                    warn!(%error, "an MCP client did not answer a question");
+                                    Ok(false)
+                                }
+                            }
+                        });
+                    }
+                    if answers.is_empty() && !self.open.keys().all(|id| self.put.contains(id)) {
+                        return Ok(self.waiting().into());
+                    }
+                }
             }
             let hinted = async {
                 loop {
@@ -230,14 +332,54 @@ impl Follow<'_> {
             };
             tokio::select! {
                 _ = timeout(poll_interval(), hinted) => {}
+                Some(answered) = answers.next() => match answered {
+                    Ok(true) => {}
+                    Ok(false) => return Ok(self.waiting().into()),
+                    Err(problem) => return Ok(failed(problem.detail).into()),
+                },
                 // Cancelled by the client, which its own notification handles; or this API stops, and the run
                 // continues.
                 () = self.context.ct.cancelled() => {
-                    let told = format!("the client no longer waits for the answer; the run is {}", self.posted.run_id);
+                    let told = format!("the client no longer waits for the answer; the run is {}", self.turn.run_id);
                     return Err(ErrorData::internal_error(told, None));
                 }
             }
         }
+    }
+
+    /// The forms of the open questions, by the questions' ids.
+    fn forms(&self) -> Vec<(Uuid, ElicitRequestParams)> {
+        let forms = self.open.iter().map(|(id, event)| (*id, elicitation::form(event)));
+        forms.filter_map(|(id, form)| Some((id, form?))).collect()
+    }
+
+    /// The result for a client that repeats its call with the answers of its user.
+    fn input_required(&self) -> CallToolResponse {
+        let forms = self.forms();
+        if forms.is_empty() {
+            return self.waiting().into();
+        }
+        let forms = forms
+            .into_iter()
+            .map(|(id, form)| (id.to_string(), InputRequest::Elicitation(ElicitRequest::new(form))));
+        InputRequiredResult::new(Some(forms.collect()), Some(self.turn.run_id.to_string())).into()
+    }
+
+    /// The result of a call whose run waits for an answer that the client's user can't give here.
+    fn waiting(&self) -> CallToolResult {
+        let questions: Vec<Value> = self
+            .open
+            .iter()
+            .map(|(id, event)| json!({"id": id, "question": event["question"], "options": event["options"]}))
+            .collect();
+        CallToolResult::structured(json!({
+            "reply": self.reply,
+            "status": "waiting",
+            "questions": questions,
+            "hint": "call ask_agent with this conversation_id, and the answer as its message",
+            "run_id": self.turn.run_id,
+            "conversation_id": self.turn.log_id,
+        }))
     }
 
     fn ended(&self, done: &Value, error: Option<String>) -> CallToolResult {
@@ -245,8 +387,8 @@ impl Follow<'_> {
         let mut answer = json!({
             "reply": self.reply,
             "status": status,
-            "run_id": self.posted.run_id,
-            "conversation_id": self.posted.conversation_id,
+            "run_id": self.turn.run_id,
+            "conversation_id": self.turn.log_id,
         });
         if let Some(error) = error {
             answer["error"] = json!(error);

@@ -4,5 +4,6 @@ mod endpoint;
 mod hostile;
 mod methods;
 mod oauth;
+mod questions;
 mod servers;
 mod settings;

@@ -35,13 +35,13 @@ async fn app() -> TestApp {
 }
 
 /// The protocol's TypeScript client as a process.
-struct Client {
+pub(super) struct Client {
     child: tokio::process::Child,
     lines: tokio::io::Lines<BufReader<tokio::process::ChildStdout>>,
 }
 
 impl Client {
-    fn start(url: &str, key: &str, steps: Value) -> Self {
+    pub(super) fn start(url: &str, key: &str, steps: Value) -> Self {
         let mut child = tokio::process::Command::new("node")
             .arg(mcp::script("client.mjs"))
             .args([url, key, &steps.to_string()])
@@ -55,7 +55,7 @@ impl Client {
     }
 
     /// Returns its next output.
-    async fn next(&mut self) -> Value {
+    pub(super) async fn next(&mut self) -> Value {
         let line = self
             .lines
             .next_line()
@@ -65,7 +65,7 @@ impl Client {
         serde_json::from_str(&line).unwrap()
     }
 
-    async fn go_on(&mut self) {
+    pub(super) async fn go_on(&mut self) {
         self.child.stdin.as_mut().unwrap().write_all(b"\n").await.unwrap();
     }
 }
