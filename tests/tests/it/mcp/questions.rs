@@ -140,7 +140,9 @@ async fn conversations_runs_and_entities_are_read_as_resources() {
     for _ in 0..2 {
         let read = client.next().await;
         assert!(
-            read["failed"].as_str().is_some_and(|why| why.contains("there is no resource")),
+            read["failed"]
+                .as_str()
+                .is_some_and(|why| why.contains("there is no resource")),
             "{read}"
         );
     }
