@@ -322,11 +322,11 @@ async fn guarded(mut response: Response) -> Response {
 }
 
 fn panicked(panic: Box<dyn Any + Send + 'static>) -> Response {
-    let said = panic
+    let reason = panic
         .downcast_ref::<String>()
         .map(String::as_str)
         .or_else(|| panic.downcast_ref::<&str>().copied())
         .unwrap_or("nothing");
-    error!(said, "a handler panicked");
+    error!(reason, "a handler panicked");
     Problem::internal().into_response()
 }

@@ -55,10 +55,10 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
             let row = |calendar: &Value| {
                 let feed = if calendar["hasFeed"] == json!(true) { "yes" } else { "" };
                 [
-                    said(calendar, "name"),
-                    said(calendar, "timeZone"),
+                    field(calendar, "name"),
+                    field(calendar, "timeZone"),
                     feed.to_owned(),
-                    said(calendar, "id"),
+                    field(calendar, "id"),
                 ]
             };
             let rows: Vec<[String; 4]> = items(&listed).iter().map(row).collect();
@@ -102,9 +102,16 @@ fn report(done: &Value) -> String {
         done["added"], done["changed"], done["unchanged"]
     )];
     for (list, word) in [("refused", "refused"), ("notes", "note")] {
-        for told in done[list].as_array().into_iter().flatten() {
-            let uid = told["uid"].as_str().map(|uid| format!(" ({uid})")).unwrap_or_default();
-            lines.push(format!("{word}: line {}{uid}: {}", told["line"], said(told, "why")));
+        for remark in done[list].as_array().into_iter().flatten() {
+            let uid = remark["uid"]
+                .as_str()
+                .map(|uid| format!(" ({uid})"))
+                .unwrap_or_default();
+            lines.push(format!(
+                "{word}: line {}{uid}: {}",
+                remark["line"],
+                field(remark, "why")
+            ));
         }
     }
     lines.join("\n")
@@ -116,7 +123,7 @@ fn find(listed: &Value, wanted: &str) -> Result<String> {
         .iter()
         .filter(|item| item["id"] == wanted || item["name"] == wanted);
     match (found.next(), found.next()) {
-        (Some(calendar), None) => Ok(said(calendar, "id")),
+        (Some(calendar), None) => Ok(field(calendar, "id")),
         (Some(_), Some(_)) => Err(anyhow!(
             "several calendars match {wanted}; use the id from `rejoin calendars list`"
         )),
@@ -130,6 +137,6 @@ fn items(listed: &Value) -> &[Value] {
     listed["items"].as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
-fn said(value: &Value, name: &str) -> String {
+fn field(value: &Value, name: &str) -> String {
     value[name].as_str().unwrap_or_default().to_owned()
 }

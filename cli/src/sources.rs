@@ -126,8 +126,8 @@ pub async fn run(global: &Global, args: Args, out: Out) -> Result<Exit> {
             out.either(&tested, || match tested["ok"].as_bool() {
                 Some(true) => {
                     let warnings = tested["warnings"].as_array().map(Vec::as_slice).unwrap_or_default();
-                    let told = warnings.iter().filter_map(Value::as_str);
-                    told.fold(text_field(&tested, "server"), |text, warning| {
+                    let texts = warnings.iter().filter_map(Value::as_str);
+                    texts.fold(text_field(&tested, "server"), |text, warning| {
                         format!("{text}\nwarning: {warning}")
                     })
                 }
@@ -218,9 +218,9 @@ fn show(answer: &Value, out: Out) -> Result<()> {
 /// Returns its location in one word.
 fn place(source: &Value) -> String {
     let settings = &source["settings"];
-    let said = |name: &str| settings[name].as_str().unwrap_or_default();
-    match said("path") {
-        "" => format!("{}{}/{}", said("host"), said("cloudProject"), said("database")),
+    let setting = |name: &str| settings[name].as_str().unwrap_or_default();
+    match setting("path") {
+        "" => format!("{}{}/{}", setting("host"), setting("cloudProject"), setting("database")),
         path => path.to_owned(),
     }
 }

@@ -87,8 +87,8 @@ async fn show(mut follow: Follow, first: Option<Received>, run: Option<String>, 
             match event.kind() {
                 "message" => message(&event.json["message"], transcript.text(), out)?,
                 "snapshot" => {
-                    for said in event.json["messages"].as_array().map(Vec::as_slice).unwrap_or_default() {
-                        message(said, "", out)?;
+                    for entry in event.json["messages"].as_array().map(Vec::as_slice).unwrap_or_default() {
+                        message(entry, "", out)?;
                     }
                     transcript.resume(&event.json["turn"])?;
                 }

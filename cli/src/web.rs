@@ -143,13 +143,13 @@ fn shown(settings: &Value) -> String {
             if settings["visit"] == json!(true) { "on" } else { "off" }
         ),
     ];
-    let said = [
+    let settings_shown = [
         ("asked at", text("baseUrl").unwrap_or_default().to_owned()),
         ("key", text("keySecret").unwrap_or_default().to_owned()),
         ("allowed", domains("allowedDomains")),
         ("blocked", domains("blockedDomains")),
     ];
-    for (name, value) in said.into_iter().filter(|(_, value)| !value.is_empty()) {
+    for (name, value) in settings_shown.into_iter().filter(|(_, value)| !value.is_empty()) {
         lines.push(format!("{name:<11} {value}"));
     }
     lines.join("\n")

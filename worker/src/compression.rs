@@ -184,8 +184,8 @@ fn transcript(before: Option<&Compression>, due: &[ChatMessage]) -> String {
     }
     text.push_str("# New messages\n");
     for message in due {
-        let said: String = message.content.chars().take(MESSAGE_CHARS).collect();
-        let _ = write!(text, "\n[{}]\n{said}\n", message.role);
+        let beginning: String = message.content.chars().take(MESSAGE_CHARS).collect();
+        let _ = write!(text, "\n[{}]\n{beginning}\n", message.role);
     }
     text
 }

@@ -268,8 +268,8 @@ impl Follow<'_> {
                     "token" => {
                         self.reply.push_str(data["token"].as_str().unwrap_or_default());
                         let from = self.reply.chars().count().saturating_sub(NOTICE_CHARS);
-                        let said: String = self.reply.chars().skip(from).collect();
-                        self.notice(said, false).await;
+                        let latest: String = self.reply.chars().skip(from).collect();
+                        self.notice(latest, false).await;
                     }
                     "reset" => self.reply.clear(),
                     "mcp_tool" if data["status"] == "started" => {
@@ -340,8 +340,8 @@ impl Follow<'_> {
                 // Cancelled by the client, which its own notification handles; or this API stops, and the run
                 // continues.
                 () = self.context.ct.cancelled() => {
-                    let told = format!("the client no longer waits for the answer; the run is {}", self.turn.run_id);
-                    return Err(ErrorData::internal_error(told, None));
+                    let reason = format!("the client no longer waits for the answer; the run is {}", self.turn.run_id);
+                    return Err(ErrorData::internal_error(reason, None));
                 }
             }
         }

@@ -190,10 +190,10 @@ async fn post_message(
     if let Some(project) = request.workspace_id {
         caller.in_workspace(project)?;
     }
-    let told = request.conversation_history.as_ref().map_or(0, Vec::len);
-    if told > HISTORY_MAX {
+    let count = request.conversation_history.as_ref().map_or(0, Vec::len);
+    if count > HISTORY_MAX {
         let detail = format!(
-            "conversation_history has {told} messages; the maximum is {HISTORY_MAX}. The server stores the history \
+            "conversation_history has {count} messages; the maximum is {HISTORY_MAX}. The server stores the history \
             itself, so it can be omitted"
         );
         return Err(Problem::bad_request("history_too_long", detail));

@@ -106,10 +106,10 @@ async fn fill_graph(pool: &PgPool, workspace_id: Uuid, out: Out) -> Result<()> {
         return Ok(());
     }
     out.note("importing Debian's packages into the demo graph; this happens only once");
-    let mut told = 0;
+    let mut reported = 0;
     let report = graph::import_from(pool, workspace_id, Cursor::new(GRAPH), OnError::Refuse, |lines| {
-        if lines >= told + TELL_EVERY_LINES {
-            told = lines;
+        if lines >= reported + TELL_EVERY_LINES {
+            reported = lines;
             out.note(&format!("  {lines} lines read"));
         }
     })

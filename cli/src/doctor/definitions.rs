@@ -156,13 +156,13 @@ fn of_model(name: &str, named: &Named, today: NaiveDate) -> Option<Finding> {
 }
 
 fn who(agents: &[String]) -> String {
-    let mut said = agents.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
+    let mut listed = agents.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
     if agents.len() > NAMED {
-        let _ = write!(said, " and {} more", agents.len() - NAMED);
+        let _ = write!(listed, " and {} more", agents.len() - NAMED);
     }
     match agents {
-        [_] => format!("the agent {said}"),
-        _ => format!("each of the agents {said}"),
+        [_] => format!("the agent {listed}"),
+        _ => format!("each of the agents {listed}"),
     }
 }
 
@@ -223,10 +223,10 @@ mod tests {
             ..Named::default()
         };
         let many = (0..30).map(|n| (("p".to_owned(), format!("openai:own-{n}")), named()));
-        let said = findings(many.collect(), today);
-        assert_eq!(said.len(), SHOWN + 1);
-        assert!(said[0].found.contains("a2 (p) and 2 more"), "{:?}", said[0]);
-        assert!(said[SHOWN].found.contains("10 more"));
+        let listed = findings(many.collect(), today);
+        assert_eq!(listed.len(), SHOWN + 1);
+        assert!(listed[0].found.contains("a2 (p) and 2 more"), "{:?}", listed[0]);
+        assert!(listed[SHOWN].found.contains("10 more"));
         let fine = [(("p".to_owned(), "gpt-6-luna".to_owned()), named())];
         assert_eq!(findings(fine.into_iter().collect(), today)[0].verdict, Verdict::Good);
         assert!(findings(BTreeMap::new(), today).is_empty());

@@ -168,11 +168,11 @@ mod tests {
     #[test]
     fn too_few_database_connections_are_told_with_both_numbers() {
         assert!(fits(97, 5, 17).is_none());
-        let told = fits(97, 6, 17).unwrap();
+        let result = fits(97, 6, 17).unwrap();
         assert!(
-            told.found.contains("6 processes")
-                && told.found.contains("102 connections")
-                && told.found.contains("allows 97")
+            result.found.contains("6 processes")
+                && result.found.contains("102 connections")
+                && result.found.contains("allows 97")
         );
     }
 }

@@ -69,8 +69,8 @@ impl EventPatch {
     /// A time or time zone can't be parsed; worded for the author.
     pub fn apply_to(&self, content: &Content) -> Result<Content, String> {
         let time_zone = self.zone()?.unwrap_or(content.time_zone);
-        let text = |said: &Option<String>, before: &str| said.as_deref().unwrap_or(before).to_owned();
-        let read = |said: &Option<String>| said.as_deref().map(|text| read_time(text, time_zone)).transpose();
+        let text = |given: &Option<String>, before: &str| given.as_deref().unwrap_or(before).to_owned();
+        let read = |given: &Option<String>| given.as_deref().map(|text| read_time(text, time_zone)).transpose();
         let (said_start, said_end) = (read(&self.start)?, read(&self.end)?);
         let is_day = said_start.map(|(_, is_day)| is_day);
         let all_day = self.all_day.or(is_day).unwrap_or(content.all_day);

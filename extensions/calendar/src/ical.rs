@@ -308,8 +308,8 @@ impl Lines<'_> {
         }
         let start = self.one("DTSTART").ok_or("it has no DTSTART")?;
         let rrule = self.value("RRULE").filter(|rule| !rule.is_empty());
-        let said: Option<Tz> = self.value(ZONE).and_then(|name| name.parse().ok());
-        let time_zone = match (said, parameter(start, "TZID")) {
+        let named: Option<Tz> = self.value(ZONE).and_then(|name| name.parse().ok());
+        let time_zone = match (named, parameter(start, "TZID")) {
             (Some(zone), _) => zone,
             (None, Some(name)) => zone(name).unwrap_or_else(|| {
                 notes.push(format!(

@@ -56,13 +56,13 @@ pub fn without_conversation() -> Vec<SharedTool> {
     TOOLS.iter().filter(|tool| !of_a_project(tool)).cloned().collect()
 }
 
-fn told(words: impl Into<String>) -> ToolError {
+fn refused(words: impl Into<String>) -> ToolError {
     ToolError::RespondToModel(words.into())
 }
 
 fn failed(error: CalendarError) -> ToolError {
     match error {
-        CalendarError::Wrong(words) => told(words),
+        CalendarError::Wrong(words) => refused(words),
         CalendarError::Database(error) => away(error),
     }
 }
@@ -76,7 +76,7 @@ fn away(error: sqlx::Error) -> ToolError {
 
 fn focused(context: &ToolContext) -> Result<&Focus, ToolError> {
     let focus = context.focus.as_ref();
-    focus.ok_or_else(|| told("this conversation is not about a project of the work graph"))
+    focus.ok_or_else(|| refused("this conversation is not about a project of the work graph"))
 }
 
 #[async_trait]
@@ -91,7 +91,7 @@ impl Tool for CalendarTool {
             workspace_id: context.workspace_id,
             user_id: context
                 .user_id
-                .ok_or_else(|| told("this run has no user, so there are no calendars to use"))?,
+                .ok_or_else(|| refused("this run has no user, so there are no calendars to use"))?,
         };
         // With the user's scope: the API may see nothing else, and workers need no more.
         let mut tx = rls::begin(&context.db, rls::Scope::User(owner)).await.map_err(away)?;
@@ -129,7 +129,7 @@ impl Tool for CalendarTool {
                     .await
                     .map_err(away)?
                 {
-                    return Err(told(format!("the user has no calendar {id}")));
+                    return Err(refused(format!("the user has no calendar {id}")));
                 }
                 let calendar = of_work(&mut tx, owner, focus.project_id).await?;
                 json!({"calendar": calendar.as_ref().map(calendar_shown), "project": focus.project_name})
@@ -252,7 +252,7 @@ async fn allowed(
                 Some(_) => "does not belong to the project that this conversation is about",
                 None => "is not one of the user's calendars",
             };
-            return Err(told(format!("the calendar {named} {why}")));
+            return Err(refused(format!("the calendar {named} {why}")));
         }
     }
     Ok(all)
@@ -261,7 +261,7 @@ async fn allowed(
 /// Returns an event that a call may access, including deleted ones.
 async fn known(db: &mut PgConnection, context: &ToolContext, owner: Owner, id: Uuid) -> Result<Event, ToolError> {
     let none = || {
-        told(format!(
+        refused(format!(
             "event {id} not found; list_calendar_events returns the existing events"
         ))
     };
@@ -278,7 +278,7 @@ async fn known(db: &mut PgConnection, context: &ToolContext, owner: Owner, id: U
 async fn visible(db: &mut PgConnection, context: &ToolContext, owner: Owner, id: Uuid) -> Result<Event, ToolError> {
     let event = known(db, context, owner, id).await?;
     if event.is_deleted {
-        Err(told("the event was deleted"))
+        Err(refused("the event was deleted"))
     } else {
         Ok(event)
     }
@@ -292,7 +292,7 @@ async fn list(
 ) -> Result<Value, ToolError> {
     let calendars = allowed(db, context, owner, id_of(arguments, "calendar_id")?).await?;
     let zone = calendars.first().map_or(Tz::UTC, Calendar::zone);
-    let read = |name| read_time(arguments.required_text(name)?, zone).map_err(told);
+    let read = |name| read_time(arguments.required_text(name)?, zone).map_err(refused);
     let ((from, _), (to, _)) = (read("start")?, read("end")?);
     let happening = expand::between(db, &calendars, (from, to), arguments.text("query")).await;
     let mut result = json!(happening.map_err(failed)?);
@@ -316,7 +316,7 @@ async fn create(
         None => first_calendar(db, context, owner, arguments.text("time_zone")).await?,
     };
     arguments.required_text("title")?;
-    let content = event_patch(arguments).new_content(&calendar).map_err(told)?;
+    let content = event_patch(arguments).new_content(&calendar).map_err(refused)?;
     events::add(db, context.record_id, calendar.id, &content, None)
         .await
         .map_err(away)?;
@@ -324,7 +324,7 @@ async fn create(
     event
         .as_ref()
         .map(shown)
-        .ok_or_else(|| told("the event could not be created; try again"))
+        .ok_or_else(|| refused("the event could not be created; try again"))
 }
 
 /// Creates the first calendar of a user, or of a project of the work graph.
@@ -351,7 +351,7 @@ async fn first_calendar(
     if events::add_calendar(db, owner, &calendar).await.map_err(away)? {
         Ok(calendar)
     } else {
-        Err(told(
+        Err(refused(
             "no calendar could be created: the user may have reached the limit, or another call has just created one; \
             try again",
         ))

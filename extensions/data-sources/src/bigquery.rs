@@ -206,9 +206,9 @@ struct Tried {
 async fn answered(request: RequestBuilder) -> Result<Value, SourceError> {
     let unreachable = |error: reqwest::Error| {
         // Without its URL, which may be a redirect's.
-        let mut said = error.without_url().to_string();
-        said.truncate(200);
-        SourceError::Unreachable(said)
+        let mut reason = error.without_url().to_string();
+        reason.truncate(200);
+        SourceError::Unreachable(reason)
     };
     let mut response = request.send().await.map_err(unreachable)?;
     let status = response.status();
@@ -227,13 +227,13 @@ async fn answered(request: RequestBuilder) -> Result<Value, SourceError> {
     if status.is_success() {
         return Ok(answer);
     }
-    let said = match &answer["error"] {
+    let reason = match &answer["error"] {
         Value::String(code) => format!("{code}: {}", answer["error_description"].as_str().unwrap_or_default()),
         error => message(error),
     };
     match status.as_u16() {
-        401 | 403 | 429 | 500.. => Err(SourceError::Unreachable(format!("{status}: {said}"))),
-        _ => Err(SourceError::Failed(said)),
+        401 | 403 | 429 | 500.. => Err(SourceError::Unreachable(format!("{status}: {reason}"))),
+        _ => Err(SourceError::Failed(reason)),
     }
 }
 

@@ -170,10 +170,10 @@ impl Duckdb {
                 Some(Err(error)) => Err(fault(&complaint.await).unwrap_or(error)),
                 None => Err(fault(&complaint.await).unwrap_or_else(silent)),
             },
-            said = &mut complaint => match fed.await {
+            complaint_text = &mut complaint => match fed.await {
                 Some(Ok(answered)) => Ok(answered),
-                Some(Err(error)) => Err(fault(&said).unwrap_or(error)),
-                None => Err(fault(&said).unwrap_or_else(silent)),
+                Some(Err(error)) => Err(fault(&complaint_text).unwrap_or(error)),
+                None => Err(fault(&complaint_text).unwrap_or_else(silent)),
             },
         }
     }
@@ -184,14 +184,17 @@ fn silent() -> SourceError {
 }
 
 /// Returns the program's error. None: there is none.
-fn fault(said: &str) -> Option<SourceError> {
-    let text = said.to_owned();
-    match said {
+fn fault(complaint_text: &str) -> Option<SourceError> {
+    let text = complaint_text.to_owned();
+    match complaint_text {
         "" => None,
-        _ if said.contains("Permission Error") || said.contains("read-only mode") || said.contains("safe mode") => {
+        _ if complaint_text.contains("Permission Error")
+            || complaint_text.contains("read-only mode")
+            || complaint_text.contains("safe mode") =>
+        {
             Some(SourceError::Refused(format!("{text}: this source is read-only")))
         }
-        _ if said.contains("IO Error") => Some(SourceError::Unreachable(text)),
+        _ if complaint_text.contains("IO Error") => Some(SourceError::Unreachable(text)),
         _ => Some(SourceError::Failed(text)),
     }
 }

@@ -93,10 +93,10 @@ mod tests {
             "/etc/hostname".into(),
             "".into(),
         ] {
-            let told = of(own, refused.clone());
+            let opened = of(own, refused.clone());
             assert!(
-                matches!(told, Err(SourceError::Refused(_))),
-                "{}: {told:?}",
+                matches!(opened, Err(SourceError::Refused(_))),
+                "{}: {opened:?}",
                 refused.display()
             );
         }

@@ -163,26 +163,32 @@ mod tests {
 
     #[test]
     fn empty_long_deep_queries_and_those_with_nul_are_refused() {
-        let told = |sql: &str| check(Kind::Sqlite, sql).err().unwrap_or_default();
+        let fault = |sql: &str| check(Kind::Sqlite, sql).err().unwrap_or_default();
         for sql in ["", " \n\t"] {
-            assert_eq!(told(sql), "the query is empty");
+            assert_eq!(fault(sql), "the query is empty");
         }
         let long = |bytes: usize| format!("select '{}'", "x".repeat(bytes - "select ''".len()));
-        assert_eq!(told(&long(QUERY_MAX_BYTES)), "");
-        assert_eq!(told(&long(QUERY_MAX_BYTES + 1)), "the query is longer than 32768 bytes");
-        assert_eq!(told(&long(QUERY_MAX_BYTES * 2)), "the query is longer than 32768 bytes");
-        assert_eq!(told("select 1\0"), "the query contains a NUL character");
+        assert_eq!(fault(&long(QUERY_MAX_BYTES)), "");
+        assert_eq!(
+            fault(&long(QUERY_MAX_BYTES + 1)),
+            "the query is longer than 32768 bytes"
+        );
+        assert_eq!(
+            fault(&long(QUERY_MAX_BYTES * 2)),
+            "the query is longer than 32768 bytes"
+        );
+        assert_eq!(fault("select 1\0"), "the query contains a NUL character");
         // In a literal, where no parser counts them.
         for (open, close) in [("(", ")"), ("[", "]"), ("{", "}")] {
             let deep = |levels: usize| format!("select '{}'", open.repeat(levels));
-            assert_eq!(told(&deep(MAX_DEPTH)), "", "{open}");
-            assert!(told(&deep(MAX_DEPTH + 1)).contains("more than 64 deep"), "{open}");
-            assert!(told(&deep(MAX_DEPTH + 2)).contains("more than 64 deep"), "{open}");
+            assert_eq!(fault(&deep(MAX_DEPTH)), "", "{open}");
+            assert!(fault(&deep(MAX_DEPTH + 1)).contains("more than 64 deep"), "{open}");
+            assert!(fault(&deep(MAX_DEPTH + 2)).contains("more than 64 deep"), "{open}");
             // Closed brackets no longer count, and unmatched closing ones never do.
             let closed = format!("{open}{close}").repeat(MAX_DEPTH * 2);
-            assert_eq!(told(&format!("select '{closed}'")), "", "{open}");
+            assert_eq!(fault(&format!("select '{closed}'")), "", "{open}");
             let unopened = format!("select '{}{}'", close.repeat(3), open.repeat(MAX_DEPTH + 1));
-            assert!(told(&unopened).contains("more than 64 deep"), "{open}");
+            assert!(fault(&unopened).contains("more than 64 deep"), "{open}");
         }
     }
 
@@ -260,11 +266,11 @@ mod tests {
             let attacks: Vec<&str> = list.lines().filter(|line| !line.starts_with('#')).collect();
             assert!(attacks.len() >= at_least, "{kind:?} has {} attacks", attacks.len());
             for attack in attacks.iter().map(|attack| attack.trim_start_matches('~')) {
-                let told = match kind {
+                let fault = match kind {
                     Kind::Mongodb => mql::parse(attack).and_then(|asked| mongodb_guard::check(&asked)),
                     kind => check(kind, attack),
                 };
-                if told.is_ok() {
+                if fault.is_ok() {
                     passed.push(format!("{kind:?}: {attack}"));
                 }
             }

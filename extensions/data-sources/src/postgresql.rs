@@ -177,12 +177,12 @@ impl Postgresql {
     fn failure(&self, error: &tokio_postgres::Error, bounds: &Bounds) -> SourceError {
         match error.as_db_error() {
             // query_canceled: by statement_timeout, as nothing else cancels it.
-            Some(said) if said.code().code() == "57014" => {
+            Some(reported) if reported.code().code() == "57014" => {
                 SourceError::TimedOut(u64::try_from(bounds.timeout.as_millis()).unwrap_or(u64::MAX))
             }
-            Some(said) => {
-                let hint = said.hint().map(|hint| format!(" ({hint})")).unwrap_or_default();
-                SourceError::Failed(format!("{}{hint}", said.message()))
+            Some(reported) => {
+                let hint = reported.hint().map(|hint| format!(" ({hint})")).unwrap_or_default();
+                SourceError::Failed(format!("{}{hint}", reported.message()))
             }
             None => SourceError::Unreachable(error.to_string()),
         }
@@ -219,14 +219,14 @@ where
     T::Stream: Send + 'static,
 {
     let (client, connection) = config.connect_raw(wire, tls).await.map_err(|error| {
-        let said = match error.as_db_error() {
-            Some(said) => said.message().to_owned(),
+        let reported = match error.as_db_error() {
+            Some(reported) => reported.message().to_owned(),
             None => match std::error::Error::source(&error) {
                 Some(cause) => format!("{error}: {cause}"),
                 None => error.to_string(),
             },
         };
-        SourceError::Unreachable(said)
+        SourceError::Unreachable(reported)
     })?;
     // Ends with the client.
     tokio::spawn(connection);

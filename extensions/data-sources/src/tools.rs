@@ -383,8 +383,8 @@ impl SourceTool {
         };
         let sql = arguments["sql"].as_str().unwrap_or_default();
         let asked = self.sources.join(&context.db, rls::Scope::System, &parts, sql, shown);
-        let told = |error: JoinError| ToolError::RespondToModel(error.to_string());
-        Ok(json!(asked.await.map_err(told)?))
+        let failed = |error: JoinError| ToolError::RespondToModel(error.to_string());
+        Ok(json!(asked.await.map_err(failed)?))
     }
 
     /// Returns the source named by an argument, and its database.

@@ -106,7 +106,7 @@ impl JobHandler for EmbeddingJobs {
             workspace_id: job.workspace_id,
             signals,
             began: Instant::now(),
-            said: Instant::now(),
+            logged_at: Instant::now(),
             embedded: 0,
         };
         match work.all().await {
@@ -128,7 +128,7 @@ struct Work<'a> {
     workspace_id: Uuid,
     signals: &'a Signals,
     began: Instant,
-    said: Instant,
+    logged_at: Instant,
     embedded: u64,
 }
 
@@ -205,8 +205,8 @@ impl Work<'_> {
         let stored = embedding_backlog::put(self.db, self.workspace_id, &model, &made, &[], &[]).await?;
         self.embedded += stored;
         metrics::counter!("rejoin_embedded_objects_total").increment(stored);
-        if self.said.elapsed() >= SAID_EVERY {
-            self.said = Instant::now();
+        if self.logged_at.elapsed() >= SAID_EVERY {
+            self.logged_at = Instant::now();
             info!(project = %self.workspace_id, objects = self.embedded, "embedding graph objects");
         }
         Ok(())

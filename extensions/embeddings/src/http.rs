@@ -99,10 +99,10 @@ impl Http {
             }
         }
         if !status.is_success() {
-            let said = String::from_utf8_lossy(&body).chars().take(MAX_SAID_CHARS).collect();
+            let reason = String::from_utf8_lossy(&body).chars().take(MAX_SAID_CHARS).collect();
             return Err(EmbedError::Refused {
                 status: status.as_u16(),
-                said,
+                reason,
             });
         }
         let answer: Answer = serde_json::from_slice(&body)

@@ -39,8 +39,8 @@ pub enum EmbedError {
     Slow(Duration),
     #[error("the embedding server cannot be reached")]
     Unreachable(#[source] reqwest::Error),
-    #[error("the embedding server rejected the request: {status}: {said}")]
-    Refused { status: u16, said: String },
+    #[error("the embedding server rejected the request: {status}: {reason}")]
+    Refused { status: u16, reason: String },
     #[error("the embedding model's response is invalid: {0}")]
     Malformed(String),
     #[error("the local embedding model failed")]

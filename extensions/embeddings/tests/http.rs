@@ -65,7 +65,7 @@ async fn what_can_not_be_used_is_an_error() {
 async fn a_refusal_is_quoted_and_an_absent_servers_address_is_not() {
     let embedder = answering(StatusCode::TOO_MANY_REQUESTS, json!("slow down")).await;
     match embedder.embed(&texts()).await.unwrap_err() {
-        EmbedError::Refused { status: 429, said } => assert!(said.contains("slow down")),
+        EmbedError::Refused { status: 429, reason } => assert!(reason.contains("slow down")),
         other => panic!("{other}"),
     }
     // The port was free a moment ago.

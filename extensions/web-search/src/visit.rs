@@ -64,11 +64,11 @@ pub async fn visit(
     let mut url = url.clone();
     // Never sent, so the same page.
     url.set_fragment(None);
-    let told = json!([
+    let query = json!([
         url.as_str(),
         format!("{:?} {:?}", page_request.mode, page_request.format)
     ]);
-    let hash = digest::of_json(&[&told]);
+    let hash = digest::of_json(&[&query]);
     let kept = pages::get(db, workspace_id, &hash).await?;
     // The lists may have changed since.
     let still = |kept: &Kept| is_let(settings, url.as_str()) && is_let(settings, &kept.page.final_url);

@@ -326,8 +326,8 @@ mod tests {
             (json!({"title": "a", "name": "b"}), "given twice"),
             (json!({"description": 5}), "text"),
         ] {
-            let told = read(Kind::Task, written).unwrap_err();
-            assert!(told.contains(words), "{told}");
+            let fault = read(Kind::Task, written).unwrap_err();
+            assert!(fault.contains(words), "{fault}");
         }
     }
 

@@ -291,14 +291,14 @@ fn definition_not_found(id: &str) -> Problem {
 }
 
 /// Returns the files of a message, without duplicates.
-pub fn attached_files(told: Option<&[AttachedFile]>, most: usize) -> Result<Vec<Uuid>, Problem> {
-    let told = told.unwrap_or_default();
-    if told.len() > most {
+pub fn attached_files(sent: Option<&[AttachedFile]>, most: usize) -> Result<Vec<Uuid>, Problem> {
+    let sent = sent.unwrap_or_default();
+    if sent.len() > most {
         let detail = format!("a message can have at most {most} files");
         return Err(Problem::bad_request("too_many_attachments", detail));
     }
-    let mut files = Vec::with_capacity(told.len());
-    for file in told {
+    let mut files = Vec::with_capacity(sent.len());
+    for file in sent {
         let id = file.file_id.parse::<Uuid>().map_err(|_| {
             Problem::bad_request(
                 "file_not_found",
@@ -315,13 +315,13 @@ pub fn attached_files(told: Option<&[AttachedFile]>, most: usize) -> Result<Vec<
 /// Takes the attachments out of the request: consoles are put into `consoles`, the others are returned.
 fn attachments(request: &mut ChatRequest, max_chars: usize) -> Result<Vec<Attachment>, Problem> {
     let invalid = |fault: String| Problem::bad_request("invalid_attachment", fault);
-    let told = request.attached_context.take().unwrap_or_default();
-    if told.len() > attachments::MAX {
+    let sent = request.attached_context.take().unwrap_or_default();
+    if sent.len() > attachments::MAX {
         return Err(invalid(format!("at most {} items can be attached", attachments::MAX)));
     }
     let mut chars = request.message.chars().count();
     let (mut items, mut consoles) = (Vec::new(), Vec::new());
-    for attachment in told {
+    for attachment in sent {
         attachment.check().map_err(invalid)?;
         match attachment.kind {
             attachments::Kind::Console => {

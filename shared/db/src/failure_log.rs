@@ -14,16 +14,16 @@ pub struct ErrorChain<'a>(pub &'a (dyn Error + 'a));
 
 impl Display for ErrorChain<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let mut said = self.0.to_string();
-        f.write_str(&said)?;
+        let mut written = self.0.to_string();
+        f.write_str(&written)?;
         let mut cause = self.0.source();
         for _ in 0..MAX_CAUSES {
             let Some(error) = cause else { break };
             let text = error.to_string();
             // Many errors print their cause themselves.
-            if !said.contains(&text) {
+            if !written.contains(&text) {
                 write!(f, ": {text}")?;
-                said = text;
+                written = text;
             }
             cause = error.source();
         }

@@ -43,21 +43,25 @@ mod tests {
 
     #[test]
     fn the_mcp_library_is_quiet_unless_it_is_named() {
-        let said = |wanted: Option<&str>| filter(wanted.map(str::to_owned)).to_string();
+        let filtered = |wanted: Option<&str>| filter(wanted.map(str::to_owned)).to_string();
         for wanted in [None, Some(""), Some("trace"), Some("no=such=filter")] {
-            assert!(said(wanted).contains("rmcp=warn"), "{wanted:?}: {}", said(wanted));
+            assert!(
+                filtered(wanted).contains("rmcp=warn"),
+                "{wanted:?}: {}",
+                filtered(wanted)
+            );
         }
-        assert!(said(Some("info,rmcp=debug")).contains("rmcp=debug"));
+        assert!(filtered(Some("info,rmcp=debug")).contains("rmcp=debug"));
     }
 
     #[test]
     fn a_turns_ordinary_last_chunk_is_no_warning() {
-        let said = |wanted: Option<&str>| filter(wanted.map(str::to_owned)).to_string();
+        let filtered = |wanted: Option<&str>| filter(wanted.map(str::to_owned)).to_string();
         assert!(
-            said(Some("warn")).contains(QUIET_STREAMS),
+            filtered(Some("warn")).contains(QUIET_STREAMS),
             "as `rejoin dev` starts its children"
         );
-        assert!(said(None).contains("genai=off"));
-        assert!(!said(Some("warn,genai=debug")).contains(QUIET_STREAMS));
+        assert!(filtered(None).contains("genai=off"));
+        assert!(!filtered(Some("warn,genai=debug")).contains(QUIET_STREAMS));
     }
 }

@@ -66,8 +66,8 @@ impl Watchdog {
 
     /// Waits for its first line: another program, or another version of `rejoin`, does not write it.
     fn hear(mut self) -> io::Result<Self> {
-        let said = BufReader::new(self.child.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?);
-        for line in said.lines() {
+        let output = BufReader::new(self.child.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?);
+        for line in output.lines() {
             if line?.ends_with(child::READY) {
                 return Ok(self);
             }
@@ -177,8 +177,8 @@ mod tests {
         }
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let mut line = String::new();
-        let mut said = BufReader::new(child.stdout.take().unwrap());
-        said.read_line(&mut line).unwrap();
+        let mut output = BufReader::new(child.stdout.take().unwrap());
+        output.read_line(&mut line).unwrap();
         assert_eq!(line, "ready\n");
         child
     }

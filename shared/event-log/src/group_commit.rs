@@ -233,20 +233,20 @@ impl<S: Store> Flusher<S> {
         if batch.is_empty() {
             return;
         }
-        let mut said = false;
+        let mut logged = false;
         loop {
             let error = match timeout(FLUSH_LIMIT, self.store.write(batch)).await {
                 Ok(Ok(lost)) => return self.committed(batch, &lost),
                 Ok(Err(error)) => ErrorChain(&*error.into()).to_string(),
                 Err(_) => format!("no answer within {} s", FLUSH_LIMIT.as_secs()),
             };
-            if !said {
+            if !logged {
                 warn!(
                     error,
                     events = batch.len(),
                     "writing events failed; trying again until it works"
                 );
-                said = true;
+                logged = true;
             }
             if let Some(lost) = self.store.settle().await {
                 return self.committed(batch, &lost);

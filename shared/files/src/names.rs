@@ -42,7 +42,7 @@ mod tests {
 
     #[test]
     fn a_name_has_no_path_and_nothing_that_hides_its_end() {
-        for (told, name) in [
+        for (given, name) in [
             ("photo.png", "photo.png"),
             ("../../etc/passwd", "passwd"),
             (r"C:\Users\ann\notes.txt", "notes.txt"),
@@ -54,7 +54,7 @@ mod tests {
             ("  ", "file"),
             ("naïve 🦀.md", "naïve 🦀.md"),
         ] {
-            assert_eq!(clean(told), name, "{told:?}");
+            assert_eq!(clean(given), name, "{given:?}");
         }
         let long = clean(&format!("{}.png", "a".repeat(500)));
         assert_eq!(long.chars().count(), NAME_MAX_CHARS);

@@ -233,16 +233,16 @@ fn normalized(declared: Option<&str>) -> Option<String> {
 /// # Errors
 /// The type is not accepted or differs from the declared one, or the image is too large.
 pub fn of_beginning(head: &[u8], declared: Option<&str>) -> Result<Option<&'static str>, TypeFault> {
-    let said = normalized(declared);
+    let declared_type = normalized(declared);
     match signature(head) {
         Signature::None => Ok(None),
         Signature::Foreign(words) => Err(TypeFault::NotTaken(format!(
             "the file is {words}, which is not accepted; accepted are {TAKEN}"
         ))),
         Signature::Known(found) => {
-            if let Some(said) = said.filter(|said| said != found) {
+            if let Some(declared_type) = declared_type.filter(|declared_type| declared_type != found) {
                 return Err(TypeFault::Disagrees(format!(
-                    "the file was sent as {said}, but its content is {found}; send it with the correct type"
+                    "the file was sent as {declared_type}, but its content is {found}; send it with the correct type"
                 )));
             }
             if class_of(found) == Some(Class::Image) {
@@ -269,21 +269,22 @@ pub fn of_text(declared: Option<&str>, name: &str) -> Result<String, TypeFault> 
         });
         known.unwrap_or(PLAIN).to_owned()
     };
-    let Some(said) = normalized(declared) else {
+    let Some(declared_type) = normalized(declared) else {
         return Ok(by_name());
     };
-    if is_text(&said) {
-        return Ok(said);
+    if is_text(&declared_type) {
+        return Ok(declared_type);
     }
     // Systems that know `.ts` as a video extension send TypeScript this way.
-    let is_typescript = said.starts_with("video/") && matches!(extension.as_deref(), Some("ts" | "mts" | "cts"));
+    let is_typescript =
+        declared_type.starts_with("video/") && matches!(extension.as_deref(), Some("ts" | "mts" | "cts"));
     let names_another = ["image/", "audio/", "video/", "font/"]
         .iter()
-        .any(|kind| said.starts_with(kind))
-        || matches!(said.as_str(), "application/pdf" | "application/zip");
+        .any(|kind| declared_type.starts_with(kind))
+        || matches!(declared_type.as_str(), "application/pdf" | "application/zip");
     if names_another && !is_typescript {
         return Err(TypeFault::Disagrees(format!(
-            "the file was sent as {said}, but its content is text; send it with the correct type"
+            "the file was sent as {declared_type}, but its content is text; send it with the correct type"
         )));
     }
     Ok(by_name())
@@ -292,8 +293,8 @@ pub fn of_text(declared: Option<&str>, name: &str) -> Result<String, TypeFault> 
 /// Err: the file is neither text nor of a known type.
 pub fn not_text(declared: Option<&str>) -> TypeFault {
     match normalized(declared) {
-        Some(said) if class_of(&said).is_some() => TypeFault::Disagrees(format!(
-            "the file was sent as {said}, but its content is not; the file may be damaged"
+        Some(declared_type) if class_of(&declared_type).is_some() => TypeFault::Disagrees(format!(
+            "the file was sent as {declared_type}, but its content is not; the file may be damaged"
         )),
         Some(_) | None => TypeFault::NotTaken(format!("the file's type is not accepted; accepted are {TAKEN}")),
     }

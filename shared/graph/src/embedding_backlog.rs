@@ -317,12 +317,12 @@ pub fn text_of(object_type: &str, key: &str, name: &str, properties: &Value) -> 
     text.push_str(object_type);
     for (property, value) in properties.as_object().into_iter().flatten() {
         let Value::String(value) = value else { continue };
-        let said = value.trim();
-        if property == "name" || property == "title" || !says_something(said) {
+        let text_value = value.trim();
+        if property == "name" || property == "title" || !says_something(text_value) {
             continue;
         }
         text.push_str(". ");
-        text.push_str(&said[..boundary(said, MAX_VALUE_BYTES)]);
+        text.push_str(&text_value[..boundary(text_value, MAX_VALUE_BYTES)]);
     }
     text.truncate(boundary(&text, MAX_TEXT_BYTES));
     text

@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn a_key_is_shown_as_a_bearer_and_not_otherwise() {
-        let told = |value: &'static str| {
+        let token_of = |value: &'static str| {
             let mut headers = HeaderMap::new();
             headers.insert(AUTHORIZATION, axum::http::HeaderValue::from_static(value));
             shown(&Method::GET, &headers)
@@ -136,10 +136,10 @@ mod tests {
                 .map(|(kind, key)| (kind, key.to_owned()))
         };
         let key = Some((Kind::Key, "abc".to_owned()));
-        assert_eq!(told("Bearer abc"), key);
-        assert_eq!(told("bearer  abc "), key);
+        assert_eq!(token_of("Bearer abc"), key);
+        assert_eq!(token_of("bearer  abc "), key);
         for other in ["Basic abc", "Bearer  ", "Bearer", "abc"] {
-            assert_eq!(told(other), None, "{other}");
+            assert_eq!(token_of(other), None, "{other}");
         }
     }
 

@@ -132,8 +132,8 @@ mod tests {
             .await
             .unwrap_err();
         assert_eq!(problem.code, "body_too_large");
-        let told = HeaderMap::from_iter([(CONTENT_LENGTH, "1001".parse().unwrap())]);
-        let problem = read_whole(&told, Body::empty(), args.max_body_bytes, &args)
+        let too_long = HeaderMap::from_iter([(CONTENT_LENGTH, "1001".parse().unwrap())]);
+        let problem = read_whole(&too_long, Body::empty(), args.max_body_bytes, &args)
             .await
             .unwrap_err();
         assert_eq!(problem.code, "body_too_large");

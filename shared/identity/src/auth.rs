@@ -435,10 +435,10 @@ mod tests {
         assert!(!far.has_passed());
 
         let id = Uuid::now_v7();
-        let told = |credential: Credential| (credential.key_id(), credential.expiry(), credential.has_expired());
-        assert_eq!(told(Credential::Key(id)), (Some(id), None, false));
-        assert_eq!(told(Credential::Token(later)), (None, Some(later), false));
-        assert_eq!(told(Credential::Token(passed)), (None, Some(passed), true));
+        let described = |credential: Credential| (credential.key_id(), credential.expiry(), credential.has_expired());
+        assert_eq!(described(Credential::Key(id)), (Some(id), None, false));
+        assert_eq!(described(Credential::Token(later)), (None, Some(later), false));
+        assert_eq!(described(Credential::Token(passed)), (None, Some(passed), true));
     }
 
     #[test]

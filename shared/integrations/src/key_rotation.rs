@@ -77,8 +77,8 @@ pub async fn rotate(db: &PgPool, keys: &MasterKeys, by: &Actor) -> Result<Rotate
         .execute(&mut *tx)
         .await?;
         let detail = json!({ "secrets": names.len() });
-        let told = entry(by, None, Action::SecretsRotated, format!("master_key:{first}"), detail);
-        audit::append(&mut tx, &told).await?;
+        let record = entry(by, None, Action::SecretsRotated, format!("master_key:{first}"), detail);
+        audit::append(&mut tx, &record).await?;
         tx.commit().await?;
         rotated.rewrapped += names.len() as u64;
     }
@@ -91,14 +91,14 @@ pub async fn rotate(db: &PgPool, keys: &MasterKeys, by: &Actor) -> Result<Rotate
         }
         if done > 0 {
             let mut tx = rejoin_db::begin(db).await?;
-            let told = entry(
+            let record = entry(
                 by,
                 None,
                 Action::SecretsRotated,
                 format!("master_key:{first}"),
                 json!({ what: done }),
             );
-            audit::append(&mut tx, &told).await?;
+            audit::append(&mut tx, &record).await?;
             tx.commit().await?;
             rotated.rewrapped += done;
         }

@@ -244,15 +244,15 @@ mod tests {
         ]}));
         let kept = keep(&answer, &NotEmpty).await;
         let url = "/api/files/00000000-0000-0000-0000-000000000000/content";
-        let told = of(answer, &kept).unwrap();
-        assert_eq!(told["content"][0], json!({"type": "text", "text": "a"}));
+        let kept_result = of(answer, &kept).unwrap();
+        assert_eq!(kept_result["content"][0], json!({"type": "text", "text": "a"}));
         assert_eq!(
-            told["content"][1],
+            kept_result["content"][1],
             json!({"type": "image", "mimeType": "image/png", "bytes": 3, "fileId": uuid::Uuid::nil(), "name": "nameless", "url": url})
         );
-        assert_eq!(told["content"][2]["notKept"], "the file is empty");
-        assert_eq!(told["content"][3]["notKept"], "its content is not base64");
-        assert_eq!(told["content"][4]["name"], "report.pdf");
+        assert_eq!(kept_result["content"][2]["notKept"], "the file is empty");
+        assert_eq!(kept_result["content"][3]["notKept"], "its content is not base64");
+        assert_eq!(kept_result["content"][4]["name"], "report.pdf");
     }
 
     #[test]

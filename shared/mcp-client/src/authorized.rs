@@ -64,11 +64,11 @@ impl Authorized {
             StreamableHttpError::InsufficientScope(error) => {
                 carried(self.tokens.insufficient_scope(error.required_scope.as_deref()))
             }
-            StreamableHttpError::UnexpectedServerResponse(said) => {
-                StreamableHttpError::UnexpectedServerResponse(self.tokens.redact(said.into_owned()).into())
+            StreamableHttpError::UnexpectedServerResponse(text) => {
+                StreamableHttpError::UnexpectedServerResponse(self.tokens.redact(text.into_owned()).into())
             }
-            StreamableHttpError::UnexpectedContentType(said) => {
-                StreamableHttpError::UnexpectedContentType(said.map(|said| self.tokens.redact(said)))
+            StreamableHttpError::UnexpectedContentType(text) => {
+                StreamableHttpError::UnexpectedContentType(text.map(|text| self.tokens.redact(text)))
             }
             other => other,
         }
@@ -85,7 +85,7 @@ fn unauthorized(error: &Error) -> Option<Option<String>> {
         StreamableHttpError::AuthRequired(error) => Some(Some(error.www_authenticate_header.clone())),
         StreamableHttpError::Client(error) if error.status() == Some(StatusCode::UNAUTHORIZED) => Some(None),
         // rmcp's form of a 401 response without a challenge.
-        StreamableHttpError::UnexpectedServerResponse(said) if said.starts_with("HTTP 401 ") => Some(None),
+        StreamableHttpError::UnexpectedServerResponse(text) if text.starts_with("HTTP 401 ") => Some(None),
         _ => None,
     }
 }

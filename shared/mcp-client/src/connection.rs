@@ -154,12 +154,12 @@ impl Connection {
     pub(crate) fn about(&self) -> Value {
         match self.peer.peer_info() {
             Some(info) => {
-                let told = |said: &String| answer::cut(text::plain(self.redactor.text(said.clone())));
+                let cleaned = |original: &String| answer::cut(text::plain(self.redactor.text(original.clone())));
                 json!({
-                    "name": info.server_info.as_ref().map(|server| told(&server.name)),
-                    "version": info.server_info.as_ref().map(|server| told(&server.version)),
+                    "name": info.server_info.as_ref().map(|server| cleaned(&server.name)),
+                    "version": info.server_info.as_ref().map(|server| cleaned(&server.version)),
                     "protocolVersion": info.protocol_version,
-                    "instructions": info.instructions.as_ref().map(told),
+                    "instructions": info.instructions.as_ref().map(cleaned),
                 })
             }
             None => json!({}),

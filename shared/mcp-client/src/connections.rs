@@ -184,8 +184,8 @@ impl Connections {
             Err(error) => {
                 self.failed(admitted, slot, server).await;
                 // A server's text may contain characters that the database can't store.
-                let told = text::plain(error.clone());
-                if let Err(error) = offers::record_failure(&self.db, server, &told).await {
+                let reason = text::plain(error.clone());
+                if let Err(error) = offers::record_failure(&self.db, server, &reason).await {
                     warn!(%error, "storing an MCP server's failure failed");
                 }
                 Err(error)

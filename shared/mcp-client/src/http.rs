@@ -83,15 +83,15 @@ pub(crate) fn refusal(challenge: Option<&str>, is_authorized: bool) -> Option<St
 
 /// Formats an error with its causes: the root cause comes last.
 pub(crate) fn error_chain(error: &dyn Error) -> String {
-    let mut told = error.to_string();
+    let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
         let words = error.to_string();
-        if !told.contains(&words) {
-            told.push_str(": ");
-            told.push_str(&words);
+        if !text.contains(&words) {
+            text.push_str(": ");
+            text.push_str(&words);
         }
         cause = error.source();
     }
-    told
+    text
 }

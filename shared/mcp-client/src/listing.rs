@@ -169,10 +169,11 @@ impl<'a> List<'a> {
             return;
         }
         // Secrets are redacted first, so that no part of one remains.
-        let told = |words: &str| text::plain(self.redactor.text(words.to_owned()).chars().take(TOLD_CHARS).collect());
+        let cleaned =
+            |words: &str| text::plain(self.redactor.text(words.to_owned()).chars().take(TOLD_CHARS).collect());
         let left = LeftOut {
-            tool: tool.map(told),
-            reason: told(reason),
+            tool: tool.map(cleaned),
+            reason: cleaned(reason),
         };
         self.listed.left_out.push(left);
     }

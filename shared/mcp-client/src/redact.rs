@@ -99,9 +99,9 @@ mod tests {
     #[test]
     fn values_are_hidden_wherever_they_stand() {
         let redactor = Redactor::new(["s3cret".to_owned(), "s3cret-and-more".to_owned(), "abc".to_owned()].into_iter());
-        let said = json!({"env": {"TOKEN": "s3cret", "s3cret": [1, "a s3cret-and-more b"]}, "abc": "abc"});
+        let secret_inside = json!({"env": {"TOKEN": "s3cret", "s3cret": [1, "a s3cret-and-more b"]}, "abc": "abc"});
         assert_eq!(
-            redactor.value(said),
+            redactor.value(secret_inside),
             json!({"env": {"TOKEN": HIDDEN, HIDDEN: [1, "a [secret] b"]}, "abc": "abc"})
         );
     }

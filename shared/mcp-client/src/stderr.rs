@@ -72,8 +72,8 @@ pub(crate) async fn log_lines(stderr: impl AsyncRead + Unpin, server: String, re
             warn_dropped(lines);
         }
         if logs {
-            let said = redactor.text(String::from_utf8_lossy(&line).trim_end().to_owned());
-            info!(server, said, "stderr of an MCP server's process");
+            let line = redactor.text(String::from_utf8_lossy(&line).trim_end().to_owned());
+            info!(server, line, "stderr of an MCP server's process");
         }
     }
     if allowance.dropped > 0 {

@@ -120,7 +120,7 @@ impl ClientHandler for NotificationHandler {
     ) {
         debug!(
             server = self.server,
-            said = self.redactor.text(message.data.to_string()),
+            data = self.redactor.text(message.data.to_string()),
             "message from an MCP server"
         );
     }

@@ -201,7 +201,7 @@ mod tests {
     fn a_tool_has_a_plain_name_of_its_own_and_a_schema_of_an_object() {
         let object = json!({"type": "object", "properties": {"city": {"type": "string"}}});
         assert_eq!(check(&[tool("get-weather_2", object.clone())]), Ok(()));
-        for (tools, said) in [
+        for (tools, expected) in [
             (vec![tool("", object.clone())], "not allowed"),
             (vec![tool("get weather", object.clone())], "not allowed"),
             (vec![tool(&"x".repeat(65), object.clone())], "not allowed"),
@@ -222,7 +222,7 @@ mod tests {
             ),
         ] {
             let why = check(&tools).unwrap_err();
-            assert!(why.contains(said), "{why}");
+            assert!(why.contains(expected), "{why}");
         }
     }
 

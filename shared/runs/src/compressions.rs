@@ -74,7 +74,7 @@ pub async fn newest(db: impl PgExecutor<'_>, conversation_id: Uuid) -> Result<Op
 /// Requests a summary if the uncovered messages exceed their budget, or number [`DUE`]. No effect while one is in
 /// progress.
 pub async fn consider(db: &mut PgConnection, workspace_id: Uuid, conversation_id: Uuid) -> Result<bool, sqlx::Error> {
-    let said = sqlx::query_scalar!(
+    let texts = sqlx::query_scalar!(
         r#"select left(content, $2) as "content!"
            from kb.chat_messages
            where conversation_id = $1
@@ -86,8 +86,8 @@ pub async fn consider(db: &mut PgConnection, workspace_id: Uuid, conversation_id
     )
     .fetch_all(&mut *db)
     .await?;
-    let messages = i64::try_from(said.len()).unwrap_or(i64::MAX);
-    let is_long = || said.iter().map(|text| tokens::estimate(text)).sum::<u64>() > TOKEN_BUDGET;
+    let messages = i64::try_from(texts.len()).unwrap_or(i64::MAX);
+    let is_long = || texts.iter().map(|text| tokens::estimate(text)).sum::<u64>() > TOKEN_BUDGET;
     if messages <= KEPT || (messages < DUE && !is_long()) {
         return Ok(false);
     }

@@ -16,7 +16,7 @@ pub async fn set(
     helped: bool,
     comment: Option<&str>,
 ) -> Result<bool, sqlx::Error> {
-    let said = sqlx::query!(
+    let stored = sqlx::query!(
         "insert into kb.message_feedback (message_id, project_id, user_id, rating, comment)
          select m.id, c.project_id, c.owner_user_id, case when $4 then 1 else -1 end, $5
          from kb.chat_messages m join kb.chat_conversations c on c.id = m.conversation_id
@@ -28,5 +28,5 @@ pub async fn set(
         helped,
         comment as _
     );
-    Ok(said.execute(db).await?.rows_affected() == 1)
+    Ok(stored.execute(db).await?.rows_affected() == 1)
 }

@@ -97,11 +97,11 @@ impl Question {
     /// An option is matched by its value or label; any other text is a text answer. An approval takes its exact word:
     /// no other text may trigger an action.
     pub fn meant_by(&self, message: &str) -> Option<Value> {
-        let said = message.trim().trim_end_matches(['.', '!']).to_lowercase();
+        let words = message.trim().trim_end_matches(['.', '!']).to_lowercase();
         let options = self.options.as_array().into_iter().flatten();
         let named = options
             .filter_map(|option| Some((option["value"].as_str()?, option["label"].as_str().unwrap_or_default())))
-            .find(|(value, label)| [*value, *label].iter().any(|name| name.to_lowercase() == said))
+            .find(|(value, label)| [*value, *label].iter().any(|name| name.to_lowercase() == words))
             .map(|(value, _)| value);
         match (self.kind.as_str(), named) {
             ("ask", Some(value)) if self.interaction_type == "multi_select" => Some(json!([value])),

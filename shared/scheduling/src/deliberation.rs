@@ -89,7 +89,7 @@ pub async fn write(db: &mut PgConnection, workspace_id: Uuid, run_id: Uuid, note
     }
     for (nth, entry) in note.entries.iter().enumerate() {
         let number = note.noted + nth + 1;
-        let said = new(
+        let new_entry = new(
             DISCUSSION_ENTRY,
             entry.kind.as_str(),
             json!({
@@ -98,7 +98,7 @@ pub async fn write(db: &mut PgConnection, workspace_id: Uuid, run_id: Uuid, note
             }),
         );
         let entry_id = ids::derived(run_id, number);
-        objects::create_once(&mut tx, workspace_id, entry_id, &said, actor).await?;
+        objects::create_once(&mut tx, workspace_id, entry_id, &new_entry, actor).await?;
         let link = link(HAS_ENTRY, id, entry_id);
         relationships::create_once(&mut tx, workspace_id, ids::derived(entry_id, 0), &link, actor).await?;
     }

@@ -227,14 +227,14 @@ impl<'a> Reader<'a> {
             "" => reference,
             id => reference.strip_prefix(id.trim_end_matches('#')).unwrap_or(reference),
         };
-        let told: String = reference.chars().take(100).collect();
+        let shown: String = reference.chars().take(100).collect();
         let pointer = local
             .strip_prefix('#')
             .or_else(|| local.is_empty().then_some(""))
             .filter(|pointer| pointer.is_empty() || pointer.starts_with('/'))
-            .ok_or_else(|| format!("the reference {told:?} does not have the form #/…"))?;
+            .ok_or_else(|| format!("the reference {shown:?} does not have the form #/…"))?;
         let target = self.root.pointer(&decoded(pointer));
-        let target = target.ok_or_else(|| format!("the reference {told:?} does not resolve"))?;
+        let target = target.ok_or_else(|| format!("the reference {shown:?} does not resolve"))?;
         self.node(target)
     }
 }

@@ -146,14 +146,14 @@ pub async fn set(
     .fetch_one(&mut *db)
     .await?;
     let detail = json!({ "version": version, "keyId": sealed.key_id });
-    let told = entry(
+    let record = entry(
         by,
         Some(workspace_id),
         Action::SecretSet,
         format!("secret:{name}"),
         detail,
     );
-    audit::append(db, &told).await?;
+    audit::append(db, &record).await?;
     Ok(version)
 }
 
@@ -206,14 +206,14 @@ pub async fn remove(db: &mut PgConnection, by: &Actor, workspace_id: Uuid, name:
     if removed.rows_affected() == 0 {
         return Ok(false);
     }
-    let told = entry(
+    let record = entry(
         by,
         Some(workspace_id),
         Action::SecretRemoved,
         format!("secret:{name}"),
         json!({}),
     );
-    audit::append(db, &told).await?;
+    audit::append(db, &record).await?;
     Ok(true)
 }
 

@@ -306,12 +306,12 @@ impl Hub {
 
     /// Reads these logs until there is nothing more. Waits for an unreachable database.
     async fn read_on(&self, mut cursors: Vec<Cursor>) {
-        let (mut said, mut checked) = (false, false);
+        let (mut logged, mut checked) = (false, false);
         while !cursors.is_empty() {
             self.counters.queries.increment(1);
             let failed = match timeout(QUERY_LIMIT, self.source.news(&cursors)).await {
                 // It may be a different database now.
-                Ok(Ok(_)) if said && !checked => {
+                Ok(Ok(_)) if logged && !checked => {
                     checked = self.check_logs(&cursors).await;
                     if !checked {
                         sleep(RETRY).await;
@@ -327,9 +327,9 @@ impl Hub {
                 Ok(Err(error)) => ErrorChain(&*error).to_string(),
                 Err(_) => format!("no response within {} s", QUERY_LIMIT.as_secs()),
             };
-            if !said {
+            if !logged {
                 warn!(error = failed, "reading new events failed; retrying until it succeeds");
-                said = true;
+                logged = true;
             }
             sleep(RETRY).await;
         }

@@ -136,12 +136,12 @@ impl Reader {
             }
             if self.caught_up_at.is_some_and(|at| self.cursor >= at) {
                 self.caught_up_at = None;
-                let (said, is_over) = self.dialect.caught_up(self.cursor);
+                let (rendered, is_over) = self.dialect.caught_up(self.cursor);
                 self.ended |= is_over;
-                if said.is_empty() {
+                if rendered.is_empty() {
                     continue;
                 }
-                return Poll::Ready(Some(said));
+                return Poll::Ready(Some(rendered));
             }
             let chunk = match self.poll_frames(context) {
                 Poll::Ready(Some(chunk)) => chunk,
@@ -346,12 +346,12 @@ impl Chunk {
         if self.events > 0 && self.first.len().max(self.joined.len()) >= self.max_bytes {
             return false;
         }
-        let said = dialect.render(frame);
+        let rendered = dialect.render(frame);
         *cursor = frame.seq;
         match self.events {
-            0 => self.first = said,
-            1 => self.joined = [&self.first[..], &said[..]].concat(),
-            _ => self.joined.extend_from_slice(&said),
+            0 => self.first = rendered,
+            1 => self.joined = [&self.first[..], &rendered[..]].concat(),
+            _ => self.joined.extend_from_slice(&rendered),
         }
         self.events += 1;
         *ended = filter.ends_with(frame) || dialect.ends_with(frame.seq);

@@ -90,9 +90,9 @@ mod tests {
 
     #[test]
     fn invisible_characters_are_replaced_and_languages_are_kept() {
-        let said = json!({"a\u{202E}b": "x\u{200B}\u{E0041}\u{7}\u{0}y"});
+        let dirty = json!({"a\u{202E}b": "x\u{200B}\u{E0041}\u{7}\u{0}y"});
         assert_eq!(
-            plain_json(said),
+            plain_json(dirty),
             json!({"a\u{FFFD}b": "x\u{FFFD}\u{FFFD}\u{FFFD}\u{FFFD}y"})
         );
         // Line breaks, a joiner needed in Persian, a combining accent, and composed emoji.

@@ -19,12 +19,12 @@ const HEADING: &str = "\n\nAlso said:";
 /// Returns the summary with the facts of these texts (oldest first) that it omits, within a limit of tokens. Newer
 /// facts take precedence.
 pub fn kept<'a>(summary: &str, texts: impl IntoIterator<Item = &'a str>, max_tokens: u64) -> String {
-    let said = summary.to_lowercase();
+    let lower = summary.to_lowercase();
     let mut seen = HashSet::new();
     let mut lacking: Vec<String> = texts
         .into_iter()
         .flat_map(sentences)
-        .filter(|sentence| anchors(sentence).iter().any(|anchor| !said.contains(anchor.as_str())))
+        .filter(|sentence| anchors(sentence).iter().any(|anchor| !lower.contains(anchor.as_str())))
         .filter(|sentence| seen.insert(sentence.to_lowercase()))
         .collect();
     let mut whole = tokens::estimate(summary) + tokens::estimate(HEADING);

@@ -53,8 +53,8 @@ impl Execution {
         if !self.begins_a_project() {
             return Ok(false);
         }
-        let said = self.said_by_user();
-        if score(&said) >= CLEAR {
+        let words = self.said_by_user();
+        if score(&words) >= CLEAR {
             return Ok(false);
         }
         let run = &self.request.run;
@@ -68,7 +68,7 @@ impl Execution {
         if rounds >= ROUNDS {
             return Ok(false);
         }
-        let (analysis, used) = match self.analyse(said).await {
+        let (analysis, used) = match self.analyse(words).await {
             Ok(analysed) => analysed,
             Err(why) => {
                 warn!(why, "analysing a project description failed; continuing without");
@@ -134,16 +134,16 @@ impl Execution {
             Message::ToolResult { content, call_id, .. } if call_id.starts_with(CLARIFYING) => Some(content.as_str()),
             _ => None,
         });
-        let mut said = vec![self.request.run.input.as_str()];
-        said.extend(answers);
-        said.join("\n")
+        let mut words = vec![self.request.run.input.as_str()];
+        words.extend(answers);
+        words.join("\n")
     }
 
-    async fn analyse(&self, said: String) -> Result<(Analysis, Usage), String> {
+    async fn analyse(&self, words: String) -> Result<(Analysis, Usage), String> {
         let request = ModelRequest {
             model: self.request.run.model.clone().unwrap_or_default(),
             system: INSTRUCTION.to_owned(),
-            messages: vec![Message::user(said)],
+            messages: vec![Message::user(words)],
             tools: Vec::new(),
             temperature: Some(0.0),
             effort: Some(ReasoningEffort::None),
@@ -186,8 +186,8 @@ fn analysis_schema() -> Value {
 }
 
 /// Scores how well a text describes a project, 0 to 1, by what it mentions.
-fn score(said: &str) -> f64 {
-    let text = said.to_lowercase();
+fn score(words: &str) -> f64 {
+    let text = words.to_lowercase();
     let words = text.split_whitespace().count();
     let has = |marks: &[&str]| marks.iter().any(|mark| text.contains(mark));
     let separators = text.matches([',', ';', '\n']).count() + text.matches(" and ").count();

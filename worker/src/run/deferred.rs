@@ -240,11 +240,11 @@ impl Execution {
             if let Some(most) = self.request.questions {
                 let asked = questions::asked_by(&self.request.services.db.pool_sqlx, self.request.run.id).await;
                 if asked.map_err(|error| End::database("counting questions", error))? >= i64::from(most) {
-                    let told = format!(
+                    let reason = format!(
                         "you may ask at most {most} questions per turn, and have done so; continue \
                         with what you know"
                     );
-                    return Ok(Answer::Ended(Ended::refused(told)));
+                    return Ok(Answer::Ended(Ended::refused(reason)));
                 }
             }
             return Ok(match coordination::question(admitted) {

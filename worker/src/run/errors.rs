@@ -15,11 +15,11 @@ pub(crate) fn of_model(error: &ModelError) -> RunError {
 
 /// Returns the database's message of a rejection. (Its details may contain data, and are omitted.)
 pub(crate) fn refusal(attempted: &str, error: &sqlx::Error) -> String {
-    let said = error
+    let reported = error
         .as_database_error()
         .map_or("it was rejected", |refusal| refusal.message());
     storable(format!(
-        "{attempted} failed and would fail each time; the database reports {said:?}"
+        "{attempted} failed and would fail each time; the database reports {reported:?}"
     ))
 }
 

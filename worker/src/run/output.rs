@@ -77,16 +77,16 @@ impl Output {
             let mut asked = request.clone();
             self.ask(model, &mut asked);
             let mut stream = provider.stream(asked).await.map_err(|error| error.message)?;
-            let mut said = String::new();
+            let mut raw = String::new();
             while let Some(chunk) = stream.next().await {
                 match chunk.map_err(|error| error.message)? {
-                    Chunk::Text(piece) => said.push_str(&piece),
-                    Chunk::ToolCall(call) if call.name == FINAL_ANSWER => said = answer_in(call),
+                    Chunk::Text(piece) => raw.push_str(&piece),
+                    Chunk::ToolCall(call) if call.name == FINAL_ANSWER => raw = answer_in(call),
                     Chunk::End { usage, .. } => used += usage,
                     Chunk::Reasoning(_) | Chunk::ToolCall(_) => {}
                 }
             }
-            let faults = match outputs::read(&self.schema, &said) {
+            let faults = match outputs::read(&self.schema, &raw) {
                 Ok(value) => return Ok((value, used)),
                 Err(faults) => first_faults(&faults),
             };
@@ -97,7 +97,7 @@ impl Output {
             }
             repairs_left -= 1;
             request.messages.push(Message::Assistant {
-                text: said,
+                text: raw,
                 tool_calls: Vec::new(),
                 reasoning: None,
             });
@@ -125,8 +125,8 @@ impl Output {
     }
 
     /// Returns the answer's JSON as stored and published; none if it is invalid.
-    fn json(&self, said: &str) -> Option<String> {
-        outputs::read(&self.schema, said).ok().map(|value| value.to_string())
+    fn json(&self, raw: &str) -> Option<String> {
+        outputs::read(&self.schema, raw).ok().map(|value| value.to_string())
     }
 }
 

@@ -122,8 +122,8 @@ impl Execution {
                             }),
                         }),
                         None => {
-                            let told = format!("plans are reviewed by {name}, but there is no such agent");
-                            return Ok(Answer::Ended(Ended::refused(told)));
+                            let reason = format!("plans are reviewed by {name}, but there is no such agent");
+                            return Ok(Answer::Ended(Ended::refused(reason)));
                         }
                     }
                 }

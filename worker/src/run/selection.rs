@@ -76,12 +76,12 @@ impl Selection {
             .enumerate()
             .map(|(nth, spec)| {
                 let named = count(&split(&spec.name.replace('_', " ")));
-                let told = count(&split(&spec.description));
+                let described = count(&split(&spec.description));
                 let meant = nearness
                     .and_then(|nearness| nearness.get(nth))
                     .copied()
                     .unwrap_or_default();
-                (NAMED * named + told + MEANT * meant.max(0.0), spec.name.as_str())
+                (NAMED * named + described + MEANT * meant.max(0.0), spec.name.as_str())
             })
             .collect();
         // Most likely first; ties are broken by name.

@@ -117,18 +117,18 @@ pub async fn with_tools(
     for call in tool_calls::of_turns(db, conversation_id, &ids, TOOL_MESSAGES_MAX).await? {
         of_turn.entry(call.message_id).or_default().push(call);
     }
-    let mut told = Vec::with_capacity(messages.len());
+    let mut bodies = Vec::with_capacity(messages.len());
     for message in messages {
         let (id, seq) = (message.id, message.seq);
-        told.push(MessageBody::of(conversation_id, message));
+        bodies.push(MessageBody::of(conversation_id, message));
         let calls = of_turn.remove(&id).unwrap_or_default();
-        told.extend(
+        bodies.extend(
             calls
                 .into_iter()
                 .map(|call| MessageBody::of_tool(conversation_id, seq, call)),
         );
     }
-    Ok(told)
+    Ok(bodies)
 }
 
 /// What a page of messages includes.

@@ -55,8 +55,8 @@ impl Binaries {
     }
 
     fn is_of_this_version(&self, dir: &Path, name: &str) -> bool {
-        let said = Command::new(dir.join(name)).arg("--version").output();
-        said.is_ok_and(|said| parse_version(&String::from_utf8_lossy(&said.stdout)) == Some(self.major))
+        let output = Command::new(dir.join(name)).arg("--version").output();
+        output.is_ok_and(|output| parse_version(&String::from_utf8_lossy(&output.stdout)) == Some(self.major))
     }
 }
 
@@ -116,10 +116,13 @@ fn version(dir: &Path, user: Option<&User>) -> Result<u32> {
         let output = command
             .output()
             .with_context(|| format!("running {program} failed{as_whom}"))?;
-        let said = String::from_utf8_lossy(&output.stdout);
-        parse_version(&said).with_context(|| {
+        let output_text = String::from_utf8_lossy(&output.stdout);
+        parse_version(&output_text).with_context(|| {
             let error = String::from_utf8_lossy(&output.stderr);
-            format!("{program} does not report its version{as_whom}: {said}{}", error.trim())
+            format!(
+                "{program} does not report its version{as_whom}: {output_text}{}",
+                error.trim()
+            )
         })
     };
     ask("initdb")?;
@@ -127,8 +130,8 @@ fn version(dir: &Path, user: Option<&User>) -> Result<u32> {
 }
 
 /// `postgres (PostgreSQL) 15.19 (Debian …)` -> 15; also `18beta1`.
-fn parse_version(said: &str) -> Option<u32> {
-    let number = said.split_once("(PostgreSQL) ")?.1;
+fn parse_version(output_text: &str) -> Option<u32> {
+    let number = output_text.split_once("(PostgreSQL) ")?.1;
     let digits = number.find(|c: char| !c.is_ascii_digit()).unwrap_or(number.len());
     number[..digits].parse().ok()
 }

@@ -82,7 +82,7 @@ impl DataDir {
     /// Runs `initdb` in a temporary location first, so that an interrupted one is not taken for a cluster.
     pub(super) fn initialise(&self, binaries: &Binaries, superuser: &str, durable: bool) -> Result<()> {
         let unfinished = self.cluster.with_file_name("pg.new");
-        let mut said = String::new();
+        let mut errors = String::new();
         // Not every machine has C.UTF-8; C sorts the same but does not know case beyond ASCII.
         for locale in ["C.UTF-8", "C"] {
             if unfinished.exists() {
@@ -103,13 +103,13 @@ impl DataDir {
             if output.status.success() {
                 return fs::rename(&unfinished, &self.cluster).context("moving the new cluster into place failed");
             }
-            said = format!(
+            errors = format!(
                 "{}{}",
                 String::from_utf8_lossy(&output.stdout),
                 String::from_utf8_lossy(&output.stderr)
             );
         }
-        bail!("initdb failed for {}:\n{said}", self.cluster.display())
+        bail!("initdb failed for {}:\n{errors}", self.cluster.display())
     }
 
     /// Runs `pg_basebackup`: copies a running server, which the copy follows once started.

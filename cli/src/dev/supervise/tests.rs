@@ -54,9 +54,9 @@ async fn a_killed_worker_is_restarted_and_its_new_pid_is_told() {
     let first = supervisor.spawn(Role::Worker(2), ["-c", DRAINS], NO_ENV).unwrap();
     lines.wait_for(|line| line == "[worker 2] up").await;
     process::send(first, Signal::Kill).unwrap();
-    let told = lines.wait_for(|line| line.starts_with("worker 2 died")).await;
+    let logged = lines.wait_for(|line| line.starts_with("worker 2 died")).await;
     let second = supervisor.pids()[0].1;
-    assert_eq!(told, format!("worker 2 died (signal 9); restarted with pid {second}"));
+    assert_eq!(logged, format!("worker 2 died (signal 9); restarted with pid {second}"));
     assert_ne!(first, second);
     supervisor.stop(std::future::pending()).await;
     wait_until_gone(second).await;

@@ -154,9 +154,9 @@ impl Google {
         if answer.status.is_success() {
             return Tokens::of(&answer);
         }
-        let said: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
+        let reply: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
         // RFC 6749, 5.2.
-        match said["error"].as_str() {
+        match reply["error"].as_str() {
             Some("invalid_grant") => Err(GoogleError::Revoked(
                 "the refresh token was revoked or has expired".to_owned(),
             )),
@@ -349,11 +349,11 @@ fn item(answer: &Answer) -> Result<Item, GoogleError> {
 
 /// Maps an error response (Calendar API: "Handle API errors").
 fn refusal(answer: &Answer) -> GoogleError {
-    let said: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
-    let reason = said["error"]["errors"][0]["reason"].as_str().unwrap_or_default();
+    let reply: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
+    let reason = reply["error"]["errors"][0]["reason"].as_str().unwrap_or_default();
     let after = answer.header(RETRY_AFTER).trim().parse().ok().map(Duration::from_secs);
     let words = || {
-        let words = said["error"]["message"].as_str().unwrap_or(reason);
+        let words = reply["error"]["message"].as_str().unwrap_or(reason);
         let words: String = words.chars().filter(|c| !c.is_control()).take(SAID_MAX_CHARS).collect();
         if words.is_empty() {
             format!("status {}", answer.status.as_u16())

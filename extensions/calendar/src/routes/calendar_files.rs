@@ -50,11 +50,11 @@ pub struct ToldBody {
 }
 
 impl From<ImportNote> for ToldBody {
-    fn from(told: ImportNote) -> Self {
+    fn from(note: ImportNote) -> Self {
         Self {
-            line: told.line,
-            uid: told.uid,
-            why: told.why,
+            line: note.line,
+            uid: note.uid,
+            why: note.why,
         }
     }
 }
@@ -76,13 +76,13 @@ pub struct ImportedBody {
 
 impl From<Imported> for ImportedBody {
     fn from(done: Imported) -> Self {
-        let told = |list: Vec<ImportNote>| list.into_iter().map(ToldBody::from).collect();
+        let bodies = |list: Vec<ImportNote>| list.into_iter().map(ToldBody::from).collect();
         Self {
             added: done.added,
             changed: done.changed,
             unchanged: done.unchanged,
-            refused: told(done.refused),
-            notes: told(done.notes),
+            refused: bodies(done.refused),
+            notes: bodies(done.notes),
         }
     }
 }

@@ -9,27 +9,27 @@ use uuid::Uuid;
 use super::super::edit_series::Extent;
 use super::super::event_patch::EventPatch;
 use super::super::recurrence::read_time;
-use super::told;
+use super::refused;
 
 pub(super) fn id_of(arguments: &Arguments, name: &str) -> Result<Option<Uuid>, ToolError> {
     let text = arguments.text(name);
     text.map(|text| {
         text.parse()
-            .map_err(|_| told(format!("{name}: {text:?} is not a valid id")))
+            .map_err(|_| refused(format!("{name}: {text:?} is not a valid id")))
     })
     .transpose()
 }
 
 pub(super) fn required_id(arguments: &Arguments, name: &str) -> Result<Uuid, ToolError> {
-    id_of(arguments, name)?.ok_or_else(|| told(format!("{name} is empty")))
+    id_of(arguments, name)?.ok_or_else(|| refused(format!("{name} is empty")))
 }
 
 pub(super) fn extent(arguments: &Arguments, zone: Tz) -> Result<Extent, ToolError> {
     let at = || -> Result<DateTime<Utc>, ToolError> {
         let text = arguments
             .text("occurrence")
-            .ok_or_else(|| told("pass `occurrence`: the time at which the occurrence begins"))?;
-        Ok(read_time(text, zone).map_err(told)?.0)
+            .ok_or_else(|| refused("pass `occurrence`: the time at which the occurrence begins"))?;
+        Ok(read_time(text, zone).map_err(refused)?.0)
     };
     Ok(match arguments.text("scope") {
         Some("this") => Extent::This(at()?),

@@ -273,31 +273,31 @@ impl<'a> Reader<'a> {
             return Err(format!("unknown value {word}; strings need quotes"));
         }
         let arguments = self.items(')', depth + 1)?;
-        let said = match arguments.as_slice() {
+        let argument = match arguments.as_slice() {
             [Bson::String(text)] => text.clone(),
             [Bson::Int32(number)] => number.to_string(),
             [Bson::Int64(number)] => number.to_string(),
             _ => return Err(format!("{word} requires one string or number")),
         };
-        made(&word, &said)
+        made(&word, &argument)
     }
 }
 
-fn made(what: &str, said: &str) -> Result<Bson, String> {
-    let wrong = || format!("{said} is not a valid {what}");
+fn made(what: &str, argument: &str) -> Result<Bson, String> {
+    let wrong = || format!("{argument} is not a valid {what}");
     Ok(match what {
-        "ObjectId" => ObjectId::from_str(said).map_err(|_| wrong())?.into(),
+        "ObjectId" => ObjectId::from_str(argument).map_err(|_| wrong())?.into(),
         "ISODate" | "Date" => {
-            let full = if said.contains('T') {
-                said.to_owned()
+            let full = if argument.contains('T') {
+                argument.to_owned()
             } else {
-                format!("{said}T00:00:00Z")
+                format!("{argument}T00:00:00Z")
             };
             DateTime::parse_rfc3339_str(full).map_err(|_| wrong())?.into()
         }
-        "NumberLong" | "Long" => said.parse::<i64>().map_err(|_| wrong())?.into(),
-        "NumberInt" | "Int32" => said.parse::<i32>().map_err(|_| wrong())?.into(),
-        "NumberDecimal" | "Decimal128" => Decimal128::from_str(said).map_err(|_| wrong())?.into(),
+        "NumberLong" | "Long" => argument.parse::<i64>().map_err(|_| wrong())?.into(),
+        "NumberInt" | "Int32" => argument.parse::<i32>().map_err(|_| wrong())?.into(),
+        "NumberDecimal" | "Decimal128" => Decimal128::from_str(argument).map_err(|_| wrong())?.into(),
         _ => {
             return Err(format!(
                 "{what}(…) is not supported; use ObjectId, ISODate, NumberLong, NumberInt or NumberDecimal"
@@ -309,7 +309,7 @@ fn made(what: &str, said: &str) -> Result<Bson, String> {
 /// Converts `{"$oid": "…"}` and other extended JSON to values.
 fn extended(document: Document) -> Result<Bson, String> {
     let mut fields = document.iter();
-    if let (Some((name, Bson::String(said))), None) = (fields.next(), fields.next()) {
+    if let (Some((name, Bson::String(argument))), None) = (fields.next(), fields.next()) {
         let what = match name.as_str() {
             "$oid" => Some("ObjectId"),
             "$date" => Some("ISODate"),
@@ -319,7 +319,7 @@ fn extended(document: Document) -> Result<Bson, String> {
             _ => None,
         };
         if let Some(what) = what {
-            return made(what, said);
+            return made(what, argument);
         }
     }
     Ok(document.into())

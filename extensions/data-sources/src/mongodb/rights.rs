@@ -82,12 +82,12 @@ impl Rights {
 
     /// None: not MongoDB's format.
     fn read(status: &Document) -> Option<Self> {
-        let told = status.get_document("authInfo").ok()?;
-        if told.get_array("authenticatedUsers").ok()?.is_empty() {
+        let reported = status.get_document("authInfo").ok()?;
+        if reported.get_array("authenticatedUsers").ok()?.is_empty() {
             return Some(Rights::Nobody);
         }
         let mut more: Vec<String> = Vec::new();
-        for privilege in told.get_array("authenticatedUserPrivileges").ok()? {
+        for privilege in reported.get_array("authenticatedUserPrivileges").ok()? {
             let privilege = privilege.as_document()?;
             let place = place(privilege.get_document("resource").ok()?);
             for action in privilege.get_array("actions").ok()? {
@@ -204,8 +204,11 @@ mod tests {
                 (doc! { "cluster": true }, "the cluster"),
                 (doc! { "anyResource": true }, "everything"),
             ] {
-                let told = status(vec![reader(), on(resource, &["find", action])]);
-                assert_eq!(Rights::of(&told), Rights::More(vec![format!("{action} on {place}")]));
+                let reported = status(vec![reader(), on(resource, &["find", action])]);
+                assert_eq!(
+                    Rights::of(&reported),
+                    Rights::More(vec![format!("{action} on {place}")])
+                );
             }
         }
     }
@@ -324,7 +327,7 @@ mod tests {
             ])
         };
         let nobody = doc! { "authInfo": { "authenticatedUsers": [], "authenticatedUserPrivileges": [] }, "ok": 1.0 };
-        for (status, said) in [
+        for (status, words) in [
             (Some(writer()), "insert on shop, remove on shop"),
             (Some(nobody), "without a user"),
             (Some(doc! { "ok": 1.0 }), "without a user"),
@@ -336,13 +339,13 @@ mod tests {
                 refusing.tables(None).await.map(|_| ()),
             ] {
                 assert!(
-                    matches!(&refused, Err(SourceError::Refused(told)) if told.contains(said) && told.contains("acceptsWriter")),
+                    matches!(&refused, Err(SourceError::Refused(reported)) if reported.contains(words) && reported.contains("acceptsWriter")),
                     "{refused:?}"
                 );
             }
             let accepting = source(status.clone(), true, Some(true)).await;
             let warnings = accepting.test().await.unwrap().warnings;
-            assert!(warnings.len() == 1 && warnings[0].contains(said), "{warnings:?}");
+            assert!(warnings.len() == 1 && warnings[0].contains(words), "{warnings:?}");
             assert!(source(status, false, None).await.test().await.is_ok());
         }
     }

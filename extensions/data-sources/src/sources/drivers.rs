@@ -135,11 +135,11 @@ mod tests {
                 limits: Limits::default(),
                 read_only: true,
             };
-            let told = drivers.open(Uuid::now_v7(), &content, None, look).err();
+            let fault = drivers.open(Uuid::now_v7(), &content, None, look).err();
             let name = kind.as_str();
             let missing = format!("this build has no driver for {name}; build with the feature `{name}`");
             assert_eq!(
-                told,
+                fault,
                 (!is_built).then_some(SourceError::Unconfigured(missing)),
                 "{kind:?}"
             );

@@ -196,16 +196,16 @@ async fn one(
     let kind = definition.kind;
     let mut tx = scope::begin(context).await?;
     let entity = scope::entity(&mut tx, context, arguments, id_parameter(kind), Some(kind)).await?;
-    let mut told = json!({ kind.as_str(): views::full(&entity) });
+    let mut result = json!({ kind.as_str(): views::full(&entity) });
     if kind != Kind::Project {
         let links = links::at(&mut tx, context.workspace_id, entity.object.id)
             .await
             .map_err(failed)?;
         let shown: Vec<&Link> = links.iter().filter(|link| !link.is_membership()).collect();
-        told["links"] = shown.iter().take(MAX_LINKS).map(|link| views::link(link)).collect();
-        told["links_total"] = json!(shown.len());
+        result["links"] = shown.iter().take(MAX_LINKS).map(|link| views::link(link)).collect();
+        result["links_total"] = json!(shown.len());
     }
-    Ok(told)
+    Ok(result)
 }
 
 async fn graph(context: &ToolContext, arguments: &Arguments) -> Result<Value, ToolError> {
@@ -225,8 +225,8 @@ async fn tree(context: &ToolContext, arguments: &Arguments) -> Result<Value, Too
     let nodes = documents::tree(&mut tx, context.workspace_id, project.object.id)
         .await
         .map_err(failed)?;
-    let told: Vec<Value> = nodes.iter().map(views::node).collect();
-    Ok(json!({"project": views::brief(&project), "documents": told}))
+    let result: Vec<Value> = nodes.iter().map(views::node).collect();
+    Ok(json!({"project": views::brief(&project), "documents": result}))
 }
 
 async fn path(context: &ToolContext, arguments: &Arguments) -> Result<Value, ToolError> {
@@ -236,8 +236,8 @@ async fn path(context: &ToolContext, arguments: &Arguments) -> Result<Value, Too
         .await
         .map_err(failed)?;
     let words: Vec<&str> = path.iter().map(|document| document.object.name.as_str()).collect();
-    let told: Vec<Value> = path.iter().map(views::brief).collect();
-    Ok(json!({"path": told, "in_words": words.join(" / ")}))
+    let result: Vec<Value> = path.iter().map(views::brief).collect();
+    Ok(json!({"path": result, "in_words": words.join(" / ")}))
 }
 
 async fn relationships(context: &ToolContext, arguments: &Arguments) -> Result<Value, ToolError> {
@@ -262,7 +262,7 @@ async fn linked(context: &ToolContext, arguments: &Arguments) -> Result<Value, T
     let pairs = links::linked(&mut tx, context.workspace_id, entity.object.id, kind)
         .await
         .map_err(failed)?;
-    let told: Vec<Value> = pairs
+    let result: Vec<Value> = pairs
         .iter()
         .map(|(link, other)| {
             let outgoing = link.source.id == entity.object.id;
@@ -270,7 +270,7 @@ async fn linked(context: &ToolContext, arguments: &Arguments) -> Result<Value, T
             json!({"edge_id": link.id, "rel": link.link_type, "direction": direction, "entity": views::brief(other)})
         })
         .collect();
-    Ok(json!({"entity": views::brief(&entity), "linked": told, "count": told.len()}))
+    Ok(json!({"entity": views::brief(&entity), "linked": result, "count": result.len()}))
 }
 
 async fn field_info(arguments: &Arguments) -> Result<Value, ToolError> {
@@ -287,9 +287,9 @@ async fn overview(context: &ToolContext, arguments: &Arguments) -> Result<Value,
     let overview = projects::overview(&mut tx, context.workspace_id, project)
         .await
         .map_err(failed)?;
-    let told = |entities: &[crate::Entity]| entities.iter().map(views::brief).collect::<Vec<_>>();
+    let result = |entities: &[crate::Entity]| entities.iter().map(views::brief).collect::<Vec<_>>();
     Ok(json!({
-        "projects": told(&overview.projects), "open_tasks": told(&overview.open_tasks),
-        "open_task_count": overview.open_task_count, "due": told(&overview.due),
+        "projects": result(&overview.projects), "open_tasks": result(&overview.open_tasks),
+        "open_task_count": overview.open_task_count, "due": result(&overview.due),
     }))
 }

@@ -214,8 +214,8 @@ async fn found(
         .map_err(failed)?;
     let has_more = found.len() as i64 > limit;
     found.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
-    let told: Vec<Value> = found.iter().map(views::brief).collect();
-    Ok(json!({ list: told, "count": told.len(), "has_more": has_more }))
+    let shown: Vec<Value> = found.iter().map(views::brief).collect();
+    Ok(json!({ list: shown, "count": shown.len(), "has_more": has_more }))
 }
 
 async fn task_documents(context: &ToolContext, arguments: &Arguments) -> Result<Value, ToolError> {
@@ -227,6 +227,6 @@ async fn task_documents(context: &ToolContext, arguments: &Arguments) -> Result<
         .into_iter()
         .map(|(_, document)| document)
         .collect();
-    let told: Vec<Value> = documents.iter().map(views::brief).collect();
-    Ok(json!({"task": views::brief(&task), "documents": told, "count": told.len()}))
+    let shown: Vec<Value> = documents.iter().map(views::brief).collect();
+    Ok(json!({"task": views::brief(&task), "documents": shown, "count": shown.len()}))
 }

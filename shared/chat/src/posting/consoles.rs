@@ -39,9 +39,9 @@ impl ConsoleEntry {
 }
 
 /// Returns the consoles of a request to store. Entries without a valid id are context only.
-pub fn attached_consoles(told: Option<&Value>) -> Result<Vec<Attached>, Problem> {
+pub fn attached_consoles(sent: Option<&Value>) -> Result<Vec<Attached>, Problem> {
     let invalid = |fault: String| Problem::bad_request("invalid_console", fault);
-    let entries = told.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let entries = sent.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     if entries.len() > ATTACHED_MAX {
         return Err(invalid(format!("at most {ATTACHED_MAX} consoles can be attached")));
     }

@@ -104,16 +104,16 @@ impl Input {
                         .iter()
                         .find(|(call, _)| *call == id)
                         .map(|(_, words)| words.as_str());
-                    let told = format!("{}, which returned: {words}", called.unwrap_or("Called a function"));
+                    let summary = format!("{}, which returned: {words}", called.unwrap_or("Called a function"));
                     input.past();
                     match answer {
-                        Some(answer) => pending.push((answer, told)),
-                        None => tell(&mut input, told),
+                        Some(answer) => pending.push((answer, summary)),
+                        None => tell(&mut input, summary),
                     }
                 }
                 Item::Message(past, files) => {
-                    for (_, told) in pending.drain(..) {
-                        tell(&mut input, told);
+                    for (_, summary) in pending.drain(..) {
+                        tell(&mut input, summary);
                     }
                     input.add(past, files);
                 }
@@ -149,8 +149,8 @@ impl Input {
 
     /// Takes the answers of an input, whose calls wait no longer, as a message.
     pub fn answers_as_message(&mut self) {
-        let told: Vec<String> = self.answers.drain(..).map(|answer| answer.reply.words()).collect();
-        self.message = Some(told.join(PARAGRAPH));
+        let summary: Vec<String> = self.answers.drain(..).map(|answer| answer.reply.words()).collect();
+        self.message = Some(summary.join(PARAGRAPH));
     }
 }
 

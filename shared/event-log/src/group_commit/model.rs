@@ -44,7 +44,7 @@ struct Rows {
     /// Each log's events: run, attempt, text.
     logs: BTreeMap<Uuid, Vec<(Uuid, i32, String)>>,
     /// The number of events at the last wake-up.
-    told: BTreeMap<Uuid, usize>,
+    woken: BTreeMap<Uuid, usize>,
     /// Answers that never arrive.
     unanswered: Vec<oneshot::Sender<Vec<Arc<RunStream>>>>,
     transactions: Vec<JoinHandle<()>>,
@@ -115,7 +115,7 @@ impl Bus for Server {
         self.rows(|rows| {
             for log in wake.logs {
                 let events = rows.logs.get(&log).map_or(0, Vec::len);
-                rows.told.insert(log, events);
+                rows.woken.insert(log, events);
             }
         });
     }
@@ -254,8 +254,8 @@ fn events_are_written_once_in_order_under_the_runs_lease() {
         }
         server.rows(|rows| {
             for (log, events) in &rows.logs {
-                let told = rows.told.get(log).copied().unwrap_or(0);
-                assert_eq!(told, events.len(), "readers were woken after the last commit");
+                let woken = rows.woken.get(log).copied().unwrap_or(0);
+                assert_eq!(woken, events.len(), "readers were woken after the last commit");
                 for (run, ..) in events {
                     let attempts: Vec<i32> = events.iter().filter(|of| of.0 == *run).map(|of| of.1).collect();
                     assert!(attempts.is_sorted(), "a zombie wrote after its successor");

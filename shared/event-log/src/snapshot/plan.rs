@@ -13,23 +13,23 @@ pub fn apply(plan: &mut Option<Value>, kind: &Kind) {
     match kind {
         Kind::PlanCreated { plan: made } => *plan = Some(made.clone()),
         Kind::PlanReadyForReview {
-            plan: told,
+            plan: update,
             summary,
             recommendations,
         } => merge(
             plan,
-            told,
+            update,
             json!({"summary": summary, "recommendations": recommendations}),
         ),
         Kind::PlanReview {
-            plan: told,
+            plan: update,
             verdict,
             notes,
             reviewer,
         } => {
             let status = if verdict == "approved" { "executing" } else { "failed" };
-            let said = json!({"status": status, "verdict": verdict, "notes": notes, "reviewer": reviewer});
-            merge(plan, told, said);
+            let review = json!({"status": status, "verdict": verdict, "notes": notes, "reviewer": reviewer});
+            merge(plan, update, review);
         }
         Kind::StepStart { step } => {
             if let Some(stored) = step_of(plan, &step["planId"], &step["stepNumber"]) {
@@ -69,13 +69,13 @@ pub fn apply(plan: &mut Option<Value>, kind: &Kind) {
 }
 
 /// Merges a plan from an event with what is already known of it.
-fn merge(plan: &mut Option<Value>, told: &Value, said: Value) {
+fn merge(plan: &mut Option<Value>, update: &Value, review: Value) {
     let mut merged = plan
         .take()
-        .filter(|known| known["id"] == told["id"])
+        .filter(|known| known["id"] == update["id"])
         .unwrap_or_else(|| json!({}));
-    set(&mut merged, told);
-    set(&mut merged, &said);
+    set(&mut merged, update);
+    set(&mut merged, &review);
     *plan = Some(merged);
 }
 
@@ -97,15 +97,16 @@ fn set(into: &mut Value, fields: &Value) {
 }
 
 /// Applies an operation's event: it begins or ends.
-pub fn upsert_operation(operations: &mut Vec<Operation>, told: Operation) {
+pub fn upsert_operation(operations: &mut Vec<Operation>, update: Operation) {
     let begun = operations.iter_mut().find(|one| {
-        told.status != "start"
+        update.status != "start"
             && one.status == "start"
-            && (&one.action, &one.entity_type, &one.entity_name) == (&told.action, &told.entity_type, &told.entity_name)
+            && (&one.action, &one.entity_type, &one.entity_name)
+                == (&update.action, &update.entity_type, &update.entity_name)
     });
     match begun {
-        Some(begun) => *begun = told,
-        None => operations.push(told),
+        Some(begun) => *begun = update,
+        None => operations.push(update),
     }
     if operations.len() > OPERATIONS_MAX {
         operations.remove(0);
@@ -184,11 +185,11 @@ mod tests {
         for (name, status) in [("a", "start"), ("b", "start"), ("a", "success"), ("a", "start")] {
             upsert_operation(&mut operations, operation(name, status));
         }
-        let told: Vec<(&str, &str)> = operations
+        let statuses: Vec<(&str, &str)> = operations
             .iter()
             .map(|one| (one.entity_name.as_str(), one.status.as_str()))
             .collect();
-        assert_eq!(told, [("a", "success"), ("b", "start"), ("a", "start")]);
+        assert_eq!(statuses, [("a", "success"), ("b", "start"), ("a", "start")]);
         for n in 0..=OPERATIONS_MAX {
             upsert_operation(&mut operations, operation(&n.to_string(), "start"));
         }

@@ -63,13 +63,13 @@ impl OAuthClient {
 
     /// Returns the error of a rejecting response, with the `error` of RFC 6749, section 5.2.
     pub(super) fn refusal(&self, answer: &Answer, what: &str, url: &Url) -> Refusal {
-        let said = |name: &str| answer.json[name].as_str();
+        let field = |name: &str| answer.json[name].as_str();
         let moved = if answer.status.is_redirection() {
             " (redirects are not followed)"
         } else {
             ""
         };
-        let why = self.because(said("error"), said("error_description"));
+        let why = self.because(field("error"), field("error_description"));
         let words = format!("{what} {} responded with {}{moved}{why}", shown(url), answer.status);
         // Rate limits and server errors may be retried.
         let is_passing = answer.status.is_server_error()

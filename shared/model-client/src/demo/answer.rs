@@ -130,20 +130,20 @@ fn cut(shown: usize, total: usize, direction: &str) -> String {
 fn one_direction(text: &mut String, question: &Question, entity: &Entity, edges: &[Edge], direction: Direction) {
     // A question about needs is answered by relationships that express a need, if there are any; the others are
     // counted.
-    let (told, rest): (Vec<&Edge>, Vec<&Edge>) = if edges.iter().any(Edge::is_need) {
+    let (listed, rest): (Vec<&Edge>, Vec<&Edge>) = if edges.iter().any(Edge::is_need) {
         edges.iter().partition(|edge| edge.is_need())
     } else {
         (edges.iter().collect(), Vec::new())
     };
     let citation = entity.citation();
     let incoming = direction == Direction::Incoming;
-    let Some(first) = told.first() else {
+    let Some(first) = listed.first() else {
         let side = if incoming { "points to" } else { "is pointed to by" };
         text.push_str(&format!("in the knowledge graph, nothing {side} {entity} {citation}."));
         return;
     };
-    let count = told.len();
-    let same_kind = told.iter().all(|edge| edge.kind == first.kind);
+    let count = listed.len();
+    let same_kind = listed.iter().all(|edge| edge.kind == first.kind);
     let relation = if same_kind { first.kind.as_str() } else { "different" };
     let relationships = if count == 1 { "relationship" } else { "relationships" };
     text.push_str(&if incoming {
@@ -151,7 +151,7 @@ fn one_direction(text: &mut String, question: &Question, entity: &Entity, edges:
     } else {
         format!("{entity} {citation} has {count} outgoing {relation} {relationships}:\n")
     });
-    for edge in told.iter().take(MAX_LINES) {
+    for edge in listed.iter().take(MAX_LINES) {
         let (verb, detail, other) = (edge.verb(), edge.detail(), &edge.entity);
         let other_citation = other.citation();
         text.push_str(&if incoming {

@@ -123,19 +123,19 @@ impl ErrorContext {
         reason = "a Retry-After date is the provider's clock against ours; no database is near"
     )]
     fn status(&self, status: StatusCode, headers: Option<&HeaderMap>, body: &str) -> ModelError {
-        let said = self.quote(&provider_message(body));
-        let said = if said.is_empty() {
+        let quoted = self.quote(&provider_message(body));
+        let quoted = if quoted.is_empty() {
             String::new()
         } else {
-            format!(": {said}")
+            format!(": {quoted}")
         };
         let code = status.as_u16();
         let lower = body.to_lowercase();
         let says = |words: &[&str]| words.iter().any(|word| lower.contains(word));
         let error = match code {
             // Not a rate limit: no retry helps until the account is topped up.
-            400 | 402 | 403 | 429 if says(&QUOTAS) => self.quota(&format!("HTTP {code}{said}")),
-            402 => self.quota(&format!("HTTP {code}{said}")),
+            400 | 402 | 403 | 429 if says(&QUOTAS) => self.quota(&format!("HTTP {code}{quoted}")),
+            402 => self.quota(&format!("HTTP {code}{quoted}")),
             401 | 403 => self.error(
                 "model_key_rejected",
                 format!(
@@ -147,21 +147,21 @@ impl ErrorContext {
             429 => self.error(
                 "model_rate_limited",
                 format!(
-                    "too many requests (HTTP 429){said}. Raise the account's limits, run fewer agents at the same \
+                    "too many requests (HTTP 429){quoted}. Raise the account's limits, run fewer agents at the same \
                     time, or set fallbackModels in the agent's definition"
                 ),
                 true,
             ),
-            400 | 413 | 422 if says(&OVERFLOWS) => self.overflow(&said),
-            400 | 422 if says(&REFUSALS) => self.refused(&said),
-            400 if says(&UNKNOWN) => self.error("model_unknown", self.gone(&said), false),
-            404 => self.error("model_unknown", self.gone(&said), false),
-            529 => self.overloaded(code, &said),
-            503 if says(&["overloaded", "high demand", "capacity", "server busy"]) => self.overloaded(code, &said),
-            408 | 409 | 425 | 500.. => self.error("model_unavailable", format!("HTTP {code}{said}"), true),
+            400 | 413 | 422 if says(&OVERFLOWS) => self.overflow(&quoted),
+            400 | 422 if says(&REFUSALS) => self.refused(&quoted),
+            400 if says(&UNKNOWN) => self.error("model_unknown", self.gone(&quoted), false),
+            404 => self.error("model_unknown", self.gone(&quoted), false),
+            529 => self.overloaded(code, &quoted),
+            503 if says(&["overloaded", "high demand", "capacity", "server busy"]) => self.overloaded(code, &quoted),
+            408 | 409 | 425 | 500.. => self.error("model_unavailable", format!("HTTP {code}{quoted}"), true),
             _ => self.error(
                 "model_rejected",
-                format!("the request was rejected (HTTP {code}){said}"),
+                format!("the request was rejected (HTTP {code}){quoted}"),
                 false,
             ),
         };
@@ -229,22 +229,22 @@ impl ErrorContext {
             .join(" ")
             .to_lowercase();
         let has = |words: &[&str]| words.iter().any(|part| word.contains(part));
-        let said = self.quote(&provider_message(&body.to_string()));
-        let lower = said.to_lowercase();
+        let quoted = self.quote(&provider_message(&body.to_string()));
+        let lower = quoted.to_lowercase();
         if has(&QUOTAS) {
-            self.quota(&said)
+            self.quota(&quoted)
         } else if has(&OVERFLOWS) || OVERFLOWS.iter().any(|words| lower.contains(words)) {
-            self.overflow(&format!(": {said}"))
+            self.overflow(&format!(": {quoted}"))
         } else if has(&["safety", "blocklist", "prohibited", "content_filter", "content_policy"]) {
-            self.refused(&format!(": {said}"))
+            self.refused(&format!(": {quoted}"))
         } else if has(&["overloaded"]) {
             self.error(
                 "model_overloaded",
-                format!("the provider became overloaded while answering: {said}"),
+                format!("the provider became overloaded while answering: {quoted}"),
                 true,
             )
         } else if has(&["invalid_request", "not_found", "permission", "validation"]) {
-            self.error("model_rejected", format!("the request was rejected: {said}"), false)
+            self.error("model_rejected", format!("the request was rejected: {quoted}"), false)
         } else if has(&["authentication", "invalid_api_key"]) {
             self.error(
                 "model_key_rejected",
@@ -255,11 +255,11 @@ impl ErrorContext {
                 false,
             )
         } else if has(&["rate_limit", "429", "resource_exhausted", "throttling"]) {
-            self.error("model_rate_limited", format!("too many requests: {said}"), true)
+            self.error("model_rate_limited", format!("too many requests: {quoted}"), true)
         } else {
             self.error(
                 "model_unavailable",
-                format!("the provider failed while answering: {said}"),
+                format!("the provider failed while answering: {quoted}"),
                 true,
             )
         }

@@ -84,7 +84,7 @@ fn messages(message: ChatMessage) -> Vec<Value> {
         ChatRole::Assistant => "assistant",
         ChatRole::Tool => "tool",
     };
-    let (mut told, mut results) = (json!({"role": role, "content": ""}), Vec::new());
+    let (mut sent, mut results) = (json!({"role": role, "content": ""}), Vec::new());
     let (mut text, mut thinking) = (String::new(), String::new());
     let (mut images, mut calls) = (Vec::new(), Vec::new());
     for part in message.content.into_parts() {
@@ -111,16 +111,16 @@ fn messages(message: ChatMessage) -> Vec<Value> {
     if role == "tool" {
         return results;
     }
-    told["content"] = json!(text);
+    sent["content"] = json!(text);
     for (name, values) in [("images", images), ("tool_calls", calls)] {
         if !values.is_empty() {
-            told[name] = Value::Array(values);
+            sent[name] = Value::Array(values);
         }
     }
     if !thinking.is_empty() {
-        told["thinking"] = json!(thinking);
+        sent["thinking"] = json!(thinking);
     }
-    vec![told]
+    vec![sent]
 }
 
 struct Reader {

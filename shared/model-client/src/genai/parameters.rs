@@ -251,9 +251,9 @@ mod tests {
 
     #[test]
     fn other_refusals_and_what_was_not_sent_are_no_parameters() {
-        let said = r#"{"error":{"message":"`temperature` is deprecated for this model."}}"#;
-        assert_eq!(named(400, said, Parameters::default()), None);
-        assert_eq!(named(500, said, all()), None);
+        let body_text = r#"{"error":{"message":"`temperature` is deprecated for this model."}}"#;
+        assert_eq!(named(400, body_text, Parameters::default()), None);
+        assert_eq!(named(500, body_text, all()), None);
         let of_value = r#"{"error":{"message":"temperature: Input should be less than or equal to 1"}}"#;
         assert_eq!(named(400, of_value, all()), None);
         let other = r#"{"error":{"message":"messages.3: unexpected `tool_use_id` found"}}"#;

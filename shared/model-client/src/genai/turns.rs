@@ -15,7 +15,7 @@ pub(super) fn alternating(messages: Vec<ChatMessage>) -> Vec<ChatMessage> {
             ChatRole::Tool => ChatRole::User,
             other => other,
         };
-        let parts: Vec<ContentPart> = message.content.into_parts().into_iter().filter_map(said).collect();
+        let parts: Vec<ContentPart> = message.content.into_parts().into_iter().filter_map(sendable).collect();
         if parts.is_empty() {
             continue;
         }
@@ -33,7 +33,7 @@ pub(super) fn alternating(messages: Vec<ChatMessage>) -> Vec<ChatMessage> {
 }
 
 /// None: a blank text.
-fn said(part: ContentPart) -> Option<ContentPart> {
+fn sendable(part: ContentPart) -> Option<ContentPart> {
     match part {
         ContentPart::Text(text) if text.trim().is_empty() => None,
         ContentPart::ToolResponse(mut response) => {

@@ -49,14 +49,14 @@ pub async fn metadata(db: &mut PgConnection, workspace_id: Uuid, console: &Conso
 
 /// Returns the metadata to store: all but those that only the server sets.
 pub fn said_by_client(metadata: Value) -> Map<String, Value> {
-    let mut said = match metadata {
-        Value::Object(said) => said,
+    let mut fields = match metadata {
+        Value::Object(fields) => fields,
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => Map::new(),
     };
     for key in SERVER_KEYS {
-        said.remove(key);
+        fields.remove(key);
     }
-    said
+    fields
 }
 
 /// The connection's details, without host, user and password.

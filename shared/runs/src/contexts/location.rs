@@ -171,9 +171,9 @@ async fn linked_to(db: &mut PgConnection, workspace_id: Uuid, id: Uuid) -> Resul
             .or_default()
             .push(format!("{} ({})", row.name, row.id));
     }
-    let mut said = String::new();
+    let mut lines = String::new();
     for (kind, names) in types {
-        let _ = writeln!(said, "- {kind}: {}", names.join("; "));
+        let _ = writeln!(lines, "- {kind}: {}", names.join("; "));
     }
-    Ok(said)
+    Ok(lines)
 }

@@ -218,19 +218,19 @@ pub fn dag(name: &str, steps: &[Step], executor: &str, planner: &str) -> DagSpec
 
 /// Returns the description of a step for its agent, with the results of its completed predecessors.
 fn described(step: &Step, steps: &[Step]) -> String {
-    let mut said = step.description.clone();
+    let mut instructions = step.description.clone();
     for before in steps
         .iter()
         .filter(|before| step.depends_on.contains(&before.step_number))
     {
         if let (StepStatus::Completed, Some(result)) = (before.status, &before.result) {
-            said.push_str(&format!(
+            instructions.push_str(&format!(
                 "\n\nResult of step {} ({}):\n{result}",
                 before.step_number, before.description
             ));
         }
     }
-    said
+    instructions
 }
 
 fn title(text: &str) -> String {

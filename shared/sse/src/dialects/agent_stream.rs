@@ -23,10 +23,10 @@ const OPERATION_TYPES: [&str; 8] = [
 const OTHER_TYPE: &str = "document";
 
 pub fn render(frame: &Frame) -> Bytes {
-    let said = frame.json().map(|event| translate(&event)).unwrap_or_default();
+    let events = frame.json().map(|event| translate(&event)).unwrap_or_default();
     let mut out = Vec::new();
-    let last = said.len().saturating_sub(1);
-    for (at, event) in said.iter().enumerate() {
+    let last = events.len().saturating_sub(1);
+    for (at, event) in events.iter().enumerate() {
         // The cursor advances with the last one: a reader disconnected in between gets all of them again.
         let cursor = if at == last { frame.seq } else { frame.seq - 1 };
         out.extend_from_slice(format!("id: {cursor}\ndata: {event}\n\n").as_bytes());
@@ -35,15 +35,15 @@ pub fn render(frame: &Frame) -> Bytes {
 }
 
 fn translate(event: &Value) -> Vec<Value> {
-    let with_base = |mut said: Value| {
+    let with_base = |mut translated: Value| {
         for name in BASE {
-            if said.get(name).is_none() && !event[name].is_null() {
-                said[name] = event[name].clone();
+            if translated.get(name).is_none() && !event[name].is_null() {
+                translated[name] = event[name].clone();
             }
         }
-        said
+        translated
     };
-    let said = match event["type"].as_str().unwrap_or_default() {
+    let events = match event["type"].as_str().unwrap_or_default() {
         // The client knows them from its own request, and from `text`.
         "message" | "usage" => vec![],
         // Of sub-agents: their text is not the answer.
@@ -97,14 +97,14 @@ fn translate(event: &Value) -> Vec<Value> {
             vec![state]
         }
         "operation" => {
-            let mut told = event.clone();
-            let kind = told["operation"]["entity_type"]
+            let mut translated = event.clone();
+            let kind = translated["operation"]["entity_type"]
                 .as_str()
                 .unwrap_or_default()
                 .to_lowercase();
             let known = OPERATION_TYPES.contains(&kind.as_str());
-            told["operation"]["entity_type"] = json!(if known { kind.as_str() } else { OTHER_TYPE });
-            vec![told]
+            translated["operation"]["entity_type"] = json!(if known { kind.as_str() } else { OTHER_TYPE });
+            vec![translated]
         }
         "limit" if event["limit"] == "timeout" => vec![json!({"type": "timeout", "message": event["message"]})],
         "error" => vec![json!({
@@ -114,7 +114,7 @@ fn translate(event: &Value) -> Vec<Value> {
         "done" => vec![json!({"type": "done", "finished_reason": event["status"], "usage": event["usage"]})],
         _ => return vec![event.clone()],
     };
-    said.into_iter().map(with_base).collect()
+    events.into_iter().map(with_base).collect()
 }
 
 #[cfg(test)]
@@ -122,8 +122,9 @@ mod tests {
     use super::*;
 
     fn types(event: Value) -> Vec<String> {
-        let said = translate(&event);
-        said.iter()
+        let events = translate(&event);
+        events
+            .iter()
             .map(|event| event["type"].as_str().unwrap().to_owned())
             .collect()
     }
@@ -175,9 +176,9 @@ mod tests {
             ("waiting_on_agents", "executing_plan"),
             ("waiting_on_user", "waiting_on_user"),
         ] {
-            let told = translate(&json!({"type": "agent_state", "state": native, "details": {"agents": 1}}));
+            let translated = translate(&json!({"type": "agent_state", "state": native, "details": {"agents": 1}}));
             assert_eq!(
-                told,
+                translated,
                 [json!({"type": "agent_state", "state": here, "details": {"agents": 1}})]
             );
         }
@@ -192,9 +193,10 @@ mod tests {
             ("event", "document"),
             ("Package", "document"),
         ] {
-            let told = translate(&json!({"type": "operation", "operation": {"entity_type": native, "action": "read"}}));
+            let translated =
+                translate(&json!({"type": "operation", "operation": {"entity_type": native, "action": "read"}}));
             let operation = json!({"entity_type": here, "action": "read"});
-            assert_eq!(told, [json!({"type": "operation", "operation": operation})]);
+            assert_eq!(translated, [json!({"type": "operation", "operation": operation})]);
         }
     }
 }

@@ -12,7 +12,7 @@ const ENTITY: &str = "entity";
 
 /// None: the call concerns no entity.
 pub(super) async fn of(context: &ToolContext, tool: &str, arguments: &Arguments) -> Option<Operation> {
-    let told = |action: &str, entity_type: &str, name: &str| Operation {
+    let operation = |action: &str, entity_type: &str, name: &str| Operation {
         action: action.to_owned(),
         entity_type: entity_type.to_owned(),
         entity_name: name.chars().take(MAX_NAME_CHARS).collect(),
@@ -26,7 +26,7 @@ pub(super) async fn of(context: &ToolContext, tool: &str, arguments: &Arguments)
                 1 => types.pop(),
                 _ => arguments.text("type_name").map(str::to_owned),
             };
-            return Some(told(
+            return Some(operation(
                 "search",
                 only.as_deref().unwrap_or(ENTITY),
                 arguments.text("query").unwrap_or(ENTITY),
@@ -34,7 +34,7 @@ pub(super) async fn of(context: &ToolContext, tool: &str, arguments: &Arguments)
         }
         "query_entities" => {
             let name = arguments.text("type_name")?;
-            return Some(told("list", name, name));
+            return Some(operation("list", name, name));
         }
         "create_entity" => {
             let properties = arguments.object("properties");
@@ -43,18 +43,18 @@ pub(super) async fn of(context: &ToolContext, tool: &str, arguments: &Arguments)
                 .find_map(|name| properties.get(*name).and_then(|name| name.as_str()));
             let entity_type = arguments.text("type")?;
             let name = named.or(arguments.text("key")).unwrap_or(entity_type);
-            return Some(told("create", entity_type, name));
+            return Some(operation("create", entity_type, name));
         }
         "batch_create_entities" => {
             let name = format!("{} entities", arguments.objects("entities").len());
-            return Some(told("create", ENTITY, &name));
+            return Some(operation("create", ENTITY, &name));
         }
         "batch_create_relationships" => {
             let name = format!("{} relationships", arguments.objects("relationships").len());
-            return Some(told("create", "relationship", &name));
+            return Some(operation("create", "relationship", &name));
         }
-        "update_relationship" => return Some(told("update", "relationship", "a relationship")),
-        "delete_relationship" => return Some(told("delete", "relationship", "a relationship")),
+        "update_relationship" => return Some(operation("update", "relationship", "a relationship")),
+        "delete_relationship" => return Some(operation("delete", "relationship", "a relationship")),
         "find_similar" => ("search", "entity_id"),
         "get_entity_edges" | "get_entity_history" => ("read", "entity_id"),
         "traverse_graph" => ("read", "start_entity_id"),
@@ -69,8 +69,8 @@ pub(super) async fn of(context: &ToolContext, tool: &str, arguments: &Arguments)
     Some(match found {
         Ok(Resolved::One(object)) => Operation {
             entity_id: Some(object.id),
-            ..told(action, &object.object_type, &object.name)
+            ..operation(action, &object.object_type, &object.name)
         },
-        Ok(Resolved::Nothing | Resolved::Several(_)) | Err(_) => told(action, ENTITY, "an entity"),
+        Ok(Resolved::Nothing | Resolved::Several(_)) | Err(_) => operation(action, ENTITY, "an entity"),
     })
 }

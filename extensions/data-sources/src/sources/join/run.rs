@@ -449,10 +449,10 @@ mod tests {
             truncated: true,
             ..whole.clone()
         };
-        let said = note(&[whole, cut]).unwrap();
+        let text = note(&[whole, cut]).unwrap();
         assert!(
-            said.starts_with("This result is partial: only the first 1 rows of `a` were joined"),
-            "{said}"
+            text.starts_with("This result is partial: only the first 1 rows of `a` were joined"),
+            "{text}"
         );
     }
 }

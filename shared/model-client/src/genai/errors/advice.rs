@@ -45,11 +45,11 @@ impl ErrorContext {
         )
     }
 
-    pub(super) fn overloaded(&self, code: u16, said: &str) -> ModelError {
+    pub(super) fn overloaded(&self, code: u16, quoted: &str) -> ModelError {
         self.error(
             "model_overloaded",
             format!(
-                "the provider is overloaded (HTTP {code}){said}. Set fallbackModels in the agent's definition to \
+                "the provider is overloaded (HTTP {code}){quoted}. Set fallbackModels in the agent's definition to \
                 continue with another model"
             ),
             true,
@@ -57,7 +57,7 @@ impl ErrorContext {
     }
 
     /// The prompt is too long.
-    pub(super) fn overflow(&self, said: &str) -> ModelError {
+    pub(super) fn overflow(&self, quoted: &str) -> ModelError {
         let reads = self
             .known
             .and_then(|model| model.context)
@@ -67,7 +67,7 @@ impl ErrorContext {
         self.error(
             "model_context_overflow",
             format!(
-                "the prompt is longer than the model's context window{said}.{reads} Start a new conversation, give \
+                "the prompt is longer than the model's context window{quoted}.{reads} Start a new conversation, give \
                 the agent fewer tools or shorter results, or choose a model with a larger context window"
             ),
             false,
@@ -75,21 +75,21 @@ impl ErrorContext {
     }
 
     /// The provider's rules forbid an answer.
-    pub(super) fn refused(&self, said: &str) -> ModelError {
+    pub(super) fn refused(&self, quoted: &str) -> ModelError {
         self.error(
             "model_refused",
-            format!("the provider declined to answer this{said}. Rephrase the question, or use another model"),
+            format!("the provider declined to answer this{quoted}. Rephrase the question, or use another model"),
             false,
         )
     }
 
     /// The model does not exist (or no longer).
-    pub(super) fn gone(&self, said: &str) -> String {
+    pub(super) fn gone(&self, quoted: &str) -> String {
         let resolved = catalogue().resolve(&self.full_name, today() + chrono::Days::new(RETIRES_SOON_DAYS));
         let advice = match resolved.retired.and_then(|retired| retired.successor) {
             Some(successor) => format!(". It is retired, or soon will be; use `{successor}`"),
             None => ". `rejoin models` lists the known models".to_owned(),
         };
-        format!("there is no such model or path (HTTP 404){said}{advice}")
+        format!("there is no such model or path (HTTP 404){quoted}{advice}")
     }
 }
