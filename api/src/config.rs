@@ -14,6 +14,7 @@ use rejoin_integrations::mcp::commands::CommandsArgs;
 use rejoin_models::answering::Environment;
 use rejoin_secrets::SecretKeyArgs;
 use rejoin_sse::StreamArgs;
+use rejoin_webhooks::WebhookArgs;
 
 /// Maximum size of an import, in bytes. It is streamed, so this bounds its time and its transaction, not memory.
 const MAX_IMPORT_BYTES: u64 = 256 * 1024 * 1024;
@@ -45,6 +46,9 @@ pub struct ApiConfig {
 
     #[command(flatten)]
     pub google: GoogleArgs,
+
+    #[command(flatten)]
+    pub webhooks: WebhookArgs,
 
     #[command(flatten)]
     pub files: FilesArgs,
@@ -113,6 +117,7 @@ impl ApiConfig {
             secret_keys: SecretKeyArgs::default(),
             sources: SourceArgs::default(),
             google: GoogleArgs::default(),
+            webhooks: WebhookArgs::default(),
             files: FilesArgs::default(),
             models: Environment::default(),
             mcp_hosts: Vec::new(),

@@ -41,7 +41,7 @@
 //! - `tickets`        stream tickets for a browser's EventSource
 //! - `health` `metrics`   for operators
 //!
-//! Endpoints of calendars, data sources, consoles, web settings, products and the work graph are in their extensions' crates, in
+//! Endpoints of calendars, data sources, consoles, web settings, webhooks, products and the work graph are in their extensions' crates, in
 //! `routes`. [`features`] merges them.
 //!
 //! To add an endpoint: write it with `#[utoipa::path]`, add it to its file's `routes()`. The type of its first argument says which
@@ -108,6 +108,7 @@ use rejoin_http::openapi;
 use rejoin_http::problem::Problem;
 use rejoin_http::rate_limit;
 use rejoin_products::routes::ProductsState;
+use rejoin_webhooks::routes::WebhooksState;
 use tokio::time::timeout;
 use tower_http::catch_panic::CatchPanicLayer;
 use tracing::error;
@@ -190,10 +191,15 @@ fn features(state: Option<&AppState>) -> Routes {
         http: state.http.clone(),
         commands: state.commands.clone(),
     });
+    let webhooks = state.map(|state| WebhooksState {
+        http: state.http.clone(),
+        webhooks: state.webhooks.clone(),
+    });
     with(rejoin_calendar::routes::routes(), calendar)
         .merge(with(rejoin_data_sources::routes::routes(), data_sources))
         .merge(with(rejoin_products::routes::routes(), products))
         .merge(with(rejoin_web_search::routes::routes(), http.cloned()))
+        .merge(with(rejoin_webhooks::routes::routes(), webhooks))
         .merge(with(rejoin_work_graph::routes::routes(), http.cloned()))
 }
 

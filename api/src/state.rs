@@ -14,6 +14,7 @@ use rejoin_http::{HttpState, authorization, contains_http_state};
 use rejoin_integrations::mcp::commands::Commands;
 use rejoin_sse::fan_out::Hub;
 use rejoin_sse::start::StreamState;
+use rejoin_webhooks::Webhooks;
 use tokio_util::sync::CancellationToken;
 
 use crate::concurrency_limits::{self, ConcurrencyLimits};
@@ -37,6 +38,7 @@ pub struct AppState {
     pub commands: Commands,
     /// External databases of workspaces.
     pub sources: Sources,
+    pub webhooks: Webhooks,
     /// Features that plug in: their tools and routes.
     pub extensions: Extensions,
     /// The storage of file content.
@@ -60,6 +62,7 @@ pub struct Means {
     pub oidc: Option<Oidc>,
     pub commands: Commands,
     pub sources: Sources,
+    pub webhooks: Webhooks,
     pub extensions: Extensions,
     pub files: FileStore,
 }
@@ -80,6 +83,7 @@ impl AppState {
             embedder: Embedder::new(&config.embeddings, &Endpoints::from_env()),
             commands: means.commands,
             sources: means.sources,
+            webhooks: means.webhooks,
             extensions: means.extensions,
             files: means.files,
             quotas: Arc::new(Quotas::new()),

@@ -36,6 +36,7 @@ const FLOORS: [&[&str]; 17] = [
         "extensions/data-sources",
         "extensions/web-search",
         "extensions/calendar",
+        "extensions/webhooks",
         "examples/guestbook",
     ],
     &["extensions/registry"],

@@ -21,7 +21,7 @@ const LONG_FILES: [(&str, &str); 3] = [
     ),
 ];
 /// The crates of the engine, of its features, of the product, and of the tests.
-pub(super) const MEMBERS: [&str; 39] = [
+pub(super) const MEMBERS: [&str; 40] = [
     "shared/types",
     "shared/faults",
     "shared/db",
@@ -52,6 +52,7 @@ pub(super) const MEMBERS: [&str; 39] = [
     "extensions/data-sources",
     "extensions/web-search",
     "extensions/calendar",
+    "extensions/webhooks",
     "extensions/registry",
     "examples/guestbook",
     "api",
