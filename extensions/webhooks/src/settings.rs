@@ -15,11 +15,11 @@ use crate::slots::Slots;
 /// Time until a response begins.
 const TIMEOUT_MS: u64 = 15_000;
 /// Delays before the second, third … attempt: the last one is after about 20 hours.
-const RETRIES_S: [u64; 7] = [5, 30, 120, 600, 3_600, 21_600, 43_200];
+const RETRIES_S: &str = "5,30,120,600,3600,21600,43200";
 /// A month.
 const KEEP_H: f64 = 24.0 * 30.0;
 /// Maximum delay before an attempt, in seconds: a week.
-const RETRY_MAX_S: i64 = 7 * 86_400;
+const RETRY_MAX_S: u64 = 7 * 86_400;
 
 /// How webhooks are sent.
 #[derive(Debug, Clone, Args)]
@@ -34,7 +34,7 @@ pub struct WebhookArgs {
     pub webhook_timeout_ms: u64,
 
     /// Delays before the second, third … attempt of a delivery, in seconds, separated by commas; after the last one it is dead
-    #[arg(long, env = "REJOIN_WEBHOOK_RETRIES_S", value_delimiter = ',', default_values_t = RETRIES_S, value_parser = clap::value_parser!(u64).range(..=RETRY_MAX_S as u64))]
+    #[arg(long, env = "REJOIN_WEBHOOK_RETRIES_S", value_delimiter = ',', default_value = RETRIES_S, value_parser = clap::value_parser!(u64).range(..=RETRY_MAX_S))]
     pub webhook_retries_s: Vec<u64>,
 
     /// Age at which delivered and dead deliveries are deleted, in hours; 0: never
@@ -54,7 +54,7 @@ impl Default for WebhookArgs {
         Self {
             webhook_hosts: Vec::new(),
             webhook_timeout_ms: TIMEOUT_MS,
-            webhook_retries_s: RETRIES_S.to_vec(),
+            webhook_retries_s: RETRIES_S.split(',').filter_map(|delay| delay.parse().ok()).collect(),
             keep_webhook_deliveries_h: KEEP_H,
         }
     }
@@ -154,7 +154,7 @@ mod tests {
             .map(|attempt| webhooks.delay_after(attempt).map(|delay| delay.as_secs()))
             .collect();
         let mut expected = vec![None];
-        expected.extend(RETRIES_S.map(Some));
+        expected.extend([5, 30, 120, 600, 3_600, 21_600, 43_200].map(Some));
         expected.push(None);
         assert_eq!(delays, expected);
     }
