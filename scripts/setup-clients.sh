@@ -29,3 +29,4 @@ python_tools scripts/wheels/clients.txt .cache/model-clients "tests with the pro
 npm_client openai
 npm_client ai-sdk
 npm_client ag-ui
+npm_client webhooks

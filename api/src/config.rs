@@ -13,6 +13,7 @@ use rejoin_http::concurrency_limits::Shares;
 use rejoin_integrations::mcp::commands::CommandsArgs;
 use rejoin_secrets::SecretKeyArgs;
 use rejoin_sse::StreamArgs;
+use rejoin_webhooks::WebhookArgs;
 
 /// Maximum size of an import, in bytes. It is streamed, so this bounds its time and its transaction, not memory.
 const MAX_IMPORT_BYTES: u64 = 256 * 1024 * 1024;
@@ -44,6 +45,9 @@ pub struct ApiConfig {
 
     #[command(flatten)]
     pub google: GoogleArgs,
+
+    #[command(flatten)]
+    pub webhooks: WebhookArgs,
 
     #[command(flatten)]
     pub chat: ChatArgs,
@@ -99,6 +103,7 @@ impl ApiConfig {
             secret_keys: SecretKeyArgs::default(),
             sources: SourceArgs::default(),
             google: GoogleArgs::default(),
+            webhooks: WebhookArgs::default(),
             chat: ChatArgs::default(),
             mcp_hosts: Vec::new(),
             listen: SocketAddr::from(([127, 0, 0, 1], 7420)),

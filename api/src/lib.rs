@@ -42,6 +42,7 @@ use rejoin_integrations::mcp::commands::CommandsError;
 use rejoin_secrets::KeyError;
 use rejoin_sse::socket::GuardedListener;
 use rejoin_sse::{connection_limits, connections};
+use rejoin_webhooks::Webhooks;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -117,7 +118,8 @@ impl Server {
         let means = Means {
             oidc: Oidc::new(&config.http.oidc)?,
             commands: config.mcp_commands.load()?,
-            sources: Sources::new(&config.sources, keys),
+            sources: Sources::new(&config.sources, keys.clone()),
+            webhooks: Webhooks::new(&config.webhooks, keys),
             extensions,
             files: FileStore::of(&config.chat.files)?,
         };

@@ -37,7 +37,7 @@
 //! - `health` `metrics`   for operators
 //!
 //! Endpoints that take messages and files are in `rejoin_chat`, those of other programs' clients in `rejoin_dialects`.
-//! Endpoints of calendars, data sources, consoles, web settings, products and the work graph are in their extensions' crates, in
+//! Endpoints of calendars, data sources, consoles, web settings, webhooks, products and the work graph are in their extensions' crates, in
 //! `routes`. [`composed`] merges them.
 //!
 //! To add an endpoint: write it with `#[utoipa::path]`, add it to its file's `routes()`. The type of its first argument says which
@@ -100,6 +100,7 @@ use rejoin_http::openapi;
 use rejoin_http::problem::Problem;
 use rejoin_http::rate_limit;
 use rejoin_products::routes::ProductsState;
+use rejoin_webhooks::routes::WebhooksState;
 use tokio::time::timeout;
 use tower_http::catch_panic::CatchPanicLayer;
 use tracing::error;
@@ -173,12 +174,17 @@ fn composed(state: Option<&AppState>) -> Routes {
         http: state.http.clone(),
         commands: state.commands.clone(),
     });
+    let webhooks = state.map(|state| WebhooksState {
+        http: state.http.clone(),
+        webhooks: state.webhooks.clone(),
+    });
     with(rejoin_chat::routes(), chat.cloned())
         .merge(with(rejoin_dialects::routes(), chat.cloned()))
         .merge(with(rejoin_calendar::routes::routes(), calendar))
         .merge(with(rejoin_data_sources::routes::routes(), data_sources))
         .merge(with(rejoin_products::routes::routes(), products))
         .merge(with(rejoin_web_search::routes::routes(), http.cloned()))
+        .merge(with(rejoin_webhooks::routes::routes(), webhooks))
         .merge(with(rejoin_work_graph::routes::routes(), http.cloned()))
 }
 

@@ -17,6 +17,7 @@ use rejoin_http::{HttpState, authorization};
 use rejoin_integrations::mcp::commands::Commands;
 use rejoin_sse::fan_out::Hub;
 use rejoin_sse::start::StreamState;
+use rejoin_webhooks::Webhooks;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::ApiConfig;
@@ -35,6 +36,7 @@ pub struct AppState {
     pub commands: Commands,
     /// External databases of workspaces.
     pub sources: Sources,
+    pub webhooks: Webhooks,
     pub metrics: PrometheusHandle,
     /// Slots of requests being processed.
     pub working: Arc<ConcurrencyLimits>,
@@ -70,6 +72,7 @@ pub struct Means {
     pub oidc: Option<Oidc>,
     pub commands: Commands,
     pub sources: Sources,
+    pub webhooks: Webhooks,
     pub extensions: Extensions,
     pub files: FileStore,
 }
@@ -87,6 +90,7 @@ impl AppState {
             embedder: Embedder::new(&config.embeddings, &Endpoints::from_env()),
             commands: means.commands,
             sources: means.sources,
+            webhooks: means.webhooks,
             working: ConcurrencyLimits::new(config.max_in_flight, shares),
             arriving: ConcurrencyLimits::new(config.max_in_flight, shares),
             chat: ChatState::new(

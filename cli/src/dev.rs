@@ -233,6 +233,10 @@ fn child_env(database_url: &str, secret_keys: Option<&Path>) -> Vec<(&'static st
         // And databases.
         env.push(("REJOIN_SOURCE_HOSTS", "localhost,127.0.0.1,::1".to_owned()));
     }
+    if std::env::var_os("REJOIN_WEBHOOK_HOSTS").is_none() {
+        // And receivers of webhooks.
+        env.push(("REJOIN_WEBHOOK_HOSTS", "localhost,127.0.0.1,::1".to_owned()));
+    }
     if let Some(file) = secret_keys {
         env.push(("REJOIN_SECRET_KEYS_FILE", file.display().to_string()));
     }

@@ -14,6 +14,7 @@ use rejoin_files::FilesArgs;
 use rejoin_mcp_client::McpArgs;
 use rejoin_queue::lease;
 use rejoin_web_search::web::WebArgs;
+use rejoin_webhooks::WebhookArgs;
 
 /// Providers accept some tens of megabytes per request, as base64.
 const MODEL_FILES_BYTES: u64 = 40 * 1024 * 1024;
@@ -147,6 +148,9 @@ pub struct WorkerConfig {
     pub web: WebArgs,
 
     #[command(flatten)]
+    pub webhooks: WebhookArgs,
+
+    #[command(flatten)]
     pub google: GoogleArgs,
 
     #[command(flatten)]
@@ -208,6 +212,7 @@ impl WorkerConfig {
             mcp: McpArgs::default(),
             sources: SourceArgs::default(),
             web: WebArgs::default(),
+            webhooks: WebhookArgs::default(),
             google: GoogleArgs::default(),
             files: FilesArgs::default(),
             keep_files_h: 24.0,

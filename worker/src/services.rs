@@ -25,6 +25,7 @@ use rejoin_registry::Settings;
 use rejoin_runs::builtin;
 use rejoin_types::ids;
 use rejoin_web_search::web::Web;
+use rejoin_webhooks::Webhooks;
 use tokio_util::sync::CancellationToken;
 
 use crate::WorkerError;
@@ -106,7 +107,8 @@ impl Services {
             google: Some(Google::new(&config.google, &config.web.web_hosts, keys.clone())),
             sources: Some(Sources::new(&config.sources, keys.clone())),
             embedder: Some(embedder.clone()),
-            web: Some(Web::new(&config.web, keys)),
+            web: Some(Web::new(&config.web, keys.clone())),
+            webhooks: Some(Webhooks::new(&config.webhooks, keys)),
         });
         let files = FileStore::of(&config.files)?;
         let connections = config

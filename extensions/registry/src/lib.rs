@@ -11,6 +11,8 @@ use rejoin_embeddings::extension::Embeddings;
 use rejoin_extension::Extensions;
 use rejoin_web_search::Web;
 use rejoin_web_search::extension::WebSearch;
+use rejoin_webhooks::Webhooks;
+use rejoin_webhooks::extension::SendWebhooks;
 use rejoin_work_graph::extension::WorkGraph;
 
 /// What extensions work with. None: this process does not do that work, as an API process runs no jobs.
@@ -20,6 +22,7 @@ pub struct Settings {
     pub sources: Option<Sources>,
     pub embedder: Option<Embedder>,
     pub web: Option<Web>,
+    pub webhooks: Option<Webhooks>,
 }
 
 /// Returns all extensions.
@@ -29,6 +32,7 @@ pub fn extensions(settings: Settings) -> Extensions {
         Arc::new(DataSources(settings.sources)),
         Arc::new(Embeddings(settings.embedder)),
         Arc::new(WebSearch(settings.web)),
+        Arc::new(SendWebhooks(settings.webhooks)),
         Arc::new(WorkGraph),
     ])
 }

@@ -1,4 +1,4 @@
-//! The guarded HTTP client of the web tools. Called by `visit` and by the search providers.
+//! The guarded HTTP client. Called by the web tools (`visit`, the search providers), by calendars, and by webhooks.
 //!
 //! Invariants: every URL is checked before it is requested, including redirects; a name is resolved once, and the
 //! connection goes to one of the checked addresses; no proxy, no cookies, no credentials in URLs; nothing is read
@@ -12,7 +12,7 @@ use crate::ssrf_guard::Hosts;
 use flate2::read::MultiGzDecoder;
 use moka::future::Cache;
 use reqwest::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, LOCATION};
-use reqwest::{Client, RequestBuilder, StatusCode};
+use reqwest::{Client, RequestBuilder, Response, StatusCode};
 use tokio::time::timeout;
 use url::{Host, Url};
 
@@ -28,6 +28,8 @@ const URL_MAX_BYTES: usize = 4_000;
 /// Number of sites whose rules are cached, and their lifetime.
 const ROBOTS_KEPT: u64 = 10_000;
 const ROBOTS_KEPT_FOR: Duration = Duration::from_secs(3_600);
+/// Time for the body of a response to a delivery, after its head.
+const DELIVERY_BODY_LIMIT: Duration = Duration::from_secs(2);
 
 /// The error of a request, worded for a model.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -119,6 +121,43 @@ impl Fetcher {
             .unwrap_or(Err(FetchError::TooSlow(self.timeout)))
     }
 
+    /// Sends one request whose response matters by its status; redirects are not followed. The body is returned as far as it arrives
+    /// within two seconds after the head, up to `max_body_bytes`, as it was sent.
+    pub async fn deliver(
+        &self,
+        url: &Url,
+        request: impl FnOnce(Client) -> RequestBuilder,
+        max_body_bytes: usize,
+    ) -> Result<Answer, FetchError> {
+        self.judge(url)?;
+        let sending = async { self.send(url, request(self.client(url).await?)).await };
+        let sent = timeout(self.timeout, sending).await;
+        let mut response = sent.unwrap_or(Err(FetchError::TooSlow(self.timeout)))?;
+        let (status, headers) = (response.status(), response.headers().clone());
+        let mut body = Vec::new();
+        let reading = async {
+            while let Ok(Some(chunk)) = response.chunk().await {
+                let room = max_body_bytes - body.len();
+                body.extend_from_slice(&chunk[..chunk.len().min(room)]);
+                if chunk.len() >= room {
+                    break;
+                }
+            }
+        };
+        // A body that is late or too long changes nothing.
+        let _ = timeout(DELIVERY_BODY_LIMIT, reading).await;
+        Ok(Answer {
+            url: url.clone(),
+            status,
+            headers,
+            body,
+        })
+    }
+
+    async fn send(&self, url: &Url, request: RequestBuilder) -> Result<Response, FetchError> {
+        request.send().await.map_err(|error| unreachable(url, &error))
+    }
+
     async fn follow(
         &self,
         url: &Url,
@@ -182,7 +221,7 @@ impl Fetcher {
     }
 
     /// Err: why this URL is refused. A name is judged when it is resolved.
-    fn judge(&self, url: &Url) -> Result<(), FetchError> {
+    pub fn judge(&self, url: &Url) -> Result<(), FetchError> {
         let refused = |why: &str| Err(FetchError::Refused(why.to_owned()));
         if !matches!(url.scheme(), "http" | "https") {
             return refused("only http:// and https:// URLs are supported");
@@ -212,12 +251,8 @@ impl Fetcher {
     /// Sends one request to a checked URL.
     async fn hop(&self, url: &Url, request: impl FnOnce(Client) -> RequestBuilder) -> Result<Answer, FetchError> {
         let client = self.client(url).await?;
-        let unreachable = |error: reqwest::Error| {
-            tracing::debug!(%error, "a web request failed");
-            FetchError::Unreachable(url.host_str().unwrap_or_default().to_owned())
-        };
         let request = request(client).header(ACCEPT_ENCODING, "gzip");
-        let mut response = request.send().await.map_err(unreachable)?;
+        let mut response = self.send(url, request).await?;
         if response
             .content_length()
             .is_some_and(|length| length > MAX_BYTES as u64)
@@ -226,7 +261,7 @@ impl Fetcher {
         }
         let (status, headers) = (response.status(), response.headers().clone());
         let mut body = Vec::new();
-        while let Some(chunk) = response.chunk().await.map_err(unreachable)? {
+        while let Some(chunk) = response.chunk().await.map_err(|error| unreachable(url, &error))? {
             if body.len() + chunk.len() > MAX_BYTES {
                 return Err(FetchError::TooLarge);
             }
@@ -262,6 +297,11 @@ impl Fetcher {
             .build()
             .map_err(|error| FetchError::Broken(format!("creating the HTTP client failed: {error}")))
     }
+}
+
+fn unreachable(url: &Url, error: &reqwest::Error) -> FetchError {
+    tracing::debug!(%error, "a web request failed");
+    FetchError::Unreachable(url.host_str().unwrap_or_default().to_owned())
 }
 
 /// Decompresses a body, up to the maximum size.

@@ -97,6 +97,13 @@ rejoin_types::text_enum! {
         WebSet = "web.set",
         /// The workspace's web settings were removed.
         WebRemoved = "web.removed",
+        WebhookCreated = "webhook.created",
+        WebhookChanged = "webhook.changed",
+        WebhookDeleted = "webhook.deleted",
+        /// A webhook's secret was replaced.
+        WebhookSecretRotated = "webhook.secret_rotated",
+        /// Deliveries of a webhook were sent again.
+        WebhookReplayed = "webhook.replayed",
         ProductInstalled = "product.installed",
         ProductUninstalled = "product.uninstalled",
         ScheduleCreated = "schedule.created",

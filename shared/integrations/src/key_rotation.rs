@@ -4,7 +4,7 @@ use serde_json::json;
 use sqlx::PgPool;
 use uuid::Uuid;
 
-use crate::{data_sources, google_tokens};
+use crate::{data_sources, google_tokens, webhook_secrets};
 use rejoin_identity::audit::{self, Action, Actor};
 use rejoin_secrets::{MasterKeys, SecretError, entry, envelope};
 
@@ -21,8 +21,8 @@ pub struct Rotated {
     pub first_failure: Option<SecretError>,
 }
 
-/// Re-encrypts the data key of each secret of all projects, of their data sources and their Google calendars, with the
-/// first master key, batch by batch; the values' own encryption is kept. An interrupted rotation continues when it is
+/// Re-encrypts the data key of each secret of all projects, of their data sources, Google calendars and webhooks, with
+/// the first master key, batch by batch; the values' own encryption is kept. An interrupted rotation continues when it is
 /// called again.
 pub async fn rotate(db: &PgPool, keys: &MasterKeys, by: &Actor) -> Result<Rotated, SecretError> {
     let first = keys.first_id();
@@ -84,7 +84,12 @@ pub async fn rotate(db: &PgPool, keys: &MasterKeys, by: &Actor) -> Result<Rotate
     }
     let sources = data_sources::rotate(db, keys).await?;
     let tokens = google_tokens::rotate(db, keys).await?;
-    for ((done, failures), what) in [(sources, "dataSources"), (tokens, "googleCalendars")] {
+    let webhooks = webhook_secrets::rotate(db, keys).await?;
+    for ((done, failures), what) in [
+        (sources, "dataSources"),
+        (tokens, "googleCalendars"),
+        (webhooks, "webhooks"),
+    ] {
         rotated.failed += failures.len() as u64;
         if rotated.first_failure.is_none() {
             rotated.first_failure = failures.into_iter().next();

@@ -7,6 +7,7 @@
 //! - `mcp`            MCP servers of a workspace, and what they offer
 //! - `web_settings`   what agents may do on the web
 //! - `google_tokens`  sealed tokens of linked Google calendars
+//! - `webhook_secrets` sealed secrets of webhooks
 //! - `key_rotation`   seals every data key anew under another master key
 
 pub mod data_sources;
@@ -15,3 +16,4 @@ pub mod key_rotation;
 pub mod mcp;
 pub mod query_patterns;
 pub mod web_settings;
+pub mod webhook_secrets;

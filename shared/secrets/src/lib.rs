@@ -231,7 +231,7 @@ pub async fn under_old_keys(db: impl PgExecutor<'_>, keys: &MasterKeys) -> Resul
         UnderKey,
         r#"select key_id as "key_id!", count(*) as "secrets!"
            from (select key_id from kb.secrets union all select key_id from kb.data_sources
-                 union all select key_id from kb.google_links) sealed
+                 union all select key_id from kb.google_links union all select key_id from kb.webhook_secrets) sealed
            where key_id <> $1
            group by key_id order by key_id"#,
         keys.first_id()

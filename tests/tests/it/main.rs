@@ -23,4 +23,5 @@ mod repository;
 mod security;
 mod tasks;
 mod web_tools;
+mod webhooks;
 mod work;

@@ -186,6 +186,12 @@ async fn fill_waits(app: &TestApp) {
          insert into kb.google_events (calendar_id, event_id, google_id, etag, version, base, listing)
              select calendar_id, id, 'abcde', '1', 1, '{}', 1 from kb.calendar_events;
          insert into kb.google_marks (calendar_id) select id from kb.calendars;
+         insert into kb.webhook_endpoints (id, project_id, url, events)
+             select gen_random_uuid(), id, 'https://hooks.example/', '{run.ended}' from kb.projects limit 1;
+         insert into kb.webhook_secrets (id, endpoint_id, project_id, key_id, wrapped_key, ciphertext)
+             select gen_random_uuid(), id, project_id, 'a', repeat('x', 60)::bytea, repeat('x', 40)::bytea from kb.webhook_endpoints;
+         insert into kb.webhook_deliveries (project_id, endpoint_id, event, subject_id, payload, state)
+             select project_id, id, 'run.ended', id, '{}', 'delivered' from kb.webhook_endpoints;
          insert into kb.model_prices (project_id, model, input_usd, output_usd)
              select id, 'openai:gpt-4o', 2.5, 10 from kb.projects limit 1;",
     )

@@ -37,6 +37,7 @@ const FLOORS: [&[&str]; 18] = [
         "extensions/data-sources",
         "extensions/web-search",
         "extensions/calendar",
+        "extensions/webhooks",
         "examples/guestbook",
     ],
     &["extensions/registry"],

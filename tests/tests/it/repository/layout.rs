@@ -21,7 +21,7 @@ const LONG_FILES: [(&str, &str); 3] = [
     ),
 ];
 /// The crates of the engine, of its features, of the product, and of the tests.
-pub(super) const MEMBERS: [&str; 40] = [
+pub(super) const MEMBERS: [&str; 41] = [
     "shared/types",
     "shared/faults",
     "shared/db",
@@ -53,6 +53,7 @@ pub(super) const MEMBERS: [&str; 40] = [
     "extensions/data-sources",
     "extensions/web-search",
     "extensions/calendar",
+    "extensions/webhooks",
     "extensions/registry",
     "examples/guestbook",
     "api",

@@ -43,7 +43,7 @@ const CONVERSATION: Rule = As(&[("conversation_id", "kb.chat_conversations", "id
 const RUN: Rule = As(&[("run_id", "kb.agent_runs", "id")]);
 
 /// All tables with rows visible to the API's role, parents first.
-const TABLES: [(&str, Rule); 48] = [
+const TABLES: [(&str, Rule); 51] = [
     ("kb.chat_conversations", By("owner_user_id")),
     ("kb.agent_runs", ConversationOrMaker),
     ("kb.agent_plans", ConversationOrMaker),
@@ -101,6 +101,9 @@ const TABLES: [(&str, Rule); 48] = [
     ("kb.tasks", Project),
     ("kb.user_prompts", By("user_id")),
     ("kb.web_settings", Project),
+    ("kb.webhook_endpoints", Project),
+    ("kb.webhook_deliveries", Project),
+    ("kb.webhook_secrets", Project),
 ];
 
 /// A row: its identity, and its audience (a caller in each of these audiences).
@@ -159,6 +162,7 @@ fn key_of(table: &str) -> &'static str {
         "kb.secrets" => "name",
         "kb.google_consents" => "state_hash::text",
         "kb.google_links" => "calendar_id::text",
+        "kb.webhook_secrets" => "id::text",
         _ => "row(tableoid, ctid)::text",
     }
 }
