@@ -84,7 +84,10 @@ pub(crate) async fn requests(site: &Site, count: usize) -> Vec<Asked> {
 }
 
 fn header<'a>((_, headers, _): &'a Asked, name: &str) -> &'a str {
-    headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+    headers
+        .get(name)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default()
 }
 
 fn payload((_, _, body): &Asked) -> Value {
@@ -93,7 +96,8 @@ fn payload((_, _, body): &Asked) -> Value {
 
 /// Asks an agent `message`, to be answered with `reply`; returns the conversation's id.
 async fn talk(app: &TestApp, agent: uuid::Uuid, conversation: Option<&str>, message: &str) -> String {
-    app.model.script([rejoin_tests::model_server::Reply::text("A private answer.")]);
+    app.model
+        .script([rejoin_tests::model_server::Reply::text("A private answer.")]);
     let mut body = json!({"message": message, "agentDefinitionId": agent});
     if let Some(conversation) = conversation {
         body = json!({"message": message, "conversationId": conversation});

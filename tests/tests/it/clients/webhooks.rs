@@ -84,6 +84,9 @@ async fn the_reference_library_verifies_deliveries() {
         assert_eq!(good["verified"]["type"], "webhook.test", "{results:#?}");
     }
     for bad in &results[3..] {
-        assert!(bad["error"].as_str().is_some_and(|error| error.contains("signature")), "{results:#?}");
+        assert!(
+            bad["error"].as_str().is_some_and(|error| error.contains("signature")),
+            "{results:#?}"
+        );
     }
 }

@@ -5,8 +5,8 @@ use axum::response::IntoResponse;
 use rejoin_identity::audit::Actor;
 use rejoin_identity::{auth, workspaces};
 use rejoin_integrations::{key_rotation, webhook_secrets};
-use rejoin_secrets::{MasterKeys, Plaintext};
 use rejoin_secrets::keys::generate;
+use rejoin_secrets::{MasterKeys, Plaintext};
 use rejoin_tests::app::{AppOptions, TestApp};
 use rejoin_tests::client::Client;
 use rejoin_tests::mcp::SECRET_KEYS;
@@ -34,7 +34,10 @@ async fn admins_create_change_list_and_delete_webhooks() {
     let hook = add(&app, "https://hooks.example/in", &["run.ended"]).await;
     assert!(hook.secret.starts_with("whsec_"), "{}", hook.secret);
     let (status, changed) = client
-        .patch(&hook.path, json!({"description": "Billing", "events": ["dag.ended", "dag.ended", "question.asked"]}))
+        .patch(
+            &hook.path,
+            json!({"description": "Billing", "events": ["dag.ended", "dag.ended", "question.asked"]}),
+        )
         .await;
     assert_eq!(status.as_u16(), 200, "{changed}");
     assert_eq!(changed["events"], json!(["dag.ended", "question.asked"]));
@@ -55,7 +58,12 @@ async fn admins_create_change_list_and_delete_webhooks() {
     let (_, audit) = client
         .get(&format!("/api/admin/projects/{}/audit", app.db.workspace_id))
         .await;
-    let actions: Vec<&Value> = audit["items"].as_array().expect("a page").iter().map(|entry| &entry["action"]).collect();
+    let actions: Vec<&Value> = audit["items"]
+        .as_array()
+        .expect("a page")
+        .iter()
+        .map(|entry| &entry["action"])
+        .collect();
     assert_eq!(actions[..3], ["webhook.deleted", "webhook.changed", "webhook.created"]);
     assert_eq!(audit["items"][2]["detail"]["host"], "hooks.example");
 }
@@ -90,7 +98,12 @@ async fn all_refused(client: &Client, hook: &Hook, status: u16) {
         assert_eq!(client.get(&got).await.0.as_u16(), status, "{got}");
     }
     let delivery = Uuid::now_v7();
-    for posted in ["rotate-secret", "test", "replay-dead", &format!("deliveries/{delivery}/replay")] {
+    for posted in [
+        "rotate-secret",
+        "test",
+        "replay-dead",
+        &format!("deliveries/{delivery}/replay"),
+    ] {
         let posted = format!("{}/{posted}", hook.path);
         assert_eq!(client.post(&posted, json!({})).await.0.as_u16(), status, "{posted}");
     }
@@ -105,12 +118,21 @@ async fn other_projects_and_members_who_are_no_admins_see_nothing() {
     let hook = add(&app, "https://hooks.example/", &["run.ended"]).await;
     let mut connection = app.db.pool.acquire().await.expect("a connection");
     let scopes = [Scope::Read, Scope::Write];
-    let (_, key) = auth::create_key(&mut connection, app.db.user_id, Some(app.db.workspace_id), "plain", &scopes, None)
-        .await
-        .expect("a key");
+    let (_, key) = auth::create_key(
+        &mut connection,
+        app.db.user_id,
+        Some(app.db.workspace_id),
+        "plain",
+        &scopes,
+        None,
+    )
+    .await
+    .expect("a key");
     all_refused(&Client::new(app.url(), &key), &hook, 403).await;
     let other = workspaces::create(&mut connection, "other").await.expect("a project");
-    let user = workspaces::ensure_user(&mut connection, "other@example.org").await.expect("a user");
+    let user = workspaces::ensure_user(&mut connection, "other@example.org")
+        .await
+        .expect("a user");
     workspaces::add_member(&mut connection, other, user, workspaces::Role::Owner)
         .await
         .expect("a member");
@@ -119,7 +141,7 @@ async fn other_projects_and_members_who_are_no_admins_see_nothing() {
         .expect("a key");
     let stranger = Client::new(app.url(), &key);
     all_refused(&stranger, &hook, 404).await;
-    // Nor under the project of its own.
+    // Nor as a webhook of the other project.
     let id = hook.path.rsplit_once('/').expect("a path").1;
     let path = format!("/api/admin/projects/{other}/webhooks");
     assert_eq!(stranger.get(&path).await.1, json!({"items": []}));
@@ -142,8 +164,10 @@ async fn while_a_secret_is_rotated_both_secrets_sign() {
         let (status, _) = app.client().post(&format!("{}/test", hook.path), json!({})).await;
         assert_eq!(status.as_u16(), 202);
         let asked = requests(&site, nth).await.pop().expect("a request");
-        let secrets: Vec<Plaintext> =
-            secrets.iter().map(|secret| Plaintext::new(secret.as_bytes().to_vec())).collect();
+        let secrets: Vec<Plaintext> = secrets
+            .iter()
+            .map(|secret| Plaintext::new(secret.as_bytes().to_vec()))
+            .collect();
         let body = String::from_utf8(asked.2.to_vec()).expect("UTF-8");
         let timestamp = header(&asked, "webhook-timestamp").parse().expect("seconds");
         let expected = signature::signatures(&secrets, header(&asked, "webhook-id"), timestamp, &body);
@@ -180,8 +204,16 @@ async fn secrets_are_sealed_and_rotated_with_the_master_key() {
     assert!(!String::from_utf8_lossy(&stored).contains("whsec_"));
     let both = MasterKeys::parse(&format!("{},{}", *generate(), SECRET_KEYS.trim())).expect("keys");
     let pool = &app.db.pool;
-    assert_eq!(rejoin_secrets::under_old_keys(pool, &both).await.expect("a count").len(), 1);
-    let rotated = key_rotation::rotate(pool, &both, &Actor::operator()).await.expect("a rotation");
+    assert_eq!(
+        rejoin_secrets::under_old_keys(pool, &both)
+            .await
+            .expect("a count")
+            .len(),
+        1
+    );
+    let rotated = key_rotation::rotate(pool, &both, &Actor::operator())
+        .await
+        .expect("a rotation");
     assert_eq!((rotated.rewrapped, rotated.failed), (1, 0));
     assert_eq!(rejoin_secrets::under_old_keys(pool, &both).await.expect("a count"), []);
     let id = hook.path.rsplit_once('/').expect("a path").1.parse().expect("an id");

@@ -73,7 +73,10 @@ async fn a_webhook_gets_exactly_the_events_that_it_names() {
     let answer = format!("/api/questions/{question}/answer");
     assert_eq!(client.post(&answer, json!({"answer": "red"})).await.0, 200);
     let ended = payload(&requests(&ends, 1).await[0]);
-    assert_eq!((&ended["type"], &ended["data"]["runId"]), (&json!("run.ended"), &posted["runId"]));
+    assert_eq!(
+        (&ended["type"], &ended["data"]["runId"]),
+        (&json!("run.ended"), &posted["runId"])
+    );
     assert_eq!(of_questions.ended(&app, 1).await.len(), 1);
     assert_eq!(of_ends.ended(&app, 1).await.len(), 1);
 }
@@ -148,7 +151,11 @@ async fn a_delivery_is_committed_with_its_event_or_not_at_all() {
     assert_eq!(count().await, (0, 0));
     for _ in 0..2 {
         // The second time it has ended already.
-        sqlx::query(end).bind(run).execute(&app.db.pool).await.expect("an update");
+        sqlx::query(end)
+            .bind(run)
+            .execute(&app.db.pool)
+            .await
+            .expect("an update");
         assert_eq!(count().await, (1, 1));
     }
 }
@@ -159,9 +166,15 @@ async fn sub_agents_send_no_ends_and_other_projects_nothing() {
     let site = accepting().await;
     let hook = add(&app, &site.url, &["run.ended"]).await;
     let mut connection = app.db.pool.acquire().await.expect("a connection");
-    let other = rejoin_identity::workspaces::create(&mut connection, "other").await.expect("a project");
+    let other = rejoin_identity::workspaces::create(&mut connection, "other")
+        .await
+        .expect("a project");
     drop(connection);
-    sqlx::query("update kb.webhook_endpoints set project_id = $1").bind(other).execute(&app.db.pool).await.expect("a move");
+    sqlx::query("update kb.webhook_endpoints set project_id = $1")
+        .bind(other)
+        .execute(&app.db.pool)
+        .await
+        .expect("a move");
     let boss = app.agent("boss", &["spawn_agents"]).await;
     app.agent("helper", &[]).await;
     let spawn = json!({"agents": [{"agent_name": "helper", "task": "help out"}]});
@@ -178,7 +191,11 @@ async fn sub_agents_send_no_ends_and_other_projects_nothing() {
         .expect("a count");
     assert_eq!(count, 0, "the webhook is another project's");
     let back = "update kb.webhook_endpoints set project_id = $1";
-    sqlx::query(back).bind(app.db.workspace_id).execute(&app.db.pool).await.expect("a move");
+    sqlx::query(back)
+        .bind(app.db.workspace_id)
+        .execute(&app.db.pool)
+        .await
+        .expect("a move");
     script();
     app.client().ask(Some(boss), "go").await;
     let ended = wait_for("all runs to end", async || {

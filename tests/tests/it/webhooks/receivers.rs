@@ -59,10 +59,17 @@ async fn addresses_of_this_machine_and_of_networks_are_refused() {
     ] {
         let body = json!({"url": url, "events": ["run.ended"]});
         let (status, refused) = app.client().post(&path(&app), body).await;
-        assert_eq!((status.as_u16(), &refused["code"]), (400, &json!("invalid_webhook")), "{url}");
+        assert_eq!(
+            (status.as_u16(), &refused["code"]),
+            (400, &json!("invalid_webhook")),
+            "{url}"
+        );
     }
     let hook = add(&app, "https://hooks.example/", &["run.ended"]).await;
-    let (status, refused) = app.client().patch(&hook.path, json!({"url": "https://10.0.0.1/"})).await;
+    let (status, refused) = app
+        .client()
+        .patch(&hook.path, json!({"url": "https://10.0.0.1/"}))
+        .await;
     assert_eq!((status.as_u16(), &refused["code"]), (400, &json!("invalid_webhook")));
 }
 
@@ -113,6 +120,11 @@ async fn a_redirect_is_not_followed() {
     let hook = add(&app, &site.url, &["run.ended"]).await;
     let dead = tried(&app, &hook).await;
     assert_eq!((&dead["state"], &dead["lastStatus"]), (&json!("dead"), &json!(302)));
-    assert!(dead["lastError"].as_str().is_some_and(|error| error.contains("not followed")), "{dead}");
+    assert!(
+        dead["lastError"]
+            .as_str()
+            .is_some_and(|error| error.contains("not followed")),
+        "{dead}"
+    );
     assert_eq!(secret.asked().len(), 0);
 }

@@ -52,14 +52,33 @@ async fn events_of_a_conversation_arrive_in_order_despite_failures() {
     }
     let mut deliveries = hook.ended(&app, 4).await;
     deliveries.reverse();
-    let sent: Vec<String> = site.asked().iter().map(|asked| header(asked, "webhook-id").to_owned()).collect();
+    let sent: Vec<String> = site
+        .asked()
+        .iter()
+        .map(|asked| header(asked, "webhook-id").to_owned())
+        .collect();
     let mut order = sent.clone();
     order.dedup();
-    let expected: Vec<&str> = deliveries.iter().map(|delivery| delivery["id"].as_str().expect("an id")).collect();
-    assert_eq!(order, expected, "each event until it is accepted, then the next: {sent:?}");
-    assert!(deliveries.iter().all(|delivery| delivery["attempts"] == 3), "{deliveries:?}");
-    let ends: Vec<Value> = deliveries.iter().map(|delivery| delivery["payload"]["data"]["finishedAt"].clone()).collect();
-    assert!(ends.is_sorted_by_key(|end| end.as_str().expect("a time").to_owned()), "{ends:?}");
+    let expected: Vec<&str> = deliveries
+        .iter()
+        .map(|delivery| delivery["id"].as_str().expect("an id"))
+        .collect();
+    assert_eq!(
+        order, expected,
+        "each event until it is accepted, then the next: {sent:?}"
+    );
+    assert!(
+        deliveries.iter().all(|delivery| delivery["attempts"] == 3),
+        "{deliveries:?}"
+    );
+    let ends: Vec<Value> = deliveries
+        .iter()
+        .map(|delivery| delivery["payload"]["data"]["finishedAt"].clone())
+        .collect();
+    assert!(
+        ends.is_sorted_by_key(|end| end.as_str().expect("a time").to_owned()),
+        "{ends:?}"
+    );
 }
 
 async fn post(app: &TestApp, path: String) -> (u16, Value) {
@@ -78,13 +97,29 @@ async fn a_dead_letter_is_visible_and_can_be_replayed() {
     let dead = hook.ended(&app, 2).await;
     for delivery in &dead {
         assert_eq!(
-            (&delivery["state"], &delivery["attempts"], &delivery["lastStatus"], &delivery["lastError"]),
-            (&json!("dead"), &json!(3), &json!(500), &json!("the receiver responded 500: not now"))
+            (
+                &delivery["state"],
+                &delivery["attempts"],
+                &delivery["lastStatus"],
+                &delivery["lastError"]
+            ),
+            (
+                &json!("dead"),
+                &json!(3),
+                &json!(500),
+                &json!("the receiver responded 500: not now")
+            )
         );
     }
-    let (_, listed) = app.client().get(&format!("{}/deliveries?state=delivered", hook.path)).await;
+    let (_, listed) = app
+        .client()
+        .get(&format!("{}/deliveries?state=delivered", hook.path))
+        .await;
     assert_eq!(listed["items"], json!([]));
-    let (_, listed) = app.client().get(&format!("{}/deliveries?state=dead&limit=1", hook.path)).await;
+    let (_, listed) = app
+        .client()
+        .get(&format!("{}/deliveries?state=dead&limit=1", hook.path))
+        .await;
     assert_eq!(listed["items"][0]["id"], dead[0]["id"]);
     assert!(listed["nextCursor"].is_string(), "{listed}");
 
@@ -92,14 +127,30 @@ async fn a_dead_letter_is_visible_and_can_be_replayed() {
     let (status, replayed) = post(&app, format!("{}/replay-dead", hook.path)).await;
     assert_eq!((status, &replayed), (202, &json!({"replayed": 2})));
     let delivered = hook.ended(&app, 2).await;
-    assert!(delivered.iter().all(|delivery| delivery["state"] == "delivered"), "{delivered:?}");
+    assert!(
+        delivered.iter().all(|delivery| delivery["state"] == "delivered"),
+        "{delivered:?}"
+    );
     let asked = site.asked();
     let ids: Vec<&str> = asked[6..].iter().map(|asked| header(asked, "webhook-id")).collect();
-    assert_eq!(ids, [dead[1]["id"].as_str().expect("an id"), dead[0]["id"].as_str().expect("an id")]);
+    assert_eq!(
+        ids,
+        [
+            dead[1]["id"].as_str().expect("an id"),
+            dead[0]["id"].as_str().expect("an id")
+        ]
+    );
 
-    let one = format!("{}/deliveries/{}/replay", hook.path, dead[0]["id"].as_str().expect("an id"));
+    let one = format!(
+        "{}/deliveries/{}/replay",
+        hook.path,
+        dead[0]["id"].as_str().expect("an id")
+    );
     let (status, again) = post(&app, one).await;
-    assert_eq!((status, &again["state"], &again["attempts"]), (202, &json!("pending"), &json!(0)));
+    assert_eq!(
+        (status, &again["state"], &again["attempts"]),
+        (202, &json!("pending"), &json!(0))
+    );
     hook.ended(&app, 2).await;
     assert_eq!(site.asked().len(), 9);
     let unknown = format!("{}/deliveries/{}/replay", hook.path, uuid::Uuid::now_v7());
@@ -116,7 +167,10 @@ async fn a_receiver_that_is_gone_gets_nothing_more() {
     let dead = hook.ended(&app, 1).await;
     assert_eq!((&dead[0]["state"], &dead[0]["attempts"]), (&json!("dead"), &json!(1)));
     let (_, shown) = app.client().get(&hook.path).await;
-    assert_eq!((&shown["enabled"], &shown["disabledReason"]), (&json!(false), &json!("gone")));
+    assert_eq!(
+        (&shown["enabled"], &shown["disabledReason"]),
+        (&json!(false), &json!("gone"))
+    );
     assert_eq!(post(&app, format!("{}/test", hook.path)).await.0, 409);
     assert_eq!(post(&app, format!("{}/replay-dead", hook.path)).await.0, 409);
     talk(&app, agent, Some(&conversation), "two").await;
@@ -169,7 +223,10 @@ async fn accept(listener: &TcpListener) -> (TcpStream, String) {
 
 fn worker(app: &TestApp) -> Process {
     let keys = secret_keys_file().display().to_string();
-    let variables = [("REJOIN_WEBHOOK_HOSTS", PLACE.to_owned()), ("REJOIN_SECRET_KEYS_FILE", keys)];
+    let variables = [
+        ("REJOIN_WEBHOOK_HOSTS", PLACE.to_owned()),
+        ("REJOIN_SECRET_KEYS_FILE", keys),
+    ];
     Process::worker_with(app, &variables)
 }
 
@@ -206,7 +263,10 @@ async fn a_killed_worker_loses_no_delivery() {
         .await
         .expect("a response");
     let delivered = hook.ended(&app, 1).await.remove(0);
-    assert_eq!((&delivered["state"], &delivered["attempts"]), (&json!("delivered"), &json!(2)));
+    assert_eq!(
+        (&delivered["state"], &delivered["attempts"]),
+        (&json!("delivered"), &json!(2))
+    );
     wait_for("the job to end", async || {
         let jobs: i64 = sqlx::query_scalar("select count(*) from queue.jobs")
             .fetch_one(&app.db.pool)
