@@ -5,6 +5,6 @@ drop trigger webhooks_of_run_end on kb.agent_runs;
 drop function kb.note_dag_end(), kb.note_question(), kb.note_run_end();
 drop function kb.add_webhook_deliveries(uuid, text, uuid, json);
 drop function kb.add_webhook_delivery(uuid, uuid, text, uuid, json);
-drop function kb.enqueue_webhook_delivery(uuid, uuid, uuid, uuid);
+drop function kb.enqueue_webhook_delivery(uuid, uuid, uuid, uuid), kb.webhook_time(timestamptz);
 drop table kb.webhook_deliveries, kb.webhook_secrets, kb.webhook_endpoints;
 delete from queue.jobs where kind = 'webhook.deliver';

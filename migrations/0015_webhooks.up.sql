@@ -95,6 +95,11 @@ return queue.enqueue(
     p_unique_key => 'webhook:' || p_id,
     p_concurrency_key => 'webhook:' || p_endpoint || ':' || p_subject);
 
+-- A time in a payload, whatever the time zone of the session.
+create function kb.webhook_time(p_at timestamptz) returns text
+language sql stable
+return to_char(p_at at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"');
+
 -- Adds a delivery with its job. Returns its id.
 create function kb.add_webhook_delivery(p_project uuid, p_endpoint uuid, p_event text, p_subject uuid, p_data json) returns uuid
 language plpgsql as $$
@@ -103,7 +108,7 @@ declare
 begin
     insert into kb.webhook_deliveries (project_id, endpoint_id, event, subject_id, payload)
     select p_project, p_endpoint, p_event, p_subject, row_to_json(body)::text
-    from (select p_event as type, to_char(now() at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as timestamp, p_data as data) body
+    from (select p_event as type, kb.webhook_time(now()) as timestamp, p_data as data) body
     returning id into v_id;
     perform kb.enqueue_webhook_delivery(v_id, p_project, p_endpoint, p_subject);
     return v_id;
@@ -146,8 +151,8 @@ begin
     select row_to_json(d) into v_data from (
         select new.id as "runId", new.conversation_id as "conversationId", new.agent_name as "agent", new.state as "state",
                new.error_code as "errorCode", new.usage as "usage", new.tree_tokens as "totalTokens",
-               new.tree_cost_usd as "totalCostUsd", new.created_at as "createdAt", new.started_at as "startedAt",
-               new.finished_at as "finishedAt") d;
+               new.tree_cost_usd as "totalCostUsd", kb.webhook_time(new.created_at) as "createdAt", kb.webhook_time(new.started_at) as "startedAt",
+               kb.webhook_time(new.finished_at) as "finishedAt") d;
     if new.error_code in ('token_budget', 'cost_budget') then
         perform kb.add_webhook_deliveries(new.project_id, 'budget.reached', coalesce(new.conversation_id, new.id), v_data);
     end if;
@@ -176,7 +181,7 @@ begin
     end if;
     select row_to_json(d) into v_data from (
         select new.id as "questionId", new.run_id as "runId", v_run.root_run_id as "rootRunId", v_run.conversation_id as "conversationId",
-               new.kind as "kind", new.interaction_type as "interactionType", new.created_at as "createdAt") d;
+               new.kind as "kind", new.interaction_type as "interactionType", kb.webhook_time(new.created_at) as "createdAt") d;
     perform kb.add_webhook_deliveries(new.project_id, 'question.asked', coalesce(v_run.conversation_id, v_run.root_run_id), v_data);
     return null;
 end
@@ -199,7 +204,7 @@ begin
     select r.conversation_id into v_conversation from kb.agent_runs r where r.id = new.waiting_run_id;
     select row_to_json(d) into v_data from (
         select new.id as "dagId", new.name as "name", new.state as "state", new.plan_id as "planId", v_conversation as "conversationId",
-               new.created_at as "createdAt", new.finished_at as "finishedAt") d;
+               kb.webhook_time(new.created_at) as "createdAt", kb.webhook_time(new.finished_at) as "finishedAt") d;
     perform kb.add_webhook_deliveries(new.project_id, 'dag.ended', coalesce(v_conversation, new.id), v_data);
     return null;
 end

@@ -141,7 +141,7 @@ async fn other_projects_and_members_who_are_no_admins_see_nothing() {
         .expect("a key");
     let stranger = Client::new(app.url(), &key);
     all_refused(&stranger, &hook, 404).await;
-    // Nor under the project of its own.
+    // Nor as a webhook of the other project.
     let id = hook.path.rsplit_once('/').expect("a path").1;
     let path = format!("/api/admin/projects/{other}/webhooks");
     assert_eq!(stranger.get(&path).await.1, json!({"items": []}));
