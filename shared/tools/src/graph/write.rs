@@ -366,7 +366,7 @@ fn batch(arguments: &Arguments, parameter: &str) -> Result<Vec<Arguments>, ToolE
 /// Returns the result of each item. An unreachable database fails the whole call: created items are found again.
 fn answered(results: Vec<Result<Value, ToolError>>) -> Result<Value, ToolError> {
     let (mut success, total) = (0, results.len());
-    let mut results = Vec::with_capacity(total);
+    let mut items = Vec::with_capacity(total);
     for (index, result) in results.into_iter().enumerate() {
         let mut item = match result {
             Ok(made) => made,
@@ -377,7 +377,7 @@ fn answered(results: Vec<Result<Value, ToolError>>) -> Result<Value, ToolError> 
         success += usize::from(succeeded);
         item["index"] = json!(index);
         item["success"] = json!(succeeded);
-        results.push(item);
+        items.push(item);
     }
-    Ok(json!({"success": success, "failed": total - success, "total": total, "results": results}))
+    Ok(json!({"success": success, "failed": total - success, "total": total, "results": items}))
 }
