@@ -1,6 +1,7 @@
 //! The routes: one file per noun, each with its DTOs and handlers, combined here with their middleware.
 //!
 //! - `chat`           posts a message and streams its turn
+//! - `a2a`            tasks for clients of A2A
 //! - `ag_ui`          runs and threads for clients of AG-UI
 //! - `agent_message` proposes an agent's message to another agent
 //! - `agent_stream`   the same in the dialect of earlier chat pages
@@ -47,6 +48,7 @@
 //! To add an endpoint: write it with `#[utoipa::path]`, add it to its file's `routes()`. The type of its first argument says which
 //! scope it needs (`authorization`).
 
+pub mod a2a;
 pub mod ag_ui;
 pub mod agent_card;
 pub mod agent_definitions;
@@ -126,6 +128,7 @@ const REQUEST_LIMIT: Duration = Duration::from_secs(25);
 fn own() -> Routes {
     Routes::new()
         .merge(chat::routes())
+        .merge(a2a::routes())
         .merge(ag_ui::routes())
         .merge(agent_message::routes())
         .merge(agent_stream::routes())
@@ -249,6 +252,7 @@ pub fn router(state: AppState) -> Router {
         .layer(middleware::from_fn(rate_limit::headers))
         .layer(CatchPanicLayer::custom(panicked))
         .layer(middleware::from_fn(openai::translated))
+        .layer(middleware::from_fn(a2a::translated))
         .layer(middleware::map_response(guarded))
         .layer(middleware::from_fn(metrics::count))
         .with_state(state)
@@ -277,7 +281,7 @@ impl Weight {
             Some(path) if request.method() == Method::GET && path.ends_with("/events") => Self::OpensStream,
             Some(ai_sdk::STREAM_PATH) => Self::OpensStream,
             Some(mcp::PATH) => Self::Protocol,
-            Some(path) if request.method() == Method::POST && openai::waits(path) => Self::WaitsForRun,
+            Some(path) if request.method() == Method::POST && (openai::waits(path) || a2a::waits(path)) => Self::WaitsForRun,
             Some(path) if path.starts_with("/api/") || openai::has(path) => Self::Work,
             Some(_) | None => Self::Free,
         }
