@@ -281,7 +281,9 @@ impl Weight {
             Some(path) if request.method() == Method::GET && path.ends_with("/events") => Self::OpensStream,
             Some(ai_sdk::STREAM_PATH) => Self::OpensStream,
             Some(mcp::PATH) => Self::Protocol,
-            Some(path) if request.method() == Method::POST && (openai::waits(path) || a2a::waits(path)) => Self::WaitsForRun,
+            Some(path) if request.method() == Method::POST && (openai::waits(path) || a2a::waits(path)) => {
+                Self::WaitsForRun
+            }
             Some(path) if path.starts_with("/api/") || openai::has(path) => Self::Work,
             Some(_) | None => Self::Free,
         }

@@ -1,12 +1,14 @@
 //! `/api/a2a`: tasks for clients of A2A, over JSON-RPC and over HTTP+JSON. A task is a run, and a context is a conversation.
 //!
-//! - `rpc`   JSON-RPC
-//! - `send`  messages: to a new task, or to one that works, waits or is paused
-//! - `tasks` reads, lists, cancels and follows tasks
+//! - `rpc`    JSON-RPC
+//! - `send`   messages: to a new task, or to one that works, waits or is paused
+//! - `tasks`  reads, lists, cancels and follows tasks
+//! - `agents` the same operations at the address of one agent
 //!
-//! The requests' types and the renderer are in the crate `dialects`. Below `/api/a2a/agents/{agent}` are the same operations, for one agent.
-//! Errors have the protocol's shape.
+//! The requests' types and the renderer are in the crate `dialects`. Errors over HTTP+JSON are problems like all others, with the protocol's
+//! `error` as a further member.
 
+mod agents;
 mod rpc;
 mod send;
 mod tasks;
@@ -15,9 +17,9 @@ use std::future::Future;
 
 use axum::body::{self, Body as ResponseBody};
 use axum::extract::{FromRequestParts, RawPathParams, Request, State};
-use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
+use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, Method, StatusCode};
+use axum::http::{HeaderMap, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use rejoin_dialects::a2a::VERSION;
@@ -45,6 +47,8 @@ const AGENT_ROUTE: &str = "/api/a2a/agents/{agent}";
 const VERSION_HEADER: &str = "a2a-version";
 /// The media type of results over HTTP+JSON.
 const MEDIA_TYPE: &str = "application/a2a+json";
+/// The members that every problem has.
+const PROBLEM_MEMBERS: [&str; 5] = ["type", "title", "status", "detail", "code"];
 /// Maximum size of an error that is translated, in bytes.
 const PROBLEM_MAX_BYTES: usize = 64 * 1024;
 /// What follows a task's id in the path of an operation on it.
@@ -52,7 +56,7 @@ const CANCEL: &str = ":cancel";
 const SUBSCRIBE: &str = ":subscribe";
 
 pub fn routes() -> Routes {
-    let documented = Routes::new()
+    Routes::new()
         .routes(routes!(rpc::call))
         .routes(routes!(send_message))
         .routes(routes!(send_streaming_message))
@@ -60,20 +64,8 @@ pub fn routes() -> Routes {
         .routes(routes!(get_task, act_on_task))
         .routes(routes!(list_push_configs, create_push_config))
         .routes(routes!(get_push_config, delete_push_config))
-        .routes(routes!(extended_card));
-    let of_agent = |rest: &str| format!("{AGENT_ROUTE}{rest}");
-    documented
-        .undocumented(Method::POST, AGENT_ROUTE, rpc::call)
-        .undocumented(Method::POST, &of_agent("/message:send"), send_message)
-        .undocumented(Method::POST, &of_agent("/message:stream"), send_streaming_message)
-        .undocumented(Method::GET, &of_agent("/tasks"), list_tasks)
-        .undocumented(Method::GET, &of_agent("/tasks/{task}"), get_task)
-        .undocumented(Method::POST, &of_agent("/tasks/{task}"), act_on_task)
-        .undocumented(Method::GET, &of_agent("/tasks/{task}/pushNotificationConfigs"), list_push_configs)
-        .undocumented(Method::POST, &of_agent("/tasks/{task}/pushNotificationConfigs"), create_push_config)
-        .undocumented(Method::GET, &of_agent("/tasks/{task}/pushNotificationConfigs/{config}"), get_push_config)
-        .undocumented(Method::DELETE, &of_agent("/tasks/{task}/pushNotificationConfigs/{config}"), delete_push_config)
-        .undocumented(Method::GET, &of_agent("/extendedAgentCard"), extended_card)
+        .routes(routes!(extended_card))
+        .merge(agents::routes())
 }
 
 /// The address of an agent: what its operations' paths begin with.
@@ -287,11 +279,13 @@ fn failure<'a>(status: StatusCode, code: &'a str, message: &'a str, metadata: Ma
     }
 }
 
-/// Gives errors of these paths the protocol's shape.
+/// Adds to errors of these paths what the protocol has for them.
 pub async fn translated(request: Request, next: Next) -> Response {
     let path = request.uri().path();
-    let rest = path.strip_prefix(PATH).filter(|rest| rest.is_empty() || rest.starts_with('/'));
-    let Some(rest) = rest.map(str::to_owned) else {
+    let rest = path
+        .strip_prefix(PATH)
+        .filter(|rest| rest.is_empty() || rest.starts_with('/'));
+    let Some(rest) = rest else {
         return next.run(request).await;
     };
     let is_rpc = rest.is_empty() || path.strip_prefix(AGENTS).is_some_and(|agent| !agent.contains('/'));
@@ -303,21 +297,19 @@ pub async fn translated(request: Request, next: Next) -> Response {
     let (mut parts, body) = response.into_parts();
     let bytes = body::to_bytes(body, PROBLEM_MAX_BYTES).await.unwrap_or_default();
     let mut problem: Map<String, Value> = serde_json::from_slice(&bytes).unwrap_or_default();
-    let mut text = |name: &str| match problem.remove(name) {
-        Some(Value::String(text)) => text,
-        _ => String::new(),
-    };
+    let text = |name: &str| problem.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
     let (code, message) = (text("code"), text("detail"));
-    problem.retain(|name, _| !matches!(name.as_str(), "type" | "title" | "status"));
-    let failure = failure(parts.status, &code, &message, problem);
-    let (error, kind) = if is_rpc {
-        (failure.as_rpc(&Value::Null), "application/json")
+    let mut metadata = problem.clone();
+    metadata.retain(|name, _| !PROBLEM_MEMBERS.contains(&name.as_str()));
+    let failure = failure(parts.status, &code, &message, metadata);
+    let more = if is_rpc {
+        failure.as_rpc(&Value::Null)
     } else {
-        (failure.as_status(), MEDIA_TYPE)
+        failure.as_status()
     };
+    problem.extend(more.as_object().cloned().unwrap_or_default());
     parts.headers.remove(CONTENT_LENGTH);
-    parts.headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
-    Response::from_parts(parts, ResponseBody::from(error.to_string()))
+    Response::from_parts(parts, ResponseBody::from(Value::Object(problem).to_string()))
 }
 
 #[cfg(test)]
@@ -345,7 +337,12 @@ mod tests {
 
     #[test]
     fn routes_that_answer_when_a_run_rests_may_wait() {
-        for route in ["/api/a2a", "/api/a2a/message:send", "/api/a2a/agents/{agent}", "/api/a2a/agents/{agent}/message:send"] {
+        for route in [
+            "/api/a2a",
+            "/api/a2a/message:send",
+            "/api/a2a/agents/{agent}",
+            "/api/a2a/agents/{agent}/message:send",
+        ] {
             assert!(waits(route), "{route}");
         }
         for route in ["/api/a2a/tasks", "/api/a2a/message:stream", "/api/ag-ui"] {

@@ -6,6 +6,7 @@
 //! # Layout
 //! - `request`  what a client sends
 //! - `fold`     a task, folded from the events of its run
+//! - `parts`    parts of messages and artifacts
 //! - `renderer` the task, or the updates of it, as a client reads them
 //! - `envelope` what a binding puts around a result
 //! - `state`    the states of a task
@@ -14,6 +15,7 @@
 pub mod envelope;
 pub mod errors;
 mod fold;
+mod parts;
 mod renderer;
 pub mod request;
 pub mod state;
@@ -21,7 +23,7 @@ pub mod state;
 #[cfg(test)]
 mod tests;
 
-pub use fold::{Context, data_part};
+pub use fold::Context;
 pub use renderer::{Begin, Form, TaskRenderer};
 
 /// The version of the protocol.

@@ -128,7 +128,9 @@ async fn answer(state: &AppState, caller: &Caller, call: &Call, request: RpcRequ
         | "DeleteTaskPushNotificationConfig" => Err(refused(no_push_notifications())),
         "GetExtendedAgentCard" => Err(no_extended_card()),
         old if old.contains(OLD_NAMES) => {
-            let detail = format!("{old} is a method of an older version of A2A; send the methods of {VERSION}, such as SendMessage");
+            let detail = format!(
+                "{old} is a method of an older version of A2A; send the methods of {VERSION}, such as SendMessage"
+            );
             Err(Problem::bad_request(codes::VERSION_NOT_SUPPORTED, detail))
         }
         unknown => {

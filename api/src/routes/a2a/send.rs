@@ -178,11 +178,17 @@ async fn to_task(
     let conversation = run.conversation_id.map(|id| id.to_string());
     let is_of = |context: &String| *context == about.context_id || Some(context) == conversation.as_ref();
     if !asked.context_id.as_ref().is_none_or(is_of) {
-        let detail = format!("message.contextId is not the context of the task, which is {}", about.context_id);
+        let detail = format!(
+            "message.contextId is not the context of the task, which is {}",
+            about.context_id
+        );
         return Err(Problem::bad_request("context_differs", detail));
     }
     if tasks::state_of(&run).is_terminal() {
-        let detail = format!("the task has ended: it is {}; send the message without taskId to begin another one", run.state);
+        let detail = format!(
+            "the task has ended: it is {}; send the message without taskId to begin another one",
+            run.state
+        );
         return Err(unsupported(detail));
     }
     let begin = if run.state == "paused" {
@@ -210,7 +216,8 @@ async fn to_task(
 fn check_text(state: &AppState, asked: &Asked) -> Result<(), Problem> {
     chat::check_message(&asked.text, state.config.max_message_chars)?;
     if !asked.files.is_empty() || asked.output_schema.is_some() {
-        let detail = "a task that does not wait for an answer takes text only; send files and an outputSchema without taskId";
+        let detail =
+            "a task that does not wait for an answer takes text only; send files and an outputSchema without taskId";
         return Err(unsupported(detail));
     }
     Ok(())
@@ -283,7 +290,10 @@ async fn reply(
         Ok(Begin::After(posted.cursor))
     } else {
         // Another request has answered it, and this message has begun a run.
-        Err(unsupported(format!("the task no longer waits: the message began the task {}", posted.run_id)))
+        Err(unsupported(format!(
+            "the task no longer waits: the message began the task {}",
+            posted.run_id
+        )))
     }
 }
 

@@ -112,16 +112,13 @@ pub(super) fn state_of(run: &Changed) -> TaskState {
 pub(super) async fn find(state: &AppState, caller: &Caller, id: &str) -> Result<Changed, Problem> {
     let id = id.parse::<Uuid>().map_err(|_| not_found())?;
     let mut db = caller.begin(state).await?;
-    by_change::get(&mut *db, caller.owner(), id).await?.ok_or_else(not_found)
+    by_change::get(&mut *db, caller.owner(), id)
+        .await?
+        .ok_or_else(not_found)
 }
 
 /// Returns a task as it is now.
-pub(super) async fn get(
-    state: &AppState,
-    caller: &Caller,
-    id: &str,
-    length: Option<i64>,
-) -> Result<Value, Problem> {
+pub(super) async fn get(state: &AppState, caller: &Caller, id: &str, length: Option<i64>) -> Result<Value, Problem> {
     let length = history_length(length).map_err(refused)?;
     let run = find(state, caller, id).await?;
     folded(state, caller, &run, length).await
@@ -146,9 +143,7 @@ fn timestamp(run: &Changed) -> Value {
 /// The task without its events.
 fn stored(run: &Changed, length: Option<usize>) -> Value {
     let Context { task_id, context_id } = context_of(run);
-    let message = |id: &str, role: &str, text: &str| {
-        json!({"messageId": id, "role": role, "parts": [{"text": text}], "taskId": task_id, "contextId": context_id})
-    };
+    let message = |id: &str, role: &str, text: &str| json!({"messageId": id, "role": role, "parts": [{"text": text}], "taskId": task_id, "contextId": context_id});
     let mut task = json!({"id": task_id, "contextId": context_id, "status": {"state": state_of(run).as_str()}});
     if let Some(error) = &run.error {
         task["status"]["message"] = message(&task_id, "ROLE_AGENT", error);
@@ -196,7 +191,11 @@ pub(super) async fn list(state: &AppState, caller: &Caller, request: ListTasks) 
         since: request.status_timestamp_after,
         ..ChangeFilter::default()
     };
-    match request.status.as_deref().filter(|name| !name.is_empty() && *name != ANY_STATE) {
+    match request
+        .status
+        .as_deref()
+        .filter(|name| !name.is_empty() && *name != ANY_STATE)
+    {
         None => {}
         Some(name) if NEVER.contains(&name) => return Ok(nothing()),
         Some(name) => {
@@ -249,7 +248,10 @@ pub(super) async fn last_seq(state: &AppState, caller: &Caller, run: Uuid) -> Re
 pub(super) async fn cancel(state: &AppState, caller: &Caller, id: &str) -> Result<Value, Problem> {
     let run = find(state, caller, id).await?;
     if state_of(&run).is_terminal() || run.state == "paused" {
-        let detail = format!("the task does nothing that could be cancelled: its run is {}", run.state);
+        let detail = format!(
+            "the task does nothing that could be cancelled: its run is {}",
+            run.state
+        );
         return Err(Problem::bad_request(codes::TASK_NOT_CANCELABLE, detail));
     }
     let permit = start::admit(&state.streams, caller)?;
@@ -273,7 +275,12 @@ fn cursor(headers: &HeaderMap) -> Result<Option<i64>, Problem> {
     };
     let text = value.to_str().unwrap_or_default();
     let digits = text.bytes().all(|byte| byte.is_ascii_digit());
-    let malformed = || Problem::bad_request("cursor_malformed", "Last-Event-ID must be the id of a frame of this task");
+    let malformed = || {
+        Problem::bad_request(
+            "cursor_malformed",
+            "Last-Event-ID must be the id of a frame of this task",
+        )
+    };
     let number = digits.then(|| text.parse().ok()).flatten().ok_or_else(malformed)?;
     Ok(Some(number))
 }
@@ -300,7 +307,15 @@ pub(super) async fn subscribe(
     };
     let permit = start::admit(&state.streams, caller)?;
     let renderer = TaskRenderer::new(context_of(&run), begin, Form::Stream(envelope), None);
-    start::open_rendered(&state.streams, permit, caller.owner(), run.id, cursor, Box::new(renderer)).await
+    start::open_rendered(
+        &state.streams,
+        permit,
+        caller.owner(),
+        run.id,
+        cursor,
+        Box::new(renderer),
+    )
+    .await
 }
 
 #[cfg(test)]

@@ -126,7 +126,12 @@ mod tests {
         for (status, code, rpc, grpc) in [
             (404, codes::TASK_NOT_FOUND, -32001, "NOT_FOUND"),
             (400, codes::TASK_NOT_CANCELABLE, -32002, "FAILED_PRECONDITION"),
-            (400, codes::PUSH_NOTIFICATION_NOT_SUPPORTED, -32003, "FAILED_PRECONDITION"),
+            (
+                400,
+                codes::PUSH_NOTIFICATION_NOT_SUPPORTED,
+                -32003,
+                "FAILED_PRECONDITION",
+            ),
             (400, codes::UNSUPPORTED_OPERATION, -32004, "FAILED_PRECONDITION"),
             (400, codes::CONTENT_TYPE_NOT_SUPPORTED, -32005, "INVALID_ARGUMENT"),
             (400, codes::VERSION_NOT_SUPPORTED, -32009, "FAILED_PRECONDITION"),

@@ -6,15 +6,14 @@
 use serde_json::{Map, Value, json};
 
 use super::FIELD;
+use super::parts::{data_part, file_part, text_part, usage};
 use super::state::TaskState;
 use crate::pieces::Text;
 
 /// The artifact that is the answer, and the one that is the answer as data.
 const ANSWER: &str = "answer";
 const OUTPUT: &str = "output";
-/// The media type of data.
-const JSON: &str = "application/json";
-/// What a task's client is told that a limit has paused.
+/// The message of a task that a limit has paused.
 const PAUSED: &str = "A limit has paused the run. Send a message to this task to let it continue.";
 
 /// What a task is about.
@@ -176,7 +175,12 @@ impl TaskFold {
             return Change::default();
         }
         let stored = message["content"].as_str().unwrap_or_default();
-        let files: Vec<Value> = message["attachments"].as_array().into_iter().flatten().map(file_part).collect();
+        let files: Vec<Value> = message["attachments"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(file_part)
+            .collect();
         if stored.is_empty() && files.is_empty() && !self.is_shown {
             return Change::default();
         }
@@ -409,32 +413,4 @@ impl TaskFold {
             "taskId": self.about.task_id, "contextId": self.about.context_id,
         })
     }
-}
-
-fn text_part(text: &str) -> Value {
-    json!({ "text": text })
-}
-
-/// A part with structured data.
-pub fn data_part(data: &Value) -> Value {
-    json!({"data": data, "mediaType": JSON})
-}
-
-/// A part with a file, by the address of its content.
-fn file_part(file: &Value) -> Value {
-    let id = file["fileId"].as_str().and_then(|id| id.parse().ok()).unwrap_or_default();
-    json!({
-        "url": rejoin_types::file_ref::content_path(id), "filename": file["name"], "mediaType": file["mediaType"],
-    })
-}
-
-/// The fields of a `usage` event that are about use.
-fn usage(event: &Value) -> Value {
-    let mut usage = Map::new();
-    for name in ["inputTokens", "outputTokens", "totalTokens", "costUsd"] {
-        if !event[name].is_null() {
-            usage.insert(name.to_owned(), event[name].clone());
-        }
-    }
-    Value::Object(usage)
 }

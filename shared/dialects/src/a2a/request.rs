@@ -2,8 +2,8 @@
 
 use base64::Engine as _;
 use base64::alphabet;
-use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
 use base64::engine::DecodePaddingMode;
+use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
@@ -250,7 +250,9 @@ impl SendMessageRequest {
 /// Reads the maximum length of a history.
 pub fn history_length(length: Option<i64>) -> Result<Option<usize>, Refusal> {
     let negative = |_| refusal("invalid_query", "historyLength must not be negative");
-    length.map(|length| usize::try_from(length).map_err(negative)).transpose()
+    length
+        .map(|length| usize::try_from(length).map_err(negative))
+        .transpose()
 }
 
 /// The refusal of everything about push notifications.
@@ -294,7 +296,11 @@ mod tests {
         };
         assert_eq!(
             asked.files,
-            [inline("a.txt", "SGk_"), inline("file", "SGk/"), SentFile::Uploaded(file)]
+            [
+                inline("a.txt", "SGk_"),
+                inline("file", "SGk/"),
+                SentFile::Uploaded(file)
+            ]
         );
         let answer = Answer {
             question,
@@ -309,7 +315,10 @@ mod tests {
         let parts = json!([{"text": "Hi"}]);
         for (message, code) in [
             (json!({"parts": parts}), "invalid_id"),
-            (json!({"messageId": "m", "role": "ROLE_AGENT", "parts": parts}), "invalid_role"),
+            (
+                json!({"messageId": "m", "role": "ROLE_AGENT", "parts": parts}),
+                "invalid_role",
+            ),
             (json!({"messageId": "m", "parts": [{"raw": "*"}]}), "invalid_file"),
             (
                 json!({"messageId": "m", "parts": [{"url": "https://example.com/a.png"}]}),

@@ -30,7 +30,10 @@ fn token(text: &str) -> Value {
 
 fn message(role: &str, text: &str) -> Value {
     let context = json!({"a2a": {"messageId": "mine"}});
-    event("message", json!({"message": {"id": "m", "role": role, "content": text, "attachedContext": context}}))
+    event(
+        "message",
+        json!({"message": {"id": "m", "role": role, "content": text, "attachedContext": context}}),
+    )
 }
 
 fn done(status: &str) -> Value {
@@ -49,8 +52,14 @@ fn long() -> Vec<(i64, Value)> {
         event("meta", json!({"agent": "writer", "model": "m"})),
         token("I look. "),
         event("usage", json!({"inputTokens": 1, "totalTokens": 2, "steps": 1})),
-        event("mcp_tool", json!({"callId": "c", "tool": "look", "status": "started", "input": {}})),
-        event("mcp_tool", json!({"callId": "c", "tool": "look", "status": "completed", "result": 1})),
+        event(
+            "mcp_tool",
+            json!({"callId": "c", "tool": "look", "status": "started", "input": {}}),
+        ),
+        event(
+            "mcp_tool",
+            json!({"callId": "c", "tool": "look", "status": "completed", "result": 1}),
+        ),
         json!({"type": "token", "runId": "child", "parentRunId": TASK, "token": "not ours"}),
         token("Lost "),
         token("words"),
@@ -71,7 +80,10 @@ fn parsed(bytes: &[u8]) -> Vec<(i64, Value)> {
     frames
         .map(|frame| {
             let line = |name: &str| frame.lines().find_map(|line| line.strip_prefix(name)).unwrap();
-            (line("id: ").parse().unwrap(), serde_json::from_str(line("data: ")).unwrap())
+            (
+                line("id: ").parse().unwrap(),
+                serde_json::from_str(line("data: ")).unwrap(),
+            )
         })
         .collect()
 }
@@ -104,7 +116,9 @@ struct Client {
 
 impl Client {
     fn artifact(&mut self, artifact: &Value, appends: bool) {
-        let own = self.artifacts.entry(artifact["artifactId"].as_str().unwrap().to_owned());
+        let own = self
+            .artifacts
+            .entry(artifact["artifactId"].as_str().unwrap().to_owned());
         let own = own.or_default();
         if !appends {
             *own = Default::default();
@@ -206,13 +220,17 @@ fn a_cursor_continues_a_stream_without_a_frame_twice() {
 
 #[test]
 fn a_question_ends_the_stream_and_its_answer_continues_the_task() {
-    let question = json!({"questionId": "q", "question": "Which?", "options": [{"value": "a"}], "interactionType": "buttons"});
+    let question =
+        json!({"questionId": "q", "question": "Which?", "options": [{"value": "a"}], "interactionType": "buttons"});
     let mut events = vec![
         message("user", "paint"),
         event("meta", json!({"agent": "painter"})),
         token("Well. "),
         event("question", question),
-        event("agent_state", json!({"state": "waiting_on_user", "details": {"questions": 1}})),
+        event(
+            "agent_state",
+            json!({"state": "waiting_on_user", "details": {"questions": 1}}),
+        ),
     ];
     let frames = stream(&numbered(events.clone()));
     let (_, last) = frames.last().unwrap();
@@ -226,7 +244,10 @@ fn a_question_ends_the_stream_and_its_answer_continues_the_task() {
 
     events.extend([
         message("user", "a"),
-        event("question_answered", json!({"questionId": "q", "status": "answered", "answer": "a"})),
+        event(
+            "question_answered",
+            json!({"questionId": "q", "status": "answered", "answer": "a"}),
+        ),
         token("Done."),
         message("assistant", "Well. Done."),
         done("completed"),
@@ -241,13 +262,23 @@ fn a_question_ends_the_stream_and_its_answer_continues_the_task() {
         task.render(*seq, event, &mut Vec::new());
     }
     let task = task.task();
-    let roles: Vec<&str> = task["history"].as_array().unwrap().iter().map(|m| m["role"].as_str().unwrap()).collect();
+    let roles: Vec<&str> = task["history"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|m| m["role"].as_str().unwrap())
+        .collect();
     assert_eq!(roles, ["ROLE_USER", "ROLE_AGENT", "ROLE_USER"]);
 }
 
 #[test]
 fn a_task_of_which_a_part_was_answered_still_waits() {
-    let question = |id: &str| event("question", json!({"questionId": id, "question": id, "interactionType": "text"}));
+    let question = |id: &str| {
+        event(
+            "question",
+            json!({"questionId": id, "question": id, "interactionType": "text"}),
+        )
+    };
     let log = numbered(vec![
         message("user", "paint"),
         question("q1"),
@@ -289,7 +320,10 @@ fn ends_are_states_with_their_reasons() {
         assert_eq!(client.state, state);
         let said = client.message["parts"][0]["text"].as_str();
         assert_eq!(said.is_some(), words.is_some(), "{status}");
-        assert!(said.unwrap_or_default().starts_with(words.unwrap_or_default()), "{said:?}");
+        assert!(
+            said.unwrap_or_default().starts_with(words.unwrap_or_default()),
+            "{said:?}"
+        );
         assert_eq!(client.artifacts["answer"].0, "Half");
     }
 }
