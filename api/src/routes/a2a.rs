@@ -317,7 +317,7 @@ mod tests {
     use super::*;
 
     fn version(uri: &str, header: Option<&str>) -> Result<(), &'static str> {
-        let mut request = Request::builder().uri(uri);
+        let mut request = axum::http::Request::builder().uri(uri);
         if let Some(header) = header {
             request = request.header(VERSION_HEADER, header);
         }

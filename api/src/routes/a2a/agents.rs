@@ -7,7 +7,6 @@ use rejoin_http::authorization::routes;
 use rejoin_http::caller::{Caller, Read, Write};
 use rejoin_http::extract::{Body, Params};
 use rejoin_http::problem::{Problem, Refused};
-use utoipa::IntoParams;
 
 use super::rpc::{self, RpcRequest};
 use super::tasks::{ListTasks, TaskParams};
@@ -23,24 +22,15 @@ pub(super) fn routes() -> Routes {
         .routes(routes!(get_task_at_agent, act_on_task_at_agent))
 }
 
-/// The agent that new tasks get.
-#[derive(IntoParams)]
-#[into_params(parameter_in = Path)]
-struct Agent {
-    /// The id or name of an agent definition
-    #[expect(dead_code, reason = "a description: `Call` reads it")]
-    agent: String,
-}
-
 /// Call a method of A2A by JSON-RPC, at an agent's address
-#[utoipa::path(post, path = "/api/a2a/agents/{agent}", tag = "a2a", request_body = RpcRequest, params(Agent),
+#[utoipa::path(post, path = "/api/a2a/agents/{agent}", tag = "a2a", request_body = RpcRequest, params(("agent" = String, Path, description = "The id or name of an agent definition, for new contexts")),
     responses((status = 200, description = "As at `/api/a2a`", body = Object), Refused))]
 async fn call_agent(state: State<AppState>, caller: Caller<Read>, call: Call, request: Body<RpcRequest>) -> Response {
     rpc::call(state, caller, call, request).await
 }
 
 /// Send a message to an agent by A2A, and get the task when it has ended or waits for its client
-#[utoipa::path(post, path = "/api/a2a/agents/{agent}/message:send", tag = "a2a", request_body = SendMessageRequest, params(Agent),
+#[utoipa::path(post, path = "/api/a2a/agents/{agent}/message:send", tag = "a2a", request_body = SendMessageRequest, params(("agent" = String, Path, description = "The id or name of an agent definition, for new contexts")),
     responses((status = 200, description = "`{task}`", body = Object, content_type = "application/a2a+json"), Refused))]
 async fn send_message_to_agent(
     state: State<AppState>,
@@ -52,7 +42,7 @@ async fn send_message_to_agent(
 }
 
 /// Send a message to an agent by A2A, and stream the task and its updates
-#[utoipa::path(post, path = "/api/a2a/agents/{agent}/message:stream", tag = "a2a", request_body = SendMessageRequest, params(Agent),
+#[utoipa::path(post, path = "/api/a2a/agents/{agent}/message:stream", tag = "a2a", request_body = SendMessageRequest, params(("agent" = String, Path, description = "The id or name of an agent definition, for new contexts")),
     responses((status = 200, description = "The task, then its updates", body = String, content_type = "text/event-stream"), Refused))]
 async fn send_streaming_message_to_agent(
     state: State<AppState>,
@@ -64,7 +54,7 @@ async fn send_streaming_message_to_agent(
 }
 
 /// List the caller's tasks of A2A, of all agents
-#[utoipa::path(get, path = "/api/a2a/agents/{agent}/tasks", tag = "a2a", params(Agent, ListTasks),
+#[utoipa::path(get, path = "/api/a2a/agents/{agent}/tasks", tag = "a2a", params(ListTasks, ("agent" = String, Path, description = "The id or name of an agent definition, for new contexts")),
     responses((status = 200, description = "As at `/api/a2a/tasks`", body = Object, content_type = "application/a2a+json"), Refused))]
 async fn list_tasks_at_agent(
     state: State<AppState>,
@@ -77,7 +67,7 @@ async fn list_tasks_at_agent(
 
 /// Get a task of A2A, at an agent's address
 #[utoipa::path(get, path = "/api/a2a/agents/{agent}/tasks/{task}", tag = "a2a",
-    params(Agent, TaskParams, ("task" = String, Path, description = "The task's id; with `:subscribe` after it, its updates are streamed")),
+    params(TaskParams, ("agent" = String, Path, description = "The id or name of an agent definition, for new contexts"), ("task" = String, Path, description = "The task's id; with `:subscribe` after it, its updates are streamed")),
     responses((status = 200, description = "The task", body = Object, content_type = "application/a2a+json"), Refused))]
 async fn get_task_at_agent(
     state: State<AppState>,
@@ -90,7 +80,7 @@ async fn get_task_at_agent(
 
 /// Cancel a task of A2A, or stream its updates, at an agent's address
 #[utoipa::path(post, path = "/api/a2a/agents/{agent}/tasks/{task}", tag = "a2a",
-    params(Agent, ("task" = String, Path, description = "The task's id, then `:cancel` (needs `write`) or `:subscribe`")),
+    params(("agent" = String, Path, description = "The id or name of an agent definition, for new contexts"), ("task" = String, Path, description = "The task's id, then `:cancel` (needs `write`) or `:subscribe`")),
     responses((status = 200, description = "As at `/api/a2a/tasks/{task}`", body = Object, content_type = "application/a2a+json"), Refused))]
 async fn act_on_task_at_agent(state: State<AppState>, caller: Caller<Read>, call: Call) -> Result<Response, Problem> {
     act_on_task(state, caller, call).await

@@ -172,7 +172,9 @@ impl TaskFold {
         if message["role"] == "user" {
             self.keep_question();
             self.history.push(self.user_message(message));
-            return Change::default();
+            // It continues a run that a limit has paused.
+            let resumes = self.state == TaskState::InputRequired && self.questions.is_empty();
+            return if resumes { self.work() } else { Change::default() };
         }
         let stored = message["content"].as_str().unwrap_or_default();
         let files: Vec<Value> = message["attachments"]
