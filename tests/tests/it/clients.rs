@@ -5,3 +5,4 @@ mod ag_ui;
 mod ag_ui_logs;
 mod ai_sdk;
 mod openai;
+mod openapi;
