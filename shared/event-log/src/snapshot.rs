@@ -102,7 +102,7 @@ pub struct TurnAgent {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub step_number: Option<i32>,
     /// `started`, or how it ended.
-    #[schema(value_type = SubAgentStatus, inline)]
+    #[schema(value_type = SubAgentStatus)]
     pub status: String,
     #[schema(nullable = false)]
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -72,7 +72,7 @@ impl Event {
 #[serde(rename_all = "camelCase")]
 pub struct MessageBody {
     pub id: Uuid,
-    #[schema(value_type = MessageRole, inline)]
+    #[schema(value_type = MessageRole)]
     pub role: String,
     pub content: String,
     /// RFC 3339.
@@ -99,7 +99,6 @@ pub enum ToolStatus {
 
 crate::text_enum! {
     /// How a turn ended.
-    #[derive(ToSchema)]
     pub enum DoneStatus {
         Completed = "completed",
         Failed = "failed",
@@ -118,7 +117,7 @@ pub struct Operation {
     /// The entity's name, or the search terms; never empty.
     pub entity_name: String,
     /// `start`, `success` or `error`.
-    #[schema(value_type = shapes::OperationStatus, inline)]
+    #[schema(value_type = shapes::OperationStatus)]
     pub status: String,
     #[schema(nullable = false)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -171,7 +170,7 @@ pub enum Kind {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         duration_ms: Option<i64>,
     },
-    /// Discard this run's events with seq > `discard_after` and before this one: the step is written again.
+    /// Discard this run's events after the number `discardAfter` and before this one: the step is written again.
     #[schema(rename_all = "camelCase")]
     Reset {
         discard_after: i64,
@@ -182,7 +181,7 @@ pub enum Kind {
     #[schema(rename_all = "camelCase")]
     AgentState {
         /// `thinking`, `executing_plan`, `waiting_on_user` or `waiting_on_agents`.
-        #[schema(value_type = AgentState, inline)]
+        #[schema(value_type = AgentState)]
         state: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         context_type: Option<String>,
@@ -262,7 +261,7 @@ pub enum Kind {
     QuestionAnswered {
         question_id: Uuid,
         /// `answered`, `expired` or `cancelled`.
-        #[schema(value_type = QuestionOutcome, inline)]
+        #[schema(value_type = QuestionOutcome)]
         status: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         answer: Option<Value>,
@@ -270,7 +269,7 @@ pub enum Kind {
     /// A sub-agent was started or has ended: `runId` is the sub-agent's. The turn continues.
     SubAgent {
         /// `started`, `completed`, `failed`, `cancelled` or `paused`.
-        #[schema(value_type = SubAgentStatus, inline)]
+        #[schema(value_type = SubAgentStatus)]
         status: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         task: Option<String>,
@@ -297,7 +296,7 @@ pub enum Kind {
         #[schema(value_type = Focus)]
         focus: Value,
     },
-    /// The conversation's context changes. None: no context.
+    /// The conversation's context changes. Null: it has none.
     FocusChanged {
         #[schema(value_type = Option<Focus>, required)]
         focus: Option<Value>,
@@ -309,7 +308,7 @@ pub enum Kind {
     },
     /// A tool's operation on an entity, for users: by name, never by id alone.
     Operation { operation: Operation },
-    /// A tool has changed the conversation's context: {new_context, entity_id, entity_name, entity_type, message}.
+    /// A tool has changed the conversation's context.
     #[schema(rename_all = "camelCase")]
     ContextShift {
         #[schema(value_type = ContextShift)]
@@ -335,7 +334,7 @@ pub enum Kind {
         #[schema(value_type = Plan)]
         plan: Value,
         /// `approved`, `changes_requested` or `rejected`.
-        #[schema(value_type = PlanVerdict, inline)]
+        #[schema(value_type = PlanVerdict)]
         verdict: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         notes: Option<String>,

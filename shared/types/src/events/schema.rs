@@ -11,7 +11,7 @@ use utoipa::openapi::{Object, Ref, RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
 use super::shapes::EventSource;
-use super::{Event, Kind};
+use super::{DoneStatus, Event, Kind};
 
 /// The field that distinguishes the types.
 const DISCRIMINATOR: &str = "type";
@@ -44,6 +44,19 @@ impl ToSchema for Event {
         Kind::schemas(schemas);
     }
 }
+
+// Not derived: utoipa does not see the texts that `text_enum!` gives the variants.
+impl PartialSchema for DoneStatus {
+    fn schema() -> RefOr<Schema> {
+        let texts = ObjectBuilder::new().schema_type(Type::String);
+        let described = texts
+            .description(Some("How a turn ended."))
+            .enum_values(Some(Self::TEXTS));
+        described.build().into()
+    }
+}
+
+impl ToSchema for DoneStatus {}
 
 /// A union of objects that differ in `type`: the name of each schema, with its value of `type`.
 pub fn union(description: &str, members: impl IntoIterator<Item = (String, String)>) -> RefOr<Schema> {

@@ -131,7 +131,6 @@ pub struct Plan {
     /// `planner_stream`, `ask_clarifying_questions` or `project_creation`.
     #[schema(nullable = false)]
     pub strategy: Option<String>,
-    #[schema(inline)]
     pub execution_mode: ExecutionMode,
     /// `pending`, `pending_review`, `executing`, `completed`, `completed_with_errors` or `failed`.
     pub status: String,
@@ -168,7 +167,6 @@ pub struct PlanStep {
     pub tools: Vec<String>,
     /// The numbers of the steps before it.
     pub depends_on: Vec<i32>,
-    #[schema(inline)]
     pub status: PlanStepStatus,
     #[schema(nullable = false)]
     pub result: Option<String>,
@@ -227,7 +225,6 @@ pub struct ContextUsage {
     /// At most 999.
     pub usage_percent: u64,
     pub tokens_remaining: u64,
-    #[schema(inline)]
     pub status: ContextUsageStatus,
     /// The size of the model's context window, if it is known.
     #[schema(nullable = false)]
@@ -269,7 +266,6 @@ pub enum SnapshotType {
 #[serde(rename_all = "camelCase")]
 pub struct SnapshotMessage {
     pub id: Uuid,
-    #[schema(inline)]
     pub role: MessageRole,
     pub content: String,
     /// RFC 3339.
@@ -284,7 +280,6 @@ pub struct SnapshotMessage {
     /// Of a user's message: the run that answers it.
     pub run_id: Option<Uuid>,
     /// The state of that run.
-    #[schema(inline)]
     pub run_state: Option<AnsweringState>,
     /// The number of its event.
     pub seq: i64,

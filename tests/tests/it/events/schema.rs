@@ -24,10 +24,13 @@ fn schemas() -> Value {
 /// The values of `type`, each with the name of its schema.
 fn types(schemas: &Value) -> BTreeMap<String, String> {
     let mapping = schemas["StreamEvent"]["discriminator"]["mapping"].as_object();
-    let named = mapping.expect("the union has a discriminator").iter().map(|(kind, place)| {
-        let place = place.as_str().expect("a reference");
-        (kind.clone(), place.rsplit('/').next().expect("a name").to_owned())
-    });
+    let named = mapping
+        .expect("the union has a discriminator")
+        .iter()
+        .map(|(kind, place)| {
+            let place = place.as_str().expect("a reference");
+            (kind.clone(), place.rsplit('/').next().expect("a name").to_owned())
+        });
     named.collect()
 }
 
@@ -110,16 +113,18 @@ fn table(schemas: &Value) -> String {
         let required = schema["required"].as_array().expect("`type` is required");
         let properties = schema["properties"].as_object().expect("`type` is a property");
         let common = ["type", "runId", "parentRunId", "source", "stepNumber"];
-        let fields = properties.keys().filter(|field| {
-            !common.contains(&field.as_str()) && (*field != "agent" || kind == "meta")
-        });
+        let fields = properties
+            .keys()
+            .filter(|field| !common.contains(&field.as_str()) && (*field != "agent" || kind == "meta"));
         let fields: Vec<String> = fields
             .map(|field| {
                 let mark = if required.contains(&json!(field)) { "" } else { "?" };
                 format!("`{field}{mark}`")
             })
             .collect();
-        let meaning = schema["description"].as_str().unwrap_or_else(|| panic!("{name} has no description"));
+        let meaning = schema["description"]
+            .as_str()
+            .unwrap_or_else(|| panic!("{name} has no description"));
         let meaning = meaning.replace('\n', " ").replace('|', "\\|");
         writeln!(table, "| `{kind}` | {} | {meaning} |", fields.join(", ")).expect("a string takes all");
     }
@@ -138,7 +143,10 @@ fn the_manual_lists_every_type_with_its_fields() {
     if std::env::var("INSTA_UPDATE").is_ok_and(|update| update == "always") {
         std::fs::write(&page, right).expect("the page is written");
     } else {
-        assert!(text == right, "docs/reference/streams.md is out of date: run this test with INSTA_UPDATE=always");
+        assert!(
+            text == right,
+            "docs/reference/streams.md is out of date: run this test with INSTA_UPDATE=always"
+        );
     }
 }
 
@@ -146,7 +154,11 @@ fn the_manual_lists_every_type_with_its_fields() {
 fn every_type_that_is_written_has_a_schema() {
     let schemas = schemas();
     let types = types(&schemas);
-    let done = Kind::Done { status: rejoin_types::events::DoneStatus::Completed, final_message_id: None, usage: None };
+    let done = Kind::Done {
+        status: rejoin_types::events::DoneStatus::Completed,
+        final_message_id: None,
+        usage: None,
+    };
     assert_eq!(types[done.name()], "DoneEvent");
     assert!(!types.contains_key(Kind::Unknown.name()), "newer types have no schema");
     assert!(schemas["StreamEvent"]["oneOf"].as_array().expect("a union").len() == types.len());
