@@ -200,7 +200,7 @@ pub fn document() -> OpenApi {
     openapi::named(all(None).openapi().clone())
 }
 
-/// All routes: those of the OpenAPI document, the document itself, and those of `/mcp`.
+/// All routes: those of the OpenAPI document, the document itself with its page, and those of `/mcp`.
 fn served(mcp: Routes, state: Option<&AppState>) -> Routes {
     let document = document().to_json().expect("the OpenAPI document is plain data");
     all(state)
@@ -210,6 +210,7 @@ fn served(mcp: Routes, state: Option<&AppState>) -> Routes {
                 document.clone(),
             )
         })
+        .undocumented(Method::GET, spa::REFERENCE_PATH, spa::reference)
         .merge(mcp)
 }
 

@@ -6,4 +6,5 @@ mod ag_ui;
 mod ag_ui_logs;
 mod ai_sdk;
 mod openai;
+mod openapi;
 mod webhooks;
