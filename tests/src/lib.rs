@@ -18,8 +18,10 @@
 //! - `fuzzing`       fuzz targets
 //! - `model_server`  a scripted model server with OpenAI's protocol
 //! - `openai_clients` OpenAI's own clients
+//! - `a2a_clients`   A2A's own clients
 //! - `providers`     a strict fake of model providers, in four protocols
 
+pub mod a2a_clients;
 pub mod app;
 pub mod bigquery;
 pub mod chat_page;

@@ -1,8 +1,9 @@
 //! `/.well-known/agent-card.json`: the project's public agents, as the card by which the A2A protocol (version 1.0)
-//! discovers agents. A2A calls are not supported: the card refers to `/mcp`.
+//! discovers agents: at `/api/a2a` by both of its bindings over HTTP, and at `/mcp` as tools.
 
 use axum::Json;
 use axum::extract::State;
+use rejoin_dialects::a2a::{VERSION, routes as a2a};
 use rejoin_http::authorization::routes;
 use rejoin_http::caller::{Caller, Read};
 use rejoin_http::extract::Params;
@@ -18,9 +19,22 @@ use crate::state::{AppState, Routes};
 
 /// Maximum number of agents on one card.
 const MAX_SKILLS: i64 = 200;
-/// The card's name for the binding: none of the protocol's own is supported.
+/// The card's name for MCP, which is no binding of the protocol's own.
 const BINDING: &str = "https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#streamable-http";
 const BINDING_VERSION: &str = "2025-11-25";
+/// The bindings that the protocol has for HTTP.
+const OWN_BINDINGS: [&str; 2] = ["JSONRPC", "HTTP+JSON"];
+/// Media types of messages' parts; a file's model decides which of them it reads.
+const INPUT_MODES: [&str; 6] = [
+    "text/plain",
+    "application/json",
+    "application/pdf",
+    "image/png",
+    "image/jpeg",
+    "audio/wav",
+];
+/// Media types of artifacts.
+const OUTPUT_MODES: [&str; 2] = ["text/plain", "application/json"];
 
 pub fn routes() -> Routes {
     Routes::new().routes(routes!(card))
@@ -96,11 +110,12 @@ async fn card(
             .filter(|agent| agent.visibility == agents::EXTERNAL)
             .collect(),
     };
-    let (name, description, query) = match (&which.agent, external.as_slice()) {
+    let (name, description, query, path) = match (&which.agent, external.as_slice()) {
         (None, _) => (
             "Rejoin".to_owned(),
             "Agents whose answers survive reconnects and worker crashes".to_owned(),
             String::new(),
+            a2a::PATH.to_owned(),
         ),
         (Some(_), [agent]) => {
             let mut query = url::form_urlencoded::Serializer::new(String::new());
@@ -109,6 +124,7 @@ async fn card(
                 agent.name.clone(),
                 agent.description.clone(),
                 format!("?{}", query.finish()),
+                a2a::path_of_agent(&agent.name),
             )
         }
         (Some(_), _) => return Err(Problem::not_found("agent_not_found", "The agent")),
@@ -117,11 +133,7 @@ async fn card(
         name,
         description,
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        supported_interfaces: vec![AgentInterface {
-            url: format!("{origin}{}{query}", mcp::PATH),
-            protocol_binding: BINDING.to_owned(),
-            protocol_version: BINDING_VERSION.to_owned(),
-        }],
+        supported_interfaces: interfaces(&origin, &query, &path),
         capabilities: Capabilities {
             streaming: true,
             push_notifications: false,
@@ -130,10 +142,25 @@ async fn card(
             "scheme": "Bearer", "description": "An API key of the project, or a token of its identity provider",
         }}}),
         security_requirements: json!([{"schemes": {"key": {"list": []}}}]),
-        default_input_modes: vec!["text/plain".to_owned()],
-        default_output_modes: vec!["text/plain".to_owned()],
+        default_input_modes: INPUT_MODES.map(str::to_owned).to_vec(),
+        default_output_modes: OUTPUT_MODES.map(str::to_owned).to_vec(),
         skills: external.into_iter().map(skill).collect(),
     }))
+}
+
+/// MCP, then the bindings of the protocol: a client takes the first one that it speaks.
+fn interfaces(origin: &str, query: &str, path: &str) -> Vec<AgentInterface> {
+    let mcp = AgentInterface {
+        url: format!("{origin}{}{query}", mcp::PATH),
+        protocol_binding: BINDING.to_owned(),
+        protocol_version: BINDING_VERSION.to_owned(),
+    };
+    let own = OWN_BINDINGS.map(|binding| AgentInterface {
+        url: format!("{origin}{path}"),
+        protocol_binding: binding.to_owned(),
+        protocol_version: VERSION.to_owned(),
+    });
+    [mcp].into_iter().chain(own).collect()
 }
 
 fn skill(agent: AgentDefinition) -> Skill {

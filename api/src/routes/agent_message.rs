@@ -16,6 +16,7 @@ use rejoin_http::idempotency;
 use rejoin_http::problem::{BodyRefused, Problem, Refused};
 use rejoin_runs::runs::part::Part;
 use rejoin_sse::dialects::Dialect;
+use rejoin_sse::schema::StreamEvent;
 use rejoin_sse::start::{self, Start, StreamParams, StreamSource};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -62,7 +63,7 @@ pub struct SaidMessage {
 #[utoipa::path(post, path = "/api/agentic-chat/agent-message", tag = "agent stream", request_body = AgentMessageRequest,
     params(("Idempotency-Key" = Option<String>, Header, description = "The same key and body return the same proposal")),
     responses(
-        (status = 200, description = "The proposal as it is generated, until its `done`", body = String, content_type = "text/event-stream"),
+        (status = 200, description = "The proposal as it is generated, until its `done`", body = StreamEvent, content_type = "text/event-stream"),
         (status = 202, description = "Accepted (with `Accept: application/json`)", body = Triggered),
         (status = 422, description = "The idempotency key was already used with another body", body = rejoin_http::problem::ProblemBody, content_type = "application/problem+json"),
         Refused, BodyRefused))]

@@ -23,6 +23,7 @@ use rejoin_runs::agents;
 use rejoin_runs::consoles::attached;
 use rejoin_runs::contexts;
 use rejoin_runs::conversations::{self, Conversation};
+use rejoin_sse::schema::StreamEvent;
 use rejoin_sse::start::{StreamParams, StreamSource};
 use rejoin_types::ids;
 use serde::{Deserialize, Serialize};
@@ -303,7 +304,7 @@ async fn delete(
         ("Last-Event-ID" = Option<String>, Header, description = "The number of the last event that the reader \
             received")),
     responses(
-        (status = 200, description = "Events", body = String, content_type = "text/event-stream"),
+        (status = 200, description = "Events", body = StreamEvent, content_type = "text/event-stream"),
         (status = 410, description = "The events after the cursor are no longer stored", body = rejoin_http::problem::ProblemBody, content_type = "application/problem+json"),
         Refused))]
 async fn events(

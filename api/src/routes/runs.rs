@@ -14,6 +14,7 @@ use rejoin_http::extract::{Params, Segments};
 use rejoin_http::problem::{Problem, Refused};
 use rejoin_http::visible;
 use rejoin_runs::runs::{self, Listed, Run, RunHead};
+use rejoin_sse::schema::StreamEvent;
 use rejoin_sse::start::{StreamParams, StreamSource};
 use rejoin_types::access::Scope;
 use rejoin_types::owner::Owner;
@@ -279,7 +280,7 @@ async fn may_cancel(state: &AppState, caller: &Caller, id: Uuid) -> Result<rls::
         ("Last-Event-ID" = Option<String>, Header, description = "The number of the last event that the reader \
             received")),
     responses(
-        (status = 200, description = "Events", body = String, content_type = "text/event-stream"),
+        (status = 200, description = "Events", body = StreamEvent, content_type = "text/event-stream"),
         (status = 204, description = "The cursor is at the end of the finished run"),
         (status = 410, description = "The events after the cursor are no longer stored", body = rejoin_http::problem::ProblemBody, content_type = "application/problem+json"),
         Refused))]

@@ -18,6 +18,7 @@ use rejoin_http::problem::{BodyRefused, Problem, Refused};
 use rejoin_runs::attachments::{self, Attachment};
 use rejoin_runs::contexts;
 use rejoin_sse::dialects::Dialect;
+use rejoin_sse::schema::StreamEvent;
 use rejoin_sse::start::{self, Start, StreamParams, StreamSource};
 use rejoin_tools::outputs;
 use serde::{Deserialize, Serialize};
@@ -120,7 +121,7 @@ impl ChatParams {
     params(ChatParams, ("Idempotency-Key" = Option<String>, Header, description = "The same key and body return the \
         same run")),
     responses(
-        (status = 200, description = "The turn's events, until its `done`", body = String, content_type = "text/event-stream"),
+        (status = 200, description = "The turn's events, until its `done`", body = StreamEvent, content_type = "text/event-stream"),
         (status = 202, description = "Accepted (with `Accept: application/json`)", body = Accepted),
         (status = 409, description = "A run of the conversation is active, and onBusy=reject", body = rejoin_http::problem::ProblemBody, content_type = "application/problem+json"),
         (status = 410, description = "The key's run was streamed long ago; its events are no longer stored", body = rejoin_http::problem::ProblemBody, content_type = "application/problem+json"),

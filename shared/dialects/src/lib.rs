@@ -2,14 +2,18 @@
 //! per dialect: its requests, its renderer (a fold of a run's events, without database or HTTP), and its endpoints, over `chat`.
 //!
 //! # Layout
+//! - `a2a`        A2A
 //! - `ag_ui`      AG-UI
 //! - `ai_sdk`     the AI SDK's UI message stream
 //! - `openai`     OpenAI's Responses and Chat Completions
+//! - `pieces`     a text that is written in pieces
 //! - `shown_text` the text of a step that a client without retraction has been shown
 
+pub mod a2a;
 pub mod ag_ui;
 pub mod ai_sdk;
 pub mod openai;
+mod pieces;
 pub mod shown_text;
 
 use rejoin_chat::Routes;
@@ -17,6 +21,7 @@ use rejoin_chat::Routes;
 /// The endpoints of all dialects.
 pub fn routes() -> Routes {
     Routes::new()
+        .merge(a2a::routes::routes())
         .merge(ag_ui::routes::routes())
         .merge(ai_sdk::routes::routes())
         .merge(openai::routes::routes())

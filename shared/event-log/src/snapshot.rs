@@ -1,100 +1,136 @@
 //! The state of a log at a number: its messages, and the running turn's text and tool calls so far. A late reader loads
 //! it instead of replaying thousands of tokens. One statement, so that messages, events and the number agree.
 //!
-//! - `plan`  the turn's plan and operations
+//! - `plan`   the turn's plan and operations
+//! - `schema` schemas of the events that a snapshot contains
 
 mod plan;
+mod schema;
 
 use serde::Serialize;
 use serde_json::{Value, json};
 use sqlx::PgExecutor;
+use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::rows::StoredEvent;
 use super::rows::StoredRow;
+use rejoin_types::events::shapes::{ContextUsage, Plan, SnapshotMessage, SnapshotType, SubAgentStatus};
 use rejoin_types::events::{Event, Kind, Operation, ToolStatus};
 
 /// Maximum number of messages in a snapshot, newest first; older ones are read from the messages' own endpoint.
 pub const MAX_MESSAGES: i64 = 200;
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+/// The state of a log at a number. It stands for all events up to it.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+#[schema(as = SnapshotFrame)]
 #[serde(rename_all = "camelCase")]
 pub struct Snapshot {
+    #[schema(value_type = SnapshotType, inline)]
     #[serde(rename = "type")]
     pub kind: &'static str,
     /// The number of the last event included; live events continue from here.
     pub through: i64,
+    /// The newest 200.
+    #[schema(value_type = Vec<SnapshotMessage>)]
     pub messages: Vec<Value>,
     /// The active turn, if any.
+    #[schema(required)]
     pub turn: Option<Turn>,
 }
 
+impl Snapshot {
+    /// The value of its `type`.
+    pub const KIND: &str = "snapshot";
+}
+
 /// The state of a turn so far.
-#[derive(Debug, Clone, PartialEq, Serialize, Default)]
+#[derive(Debug, Clone, PartialEq, Serialize, Default, ToSchema)]
+#[schema(as = SnapshotTurn)]
 #[serde(rename_all = "camelCase")]
 pub struct Turn {
     pub run_id: Uuid,
     /// Its `meta` event, once it exists.
+    #[schema(schema_with = schema::meta, required = false)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub meta: Option<Value>,
     /// The reply's text so far.
     pub text: String,
+    #[schema(required = false)]
     #[serde(skip_serializing_if = "String::is_empty")]
     pub reasoning: String,
     pub tool_calls: Vec<TurnToolCall>,
     /// Its sub-agents, in order of their start.
+    #[schema(required = false)]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub agents: Vec<TurnAgent>,
     /// Unanswered questions: the `question` events.
+    #[schema(schema_with = schema::questions, required = false)]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub questions: Vec<Value>,
     /// Its newest plan, with the current state of its steps.
+    #[schema(value_type = Option<Plan>, nullable = false)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub plan: Option<Value>,
     /// Its operations: the latest state of each, in the order in which they began.
+    #[schema(required = false)]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub operations: Vec<Operation>,
     /// How full the model's context window is.
+    #[schema(value_type = Option<ContextUsage>, nullable = false)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context_usage: Option<Value>,
 }
 
 /// A sub-agent of the turn.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+#[schema(as = SnapshotAgent)]
 #[serde(rename_all = "camelCase")]
 pub struct TurnAgent {
     pub run_id: Uuid,
+    #[schema(nullable = false)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent_run_id: Option<Uuid>,
+    #[schema(nullable = false)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
     /// `plan_step`, if it executes the step `step_number` of a plan.
+    #[schema(nullable = false)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
+    #[schema(nullable = false)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub step_number: Option<i32>,
     /// `started`, or how it ended.
+    #[schema(value_type = SubAgentStatus)]
     pub status: String,
+    #[schema(nullable = false)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub task: Option<String>,
     /// Its text so far.
     pub text: String,
+    #[schema(required = false)]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tool_calls: Vec<TurnToolCall>,
     /// The length of its starter's text before it began, as counted by [`length`].
     pub after_text: usize,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+/// A tool call of the turn.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+#[schema(as = SnapshotToolCall)]
 #[serde(rename_all = "camelCase")]
 pub struct TurnToolCall {
     pub call_id: String,
     pub tool: String,
     pub status: ToolStatus,
+    #[schema(nullable = false)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input: Option<Value>,
+    #[schema(nullable = false)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub result: Option<Value>,
+    #[schema(nullable = false)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// The length of the text before it began, as counted by [`length`]: a reader interleaves text and calls by it.
@@ -169,7 +205,7 @@ pub async fn take(
         )
     });
     Ok(Some(Snapshot {
-        kind: "snapshot",
+        kind: Snapshot::KIND,
         through: row.last_seq,
         messages: row
             .messages

@@ -1,5 +1,9 @@
 //! The OpenAPI document: collected by utoipa from the routes, with title and security schemes. `authorization` writes the security
 //! requirement of each operation, as its handler declares it.
+//!
+//! - `tags` descriptions of the tags
+
+mod tags;
 
 use std::collections::BTreeSet;
 
@@ -109,7 +113,10 @@ pub fn named(mut document: OpenApi) -> OpenApi {
     }
     document.tags = Some(
         tags.into_iter()
-            .map(|tag| TagBuilder::new().name(tag).build())
+            .map(|tag| {
+                let description = tags::description(&tag);
+                TagBuilder::new().name(tag).description(description).build()
+            })
             .collect(),
     );
     document

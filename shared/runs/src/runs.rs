@@ -25,6 +25,7 @@ macro_rules! run_query {
     };
 }
 
+pub mod by_change;
 mod clocks;
 mod listed;
 pub mod part;

@@ -3,9 +3,10 @@
 use bytes::Bytes;
 use rejoin_event_log::rows::StoredEvent;
 use rejoin_event_log::snapshot::Snapshot;
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
 use uuid::Uuid;
 
 /// First in every stream: the client's delay before it reconnects.
@@ -90,14 +91,36 @@ fn numbered(seq: i64, data: &[u8]) -> Bytes {
     out.into()
 }
 
+/// A frame about the connection, without a number.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum ConnectionFrame {
+    /// The stream has begun.
+    Open {},
+    /// All events that the log had when the reader connected have been sent; the following ones are live.
+    CaughtUp {
+        /// The number of the last one of them.
+        through: i64,
+    },
+    /// The server is shutting down: reconnect with the cursor.
+    Goaway {},
+    /// Retention has removed the events between the cursor and `oldest`. A `snapshot` follows.
+    Gap {
+        /// The reader's cursor.
+        after: i64,
+        /// The number of the oldest event that the log has.
+        oldest: i64,
+    },
+}
+
 /// The past has been sent, up to this number.
 pub fn caught_up(through: i64) -> Bytes {
-    unnumbered(&json!({ "type": "caught_up", "through": through }))
+    unnumbered(&ConnectionFrame::CaughtUp { through })
 }
 
 /// Events between the cursor and `oldest` were deleted.
 pub fn gap(after: i64, oldest: i64) -> Bytes {
-    unnumbered(&json!({ "type": "gap", "after": after, "oldest": oldest }))
+    unnumbered(&ConnectionFrame::Gap { after, oldest })
 }
 
 /// The state at a number, to which the reader's cursor moves.
@@ -108,12 +131,15 @@ pub fn snapshot(snapshot: &Snapshot) -> Bytes {
     )
 }
 
-fn unnumbered(data: &serde_json::Value) -> Bytes {
+fn unnumbered(frame: &ConnectionFrame) -> Bytes {
+    let data = serde_json::to_string(frame).expect("a frame is plain data");
     format!("data: {data}\n\n").into()
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn event(kind: &str, data: &str) -> StoredEvent {

@@ -5,6 +5,7 @@
 //! - `connections`  HTTP over accepted connections, until the drain ends
 //! - `connection_limits` maximum numbers of connections
 //! - `frame`   wire format, rendered once per event
+//! - `schema`  its schema in the OpenAPI document
 //! - `dialects`  the same events in other clients' formats
 //! - `fan_out` the live end of each followed log: ONE query for all of them, whenever something is new
 //! - `ring`    the newest events of one log, and the readers waiting for the next
@@ -29,6 +30,7 @@ pub mod frame;
 mod model;
 pub mod reader;
 pub mod ring;
+pub mod schema;
 pub mod settings;
 pub mod socket;
 pub mod source;

@@ -5,5 +5,6 @@ mod browser;
 mod callbacks;
 mod compaction;
 mod operations;
+mod schema;
 mod sse;
 mod writer;

@@ -7,31 +7,10 @@ use std::collections::HashMap;
 
 use serde_json::{Value, json};
 
+use crate::pieces::Text;
+
 /// Precedes the number in the id of a call whose own id was used before.
 pub const REPEATED: char = '~';
-
-/// Text, and where each event's piece of it ends: a reset may discard some of them.
-#[derive(Debug, Default)]
-struct Text {
-    text: String,
-    ends: Vec<(i64, usize)>,
-}
-
-impl Text {
-    fn push(&mut self, seq: i64, piece: &str) {
-        self.text.push_str(piece);
-        self.ends.push((seq, self.text.len()));
-    }
-
-    /// Discards what came after `seq`. True: there was something.
-    fn truncate(&mut self, seq: i64) -> bool {
-        let kept = self.ends.partition_point(|(at, _)| *at <= seq);
-        let discards = kept < self.ends.len();
-        self.ends.truncate(kept);
-        self.text.truncate(self.ends.last().map_or(0, |(_, end)| *end));
-        discards
-    }
-}
 
 #[derive(Debug)]
 enum What {
@@ -257,7 +236,7 @@ impl Turn {
             match &mut item.what {
                 What::Assistant { text, .. } => {
                     discards |= text.truncate(after);
-                    !text.text.is_empty()
+                    !text.is_empty()
                 }
                 // Kept without its text: a snapshot without any reasoning would leave the client's as it is.
                 What::Reasoning { text, .. } => {
@@ -283,7 +262,7 @@ impl Turn {
         let own = self.items.iter().skip(self.earlier);
         own.filter(|item| item.run == self.root)
             .filter_map(|item| match &item.what {
-                What::Assistant { text, .. } => Some(text.text.as_str()),
+                What::Assistant { text, .. } => Some(text.as_str()),
                 _ => None,
             })
             .collect()
@@ -332,14 +311,14 @@ impl Turn {
             match &item.what {
                 What::Assistant { id, text } => {
                     if let Some(at) = of_id.get(id.as_str()) {
-                        messages[*at]["content"] = text.text.as_str().into();
+                        messages[*at]["content"] = text.as_str().into();
                     } else {
                         of_id.insert(id, messages.len());
-                        messages.push(owned(json!({"id": id, "role": "assistant", "content": text.text})));
+                        messages.push(owned(json!({"id": id, "role": "assistant", "content": text.as_str()})));
                     }
                 }
                 What::Reasoning { id, text } => {
-                    messages.push(owned(json!({"id": id, "role": "reasoning", "content": text.text})));
+                    messages.push(owned(json!({"id": id, "role": "reasoning", "content": text.as_str()})));
                 }
                 What::User { id, content } => messages.push(json!({"id": id, "role": "user", "content": content})),
                 What::Call(call) => {

@@ -31,7 +31,7 @@ async fn key(app: &TestApp, project: Option<Uuid>, scopes: &[Scope]) -> (Uuid, C
 async fn without_a_key_nothing_opens_but_what_operators_need() {
     let app = quiet().await;
     let nobody = reqwest::Client::new();
-    for path in ["/livez", "/readyz", "/metrics", "/openapi.json"] {
+    for path in ["/livez", "/readyz", "/metrics", "/openapi.json", "/api/docs"] {
         assert_eq!(
             nobody
                 .get(format!("{}{path}", app.url()))

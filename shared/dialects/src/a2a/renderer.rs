@@ -1,0 +1,137 @@
+//! The task as a client reads it: a stream of the task and its updates, or the task as one document.
+//!
+//! A stream begins with the task as it is then. The `id` of a frame is the number of its event: a client that reconnects with it is sent the
+//! updates that follow.
+
+use std::io::Write as _;
+
+use rejoin_sse::dialects::Renderer;
+use serde_json::{Value, json};
+
+use super::envelope::Envelope;
+use super::fold::{Change, Context, TaskFold};
+use super::state::TaskState;
+
+/// Where a response begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Begin {
+    /// With the first event after this number.
+    After(i64),
+    /// With the state so far.
+    Now,
+    /// Nowhere: the client reads on after this number.
+    ReadOn(i64),
+}
+
+/// What is written.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Form {
+    /// The task, then its updates, each in this envelope, until it rests.
+    Stream(Envelope),
+    /// The task, when it rests.
+    AtRest,
+    /// The task, when it has ended.
+    AtEnd,
+}
+
+/// Renders one task.
+#[derive(Debug)]
+pub struct TaskRenderer {
+    fold: TaskFold,
+    begin: Begin,
+    form: Form,
+    /// The number of the newest messages of the task's history that a client wants. None: all.
+    history_length: Option<usize>,
+    has_begun: bool,
+    is_over: bool,
+}
+
+impl TaskRenderer {
+    pub fn new(about: Context, begin: Begin, form: Form, history_length: Option<usize>) -> Self {
+        Self {
+            fold: TaskFold::new(about),
+            begin,
+            form,
+            history_length,
+            has_begun: matches!(begin, Begin::ReadOn(_)),
+            is_over: false,
+        }
+    }
+
+    /// The task, after the events that were rendered.
+    pub fn task(&self) -> Value {
+        self.fold.task(self.history_length)
+    }
+
+    fn write(&self, seq: i64, result: Value, out: &mut Vec<u8>) {
+        if let Form::Stream(envelope) = &self.form {
+            // Writing to memory can't fail.
+            let _ = write!(out, "id: {seq}\ndata: {}\n\n", envelope.around(result));
+        }
+    }
+
+    fn write_task(&mut self, seq: i64, out: &mut Vec<u8>) {
+        self.has_begun = true;
+        let task = json!({ "task": self.task() });
+        match self.form {
+            Form::Stream(_) => self.write(seq, task, out),
+            Form::AtRest | Form::AtEnd => {
+                let _ = write!(out, "{task}");
+            }
+        }
+    }
+
+    /// Whether the response ends when the task rests as it does now.
+    fn ends(&self) -> bool {
+        self.form != Form::AtEnd || self.fold.state().is_terminal()
+    }
+
+    fn stream(&mut self, seq: i64, change: Change, out: &mut Vec<u8>) {
+        if !self.has_begun {
+            self.write_task(seq, out);
+        } else if let Some(update) = change.update {
+            self.write(seq, update, out);
+        }
+        self.is_over = change.rests;
+    }
+}
+
+impl Renderer for TaskRenderer {
+    fn render(&mut self, seq: i64, event: &Value, out: &mut Vec<u8>) {
+        if self.is_over {
+            return;
+        }
+        let change = self.fold.apply(seq, event);
+        let is_new = match self.begin {
+            Begin::After(after) | Begin::ReadOn(after) => seq > after,
+            // Shown when the present is reached, or with the end.
+            Begin::Now => self.has_begun || (event["type"] == "done" && self.fold.state().is_terminal()),
+        };
+        if !is_new {
+            return;
+        }
+        if let Form::Stream(_) = self.form {
+            self.stream(seq, change, out);
+        } else if change.rests && self.ends() {
+            self.write_task(seq, out);
+            self.is_over = true;
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    fn caught_up(&mut self, through: i64, out: &mut Vec<u8>) -> bool {
+        let waits = self.fold.state() == TaskState::InputRequired && self.ends();
+        match (&self.form, self.begin) {
+            (Form::Stream(_), Begin::Now) if !self.has_begun => self.write_task(through, out),
+            // Answered, but not all of it.
+            (Form::Stream(_), Begin::After(_)) if waits => self.write(through, self.fold.status(), out),
+            (Form::AtRest | Form::AtEnd, _) if waits => self.write_task(through, out),
+            (Form::Stream(_) | Form::AtRest | Form::AtEnd, _) => {}
+        }
+        self.is_over |= waits;
+        waits
+    }
+}

@@ -1,0 +1,352 @@
+//! `/api/a2a`: tasks for clients of A2A, over JSON-RPC and over HTTP+JSON. A task is a run, and a context is a conversation.
+//!
+//! - `rpc`    JSON-RPC
+//! - `send`   messages: to a new task, or to one that works, waits or is paused
+//! - `tasks`  reads, lists, cancels and follows tasks
+//! - `agents` the same operations at the address of one agent
+//!
+//! The requests' types and the renderer are in the crate `dialects`. Errors over HTTP+JSON are problems like all others, with the protocol's
+//! `error` as a further member.
+
+mod agents;
+mod rpc;
+mod send;
+mod tasks;
+
+use std::future::Future;
+
+use crate::a2a::VERSION;
+use crate::a2a::envelope::Envelope;
+use crate::a2a::errors::{Failure, codes};
+use crate::a2a::request::{Refusal, SendMessageRequest, no_push_notifications};
+use axum::body::{self, Body as ResponseBody};
+use axum::extract::{FromRequestParts, RawPathParams, Request, State};
+use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, StatusCode};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use rejoin_http::authorization::routes;
+use rejoin_http::caller::{Caller, Read, Write};
+use rejoin_http::extract::{Body, Params};
+use rejoin_http::problem::{Problem, Refused};
+use rejoin_types::access::Scope;
+use serde_json::{Map, Value};
+use tokio::time::timeout;
+
+use rejoin_chat::{ChatState, Routes};
+use rejoin_http::REQUEST_LIMIT;
+
+/// The address of JSON-RPC, and what the paths of HTTP+JSON begin with.
+pub const PATH: &str = "/api/a2a";
+/// The same for one agent, before its name.
+const AGENTS: &str = "/api/a2a/agents/";
+/// The route of the latter.
+const AGENT_ROUTE: &str = "/api/a2a/agents/{agent}";
+/// The version that a client speaks: a header, or a parameter of the query.
+const VERSION_HEADER: &str = "a2a-version";
+/// The media type of results over HTTP+JSON.
+const MEDIA_TYPE: &str = "application/a2a+json";
+/// The members that every problem has.
+const PROBLEM_MEMBERS: [&str; 5] = ["type", "title", "status", "detail", "code"];
+/// Maximum size of an error that is translated, in bytes.
+const PROBLEM_MAX_BYTES: usize = 64 * 1024;
+/// What follows a task's id in the path of an operation on it.
+const CANCEL: &str = ":cancel";
+const SUBSCRIBE: &str = ":subscribe";
+
+pub fn routes() -> Routes {
+    Routes::new()
+        .routes(routes!(rpc::call))
+        .routes(routes!(send_message))
+        .routes(routes!(send_streaming_message))
+        .routes(routes!(list_tasks))
+        .routes(routes!(get_task, act_on_task))
+        .routes(routes!(list_push_configs, create_push_config))
+        .routes(routes!(get_push_config, delete_push_config))
+        .routes(routes!(extended_card))
+        .merge(agents::routes())
+}
+
+/// The address of an agent: what its operations' paths begin with.
+pub fn path_of_agent(name: &str) -> String {
+    let segment: String = url::form_urlencoded::byte_serialize(name.as_bytes()).collect();
+    // In a path a space is %20.
+    format!("{AGENTS}{}", segment.replace('+', "%20"))
+}
+
+/// Whether a request for this route may wait for a whole answer before its response begins.
+pub fn waits(route: &str) -> bool {
+    let rest = route.strip_prefix(AGENT_ROUTE).or_else(|| route.strip_prefix(PATH));
+    matches!(rest, Some("" | "/message:send" | "/tasks/{task}"))
+}
+
+/// A call of an operation.
+struct Call {
+    headers: HeaderMap,
+    /// The name or id of the agent, by the path.
+    agent: Option<String>,
+    /// The task in the path, with what follows its id.
+    task: String,
+}
+
+impl FromRequestParts<ChatState> for Call {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &ChatState) -> Result<Self, Problem> {
+        check_version(parts)?;
+        let segments = RawPathParams::from_request_parts(parts, state).await;
+        let segments = segments.map_err(|_| Problem::internal())?;
+        let segment = |wanted: &str| {
+            let mut own = segments.iter().filter(|(name, _)| *name == wanted);
+            own.next().map(|(_, value)| value.to_owned())
+        };
+        Ok(Self {
+            headers: parts.headers.clone(),
+            agent: segment("agent"),
+            task: segment("task").unwrap_or_default(),
+        })
+    }
+}
+
+/// Refuses clients of another version. A client that names none is taken for one of this version: the methods of older ones have other names.
+fn check_version(parts: &Parts) -> Result<(), Problem> {
+    let header = parts.headers.get(VERSION_HEADER).and_then(|value| value.to_str().ok());
+    let query = parts.uri.query().unwrap_or_default();
+    let mut pairs = url::form_urlencoded::parse(query.as_bytes());
+    let parameter = pairs.find(|(name, _)| name.eq_ignore_ascii_case(VERSION_HEADER));
+    let version = match (header, &parameter) {
+        (Some(version), _) => version,
+        (None, Some((_, version))) => version,
+        (None, None) => return Ok(()),
+    };
+    let is_supported = version.is_empty() || version == VERSION || version.starts_with(&format!("{VERSION}."));
+    if is_supported {
+        return Ok(());
+    }
+    let detail = format!("version {version} of A2A is not supported; send A2A-Version: {VERSION}");
+    Err(Problem::bad_request(codes::VERSION_NOT_SUPPORTED, detail))
+}
+
+/// What an operation returns.
+enum Reply {
+    Result(Value),
+    Stream(Response),
+}
+
+impl Reply {
+    /// The response over HTTP+JSON.
+    fn over_http(self) -> Response {
+        match self {
+            Self::Result(result) => ([(CONTENT_TYPE, MEDIA_TYPE)], result.to_string()).into_response(),
+            Self::Stream(response) => response,
+        }
+    }
+}
+
+fn refused(refusal: Refusal) -> Problem {
+    Problem::bad_request(refusal.code, refusal.detail)
+}
+
+/// For what does not wait for a run.
+async fn in_time<T>(work: impl Future<Output = Result<T, Problem>>) -> Result<T, Problem> {
+    timeout(REQUEST_LIMIT, work)
+        .await
+        .unwrap_or_else(|_| Err(Problem::database_away()))
+}
+
+/// Send a message by A2A, and get the task when it has ended or waits for its client
+#[utoipa::path(post, path = "/api/a2a/message:send", tag = "a2a", request_body = SendMessageRequest,
+    responses((status = 200, description = "`{task}`", body = Object, content_type = "application/a2a+json"), Refused))]
+async fn send_message(
+    State(state): State<ChatState>,
+    caller: Caller<Write>,
+    call: Call,
+    Body(request): Body<SendMessageRequest>,
+) -> Result<Response, Problem> {
+    let reply = send::send(&state, &caller, &call, request, None).await?;
+    Ok(reply.over_http())
+}
+
+/// Send a message by A2A, and stream the task and its updates
+#[utoipa::path(post, path = "/api/a2a/message:stream", tag = "a2a", request_body = SendMessageRequest,
+    responses((status = 200, description = "The task, then its updates, until it has ended or waits for its client", body = String, content_type = "text/event-stream"), Refused))]
+async fn send_streaming_message(
+    State(state): State<ChatState>,
+    caller: Caller<Write>,
+    call: Call,
+    Body(request): Body<SendMessageRequest>,
+) -> Result<Response, Problem> {
+    let reply = send::send(&state, &caller, &call, request, Some(Envelope::Http)).await?;
+    Ok(reply.over_http())
+}
+
+/// List the caller's tasks of A2A, the last changed first
+#[utoipa::path(get, path = "/api/a2a/tasks", tag = "a2a", params(tasks::ListTasks),
+    responses((status = 200, description = "`{tasks, nextPageToken, pageSize, totalSize}`", body = Object, content_type = "application/a2a+json"), Refused))]
+async fn list_tasks(
+    State(state): State<ChatState>,
+    caller: Caller<Read>,
+    _call: Call,
+    Params(request): Params<tasks::ListTasks>,
+) -> Result<Response, Problem> {
+    let page = tasks::list(&state, &caller, request).await?;
+    Ok(Reply::Result(page).over_http())
+}
+
+/// Get a task of A2A
+#[utoipa::path(get, path = "/api/a2a/tasks/{task}", tag = "a2a",
+    params(tasks::TaskParams, ("task" = String, Path, description = "The task's id; with `:subscribe` after it, its updates are streamed")),
+    responses((status = 200, description = "The task", body = Object, content_type = "application/a2a+json"), Refused))]
+async fn get_task(
+    State(state): State<ChatState>,
+    caller: Caller<Read>,
+    call: Call,
+    Params(params): Params<tasks::TaskParams>,
+) -> Result<Response, Problem> {
+    if let Some(task) = call.task.strip_suffix(SUBSCRIBE) {
+        return tasks::subscribe(&state, &caller, &call.headers, task, Envelope::Http).await;
+    }
+    let task = tasks::get(&state, &caller, &call.task, params.history_length).await?;
+    Ok(Reply::Result(task).over_http())
+}
+
+/// Cancel a task of A2A, or stream its updates
+#[utoipa::path(post, path = "/api/a2a/tasks/{task}", tag = "a2a",
+    params(("task" = String, Path, description = "The task's id, then `:cancel` (needs `write`) or `:subscribe`"),
+        ("Last-Event-ID" = Option<String>, Header, description = "The id of the last frame that the client received: only what follows it is streamed")),
+    responses((status = 200, description = "The task; or the task and then its updates (text/event-stream)", body = Object, content_type = "application/a2a+json"), Refused))]
+async fn act_on_task(State(state): State<ChatState>, caller: Caller<Read>, call: Call) -> Result<Response, Problem> {
+    if let Some(task) = call.task.strip_suffix(SUBSCRIBE) {
+        return in_time(tasks::subscribe(&state, &caller, &call.headers, task, Envelope::Http)).await;
+    }
+    let Some(task) = call.task.strip_suffix(CANCEL) else {
+        let detail = "a task can be posted to as {id}:cancel and {id}:subscribe";
+        return Err(Problem::new(StatusCode::NOT_FOUND, codes::METHOD_NOT_FOUND, detail));
+    };
+    caller.needs(Scope::Write)?;
+    let task = tasks::cancel(&state, &caller, task).await?;
+    Ok(Reply::Result(task).over_http())
+}
+
+/// Not supported: create a push notification config of a task
+#[utoipa::path(post, path = "/api/a2a/tasks/{task}/pushNotificationConfigs", tag = "a2a",
+    params(("task" = String, Path, description = "The task's id")), responses(Refused))]
+async fn create_push_config(_caller: Caller<Write>, _call: Call) -> Problem {
+    refused(no_push_notifications())
+}
+
+/// Not supported: list the push notification configs of a task
+#[utoipa::path(get, path = "/api/a2a/tasks/{task}/pushNotificationConfigs", tag = "a2a",
+    params(("task" = String, Path, description = "The task's id")), responses(Refused))]
+async fn list_push_configs(_caller: Caller<Read>, _call: Call) -> Problem {
+    refused(no_push_notifications())
+}
+
+/// Not supported: get a push notification config of a task
+#[utoipa::path(get, path = "/api/a2a/tasks/{task}/pushNotificationConfigs/{config}", tag = "a2a",
+    params(("task" = String, Path, description = "The task's id"), ("config" = String, Path, description = "The config's id")),
+    responses(Refused))]
+async fn get_push_config(_caller: Caller<Read>, _call: Call) -> Problem {
+    refused(no_push_notifications())
+}
+
+/// Not supported: delete a push notification config of a task
+#[utoipa::path(delete, path = "/api/a2a/tasks/{task}/pushNotificationConfigs/{config}", tag = "a2a",
+    params(("task" = String, Path, description = "The task's id"), ("config" = String, Path, description = "The config's id")),
+    responses(Refused))]
+async fn delete_push_config(_caller: Caller<Write>, _call: Call) -> Problem {
+    refused(no_push_notifications())
+}
+
+/// Not supported: get the extended agent card
+#[utoipa::path(get, path = "/api/a2a/extendedAgentCard", tag = "a2a", responses(Refused))]
+async fn extended_card(_caller: Caller<Read>, _call: Call) -> Problem {
+    no_extended_card()
+}
+
+fn no_extended_card() -> Problem {
+    let detail = "there is no extended card: /.well-known/agent-card.json has everything that the caller may see";
+    Problem::bad_request(codes::UNSUPPORTED_OPERATION, detail)
+}
+
+fn failure<'a>(status: StatusCode, code: &'a str, message: &'a str, metadata: Map<String, Value>) -> Failure<'a> {
+    Failure {
+        status: status.as_u16(),
+        code,
+        message,
+        metadata,
+    }
+}
+
+/// Adds to errors of these paths what the protocol has for them.
+pub async fn translated(request: Request, next: Next) -> Response {
+    let path = request.uri().path();
+    let rest = path
+        .strip_prefix(PATH)
+        .filter(|rest| rest.is_empty() || rest.starts_with('/'));
+    let Some(rest) = rest else {
+        return next.run(request).await;
+    };
+    let is_rpc = rest.is_empty() || path.strip_prefix(AGENTS).is_some_and(|agent| !agent.contains('/'));
+    let response = next.run(request).await;
+    let kind = response.headers().get(CONTENT_TYPE);
+    if kind.is_none_or(|kind| kind != "application/problem+json") {
+        return response;
+    }
+    let (mut parts, body) = response.into_parts();
+    let bytes = body::to_bytes(body, PROBLEM_MAX_BYTES).await.unwrap_or_default();
+    let mut problem: Map<String, Value> = serde_json::from_slice(&bytes).unwrap_or_default();
+    let text = |name: &str| problem.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let (code, message) = (text("code"), text("detail"));
+    let mut metadata = problem.clone();
+    metadata.retain(|name, _| !PROBLEM_MEMBERS.contains(&name.as_str()));
+    let failure = failure(parts.status, &code, &message, metadata);
+    let more = if is_rpc {
+        failure.as_rpc(&Value::Null)
+    } else {
+        failure.as_status()
+    };
+    problem.extend(more.as_object().cloned().unwrap_or_default());
+    parts.headers.remove(CONTENT_LENGTH);
+    Response::from_parts(parts, ResponseBody::from(Value::Object(problem).to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn version(uri: &str, header: Option<&str>) -> Result<(), &'static str> {
+        let mut request = axum::http::Request::builder().uri(uri);
+        if let Some(header) = header {
+            request = request.header(VERSION_HEADER, header);
+        }
+        let (parts, ()) = request.body(()).unwrap().into_parts();
+        check_version(&parts).map_err(|problem| problem.code)
+    }
+
+    #[test]
+    fn a_client_of_another_version_is_refused() {
+        assert_eq!(version("/", None), Ok(()));
+        assert_eq!(version("/", Some("1.0")), Ok(()));
+        assert_eq!(version("/?A2A-Version=1.0.1", None), Ok(()));
+        for (uri, header) in [("/", Some("0.3")), ("/?A2A-Version=0.3", None), ("/", Some("1.00"))] {
+            assert_eq!(version(uri, header), Err("version_not_supported"), "{uri} {header:?}");
+        }
+    }
+
+    #[test]
+    fn routes_that_answer_when_a_run_rests_may_wait() {
+        for route in [
+            "/api/a2a",
+            "/api/a2a/message:send",
+            "/api/a2a/agents/{agent}",
+            "/api/a2a/agents/{agent}/message:send",
+        ] {
+            assert!(waits(route), "{route}");
+        }
+        for route in ["/api/a2a/tasks", "/api/a2a/message:stream", "/api/ag-ui"] {
+            assert!(!waits(route), "{route}");
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! The operations at the address of one agent, which new tasks get. An existing context keeps its agent.
+
+use crate::a2a::request::SendMessageRequest;
+use axum::extract::State;
+use axum::response::Response;
+use rejoin_http::authorization::routes;
+use rejoin_http::caller::{Caller, Read, Write};
+use rejoin_http::extract::{Body, Params};
+use rejoin_http::problem::{Problem, Refused};
+
+use super::rpc::{self, RpcRequest};
+use super::tasks::{ListTasks, TaskParams};
+use super::{Call, act_on_task, get_task, list_tasks, send_message, send_streaming_message};
+use rejoin_chat::{ChatState, Routes};
+
+pub(super) fn routes() -> Routes {
+    Routes::new()
+        .routes(routes!(call_agent))
+        .routes(routes!(send_message_to_agent))
+        .routes(routes!(send_streaming_message_to_agent))
+        .routes(routes!(list_tasks_at_agent))
+        .routes(routes!(get_task_at_agent, act_on_task_at_agent))
+}
+
+/// Call a method of A2A by JSON-RPC, at an agent's address
+#[utoipa::path(post, path = "/api/a2a/agents/{agent}", tag = "a2a", request_body = RpcRequest, params(("agent" = String, Path, description = "The id or name of an agent definition, for new contexts")),
+    responses((status = 200, description = "As at `/api/a2a`", body = Object), Refused))]
+async fn call_agent(state: State<ChatState>, caller: Caller<Read>, call: Call, request: Body<RpcRequest>) -> Response {
+    rpc::call(state, caller, call, request).await
+}
+
+/// Send a message to an agent by A2A, and get the task when it has ended or waits for its client
+#[utoipa::path(post, path = "/api/a2a/agents/{agent}/message:send", tag = "a2a", request_body = SendMessageRequest, params(("agent" = String, Path, description = "The id or name of an agent definition, for new contexts")),
+    responses((status = 200, description = "`{task}`", body = Object, content_type = "application/a2a+json"), Refused))]
+async fn send_message_to_agent(
+    state: State<ChatState>,
+    caller: Caller<Write>,
+    call: Call,
+    request: Body<SendMessageRequest>,
+) -> Result<Response, Problem> {
+    send_message(state, caller, call, request).await
+}
+
+/// Send a message to an agent by A2A, and stream the task and its updates
+#[utoipa::path(post, path = "/api/a2a/agents/{agent}/message:stream", tag = "a2a", request_body = SendMessageRequest, params(("agent" = String, Path, description = "The id or name of an agent definition, for new contexts")),
+    responses((status = 200, description = "The task, then its updates", body = String, content_type = "text/event-stream"), Refused))]
+async fn send_streaming_message_to_agent(
+    state: State<ChatState>,
+    caller: Caller<Write>,
+    call: Call,
+    request: Body<SendMessageRequest>,
+) -> Result<Response, Problem> {
+    send_streaming_message(state, caller, call, request).await
+}
+
+/// List the caller's tasks of A2A, of all agents
+#[utoipa::path(get, path = "/api/a2a/agents/{agent}/tasks", tag = "a2a", params(ListTasks, ("agent" = String, Path, description = "The id or name of an agent definition, for new contexts")),
+    responses((status = 200, description = "As at `/api/a2a/tasks`", body = Object, content_type = "application/a2a+json"), Refused))]
+async fn list_tasks_at_agent(
+    state: State<ChatState>,
+    caller: Caller<Read>,
+    call: Call,
+    request: Params<ListTasks>,
+) -> Result<Response, Problem> {
+    list_tasks(state, caller, call, request).await
+}
+
+/// Get a task of A2A, at an agent's address
+#[utoipa::path(get, path = "/api/a2a/agents/{agent}/tasks/{task}", tag = "a2a",
+    params(TaskParams, ("agent" = String, Path, description = "The id or name of an agent definition, for new contexts"), ("task" = String, Path, description = "The task's id; with `:subscribe` after it, its updates are streamed")),
+    responses((status = 200, description = "The task", body = Object, content_type = "application/a2a+json"), Refused))]
+async fn get_task_at_agent(
+    state: State<ChatState>,
+    caller: Caller<Read>,
+    call: Call,
+    params: Params<TaskParams>,
+) -> Result<Response, Problem> {
+    get_task(state, caller, call, params).await
+}
+
+/// Cancel a task of A2A, or stream its updates, at an agent's address
+#[utoipa::path(post, path = "/api/a2a/agents/{agent}/tasks/{task}", tag = "a2a",
+    params(("agent" = String, Path, description = "The id or name of an agent definition, for new contexts"), ("task" = String, Path, description = "The task's id, then `:cancel` (needs `write`) or `:subscribe`")),
+    responses((status = 200, description = "As at `/api/a2a/tasks/{task}`", body = Object, content_type = "application/a2a+json"), Refused))]
+async fn act_on_task_at_agent(state: State<ChatState>, caller: Caller<Read>, call: Call) -> Result<Response, Problem> {
+    act_on_task(state, caller, call).await
+}

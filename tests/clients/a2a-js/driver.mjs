@@ -1,0 +1,116 @@
+// Drives the unmodified client of A2A. Argument: {url, key, binding, agent?, cutSeed?, calls: [{call, params}]} as JSON. Prints a line of JSON
+// for each {event} that a stream yields, and {result} or {error} at the end of each call. In params, "$task" and "$context" stand for the last
+// task and its context. With cutSeed, streams end after a random number of bytes, and the client subscribes to the task again.
+import { createRequire } from "node:module";
+
+const require = createRequire(`${process.env.CLIENT_FOLDER}/`);
+const sdk = require("@a2a-js/sdk");
+const { ClientFactory, ClientFactoryOptions, DefaultAgentCardResolver, JsonRpcTransportFactory, RestTransportFactory } =
+  require("@a2a-js/sdk/client");
+
+const { url, key, binding, agent, cutSeed, calls } = JSON.parse(process.argv[2]);
+const say = (said) => console.log(JSON.stringify(said));
+
+let state = (cutSeed ?? 0) >>> 0;
+/** Random numbers that the test can have again. */
+function random(below) {
+  state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+  return Math.floor((state / 2 ** 32) * below);
+}
+
+let cuts = 0;
+async function* cut(body) {
+  let left = 1 + random(4000);
+  for await (const bytes of body) {
+    if (bytes.length >= left) {
+      yield bytes.slice(0, left);
+      cuts += 1;
+      return;
+    }
+    left -= bytes.length;
+    yield bytes;
+  }
+}
+
+async function fetchImpl(address, init = {}) {
+  const headers = { ...init.headers, Authorization: `Bearer ${key}` };
+  const response = await fetch(address, { ...init, headers });
+  const isStream = response.headers.get("content-type")?.startsWith("text/event-stream");
+  if (cutSeed === undefined || !isStream) return response;
+  return new Response(ReadableStream.from(cut(response.body)), { status: response.status, headers: response.headers });
+}
+
+const factory = new ClientFactory(
+  ClientFactoryOptions.createFrom(ClientFactoryOptions.default, {
+    transports: [new JsonRpcTransportFactory({ fetchImpl }), new RestTransportFactory({ fetchImpl })],
+    preferredTransports: [binding],
+    cardResolver: new DefaultAgentCardResolver({ fetchImpl }),
+  }),
+);
+const card = `/.well-known/agent-card.json${agent ? `?agent=${encodeURIComponent(agent)}` : ""}`;
+const client = await factory.createFromUrl(url, card);
+
+const last = { task: "", context: "" };
+let rests = false;
+function note(task, context, status) {
+  if (task) last.task = task;
+  if (context) last.context = context;
+  if (status) {
+    rests = /(COMPLETED|FAILED|CANCELED|INPUT_REQUIRED)$/.test(status.state);
+  }
+}
+
+async function read(stream) {
+  try {
+    for await (const response of stream) {
+      const event = sdk.StreamResponse.toJSON(response);
+      if (event.task) note(event.task.id, event.task.contextId, event.task.status);
+      if (event.statusUpdate) note(null, null, event.statusUpdate.status);
+      say({ event });
+    }
+  } catch (error) {
+    // A frame that was cut in its middle.
+    if (cutSeed === undefined || !/parse|JSON/i.test(error.message)) throw error;
+  }
+}
+
+const task = (value) => sdk.Task.toJSON(value);
+const methods = {
+  async stream(params) {
+    rests = false;
+    await read(client.sendMessageStream(sdk.SendMessageRequest.fromJSON(params)));
+    while (!rests && cutSeed !== undefined) {
+      try {
+        await read(client.resubscribeTask({ id: last.task, tenant: "" }));
+      } catch (error) {
+        // It has ended meanwhile.
+        if (error.name !== "UnsupportedOperationError") throw error;
+        const ended = task(await client.getTask({ id: last.task, tenant: "" }));
+        note(ended.id, ended.contextId, ended.status);
+        say({ event: { task: ended } });
+      }
+    }
+    return { cuts };
+  },
+  async subscribe(params) {
+    await read(client.resubscribeTask({ tenant: "", ...params }));
+    return {};
+  },
+  async send(params) {
+    const sent = task(await client.sendMessage(sdk.SendMessageRequest.fromJSON(params)));
+    note(sent.id, sent.contextId, sent.status);
+    return sent;
+  },
+  get: async (params) => task(await client.getTask({ tenant: "", ...params })),
+  cancel: async (params) => task(await client.cancelTask({ tenant: "", metadata: undefined, ...params })),
+  list: async (params) => sdk.ListTasksResponse.toJSON(await client.listTasks(sdk.ListTasksRequest.fromJSON(params))),
+};
+
+for (const { call, params } of calls) {
+  const filled = JSON.stringify(params ?? {}).replaceAll("$task", last.task).replaceAll("$context", last.context);
+  try {
+    say({ result: await methods[call](JSON.parse(filled)) });
+  } catch (error) {
+    say({ error: { name: error.name, message: String(error.message) } });
+  }
+}
