@@ -14,7 +14,10 @@ const SCRIPT = join(FOLDER, `${PACKAGE}-${VERSION}.js`);
 
 if (!existsSync(SCRIPT)) {
   mkdirSync(FOLDER, { recursive: true });
-  execFileSync('npm', ['pack', '--silent', '--ignore-scripts', `${PACKAGE}@${VERSION}`], { cwd: FOLDER, stdio: 'pipe' });
+  execFileSync('npm', ['pack', '--silent', '--ignore-scripts', `${PACKAGE}@${VERSION}`], {
+    cwd: FOLDER,
+    stdio: 'pipe',
+  });
   const archive = join(FOLDER, `${PACKAGE}-${VERSION}.tgz`);
   const digest = createHash('sha512').update(readFileSync(archive)).digest('base64');
   if (digest !== SHA512) throw new Error(`${archive} is not the package that was reviewed: its SHA-512 is ${digest}`);

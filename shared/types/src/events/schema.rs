@@ -104,7 +104,7 @@ pub fn variants<T: PartialSchema>() -> Vec<(String, Object)> {
     objects.map(|object| (kind_of(&object), object)).collect()
 }
 
-/// The types of events, each with the schema of its own and the common fields.
+/// The types of events, each with the schema of its fields and the common ones.
 fn types() -> Vec<(String, Object)> {
     variants::<Kind>()
         .into_iter()
