@@ -27,6 +27,7 @@ use rejoin_runs::runs::part::Part;
 use rejoin_runs::runs::{self, Run};
 use rejoin_types::events::DoneStatus;
 use rejoin_types::events::Kind;
+use rejoin_types::ids;
 use serde_json::Value;
 use tracing::{Instrument, info_span, warn};
 
@@ -108,6 +109,7 @@ async fn fail_refused_run(services: &Services, job: &ClaimedJob, error: &str) ->
         run: &run,
         attempt: job.attempt,
         seen: &Seen::default(),
+        message_id: ids::new(),
         status: DoneStatus::Failed,
         text: "",
         citations: &[],
@@ -189,6 +191,7 @@ async fn attempt_run(
             messages: start.initial_messages,
             citations: initial.citations,
             context: None,
+            client_tools: initial.client_tools,
         }),
         Started::Resumed => {
             metrics::counter!("rejoin_runs_resumed_total").increment(1);
@@ -298,6 +301,7 @@ async fn end_turn(
         run,
         attempt: job.attempt,
         seen,
+        message_id: ids::new(),
         status,
         text: &text,
         citations: &citations,

@@ -21,6 +21,7 @@ use rejoin_runs::contexts::location;
 use rejoin_runs::{consoles, questions, runs};
 use rejoin_scheduling::{schedules, tasks};
 use rejoin_types::events::DoneStatus;
+use rejoin_types::ids;
 use serde_json::json;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 use tokio_util::sync::CancellationToken;
@@ -331,6 +332,7 @@ async fn fail_dead_job(services: &Services, job: &DeadJob) -> Result<(), String>
         run: &run,
         attempt: job.attempt,
         seen: &Seen::default(),
+        message_id: ids::new(),
         status: DoneStatus::Failed,
         text: "",
         citations: &[],

@@ -142,6 +142,9 @@ pub struct Execution {
     reply: String,
     /// The required structured output; none: any text.
     output: Option<output::Output>,
+    /// Whether steering messages may be pending: unknown, or seen by the last command. One that arrives later is found by
+    /// the next command.
+    may_have_pending: bool,
     /// The message to the model before it is asked again for a valid answer.
     repair: Option<String>,
     /// The last step has begun: tools are disabled, and the run pauses after it.
@@ -185,6 +188,7 @@ impl Execution {
             stopping: stored.stopping,
             output: output::Output::of(&request.run),
             repair: None,
+            may_have_pending: true,
             request,
         }
     }
@@ -351,6 +355,9 @@ impl Execution {
 
     /// Returns steering messages. Waits for an unreachable database, so that the run can continue.
     async fn pending_messages(&self) -> Result<Vec<steering::PendingMessage>, sqlx::Error> {
+        if !self.may_have_pending {
+            return Ok(Vec::new());
+        }
         let (db, run) = (&self.request.services.db.pool_sqlx, self.request.run.id);
         for _ in 1..READ_TRIES {
             match steering::pending(db, run).await {
@@ -367,6 +374,9 @@ impl Execution {
 
     /// Returns whether there are steering messages. An unreachable database is asked again at the run's end.
     async fn has_pending(&self) -> bool {
+        if !self.may_have_pending {
+            return false;
+        }
         let pending = steering::pending(&self.request.services.db.pool_sqlx, self.request.run.id).await;
         pending.is_ok_and(|pending| !pending.is_empty())
     }

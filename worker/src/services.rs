@@ -243,6 +243,12 @@ impl Wakes for rejoin_commands::Recorded {
     }
 }
 
+impl Wakes for rejoin_commands::EndRecorded {
+    fn wake(&self) -> wakeup::Wake {
+        self.wake.clone()
+    }
+}
+
 impl Wakes for rejoin_commands::Finished {
     fn wake(&self) -> wakeup::Wake {
         match self {

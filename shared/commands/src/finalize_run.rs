@@ -4,7 +4,6 @@
 //! the turn continues.
 
 use sqlx::PgConnection;
-use uuid::Uuid;
 
 use super::run_end::RunEnd;
 use super::schedule_tasks;
@@ -49,22 +48,29 @@ impl RunEnd<'_> {
     /// holds the log's lock.
     pub async fn write(&self, db: &mut PgConnection, run: &Run, attempt: i32, seq: i64) -> Result<Wake, sqlx::Error> {
         sqlx::query!(
-            "update kb.agent_runs
-             set state = $2, attempt = $3, finished_at = now(), done_seq = $4, safe_seq = $4, final_message_id = $5,
-                 summary = $6, error = $7, error_code = $8, usage = $9, waiting_since = null
-             where id = $1",
+            r#"select kb.end_run($1, $2, $3, $4, $5, $6, $7, $8, $9) as "ended!: ()""#,
             run.id,
-            RunState::from(self.status).as_str(),
             attempt,
+            RunState::from(self.status).as_str(),
             seq,
-            self.final_message_id as Option<Uuid>,
-            (!self.text.is_empty()).then_some(self.text),
+            self.final_message_id,
+            self.summary(),
             self.error.map(|error| error.message.as_str()),
             self.error.map(|error| error.code.as_str()),
             self.usage
         )
         .execute(&mut *db)
         .await?;
+        self.wake_others(db, run).await
+    }
+
+    /// The run's summary: the answer. None: there is none.
+    pub fn summary(&self) -> Option<&str> {
+        (!self.text.is_empty()).then_some(self.text)
+    }
+
+    /// Resumes the waiting parent or task. The run's row has its end, and the caller holds the log's lock.
+    pub async fn wake_others(&self, db: &mut PgConnection, run: &Run) -> Result<Wake, sqlx::Error> {
         if run.task_id.is_some() {
             return schedule_tasks::run_ended(db, run, self).await;
         }

@@ -4,20 +4,23 @@
 
 use serde_json::{Value, json};
 use sqlx::PgConnection;
+use uuid::Uuid;
 
 use super::run_end::RunEnd;
-use super::{Command, FencedError, wire_time};
+use super::{Command, FencedError};
 use rejoin_event_log::log;
 use rejoin_event_log::stream::Seen;
 use rejoin_event_log::wakeup::Wake;
 use rejoin_faults::Fault;
-use rejoin_queue::{fencing, settle};
 use rejoin_runs::contexts::Context;
-use rejoin_runs::messages::{self, NewMessage, Role};
-use rejoin_runs::runs::Run;
-use rejoin_runs::{compressions, contexts, conversations, steering};
-use rejoin_types::events::{DoneStatus, Kind, MessageBody};
+use rejoin_runs::messages::Role;
+use rejoin_runs::runs::{Run, RunState};
+use rejoin_runs::{compressions, contexts};
+use rejoin_types::events::{DoneStatus, Event, Kind, MessageBody};
 use rejoin_types::ids;
+
+/// Maximum number of times that the run's context is read to end one turn: once, and again if a tool has changed it.
+const READS_MAX: u32 = 3;
 
 /// The reason of a failed run, as sent to clients.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,6 +38,8 @@ pub struct FinishRun<'a> {
     pub attempt: i32,
     /// What the attempt has seen of the log: appended events must follow it.
     pub seen: &'a Seen,
+    /// The row of the assistant's message, made by the caller.
+    pub message_id: Uuid,
     pub status: DoneStatus,
     /// The reply's text; if not completed, the partial text. Empty: no message is stored.
     pub text: &'a str,
@@ -63,13 +68,9 @@ impl Command for FinishRun<'_> {
         self.try_apply(db).await.map_err(failed)?.ok_or(FencedError::LeaseLost)
     }
 
-    async fn happened(&self, db: &mut PgConnection, _: &Finished) -> Result<bool, sqlx::Error> {
-        let ended = sqlx::query_scalar!(
-            r#"select exists (select from kb.agent_runs where id = $1 and attempt = $2 and finished_at is not null) as "ended!""#,
-            self.run.id,
-            self.attempt
-        );
-        ended.fetch_one(db).await
+    fn is_one_statement(&self) -> bool {
+        // Its end resumes others otherwise.
+        self.run.parent_run_id.is_none() && self.run.task_id.is_none()
     }
 
     fn committed(&self) {
@@ -77,115 +78,184 @@ impl Command for FinishRun<'_> {
     }
 }
 
+/// What precedes the end in the records of the turn.
+struct Ending {
+    events: Vec<Event>,
+    /// The number of events after the assistant's message.
+    behind: i32,
+    /// The turn's context for the next one, as JSON.
+    last_turn: Option<String>,
+}
+
 impl FinishRun<'_> {
     async fn try_apply(&self, db: &mut PgConnection) -> Result<Option<Finished>, sqlx::Error> {
         let run = self.run;
-        let Some(job_id) = fencing::fence(db, run.id, self.attempt).await? else {
-            return Ok(None);
-        };
-        if self.status == DoneStatus::Completed {
-            // Steering takes this lock, too.
-            log::lock(db, run.log_id).await?;
-            if steering::has_pending(db, run.id).await? {
-                return Ok(Some(Finished::HasPending));
-            }
-        }
-        let message = match run.conversation_id {
-            Some(conversation_id) if !self.text.is_empty() && !run.is_sub_agent() => {
-                Some((ids::new(), conversation_id))
-            }
-            Some(_) | None => None,
-        };
         let end = RunEnd {
             status: self.status,
             text: self.text,
             error: self.error,
             usage: self.usage,
-            final_message_id: message.map(|(id, _)| id),
+            final_message_id: self.stored_message().map(|(id, _)| id),
         };
+        // Not in any text of the turn.
+        let time_mark = ids::new().to_string();
+        let mut context = run.context.clone();
+        for _ in 0..READS_MAX {
+            let ending = self.ending(db, &end, context.as_ref(), &time_mark).await?;
+            let Some(found) = self.finish(db, &end, &ending, context.as_ref(), &time_mark).await? else {
+                return Ok(None);
+            };
+            match found.outcome.as_str() {
+                "ended" => {
+                    self.seen.appended(found.seq.unwrap_or_default());
+                    let mut wake = end.wake_others(db, run).await?;
+                    wake.merge(Wake::log(run.log_id));
+                    if found.let_go {
+                        // The conversation's next message is claimable from now on.
+                        wake.merge(Wake::queue(rejoin_queue::DEFAULT_QUEUE));
+                    }
+                    return Ok(Some(Finished::Ended(wake)));
+                }
+                // With what it does to others.
+                "repeated" => {
+                    self.seen.appended(found.seq.unwrap_or_default());
+                    let queue = Wake::queue(rejoin_queue::DEFAULT_QUEUE);
+                    return Ok(Some(Finished::Ended(Wake::log(run.log_id).and(queue))));
+                }
+                "pending" => return Ok(Some(Finished::HasPending)),
+                // A tool has changed the context since the caller read the run.
+                _ => context = found.context,
+            }
+        }
+        Err(sqlx::Error::Protocol(
+            "the run's context changes each time it is read".to_owned(),
+        ))
+    }
+
+    /// The assistant's message, and its conversation. None: none is stored.
+    fn stored_message(&self) -> Option<(Uuid, Uuid)> {
+        match self.run.conversation_id {
+            Some(conversation_id) if !self.text.is_empty() && !self.run.is_sub_agent() => {
+                Some((self.message_id, conversation_id))
+            }
+            Some(_) | None => None,
+        }
+    }
+
+    fn citations(&self) -> Option<Value> {
+        (!self.citations.is_empty()).then(|| json!(self.citations))
+    }
+
+    /// Returns the last events, with `time_mark` in place of the time, and the turn's context for the next one.
+    async fn ending(
+        &self,
+        db: &mut PgConnection,
+        end: &RunEnd<'_>,
+        context: Option<&Value>,
+        time_mark: &str,
+    ) -> Result<Ending, sqlx::Error> {
+        let run = self.run;
         let mut events = Vec::from_iter(end.error_event(run));
-        let citations = (!self.citations.is_empty()).then(|| json!(self.citations));
-        let known = sqlx::query!(
-            r#"select now() as "now!", (select context from kb.agent_runs where id = $1) as context"#,
-            run.id
-        )
-        .fetch_one(&mut *db)
-        .await?;
         if let Some(output) = self.output.filter(|_| !run.is_sub_agent()) {
             let output = output.clone();
             events.push(run.event(Kind::Output { output }));
         }
         let mut message_at = 0;
-        if let Some((id, _)) = message {
+        if let Some((id, _)) = self.stored_message() {
             message_at = events.len();
             let message = MessageBody {
                 id,
                 role: Role::Assistant.as_str().to_owned(),
                 content: self.text.to_owned(),
-                created_at: wire_time(known.now),
+                created_at: time_mark.to_owned(),
                 attached_context: None,
                 attachments: Vec::new(),
-                citations: citations.clone(),
+                citations: self.citations(),
             };
             events.push(run.event(Kind::Message { message }));
         }
-        let about = Context::stored(known.context.as_ref()).filter(|_| !run.is_sub_agent());
+        let mut last_turn = None;
+        let about = Context::stored(context).filter(|_| !run.is_sub_agent());
         if let (Some(conversation_id), Some(context)) = (run.conversation_id, about) {
-            let last_turn = contexts::conclude(db, conversation_id, run.id, &run.input, &context).await?;
+            let concluded = contexts::conclude(db, run.id, &run.input, &context, time_mark).await?;
+            last_turn = Some(concluded.to_string());
             if let Some(tokens) = self.usage["contextTokens"].as_u64() {
                 let compressed = compressions::newest(&mut *db, conversation_id).await?;
                 let usage = contexts::usage(tokens, compressed.map(|compressed| compressed.to_json()).as_ref());
                 let usage = contexts::with_window(usage, run.model.as_deref());
                 events.push(run.event(Kind::ContextUsage { usage }));
             }
-            events.push(run.event(Kind::LastTurnContext { context: last_turn }));
+            events.push(run.event(Kind::LastTurnContext { context: concluded }));
         }
         if rejoin_faults::enabled(Fault::DoneTwice) {
             events.push(end.last_event(run));
         }
         events.push(end.last_event(run));
-        let behind = i64::try_from(events.len() - 1 - message_at).unwrap_or_default();
-        let done_seq = log::append(db, run.log_id, Some(run.root_run_id), &events).await?;
-        if !self.seen.follows(done_seq, events.len()) {
-            return Ok(None);
-        }
+        Ok(Ending {
+            behind: i32::try_from(events.len() - 1 - message_at).unwrap_or_default(),
+            events,
+            last_turn,
+        })
+    }
 
-        if let Some((id, conversation_id)) = message {
-            let retrieval_context = json!({ "agent_run_id": run.id });
-            let metadata = match self.status {
-                DoneStatus::Completed => self
-                    .output
-                    .map_or_else(|| json!({}), |output| json!({ "output": output })),
-                DoneStatus::Failed | DoneStatus::Cancelled | DoneStatus::Paused => json!({ "partial": true }),
-            };
-            let new_message = NewMessage {
-                id,
-                conversation_id,
-                role: Role::Assistant,
-                content: self.text,
-                citations: citations.as_ref(),
-                retrieval_context: Some(&retrieval_context),
-                metadata: &metadata,
-                seq: done_seq - behind,
-            };
-            messages::insert(db, new_message).await?;
-            conversations::touch(db, conversation_id).await?;
-        }
-        let mut wake = end.write(db, run, self.attempt, done_seq).await?;
+    /// Ends the run in the database. None: the lease was lost.
+    async fn finish(
+        &self,
+        db: &mut PgConnection,
+        end: &RunEnd<'_>,
+        ending: &Ending,
+        context: Option<&Value>,
+        time_mark: &str,
+    ) -> Result<Option<Found>, sqlx::Error> {
+        let run = self.run;
         let job_state = match self.status {
             DoneStatus::Completed | DoneStatus::Paused => "completed",
             DoneStatus::Failed => "failed",
             DoneStatus::Cancelled => "cancelled",
         };
-        let error = self.error.map(|error| error.message.as_str());
-        let Some(lets_go) = settle::settle_one(db, job_id, self.attempt, job_state, error).await? else {
-            return Ok(None);
+        let metadata = match self.status {
+            DoneStatus::Completed => self
+                .output
+                .map_or_else(|| json!({}), |output| json!({ "output": output })),
+            DoneStatus::Failed | DoneStatus::Cancelled | DoneStatus::Paused => json!({ "partial": true }),
         };
-        wake.merge(Wake::log(run.log_id));
-        if lets_go {
-            // The conversation's next message is claimable from now on.
-            wake.merge(Wake::queue(rejoin_queue::DEFAULT_QUEUE));
-        }
-        Ok(Some(Finished::Ended(wake)))
+        let (types, data) = log::columns(&ending.events);
+        sqlx::query_as!(
+            Found,
+            r#"select outcome as "outcome!", seq, let_go as "let_go!", context
+               from kb.finish_run($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22)"#,
+            run.id,
+            self.attempt,
+            run.log_id,
+            run.root_run_id,
+            self.seen.last(),
+            RunState::from(self.status).as_str(),
+            job_state,
+            run.conversation_id.filter(|_| !run.is_sub_agent()),
+            context as _,
+            end.final_message_id,
+            self.text,
+            self.citations() as _,
+            metadata,
+            ending.behind,
+            &types,
+            &data,
+            ending.last_turn,
+            time_mark,
+            end.summary(),
+            self.error.map(|error| error.message.as_str()),
+            self.error.map(|error| error.code.as_str()),
+            self.usage
+        )
+        .fetch_optional(db)
+        .await
     }
+}
+
+/// What `kb.finish_run` found.
+struct Found {
+    outcome: String,
+    seq: Option<i64>,
+    let_go: bool,
+    context: Option<Value>,
 }

@@ -25,6 +25,9 @@
 //!
 //! Lock order, to avoid deadlocks: the job (KEY SHARE, as a fence), the log, the run, then the rest. A command without
 //! a fence locks the log first.
+//!
+//! What a worker does for each step is one statement: a function of `migrations/0016_commands.up.sql`, which may be
+//! repeated ([`Command::is_one_statement`]).
 
 use std::time::Duration;
 
@@ -68,7 +71,7 @@ pub use fork_run::{ForkError, ForkRun};
 pub use idempotency::{Idempotency, run_of_key};
 pub use post_message::{HISTORY_MAX, HistoryMessage, OnBusy, PostError, PostMessage, Posted};
 pub use record_step::{AskedCall, RecordStep, Recorded};
-pub use record_tool::{ToolEnded, ToolStarted};
+pub use record_tool::{EndRecorded, ToolEnded, ToolStarted};
 pub use resume_run::{ResumeError, ResumeRun, Resumed};
 pub use start_run::{Begun, StartRun, Started};
 pub use steer_run::{SteerError, SteerRun, Steered};
@@ -90,9 +93,17 @@ pub trait Command: Sync {
     /// further effect.
     fn happened(
         &self,
-        db: &mut PgConnection,
-        output: &Self::Output,
-    ) -> impl Future<Output = Result<bool, sqlx::Error>> + Send;
+        _db: &mut PgConnection,
+        _output: &Self::Output,
+    ) -> impl Future<Output = Result<bool, sqlx::Error>> + Send {
+        async { Ok(false) }
+    }
+
+    /// Returns whether [`apply`](Self::apply) writes with one statement, the repetition of which has no further effect.
+    /// It then needs neither BEGIN nor COMMIT, and is repeated until it is answered.
+    fn is_one_statement(&self) -> bool {
+        false
+    }
 
     /// Called after the commit.
     fn committed(&self) {}
@@ -258,6 +269,11 @@ async fn look_up<C: Command>(
 
 async fn try_execute<C: Command>(db: &PgPool, scope: rls::Scope, command: &C) -> Result<C::Output, Failed<C>> {
     let not_done = |error: sqlx::Error| Failed::NotDone(error.into());
+    if scope == rls::Scope::System && command.is_one_statement() && !rejoin_faults::enabled(Fault::AnswerBeforeCommit) {
+        let mut connection = db.acquire().await.map_err(not_done)?;
+        // Without an answer it may have taken effect; repeating it is right in either case.
+        return command.apply(&mut connection).await.map_err(Failed::NotDone);
+    }
     let mut tx = rls::begin(db, scope).await.map_err(not_done)?;
     let output = command.apply(&mut tx).await.map_err(Failed::NotDone)?;
     let xid = sqlx::query_scalar!(r#"select pg_current_xact_id()::text as "xid!""#)

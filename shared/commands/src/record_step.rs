@@ -9,9 +9,7 @@ use super::{Command, FencedError};
 use rejoin_event_log::log;
 use rejoin_event_log::stream::Seen;
 use rejoin_event_log::wakeup::Wake;
-use rejoin_queue::fencing;
-use rejoin_runs::runs::{self, Run, TreeUse};
-use rejoin_runs::{run_messages, steering, tool_calls};
+use rejoin_runs::runs::{Run, TreeUse};
 use rejoin_types::events::Kind;
 use rejoin_types::ids;
 
@@ -57,6 +55,8 @@ pub struct RecordStep<'a> {
 pub struct Recorded {
     /// The usage of the whole tree.
     pub tree: TreeUse,
+    /// Whether the run has pending steering messages.
+    pub has_pending: bool,
     pub wake: Wake,
 }
 
@@ -69,12 +69,8 @@ impl Command for RecordStep<'_> {
         self.try_apply(db).await.map_err(failed)?.ok_or(FencedError::LeaseLost)
     }
 
-    async fn happened(&self, db: &mut PgConnection, _: &Recorded) -> Result<bool, sqlx::Error> {
-        let known = sqlx::query_scalar!(
-            r#"select exists (select from kb.agent_run_messages where id = $1) as "there!""#,
-            self.message_id
-        );
-        known.fetch_one(db).await
+    fn is_one_statement(&self) -> bool {
+        true
     }
 
     fn committed(&self) {
@@ -85,58 +81,55 @@ impl Command for RecordStep<'_> {
 impl RecordStep<'_> {
     async fn try_apply(&self, db: &mut PgConnection) -> Result<Option<Recorded>, sqlx::Error> {
         let run = self.run;
-        if fencing::fence_progress(db, run.id, self.attempt).await?.is_none() {
-            return Ok(None);
-        }
-        for (role, content) in self.injected {
-            run_messages::append(db, run.id, ids::new(), role, content, self.step_number).await?;
-        }
-        run_messages::append(
-            db,
+        let injected = self.injected.iter();
+        let (mut ids, mut roles, mut contents): (Vec<_>, Vec<_>, Vec<_>) = injected
+            .map(|(role, content)| (ids::new(), (*role).to_owned(), content.clone()))
+            .collect();
+        ids.push(self.message_id);
+        roles.push("assistant".to_owned());
+        contents.push(self.assistant.clone());
+        let calls: Vec<Uuid> = self.calls.iter().map(|call| call.id).collect();
+        let call_ids: Vec<String> = self.calls.iter().map(|call| call.call_id.to_owned()).collect();
+        let tools: Vec<String> = self.calls.iter().map(|call| call.tool_name.to_owned()).collect();
+        let inputs: Vec<Value> = self.calls.iter().map(|call| call.input.clone()).collect();
+        let usage = self.publish.then(|| run.event(self.usage.clone()));
+        let (types, data) = log::columns(usage.as_slice());
+        let recorded = sqlx::query!(
+            r#"select seq as "seq!", tree_tokens as "tokens!", tree_cost_usd as "cost_usd!", has_pending as "has_pending!"
+               from kb.record_step($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)"#,
             run.id,
-            self.message_id,
-            "assistant",
-            self.assistant,
+            self.attempt,
+            rejoin_queue::RUN_MAX_ATTEMPTS,
+            run.log_id,
+            run.root_run_id,
+            self.seen.last(),
             self.step_number,
-        )
-        .await?;
-        for (position, call) in (0..).zip(self.calls) {
-            tool_calls::insert(
-                db,
-                call.id,
-                run.id,
-                self.message_id,
-                call.call_id,
-                self.step_number,
-                position,
-                call.tool_name,
-                call.input,
-            )
-            .await?;
-        }
-        let usage = [run.event(self.usage.clone())];
-        let seq = if self.publish {
-            let seq = log::append(db, run.log_id, Some(run.root_run_id), &usage).await?;
-            if !self.seen.follows(seq, 1) {
-                return Ok(None);
-            }
-            seq
-        } else {
-            run.safe_seq.unwrap_or(run.first_seq)
-        };
-        steering::remove(db, self.steering_messages).await?;
-        let tree = runs::record_step(
-            db,
-            run,
-            self.step_number,
+            &ids,
+            &roles,
+            &contents,
+            &calls,
+            &call_ids,
+            &tools,
+            &inputs,
+            &types,
+            &data,
             self.usage_json,
-            seq,
-            (self.tokens, self.cost_usd),
+            i64::try_from(self.tokens).unwrap_or(i64::MAX),
+            self.cost_usd,
+            self.steering_messages
         )
+        .fetch_optional(db)
         .await?;
-        Ok(Some(Recorded {
-            tree,
-            wake: Wake::log(run.log_id),
+        Ok(recorded.map(|recorded| {
+            self.seen.appended(recorded.seq);
+            Recorded {
+                tree: TreeUse {
+                    tokens: recorded.tokens,
+                    cost_usd: recorded.cost_usd,
+                },
+                has_pending: recorded.has_pending,
+                wake: Wake::log(run.log_id),
+            }
         }))
     }
 }

@@ -10,13 +10,10 @@ use rejoin_event_log::log;
 use rejoin_event_log::stream::Seen;
 use rejoin_event_log::wakeup::Wake;
 use rejoin_faults::Fault;
-use rejoin_queue::fencing;
-use rejoin_runs::contexts::{self, Context};
-use rejoin_runs::run_messages;
+use rejoin_runs::contexts::Context;
 use rejoin_runs::runs::Run;
-use rejoin_runs::tool_calls::{self, CallStatus};
-use rejoin_types::events::{Kind, Operation, ToolStatus};
-use rejoin_types::ids;
+use rejoin_runs::tool_calls::CallStatus;
+use rejoin_types::events::{Event, Kind, Operation, ToolStatus};
 
 /// Records that a call begins to act.
 #[derive(Debug)]
@@ -46,13 +43,8 @@ impl Command for ToolStarted<'_> {
         self.try_apply(db).await.map_err(failed)?.ok_or(FencedError::LeaseLost)
     }
 
-    async fn happened(&self, db: &mut PgConnection, _: &(bool, Wake)) -> Result<bool, sqlx::Error> {
-        // A repeated call was running before; its start must not be published twice.
-        let running = sqlx::query_scalar!(
-            r#"select exists (select from kb.agent_run_tool_calls where id = $1 and status = 'running') as "running!""#,
-            self.id
-        );
-        running.fetch_one(db).await
+    fn is_one_statement(&self) -> bool {
+        true
     }
 
     fn committed(&self) {
@@ -63,42 +55,54 @@ impl Command for ToolStarted<'_> {
 impl ToolStarted<'_> {
     async fn try_apply(&self, db: &mut PgConnection) -> Result<Option<(bool, Wake)>, sqlx::Error> {
         let run = self.run;
-        if fencing::fence(db, run.id, self.attempt).await?.is_none() {
-            return Ok(None);
-        }
-        log::lock(db, run.log_id).await?;
-        let cancelled = sqlx::query_scalar!(
-            r#"select cancel_requested_at is not null as "cancelled!" from kb.agent_runs where id = $1 for update"#,
-            run.id
-        )
-        .fetch_one(&mut *db)
-        .await?;
-        if cancelled && !rejoin_faults::enabled(Fault::CancelIgnored) {
-            return Ok(Some((false, Wake::default())));
-        }
-        tool_calls::mark_running(db, self.id).await?;
-        let started = Kind::McpTool {
-            call_id: self.call_id.to_owned(),
-            tool: self.tool.to_owned(),
-            status: ToolStatus::Started,
-            input: Some(self.input.clone()),
-            result: None,
-            error: None,
-            duration_ms: None,
-        };
+        let mut events = Vec::new();
         if self.publish {
-            let mut appender = EventAppender::of(run, self.seen);
-            appender.append(db, started).await?;
-            if let Some(operation) = self.operation {
-                let operation = operation.clone();
-                appender.append(db, Kind::Operation { operation }).await?;
-            }
-            if !appender.follows {
-                return Ok(None);
-            }
+            events.push(run.event(started(self.call_id, self.tool, self.input)));
+            events.extend(self.operation.map(|operation| run.event(operation_event(operation))));
         }
-        Ok(Some((true, Wake::log(run.log_id))))
+        let (types, data) = log::columns(&events);
+        let recorded = sqlx::query!(
+            r#"select seq, may_act as "may_act!" from kb.start_tool_call($1, $2, $3, $4, $5, $6, $7, $8, $9)"#,
+            run.id,
+            self.attempt,
+            run.log_id,
+            run.root_run_id,
+            self.seen.last(),
+            self.id,
+            &types,
+            &data,
+            !rejoin_faults::enabled(Fault::CancelIgnored)
+        )
+        .fetch_optional(db)
+        .await?;
+        Ok(recorded.map(|recorded| {
+            self.seen.appended(recorded.seq.unwrap_or_default());
+            let wake = if recorded.may_act && self.publish {
+                Wake::log(run.log_id)
+            } else {
+                Wake::default()
+            };
+            (recorded.may_act, wake)
+        }))
     }
+}
+
+/// The event of a call that begins to act.
+fn started(call_id: &str, tool: &str, input: &Value) -> Kind {
+    Kind::McpTool {
+        call_id: call_id.to_owned(),
+        tool: tool.to_owned(),
+        status: ToolStatus::Started,
+        input: Some(input.clone()),
+        result: None,
+        error: None,
+        duration_ms: None,
+    }
+}
+
+fn operation_event(operation: &Operation) -> Kind {
+    let operation = operation.clone();
+    Kind::Operation { operation }
 }
 
 /// Records the end of a call: success, failure, or unknown outcome.
@@ -110,6 +114,8 @@ pub struct ToolEnded<'a> {
     pub seen: &'a Seen,
     pub step_number: i32,
     pub id: Uuid,
+    /// The row of the `tool_result` message, made by the caller.
+    pub message_id: Uuid,
     pub call_id: &'a str,
     pub tool: &'a str,
     pub status: CallStatus,
@@ -133,21 +139,25 @@ pub struct ToolEnded<'a> {
     pub publish: bool,
 }
 
+/// The outcome of [`ToolEnded`].
+#[derive(Debug)]
+pub struct EndRecorded {
+    /// Whether the run has pending steering messages.
+    pub has_pending: bool,
+    pub wake: Wake,
+}
+
 impl Command for ToolEnded<'_> {
-    type Output = Wake;
+    type Output = EndRecorded;
     type Error = FencedError;
 
-    async fn apply(&self, db: &mut PgConnection) -> Result<Wake, FencedError> {
+    async fn apply(&self, db: &mut PgConnection) -> Result<EndRecorded, FencedError> {
         let failed = FencedError::database("storing the tool's result");
         self.try_apply(db).await.map_err(failed)?.ok_or(FencedError::LeaseLost)
     }
 
-    async fn happened(&self, db: &mut PgConnection, _: &Wake) -> Result<bool, sqlx::Error> {
-        let ended = sqlx::query_scalar!(
-            r#"select exists (select from kb.agent_run_tool_calls where id = $1 and completed_at is not null) as "ended!""#,
-            self.id
-        );
-        ended.fetch_one(db).await
+    fn is_one_statement(&self) -> bool {
+        true
     }
 
     fn committed(&self) {
@@ -156,41 +166,53 @@ impl Command for ToolEnded<'_> {
 }
 
 impl ToolEnded<'_> {
-    async fn try_apply(&self, db: &mut PgConnection) -> Result<Option<Wake>, sqlx::Error> {
+    async fn try_apply(&self, db: &mut PgConnection) -> Result<Option<EndRecorded>, sqlx::Error> {
         let run = self.run;
-        if fencing::fence_progress(db, run.id, self.attempt).await?.is_none() {
-            return Ok(None);
-        }
-        let duration = i32::try_from(self.duration_ms).unwrap_or(i32::MAX);
-        tool_calls::mark_ended(db, self.id, self.status, self.output, self.error, Some(duration)).await?;
-        if let Some(operation) = &self.operation {
-            tool_calls::set_operation(db, self.id, &json!(operation)).await?;
-        }
-        run_messages::append(
-            db,
+        let events = if self.publish { self.published() } else { Vec::new() };
+        let (types, data) = log::columns(&events);
+        let context = self.context.filter(|_| self.publish).map(Context::to_json);
+        let recorded = sqlx::query!(
+            r#"select seq as "seq!", has_pending as "has_pending!"
+               from kb.end_tool_call($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)"#,
             run.id,
-            ids::new(),
-            "tool_result",
-            self.result_message,
+            self.attempt,
+            rejoin_queue::RUN_MAX_ATTEMPTS,
+            run.log_id,
+            run.root_run_id,
+            self.seen.last(),
+            self.id,
+            self.status.as_str(),
+            self.output,
+            self.error,
+            i32::try_from(self.duration_ms).unwrap_or(i32::MAX),
+            self.operation.as_ref().map(|operation| json!(operation)) as _,
             self.step_number,
+            self.message_id,
+            self.result_message,
+            &types,
+            &data,
+            context as _,
+            run.conversation_id
         )
+        .fetch_optional(db)
         .await?;
-        if !self.publish {
-            return Ok(Some(Wake::default()));
-        }
-        let mut appender = EventAppender::of(run, self.seen);
-        if let Some(input) = self.announce {
-            let started = Kind::McpTool {
-                call_id: self.call_id.to_owned(),
-                tool: self.tool.to_owned(),
-                status: ToolStatus::Started,
-                input: Some(input.clone()),
-                result: None,
-                error: None,
-                duration_ms: None,
-            };
-            appender.append(db, started).await?;
-        }
+        Ok(recorded.map(|recorded| {
+            self.seen.appended(recorded.seq);
+            EndRecorded {
+                has_pending: recorded.has_pending,
+                wake: if events.is_empty() {
+                    Wake::default()
+                } else {
+                    Wake::log(run.log_id)
+                },
+            }
+        }))
+    }
+
+    /// The events in order. The last one, of a call that sets the context of a conversation, is published only if the
+    /// focus changes.
+    fn published(&self) -> Vec<Event> {
+        let announced = self.announce.map(|input| started(self.call_id, self.tool, input));
         let status = match self.status {
             CallStatus::Completed => ToolStatus::Completed,
             CallStatus::Error | CallStatus::OutcomeUnknown | CallStatus::Pending | CallStatus::Running => {
@@ -206,44 +228,18 @@ impl ToolEnded<'_> {
             error: self.error.map(str::to_owned),
             duration_ms: Some(self.duration_ms),
         };
-        appender.append(db, ended).await?;
-        if let Some(operation) = self.operation.clone() {
-            appender.append(db, Kind::Operation { operation }).await?;
-        }
-        for event in &self.events {
-            appender.append(db, event.clone()).await?;
-        }
-        if let Some(context) = self.context {
-            contexts::lead_run(db, run.id, run.root_run_id, context).await?;
-            if let Some(conversation_id) = run.conversation_id {
-                let before = contexts::set_context(db, conversation_id, context).await?;
-                if before.and_then(|before| before.focus) != context.focus {
-                    let focus = context.focus.as_ref().map(|focus| json!(focus));
-                    appender.append(db, Kind::FocusChanged { focus }).await?;
-                }
-            }
-        }
-        Ok(appender.follows.then(|| Wake::log(run.log_id)))
-    }
-}
-
-/// The events that a command publishes, in order, and whether they follow what its attempt has seen.
-struct EventAppender<'a> {
-    run: &'a Run,
-    seen: &'a Seen,
-    follows: bool,
-}
-
-impl<'a> EventAppender<'a> {
-    fn of(run: &'a Run, seen: &'a Seen) -> Self {
-        let follows = true;
-        Self { run, seen, follows }
-    }
-
-    async fn append(&mut self, db: &mut PgConnection, kind: Kind) -> Result<(), sqlx::Error> {
-        let seq = append_and_move_safe_point(db, self.run, kind).await?;
-        self.follows &= self.seen.follows(seq, 1);
-        Ok(())
+        let in_conversation = self.context.filter(|_| self.run.conversation_id.is_some());
+        let focus = in_conversation.map(|context| Kind::FocusChanged {
+            focus: context.focus.as_ref().map(|focus| json!(focus)),
+        });
+        announced
+            .into_iter()
+            .chain([ended])
+            .chain(self.operation.as_ref().map(operation_event))
+            .chain(self.events.iter().cloned())
+            .chain(focus)
+            .map(|kind| self.run.event(kind))
+            .collect()
     }
 }
 

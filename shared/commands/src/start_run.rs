@@ -4,18 +4,19 @@
 
 use serde_json::{Value, json};
 use sqlx::PgConnection;
-use uuid::Uuid;
 
 use super::{Command, FencedError};
 use rejoin_event_log::log;
 use rejoin_event_log::wakeup::Wake;
-use rejoin_queue::fencing;
-use rejoin_runs::contexts::{self, TurnContext};
-use rejoin_runs::run_messages;
+use rejoin_runs::contexts::TurnContext;
 use rejoin_runs::run_query;
 use rejoin_runs::runs::part::Part;
 use rejoin_runs::runs::{Run, RunState};
-use rejoin_types::events::Kind;
+use rejoin_types::events::{Event, Kind};
+use rejoin_types::ids;
+
+/// Maximum number of times that the run is read to begin one attempt: once, and again if it has changed since.
+const READS_MAX: u32 = 3;
 
 /// An initial message of the run, in order: (role, content).
 pub type InitialMessage = (&'static str, Value);
@@ -71,36 +72,35 @@ impl Command for StartRun<'_> {
         self.try_apply(db).await.map_err(failed)?.ok_or(FencedError::LeaseLost)
     }
 
-    async fn happened(&self, db: &mut PgConnection, _: &Begun) -> Result<bool, sqlx::Error> {
-        let begun = sqlx::query_scalar!(
-            r#"select exists (select from kb.agent_runs where id = $1 and attempt = $2 and started_at is not null) as "begun!""#,
-            self.run.id,
-            self.attempt
-        );
-        begun.fetch_one(db).await
+    fn is_one_statement(&self) -> bool {
+        true
     }
 }
 
 impl StartRun<'_> {
     async fn try_apply(&self, db: &mut PgConnection) -> Result<Option<Begun>, sqlx::Error> {
-        let run = self.run;
-        if fencing::fence(db, run.id, self.attempt).await?.is_none() {
-            return Ok(None);
-        }
-        log::lock(db, run.log_id).await?;
-        // Read again under the lock: the caller's copy may be outdated.
-        let before = sqlx::query!(
-            "select safe_seq, state from kb.agent_runs where id = $1 for update",
-            run.id
-        )
-        .fetch_one(&mut *db)
-        .await?;
-        let (started, event) = match before.safe_seq {
-            None => {
-                run_messages::append_all(db, run.id, &self.initial_messages, 0).await?;
-                (Started::Fresh, self.meta.clone())
+        let mut before = self.run.clone();
+        for _ in 0..READS_MAX {
+            let (started, events, focus_at) = self.opening(&before);
+            let Some(run) = self.start(db, &before, started, &events, focus_at).await? else {
+                return Ok(None);
+            };
+            if run.attempt == self.attempt {
+                let wake = Wake::log(run.log_id);
+                return Ok(Some(Begun { started, run, wake }));
             }
-            Some(_) if before.state == RunState::Queued.as_str() => (Started::Woken, thinking(None)),
+            // The caller's copy was outdated.
+            before = run;
+        }
+        Err(sqlx::Error::Protocol("the run changes each time it is read".to_owned()))
+    }
+
+    /// Returns how an attempt at `run` begins, its events, and which of them is published only if the focus changes
+    /// (counted from 1).
+    fn opening(&self, run: &Run) -> (Started, Vec<Event>, Option<i32>) {
+        let (started, event) = match run.safe_seq {
+            None => (Started::Fresh, self.meta.clone()),
+            Some(_) if run.state() == RunState::Queued => (Started::Woken, thinking(None)),
             Some(safe_seq) => {
                 let reset = Kind::Reset {
                     discard_after: safe_seq,
@@ -110,98 +110,77 @@ impl StartRun<'_> {
                 (Started::Resumed, reset)
             }
         };
-        let mut events = vec![run.event(event)];
+        let mut kinds = vec![event];
+        let mut focus_at = None;
         if started == Started::Fresh {
-            events.extend(self.notices.iter().map(|notice| run.event(notice.clone())));
-        }
-        if let (Started::Fresh, Some(routing), true) = (started, &run.routing, self.tells_routing) {
-            events.push(run.event(Kind::Telemetry {
+            kinds.extend(self.notices.iter().cloned());
+            let routing = run.routing.clone().filter(|_| self.tells_routing);
+            kinds.extend(routing.map(|data| Kind::Telemetry {
                 name: "routing".to_owned(),
-                data: routing.clone(),
+                data,
             }));
+            if let Some(turn) = self.turn(run, started).filter(|_| run.conversation_id.is_some()) {
+                kinds.push(Kind::ContextUsage {
+                    usage: turn.usage.clone(),
+                });
+                let focus = turn.context.focus.as_ref().map(|focus| json!(focus));
+                kinds.push(Kind::FocusChanged { focus: focus.clone() });
+                focus_at = i32::try_from(kinds.len()).ok();
+                kinds.extend(focus.map(|focus| Kind::FocusActive { focus }));
+                kinds.extend(turn.last_turn.clone().map(|context| Kind::LastTurnContext { context }));
+                kinds.push(thinking(Some(turn.context.context_type.as_str())));
+            }
         }
-        let turn = self
-            .context
-            .filter(|_| started == Started::Fresh && !run.is_sub_agent());
-        if let (Some(turn), Some(conversation_id)) = (turn, run.conversation_id) {
-            let kinds = about(db, conversation_id, turn).await?;
-            events.extend(kinds.into_iter().map(|kind| run.event(kind)));
-        }
-        let about = turn.map(|turn| turn.context.to_json());
-        let idle_s = idle_s(db, run, started).await?;
-        let seq = log::append(db, run.log_id, Some(run.root_run_id), &events).await?;
-        let run = run_query!(
-            "update kb.agent_runs
-             set state = 'running', attempt = $2, safe_seq = $3, started_at = coalesce(started_at, now()),
-                 model = $4, agent_name = coalesce(agent_name, $5), context = coalesce($6, context),
-                 part = coalesce(part, $7), waited_s = waited_s + $8,
-                 person_s = person_s + case when parent_run_id is null then $8 else 0 end
-             where id = $1
-             returning",
-            "",
-            run.id,
+        let events = kinds.into_iter().map(|kind| run.event(kind)).collect();
+        (started, events, focus_at)
+    }
+
+    /// The context that the run and its conversation get.
+    fn turn(&self, run: &Run, started: Started) -> Option<&TurnContext> {
+        self.context
+            .filter(|_| started == Started::Fresh && !run.is_sub_agent())
+    }
+
+    /// Returns the run: begun by this attempt, or not begun because it is not as `before`. None: the lease was lost.
+    async fn start(
+        &self,
+        db: &mut PgConnection,
+        before: &Run,
+        started: Started,
+        events: &[Event],
+        focus_at: Option<i32>,
+    ) -> Result<Option<Run>, sqlx::Error> {
+        let initial = self.initial_messages.iter().filter(|_| started == Started::Fresh);
+        let (ids, roles, contents): (Vec<_>, Vec<_>, Vec<_>) = initial
+            .map(|(role, content)| (ids::new(), (*role).to_owned(), content.clone()))
+            .collect();
+        let (types, data) = log::columns(events);
+        let context = self.turn(before, started).map(|turn| turn.context.to_json());
+        let of_conversation = context.as_ref().and(before.conversation_id);
+        run_query!(
+            "select",
+            "from kb.start_run($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)",
+            before.id,
             self.attempt,
-            seq,
+            before.log_id,
+            before.root_run_id,
+            before.safe_seq,
+            before.state,
+            &ids,
+            &roles,
+            &contents,
+            &types,
+            &data,
+            focus_at,
+            of_conversation,
+            context as _,
             self.model,
             self.agent_name,
-            about as _,
-            self.part.as_ref().map(|part| json!(part)) as _,
-            idle_s
+            self.part.as_ref().map(|part| json!(part)) as _
         )
-        .fetch_one(db)
-        .await?;
-        let wake = Wake::log(run.log_id);
-        Ok(Some(Begun { started, run, wake }))
+        .fetch_optional(db)
+        .await
     }
-}
-
-/// Returns for how long no worker has worked on the run, in seconds: since its log's last event, if its worker was
-/// lost; since its job was due, if it was suspended. Its time limits exclude this time.
-async fn idle_s(db: &mut PgConnection, run: &Run, started: Started) -> Result<f64, sqlx::Error> {
-    let idle_s = match started {
-        Started::Fresh => return Ok(0.0),
-        Started::Resumed => {
-            sqlx::query_scalar!(
-                "select extract(epoch from now() - created_at)::float8 from stream.events where log_id = $1 order by seq desc limit 1",
-                run.log_id
-            )
-            .fetch_optional(db)
-            .await?
-        }
-        Started::Woken => {
-            sqlx::query_scalar!(
-                "select extract(epoch from now() - run_at)::float8 from queue.jobs where run_id = $1 and isfinite(run_at)",
-                run.id
-            )
-            .fetch_optional(db)
-            .await?
-        }
-    };
-    Ok(idle_s.flatten().unwrap_or_default().max(0.0))
-}
-
-/// Stores the turn's context with the conversation, and returns the events to publish.
-async fn about(db: &mut PgConnection, conversation_id: Uuid, turn: &TurnContext) -> Result<Vec<Kind>, sqlx::Error> {
-    let context = &turn.context;
-    let before = contexts::set_context(db, conversation_id, context).await?;
-    let mut told = vec![Kind::ContextUsage {
-        usage: turn.usage.clone(),
-    }];
-    if before.as_ref().and_then(|before| before.focus.as_ref()) != context.focus.as_ref() {
-        told.push(Kind::FocusChanged {
-            focus: context.focus.as_ref().map(|focus| json!(focus)),
-        });
-    }
-    if let Some(focus) = &context.focus {
-        told.push(Kind::FocusActive { focus: json!(focus) });
-    }
-    if let Some(last_turn) = &turn.last_turn {
-        told.push(Kind::LastTurnContext {
-            context: last_turn.clone(),
-        });
-    }
-    told.push(thinking(Some(context.context_type.as_str())));
-    Ok(told)
 }
 
 fn thinking(context_type: Option<&str>) -> Kind {

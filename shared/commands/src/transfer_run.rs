@@ -44,18 +44,18 @@ impl Command for TransferRun<'_> {
         if !may {
             return Ok((false, Wake::default()));
         }
-        let wake = self.call.apply(db).await?;
+        let wake = self.call.apply(db).await?.wake;
         let failed = FencedError::database("handing the run over");
         self.transfer(db).await.map_err(failed)?;
         Ok((true, wake))
     }
 
-    async fn happened(&self, db: &mut PgConnection, (may, wake): &(bool, Wake)) -> Result<bool, sqlx::Error> {
-        if *may {
-            self.call.happened(db, wake).await
-        } else {
-            Ok(false)
-        }
+    async fn happened(&self, db: &mut PgConnection, (may, _): &(bool, Wake)) -> Result<bool, sqlx::Error> {
+        let ended = sqlx::query_scalar!(
+            r#"select exists (select from kb.agent_run_tool_calls where id = $1 and completed_at is not null) as "ended!""#,
+            self.call.id
+        );
+        Ok(*may && ended.fetch_one(db).await?)
     }
 }
 

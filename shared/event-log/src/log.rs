@@ -38,12 +38,20 @@ pub async fn append(
     run_id: Option<Uuid>,
     events: &[Event],
 ) -> Result<i64, sqlx::Error> {
-    let types: Vec<String> = events.iter().map(|event| event.kind.name().to_owned()).collect();
-    let data: Vec<String> = events.iter().map(Event::to_json).collect();
+    let (types, data) = columns(events);
     append_texts(db, log_id, run_id, &types, &data).await
 }
 
-/// The same for events of another program, each with its own type and data. `run_id` is whose readers see them; None: only
+/// Returns the types of events, and their JSON: the arguments of `stream.append`, for functions of the database that
+/// append the events of a command.
+pub fn columns(events: &[Event]) -> (Vec<String>, Vec<String>) {
+    events
+        .iter()
+        .map(|event| (event.kind.name().to_owned(), event.to_json()))
+        .unzip()
+}
+
+/// [`append`] for events of another program, each with its own type and data. `run_id` is whose readers see them; None: only
 /// readers of the whole log.
 pub async fn append_json(
     db: &mut PgConnection,

@@ -51,11 +51,10 @@ impl Seen {
         self.0.committed.fetch_max(seq, Ordering::AcqRel);
     }
 
-    /// Records that a command appended `count` events, the last of which has the number `last`. False: they don't
-    /// follow what was seen.
-    pub fn follows(&self, last: i64, count: usize) -> bool {
+    /// Records that a command in progress appended events up to this number. It has checked that they follow what was
+    /// seen.
+    pub fn appended(&self, last: i64) {
         self.0.appended.store(last, Ordering::Release);
-        last - i64::try_from(count).unwrap_or(i64::MAX) >= self.last()
     }
 
     /// Records that the command's transaction was committed.
@@ -69,14 +68,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_follows_has_the_numbers_after_the_last_that_was_seen() {
+    fn what_a_command_appends_is_seen_when_it_is_committed() {
         let seen = Seen::through(10);
-        assert_eq!(seen.last(), 10);
-        assert!(seen.follows(13, 3), "11 to 13");
-        assert!(seen.follows(15, 3), "another writer wrote 11 and 12");
-        assert!(!seen.follows(12, 3), "10 was there before");
+        seen.appended(14);
         assert_eq!(seen.last(), 10, "nothing is committed yet");
-        assert!(seen.follows(14, 2));
         seen.committed();
         assert_eq!(seen.last(), 14);
         seen.advance(12);

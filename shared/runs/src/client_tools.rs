@@ -127,6 +127,19 @@ pub struct RunOptions {
     pub instructions: Option<String>,
 }
 
+impl RunOptions {
+    /// Reads the columns of their row. None: there is no row.
+    pub(crate) fn stored(client_tools: Option<Value>, instructions: Option<String>) -> Self {
+        Self {
+            // Checked before they were stored.
+            client_tools: client_tools
+                .and_then(|tools| serde_json::from_value(tools).ok())
+                .unwrap_or_default(),
+            instructions,
+        }
+    }
+}
+
 /// Stores the options of a new run; none: no row.
 pub async fn insert(
     db: &mut PgConnection,
@@ -169,10 +182,8 @@ pub async fn of_run(db: impl PgExecutor<'_>, run_id: Uuid) -> Result<RunOptions,
     )
     .fetch_optional(db)
     .await?;
-    Ok(found.map_or_else(RunOptions::default, |row| RunOptions {
-        // Checked before they were stored.
-        client_tools: serde_json::from_value(row.client_tools).unwrap_or_default(),
-        instructions: row.instructions,
+    Ok(found.map_or_else(RunOptions::default, |row| {
+        RunOptions::stored(Some(row.client_tools), row.instructions)
     }))
 }
 

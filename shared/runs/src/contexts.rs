@@ -248,35 +248,6 @@ pub async fn set_of_workspace(
     Ok(())
 }
 
-/// The context known before a turn of a conversation.
-#[derive(Debug, Clone, Default)]
-pub struct TurnStart {
-    pub context: Option<Context>,
-    pub last_turn: Option<Value>,
-    pub patch: ContextPatch,
-}
-
-/// Returns it for a conversation, and the message that begins the turn.
-pub async fn before(
-    db: impl PgExecutor<'_>,
-    conversation_id: Uuid,
-    message_id: Uuid,
-) -> Result<TurnStart, sqlx::Error> {
-    let row = sqlx::query!(
-        r#"select c.context, c.last_turn, m.metadata -> 'attachedContext' as attached
-           from kb.chat_conversations c left join kb.chat_messages m on m.id = $2 where c.id = $1"#,
-        conversation_id,
-        message_id
-    )
-    .fetch_optional(db)
-    .await?;
-    Ok(row.map_or_else(TurnStart::default, |row| TurnStart {
-        context: Context::stored(row.context.as_ref()),
-        last_turn: row.last_turn,
-        patch: ContextPatch::stored(row.attached.as_ref()),
-    }))
-}
-
 /// Returns a conversation's context, and that of its newest turn.
 pub async fn of_conversation(
     db: impl PgExecutor<'_>,
@@ -293,24 +264,6 @@ pub async fn of_conversation(
     }))
 }
 
-/// Sets a conversation's context, and returns the previous one. The caller holds the log's lock.
-pub async fn set_context(
-    db: &mut PgConnection,
-    conversation_id: Uuid,
-    context: &Context,
-) -> Result<Option<Context>, sqlx::Error> {
-    let before = sqlx::query_scalar!(
-        "update kb.chat_conversations c set context = $2
-         from (select id, context from kb.chat_conversations where id = $1 for update) before
-         where c.id = before.id returning before.context",
-        conversation_id,
-        context.to_json()
-    )
-    .fetch_optional(db)
-    .await?;
-    Ok(Context::stored(before.flatten().as_ref()))
-}
-
 /// Changes a conversation's context on a user's request, without a message, and publishes it (`focus_changed`). Returns
 /// whether readers must be woken.
 pub async fn patch_conversation(
@@ -323,12 +276,15 @@ pub async fn patch_conversation(
     }
     log::lock(db, conversation_id).await?;
     let (before, _) = of_conversation(&mut *db, conversation_id).await?;
-    let had = before.as_ref().and_then(|before| before.focus.clone());
     let Some(context) = patch.apply_to(before) else {
         return Ok(false);
     };
-    set_context(db, conversation_id, &context).await?;
-    if context.focus == had {
+    let is_elsewhere = sqlx::query_scalar!(
+        r#"select kb.set_context($1, $2) as "changed!""#,
+        conversation_id,
+        context.to_json()
+    );
+    if !is_elsewhere.fetch_one(&mut *db).await? {
         return Ok(false);
     }
     let event = Event {
@@ -345,26 +301,14 @@ pub async fn patch_conversation(
     Ok(true)
 }
 
-/// Sets the context of a run and of its tree's root.
-pub async fn lead_run(db: &mut PgConnection, run_id: Uuid, root: Uuid, context: &Context) -> Result<(), sqlx::Error> {
-    sqlx::query!(
-        "update kb.agent_runs set context = $3 where id in ($1, $2)",
-        run_id,
-        root,
-        context.to_json()
-    )
-    .execute(db)
-    .await?;
-    Ok(())
-}
-
-/// Derives the context of a run's turn from its calls. Stored with the conversation for the next turn.
+/// Derives the context of a run's turn from its calls, to be stored with the conversation for the next turn.
+/// `ended_at` is the time of its end, for the wire.
 pub async fn conclude(
     db: &mut PgConnection,
-    conversation_id: Uuid,
     run_id: Uuid,
     input: &str,
     context: &Context,
+    ended_at: &str,
 ) -> Result<Value, sqlx::Error> {
     let calls = sqlx::query!(
         r#"select c.tool_name, c.call_id, c.operation
@@ -408,26 +352,15 @@ pub async fn conclude(
     } else {
         "direct_tools"
     };
-    let now = sqlx::query_scalar!(r#"select now() as "now!""#)
-        .fetch_one(&mut *db)
-        .await?;
     let summary: String = input.chars().take(SUMMARY_CHARS).collect();
-    let last_turn = json!({
+    Ok(json!({
         "summary": summary,
         "entities": entities,
         "context_type": context.context_type,
         "data_accessed": tools,
         "strategy_used": strategy,
-        "timestamp": now,
-    });
-    sqlx::query!(
-        "update kb.chat_conversations set last_turn = $2 where id = $1",
-        conversation_id,
-        last_turn
-    )
-    .execute(db)
-    .await?;
-    Ok(last_turn)
+        "timestamp": ended_at,
+    }))
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@
 //! - `agent_assignment` which agent takes a new conversation: `rejoin-routing`, with the clues that the database has
 //! - `contexts` `attachments` `compressions`   what a conversation is about, what is attached, what was summarized
 //! - `consoles`    texts that users and agents write together, with their versions, and the tools over them
+//! - `turn_records` what a turn begins with, in one query
 //! - `prices`      a workspace's own prices of models
 //! - `builtin`     the tools that need nothing but the database
 //! - `client_tools` `client_calls`   functions that a run's client executes; their calls
@@ -32,3 +33,4 @@ pub mod run_messages;
 pub mod runs;
 pub mod steering;
 pub mod tool_calls;
+pub mod turn_records;

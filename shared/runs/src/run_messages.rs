@@ -54,32 +54,6 @@ pub async fn append(
     Ok(())
 }
 
-/// Appends messages to the run, in order: (role, content).
-pub async fn append_all(
-    db: &mut PgConnection,
-    run_id: Uuid,
-    messages: &[(&'static str, Value)],
-    step_number: i32,
-) -> Result<(), sqlx::Error> {
-    let ids: Vec<Uuid> = messages.iter().map(|_| ids::new()).collect();
-    let roles: Vec<String> = messages.iter().map(|(role, _)| (*role).to_owned()).collect();
-    let contents: Vec<Value> = messages.iter().map(|(_, content)| content.clone()).collect();
-    sqlx::query!(
-        "insert into kb.agent_run_messages (id, run_id, position, role, content, step_number)
-         select m.id, $1, last.position + m.nth, m.role, m.content, $5
-         from unnest($2::uuid[], $3::text[], $4::jsonb[]) with ordinality m(id, role, content, nth)
-         cross join (select coalesce(max(position), 0) as position from kb.agent_run_messages where run_id = $1) last",
-        run_id,
-        &ids,
-        &roles,
-        &contents,
-        step_number
-    )
-    .execute(db)
-    .await?;
-    Ok(())
-}
-
 /// Copies another run's messages to a run.
 pub async fn copy(db: &mut PgConnection, run_id: Uuid, messages: &[RunMessage]) -> Result<(), sqlx::Error> {
     let ids: Vec<Uuid> = messages.iter().map(|_| ids::new()).collect();

@@ -12,14 +12,17 @@ macro_rules! run_query {
     ($head:literal, $tail:literal $(, $argument:expr)* $(,)?) => {
         sqlx::query_as!(
             $crate::runs::Run,
-            $head + " id, project_id as workspace_id, conversation_id, user_id, agent_definition_id, \
-             agent_name, parent_run_id, root_run_id, depth, log_id, message_id, input, state, \
-             cancel_requested_at, attempt, model, step_count, total_steps, first_seq, safe_seq, \
-             done_seq, summary, error, error_code, usage, final_message_id, timeout_s, created_at, \
-             started_at, finished_at, spawn_call_id, spawn_position, turn_step, waiting_since, \
-             waited_s, questions_open, questions_since, person_s, tree_tokens, tree_cost_usd, \
-             tree_runs, task_id, forked_from_run_id, forked_from_step, routing, context, part, \
-             output_schema " + $tail
+            // Not null, also where the rows are those of a function.
+            $head + r#" id as "id!", project_id as "workspace_id!", conversation_id, user_id, agent_definition_id,
+             agent_name, parent_run_id, root_run_id as "root_run_id!", depth as "depth!", log_id as "log_id!", message_id,
+             input as "input!", state as "state!", cancel_requested_at, attempt as "attempt!", model,
+             step_count as "step_count!", total_steps as "total_steps!", first_seq as "first_seq!", safe_seq,
+             done_seq, summary, error, error_code, usage as "usage!", final_message_id, timeout_s,
+             created_at as "created_at!", started_at, finished_at, spawn_call_id, spawn_position,
+             turn_step as "turn_step!", waiting_since, waited_s as "waited_s!", questions_open as "questions_open!",
+             questions_since, person_s as "person_s!", tree_tokens as "tree_tokens!", tree_cost_usd as "tree_cost_usd!",
+             tree_runs as "tree_runs!", task_id, forked_from_run_id, forked_from_step, routing, context, part,
+             output_schema "# + $tail
             $(, $argument)*
         )
     };
@@ -32,7 +35,7 @@ pub mod part;
 pub mod resuming;
 pub mod throughput;
 
-pub use clocks::{Clocks, TreeUse, clocks, record_step};
+pub use clocks::{Clocks, TreeUse, clocks};
 pub use listed::{Listed, RunFilter, RunHead, list, maker_of};
 
 use chrono::{DateTime, Utc};

@@ -44,15 +44,6 @@ pub async fn add(
     Ok(())
 }
 
-pub async fn has_pending(db: &mut PgConnection, run_id: Uuid) -> Result<bool, sqlx::Error> {
-    sqlx::query_scalar!(
-        r#"select exists (select from kb.run_inbox where run_id = $1) as "has!""#,
-        run_id
-    )
-    .fetch_one(db)
-    .await
-}
-
 /// Returns the pending messages, oldest first.
 pub async fn pending(db: impl PgExecutor<'_>, run_id: Uuid) -> Result<Vec<PendingMessage>, sqlx::Error> {
     sqlx::query_as!(
@@ -62,14 +53,4 @@ pub async fn pending(db: impl PgExecutor<'_>, run_id: Uuid) -> Result<Vec<Pendin
     )
     .fetch_all(db)
     .await
-}
-
-/// Removes the messages taken by a step.
-pub async fn remove(db: &mut PgConnection, ids: &[i64]) -> Result<(), sqlx::Error> {
-    if !ids.is_empty() {
-        sqlx::query!("delete from kb.run_inbox where id = any($1)", ids)
-            .execute(db)
-            .await?;
-    }
-    Ok(())
 }

@@ -90,36 +90,6 @@ pub async fn names(db: impl PgExecutor<'_>, run_id: Uuid) -> Result<Vec<String>,
     .await
 }
 
-/// Records a call requested by the model, as `pending`.
-#[expect(clippy::too_many_arguments, reason = "a row's columns")]
-pub async fn insert(
-    db: &mut PgConnection,
-    id: Uuid,
-    run_id: Uuid,
-    message_id: Uuid,
-    call_id: &str,
-    step_number: i32,
-    position: i32,
-    tool_name: &str,
-    input: &Value,
-) -> Result<(), sqlx::Error> {
-    sqlx::query!(
-        "insert into kb.agent_run_tool_calls (id, run_id, message_id, call_id, step_number, position, tool_name, input)
-         values ($1, $2, $3, $4, $5, $6, $7, $8)",
-        id,
-        run_id,
-        message_id,
-        call_id,
-        step_number,
-        position,
-        tool_name,
-        input
-    )
-    .execute(db)
-    .await?;
-    Ok(())
-}
-
 /// Records that the call begins to act.
 pub async fn mark_running(db: &mut PgConnection, id: Uuid) -> Result<(), sqlx::Error> {
     sqlx::query!(
@@ -137,42 +107,6 @@ pub async fn note(db: &mut PgConnection, id: Uuid, output: &Value) -> Result<(),
         "update kb.agent_run_tool_calls set output = $2 where id = $1",
         id,
         output
-    )
-    .execute(db)
-    .await?;
-    Ok(())
-}
-
-/// Records the end of the call.
-pub async fn mark_ended(
-    db: &mut PgConnection,
-    id: Uuid,
-    status: CallStatus,
-    output: Option<&Value>,
-    error: Option<&str>,
-    duration_ms: Option<i32>,
-) -> Result<(), sqlx::Error> {
-    sqlx::query!(
-        "update kb.agent_run_tool_calls
-         set status = $2, output = $3, error = $4, duration_ms = $5, completed_at = now()
-         where id = $1",
-        id,
-        status.as_str(),
-        output,
-        error,
-        duration_ms
-    )
-    .execute(db)
-    .await?;
-    Ok(())
-}
-
-/// Records the call's operation on an entity.
-pub async fn set_operation(db: &mut PgConnection, id: Uuid, operation: &Value) -> Result<(), sqlx::Error> {
-    sqlx::query!(
-        "update kb.agent_run_tool_calls set operation = $2 where id = $1",
-        id,
-        operation
     )
     .execute(db)
     .await?;

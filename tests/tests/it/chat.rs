@@ -9,5 +9,6 @@ mod memory;
 mod prewarm;
 mod recall;
 mod replies;
+mod statements;
 mod story;
 mod turns;

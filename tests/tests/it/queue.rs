@@ -5,3 +5,4 @@ pub mod jobs;
 mod lease_fencing;
 mod model;
 mod presence;
+mod repeated_commands;

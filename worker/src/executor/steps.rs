@@ -105,7 +105,10 @@ pub(super) async fn step_loop(
     let of_client = if is_flow || run.is_sub_agent() || run.task_id.is_some() {
         Vec::new()
     } else {
-        client_tools::of_run(&services.db.pool_sqlx, run.id).await?.client_tools
+        match fresh {
+            Some(initial) => initial.client_tools.clone(),
+            None => client_tools::of_run(&services.db.pool_sqlx, run.id).await?.client_tools,
+        }
     };
     let client_tools = ClientTools::offer(of_client, &mut tools);
     handoffs.retain(|target| !client_tools.has(&target.tool.spec().name));

@@ -14,6 +14,7 @@ use rejoin_runs::runs::Run;
 use rejoin_runs::tool_calls::{CallStatus, ToolCallRow};
 use rejoin_types::events::Kind;
 use rejoin_types::events::{DoneStatus, Operation};
+use rejoin_types::ids;
 use serde_json::{Value, json};
 
 use super::act::{Doing, Ended};
@@ -403,6 +404,7 @@ impl Execution {
             seen: &self.request.stream.seen,
             step_number: call.step_number,
             id: call.id,
+            message_id: ids::new(),
             call_id: &call.call_id,
             tool: &call.tool_name,
             status: ended.status,
@@ -417,11 +419,8 @@ impl Execution {
             context: context.as_ref(),
             publish: self.request.callback.is_some(),
         };
-        self.request
-            .services
-            .execute(&command)
-            .await
-            .map_err(|error| self.infrastructure(error))?;
+        let recorded = self.request.services.execute(&command).await;
+        self.may_have_pending = recorded.map_err(|error| self.infrastructure(error))?.has_pending;
         self.messages.push(message);
         self.calls_made += 1;
         let outcome = json!({

@@ -4,6 +4,7 @@
 
 use rejoin_runs::contexts::{self, Context, TurnContext, location};
 use rejoin_runs::runs::Run;
+use rejoin_runs::turn_records::TurnRecords;
 use serde_json::Value;
 
 use crate::services::Services;
@@ -16,13 +17,14 @@ pub struct ContextPrompt {
 }
 
 /// None: the run has no context.
-pub async fn of(services: &Services, run: &Run) -> Result<Option<ContextPrompt>, sqlx::Error> {
+pub async fn of(services: &Services, run: &Run, records: &TurnRecords) -> Result<Option<ContextPrompt>, sqlx::Error> {
     let db = &services.db.pool_sqlx;
     let (context, last_turn, is_turn) = match (run.conversation_id, run.message_id) {
-        (Some(conversation), Some(message)) if !run.is_sub_agent() => {
-            let before = contexts::before(db, conversation, message).await?;
-            (before.patch.apply_to(before.context), before.last_turn, true)
-        }
+        (Some(_), Some(_)) if !run.is_sub_agent() => (
+            records.patch().apply_to(records.context.clone()),
+            records.last_turn.clone(),
+            true,
+        ),
         (_, _) => (run.about(), None, false),
     };
     let Some(mut context) = context else {

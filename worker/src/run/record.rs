@@ -73,7 +73,9 @@ impl Execution {
             publish: self.request.callback.is_some(),
         };
         let recorded = self.request.services.execute(&command).await;
-        self.tree = recorded.map_err(|error| self.infrastructure(error))?.tree;
+        let recorded = recorded.map_err(|error| self.infrastructure(error))?;
+        self.tree = recorded.tree;
+        self.may_have_pending = recorded.has_pending;
         self.open_calls = history::as_rows(&self.request.run, self.step, &calls, &ids);
         self.messages.push(message);
         Ok(())

@@ -5,6 +5,7 @@ use rejoin_commands::{ToolEnded, TransferRun, transfer_run};
 use rejoin_model_client::Message;
 use rejoin_runs::tool_calls::{self, CallStatus, ToolCallRow};
 use rejoin_tools::arguments::{self, Arguments};
+use rejoin_types::ids;
 use serde_json::{Value, json};
 
 use super::act::Ended;
@@ -110,6 +111,7 @@ impl Execution {
                 seen: &self.request.stream.seen,
                 step_number: call.step_number,
                 id: call.id,
+                message_id: ids::new(),
                 call_id: &call.call_id,
                 tool: &call.tool_name,
                 status: CallStatus::Completed,

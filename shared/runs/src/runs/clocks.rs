@@ -1,10 +1,7 @@
 //! Usage of a run and of its tree: time, steps, tokens, money.
 
-use serde_json::Value;
-use sqlx::{PgConnection, PgExecutor};
+use sqlx::PgExecutor;
 use uuid::Uuid;
-
-use super::Run;
 
 /// The active time of a run and of its tree, by the database's clock; and the tree's usage.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -43,49 +40,4 @@ pub async fn clocks(db: impl PgExecutor<'_>, id: Uuid) -> Result<Clocks, sqlx::E
 pub struct TreeUse {
     pub tokens: i64,
     pub cost_usd: f64,
-}
-
-/// Counts a step of a run, and adds its usage (tokens, dollars) to the tree; returns the tree's sum. The caller holds
-/// the log's lock.
-pub async fn record_step(
-    db: &mut PgConnection,
-    run: &Run,
-    step: i32,
-    usage: &Value,
-    seq: i64,
-    (tokens, cost_usd): (u64, f64),
-) -> Result<TreeUse, sqlx::Error> {
-    let tokens = i64::try_from(tokens).unwrap_or(i64::MAX);
-    let of_root = !run.is_sub_agent();
-    let own = sqlx::query_as!(
-        TreeUse,
-        r#"update kb.agent_runs
-           set step_count = $2, total_steps = greatest(total_steps, $2), usage = $3, safe_seq = $4,
-               tree_tokens = tree_tokens + case when $5 then $6::bigint else 0 end,
-               tree_cost_usd = tree_cost_usd + case when $5 then $7::float8 else 0 end
-           where id = $1
-           returning tree_tokens as tokens, tree_cost_usd as cost_usd"#,
-        run.id,
-        step,
-        usage,
-        seq,
-        of_root,
-        tokens,
-        cost_usd
-    )
-    .fetch_one(&mut *db)
-    .await?;
-    if of_root {
-        return Ok(own);
-    }
-    sqlx::query_as!(
-        TreeUse,
-        r#"update kb.agent_runs set tree_tokens = tree_tokens + $2, tree_cost_usd = tree_cost_usd + $3 where id = $1
-           returning tree_tokens as tokens, tree_cost_usd as cost_usd"#,
-        run.root_run_id,
-        tokens,
-        cost_usd
-    )
-    .fetch_one(db)
-    .await
 }
