@@ -1,13 +1,9 @@
 // Uploads files before their message is sent: images, PDFs, audio, and text that is too long to embed.
+import type { WireFile } from '@rejoin/client';
 import { Problem } from '../api/http';
 
 /** A file that the server has. */
-export interface StoredFile {
-  fileId: string;
-  name: string;
-  mediaType: string;
-  sizeBytes: number;
-}
+export type StoredFile = Pick<WireFile, 'fileId' | 'name' | 'mediaType' | 'sizeBytes'>;
 
 /** A file on its way. */
 export interface Upload {
