@@ -96,7 +96,10 @@ impl SendDeliveries {
     }
 
     async fn secrets(&self, db: &PgPool, endpoint_id: Uuid) -> Result<Vec<Plaintext>, SecretProblem> {
-        let keys = self.0.keys().map_err(|error| SecretProblem::Unreadable(error.to_owned()))?;
+        let keys = self
+            .0
+            .keys()
+            .map_err(|error| SecretProblem::Unreadable(error.to_owned()))?;
         match webhook_secrets::open(db, keys, endpoint_id).await {
             Ok(secrets) => Ok(secrets),
             Err(SecretError::Database(error)) => Err(SecretProblem::Database(error)),

@@ -100,9 +100,11 @@ impl Webhooks {
     pub fn check(&self, url: &Url) -> Result<(), String> {
         self.fetcher.judge(url).map_err(|error| error.to_string())?;
         if url.scheme() != "https" && !self.hosts.name(url) {
-            return Err("only https:// URLs are supported, except for hosts that the operator lists in \
+            return Err(
+                "only https:// URLs are supported, except for hosts that the operator lists in \
                         REJOIN_WEBHOOK_HOSTS"
-                .to_owned());
+                    .to_owned(),
+            );
         }
         Ok(())
     }

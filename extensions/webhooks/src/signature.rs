@@ -20,7 +20,9 @@ const SECRET_BYTES: usize = 32;
 pub fn new_secret() -> Result<Plaintext, SecretError> {
     let mut bytes = Zeroizing::new([0_u8; SECRET_BYTES]);
     rand::fill(&mut *bytes).map_err(|_| SecretError::Sealing)?;
-    Ok(Plaintext::new(format!("{PREFIX}{}", STANDARD.encode(*bytes)).into_bytes()))
+    Ok(Plaintext::new(
+        format!("{PREFIX}{}", STANDARD.encode(*bytes)).into_bytes(),
+    ))
 }
 
 /// Returns the value of `webhook-signature`: one signature by each secret, separated by spaces. None: a secret is malformed.
@@ -48,7 +50,10 @@ mod tests {
         let secret = || Plaintext::new(b"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw".to_vec());
         let (id, payload) = ("msg_p5jXN8AQM9LWM0D4loKWxJek", r#"{"test": 2432232314}"#);
         let one = "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=";
-        assert_eq!(signatures(&[secret()], id, 1_614_265_330, payload).as_deref(), Some(one));
+        assert_eq!(
+            signatures(&[secret()], id, 1_614_265_330, payload).as_deref(),
+            Some(one)
+        );
         let both = signatures(&[secret(), secret()], id, 1_614_265_330, payload);
         assert_eq!(both, Some(format!("{one} {one}")));
     }

@@ -108,13 +108,7 @@ pub async fn rotate(db: &PgPool, keys: &MasterKeys) -> Result<(u64, Vec<SecretEr
     .await?;
     let (mut done, mut failures) = (0, Vec::new());
     for row in rows {
-        match envelope::rewrap(
-            keys,
-            row.project_id,
-            &sealed_for(row.id),
-            &row.key_id,
-            &row.wrapped_key,
-        ) {
+        match envelope::rewrap(keys, row.project_id, &sealed_for(row.id), &row.key_id, &row.wrapped_key) {
             Ok(wrapped) => {
                 let updated = sqlx::query!(
                     "update kb.webhook_secrets set key_id = $2, wrapped_key = $3 where id = $1",

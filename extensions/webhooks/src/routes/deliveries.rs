@@ -169,7 +169,14 @@ async fn replay(
         return Err(Problem::conflict("webhook_delivery_pending", detail));
     }
     let detail = json!({ "deliveryId": delivery_id });
-    record(&mut db, &caller, Action::WebhookReplayed, format!("webhook:{id}"), detail).await?;
+    record(
+        &mut db,
+        &caller,
+        Action::WebhookReplayed,
+        format!("webhook:{id}"),
+        detail,
+    )
+    .await?;
     db.commit().await?;
     wake(&state);
     Ok((StatusCode::ACCEPTED, Json(delivery.into())))
@@ -192,7 +199,14 @@ async fn replay_dead(
     must_be_enabled(&endpoint)?;
     let replayed = deliveries::replay_dead(&mut db, workspace_id, id).await?;
     let detail = json!({ "deliveries": replayed });
-    record(&mut db, &caller, Action::WebhookReplayed, format!("webhook:{id}"), detail).await?;
+    record(
+        &mut db,
+        &caller,
+        Action::WebhookReplayed,
+        format!("webhook:{id}"),
+        detail,
+    )
+    .await?;
     db.commit().await?;
     wake(&state);
     Ok((StatusCode::ACCEPTED, Json(ReplayedBody { replayed })))

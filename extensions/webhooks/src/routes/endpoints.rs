@@ -23,9 +23,7 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::{Routes, WebhooksState, not_found};
-use crate::endpoints::{
-    self, Content, DESCRIPTION_MAX_CHARS, Endpoint, EventKind, MAX_ENDPOINTS, URL_MAX_BYTES,
-};
+use crate::endpoints::{self, Content, DESCRIPTION_MAX_CHARS, Endpoint, EventKind, MAX_ENDPOINTS, URL_MAX_BYTES};
 use crate::signature;
 
 /// Default time for which the previous secret also signs, in seconds: a day.
@@ -139,7 +137,10 @@ fn checked_url(state: &WebhooksState, text: &str) -> Result<String, Problem> {
         return Err(invalid(format!("url can have at most {URL_MAX_BYTES} bytes")));
     }
     let url = Url::parse(text).map_err(|error| invalid(format!("url is not a URL: {error}")))?;
-    state.webhooks.check(&url).map_err(|why| invalid(format!("url: {why}")))?;
+    state
+        .webhooks
+        .check(&url)
+        .map_err(|why| invalid(format!("url: {why}")))?;
     Ok(url.into())
 }
 
@@ -299,7 +300,9 @@ async fn change(
     let content = Content {
         url: patch.url.map_or(Ok(before.url), |url| checked_url(&state, &url))?,
         description: patch.description.map_or(Ok(before.description), checked_description)?,
-        events: patch.events.map_or(Ok(before.events), |events| checked_events(&events))?,
+        events: patch
+            .events
+            .map_or(Ok(before.events), |events| checked_events(&events))?,
         enabled: patch.enabled.unwrap_or(before.enabled),
     };
     let changed = endpoints::update(&mut db, workspace_id, id, &content).await?;
