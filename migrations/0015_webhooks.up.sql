@@ -136,7 +136,7 @@ $$;
 revoke all on function kb.add_webhook_deliveries from public;
 
 -- The triggers below run as the tables' owner: the writers may neither read endpoints of a project nor enqueue for it. They run at the commit, after
--- all locks of the transaction were taken, so that a wait for a concurrency key can't be part of a deadlock with the lock of a log. Payloads
+-- all locks of the transaction were taken, so that no wait for a concurrency key is part of a deadlock with the lock of a log. Payloads
 -- hold ids, states and numbers, no text of a conversation: endpoints are the project's, conversations are their owners'.
 
 -- A turn of a tree of runs has ended (not that of a sub-agent).
