@@ -127,7 +127,9 @@ impl FinishRun<'_> {
                 _ => context = found.context,
             }
         }
-        Err(sqlx::Error::Protocol("the run's context changes each time it is read".to_owned()))
+        Err(sqlx::Error::Protocol(
+            "the run's context changes each time it is read".to_owned(),
+        ))
     }
 
     /// The assistant's message, and its conversation. None: none is stored.
