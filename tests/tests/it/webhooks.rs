@@ -31,7 +31,6 @@ pub(crate) fn options() -> AppOptions {
 fn allow(config: &mut WorkerConfig) {
     config.mcp.keys.secret_keys_file = Some(secret_keys_file().into());
     config.webhooks.webhook_hosts = vec![PLACE.to_owned()];
-    config.webhooks.webhook_timeout_ms = 1_000;
 }
 
 pub(crate) fn path(app: &TestApp) -> String {

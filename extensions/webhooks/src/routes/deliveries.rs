@@ -23,7 +23,7 @@ use crate::endpoints::{self, Endpoint};
 
 pub fn routes() -> Routes {
     Routes::new()
-        .routes(routes!(list))
+        .routes(routes!(list_deliveries))
         .routes(routes!(replay))
         .routes(routes!(replay_dead))
         .routes(routes!(test))
@@ -126,7 +126,7 @@ fn wake(state: &WebhooksState) {
 #[utoipa::path(get, path = "/api/admin/projects/{p}/webhooks/{id}/deliveries", tag = "webhooks",
     params(PageParams, StateParams, ("p" = Uuid, Path, description = "The project"), ("id" = Uuid, Path, description = "The webhook")),
     responses((status = 200, description = "A page", body = WebhookDeliveryPage), Refused))]
-async fn list(
+async fn list_deliveries(
     State(state): State<WebhooksState>,
     caller: Caller<Admin>,
     Segments((workspace_id, id)): Segments<(Uuid, Uuid)>,

@@ -85,7 +85,15 @@ async fn a_name_is_judged_by_its_address_when_an_event_is_sent() {
 
 #[tokio::test]
 async fn a_receiver_that_hangs_costs_one_timeout() {
-    let app = app().await;
+    let app = TestApp::with(AppOptions {
+        worker: |config| {
+            (options().worker)(config);
+            config.webhooks.webhook_retries_s = Vec::new();
+            config.webhooks.webhook_timeout_ms = 1_000;
+        },
+        ..options()
+    })
+    .await;
     let listener = TcpListener::bind((PLACE, 0)).await.expect("a port");
     let url = format!("http://{}/", listener.local_addr().expect("an address"));
     let hook = add(&app, &url, &["run.ended"]).await;
