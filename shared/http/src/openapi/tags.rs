@@ -1,8 +1,9 @@
 //! The descriptions of the tags by which the OpenAPI document groups operations.
 
 /// Each tag with its description. A new tag needs an entry: `scripts/openapi-lint.sh` reports one without.
-const TAGS: [(&str, &str); 43] = [
+const TAGS: [(&str, &str); 45] = [
     ("AI SDK", "`useChat` of the AI SDK."),
+    ("a2a", "Tasks for clients of A2A."),
     ("ag-ui", "Runs and threads for clients of AG-UI."),
     (
         "agent definitions",
@@ -87,6 +88,10 @@ const TAGS: [(&str, &str); 43] = [
     ("task dags", "DAGs of tasks that agents execute."),
     ("usage", "A project's usage of today."),
     ("web", "A project's settings of web search and web reading."),
+    (
+        "webhooks",
+        "Events of a project that are sent to its URLs: endpoints and deliveries.",
+    ),
 ];
 
 /// The description of a tag.
