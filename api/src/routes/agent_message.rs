@@ -8,6 +8,7 @@ use axum::extract::State;
 use axum::http::header::{ACCEPT, LOCATION};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
+use rejoin_chat::trigger::{self, Triggered};
 use rejoin_commands::TriggerRun;
 use rejoin_http::authorization::routes;
 use rejoin_http::caller::{Caller, Write};
@@ -23,7 +24,6 @@ use serde_json::json;
 use utoipa::ToSchema;
 
 use crate::state::{AppState, Routes};
-use rejoin_chat::trigger::{self, Triggered};
 
 /// Maximum number of messages in a request.
 const MESSAGES_MAX: usize = 50;

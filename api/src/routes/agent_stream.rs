@@ -8,6 +8,7 @@ use axum::extract::State;
 use axum::http::header::ACCEPT;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::{IntoResponse, Response};
+use rejoin_chat::posting::{self, ChatParams, ChatRequest};
 use rejoin_data_sources::routes::consoles::AttachedConsole;
 use rejoin_http::authorization::routes;
 use rejoin_http::caller::{Caller, Read, Write};
@@ -31,7 +32,6 @@ use uuid::Uuid;
 use super::conversations::ConversationBody;
 use super::conversations::messages::{MessageBody, with_tools};
 use crate::state::{AppState, Routes};
-use rejoin_chat::posting::{self, ChatParams, ChatRequest};
 
 /// Maximum number of earlier messages in a request.
 const HISTORY_MAX: usize = 100;

@@ -3,6 +3,8 @@
 use axum::Json;
 use axum::extract::State;
 use chrono::{DateTime, Utc};
+use rejoin_chat::posting::check_message;
+use rejoin_chat::posting::consoles::attached_consoles;
 use rejoin_http::audit::record;
 use rejoin_http::authorization::routes;
 use rejoin_http::caller::{Admin, Caller, Read, Write};
@@ -17,8 +19,6 @@ use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
 use crate::state::{AppState, Routes};
-use rejoin_chat::posting::check_message;
-use rejoin_chat::posting::consoles::attached_consoles;
 
 /// Default period of statistics, in days.
 const DAYS: i32 = 30;

@@ -6,6 +6,8 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::header::LOCATION;
 use axum::http::{HeaderName, StatusCode};
+use rejoin_chat::posting::check_message;
+use rejoin_chat::trigger::Triggered;
 use rejoin_commands::ForkRun;
 use rejoin_http::authorization::routes;
 use rejoin_http::caller::{Caller, Read, Write};
@@ -22,8 +24,6 @@ use super::history::{RunMessageDetail, ToolCallDetail};
 use super::questions::QuestionBody;
 use super::runs::{RunBody, RunDetail, describe};
 use crate::state::{AppState, Routes};
-use rejoin_chat::posting::check_message;
-use rejoin_chat::trigger::Triggered;
 
 /// Maximum number of runs in a tree or export.
 const MAX_RUNS: usize = 1_000;

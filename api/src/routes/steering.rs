@@ -4,6 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::header::LOCATION;
 use axum::http::{HeaderName, StatusCode};
+use rejoin_chat::posting::check_message;
 use rejoin_commands::{ResumeRun, SteerRun};
 use rejoin_http::authorization::routes;
 use rejoin_http::caller::{Caller, Write};
@@ -15,7 +16,6 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use crate::state::{AppState, Routes};
-use rejoin_chat::posting::check_message;
 
 pub fn routes() -> Routes {
     Routes::new().routes(routes!(resume)).routes(routes!(steer))

@@ -15,10 +15,6 @@ mod tasks;
 
 use std::future::Future;
 
-use crate::a2a::VERSION;
-use crate::a2a::envelope::Envelope;
-use crate::a2a::errors::{Failure, codes};
-use crate::a2a::request::{Refusal, SendMessageRequest, no_push_notifications};
 use axum::body::{self, Body as ResponseBody};
 use axum::extract::{FromRequestParts, RawPathParams, Request, State};
 use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
@@ -26,6 +22,8 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use rejoin_chat::{ChatState, Routes};
+use rejoin_http::REQUEST_LIMIT;
 use rejoin_http::authorization::routes;
 use rejoin_http::caller::{Caller, Read, Write};
 use rejoin_http::extract::{Body, Params};
@@ -34,8 +32,10 @@ use rejoin_types::access::Scope;
 use serde_json::{Map, Value};
 use tokio::time::timeout;
 
-use rejoin_chat::{ChatState, Routes};
-use rejoin_http::REQUEST_LIMIT;
+use crate::a2a::VERSION;
+use crate::a2a::envelope::Envelope;
+use crate::a2a::errors::{Failure, codes};
+use crate::a2a::request::{Refusal, SendMessageRequest, no_push_notifications};
 
 /// The address of JSON-RPC, and what the paths of HTTP+JSON begin with.
 pub const PATH: &str = "/api/a2a";

@@ -7,12 +7,13 @@ mod answers;
 
 use std::collections::HashSet;
 
-use crate::ag_ui::request::{Asked, Refusal, RunAgentInput, UserMessage};
-use crate::ag_ui::{AgUi, AgUiRenderer, Begin, thread_at_rest};
 use axum::extract::State;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, LOCATION};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
+use rejoin_chat::posting::{self, ChatParams};
+use rejoin_chat::trigger;
+use rejoin_chat::{ChatState, Routes};
 use rejoin_commands::{HistoryMessage, PostMessage};
 use rejoin_event_log::log;
 use rejoin_http::authorization::routes;
@@ -32,9 +33,8 @@ use serde_json::{Value, json};
 use utoipa::IntoParams;
 use uuid::Uuid;
 
-use rejoin_chat::posting::{self, ChatParams};
-use rejoin_chat::trigger;
-use rejoin_chat::{ChatState, Routes};
+use crate::ag_ui::request::{Asked, Refusal, RunAgentInput, UserMessage};
+use crate::ag_ui::{AgUi, AgUiRenderer, Begin, thread_at_rest};
 
 /// Number of the newest messages of a thread that a client is given when it connects.
 const THREAD_MESSAGES: i64 = 200;

@@ -7,13 +7,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use rejoin_chat::WordsMode;
 use rejoin_sse::dialects::Renderer;
 use serde_json::{Value, json};
 
 use super::chunks::Chunks;
 use super::data::{self, DataParts};
 use super::words::Words;
-use rejoin_chat::WordsMode;
 
 /// The error that ends a response before its turn ends.
 const INTERRUPTED: &str =

@@ -9,11 +9,11 @@ mod sent;
 
 use std::collections::BTreeSet;
 
-use crate::ai_sdk::{self, ChatBody, Refusal, StoredMessage, Turn, UiMessages};
 use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
+use rejoin_chat::{ChatState, Routes};
 use rejoin_http::authorization::routes;
 use rejoin_http::caller::{Caller, Read, Write};
 use rejoin_http::extract::{Body, Params, Segments};
@@ -25,7 +25,7 @@ use sqlx::PgConnection;
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
-use rejoin_chat::{ChatState, Routes};
+use crate::ai_sdk::{self, ChatBody, Refusal, StoredMessage, Turn, UiMessages};
 
 pub const STREAM_PATH: &str = "/api/ai/chat/{id}/stream";
 /// Maximum number of stored messages in a chat's list, newest first.

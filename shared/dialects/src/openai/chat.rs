@@ -1,5 +1,6 @@
 //! The renderer of Chat Completions. A stream of it can't be continued: its chunks have no numbers.
 
+use rejoin_chat::WordsMode;
 use rejoin_sse::dialects::Renderer;
 use serde_json::{Value, json};
 
@@ -8,7 +9,6 @@ use super::errors;
 use super::fold::Fold;
 use super::ids::{self, ResponseId};
 use super::responses::DONE;
-use rejoin_chat::WordsMode;
 
 /// Between a text and what follows it that is not part of the same text.
 const PARAGRAPH: &str = "\n\n";

@@ -5,6 +5,7 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
+use rejoin_chat::WordsMode;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -13,7 +14,6 @@ use super::ids::ResponseId;
 use super::items;
 use super::settings::Settings;
 use crate::shown_text::{Shown, ShownText};
-use rejoin_chat::WordsMode;
 
 /// The interaction of a question that a client answers by a function's output.
 const CLIENT_TOOL: &str = "client_tool";

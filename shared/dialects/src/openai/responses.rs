@@ -2,6 +2,7 @@
 //! built by the same fold.
 
 use chrono::DateTime;
+use rejoin_chat::WordsMode;
 use rejoin_sse::dialects::Renderer;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -10,7 +11,6 @@ use super::changes::{Call, Change, End, Usage};
 use super::fold::Fold;
 use super::ids::{self, ResponseId};
 use super::items::{self, SERVER_LABEL};
-use rejoin_chat::WordsMode;
 
 /// What ends a stream.
 pub(super) const DONE: &[u8] = b"data: [DONE]\n\n";

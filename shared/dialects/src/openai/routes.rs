@@ -19,13 +19,13 @@ mod turns;
 
 use std::collections::BTreeMap;
 
-use crate::openai::errors::{self, Invalid};
 use axum::body::{self, Body};
 use axum::extract::Request;
 use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue};
 use axum::http::{HeaderMap, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use rejoin_chat::Routes;
 use rejoin_http::problem::Problem;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -34,7 +34,7 @@ use utoipa::openapi::response::ResponseBuilder;
 use utoipa::openapi::{ContentBuilder, Ref, RefOr};
 use utoipa::{IntoResponses, ToSchema};
 
-use rejoin_chat::Routes;
+use crate::openai::errors::{self, Invalid};
 
 /// The prefix of its paths.
 const PREFIX: &str = "/v1/";

@@ -1,8 +1,8 @@
 //! The operations at the address of one agent, which new tasks get. An existing context keeps its agent.
 
-use crate::a2a::request::SendMessageRequest;
 use axum::extract::State;
 use axum::response::Response;
+use rejoin_chat::{ChatState, Routes};
 use rejoin_http::authorization::routes;
 use rejoin_http::caller::{Caller, Read, Write};
 use rejoin_http::extract::{Body, Params};
@@ -11,7 +11,7 @@ use rejoin_http::problem::{Problem, Refused};
 use super::rpc::{self, RpcRequest};
 use super::tasks::{ListTasks, TaskParams};
 use super::{Call, act_on_task, get_task, list_tasks, send_message, send_streaming_message};
-use rejoin_chat::{ChatState, Routes};
+use crate::a2a::request::SendMessageRequest;
 
 pub(super) fn routes() -> Routes {
     Routes::new()

@@ -1,14 +1,11 @@
 //! JSON-RPC: one address for all methods.
 
-use crate::a2a::VERSION;
-use crate::a2a::envelope::Envelope;
-use crate::a2a::errors::codes;
-use crate::a2a::request::no_push_notifications;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::http::header::RETRY_AFTER;
 use axum::response::{IntoResponse, Response};
+use rejoin_chat::ChatState;
 use rejoin_http::caller::{Caller, Read};
 use rejoin_http::extract::Body;
 use rejoin_http::problem::{Problem, Refused};
@@ -20,7 +17,10 @@ use utoipa::ToSchema;
 
 use super::tasks::{self, GetTask, ListTasks, OneTask};
 use super::{Call, Reply, failure, in_time, no_extended_card, refused, send};
-use rejoin_chat::ChatState;
+use crate::a2a::VERSION;
+use crate::a2a::envelope::Envelope;
+use crate::a2a::errors::codes;
+use crate::a2a::request::no_push_notifications;
 
 /// Versions of the protocol before this one have methods such as `message/send`.
 const OLD_NAMES: char = '/';

@@ -1,9 +1,8 @@
 //! Messages: to a new task, or to one that works, waits or is paused.
 
-use crate::a2a::envelope::Envelope;
-use crate::a2a::errors::codes;
-use crate::a2a::request::{Answer, Asked, SendMessageRequest, SentFile};
-use crate::a2a::{Begin, Context, FIELD, Form, TaskRenderer};
+use rejoin_chat::ChatState;
+use rejoin_chat::files::uploads;
+use rejoin_chat::{posting, trigger};
 use rejoin_commands::{CloseQuestion, Closing, PostError, PostMessage, ResumeRun, SteerRun};
 use rejoin_http::caller::Caller;
 use rejoin_http::idempotency;
@@ -16,9 +15,10 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{Call, Reply, in_time, refused, tasks};
-use rejoin_chat::ChatState;
-use rejoin_chat::files::uploads;
-use rejoin_chat::{posting, trigger};
+use crate::a2a::envelope::Envelope;
+use crate::a2a::errors::codes;
+use crate::a2a::request::{Answer, Asked, SendMessageRequest, SentFile};
+use crate::a2a::{Begin, Context, FIELD, Form, TaskRenderer};
 
 /// Maximum number of answers in one message.
 const ANSWERS_MAX: usize = 100;

@@ -2,14 +2,10 @@
 
 use std::time::Duration;
 
-use crate::a2a::envelope::Envelope;
-use crate::a2a::errors::codes;
-use crate::a2a::request::history_length;
-use crate::a2a::state::TaskState;
-use crate::a2a::{Begin, Context, Form, TaskRenderer};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use chrono::{DateTime, SecondsFormat, Utc};
+use rejoin_chat::ChatState;
 use rejoin_commands::CancelRun;
 use rejoin_http::caller::Caller;
 use rejoin_http::extract::{PageParams, page};
@@ -24,7 +20,11 @@ use utoipa::IntoParams;
 use uuid::Uuid;
 
 use super::refused;
-use rejoin_chat::ChatState;
+use crate::a2a::envelope::Envelope;
+use crate::a2a::errors::codes;
+use crate::a2a::request::history_length;
+use crate::a2a::state::TaskState;
+use crate::a2a::{Begin, Context, Form, TaskRenderer};
 
 /// How long a cancellation is waited for.
 const CANCEL_LIMIT: Duration = Duration::from_secs(10);

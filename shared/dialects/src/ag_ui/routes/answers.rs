@@ -1,9 +1,8 @@
 //! Answers to the questions of a waiting run: entries of `resume`, and results of the client's tools. Posting the same answers again changes
 //! nothing, so that a client may repeat its request.
 
-use crate::ag_ui::interrupts::Reply;
-use crate::ag_ui::request::{ResumeEntry, ToolResult};
 use axum::http::StatusCode;
+use rejoin_chat::ChatState;
 use rejoin_commands::{AnswerError, CloseQuestion, Closing};
 use rejoin_http::caller::Caller;
 use rejoin_http::problem::Problem;
@@ -13,7 +12,8 @@ use rejoin_runs::questions::{self, Question};
 use rejoin_runs::runs;
 use uuid::Uuid;
 
-use rejoin_chat::ChatState;
+use crate::ag_ui::interrupts::Reply;
+use crate::ag_ui::request::{ResumeEntry, ToolResult};
 
 /// Maximum number of answers in one request.
 const ANSWERS_MAX: usize = 100;

@@ -1,7 +1,7 @@
 //! The client's answers in a chat: outputs of the tools that it executes, and its user's decisions about calls.
 
-use crate::ai_sdk::{Answer, Output, UiMessages};
 use axum::response::Response;
+use rejoin_chat::ChatState;
 use rejoin_commands::{CloseQuestion, Closing, answer_client_tool};
 use rejoin_http::caller::Caller;
 use rejoin_http::problem::Problem;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{find, tools_of, with_headers};
-use rejoin_chat::ChatState;
+use crate::ai_sdk::{Answer, Output, UiMessages};
 
 /// What an answer closes: a question of a run.
 struct Closes {

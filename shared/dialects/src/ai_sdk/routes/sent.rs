@@ -1,9 +1,12 @@
 //! A user's message in a chat.
 
-use crate::ai_sdk::{ChatBody, Sent, SentFile, UiMessages, request};
 use axum::response::Response;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use rejoin_chat::ChatState;
+use rejoin_chat::files::uploads;
+use rejoin_chat::posting::{self, check_message};
+use rejoin_chat::trigger;
 use rejoin_commands::{Idempotency, OnBusy, PostMessage};
 use rejoin_http::caller::Caller;
 use rejoin_http::idempotency::body_hash;
@@ -17,10 +20,7 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::{find, tools_of, with_headers};
-use rejoin_chat::ChatState;
-use rejoin_chat::files::uploads;
-use rejoin_chat::posting::{self, check_message};
-use rejoin_chat::trigger;
+use crate::ai_sdk::{ChatBody, Sent, SentFile, UiMessages, request};
 
 /// Stores the message and streams its answer. The message's id is its idempotency key.
 pub(super) async fn post(state: &ChatState, caller: &Caller, body: ChatBody, sent: Sent) -> Result<Response, Problem> {
@@ -93,7 +93,7 @@ pub(super) async fn post(state: &ChatState, caller: &Caller, body: ChatBody, sen
 async fn stored(state: &ChatState, caller: &Caller, files: &[SentFile]) -> Result<Vec<Uuid>, Problem> {
     let mut ids = Vec::with_capacity(files.len());
     for file in files {
-        let id = match uploaded(&file.url) {
+        let id = match file_ref::id_of_address(&file.url) {
             Some(id) => id,
             None => store(state, caller, file).await?,
         };
@@ -102,13 +102,6 @@ async fn stored(state: &ChatState, caller: &Caller, files: &[SentFile]) -> Resul
         }
     }
     Ok(ids)
-}
-
-/// Returns the file that was uploaded before, by the address of its content.
-fn uploaded(url: &str) -> Option<Uuid> {
-    let path = url.split(['?', '#']).next().unwrap_or_default();
-    let id = path.strip_suffix("/content")?.rsplit('/').next()?.parse().ok()?;
-    path.ends_with(&file_ref::content_path(id)).then_some(id)
 }
 
 async fn store(state: &ChatState, caller: &Caller, file: &SentFile) -> Result<Uuid, Problem> {
@@ -130,20 +123,4 @@ async fn store(state: &ChatState, caller: &Caller, file: &SentFile) -> Result<Uu
     let name = file.name.as_deref().unwrap_or("file");
     let file = uploads::store(state, caller, name, declared, content.into()).await?;
     Ok(file.id)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_uploaded_file_is_known_by_its_address() {
-        let id = Uuid::now_v7();
-        for before in ["", "https://rejoin.example"] {
-            let url = format!("{before}{}", file_ref::content_path(id));
-            assert_eq!(uploaded(&url), Some(id), "{url}");
-        }
-        assert_eq!(uploaded("https://example.com/content"), None);
-        assert_eq!(uploaded(&format!("https://example.com/{id}/content")), None);
-    }
 }

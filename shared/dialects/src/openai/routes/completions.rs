@@ -1,12 +1,11 @@
 //! `POST /v1/chat/completions`. Its messages are the whole history, so that each request begins a conversation; a request that ends with the
 //! outputs of functions continues the run that waits for them.
 
-use crate::openai::chat::{Chat, Form};
-use crate::openai::errors;
-use crate::openai::request::ChatRequest;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::Response;
+use rejoin_chat::{ChatState, Routes};
+use rejoin_http::REQUEST_LIMIT;
 use rejoin_http::authorization::routes;
 use rejoin_http::caller::{Caller, Write};
 use rejoin_http::extract::Body;
@@ -17,8 +16,9 @@ use tokio::time::timeout;
 
 use super::turns::{self, Request, Target};
 use super::{ErrorBody, Errors, SHOULD_RETRY, document, read, refused};
-use rejoin_chat::{ChatState, Routes};
-use rejoin_http::REQUEST_LIMIT;
+use crate::openai::chat::{Chat, Form};
+use crate::openai::errors;
+use crate::openai::request::ChatRequest;
 
 pub(super) const PATH: &str = "/v1/chat/completions";
 

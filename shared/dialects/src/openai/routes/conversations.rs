@@ -1,10 +1,8 @@
 //! `/v1/conversations`: conversations and their items.
 
-use crate::openai::errors::Invalid;
-use crate::openai::request;
-use crate::openai::{ids, items};
 use axum::Json;
 use axum::extract::State;
+use rejoin_chat::{ChatState, Routes};
 use rejoin_commands::DeleteConversation;
 use rejoin_event_log::wakeup::Wake;
 use rejoin_http::authorization::routes;
@@ -13,6 +11,7 @@ use rejoin_http::extract::{Body, Params, Segments};
 use rejoin_http::problem::Problem;
 use rejoin_http::visible;
 use rejoin_identity::audit::Actor;
+use rejoin_runs::conversations::UNTITLED;
 use rejoin_runs::conversations::{self, Conversation};
 use rejoin_runs::messages::{self, ChatMessage};
 use rejoin_types::ids as new_ids;
@@ -23,8 +22,9 @@ use uuid::Uuid;
 
 use super::responses::ItemParams;
 use super::{Errors, refused};
-use rejoin_chat::{ChatState, Routes};
-use rejoin_runs::conversations::UNTITLED;
+use crate::openai::errors::Invalid;
+use crate::openai::request;
+use crate::openai::{ids, items};
 
 /// Maximum number of messages of a conversation that are listed, newest first.
 const LISTED_MAX: i64 = 1_000;

@@ -1,14 +1,14 @@
 //! Files of a request: uploaded before, or sent with it as data URLs, which are stored like uploads.
 
-use crate::openai::input::InputFile;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use rejoin_chat::ChatState;
+use rejoin_chat::files::uploads;
 use rejoin_http::caller::Caller;
 use rejoin_http::problem::Problem;
 use uuid::Uuid;
 
-use rejoin_chat::ChatState;
-use rejoin_chat::files::uploads;
+use crate::openai::input::InputFile;
 
 /// Returns the ids of a message's files, without duplicates; those that came with the request are stored first.
 pub(super) async fn stored(state: &ChatState, caller: &Caller, sent: &[InputFile]) -> Result<Vec<Uuid>, Problem> {

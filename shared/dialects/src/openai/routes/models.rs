@@ -3,6 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
+use rejoin_chat::{ChatState, Routes};
 use rejoin_http::authorization::routes;
 use rejoin_http::caller::{Caller, Read};
 use rejoin_http::extract::Segments;
@@ -13,7 +14,6 @@ use serde_json::json;
 use utoipa::ToSchema;
 
 use super::{Errors, PARAM};
-use rejoin_chat::{ChatState, Routes};
 
 /// Maximum number of listed agents.
 const AGENTS_MAX: i64 = 1_000;

@@ -2,16 +2,14 @@
 
 use std::time::Duration;
 
-use crate::openai::ids::{self, ResponseId};
-use crate::openai::items;
-use crate::openai::request::ResponseRequest;
-use crate::openai::responses::{Form, Responses};
 use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
+use rejoin_chat::{ChatState, Routes};
 use rejoin_commands::{CancelRun, DeleteConversation};
 use rejoin_event_log::wakeup::Wake;
+use rejoin_http::REQUEST_LIMIT;
 use rejoin_http::authorization::routes;
 use rejoin_http::caller::{Caller, Read, Write};
 use rejoin_http::extract::{Body, Params, Segments};
@@ -27,8 +25,10 @@ use utoipa::IntoParams;
 
 use super::turns::{self, Request, Target, Turn};
 use super::{ErrorBody, Errors, PARAM, document, read, refused};
-use rejoin_chat::{ChatState, Routes};
-use rejoin_http::REQUEST_LIMIT;
+use crate::openai::ids::{self, ResponseId};
+use crate::openai::items;
+use crate::openai::request::ResponseRequest;
+use crate::openai::responses::{Form, Responses};
 
 pub(super) const PATH: &str = "/v1/responses";
 pub(super) const CANCEL_PATH: &str = "/v1/responses/{id}/cancel";

@@ -5,12 +5,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::openai::fold::continuation;
-use crate::openai::ids::{self, ResponseId};
-use crate::openai::input::{Answer, Input, Past, Reply, Role};
-use crate::openai::request::Ask;
-use crate::openai::settings;
 use axum::http::HeaderMap;
+use rejoin_chat::ChatState;
+use rejoin_chat::posting;
 use rejoin_commands::{CloseQuestion, Closing, HistoryMessage, PostMessage};
 use rejoin_http::caller::Caller;
 use rejoin_http::idempotency;
@@ -26,8 +23,11 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{PARAM, files, models};
-use rejoin_chat::ChatState;
-use rejoin_chat::posting;
+use crate::openai::fold::continuation;
+use crate::openai::ids::{self, ResponseId};
+use crate::openai::input::{Answer, Input, Past, Reply, Role};
+use crate::openai::request::Ask;
+use crate::openai::settings;
 
 /// Maximum length of earlier messages together, as a multiple of that of one message.
 const HISTORY_TIMES: usize = 10;
