@@ -69,7 +69,9 @@ const SKIPPED: [&str; 4] = ["target", "node_modules", "dist", "corpus"];
 /// HTTP crates, by the prefix of their names in manifests and paths.
 const HTTP: [&str; 5] = ["axum", "reqwest", "hyper", "tower_http", "utoipa"];
 /// The crates of the engine that speak HTTP, each with its reason.
-const SPEAK_HTTP: [(&str, &str); 7] = [
+const SPEAK_HTTP: [(&str, &str); 9] = [
+    ("shared/types", "describes events in the OpenAPI document"),
+    ("shared/event-log", "describes snapshots in the OpenAPI document"),
     ("shared/egress", "the guard of what a project or a model names"),
     ("shared/model-client", "providers that the operator names"),
     ("shared/mcp-client", "rmcp's transport, with clients that ask the guard"),
