@@ -107,7 +107,8 @@ const methods = {
 };
 
 for (const { call, params } of calls) {
-  const filled = JSON.stringify(params ?? {}).replaceAll("$task", last.task).replaceAll("$context", last.context);
+  const context = JSON.stringify(last.context).slice(1, -1);
+  const filled = JSON.stringify(params ?? {}).replaceAll("$task", last.task).replaceAll("$context", () => context);
   try {
     say({ result: await methods[call](JSON.parse(filled)) });
   } catch (error) {

@@ -69,7 +69,7 @@ async def main():
         for call in asked["calls"]:
             filled = json.dumps(call.get("params") or {})
             for name, value in last.items():
-                filled = filled.replace(name, value)
+                filled = filled.replace(name, json.dumps(value)[1:-1])
             try:
                 say({"result": await methods[call["call"]](json.loads(filled))})
             except Exception as error:  # noqa: BLE001: whatever it is, the test looks at it
