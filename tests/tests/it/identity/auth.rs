@@ -102,11 +102,11 @@ fn scoped_operations(project: Uuid) -> Vec<(Method, String, Scope)> {
 
 /// An error's code: in a problem, or in the shape of OpenAI's protocols.
 fn code_of(body: &Value) -> &Value {
-    body.get("error").map_or(&body["code"], |error| &error["code"])
+    body.get("code").unwrap_or(&body["error"]["code"])
 }
 
 fn detail_of(body: &Value) -> &Value {
-    body.get("error").map_or(&body["detail"], |error| &error["message"])
+    body.get("detail").unwrap_or(&body["error"]["message"])
 }
 
 #[tokio::test]

@@ -27,20 +27,24 @@ async fn an_ended_session_is_gone_and_unknown_methods_are_refused() {
     begun.text().await.unwrap();
     let initialized = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
     assert_eq!(post(Some(&session), initialized).await.status(), StatusCode::ACCEPTED);
-    let methods = [
-        ("resources/list", json!({})),
-        ("resources/templates/list", json!({})),
-        ("resources/read", json!({"uri": "file:///etc/passwd"})),
+    let requests = [
         (
             "completion/complete",
             json!({"ref": {"type": "ref/prompt", "name": "x"}, "argument": {"name": "a", "value": "b"}}),
+            "-32601",
+            "the method completion/complete is not supported; this server offers tools (tools/list, tools/call)",
+        ),
+        (
+            "resources/read",
+            json!({"uri": "file:///etc/passwd"}),
+            "-32002",
+            "there is no resource file:///etc/passwd",
         ),
     ];
-    for (id, (method, params)) in methods.into_iter().enumerate() {
+    for (id, (method, params, code, words)) in requests.into_iter().enumerate() {
         let message = json!({"jsonrpc": "2.0", "id": id + 2, "method": method, "params": params});
-        let said = post(Some(&session), message).await.text().await.unwrap();
-        let words = format!("the method {method} is not supported; this server offers tools (tools/list, tools/call)");
-        assert!(said.contains("-32601") && said.contains(&words), "{said}");
+        let answer = post(Some(&session), message).await.text().await.unwrap();
+        assert!(answer.contains(code) && answer.contains(words), "{answer}");
     }
     let end = || {
         let request = client
