@@ -52,8 +52,8 @@ Running a fleet:
 #[derive(Debug, Subcommand)]
 pub enum Command {
     Dev(dev::Args),
-    Api(api::Args),
-    Worker(worker::Args),
+    Api(Box<api::Args>),
+    Worker(Box<worker::Args>),
     Migrate(migrate::Args),
     Chat(chat::Args),
     Tail(tail::Args),

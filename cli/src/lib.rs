@@ -89,8 +89,8 @@ pub async fn run(cli: Cli) -> Result<Exit> {
     let out = Out::new(global.json);
     match cli.command {
         Command::Dev(args) => dev::run(global, args, out).await,
-        Command::Api(args) => api::run(global, args, out).await,
-        Command::Worker(args) => worker::run(global, args, out).await,
+        Command::Api(args) => api::run(global, *args, out).await,
+        Command::Worker(args) => worker::run(global, *args, out).await,
         Command::Migrate(args) => migrate::run(global, args, out).await,
         Command::Chat(args) => chat::run(global, args, out).await,
         Command::Tail(args) => tail::run(global, args, out).await,

@@ -96,7 +96,8 @@ impl FromRequestParts<ChatState> for Call {
     async fn from_request_parts(parts: &mut Parts, state: &ChatState) -> Result<Self, Problem> {
         check_version(parts)?;
         let segments = RawPathParams::from_request_parts(parts, state).await;
-        let segments = segments.map_err(|_| Problem::internal())?;
+        // Anything but text names no task.
+        let segments = segments.map_err(|_| Problem::not_found("not_found", "What the path names"))?;
         let segment = |wanted: &str| {
             let mut own = segments.iter().filter(|(name, _)| *name == wanted);
             own.next().map(|(_, value)| value.to_owned())
