@@ -162,7 +162,7 @@ type EventRow = (Uuid, i64, Option<Uuid>, String, String, DateTime<Utc>);
 pub(super) async fn load(db: &PgPool, directory: &Path) -> Result<Case> {
     let runs: Vec<Run> = sqlx::query_as(
         "select r.id, r.project_id, r.conversation_id, r.user_id, r.parent_run_id, r.spawn_call_id, r.task_id, r.log_id, r.state, r.attempt, r.first_seq, r.done_seq, r.error,
-                r.input, r.cancel_requested_at, r.final_message_id, c.project_id as conversation_project,
+                r.input, r.cancel_requested_at, r.final_message_id, c.project_id as conversation_workspace,
                 c.owner_user_id as conversation_owner
          from kb.agent_runs r left join kb.chat_conversations c on c.id = r.conversation_id",
     )
