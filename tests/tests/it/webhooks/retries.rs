@@ -19,9 +19,12 @@ use super::{Hook, add, header, options, payload, requests, talk};
 async fn breakable(status: StatusCode) -> (Site, Arc<AtomicBool>) {
     let is_broken = Arc::new(AtomicBool::new(true));
     let told = is_broken.clone();
-    let site = Site::start(move |_, _| match told.load(Ordering::SeqCst) {
-        true => (status, "not now").into_response(),
-        false => StatusCode::OK.into_response(),
+    let site = Site::start(move |_, _| {
+        if told.load(Ordering::SeqCst) {
+            (status, "not now").into_response()
+        } else {
+            StatusCode::OK.into_response()
+        }
     })
     .await;
     (site, is_broken)
