@@ -18,9 +18,9 @@ use super::{Hook, add, header, options, payload, requests, talk};
 /// A receiver that fails while `is_broken`.
 async fn breakable(status: StatusCode) -> (Site, Arc<AtomicBool>) {
     let is_broken = Arc::new(AtomicBool::new(true));
-    let told = is_broken.clone();
+    let seen_broken = is_broken.clone();
     let site = Site::start(move |_, _| {
-        if told.load(Ordering::SeqCst) {
+        if seen_broken.load(Ordering::SeqCst) {
             (status, "not now").into_response()
         } else {
             StatusCode::OK.into_response()
