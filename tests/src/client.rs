@@ -41,7 +41,7 @@ impl Frame {
 
 impl Client {
     pub fn new(url: String, key: &str) -> Self {
-        let http = reqwest::Client::builder().build().expect("a client");
+        let http = rejoin_egress::tls::http_client().build().expect("a client");
         Self {
             http,
             url,

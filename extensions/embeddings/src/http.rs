@@ -116,7 +116,7 @@ impl Http {
 
 /// Without redirects: a key must not be sent elsewhere.
 fn client() -> reqwest::Client {
-    reqwest::Client::builder()
+    rejoin_egress::tls::http_client()
         .redirect(reqwest::redirect::Policy::none())
         .build()
         .expect("the TLS library is there")

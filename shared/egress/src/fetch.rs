@@ -17,6 +17,7 @@ use tokio::time::timeout;
 use url::{Host, Url};
 
 use crate::robots::Robots;
+use crate::tls;
 
 /// The User-Agent header.
 pub const USER_AGENT: &str = concat!("RejoinBot/", env!("CARGO_PKG_VERSION"));
@@ -278,7 +279,7 @@ impl Fetcher {
 
     /// Creates a client for one request, which connects to a checked address only.
     async fn client(&self, url: &Url) -> Result<Client, FetchError> {
-        let builder = Client::builder()
+        let builder = tls::http_client()
             .user_agent(USER_AGENT)
             .redirect(reqwest::redirect::Policy::none())
             // A proxy would resolve names itself, unchecked.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rejoin_egress::ssrf_guard::Hosts;
+use rejoin_egress::tls;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
 /// Timeout of connecting.
@@ -17,7 +18,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// # Errors
 /// The system provides no TLS roots.
 pub fn client(hosts: &Hosts) -> Result<reqwest::Client, reqwest::Error> {
-    reqwest::Client::builder()
+    tls::http_client()
         .dns_resolver(Arc::new(Judging(hosts.clone())))
         .redirect(reqwest::redirect::Policy::none())
         .connect_timeout(CONNECT_TIMEOUT)

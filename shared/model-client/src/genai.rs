@@ -54,7 +54,7 @@ use crate::{ModelError, ModelRequest, ModelStream, Provider};
 #[derive(Clone)]
 pub(crate) struct GenaiModels {
     client: Client,
-    /// For the protocols that genai implements in part.
+    /// genai's, and for the protocols that it implements in part.
     http: reqwest::Client,
     refusals: Refusals,
     google_tokens: GoogleTokens,
@@ -66,12 +66,14 @@ impl GenaiModels {
             misconfigured(format!("creating the HTTP client for models failed: {error}"))
         };
         let web = WebConfig::default().with_connect_timeout(settings.connect_timeout);
-        let http = reqwest::Client::builder()
-            .connect_timeout(settings.connect_timeout)
+        let http = web
+            .apply_to_builder(rejoin_egress::tls::http_client())
+            // genai keeps four: as many as there are turns at once, or each turn pays for a new connection.
+            .pool_max_idle_per_host(usize::MAX)
             .build()
             .map_err(|error| failed(&error))?;
         let client = Client::builder()
-            .with_web_config(web)
+            .with_reqwest(http.clone())
             .build()
             .map_err(|error| failed(&error))?;
         Ok(Self {

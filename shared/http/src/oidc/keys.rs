@@ -80,7 +80,7 @@ impl PublishedKeys {
         max_age: Duration,
         refetch: Duration,
     ) -> Result<Self, reqwest::Error> {
-        let http = reqwest::Client::builder()
+        let http = rejoin_egress::tls::http_client()
             .timeout(FETCH_TIMEOUT)
             // Only the issuer itself may say where its keys are.
             .redirect(reqwest::redirect::Policy::none())
