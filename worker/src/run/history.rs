@@ -20,7 +20,7 @@ use rejoin_runs::consoles::{self, attached};
 use rejoin_runs::contexts::{self, TurnContext};
 use rejoin_runs::runs::Run;
 use rejoin_runs::turn_records::{self, TurnRecords};
-use rejoin_runs::{attachments, messages, prompts, run_messages};
+use rejoin_runs::{messages, prompts, run_messages};
 use rejoin_tools::registry::Patterns;
 use rejoin_types::owner::Owner;
 use serde_json::{Value, json};
