@@ -10,9 +10,9 @@ unset DATABASE_URL
 
 VERSION=27.1.0
 SCOPE=(
-    shared/http/src/caller.rs shared/http/src/authentication.rs shared/http/src/authorization.rs shared/identity/src/auth.rs shared/db/src/row_security.rs shared/db/src/rls.rs shared/identity/src/initiators.rs
+    shared/http/src/caller.rs shared/http/src/authentication.rs shared/http/src/authorization.rs shared/identity/src/auth.rs shared/identity/src/auth/tickets.rs shared/db/src/row_security.rs shared/db/src/rls.rs shared/identity/src/initiators.rs
     shared/queue/src/lib.rs 'shared/queue/src/*.rs' shared/event-log/src/lib.rs 'shared/event-log/src/**/*.rs'
-    shared/commands/src/lib.rs 'shared/commands/src/**/*.rs' extensions/data-sources/src/guard.rs 'extensions/data-sources/src/guard/*.rs'
+    shared/commands/src/lib.rs 'shared/commands/src/**/*.rs' extensions/data-sources/src/guard.rs 'extensions/data-sources/src/guard/**/*.rs'
 )
 tools=$PWD/.cache/cargo-mutants-$VERSION
 venv=$PWD/.cache/mutants

@@ -7,6 +7,7 @@
 //! - `vertex` credentials of Vertex AI
 //! - `files` the object store of file content
 //! - `fleet` requirements of API and worker processes
+
 mod definitions;
 mod files;
 mod fleet;
@@ -373,61 +374,4 @@ fn models(variable: impl Fn(&str) -> Option<String>) -> Finding {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::dev::postgres::{PostgresOptions, PrivatePostgres};
-
-    #[test]
-    fn a_missing_model_key_names_variables_and_a_key_is_not_shown() {
-        let none = models(|_| None);
-        assert_eq!(none.verdict, Verdict::Note);
-        assert!(none.todo.unwrap().contains("OPENAI_API_KEY"));
-        let one = models(|name| (name == "ANTHROPIC_API_KEY").then(|| "secret".to_owned()));
-        assert_eq!(
-            (one.verdict, one.found.as_str()),
-            (Verdict::Good, "model providers: anthropic")
-        );
-    }
-
-    #[test]
-    fn a_transaction_that_is_open_for_long_is_told_with_whose_it_is() {
-        let blocker = |age_s| vacuum_blockers::Blocker {
-            what: "pid 7 (psql)".to_owned(),
-            age_s,
-        };
-        assert!(open_for_long(&blocker(299.0)).is_none());
-        let told = open_for_long(&blocker(301.0)).unwrap();
-        assert!(
-            told.verdict == Verdict::Note && told.found.contains("301 s: pid 7"),
-            "{told:?}"
-        );
-    }
-
-    #[tokio::test]
-    async fn an_unmigrated_database_is_bad_and_an_absent_one_is_explained() {
-        let postgres = PrivatePostgres::start(PostgresOptions::ephemeral()).await.unwrap();
-        let url = postgres.url();
-        let bad = |findings: &[Finding]| {
-            findings
-                .iter()
-                .filter(|finding| finding.verdict == Verdict::Bad)
-                .map(|f| f.todo.clone().unwrap())
-                .collect()
-        };
-        let before: Vec<String> = bad(&database(Some(&url), false).await);
-        assert_eq!(before, ["rejoin migrate up"]);
-        migrate::up(&url).await.unwrap();
-        let after: Vec<String> = bad(&database(Some(&url), false).await);
-        assert_eq!(after, Vec::<String>::new());
-        postgres.stop().await.unwrap();
-        let gone = database(Some(&url), false).await;
-        assert_eq!(gone.len(), 1);
-        assert!(gone[0].found.contains("cannot be reached"), "{gone:?}");
-    }
-
-    #[tokio::test]
-    async fn an_api_that_is_not_there_is_a_note_unless_it_was_asked_for() {
-        assert_eq!(api("http://127.0.0.1:9", false).await.verdict, Verdict::Note);
-        assert_eq!(api("http://127.0.0.1:9", true).await.verdict, Verdict::Bad);
-    }
-}
+mod tests;

@@ -2,10 +2,14 @@
 //!
 //! Workers run in their own runtimes, so that a test can crash one: its tasks vanish in the middle of their work, as
 //! with SIGKILL. Tests that need real processes use [`Process`].
+//!
+//! - `process` real processes
+
+mod process;
+
+pub use process::{Process, bench_binary, binary, mcp_client_binary};
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
-use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,8 +23,7 @@ use rejoin_extension::Extension;
 use rejoin_files::objects::ObjectStoreArgs;
 use rejoin_model_client::name::ModelSettings;
 use rejoin_model_client::retry::RetryPolicy;
-use rejoin_runs::agents;
-use rejoin_runs::builtin;
+use rejoin_runs::{agents, builtin};
 use rejoin_tools::registry::Registry;
 use rejoin_worker::publish::Observer;
 use rejoin_worker::{Services, WorkerConfig};
@@ -309,135 +312,5 @@ impl Drop for Worker {
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
-    }
-}
-
-/// The `rejoin` binary of this build.
-pub fn binary() -> PathBuf {
-    binary_of_build("rejoin")
-}
-
-/// The benchmark program.
-pub fn bench_binary() -> PathBuf {
-    binary_of_build("bench")
-}
-
-/// The worker's MCP client program.
-pub fn mcp_client_binary() -> PathBuf {
-    binary_of_build("mcp-client")
-}
-
-fn binary_of_build(name: &str) -> PathBuf {
-    let mut path = std::env::current_exe().expect("the test's own path");
-    // target/debug/deps/it-… -> target/debug/rejoin
-    path.pop();
-    path.pop();
-    path.push(name);
-    assert!(
-        path.exists(),
-        "{} is not there: build it first (make test does)",
-        path.display()
-    );
-    path
-}
-
-/// A real process of the product; killed when dropped.
-pub struct Process {
-    child: std::process::Child,
-}
-
-impl Process {
-    /// `rejoin worker` on this app's database and model.
-    pub fn worker(app: &TestApp) -> Self {
-        Self::worker_with(app, &[])
-    }
-
-    /// The same with these variables.
-    pub fn worker_with(app: &TestApp, variables: &[(&str, String)]) -> Self {
-        Self::worker_logging(app, variables, Stdio::null())
-    }
-
-    /// The same, with its log.
-    pub fn worker_logging(app: &TestApp, variables: &[(&str, String)], log: impl Into<Stdio>) -> Self {
-        let child = std::process::Command::new(binary())
-            .arg("worker")
-            .env("DATABASE_URL", &app.db.url)
-            .env("REJOIN_EMBEDDINGS", "off")
-            .env("OPENAI_BASE_URL", app.model.base_url())
-            .env("OPENAI_API_KEY", "scripted")
-            .env("REJOIN_LEASE_MS", LEASE.as_millis().to_string())
-            .env("REJOIN_HEARTBEAT_MS", (LEASE.as_millis() / 3).to_string())
-            .envs(variables.iter().map(|(name, value)| (name, value)))
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(log)
-            .spawn()
-            .expect("the worker starts");
-        Self { child }
-    }
-
-    /// `rejoin api` on this app's database, once it is ready; with its URL.
-    pub async fn api(app: &TestApp) -> (Self, String) {
-        Self::api_with(app, None, &[]).await
-    }
-
-    /// The same with these variables, and with at most `files` open files.
-    pub async fn api_with(app: &TestApp, files: Option<u32>, variables: &[(&str, &str)]) -> (Self, String) {
-        let free = std::net::TcpListener::bind("127.0.0.1:0")
-            .expect("a port")
-            .local_addr()
-            .expect("its number");
-        let limit = files.map_or_else(String::new, |files| format!("ulimit -n {files}; "));
-        let child = std::process::Command::new("/bin/sh")
-            .args(["-c", &format!("{limit}exec \"$@\""), "sh"])
-            .arg(binary())
-            .args(["api", "--listen", &free.to_string()])
-            .env("DATABASE_URL", &app.db.url)
-            .env("REJOIN_EMBEDDINGS", "off")
-            .envs(variables.iter().copied())
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("the API starts");
-        let process = Self { child };
-        let url = format!("http://{free}");
-        support::wait_for("the API to be ready", async || {
-            let answer = reqwest::get(format!("{url}/readyz")).await.ok()?;
-            answer.status().is_success().then_some(())
-        })
-        .await;
-        (process, url)
-    }
-
-    pub fn id(&self) -> u32 {
-        self.child.id()
-    }
-
-    /// `kill -9`.
-    pub fn kill(mut self) {
-        self.child.kill().expect("a process of ours");
-        self.child.wait().expect("it ends");
-    }
-
-    /// Any signal.
-    pub fn signal(&self, signal: i32) {
-        let status = std::process::Command::new("kill")
-            .args([format!("-{signal}"), self.child.id().to_string()])
-            .status()
-            .expect("kill(1)");
-        assert!(status.success());
-    }
-
-    pub fn wait(&mut self) -> std::process::ExitStatus {
-        self.child.wait().expect("it ends")
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        // It may have ended already.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }

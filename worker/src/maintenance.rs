@@ -1,32 +1,30 @@
 //! Fleet-wide sweeps, run periodically by every worker. Each is idempotent, needs no leader, and skips rows that others
 //! are working on.
+//!
+//! - `dead_jobs` jobs whose attempts are exhausted
+
+mod dead_jobs;
 
 use std::fmt::Display;
 use std::time::Duration;
 
 use futures::future::join_all;
-use rejoin_commands::{
-    AnswerError, ChangeDag, CloseQuestion, Closing, DagChange, DagError, FencedError, FinishRun, FireSchedule, RunError,
-};
+use rejoin_commands::{AnswerError, ChangeDag, CloseQuestion, Closing, DagChange, DagError, FireSchedule};
 use rejoin_db::failure_log::{ErrorChain, FailureLog};
 use rejoin_db::vacuum_blockers;
-use rejoin_event_log::stream::Seen;
 use rejoin_event_log::wakeup::{Hearing, Wake};
 use rejoin_event_log::{compaction, retention};
 use rejoin_files::objects::{self, SweepError};
 use rejoin_queue::presence::{self, PresenceWatch};
-use rejoin_queue::sweep::{self, AvailabilityWatch, DeadJob};
-use rejoin_queue::{Outcome, Settlement};
+use rejoin_queue::sweep::{self, AvailabilityWatch};
 use rejoin_runs::contexts::location;
-use rejoin_runs::{consoles, questions, runs};
+use rejoin_runs::{consoles, questions};
 use rejoin_scheduling::{schedules, tasks};
-use rejoin_types::events::DoneStatus;
-use rejoin_types::ids;
-use serde_json::json;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
+use self::dead_jobs::sweep_once;
 use crate::services::Services;
 
 /// Interval of checks for expired leases: with the lease, it bounds the recovery time after a crash (I6).
@@ -220,30 +218,6 @@ async fn watch_horizon(services: &Services) {
     }
 }
 
-async fn sweep_once(services: &Services, watch: &mut AvailabilityWatch) -> Result<(), String> {
-    let db = &services.db.pool_sqlx;
-    let failed = |error: sqlx::Error| ErrorChain(&error).to_string();
-    let orphaned_keys = sweep::orphaned_keys(db).await.map_err(failed)?;
-    if orphaned_keys > 0 {
-        services.bus.publish(Wake::queue(rejoin_queue::DEFAULT_QUEUE));
-    }
-    // While live workers may not have renewed their leases yet, an expired one means nothing.
-    let Some(until) = watch.sweep_deadline(db).await.map_err(failed)? else {
-        return Ok(());
-    };
-    let expired = sweep::expired(db, until).await.map_err(failed)?;
-    if expired > 0 {
-        info!(jobs = expired, "leases expired; their jobs are available again");
-        metrics::counter!("rejoin_leases_expired_total").increment(expired);
-        services.bus.publish(Wake::queue(rejoin_queue::DEFAULT_QUEUE));
-    }
-    for job in sweep::dead(db, until).await.map_err(failed)? {
-        fail_dead_job(services, &job).await?;
-        watch.record_answer();
-    }
-    Ok(())
-}
-
 /// Expires unanswered questions: their runs continue without an answer.
 async fn expire_questions(services: &Services) -> Result<(), String> {
     let hours = services.config.question_expires_h;
@@ -297,54 +271,6 @@ async fn fire_schedules(services: &Services) -> Result<(), sqlx::Error> {
         }
     }
     Ok(())
-}
-
-/// Fails a job whose last attempt was lost, with its run: readers get their `error` and `done`.
-async fn fail_dead_job(services: &Services, job: &DeadJob) -> Result<(), String> {
-    let message = format!(
-        "the run was aborted after {} attempts: its workers died or hung each time",
-        job.attempt
-    );
-    let run = match job.run_id {
-        Some(id) => runs::get(&services.db.pool_sqlx, id)
-            .await
-            .map_err(|error| error.to_string())?,
-        None => None,
-    };
-    let Some(run) = run else {
-        let settlement = Settlement {
-            job_id: job.id,
-            attempt: job.attempt,
-            max_attempts: job.attempt,
-            outcome: Outcome::Fail { error: message },
-        };
-        return rejoin_queue::settle(&services.db.pool_pg, &[settlement], true)
-            .await
-            .map(|_| ())
-            .map_err(|error| ErrorChain(&error).to_string());
-    };
-    let error = RunError {
-        code: "attempts_exhausted".to_owned(),
-        message,
-        retryable: true,
-    };
-    let finish = FinishRun {
-        run: &run,
-        attempt: job.attempt,
-        seen: &Seen::default(),
-        message_id: ids::new(),
-        status: DoneStatus::Failed,
-        text: "",
-        citations: &[],
-        error: Some(&error),
-        usage: &json!(run.usage),
-        output: None,
-    };
-    match services.execute(&finish).await {
-        // Another worker was faster.
-        Ok(_) | Err(FencedError::LeaseLost) => Ok(()),
-        Err(error @ FencedError::Database { .. }) => Err(ErrorChain(&error).to_string()),
-    }
 }
 
 async fn retain_once(services: &Services) -> Result<(), sqlx::Error> {

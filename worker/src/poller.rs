@@ -3,6 +3,10 @@
 //! Wake-up, poll, freed slot and shutdown share one `select!`. A worker that can't reach the database keeps its jobs:
 //! nothing can be written meanwhile, and once reconnected it asks which of them it still holds. Jobs that another
 //! worker has taken over are then stopped (every write is fenced by the attempt, I4).
+//!
+//! - `settling` settles finished jobs in batches
+
+mod settling;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -24,11 +28,11 @@ use tokio_util::task::TaskTracker;
 use tracing::{info, warn};
 use uuid::Uuid;
 
-use crate::executor;
-use crate::heartbeat;
+use self::settling::settle;
 use crate::held_jobs::{Held, Jobs};
 use crate::jobs::Handlers;
 use crate::services::Services;
+use crate::{executor, heartbeat};
 
 /// Batching delay of freed slots: they are filled together, as soon as half a batch is free, or this long after the
 /// first.
@@ -44,10 +48,7 @@ const CLAIM_RETRY_MAX: Duration = Duration::from_millis(800);
 const SETTLE_QUEUE: usize = 4;
 /// Number of concurrent settling statements: one executes while the other waits for the disk.
 const SETTLERS: usize = 2;
-/// Batching delay of a settlement while more jobs are running.
-const SETTLE_GATHER_DELAY: Duration = Duration::from_millis(1);
-/// Retry interval of settlements while the database is unreachable.
-const SETTLE_RETRY: Duration = Duration::from_millis(250);
+
 /// Timeout of the last settlements after the drain.
 const SETTLE_LIMIT: Duration = Duration::from_secs(5);
 
@@ -339,46 +340,6 @@ fn panic_message(panic: &(dyn std::any::Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied())
         .unwrap_or("no words")
-}
-
-/// Settles gathered outcomes in batches, retrying indefinitely: a late settlement is rejected by its fence.
-async fn settle(services: Services, jobs: Jobs, inbox: Arc<tokio::sync::Mutex<mpsc::Receiver<Settlement>>>) {
-    let keep_completed = services.config.keep_jobs_h > 0;
-    let limit = usize::from(services.config.claim_batch);
-    let mut batch = Vec::new();
-    let mut outage = FailureLog::of("settling jobs");
-    loop {
-        {
-            let mut inbox = inbox.lock().await;
-            if inbox.recv_many(&mut batch, limit).await == 0 {
-                return;
-            }
-            // Many are about to end: they are settled together.
-            if batch.len() < limit / 2 && jobs.with(|jobs| jobs.len()) > batch.len() {
-                tokio::time::sleep(SETTLE_GATHER_DELAY).await;
-                while batch.len() < limit
-                    && let Ok(more) = inbox.try_recv()
-                {
-                    batch.push(more);
-                }
-            }
-        }
-        let settled = loop {
-            match rejoin_queue::settle(&services.db.pool_pg, &batch, keep_completed).await {
-                Ok(settled) => break settled,
-                Err(error) => outage.failed(ErrorChain(&error)),
-            }
-            tokio::time::sleep(SETTLE_RETRY).await;
-        };
-        outage.over();
-        batch.clear();
-        if settled.makes_work {
-            services.bus.publish(Wake {
-                queues: services.config.queues.iter().cloned().collect(),
-                ..Wake::default()
-            });
-        }
-    }
 }
 
 /// Passes cancellations on to the executors: immediately on a wake-up, else within the poll interval.

@@ -1,23 +1,24 @@
 //! Entities of projects: create, change, delete, read, list, and history.
 //!
+//! - `history` versions of an entity
+//!
 //! Invariants: an entity is created together with its membership, so that it belongs to exactly one project; deleting
 //! one removes its links.
 
-use serde::Serialize;
+mod history;
+
+pub use history::{MAX_PAGE, Version, history};
+
+use rejoin_graph::objects::{self, COLUMNS, NewObject, Object, ObjectChange};
+use rejoin_graph::relationships::{self, NewRelationship};
+use rejoin_graph::{Error, MAX_TYPE_BYTES, checked_word};
 use serde_json::{Map, Value, json};
 use sqlx::{AssertSqlSafe, FromRow, PgConnection};
 use uuid::Uuid;
 
-use chrono::{DateTime, Utc};
-
 use super::kinds::Kind;
 use super::{Change, MAX_ENTITIES, pack, take_turn};
-use rejoin_graph::objects::{self, COLUMNS, NewObject, Object, ObjectChange};
-use rejoin_graph::relationships::{self, NewRelationship};
-use rejoin_graph::{Error, MAX_TYPE_BYTES, checked_word};
 
-/// Maximum number of entities on a page of [`find`].
-pub const MAX_PAGE: i64 = 500;
 /// Maximum size of a search's words, in bytes.
 const MAX_WORDS_BYTES: usize = 500;
 /// Maximum size of a change's summary, in bytes.
@@ -351,50 +352,6 @@ pub(super) fn checked_version(entity: &Entity, expected: Option<i32>) -> Result<
     }
 }
 
-/// One version of an entity.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Version {
-    pub version: i32,
-    pub name: String,
-    pub properties: Value,
-    pub change_summary: Option<String>,
-    /// `chat`, `ui`, `api`, …
-    pub change_source: Option<String>,
-    pub actor_type: String,
-    pub actor_id: Option<Uuid>,
-    pub written_at: DateTime<Utc>,
-    pub deleted: bool,
-}
-
-/// Returns versions, newest first, also of a deleted entity.
-pub async fn history(
-    db: &mut PgConnection,
-    space: Uuid,
-    kind: Kind,
-    id: Uuid,
-    limit: i64,
-) -> Result<Vec<Version>, Error> {
-    let versions = sqlx::query_as!(
-        Version,
-        r#"select version, name, properties, change_summary, change_source, actor_type, actor_id, updated_at as written_at,
-               deleted_at is not null as "deleted!"
-           from kb.graph_objects where project_id = $1 and canonical_id = $2 and type = $4
-           order by version desc limit $3"#,
-        space,
-        id,
-        limit.clamp(1, MAX_PAGE),
-        kind.as_str(),
-    )
-    .fetch_all(db)
-    .await
-    .map_err(Error::database("read an entity's versions"))?;
-    if versions.is_empty() {
-        Err(Error::not_found(kind.as_str(), id))
-    } else {
-        Ok(versions)
-    }
-}
-
 /// Describes a kind: its fields, states and links.
 pub fn field_info(kind: Kind, field: Option<&str>) -> Result<Value, Error> {
     let fields: Vec<Value> = kind
@@ -429,22 +386,4 @@ pub fn field_info(kind: Kind, field: Option<&str>) -> Result<Value, Error> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn strategies_replace_append_and_merge() {
-        let there = json!({"description": "one", "priority": 3, "props": {"a": 1, "b": 2}});
-        let given = json!({"description": "two", "priority": 1, "props": {"b": null, "c": 3}});
-        let by = |strategy| Value::Object(together(&there, given.as_object().unwrap().clone(), strategy));
-        assert_eq!(by(Strategy::Replace), given);
-        assert_eq!(
-            by(Strategy::Append),
-            json!({"description": "one\n\ntwo", "priority": 1, "props": {"a": 1, "c": 3}})
-        );
-        assert_eq!(
-            by(Strategy::Merge),
-            json!({"description": "two", "priority": 1, "props": {"a": 1, "c": 3}})
-        );
-    }
-}
+mod tests;

@@ -1,7 +1,12 @@
 //! `POST /api/chat/stream`: posts a message and streams its turn. The message is stored, with its run, before the
 //! response starts; the turn then proceeds with or without readers.
+//!
+//! - `attachments` attached files and context
 
+mod attachments;
 pub mod consoles;
+
+pub use attachments::{AttachedFile, attached_files};
 
 use axum::Json;
 use axum::extract::State;
@@ -15,17 +20,18 @@ use rejoin_http::caller::{Caller, Write};
 use rejoin_http::extract::{Body, Params};
 use rejoin_http::idempotency;
 use rejoin_http::problem::{BodyRefused, Problem, Refused};
-use rejoin_runs::attachments::{self, Attachment};
+use rejoin_runs::attachments::Attachment;
 use rejoin_runs::contexts;
 use rejoin_sse::dialects::Dialect;
 use rejoin_sse::schema::StreamEvent;
 use rejoin_sse::start::{self, Start, StreamParams, StreamSource};
 use rejoin_tools::outputs;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
+use self::attachments::{attached_context, attachments};
 use self::consoles::attached_consoles;
 use crate::state::{ChatState, Routes};
 
@@ -71,13 +77,6 @@ pub struct ChatRequest {
     pub output_schema: Option<Value>,
     /// Idempotency key of this turn: posting it again returns the same run
     pub client_turn_id: Option<String>,
-}
-
-/// An uploaded file
-#[derive(Debug, Clone, Deserialize, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct AttachedFile {
-    pub file_id: String,
 }
 
 #[derive(Debug, Default, Deserialize, IntoParams)]
@@ -289,84 +288,6 @@ fn definition_not_found(id: &str) -> Problem {
         "agent_definition_not_found",
         format!("Agent definition {shown} was not found"),
     )
-}
-
-/// Returns the files of a message, without duplicates.
-pub fn attached_files(sent: Option<&[AttachedFile]>, most: usize) -> Result<Vec<Uuid>, Problem> {
-    let sent = sent.unwrap_or_default();
-    if sent.len() > most {
-        let detail = format!("a message can have at most {most} files");
-        return Err(Problem::bad_request("too_many_attachments", detail));
-    }
-    let mut files = Vec::with_capacity(sent.len());
-    for file in sent {
-        let id = file.file_id.parse::<Uuid>().map_err(|_| {
-            Problem::bad_request(
-                "file_not_found",
-                "attachments: fileId is not the id of a file; upload the file first",
-            )
-        })?;
-        if !files.contains(&id) {
-            files.push(id);
-        }
-    }
-    Ok(files)
-}
-
-/// Takes the attachments out of the request: consoles are put into `consoles`, the others are returned.
-fn attachments(request: &mut ChatRequest, max_chars: usize) -> Result<Vec<Attachment>, Problem> {
-    let invalid = |fault: String| Problem::bad_request("invalid_attachment", fault);
-    let sent = request.attached_context.take().unwrap_or_default();
-    if sent.len() > attachments::MAX {
-        return Err(invalid(format!("at most {} items can be attached", attachments::MAX)));
-    }
-    let mut chars = request.message.chars().count();
-    let (mut items, mut consoles) = (Vec::new(), Vec::new());
-    for attachment in sent {
-        attachment.check().map_err(invalid)?;
-        match attachment.kind {
-            attachments::Kind::Console => {
-                let mut console = attachment.metadata.unwrap_or_else(|| json!({}));
-                console["id"] = attachment.id.into();
-                console["title"] = attachment.title.into();
-                console["content"] = attachment.content.into();
-                consoles.push(console);
-            }
-            attachments::Kind::Database | attachments::Kind::File => {
-                chars += attachment.content.chars().count();
-                items.push(attachment);
-            }
-        }
-    }
-    if chars > max_chars {
-        let detail = format!("the message has {chars} characters including attachments; the maximum is {max_chars}");
-        return Err(Problem::bad_request("message_too_long", detail));
-    }
-    if !consoles.is_empty() {
-        let known = request.consoles.take().unwrap_or_else(|| json!([]));
-        let mut all = known.as_array().cloned().unwrap_or_default();
-        all.extend(consoles);
-        request.consoles = Some(all.into());
-    }
-    Ok(items)
-}
-
-/// Returns the client's context in the form stored with the message.
-fn attached_context(request: &ChatRequest, items: &[Attachment]) -> Option<Value> {
-    let mut context = Map::new();
-    let parts = [
-        ("contextType", request.context_type.as_ref().map(|text| json!(text))),
-        ("projectFocus", request.project_focus.clone()),
-        ("consoles", request.consoles.clone()),
-        ("consoleId", request.console_id.as_ref().map(|text| json!(text))),
-        ("items", (!items.is_empty()).then(|| json!(items))),
-    ];
-    for (name, value) in parts {
-        if let Some(value) = value {
-            context.insert(name.to_owned(), value);
-        }
-    }
-    (!context.is_empty()).then_some(Value::Object(context))
 }
 
 /// Returns the names of the tools that extensions may give to agents.

@@ -3,20 +3,22 @@
 //!
 //! - `plan`   the turn's plan and operations
 //! - `schema` schemas of the events that a snapshot contains
+//! - `fold` the running turn, folded from its events
 
+mod fold;
 mod plan;
 mod schema;
 
+use rejoin_types::events::shapes::{ContextUsage, Plan, SnapshotMessage, SnapshotType, SubAgentStatus};
+use rejoin_types::events::{Event, Operation, ToolStatus};
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 use sqlx::PgExecutor;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::rows::StoredEvent;
-use super::rows::StoredRow;
-use rejoin_types::events::shapes::{ContextUsage, Plan, SnapshotMessage, SnapshotType, SubAgentStatus};
-use rejoin_types::events::{Event, Kind, Operation, ToolStatus};
+use self::fold::fold;
+use super::rows::{StoredEvent, StoredRow};
 
 /// Maximum number of messages in a snapshot, newest first; older ones are read from the messages' own endpoint.
 pub const MAX_MESSAGES: i64 = 200;
@@ -137,11 +139,6 @@ pub struct TurnToolCall {
     pub after_text: usize,
 }
 
-/// The length in UTF-16 code units, as browsers count it.
-fn length(text: &str) -> usize {
-    text.encode_utf16().count()
-}
-
 /// Takes the snapshot of a log; with `run_id`, of what that run's readers see. None: the log does not exist.
 pub async fn take(
     db: impl PgExecutor<'_>,
@@ -247,139 +244,6 @@ fn events(first_seq: Option<i64>, seq: i64, data: String) -> Vec<(i64, Event, St
     stored.into_iter().filter_map(read).collect()
 }
 
-/// Folds events into a turn, as a client that applies resets does.
-fn fold(run_id: Uuid, events: impl Iterator<Item = (i64, Event, String)>) -> Turn {
-    let mut kept: Vec<(i64, Event, String)> = Vec::new();
-    for (seq, event, data) in events {
-        if let Kind::Reset { discard_after, .. } = event.kind {
-            kept.retain(|(earlier, of, _)| *earlier <= discard_after || of.run_id != event.run_id);
-        }
-        kept.push((seq, event, data));
-    }
-    let mut turn = Turn {
-        run_id,
-        ..Turn::default()
-    };
-    for (_, event, data) in kept {
-        let is_own = event.run_id == Some(run_id);
-        plan::apply(&mut turn.plan, &event.kind);
-        match event.kind {
-            Kind::SubAgent { status, task, .. } => {
-                if let Some(run_id) = event.run_id {
-                    let after_text = match turn.agent_of(event.parent_run_id) {
-                        Some(parent) => length(&parent.text),
-                        None => length(&turn.text),
-                    };
-                    turn.agent(TurnAgent {
-                        run_id,
-                        parent_run_id: event.parent_run_id,
-                        agent: event.agent,
-                        source: event.source,
-                        step_number: event.step_number,
-                        status,
-                        task,
-                        text: String::new(),
-                        tool_calls: Vec::new(),
-                        after_text,
-                    });
-                }
-            }
-            Kind::Operation { operation } => plan::upsert_operation(&mut turn.operations, operation),
-            Kind::ContextUsage { usage } if is_own => turn.context_usage = Some(usage),
-            Kind::Question { .. } => turn.questions.extend(serde_json::from_str::<Value>(&data)),
-            Kind::QuestionAnswered { question_id, .. } => {
-                let id = question_id.to_string();
-                turn.questions.retain(|question| question["questionId"] != id.as_str());
-            }
-            Kind::Token { token } if !is_own => {
-                if let Some(agent) = turn.agent_of(event.run_id) {
-                    agent.text.push_str(&token);
-                }
-            }
-            Kind::Meta { .. } if is_own => {
-                // A resumed run begins a new turn.
-                turn = Turn {
-                    run_id,
-                    meta: serde_json::from_str(&data).ok(),
-                    ..Turn::default()
-                };
-            }
-            Kind::Handoff {
-                to,
-                agent_definition_id,
-                ..
-            } if is_own => {
-                if let Some(meta) = &mut turn.meta {
-                    meta["agent"] = to.into();
-                    meta["agentDefinitionId"] = json!(agent_definition_id);
-                }
-            }
-            Kind::Token { token } => turn.text.push_str(&token),
-            Kind::Reasoning { text } if is_own => turn.reasoning.push_str(&text),
-            Kind::McpTool {
-                call_id,
-                tool,
-                status,
-                input,
-                result,
-                error,
-                ..
-            } => {
-                let (text, calls) = match turn.agents.iter_mut().find(|agent| Some(agent.run_id) == event.run_id) {
-                    Some(agent) => (&agent.text, &mut agent.tool_calls),
-                    None => (&turn.text, &mut turn.tool_calls),
-                };
-                match calls.iter_mut().find(|call| call.call_id == call_id) {
-                    Some(call) => {
-                        call.status = status;
-                        call.result = result;
-                        call.error = error;
-                    }
-                    None => calls.push(TurnToolCall {
-                        call_id,
-                        tool,
-                        status,
-                        input,
-                        result,
-                        error,
-                        after_text: length(text),
-                    }),
-                }
-            }
-            Kind::Meta { .. }
-            | Kind::Reasoning { .. }
-            | Kind::Message { .. }
-            | Kind::Reset { .. }
-            | Kind::AgentState { .. }
-            | Kind::Usage { .. }
-            | Kind::Handoff { .. }
-            | Kind::ConsoleCreation { .. }
-            | Kind::ConsoleModification { .. }
-            | Kind::Telemetry { .. }
-            | Kind::ContextUsage { .. }
-            | Kind::FocusActive { .. }
-            | Kind::FocusChanged { .. }
-            | Kind::LastTurnContext { .. }
-            | Kind::ContextShift { .. }
-            | Kind::PlanCreated { .. }
-            | Kind::PlanReadyForReview { .. }
-            | Kind::PlanReview { .. }
-            | Kind::StepStart { .. }
-            | Kind::StepComplete { .. }
-            | Kind::ExecutorSpawned { .. }
-            | Kind::ExecutorResult { .. }
-            | Kind::ClarifyingQuestions { .. }
-            | Kind::DebugContext { .. }
-            | Kind::Limit { .. }
-            | Kind::Output { .. }
-            | Kind::Error { .. }
-            | Kind::Done { .. }
-            | Kind::Unknown => {}
-        }
-    }
-    turn
-}
-
 impl Turn {
     /// Applies the start or end of a sub-agent.
     fn agent(&mut self, news: TurnAgent) {
@@ -398,108 +262,4 @@ impl Turn {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn event(run: Uuid, kind: Kind) -> (Event, String) {
-        let event = Event::of(run, kind);
-        let data = event.to_json();
-        (event, data)
-    }
-
-    #[test]
-    fn a_reset_takes_back_what_was_half_written() {
-        let run = Uuid::now_v7();
-        let kinds = [
-            Kind::Token { token: "Hello ".into() },
-            Kind::Token { token: "wor".into() },
-            Kind::Reset {
-                discard_after: 1,
-                attempt: 2,
-                reason: "lease_expired".into(),
-            },
-            Kind::Token { token: "world".into() },
-        ];
-        let events = kinds.into_iter().zip(1..).map(|(kind, seq)| {
-            let (event, data) = event(run, kind);
-            (seq, event, data)
-        });
-        assert_eq!(fold(run, events).text, "Hello world");
-    }
-
-    #[test]
-    fn calls_and_sub_agents_know_where_in_the_text_they_began() {
-        let (run, child) = (Uuid::now_v7(), Uuid::now_v7());
-        let token = |token: &str| Kind::Token { token: token.into() };
-        let call = |id: &str| Kind::McpTool {
-            call_id: id.into(),
-            tool: "look".into(),
-            status: ToolStatus::Started,
-            input: None,
-            result: None,
-            error: None,
-            duration_ms: None,
-        };
-        let started = Kind::SubAgent {
-            status: "started".into(),
-            task: None,
-            summary: None,
-            error: None,
-            code: None,
-            usage: None,
-        };
-        let events = [
-            (run, call("a")),
-            // Four bytes, two UTF-16 code units.
-            (run, token("🦀!")),
-            (run, call("b")),
-            (child, started),
-            (child, token("Theirs.")),
-            (child, call("c")),
-        ];
-        let events = events.into_iter().zip(1..).map(|((of, kind), seq)| {
-            let (event, data) = event(of, kind);
-            (seq, event, data)
-        });
-        let turn = fold(run, events);
-        assert_eq!(
-            turn.tool_calls.iter().map(|call| call.after_text).collect::<Vec<_>>(),
-            [0, 3]
-        );
-        assert_eq!(
-            (turn.agents[0].after_text, turn.agents[0].tool_calls[0].after_text),
-            (3, 7)
-        );
-    }
-
-    #[test]
-    fn what_sub_agents_say_is_theirs() {
-        let (run, child) = (Uuid::now_v7(), Uuid::now_v7());
-        let sub_agent = |status: &str| Kind::SubAgent {
-            status: status.into(),
-            task: None,
-            summary: None,
-            error: None,
-            code: None,
-            usage: None,
-        };
-        let token = |token: &str| Kind::Token { token: token.into() };
-        let events = [
-            (run, token("Mine. ")),
-            (child, sub_agent("started")),
-            (child, token("Theirs.")),
-            (child, sub_agent("completed")),
-            (run, token("Mine again.")),
-        ];
-        let events = events.into_iter().zip(1..).map(|((of, kind), seq)| {
-            let (event, data) = event(of, kind);
-            (seq, event, data)
-        });
-        let turn = fold(run, events);
-        assert_eq!(turn.text, "Mine. Mine again.");
-        assert_eq!(
-            (turn.agents[0].text.as_str(), turn.agents[0].status.as_str()),
-            ("Theirs.", "completed")
-        );
-    }
-}
+mod tests;

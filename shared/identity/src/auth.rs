@@ -4,31 +4,33 @@
 //! A key is 256 random bits behind a prefix; only its SHA-256 is stored, so that a stolen database grants no access. A
 //! key belongs to a user, and grants access to one workspace or, if it names none, to all of the user's workspaces.
 //!
+//! - `tickets` stream tickets
+//!
 //! Invariant: a caller's rights in a workspace never exceed the user's role there, whatever the key or token grants.
+
+mod tickets;
+
+pub use tickets::{TICKET_LIFETIME_S, create_ticket, redeem_ticket};
 
 use std::time::{Duration, Instant};
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use chrono::{DateTime, Utc};
-use deadpool_postgres::Pool;
+use rejoin_db::rls;
+use rejoin_types::access::Scope;
+use rejoin_types::ids;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use sqlx::{PgConnection, PgExecutor, PgPool};
 use uuid::Uuid;
 
 use crate::workspaces::{Membership, Quota, Role};
-use rejoin_db::PgError;
-use rejoin_db::rls;
-use rejoin_types::access::Scope;
-use rejoin_types::ids;
 
 /// Marks our keys for users and secret scanners.
 pub const KEY_PREFIX: &str = "rejoin_";
 /// Cap of a token's lifetime: clocks have a limited range.
 const FAR_AWAY: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
-/// Lifetime of a ticket, which opens one stream once, in seconds.
-pub const TICKET_LIFETIME_S: i64 = 60;
 
 /// The credential of a caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -357,127 +359,5 @@ pub async fn revoke_key(db: impl PgExecutor<'_>, id: Uuid) -> Result<bool, sqlx:
     Ok(done.rows_affected() > 0)
 }
 
-/// Creates a ticket that opens the stream of `target_id` (a conversation or a run) once, as `caller`.
-pub async fn create_ticket(
-    db: &mut PgConnection,
-    caller: &Caller,
-    target_id: Uuid,
-) -> Result<(String, DateTime<Utc>), sqlx::Error> {
-    let ticket = random_secret();
-    let expires_at = sqlx::query_scalar!(
-        "insert into kb.stream_tickets (hash, key_id, token_expires_at, project_id, user_id, target_id, expires_at)
-         values ($1, $2, $3, $4, $5, $6, now() + $7::bigint * interval '1 second') returning expires_at",
-        hash_secret(&ticket),
-        caller.credential.key_id(),
-        caller.credential.expiry().map(|expiry| expiry.at),
-        caller.workspace_id,
-        caller.user_id,
-        target_id,
-        TICKET_LIFETIME_S,
-    )
-    .fetch_one(db)
-    .await?;
-    Ok((ticket, expires_at))
-}
-
-/// Redeems a ticket. None: unknown, used, expired, for another stream, or its key or token is no longer valid. One
-/// round trip: after a restart, all browsers present one.
-pub async fn redeem_ticket(pool: &Pool, ticket: &str, target_id: Uuid) -> Result<Option<Caller>, PgError> {
-    let sql = "delete from kb.stream_tickets t
-               where t.hash = $1 and t.target_id = $2 and t.expires_at > now()
-                 and exists (select from kb.project_members m where m.user_id = t.user_id and m.project_id = t.project_id)
-                 and (t.token_expires_at > now()
-                      or exists (select from kb.api_keys k
-                                 where k.id = t.key_id and k.revoked_at is null
-                                   and (k.expires_at is null or k.expires_at > now())))
-               returning t.key_id, t.token_expires_at, t.user_id, t.project_id, now()";
-    let row = rls::query_one_scoped(pool, rls::Scope::Login, sql, &[&hash_secret(ticket), &target_id]).await?;
-    Ok(row.and_then(|row| {
-        let credential = match (row.get(0), row.get(1)) {
-            (Some(id), _) => Credential::Key(id),
-            (None, Some(at)) => Credential::Token(Expiry::of(at, row.get(4))?),
-            // A check constraint forbids it.
-            (None, None) => return None,
-        };
-        // It opens a stream, for any role.
-        let membership = Membership {
-            workspace_id: row.get(3),
-            role: Role::Viewer,
-            quota: Quota::default(),
-        };
-        let scopes = vec![Scope::Read.as_str().to_owned()];
-        Some(Caller::new(credential, row.get(2), &membership, scopes))
-    }))
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn at(s: i64) -> DateTime<Utc> {
-        DateTime::from_timestamp(s, 0).expect("a moment")
-    }
-
-    #[test]
-    fn a_token_is_good_until_it_expires() {
-        let now = at(100);
-        assert_eq!(Expiry::of(at(99), now), None);
-        assert_eq!(Expiry::of(now, now), None, "it expires now");
-        let later = Expiry::of(at(160), now).expect("a minute is left");
-        assert_eq!(later.at, at(160));
-        assert!(!later.has_passed());
-        let passed = Expiry {
-            at: now,
-            instant: Instant::now(),
-        };
-        assert!(passed.has_passed());
-        let far = Expiry::of(DateTime::<Utc>::MAX_UTC, now).expect("as long as clocks count");
-        assert!(!far.has_passed());
-
-        let id = Uuid::now_v7();
-        let described = |credential: Credential| (credential.key_id(), credential.expiry(), credential.has_expired());
-        assert_eq!(described(Credential::Key(id)), (Some(id), None, false));
-        assert_eq!(described(Credential::Token(later)), (None, Some(later), false));
-        assert_eq!(described(Credential::Token(passed)), (None, Some(passed), true));
-    }
-
-    #[test]
-    fn the_workspace_is_the_one_that_is_named_or_the_only_one() {
-        let open = |ids: &[u128]| -> Vec<Membership> {
-            ids.iter()
-                .map(|id| Membership {
-                    workspace_id: Uuid::from_u128(*id),
-                    role: Role::Viewer,
-                    quota: Quota::default(),
-                })
-                .collect()
-        };
-        let chosen = |ids: &[u128], wanted: Option<u128>| {
-            let open = open(ids);
-            choose_workspace(&open, wanted.map(Uuid::from_u128))
-                .map(|membership| membership.workspace_id.as_u128())
-                .map_err(|error| error.to_string())
-        };
-        let (unknown, needed) = (
-            AuthError::UnknownWorkspace.to_string(),
-            AuthError::WorkspaceNeeded.to_string(),
-        );
-        assert_eq!(chosen(&[1, 2], Some(2)), Ok(2));
-        assert_eq!(chosen(&[1], None), Ok(1));
-        assert_eq!(chosen(&[1, 2], None), Err(needed));
-        assert_eq!(chosen(&[1], Some(3)), Err(unknown.clone()));
-        assert_eq!(chosen(&[], None), Err(unknown));
-    }
-
-    #[test]
-    fn a_caller_may_what_both_the_credential_and_the_role_allow() {
-        let membership = Membership {
-            workspace_id: Uuid::now_v7(),
-            role: Role::Viewer,
-            quota: Quota::default(),
-        };
-        let scopes = vec!["read".to_owned(), "write".to_owned()];
-        let caller = Caller::new(Credential::Key(Uuid::now_v7()), Uuid::now_v7(), &membership, scopes);
-        assert_eq!(Scope::ALL.map(|scope| caller.may(scope)), [true, false, false]);
-    }
-}
+mod tests;

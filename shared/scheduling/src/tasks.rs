@@ -4,6 +4,7 @@
 //! - `mirror` its objects in the graph, which follow each change
 //! - `sessions` agents' work on tasks, as objects of the graph
 //! - `select` selects a task's agent
+//! - `states` changes of states
 //!
 //! States of a task: pending -> in_progress -> completed | failed | skipped, and back to pending for a retry. Invariant
 //! (I12): every change or start of a task holds the lock of its DAG's row.
@@ -12,6 +13,9 @@ pub mod mirror;
 pub mod select;
 pub mod sessions;
 pub mod spec;
+mod states;
+
+pub use states::{end, pending_descendants, progress, record_outcome, reopen, retry, set_state, unblock_dependents};
 
 use chrono::{DateTime, Utc};
 use serde_json::Value;
@@ -291,113 +295,6 @@ pub async fn assign(
     Ok(())
 }
 
-/// Records what is known of a task while an agent decides about it.
-pub async fn record_outcome(
-    db: &mut PgConnection,
-    task: Uuid,
-    summary: Option<&str>,
-    failure: Option<&str>,
-) -> Result<(), sqlx::Error> {
-    sqlx::query!(
-        "update kb.tasks set summary = coalesce($2, summary), failure_context = coalesce($3, failure_context) where id = $1",
-        task,
-        summary,
-        failure
-    )
-    .execute(db)
-    .await?;
-    Ok(())
-}
-
-/// Ends the task in this state.
-pub async fn end(
-    db: &mut PgConnection,
-    task: Uuid,
-    state: &str,
-    summary: Option<&str>,
-    failure: Option<&str>,
-) -> Result<(), sqlx::Error> {
-    sqlx::query!(
-        "update kb.tasks set state = $2, summary = $3, failure_context = coalesce($4, failure_context), finished_at = clock_timestamp(), role = null
-         where id = $1",
-        task,
-        state,
-        summary,
-        failure
-    )
-    .execute(db)
-    .await?;
-    Ok(())
-}
-
-/// Restarts the task: because it failed (`failure`), or to select another agent.
-pub async fn retry(db: &mut PgConnection, task: Uuid, failure: Option<&str>, counts: bool) -> Result<(), sqlx::Error> {
-    sqlx::query!(
-        "update kb.tasks
-         set state = 'pending', run_id = null, role = null, retry_count = retry_count + case when $3 then 1 else 0 end,
-             failure_context = coalesce($2, failure_context), assigned_agent = null, assigned_because = null
-         where id = $1",
-        task,
-        failure,
-        counts
-    )
-    .execute(db)
-    .await?;
-    Ok(())
-}
-
-/// Makes an ended task startable again on request. Its failure stays in its next input.
-pub async fn reopen(db: &mut PgConnection, task: Uuid) -> Result<(), sqlx::Error> {
-    sqlx::query!(
-        "update kb.tasks
-         set retry_count = retry_count + case when state = 'failed' then 1 else 0 end,
-             failure_context = case when state = 'failed' then failure_context end,
-             state = 'pending', run_id = null, role = null, summary = null, finished_at = null, assigned_agent = null, assigned_because = null
-         where id = $1",
-        task
-    )
-    .execute(db)
-    .await?;
-    Ok(())
-}
-
-/// Decrements the pending predecessors of this task's successors.
-pub async fn unblock_dependents(db: &mut PgConnection, workspace_id: Uuid, task: Uuid) -> Result<(), sqlx::Error> {
-    sqlx::query!(
-        "update kb.tasks set waits_for = waits_for - 1
-         where waits_for > 0 and dag_id = (select dag_id from kb.tasks where id = $2) and id in (
-             select target_id from kb.graph_relationships
-             where project_id = $1 and source_id = $2 and type = 'blocks' and superseded_at is null and deleted_at is null)",
-        workspace_id,
-        task
-    )
-    .execute(db)
-    .await?;
-    Ok(())
-}
-
-/// Returns all transitive successors of this task that have not begun.
-pub async fn pending_descendants(
-    db: &mut PgConnection,
-    workspace_id: Uuid,
-    task: Uuid,
-) -> Result<Vec<Uuid>, sqlx::Error> {
-    sqlx::query_scalar!(
-        r#"with recursive behind(id) as (
-               select target_id from kb.graph_relationships
-               where project_id = $1 and source_id = $2 and type = 'blocks' and superseded_at is null and deleted_at is null
-               union
-               select r.target_id from behind b join kb.graph_relationships r
-                 on r.project_id = $1 and r.source_id = b.id and r.type = 'blocks' and r.superseded_at is null and r.deleted_at is null)
-           select t.id as "id!" from behind b join kb.tasks t on t.id = b.id join kb.tasks this on this.id = $2 and this.dag_id = t.dag_id
-           where t.state = 'pending' order by t.id"#,
-        workspace_id,
-        task
-    )
-    .fetch_all(db)
-    .await
-}
-
 /// Returns the tasks of a DAG that have not begun.
 pub async fn pending(db: &mut PgConnection, dag_id: Uuid) -> Result<Vec<Uuid>, sqlx::Error> {
     sqlx::query_scalar!(
@@ -440,30 +337,4 @@ pub async fn inputs(
         .into_iter()
         .map(|row| (row.r#ref, row.title, row.summary))
         .collect())
-}
-
-/// Changes a DAG's state, and records the time of its end.
-pub async fn set_state(db: &mut PgConnection, dag_id: Uuid, state: &str) -> Result<(), sqlx::Error> {
-    let is_over = ["completed", "failed", "cancelled"].contains(&state);
-    sqlx::query!(
-        "update kb.task_dags set state = $2, finished_at = case when $3 then clock_timestamp() end where id = $1",
-        dag_id,
-        state,
-        is_over
-    )
-    .execute(db)
-    .await?;
-    Ok(())
-}
-
-/// Returns whether a DAG has unfinished tasks, and whether one failed.
-pub async fn progress(db: &mut PgConnection, dag_id: Uuid) -> Result<(bool, bool), sqlx::Error> {
-    let row = sqlx::query!(
-        r#"select exists (select from kb.tasks where dag_id = $1 and state in ('pending', 'in_progress')) as "open!",
-                  exists (select from kb.tasks where dag_id = $1 and state = 'failed') as "failed!""#,
-        dag_id
-    )
-    .fetch_one(db)
-    .await?;
-    Ok((row.open, row.failed))
 }

@@ -2,10 +2,12 @@
 
 mod by_hand;
 mod entities;
+mod event_access;
 mod events;
 mod feeds;
 mod files;
 mod google;
+mod google_authorization;
 mod google_crashes;
 mod google_faults;
 mod operations;

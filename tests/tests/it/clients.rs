@@ -3,8 +3,10 @@
 
 mod a2a;
 mod ag_ui;
+mod ag_ui_failures;
 mod ag_ui_logs;
 mod ai_sdk;
 mod openai;
 mod openapi;
+mod random_logs;
 mod webhooks;

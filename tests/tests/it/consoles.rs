@@ -1,5 +1,6 @@
 //! Consoles, which users and agents edit together.
 
 mod alone;
+mod concurrent_edits;
 mod edits;
 mod upkeep;

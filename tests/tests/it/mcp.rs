@@ -1,5 +1,6 @@
 //! MCP in both directions: servers that agents use, and the endpoint `/mcp` that other programs use.
 
+mod conformance;
 mod endpoint;
 mod hostile;
 mod methods;

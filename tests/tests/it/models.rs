@@ -5,6 +5,7 @@ mod costs;
 mod fallbacks;
 mod provider_standin;
 mod providers;
+mod stream_failures;
 mod streams;
 mod token_counts;
 mod vertex_credentials;

@@ -4,6 +4,7 @@ mod bench;
 mod command_line;
 mod container;
 mod extensions;
+mod filled_schema;
 mod fuzz;
 mod migration_rules;
 mod migrations;

@@ -1,6 +1,10 @@
 //! The product under failure and load: crashes, database outages, many servers and readers, overload.
 
+mod cancellation;
 mod crash;
 mod fleet;
+mod full_disk;
+mod lost_readers;
 mod outages;
 mod overload;
+mod restored_database;

@@ -2,6 +2,8 @@
 
 mod arranged;
 mod focus;
+mod project_access;
 pub mod projects;
 pub mod tools;
+mod tools_in_runs;
 mod writes;

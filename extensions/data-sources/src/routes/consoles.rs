@@ -1,5 +1,9 @@
 //! Consoles: texts that the caller and agents edit together. A save names the version that it is based on: concurrent
 //! changes of an agent are merged, or the save is refused with the current text.
+//!
+//! - `versions` earlier versions
+
+mod versions;
 
 use axum::Json;
 use axum::extract::State;
@@ -12,9 +16,7 @@ use rejoin_http::extract::{Body, PageParams, Params, Segments, page, present};
 use rejoin_http::problem::{BodyRefused, Problem, Refused};
 use rejoin_http::visible;
 use rejoin_integrations::data_sources;
-use rejoin_runs::consoles::{
-    self, Change, Console, Filter, NewConsole, Version, Writer, Written, attached, connection,
-};
+use rejoin_runs::consoles::{self, Change, Console, Filter, NewConsole, Writer, Written, attached, connection};
 use rejoin_types::ids;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -27,7 +29,7 @@ pub fn routes() -> Routes {
     Routes::new()
         .routes(routes!(list, create))
         .routes(routes!(get, update, delete))
-        .routes(routes!(list_versions))
+        .merge(versions::routes())
         .routes(routes!(pin))
 }
 
@@ -121,37 +123,6 @@ pub struct SavedConsole {
     pub console: ConsoleBody,
     /// `content` includes changes that others made meanwhile
     pub merged: bool,
-}
-
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct VersionBody {
-    pub version: i32,
-    pub content: String,
-    /// `user` or `agent`
-    pub modified_by: String,
-    /// The run that made the change
-    pub run_id: Option<Uuid>,
-    pub created_at: DateTime<Utc>,
-}
-
-impl From<Version> for VersionBody {
-    fn from(version: Version) -> Self {
-        Self {
-            version: version.version,
-            content: version.content,
-            modified_by: version.modified_by,
-            run_id: version.run_id,
-            created_at: version.created_at,
-        }
-    }
-}
-
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct VersionPage {
-    pub items: Vec<VersionBody>,
-    pub next_cursor: Option<String>,
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -398,26 +369,6 @@ async fn delete(
     }
     tx.commit().await?;
     Ok(StatusCode::NO_CONTENT)
-}
-
-/// List a console's versions, newest first
-#[utoipa::path(get, path = "/api/consoles/{id}/versions", tag = "consoles",
-    params(PageParams, ("id" = Uuid, Path, description = "The console")),
-    responses((status = 200, description = "A page", body = VersionPage), Refused))]
-async fn list_versions(
-    State(state): State<DataSourcesState>,
-    caller: Caller<Read>,
-    Segments(id): Segments<Uuid>,
-    Params(params): Params<PageParams>,
-) -> Result<Json<VersionPage>, Problem> {
-    let limit = params.limit(&state)?;
-    let mut db = caller.begin(&state).await?;
-    consoles::get(&mut *db, caller.owner(), id)
-        .await?
-        .ok_or_else(not_found)?;
-    let rows = consoles::versions(&mut *db, id, params.after()?, limit + 1).await?;
-    let (items, next_cursor) = page(rows, limit, |row| row.version, VersionBody::from);
-    Ok(Json(VersionPage { items, next_cursor }))
 }
 
 /// Set the console that a conversation works on

@@ -8,10 +8,10 @@
 use sqlx::{AssertSqlSafe, PgConnection, Row as _};
 use uuid::Uuid;
 
-use super::{MAX_RANKED, bounds};
-use crate::Error;
+use super::MAX_RANKED;
 use crate::query::Query;
 use crate::scope::Scope;
+use crate::{Error, bounds};
 
 /// A word contained in more objects is common; the index returns this many within milliseconds.
 const COMMON: f64 = 10_000.0;

@@ -4,21 +4,17 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
 
-use rejoin_tests::app::{AppOptions, Process, TestApp};
+use rejoin_tests::app::{AppOptions, TestApp};
 use rejoin_tests::client::{json_of, of_kind};
 use rejoin_tests::model_server::{Reply, sent};
-use rejoin_tests::needs;
-use rejoin_tests::support;
 use rejoin_tests::tools::{Ledger, Payment};
+use rejoin_tests::{needs, support};
 use rejoin_tools::registry::Registry;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 use tokio::sync::Semaphore;
-
-/// Number of conversations in which the connection is cut at random places.
-const CUT_CONVERSATIONS: u32 = 20;
 
 /// The folder with the installed client. None: it is missing, which was reported.
 pub fn client_folder() -> Option<PathBuf> {
@@ -45,17 +41,17 @@ pub fn node(script: &str, folder: &Path, argument: &str) -> Command {
 }
 
 /// The client in its process.
-struct Page {
+pub(super) struct Page {
     _child: Child,
     lines: Lines<BufReader<ChildStdout>>,
 }
 
 impl Page {
-    fn open(app: &TestApp, agent: &str, thread: &str, actions: Value) -> Option<Self> {
+    pub(super) fn open(app: &TestApp, agent: &str, thread: &str, actions: Value) -> Option<Self> {
         Self::with(app, agent, thread, json!({ "actions": actions }))
     }
 
-    fn with(app: &TestApp, agent: &str, thread: &str, mut script: Value) -> Option<Self> {
+    pub(super) fn with(app: &TestApp, agent: &str, thread: &str, mut script: Value) -> Option<Self> {
         let folder = client_folder()?;
         script["url"] = format!("{}/api/ag-ui/{agent}", app.url()).into();
         script["key"] = app.db.api_key.as_str().into();
@@ -68,7 +64,7 @@ impl Page {
     }
 
     /// What the client has after its next action.
-    async fn next(&mut self) -> Value {
+    pub(super) async fn next(&mut self) -> Value {
         let line = tokio::time::timeout(support::LIMIT, self.lines.next_line()).await;
         let line = line
             .expect("the client is done in time")
@@ -84,7 +80,7 @@ impl Page {
 }
 
 /// The replies as the client has them: of the run's own agent.
-fn replied(said: &Value) -> String {
+pub(super) fn replied(said: &Value) -> String {
     let messages = said["messages"].as_array().expect("messages").iter();
     messages
         .filter(|message| message["role"] == "assistant" && message["subagentRunId"].is_null())
@@ -93,7 +89,7 @@ fn replied(said: &Value) -> String {
 }
 
 /// The replies as they are stored.
-async fn stored(app: &TestApp, thread: &str) -> String {
+pub(super) async fn stored(app: &TestApp, thread: &str) -> String {
     let texts: Vec<String> = sqlx::query_scalar(
         "select m.content from kb.chat_messages m join kb.chat_conversations c on c.id = m.conversation_id
          where c.client_thread = $1 and m.role = 'assistant' order by m.seq",
@@ -105,12 +101,12 @@ async fn stored(app: &TestApp, thread: &str) -> String {
     texts.concat()
 }
 
-fn kinds(said: &Value) -> Vec<&str> {
+pub(super) fn kinds(said: &Value) -> Vec<&str> {
     let events = said["events"].as_array().expect("events").iter();
     events.map(|event| event["type"].as_str().expect("a type")).collect()
 }
 
-fn words(n: usize) -> String {
+pub(super) fn words(n: usize) -> String {
     (0..n).map(|i| format!("word{i} ")).collect()
 }
 
@@ -268,109 +264,6 @@ async fn questions_are_interrupts() {
     );
     assert_eq!(replied(&third), stored(&app, "t").await);
     app.wait_until_idle().await;
-}
-
-#[tokio::test]
-async fn errors_and_cancels_end_the_clients_run() {
-    let app = TestApp::start().await;
-    app.agent("writer", &[]).await;
-    app.model.on("fail", [Reply::status(400)]);
-    app.model.on("hang", [Reply::hang_after(3)]);
-    app.model.on("leave", [Reply::text(words(50)).words_every(20)]);
-    let actions = json!([{"message": "fail"}]);
-    let Some(mut page) = Page::open(&app, "writer", "failed", actions) else {
-        return;
-    };
-    let said = page.next().await;
-    assert!(
-        said["runError"]["message"].is_string() && said["runError"]["code"].is_string(),
-        "{said:#}"
-    );
-    let hanging = json!([{"message": "hang", "tellAt": "TEXT_MESSAGE_CONTENT"}]);
-    let Some(mut page) = Page::open(&app, "writer", "cancelled", hanging) else {
-        return;
-    };
-    page.next().await;
-    let run: uuid::Uuid = sqlx::query_scalar("select id from kb.agent_runs where state = 'running'")
-        .fetch_one(&app.db.pool)
-        .await
-        .unwrap();
-    let (status, _) = app.client().post(&format!("/api/runs/{run}/cancel"), json!({})).await;
-    assert_eq!(status, StatusCode::ACCEPTED);
-    let mut said = page.next().await;
-    while !said["told"].is_null() {
-        said = page.next().await;
-    }
-    assert_eq!(said["outcome"], "cancelled");
-    // A client that leaves cancels nothing; it may come back.
-    let leaving = json!([{"message": "leave", "abortAt": "TEXT_MESSAGE_CONTENT"}, {"connect": true}]);
-    let Some(mut page) = Page::open(&app, "writer", "left", leaving) else {
-        return;
-    };
-    page.next().await;
-    let said = page.next().await;
-    assert_eq!(replied(&said), words(50));
-    assert_eq!(replied(&said), stored(&app, "left").await);
-}
-
-#[tokio::test]
-async fn words_of_a_killed_worker_are_taken_back() {
-    let app = TestApp::with(AppOptions {
-        workers: 0,
-        ..AppOptions::default()
-    })
-    .await;
-    app.agent("writer", &[]).await;
-    let whole: String = (0..30).map(|i| format!("other{i} ")).collect();
-    app.model.script([Reply::hang_after(10), Reply::text(&whole)]);
-    let victim = Process::worker(&app);
-    let actions = json!([{"message": "write", "tellAt": "TEXT_MESSAGE_START"}]);
-    let Some(mut page) = Page::open(&app, "writer", "t", actions) else {
-        return;
-    };
-    page.next().await;
-    victim.kill();
-    let _heir = Process::worker(&app);
-    let mut said = page.next().await;
-    while !said["told"].is_null() {
-        said = page.next().await;
-    }
-    assert!(kinds(&said).contains(&"MESSAGES_SNAPSHOT"));
-    assert_eq!(
-        (replied(&said), said["outcome"].as_str()),
-        (whole.clone(), Some("success"))
-    );
-    assert_eq!(stored(&app, "t").await, whole);
-}
-
-#[tokio::test]
-async fn a_cut_connection_costs_and_repeats_nothing() {
-    let (ledger, gate) = (Ledger::default(), Arc::new(Semaphore::new(99)));
-    let app = TestApp::with(AppOptions {
-        tools: Registry::new([Payment::shared(&ledger, &gate, false)]),
-        ..AppOptions::default()
-    })
-    .await;
-    app.agent("payer", &["pay"]).await;
-    let mut cuts = 0;
-    for seed in 0..CUT_CONVERSATIONS {
-        app.model.script([
-            Reply::text("I will pay. ")
-                .reasoning("Pay.")
-                .then_tool("pay", json!({"amount": 5})),
-            Reply::text(words(40)).words_every(2),
-        ]);
-        let thread = format!("cut {seed}");
-        let script = json!({"cutSeed": seed, "actions": [{"message": "pay"}]});
-        let Some(mut page) = Page::with(&app, "payer", &thread, script) else {
-            return;
-        };
-        let said = page.next().await;
-        assert_eq!(replied(&said), stored(&app, &thread).await, "seed {seed}: {said:#}");
-        assert_eq!(kinds(&said).iter().filter(|kind| **kind == "RUN_STARTED").count(), 1);
-        cuts += said["cuts"].as_u64().unwrap();
-    }
-    assert!(cuts > u64::from(CUT_CONVERSATIONS), "{cuts} cuts");
 }
 
 #[tokio::test]

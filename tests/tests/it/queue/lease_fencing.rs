@@ -1,30 +1,22 @@
 //! Fencing (invariant I4), case by case: what a lease permits its attempt, what it prevents others from doing, and its
 //! locks. Each test covers one word of a statement: without that word it fails.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use rejoin_commands::{PostMessage, Posted};
 use rejoin_db::PgError;
-use rejoin_db::config::BusKind;
-use rejoin_event_log::group_commit::{LeaseLost, WriterOptions};
-use rejoin_event_log::stream::RunStream;
-use rejoin_event_log::wakeup;
-use rejoin_event_log::{EventWriter, log};
 use rejoin_queue::{NewJob, Outcome, fencing, lease, settle, sweep};
-use rejoin_types::events::{Event, Kind};
 use sqlx::PgConnection;
-use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::jobs::{LEASE, add, claim, end, ended, job, kinds, time_passes};
 use crate::support::{self, TestDatabase, wait_for};
 
 /// SQLSTATE of a lock that was not acquired within `lock_timeout`.
-const LOCK_NOT_AVAILABLE: &str = "55P03";
+pub(super) const LOCK_NOT_AVAILABLE: &str = "55P03";
 
 /// Posts a message; returns its queued run.
-async fn post(db: &TestDatabase) -> Posted {
+pub(super) async fn post(db: &TestDatabase) -> Posted {
     let command = PostMessage {
         owner: db.owner(),
         conversation_id: None,
@@ -50,13 +42,13 @@ async fn post(db: &TestDatabase) -> Posted {
         .expect("it is posted")
 }
 
-async fn expire(db: &TestDatabase) {
+pub(super) async fn expire(db: &TestDatabase) {
     time_passes(db).await;
     assert_eq!(sweep::expired(&db.pool, support::later()).await.unwrap(), 1);
 }
 
 /// Attempts a takeover (the job's next attempt) without waiting.
-async fn takeover(db: &TestDatabase, run_id: Uuid) -> Result<u64, String> {
+pub(super) async fn takeover(db: &TestDatabase, run_id: Uuid) -> Result<u64, String> {
     let mut tx = rejoin_db::begin(&db.pool).await.expect("a transaction");
     run(&mut tx, "set local lock_timeout = '100ms'").await;
     let done = sqlx::query("update queue.jobs set attempt = attempt + 1 where run_id = $1")
@@ -70,11 +62,11 @@ async fn takeover(db: &TestDatabase, run_id: Uuid) -> Result<u64, String> {
     })
 }
 
-async fn run(db: &mut PgConnection, sql: &'static str) {
+pub(super) async fn run(db: &mut PgConnection, sql: &'static str) {
     sqlx::query(sql).execute(db).await.expect(sql);
 }
 
-async fn wait_for_a_lock(db: &TestDatabase) {
+pub(super) async fn wait_for_a_lock(db: &TestDatabase) {
     wait_for("somebody to wait for a lock", async || {
         let waits: bool = sqlx::query_scalar(
             "select exists (select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock')",
@@ -85,40 +77,6 @@ async fn wait_for_a_lock(db: &TestDatabase) {
         waits.then_some(())
     })
     .await;
-}
-
-fn stream(posted: &Posted, attempt: i32) -> Arc<RunStream> {
-    Arc::new(RunStream {
-        log_id: posted.conversation_id,
-        root_run_id: posted.run_id,
-        run_id: posted.run_id,
-        attempt,
-        lost: CancellationToken::new(),
-        seen: Default::default(),
-    })
-}
-
-fn token(posted: &Posted, text: &str) -> Event {
-    Event::of(posted.run_id, Kind::Token { token: text.to_owned() })
-}
-
-fn writer(db: &TestDatabase) -> Arc<EventWriter> {
-    let bus = wakeup::start(BusKind::Poll, &db.db);
-    Arc::new(EventWriter::start(db.db.clone(), bus, WriterOptions::default()))
-}
-
-/// The tokens of the log.
-async fn tokens(db: &TestDatabase, posted: &Posted) -> Vec<String> {
-    let events = log::read(&db.db.pool_pg, posted.conversation_id, 0)
-        .await
-        .expect("the log");
-    let tokens = events.iter().filter(|event| event.kind == "token");
-    tokens
-        .map(|event| {
-            let event: serde_json::Value = serde_json::from_slice(&event.data).expect("JSON");
-            event["token"].as_str().expect("a text").to_owned()
-        })
-        .collect()
 }
 
 #[tokio::test]
@@ -229,118 +187,6 @@ async fn a_heartbeat_renews_no_job_that_was_put_back_or_taken_over() {
     let before = leased_until().await;
     assert_eq!(beat().await, [0_i64; 0]);
     assert_eq!(leased_until().await, before, "taken over");
-}
-
-#[tokio::test]
-async fn a_writer_whose_job_another_attempt_runs_writes_nothing() {
-    let db = support::database().await;
-    let posted = post(&db).await;
-    claim(&db, 1).await;
-    expire(&db).await;
-    assert_eq!(claim(&db, 1).await[0].attempt, 2);
-    // The first notice of it: the job was not made available again while it wrote.
-    let writer = writer(&db);
-    let (zombie, heir) = (stream(&posted, 1), stream(&posted, 2));
-    writer.append(&zombie, &token(&posted, "zombie")).await.unwrap();
-    writer.append(&heir, &token(&posted, "heir")).await.unwrap();
-    assert_eq!(writer.flush(&zombie).await, Err(LeaseLost));
-    writer.flush(&heir).await.unwrap();
-    assert_eq!(tokens(&db, &posted).await, ["heir"]);
-}
-
-#[tokio::test]
-async fn only_runs_without_their_lease_are_left_out_of_a_write() {
-    let db = support::database().await;
-    let (first, second) = (post(&db).await, post(&db).await);
-    let claimed = claim(&db, 2).await;
-    assert_eq!(claimed.len(), 2);
-    // Late enough for both to be in one batch, in either order.
-    let options = WriterOptions {
-        flush_interval: Duration::from_secs(60),
-        ..WriterOptions::default()
-    };
-    for lost in [&first, &second] {
-        let writer = EventWriter::start(db.db.clone(), wakeup::start(BusKind::Poll, &db.db), options);
-        let streams = [&first, &second].map(|posted| {
-            let attempt = if posted.run_id == lost.run_id { 7 } else { 1 };
-            (posted, stream(posted, attempt))
-        });
-        for (posted, stream) in &streams {
-            writer.append(stream, &token(posted, "written")).await.unwrap();
-        }
-        for (posted, stream) in &streams {
-            let expected = if posted.run_id == lost.run_id {
-                Err(LeaseLost)
-            } else {
-                Ok(())
-            };
-            assert_eq!(writer.flush(stream).await, expected);
-        }
-    }
-    assert_eq!(tokens(&db, &first).await, ["written"]);
-    assert_eq!(tokens(&db, &second).await, ["written"]);
-}
-
-#[tokio::test]
-async fn a_writer_locks_out_a_takeover_and_waits_for_the_log() {
-    let db = support::database().await;
-    let posted = post(&db).await;
-    claim(&db, 1).await;
-    let writer = writer(&db);
-    let run_stream = stream(&posted, 1);
-    // Another transaction numbers events of this log.
-    let mut tx = rejoin_db::begin(&db.pool).await.unwrap();
-    assert!(log::lock(&mut tx, posted.conversation_id).await.unwrap().is_some());
-    writer.append(&run_stream, &token(&posted, "waited")).await.unwrap();
-    let flushed = tokio::spawn({
-        let (writer, run_stream) = (writer.clone(), run_stream.clone());
-        async move { writer.flush(&run_stream).await }
-    });
-    wait_for_a_lock(&db).await;
-    assert_eq!(
-        takeover(&db, posted.run_id).await,
-        Err(LOCK_NOT_AVAILABLE.to_owned()),
-        "it is in the middle of an append"
-    );
-    let event = token(&posted, "first");
-    log::append(&mut tx, posted.conversation_id, Some(posted.run_id), &[event])
-        .await
-        .unwrap();
-    tx.commit().await.unwrap();
-    flushed.await.expect("no panic").expect("the lease holds");
-    assert_eq!(tokens(&db, &posted).await, ["first", "waited"]);
-}
-
-#[tokio::test]
-async fn what_appends_to_a_log_waits_for_whoever_does_already() {
-    let db = support::database().await;
-    let posted = post(&db).await;
-    let append = async |db: &mut PgConnection, text: &str| {
-        log::append(db, posted.conversation_id, Some(posted.run_id), &[token(&posted, text)]).await
-    };
-    let mut first = rejoin_db::begin(&db.pool).await.unwrap();
-    append(&mut first, "first").await.unwrap();
-    let mut second = rejoin_db::begin(&db.pool).await.unwrap();
-    run(&mut second, "set local lock_timeout = '100ms'").await;
-    let refused = append(&mut second, "second").await.expect_err("it waits");
-    let refused = refused.into_database_error().expect("an error of the database");
-    assert_eq!(refused.code().as_deref(), Some(LOCK_NOT_AVAILABLE));
-    second.rollback().await.unwrap();
-
-    // It continues after the events written meanwhile, with new numbers.
-    let waits = tokio::spawn({
-        let (pool, log_id, run_id) = (db.pool.clone(), posted.conversation_id, posted.run_id);
-        let event = token(&posted, "second");
-        async move {
-            let mut second = rejoin_db::begin(&pool).await.expect("a transaction");
-            log::append(&mut second, log_id, Some(run_id), &[event]).await?;
-            second.commit().await
-        }
-    });
-    wait_for_a_lock(&db).await;
-    first.commit().await.unwrap();
-    waits.await.expect("no panic").expect("it is appended");
-    assert_eq!(tokens(&db, &posted).await, ["first", "second"]);
 }
 
 #[tokio::test]

@@ -8,18 +8,6 @@ use clap::CommandFactory;
 
 /// Maximum number of lines of a file, without the tests at its end.
 const MAX_LINES: usize = 500;
-/// Longer files, each with its reason. Make them shorter, not longer.
-const LONG_FILES: [(&str, &str); 3] = [
-    ("tests/tests/it/chat/turns.rs", "one message, from every side"),
-    (
-        "tests/tests/it/reliability/crash.rs",
-        "one promise, for everything that can die",
-    ),
-    (
-        "tests/tests/it/events/sse.rs",
-        "one contract: cursors, endings, refusals and drains of the same streams",
-    ),
-];
 /// The crates of the engine, of its features, of the product, and of the tests.
 pub(super) const MEMBERS: [&str; 41] = [
     "shared/types",
@@ -204,14 +192,9 @@ fn every_file_says_what_it_is_and_holds_one_thing() {
             .lines()
             .take_while(|line| !line.starts_with("#[cfg(test)]"))
             .count();
-        let excepted = LONG_FILES.iter().any(|(name, _)| *name == file);
         assert!(
-            lines <= MAX_LINES || excepted,
+            lines <= MAX_LINES,
             "{file} has {lines} lines: what is the second thing in it?"
-        );
-        assert!(
-            lines > MAX_LINES || !excepted,
-            "{file} has {lines} lines: it needs no exception any more"
         );
     }
 }

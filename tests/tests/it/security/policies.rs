@@ -1,110 +1,16 @@
 //! Row-level security, table by table (invariant I14): each table has rows of two projects and two users, and the API's
 //! role sees exactly the caller's. A table missing here fails the test.
 
-use rejoin_db::rls;
-use rejoin_db::{Db, Role};
+mod tables;
+
+use Rule::{As, ConversationOrMaker, Owner as By, OwnerOrNobody, Project};
+use rejoin_db::{Db, Role, rls};
 use rejoin_types::owner::Owner;
 use sqlx::{AssertSqlSafe, PgConnection, PgPool};
 use uuid::Uuid;
 
+use self::tables::{Audience, Rule, TABLES};
 use crate::support;
-
-/// The audience of a row: a user in a project, or (None) each of its members.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Audience {
-    project: Uuid,
-    user: Option<Uuid>,
-}
-
-impl Audience {
-    fn has(self, caller: Owner) -> bool {
-        self.project == caller.workspace_id && self.user.is_none_or(|user| user == caller.user_id)
-    }
-}
-
-/// How a table's rows determine their audience.
-#[derive(Clone, Copy)]
-enum Rule {
-    /// By `project_id`.
-    Project,
-    /// By `project_id` and this column.
-    Owner(&'static str),
-    /// The same; rows without an owner are the project's.
-    OwnerOrNobody(&'static str),
-    /// As the conversation, whatever `user_id` is; without one, as `OwnerOrNobody("user_id")`.
-    ConversationOrMaker,
-    /// As the rows referred to by these columns, all of them: (column, table, the column there).
-    As(&'static [(&'static str, &'static str, &'static str)]),
-}
-
-use Rule::{As, ConversationOrMaker, Owner as By, OwnerOrNobody, Project};
-
-const CONVERSATION: Rule = As(&[("conversation_id", "kb.chat_conversations", "id")]);
-const RUN: Rule = As(&[("run_id", "kb.agent_runs", "id")]);
-
-/// All tables with rows visible to the API's role, parents first.
-const TABLES: [(&str, Rule); 51] = [
-    ("kb.chat_conversations", By("owner_user_id")),
-    ("kb.agent_runs", ConversationOrMaker),
-    ("kb.agent_plans", ConversationOrMaker),
-    ("kb.calendars", By("owner_user_id")),
-    ("kb.consoles", By("owner_user_id")),
-    ("kb.files", OwnerOrNobody("owner_user_id")),
-    ("kb.google_links", By("owner_user_id")),
-    ("kb.project_mcp_servers", Project),
-    ("kb.chat_messages", CONVERSATION),
-    ("kb.calendar_events", As(&[("calendar_id", "kb.calendars", "id")])),
-    ("audit.entries", Project),
-    ("kb.agent_definitions", Project),
-    ("kb.agent_plan_versions", As(&[("plan_id", "kb.agent_plans", "id")])),
-    ("kb.agent_run_messages", RUN),
-    ("kb.agent_run_tool_calls", RUN),
-    (
-        "kb.calendar_event_entities",
-        As(&[("event_id", "kb.calendar_events", "id")]),
-    ),
-    ("kb.calendar_feeds", By("owner_user_id")),
-    ("kb.chat_compressions", CONVERSATION),
-    ("kb.chat_context_cache", Project),
-    ("kb.console_versions", As(&[("console_id", "kb.consoles", "id")])),
-    ("kb.data_source_schemas", Project),
-    ("kb.data_sources", Project),
-    ("kb.file_chunks", As(&[("file_id", "kb.files", "id")])),
-    ("kb.google_consents", By("owner_user_id")),
-    (
-        "kb.google_events",
-        As(&[("calendar_id", "kb.google_links", "calendar_id")]),
-    ),
-    ("kb.graph_changes", Project),
-    ("kb.idempotency_keys", By("user_id")),
-    ("kb.mcp_sessions", By("user_id")),
-    ("kb.mcp_tools", As(&[("server_id", "kb.project_mcp_servers", "id")])),
-    ("kb.message_feedback", By("user_id")),
-    (
-        "kb.message_files",
-        As(&[("message_id", "kb.chat_messages", "id"), ("file_id", "kb.files", "id")]),
-    ),
-    ("kb.model_prices", Project),
-    ("kb.products", Project),
-    ("kb.project_contexts", Project),
-    ("kb.project_prompts", Project),
-    ("kb.query_patterns", By("user_id")),
-    ("kb.questions", RUN),
-    ("kb.routing", Project),
-    ("kb.routing_controls", Project),
-    ("kb.run_inbox", RUN),
-    ("kb.run_options", RUN),
-    ("kb.schedules", Project),
-    ("kb.secrets", Project),
-    ("kb.stream_tickets", By("user_id")),
-    ("kb.task_dags", Project),
-    ("kb.tasks", Project),
-    ("kb.user_prompts", By("user_id")),
-    ("kb.web_settings", Project),
-    ("kb.webhook_endpoints", Project),
-    ("kb.webhook_deliveries", Project),
-    ("kb.webhook_secrets", Project),
-];
 
 /// A row: its identity, and its audience (a caller in each of these audiences).
 struct Row {
