@@ -12,11 +12,15 @@ else
     needs_disk 20 "make test"
 fi
 
-cargo build --locked --workspace --bins
+# Tests wait for leases, timers and other programs: twice as many as there are processors keep them busy.
+export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$(($(getconf _NPROCESSORS_ONLN) * 2))}
 # The tests bring their own PostgreSQL, whatever DATABASE_URL says.
 if [ $# -gt 0 ]; then
+    cargo build --locked --workspace --bins
     exec cargo test --locked --workspace "$@"
 fi
+# In one go: while one program is linked, the next is compiled.
+cargo build --locked --workspace --bins --tests
 cargo test --locked --workspace
 if ! { find_node && setup_web_modules; }; then
     [ -z "${CI:-}" ] || die "the web app's tests need Node.js and its packages, and they can't be had here"

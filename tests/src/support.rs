@@ -86,7 +86,11 @@ pub async fn server() -> &'static PrivatePostgres {
     SERVER
         .get_or_init(|| async {
             let options = PostgresOptions {
-                extra_settings: vec![("max_connections".into(), "600".into())],
+                extra_settings: vec![
+                    ("max_connections".into(), "600".into()),
+                    // It would visit hundreds of databases whose tests have ended.
+                    ("autovacuum".into(), "off".into()),
+                ],
                 ..PostgresOptions::ephemeral()
             };
             let server = PrivatePostgres::start(options).await.expect("a private PostgreSQL");

@@ -1,7 +1,7 @@
 //! Reports on routing: a comparison with a control group, and the list of misrouted messages.
 
 use rejoin_tests::app::TestApp;
-use rejoin_tests::client::{Client, json_of, of_kind, text};
+use rejoin_tests::client::{Client, json_of, of_kind};
 use rejoin_tests::model_server::Reply;
 use serde_json::{Value, json};
 

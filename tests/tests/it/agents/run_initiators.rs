@@ -9,7 +9,6 @@ use rejoin_tests::app::TestApp;
 use rejoin_tests::client::Client;
 use rejoin_tests::model_server::Reply;
 use rejoin_tests::support::wait_for;
-use rejoin_types::owner::Owner;
 use reqwest::StatusCode;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;

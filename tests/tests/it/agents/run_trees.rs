@@ -1,7 +1,7 @@
 //! Trees of runs: they finish on one slot, are cancelled as a whole, and join once while workers die.
 
 use rejoin_tests::app::{AppOptions, Process, TestApp};
-use rejoin_tests::client::{json_of, kinds, of_kind, text};
+use rejoin_tests::client::{json_of, kinds, of_kind};
 use rejoin_tests::model_server::{Reply, last_user_message};
 use rejoin_tests::support;
 use serde_json::{Value, json};

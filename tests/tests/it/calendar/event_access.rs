@@ -4,7 +4,7 @@ use rejoin_tests::app::TestApp;
 use rejoin_tests::client::{Client, json_of, of_kind};
 use rejoin_tests::model_server::Reply;
 use rejoin_tests::support;
-use rejoin_tools::{ToolContext, arguments};
+use rejoin_tools::ToolContext;
 use rejoin_types::focus::Focus;
 use rejoin_types::ids;
 use serde_json::json;

@@ -3,7 +3,7 @@
 use rejoin_identity::{auth, workspaces};
 use rejoin_tests::client::Client;
 use rejoin_tests::google::account::PRIMARY;
-use rejoin_tests::google::linked::{linked, unlinked};
+use rejoin_tests::google::linked::unlinked;
 use rejoin_types::access::Scope;
 use reqwest::StatusCode;
 use serde_json::{Value, json};

@@ -1,7 +1,6 @@
 //! The default agent: its endpoint installs it, once.
 
 use rejoin_tests::app::{AppOptions, TestApp};
-use rejoin_tests::client::text;
 use rejoin_tests::model_server::Reply;
 use reqwest::StatusCode;
 use serde_json::json;

@@ -2,7 +2,7 @@
 
 use rejoin_runs::{agents, builtin};
 use rejoin_tests::app::{AppOptions, TestApp};
-use rejoin_tests::client::{kinds, text};
+use rejoin_tests::client::kinds;
 use rejoin_tests::model_server::Reply;
 use reqwest::StatusCode;
 use serde_json::json;

@@ -1,7 +1,7 @@
 //! The tools shown to an agent: selected by its context, within its whitelist.
 
 use rejoin_tests::app::{AppOptions, TestApp};
-use rejoin_tests::client::{json_of, of_kind, text};
+use rejoin_tests::client::{json_of, of_kind};
 use rejoin_tests::model_server::Reply;
 use serde_json::{Value, json};
 

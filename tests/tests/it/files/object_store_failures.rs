@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use futures::stream;
 use rejoin_tests::app::binary;
 use rejoin_tests::client::{json_of, of_kind, text};
 use rejoin_tests::model_server::Reply;

@@ -1,7 +1,7 @@
 //! Embeddings of graph objects, from the write to the search: computed in the background by any worker, again after
 //! changes, and searched by meaning, also while the model fails.
 
-use rejoin_graph::{Actor, ActorKind, embedding_backlog, import, search, vectors};
+use rejoin_graph::{Actor, ActorKind, embedding_backlog, import};
 use rejoin_tests::app::{AppOptions, TestApp};
 use rejoin_tests::embedding_server::{EmbeddingServer, Mood, POISON};
 use rejoin_tests::support;

@@ -1,9 +1,9 @@
 //! Search by words, and walks along relationships.
 
-use rejoin_graph::import::{self, OnError};
+use rejoin_graph::import::OnError;
 use rejoin_graph::scope::Scope;
 use rejoin_graph::traverse::Walk;
-use rejoin_graph::{Direction, edges, objects, search, traverse};
+use rejoin_graph::{Direction, objects, search, traverse};
 use serde_json::json;
 
 use super::store::{ACTOR, FILE, find, import, names, package};

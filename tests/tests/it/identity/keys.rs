@@ -8,7 +8,6 @@ use rejoin_tests::app::{AppOptions, TestApp};
 use rejoin_tests::client::Client;
 use rejoin_tests::support::wait_for;
 use rejoin_types::access::Scope;
-use rejoin_types::owner::Owner;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use uuid::Uuid;

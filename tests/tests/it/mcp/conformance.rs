@@ -5,7 +5,7 @@ use rejoin_tests::mcp;
 use reqwest::StatusCode;
 use serde_json::json;
 
-use super::endpoint::{Client, app};
+use super::endpoint::app;
 
 /// Adds the key, which the conformance tests can't send.
 async fn with_key(app: &TestApp) -> String {

@@ -6,7 +6,6 @@ use rejoin_integrations::mcp;
 use rejoin_secrets::MasterKeys;
 use rejoin_secrets::keys::generate;
 use rejoin_tests::app::TestApp;
-use rejoin_tests::client::text;
 use rejoin_tests::model_server::Reply;
 use serde_json::json;
 

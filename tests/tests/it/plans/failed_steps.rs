@@ -1,7 +1,7 @@
 //! Steps of plans that fail, or whose worker dies.
 
 use rejoin_tests::app::TestApp;
-use rejoin_tests::client::{apply_resets, json_of, of_kind, text};
+use rejoin_tests::client::{apply_resets, json_of, of_kind};
 use rejoin_tests::model_server::{Reply, sent};
 use serde_json::{Value, json};
 

@@ -2,7 +2,7 @@
 
 use rejoin_queue::{NewJob, Outcome};
 
-use super::jobs::{add, claim, end, kinds, time_passes};
+use super::jobs::{add, claim, end, job, kinds, time_passes};
 use crate::support;
 
 #[tokio::test]

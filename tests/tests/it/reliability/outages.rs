@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use rejoin_cli::dev::postgres::PrivatePostgres;
 use rejoin_tests::app::{AppOptions, LEASE, Process, TestApp, binary};
-use rejoin_tests::client::{Client, Frame, answer, text};
+use rejoin_tests::client::{Client, Frame, text};
 use rejoin_tests::model_server::Reply;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};

@@ -1,7 +1,7 @@
 //! Encryption of secrets: a row that was changed does not decrypt, and master keys are rotated.
 
 use rejoin_identity::audit;
-use rejoin_secrets::{KeyError, MasterKeys, SecretError, keys};
+use rejoin_secrets::{KeyError, MasterKeys, SecretError};
 use rejoin_tests::support::{self, set_secret};
 use serde_json::json;
 

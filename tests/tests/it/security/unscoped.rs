@@ -8,7 +8,7 @@ use rejoin_tests::client::Client;
 use rejoin_tests::model_server::Reply;
 use rejoin_types::owner::Owner;
 use serde_json::json;
-use sqlx::{AssertSqlSafe, PgConnection, PgPool, Row};
+use sqlx::{AssertSqlSafe, PgConnection, PgPool};
 use uuid::Uuid;
 
 /// Tables with a project, an owner, a run or a conversation, but without row-level security, and why.

@@ -2,7 +2,7 @@
 //! happens once.
 
 use rejoin_tests::app::{AppOptions, Process, TestApp};
-use rejoin_tests::client::{Client, text};
+use rejoin_tests::client::Client;
 use rejoin_tests::model_server::{Reply, sent};
 use rejoin_tests::support;
 use serde_json::{Value, json};

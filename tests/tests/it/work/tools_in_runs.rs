@@ -3,7 +3,6 @@
 use rejoin_tests::app::TestApp;
 use rejoin_tests::client::{Client, json_of, of_kind};
 use rejoin_tests::model_server::{Reply, sent};
-use rejoin_work_graph::tools;
 use reqwest::Method;
 use serde_json::{Value, json};
 use uuid::Uuid;

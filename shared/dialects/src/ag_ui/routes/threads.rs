@@ -196,6 +196,8 @@ fn as_messages(stored: &[ChatMessage]) -> Vec<Value> {
 
 #[cfg(test)]
 mod tests {
+    use axum::http::HeaderValue;
+
     use super::*;
 
     fn cursor(text: &str) -> Result<Option<Cursor>, &'static str> {
