@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_that_of_its_last_statement_and_long_messages_are_passed_over() {
+    fn a_name_is_its_last_statements_and_long_texts_are_skipped() {
         let mut requests = Requests::default();
         requests.read(&startup());
         let long = [

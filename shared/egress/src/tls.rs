@@ -19,7 +19,7 @@ static CONFIG: LazyLock<Option<ClientConfig>> = LazyLock::new(|| {
             Some(config)
         }
         Err(error) => {
-            tracing::debug!(%error, "the system's root certificates can't be read");
+            tracing::debug!(%error, "the system's root certificates cannot be read");
             None
         }
     }
