@@ -12,8 +12,6 @@ else
     needs_disk 20 "make test"
 fi
 
-# Tests wait for leases, timers and other programs: twice as many as there are processors keep them busy.
-export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$(($(getconf _NPROCESSORS_ONLN) * 2))}
 # The tests bring their own PostgreSQL, whatever DATABASE_URL says.
 if [ $# -gt 0 ]; then
     cargo build --locked --workspace --bins

@@ -11,8 +11,8 @@ use serde_json::json;
 
 use crate::support;
 
-/// Inserts rows into every table, through the product's own functions where possible.
-pub(super) async fn fill(app: &TestApp) {
+/// Inserts rows into every table, through the product's own functions where possible. The workers are gone afterwards.
+pub(super) async fn fill(app: &mut TestApp) {
     let client = app.client();
     let agent = app.agent("asker", &["*"]).await;
     app.model.script([
@@ -68,6 +68,8 @@ pub(super) async fn fill(app: &TestApp) {
         .await;
     assert_eq!(status, 201, "{console}");
     app.wait_until_idle().await;
+    // They would do and remove what is waiting for them.
+    app.crash_workers();
     sqlx::raw_sql(
         "insert into queue.queues (name, paused_at) values ('slow', now());
          select queue.enqueue('later', p_run_at => now() + interval '1 day');

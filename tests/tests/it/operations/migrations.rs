@@ -66,7 +66,7 @@ pub async fn shape(connection: &mut PgConnection) -> Vec<String> {
 #[tokio::test]
 async fn the_schema_goes_up_down_and_up_with_rows_in_every_table() {
     let mut app = TestApp::start().await;
-    fill(&app).await;
+    fill(&mut app).await;
     let url = app.db.url.clone();
     let mut connection = PgConnection::connect(&url).await.expect("a connection");
     for table in tables(&mut connection).await {
@@ -82,7 +82,6 @@ async fn the_schema_goes_up_down_and_up_with_rows_in_every_table() {
     }
     let first_shape = shape(&mut connection).await;
     // No other process works while the schema is removed.
-    app.crash_workers();
     app.server
         .take()
         .expect("a server")
