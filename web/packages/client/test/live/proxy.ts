@@ -4,11 +4,15 @@ import { connect, createServer } from 'node:net';
 
 /** How long each piece is held back where it is slow [ms]. */
 const SLOW_MS = 30;
+/** The request for a conversation's stream. A small request arrives in one piece. */
+const STREAM = /^GET \/api\/conversations\/[^/ ]+\/events[? ]/;
 
 export class FaultyProxy {
   url = '';
   /** Connections that were made through it. */
   connections = 0;
+  /** Requests for streams of conversations. */
+  streams = 0;
   /** New connections are closed at once. */
   refusing = false;
   /** Pieces are small and late. */
@@ -69,7 +73,10 @@ export class FaultyProxy {
         other.destroy();
       });
     }
-    near.on('data', (bytes) => void (this.#frozen || far.write(bytes)));
+    near.on('data', (bytes) => {
+      if (STREAM.test(bytes.toString('latin1'))) this.streams++;
+      if (!this.#frozen) far.write(bytes);
+    });
     far.on('data', (bytes) => {
       if (swallow) return void near.destroy();
       if (this.#frozen) return;
