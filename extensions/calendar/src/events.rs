@@ -1,11 +1,14 @@
 //! Rows of `kb.calendars` and `kb.calendar_events`, with their SQL. Called by the rest of `calendar`, and by the API.
 //!
 //! - `calendars` rows of `kb.calendars`
+//! - `bulk`      many events with one statement
 //!
 //! Invariant: every statement names the owner, or a calendar that was found by its owner.
 
+mod bulk;
 mod calendars;
 
+pub use bulk::{add_all, all_locked};
 pub use calendars::{Calendar, MAX_CALENDARS, add_calendar, calendar, calendars, delete_calendar, id_in, is_time_zone};
 
 use chrono::{DateTime, Duration, Utc};
