@@ -82,7 +82,7 @@ pub mod tickets;
 pub mod usage;
 
 use std::any::Any;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use axum::extract::{DefaultBodyLimit, MatchedPath, Request, State};
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS};
@@ -190,24 +190,23 @@ fn composed(state: Option<&AppState>) -> Routes {
 
 /// Returns all documented routes.
 fn all(state: Option<&AppState>) -> Routes {
-    Routes::with_openapi(openapi::base())
-        .merge(composed(state))
-        .merge(own())
+    composed(state).merge(own())
 }
 
 /// Returns the complete OpenAPI document, as printed by `rejoin openapi`.
 pub fn document() -> OpenApi {
-    openapi::named(all(None).openapi().clone())
+    openapi::named(all(None).document(openapi::base()))
 }
 
 /// All routes: those of the OpenAPI document, the document itself with its page, and those of `/mcp`.
 fn served(mcp: Routes, state: Option<&AppState>) -> Routes {
-    let document = document().to_json().expect("the OpenAPI document is plain data");
+    static DOCUMENT: LazyLock<String> =
+        LazyLock::new(|| document().to_json().expect("the OpenAPI document is plain data"));
     all(state)
         .undocumented(Method::GET, "/openapi.json", async move |_: Public| {
             (
                 [(CONTENT_TYPE, HeaderValue::from_static("application/json"))],
-                document.clone(),
+                DOCUMENT.as_str(),
             )
         })
         .undocumented(Method::GET, spa::REFERENCE_PATH, spa::reference)

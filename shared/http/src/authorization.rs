@@ -9,6 +9,7 @@
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
+use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{FromRequestParts, Request, State};
@@ -16,11 +17,13 @@ use axum::handler::Handler;
 use axum::http::Method;
 use axum::http::request::Parts;
 use axum::response::IntoResponse;
-use axum::routing::{self, MethodFilter, Route};
+use axum::routing::{self, MethodFilter, MethodRouter, Route};
 use rejoin_types::access::Scope;
 use tower::{Layer, Service};
-use utoipa::openapi::OpenApi;
-use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
+use utoipa::openapi::path::Paths;
+use utoipa::openapi::schema::Schema;
+use utoipa::openapi::{HttpMethod, OpenApi, RefOr};
+use utoipa_axum::router::UtoipaMethodRouter;
 
 use crate::caller::{Caller, Scoped};
 use crate::openapi;
@@ -115,25 +118,63 @@ declares! {
 
 /// One operation, with who may call it: made by [`routes!`].
 pub struct Operation<S> {
-    routes: UtoipaMethodRouter<S>,
+    path: String,
+    methods: Vec<Method>,
+    handlers: MethodRouter<S>,
     access: Access,
+    description: Description,
 }
+
+/// What the OpenAPI document says of an operation: its schemas, by name, and its path. Composed when the document is asked for, which
+/// takes longer than all else that a server does when it starts.
+type Description = Arc<dyn Fn() -> (Vec<(String, RefOr<Schema>)>, Paths) + Send + Sync>;
 
 impl<S: Clone + Send + Sync + 'static> Operation<S> {
     /// The operation that `handler` does. Its security requirement in the OpenAPI document is the one that it declares.
-    pub fn new<H, T>(mut routes: UtoipaMethodRouter<S>, handler: H) -> Self
+    pub fn new<H, T>(path: String, methods: &[HttpMethod], handler: H, described: fn() -> UtoipaMethodRouter<S>) -> Self
     where
         H: Handler<T, S>,
-        T: Declares,
+        T: Declares + 'static,
     {
         let access = access_of(&handler);
-        for item in routes.1.paths.values_mut() {
-            for (_, operation) in openapi::operations(item) {
-                operation.security = Some(openapi::security(access.scope(), access.needs_no_credential()));
+        let methods: Vec<Method> = methods.iter().map(method).collect();
+        let handlers = methods.iter().fold(MethodRouter::new(), |handlers, method| {
+            handlers.on(filter(method), handler.clone())
+        });
+        let description = Arc::new(move || {
+            let (schemas, mut paths, _) = described();
+            for item in paths.paths.values_mut() {
+                for (_, operation) in openapi::operations(item) {
+                    operation.security = Some(openapi::security(access.scope(), access.needs_no_credential()));
+                }
             }
+            (schemas, paths)
+        });
+        Self {
+            path,
+            methods,
+            handlers,
+            access,
+            description,
         }
-        Self { routes, access }
     }
+}
+
+fn method(method: &HttpMethod) -> Method {
+    match method {
+        HttpMethod::Get => Method::GET,
+        HttpMethod::Post => Method::POST,
+        HttpMethod::Put => Method::PUT,
+        HttpMethod::Delete => Method::DELETE,
+        HttpMethod::Options => Method::OPTIONS,
+        HttpMethod::Head => Method::HEAD,
+        HttpMethod::Patch => Method::PATCH,
+        HttpMethod::Trace => Method::TRACE,
+    }
+}
+
+fn filter(method: &Method) -> MethodFilter {
+    MethodFilter::try_from(method.clone()).expect("a method that HTTP defines")
 }
 
 fn access_of<H, T, S>(_: &H) -> Access
@@ -149,7 +190,13 @@ where
 #[macro_export]
 macro_rules! __routes {
     ($($handler:path),+ $(,)?) => {
-        [$($crate::authorization::Operation::new($crate::utoipa_axum::routes!($handler), $handler)),+]
+        [$($crate::authorization::Operation::new(
+            // `paste` makes the path a list of tokens, as utoipa's macro takes it.
+            $crate::utoipa_axum::paste! { $crate::utoipa_axum::routes!(@path [path()] of $handler) },
+            &$crate::utoipa_axum::paste! { $crate::utoipa_axum::routes!(@path [methods()] of $handler) },
+            $handler,
+            || $crate::utoipa_axum::routes!($handler),
+        )),+]
     };
 }
 #[doc(inline)]
@@ -187,8 +234,9 @@ impl AccessTable {
 
 /// Routes whose operations all declare who may call them. `S` is the state of their handlers.
 pub struct Routes<S = HttpState> {
-    router: OpenApiRouter<S>,
+    router: Router<S>,
     table: AccessTable,
+    descriptions: Vec<Description>,
 }
 
 impl<S: Clone + Send + Sync + 'static> Default for Routes<S> {
@@ -199,25 +247,21 @@ impl<S: Clone + Send + Sync + 'static> Default for Routes<S> {
 
 impl<S: Clone + Send + Sync + 'static> Routes<S> {
     pub fn new() -> Self {
-        Self::with_openapi(OpenApi::default())
-    }
-
-    pub fn with_openapi(document: OpenApi) -> Self {
         Self {
-            router: OpenApiRouter::with_openapi(document),
+            router: Router::new(),
             table: AccessTable::default(),
+            descriptions: Vec::new(),
         }
     }
 
     /// Adds operations that [`routes!`] has made.
     pub fn routes(mut self, operations: impl IntoIterator<Item = Operation<S>>) -> Self {
-        for Operation { mut routes, access } in operations {
-            for (path, item) in &mut routes.1.paths {
-                for (method, _) in openapi::operations(item) {
-                    self.table.add(path, Some(method), access);
-                }
+        for operation in operations {
+            for method in operation.methods {
+                self.table.add(&operation.path, Some(method), operation.access);
             }
-            self.router = self.router.routes(routes);
+            self.router = self.router.route(&operation.path, operation.handlers);
+            self.descriptions.push(operation.description);
         }
         self
     }
@@ -228,7 +272,7 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
         H: Handler<T, S>,
         T: Declares + 'static,
     {
-        let filter = MethodFilter::try_from(method.clone()).expect("a method that HTTP defines");
+        let filter = filter(&method);
         self.table.add(path, Some(method), access_of(&handler));
         self.router = self.router.route(path, routing::on(filter, handler));
         self
@@ -250,6 +294,7 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
             self.table.0.entry(path).or_default().extend(operations);
         }
         self.router = self.router.merge(other.router);
+        self.descriptions.extend(other.descriptions);
         self
     }
 
@@ -266,8 +311,22 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
         self
     }
 
-    pub fn openapi(&self) -> &OpenApi {
-        self.router.get_openapi()
+    /// Composes the OpenAPI document: these operations, added to `base`.
+    pub fn document(&self, mut base: OpenApi) -> OpenApi {
+        let components = base.components.get_or_insert_default();
+        for description in &self.descriptions {
+            let (schemas, paths) = description();
+            components.schemas.extend(schemas);
+            for (path, item) in paths.paths {
+                match base.paths.paths.get_mut(&path) {
+                    Some(known) => known.merge_operations(item),
+                    None => {
+                        base.paths.paths.insert(path, item);
+                    }
+                }
+            }
+        }
+        base
     }
 
     pub fn table(&self) -> &AccessTable {
@@ -279,19 +338,21 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
         Routes {
             router: self.router.with_state(state),
             table: self.table,
+            descriptions: self.descriptions,
         }
     }
 
     /// The description alone: the OpenAPI document and the access table, without handlers.
     pub fn description<T: Clone + Send + Sync + 'static>(self) -> Routes<T> {
         Routes {
-            router: OpenApiRouter::with_openapi(self.router.into_openapi()),
+            router: Router::new(),
             table: self.table,
+            descriptions: self.descriptions,
         }
     }
 
     pub fn into_router(self) -> Router<S> {
-        self.router.into()
+        self.router
     }
 }
 
