@@ -1,5 +1,5 @@
 //! Fault-injection builds that violate one invariant each, and runs in which the checker must detect it. Only in a
-//! build with the feature `fault-injection`.
+//! debug build, or one with the feature `fault-injection`.
 
 use std::time::Duration;
 
@@ -103,7 +103,7 @@ const SCENES: [Scene; 19] = [
 /// Runs each broken build (or those with these names), and fails if the checker does not detect it.
 pub async fn run(names: &[String]) -> Result<()> {
     if !rejoin_faults::COMPILED_IN {
-        bail!("this build can't be broken: build with --features fault-injection (make chaos-broken does)");
+        bail!("this build can't be broken: build without optimization, or with --features fault-injection (make chaos-broken does)");
     }
     let scenes: Vec<&Scene> = SCENES
         .iter()

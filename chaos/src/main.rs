@@ -33,7 +33,7 @@ enum Command {
         /// The directory with posts, readers, ledger, faults and notes
         evidence: PathBuf,
     },
-    /// Builds that break one promise each: the checker must fail each (needs the feature `fault-injection`)
+    /// Builds that break one promise each: the checker must fail each (a debug build, or one with the feature `fault-injection`)
     Broken { names: Vec<String> },
     /// DAGs of tasks and trees of agents while workers are killed at random: each task once, each join once
     Dags {

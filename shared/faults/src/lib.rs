@@ -1,5 +1,6 @@
-//! Fault injection: each switch violates one invariant, to prove that the chaos checker detects it. Builds without the
-//! feature `broken`, which is every build but that one, have no switches: [`enabled`] is a constant there.
+//! Fault injection: each switch violates one invariant, to prove that the chaos checker detects it. A build with optimization has no
+//! switches, unless it has the feature `fault-injection`: [`enabled`] is a constant there. A debug build always has them, so that tests
+//! need no second build.
 
 /// A fault: the invariant that it violates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,10 +98,10 @@ impl Fault {
 pub const VARIABLE: &str = "REJOIN_BREAK";
 
 /// Whether this build supports fault injection.
-pub const COMPILED_IN: bool = cfg!(feature = "fault-injection");
+pub const COMPILED_IN: bool = cfg!(any(feature = "fault-injection", debug_assertions));
 
 /// Returns whether this fault is enabled.
-#[cfg(feature = "fault-injection")]
+#[cfg(any(feature = "fault-injection", debug_assertions))]
 pub fn enabled(one: Fault) -> bool {
     use std::sync::LazyLock;
     static SELECTED: LazyLock<Option<Fault>> = LazyLock::new(|| {
@@ -111,7 +112,7 @@ pub fn enabled(one: Fault) -> bool {
 }
 
 /// Returns whether this fault is enabled: never.
-#[cfg(not(feature = "fault-injection"))]
+#[cfg(not(any(feature = "fault-injection", debug_assertions)))]
 pub const fn enabled(_: Fault) -> bool {
     false
 }
