@@ -6,8 +6,11 @@ import { createServer, request } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 
 const LIMIT_MS = 50_000;
+const REMOVAL_LIMIT_MS = 5_000;
+const REMOVAL_RETRY_MS = 50;
 
 export const browser = [
   process.env.CHROME_BIN,
@@ -76,6 +79,19 @@ export async function inPage(api: string, script: string): Promise<unknown> {
     await gone;
     server.closeAllConnections();
     server.close();
-    rmSync(dir, { recursive: true, force: true, maxRetries: 5 });
+    await removed(dir);
+  }
+}
+
+/** Removes the browser's profile. Its helper processes may still write into it for a moment after the browser has ended. */
+async function removed(dir: string): Promise<void> {
+  const end = Date.now() + REMOVAL_LIMIT_MS;
+  for (;;) {
+    try {
+      return rmSync(dir, { recursive: true, force: true });
+    } catch (error) {
+      if (Date.now() > end) throw error;
+      await delay(REMOVAL_RETRY_MS);
+    }
   }
 }
