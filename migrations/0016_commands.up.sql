@@ -1,4 +1,5 @@
 -- The commands of a worker, each one statement: the fence, its rows, its events, its counters (docs/decisions/0049-commands-as-functions.md).
+-- And the rows of the API's PostMessage, which has other statements before and after.
 --
 -- A caller whose statement was not answered repeats it with the same ids: each function finds what it has already written, and
 -- changes nothing then. No row is returned, and nothing is written, if the attempt has lost its lease, or if the log ends before p_seen,
@@ -63,6 +64,43 @@ language sql as $$
     from (select id, context from kb.chat_conversations where id = p_conversation_id for update) before
     where c.id = before.id
     returning before.context -> 'focus' is distinct from p_context -> 'focus'
+$$;
+
+-- Stores a user's message with the run that will answer it: its event, its row, the run, the job. Returns the event's number.
+create function kb.post_message(
+    p_conversation_id uuid,
+    p_project_id      uuid,
+    p_user_id         uuid,
+    p_message_id      uuid,
+    p_content         text,
+    p_metadata        jsonb,
+    -- The event `message`.
+    p_data            text,
+    p_run_id          uuid,
+    p_definition_id   uuid,
+    -- Null: the definition's.
+    p_output_schema   jsonb,
+    p_kind            text,
+    p_queue           text,
+    p_max_attempts    int,
+    p_concurrency_key text
+) returns bigint
+language plpgsql as $$
+declare
+    v_seq bigint := stream.append(p_conversation_id, p_run_id, array['message'], array[p_data]);
+begin
+    insert into kb.chat_messages (id, conversation_id, role, content, metadata, seq)
+    values (p_message_id, p_conversation_id, 'user', p_content, p_metadata, v_seq);
+    insert into kb.agent_runs (id, project_id, conversation_id, user_id, agent_definition_id, root_run_id, log_id, message_id, input,
+                               first_seq, depth, output_schema)
+    values (p_run_id, p_project_id, p_conversation_id, p_user_id, p_definition_id, p_run_id, p_conversation_id, p_message_id, p_content,
+            v_seq - 1, 0,
+            coalesce(p_output_schema, (select nullif(config -> 'outputSchema', 'null') from kb.agent_definitions
+                                       where id = p_definition_id and flow_type = 'single')));
+    perform queue.enqueue(p_kind => p_kind, p_queue => p_queue, p_project_id => p_project_id, p_max_attempts => p_max_attempts,
+                          p_concurrency_key => p_concurrency_key, p_run_id => p_run_id);
+    return v_seq;
+end
 $$;
 
 -- Begins an attempt, and returns the run. If its `attempt` is another one, nothing was done: safe_seq and state are not those that the

@@ -7,6 +7,7 @@ mod from_client;
 
 pub use from_client::{HISTORY_MAX, HistoryMessage};
 
+use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
 use sqlx::PgConnection;
 use uuid::Uuid;
@@ -20,13 +21,12 @@ use rejoin_files::AttachError;
 use rejoin_identity::workspaces::Exhausted;
 use rejoin_models::answering::Environment;
 use rejoin_models::reads::{Reads, Unreadable};
-use rejoin_queue::NewJob;
 use rejoin_runs::agent_assignment::{self, Assignment, RoutingOutcome};
 use rejoin_runs::agents::AgentDefinition;
 use rejoin_runs::client_tools::{self, ClientTool};
 use rejoin_runs::consoles::attached::{self, Attached};
 use rejoin_runs::conversations;
-use rejoin_runs::messages::{self, NewMessage, Role};
+use rejoin_runs::messages::Role;
 use rejoin_runs::run_query;
 use rejoin_runs::{agents, runs};
 use rejoin_types::events::{Event, Kind, MessageBody};
@@ -171,6 +171,7 @@ impl Command for PostMessage {
             definition_id,
             outcome,
             mut wake,
+            now,
         } = place;
         self.check_tool_names(db, definition_id).await?;
 
@@ -184,9 +185,6 @@ impl Command for PostMessage {
         if !self.consoles.is_empty() {
             attached::attach(db, self.owner, conversation_id, &self.consoles).await?;
         }
-        let now = sqlx::query_scalar!(r#"select now() as "now!""#)
-            .fetch_one(&mut *db)
-            .await?;
         let message = MessageBody {
             id: message_id,
             role: Role::User.as_str().to_owned(),
@@ -197,7 +195,6 @@ impl Command for PostMessage {
             citations: None,
         };
         let event = Event::of(run_id, Kind::Message { message });
-        let seq = log::append(db, conversation_id, Some(run_id), &[event]).await?;
         let mut metadata = match &self.attached_context {
             Some(context) => json!({ "attachedContext": context }),
             None => json!({}),
@@ -205,46 +202,30 @@ impl Command for PostMessage {
         if !attachments.is_empty() {
             metadata["attachments"] = json!(attachments);
         }
-        let new_message = NewMessage {
-            id: message_id,
+        let concurrency_key = (!rejoin_faults::enabled(Fault::RunsSideBySide))
+            .then(|| rejoin_queue::conversation_key(conversation_id));
+        let seq = sqlx::query_scalar!(
+            r#"select kb.post_message($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) as "seq!""#,
             conversation_id,
-            role: Role::User,
-            content: &self.message,
-            citations: None,
-            retrieval_context: None,
-            metadata: &metadata,
-            seq,
-        };
-        messages::insert(db, new_message).await?;
+            self.owner.workspace_id,
+            self.owner.user_id,
+            message_id,
+            self.message,
+            metadata,
+            event.to_json(),
+            run_id,
+            definition_id as _,
+            self.output_schema.as_ref() as _,
+            rejoin_queue::KIND_RUN,
+            rejoin_queue::DEFAULT_QUEUE,
+            rejoin_queue::RUN_MAX_ATTEMPTS,
+            concurrency_key as _
+        )
+        .fetch_one(&mut *db)
+        .await?;
         rejoin_files::name_in(db, message_id, &attachments).await?;
-        let run = runs::NewRun {
-            id: run_id,
-            spawned: None,
-            workspace_id: self.owner.workspace_id,
-            conversation_id: Some(conversation_id),
-            user_id: Some(self.owner.user_id),
-            agent_definition_id: definition_id,
-            agent_name: None,
-            log_id: conversation_id,
-            message_id: Some(message_id),
-            input: &self.message,
-            first_seq: seq - 1,
-            timeout_s: None,
-            task_id: None,
-            output_schema: self.output_schema.as_ref(),
-        };
-        runs::insert(db, run).await?;
         client_tools::insert(db, run_id, &self.client_tools, self.instructions.as_deref()).await?;
         agent_assignment::record(db, self.owner.workspace_id, run_id, &outcome).await?;
-        let job = NewJob {
-            workspace_id: self.owner.workspace_id,
-            run_id: Some(run_id),
-            concurrency_key: (!rejoin_faults::enabled(Fault::RunsSideBySide))
-                .then(|| rejoin_queue::conversation_key(conversation_id)),
-            max_attempts: rejoin_queue::RUN_MAX_ATTEMPTS,
-            ..NewJob::new(rejoin_queue::KIND_RUN, json!({}))
-        };
-        rejoin_queue::enqueue(db, &job).await?;
         if let Some(idempotency) = &self.idempotency {
             idempotency
                 .stands_for(db, self.owner, conversation_id, message_id, run_id, seq - 1)
@@ -278,6 +259,8 @@ struct Place {
     definition_id: Option<Uuid>,
     outcome: RoutingOutcome,
     wake: Wake,
+    /// The transaction's time.
+    now: DateTime<Utc>,
 }
 
 enum Found {
@@ -341,20 +324,22 @@ impl PostMessage {
         }
         let definition_id = self.agent_definition_id.or(outcome.agent());
         let title = conversations::title_of(self.first_words());
-        match &self.client_thread {
-            None => conversations::create(db, id, self.owner, &title, definition_id, &json!({})).await?,
+        let made = match &self.client_thread {
+            None => Some(conversations::create(db, id, self.owner, &title, definition_id, &json!({})).await?),
             Some(thread) => {
-                if !conversations::create_in_thread(db, id, self.owner, &title, definition_id, thread).await? {
-                    return Ok(None);
-                }
+                conversations::create_in_thread(db, id, self.owner, &title, definition_id, thread).await?
             }
-        }
+        };
+        let Some(now) = made else {
+            return Ok(None);
+        };
         self.store_history(db, id).await?;
         Ok(Some(Place {
             conversation_id: id,
             definition_id,
             outcome,
             wake: Wake::default(),
+            now,
         }))
     }
 
@@ -385,12 +370,13 @@ impl PostMessage {
                 }
             }
         }
-        conversations::touch(db, id).await?;
+        let now = conversations::touch(db, id).await?;
         Ok(Found::Place(Place {
             conversation_id: id,
             definition_id: found.agent_definition_id,
             outcome: RoutingOutcome::NotConfigured,
             wake,
+            now,
         }))
     }
 

@@ -55,22 +55,10 @@ pub async fn search(pool: &PgPool, workspace_id: Uuid, text: &str, scope: &Scope
             total: 0,
         });
     }
-    let trigrams = has_trigrams(pool).await?;
-    run(
-        pool,
-        workspace_id,
-        &query,
-        scope,
-        limit,
-        if trigrams { Reach::Near } else { Reach::Words },
-    )
-    .await
+    run(pool, workspace_id, &query, scope, limit, Reach::Near).await
 }
 
-/// Forces the use of text indexes: for words without statistics, the planner would prefer a sequential scan because of
-/// the limit, which takes seconds in a large graph. JIT compilation would take longer than running the statement.
-const PLANNING: &str = "set local enable_seqscan = off; set local enable_indexscan = off; set local jit = off";
-
+/// Searches as far as `reach`, or less far: without pg_trgm.
 async fn run(
     pool: &PgPool,
     workspace_id: Uuid,
@@ -82,11 +70,8 @@ async fn run(
     let limit = limit.clamp(1, MAX_LIMIT);
     let attempted = "search the graph";
     let mut tx = rejoin_db::begin(pool).await.map_err(Error::database(attempted))?;
-    let settings = format!("{PLANNING}; set local pg_trgm.word_similarity_threshold = {NEAR}");
-    sqlx::raw_sql(AssertSqlSafe(settings))
-        .execute(&mut *tx)
-        .await
-        .map_err(Error::database(attempted))?;
+    let trigrams = prepare(&mut tx).await.map_err(Error::database(attempted))?;
+    let reach = if trigrams { reach } else { Reach::Words };
     let narrow = !scope.labels.is_empty();
     let terms = Terms::of(&mut tx, workspace_id, query, scope, reach).await?;
     let mut sampled = match terms.among_common() {
@@ -134,12 +119,21 @@ async fn run(
     Ok(Hits { hits, total })
 }
 
-/// Returns whether the trigram operators are on this connection's search path.
-async fn has_trigrams(pool: &PgPool) -> Result<bool, Error> {
-    sqlx::query_scalar!(r#"select to_regoperator('<%(text,text)') is not null as "there!""#)
-        .fetch_one(pool)
-        .await
-        .map_err(Error::database("look for pg_trgm"))
+/// Sets up the transaction for a search, and returns whether the trigram operators are on its search path.
+///
+/// Forces the use of text indexes: for words without statistics, the planner would prefer a sequential scan because of
+/// the limit, which takes seconds in a large graph. JIT compilation would take longer than running the statement.
+async fn prepare(db: &mut PgConnection) -> Result<bool, sqlx::Error> {
+    sqlx::query_scalar!(
+        r#"with settings as materialized (
+               select set_config('enable_seqscan', 'off', true), set_config('enable_indexscan', 'off', true),
+                      set_config('jit', 'off', true), set_config('pg_trgm.word_similarity_threshold', $1, true)
+           )
+           select to_regoperator('<%(text,text)') is not null as "there!" from settings"#,
+        NEAR.to_string()
+    )
+    .fetch_one(db)
+    .await
 }
 
 /// $1 workspace, $2 all words, as a full-text query, $3 words, $4 whole text, $5 types, $6 labels, $7 limit, $8

@@ -53,7 +53,7 @@ fn names_of_files(message: &str) -> String {
     names.collect::<Vec<_>>().join(", ")
 }
 
-/// Creates a conversation and its log.
+/// Creates a conversation and its log. Returns the transaction's time.
 pub async fn create(
     db: &mut PgConnection,
     id: Uuid,
@@ -61,11 +61,12 @@ pub async fn create(
     title: &str,
     agent_definition_id: Option<Uuid>,
     metadata: &Value,
-) -> Result<(), sqlx::Error> {
-    sqlx::query!(
-        "with log as (insert into stream.logs (log_id) values ($1))
-         insert into kb.chat_conversations (id, project_id, owner_user_id, title, agent_definition_id, metadata)
-         values ($1, $2, $3, $4, $5, $6)",
+) -> Result<DateTime<Utc>, sqlx::Error> {
+    sqlx::query_scalar!(
+        r#"with log as (insert into stream.logs (log_id) values ($1))
+           insert into kb.chat_conversations (id, project_id, owner_user_id, title, agent_definition_id, metadata)
+           values ($1, $2, $3, $4, $5, $6)
+           returning now() as "now!""#,
         id,
         owner.workspace_id,
         owner.user_id,
@@ -73,13 +74,12 @@ pub async fn create(
         agent_definition_id,
         metadata,
     )
-    .execute(db)
-    .await?;
-    Ok(())
+    .fetch_one(db)
+    .await
 }
 
-/// Creates a conversation and its log under the client's own name of it. False: the owner has a conversation with this
-/// name; that of a concurrent transaction is waited for.
+/// Creates a conversation and its log under the client's own name of it. Returns the transaction's time. None: the owner has a
+/// conversation with this name; that of a concurrent transaction is waited for.
 pub async fn create_in_thread(
     db: &mut PgConnection,
     id: Uuid,
@@ -87,15 +87,15 @@ pub async fn create_in_thread(
     title: &str,
     agent_definition_id: Option<Uuid>,
     client_thread: &str,
-) -> Result<bool, sqlx::Error> {
-    let made = sqlx::query!(
-        "with made as (
-             insert into kb.chat_conversations (id, project_id, owner_user_id, title, agent_definition_id, client_thread)
-             values ($1, $2, $3, $4, $5, $6)
-             on conflict (project_id, owner_user_id, client_thread) where client_thread is not null do nothing
-             returning id
-         )
-         insert into stream.logs (log_id) select id from made",
+) -> Result<Option<DateTime<Utc>>, sqlx::Error> {
+    sqlx::query_scalar!(
+        r#"with made as (
+               insert into kb.chat_conversations (id, project_id, owner_user_id, title, agent_definition_id, client_thread)
+               values ($1, $2, $3, $4, $5, $6)
+               on conflict (project_id, owner_user_id, client_thread) where client_thread is not null do nothing
+               returning id
+           )
+           insert into stream.logs (log_id) select id from made returning now() as "now!""#,
         id,
         owner.workspace_id,
         owner.user_id,
@@ -103,9 +103,8 @@ pub async fn create_in_thread(
         agent_definition_id,
         client_thread
     )
-    .execute(db)
-    .await?;
-    Ok(made.rows_affected() == 1)
+    .fetch_optional(db)
+    .await
 }
 
 /// Returns the owner's conversation that their client gave this name.
@@ -310,12 +309,14 @@ pub async fn give_agent(
     Ok(())
 }
 
-/// Records that the conversation was used, for the order of lists.
-pub async fn touch(db: &mut PgConnection, id: Uuid) -> Result<(), sqlx::Error> {
-    sqlx::query!("update kb.chat_conversations set updated_at = now() where id = $1", id)
-        .execute(db)
-        .await?;
-    Ok(())
+/// Records that the conversation was used, for the order of lists. Returns the transaction's time.
+pub async fn touch(db: &mut PgConnection, id: Uuid) -> Result<DateTime<Utc>, sqlx::Error> {
+    sqlx::query_scalar!(
+        r#"update kb.chat_conversations set updated_at = now() where id = $1 returning now() as "now!""#,
+        id
+    )
+    .fetch_one(db)
+    .await
 }
 
 #[cfg(test)]
