@@ -160,7 +160,7 @@ async fn bigquery_is_tried_without_running_and_then_asked() {
     let mut passed = Vec::new();
     for attack in attacks.lines().filter(|line| !line.starts_with('#')) {
         let bounds = Bounds {
-            timeout: Duration::from_secs(20),
+            timeout: Duration::from_secs(5),
             max_rows: 100,
             max_bytes: 100_000,
             max_bytes_billed: 1_000_000,
