@@ -103,7 +103,9 @@ const SCENES: [Scene; 19] = [
 /// Runs each broken build (or those with these names), and fails if the checker does not detect it.
 pub async fn run(names: &[String]) -> Result<()> {
     if !rejoin_faults::COMPILED_IN {
-        bail!("this build can't be broken: build without optimization, or with --features fault-injection (make chaos-broken does)");
+        bail!(
+            "this build can't be broken: build without optimization, or with --features fault-injection (make chaos-broken does)"
+        );
     }
     let scenes: Vec<&Scene> = SCENES
         .iter()

@@ -202,8 +202,8 @@ impl Command for PostMessage {
         if !attachments.is_empty() {
             metadata["attachments"] = json!(attachments);
         }
-        let concurrency_key = (!rejoin_faults::enabled(Fault::RunsSideBySide))
-            .then(|| rejoin_queue::conversation_key(conversation_id));
+        let concurrency_key =
+            (!rejoin_faults::enabled(Fault::RunsSideBySide)).then(|| rejoin_queue::conversation_key(conversation_id));
         let seq = sqlx::query_scalar!(
             r#"select kb.post_message($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) as "seq!""#,
             conversation_id,
@@ -326,9 +326,7 @@ impl PostMessage {
         let title = conversations::title_of(self.first_words());
         let made = match &self.client_thread {
             None => Some(conversations::create(db, id, self.owner, &title, definition_id, &json!({})).await?),
-            Some(thread) => {
-                conversations::create_in_thread(db, id, self.owner, &title, definition_id, thread).await?
-            }
+            Some(thread) => conversations::create_in_thread(db, id, self.owner, &title, definition_id, thread).await?,
         };
         let Some(now) = made else {
             return Ok(None);
